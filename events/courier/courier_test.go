@@ -718,8 +718,11 @@ func TestFollow(t *testing.T) {
 	record := func(class, who, cluster string, phase event.Phase) {
 		t.Helper()
 		r := event.Record{
-			Case: "a", Cluster: cluster, Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid(1)}, Event: "e", Message: "m",
-			EventTime: at, Phase: phase, At: at, First: at, Who: who,
+			Origin: event.Origin{
+				Case: "a", Cluster: cluster, Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid(1)}, Event: "e",
+				Message: "m", EventTime: at,
+			},
+			Run: event.Run{Phase: phase, At: at, First: at, Who: who},
 		}
 		if phase == event.Settled {
 			r.Result = event.Fixed

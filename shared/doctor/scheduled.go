@@ -416,8 +416,8 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 		return false, err
 	}
 	rec := event.Record{
-		Cluster: p.Env.Cluster, Class: class, Service: svc,
-		EventTime: now, First: now, Attempts: []time.Time{},
+		Origin: event.Origin{Cluster: p.Env.Cluster, Class: class, Service: svc, EventTime: now},
+		Run:    event.Run{First: now, Attempts: []time.Time{}},
 	}
 	switch {
 	case m.was != nil:

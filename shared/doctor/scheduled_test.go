@@ -104,8 +104,13 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 		if _, err := j.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		e, err := event.NewRecord(event.Record{Case: "0b5a9a53-x", Cluster: "c1", Class: "survey-cordoned", Phase: phase, Result: result, At: p.now(),
-			Service: event.Service{Namespace: "shop", Name: "web", UID: web.UID}})
+		e, err := event.NewRecord(event.Record{
+			Origin: event.Origin{
+				Case: "0b5a9a53-x", Cluster: "c1", Class: "survey-cordoned",
+				Service: event.Service{Namespace: "shop", Name: "web", UID: web.UID},
+			},
+			Run: event.Run{Phase: phase, Result: result, At: p.now()},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,8 +163,10 @@ func TestScheduledRunRefuses(t *testing.T) {
 // append writes a record into the journal, as a run or another release would.
 func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
-	r := event.Record{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Phase: event.Settled, Result: event.Asked, At: p.now(),
-		Service: event.Service{Namespace: "shop", Name: "web", UID: uid}}
+	r := event.Record{
+		Origin: event.Origin{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid}},
+		Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: p.now()},
+	}
 	change(&r)
 	e, err := event.NewRecord(r)
 	if err != nil {

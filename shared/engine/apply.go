@@ -14,8 +14,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
+// An application is the phase that writes: it applies a plan that is decided.
+type application struct {
+	*run
+	taken    bool // the plan was taken over from the journal, and must be judged
+	reserved bool // the plan was parked until a moment that is its own
+}
+
 // write claims what the plan needs, journals the intent and applies the steps.
-func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error) {
+func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record, error) {
 	if ok, err := x.afford(ctx); err != nil {
 		return x.fail(ctx, err)
 	} else if !ok {
@@ -39,7 +46,7 @@ func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error)
 		}
 	}
 	began := x.env.now()
-	if err := x.preserve(ctx, plan.Highest(), plan.Steps); err != nil {
+	if err := x.env.preserve(ctx, x.c, plan.Highest(), plan.Steps); err != nil {
 		return x.fail(ctx, err)
 	}
 	x.clock = x.env.now()
@@ -47,7 +54,7 @@ func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error)
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[ccm.HashLabel]
 	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
 	x.rec.Decided, x.rec.Said.Decided = x.rec.Rule, x.rec.Said.Rule
-	if err := x.bind(ctx); err != nil {
+	if err := x.approvals.bind(ctx, x.rec, x.c.Attempt); err != nil {
 		return x.fail(ctx, err)
 	}
 	if err := x.append(ctx, event.Intent); err != nil {
@@ -60,7 +67,7 @@ func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error)
 
 // claim takes a place of each claim. false means that one has none left, and
 // that the case now says so.
-func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
+func (x *application) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	for _, cl := range claims {
 		ok, err := x.env.Stream.Claim(ctx, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
 		if err != nil {
@@ -79,9 +86,9 @@ func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 }
 
 // goOn applies the rest of a plan that an earlier run left open or parked.
-func (x *run) goOn(ctx context.Context) (event.Record, error) {
+func (x *application) goOn(ctx context.Context) (event.Record, error) {
 	var err error
-	if x.c.Policy, err = x.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
 	// The append takes the plan over: a run that is slower than its lease loses
@@ -103,7 +110,6 @@ func (x *run) goOn(ctx context.Context) (event.Record, error) {
 	if err := x.locate(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
-	x.taken = true
 	return x.apply(ctx, true)
 }
 
@@ -123,9 +129,9 @@ func (x *run) gone(ctx context.Context, over say.Text) (event.Record, error) {
 
 // apply makes the steps from rec.Next on, each journalled before and after.
 // check is set when a step may have been made already.
-func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
+func (x *application) apply(ctx context.Context, check bool) (event.Record, error) {
 	x.into = &x.rec.Timings.Apply
-	unlock, held, err := x.lockTargets(ctx)
+	unlock, held, err := x.env.lockTargets(ctx, string(x.c.Service.UID), x.steps[x.rec.Next:])
 	defer unlock()
 	if err != nil {
 		return x.fail(ctx, err)
@@ -159,11 +165,11 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 				return x.moved(ctx, s)
 			}
 		}
-		if wait := x.due(s); wait > 0 {
+		if wait := x.env.due(s, x.rec); wait > 0 {
 			return x.park(ctx, wait, event.ForStep, say.F("Waiting before the next step: %s.", s))
 		}
 		if wakes && !x.reserved {
-			if parked, err := x.pace(ctx, waker.Pace()); err != nil {
+			if parked, err := x.env.pace(ctx, waker.Pace()); err != nil {
 				return x.fail(ctx, err)
 			} else if parked > 0 {
 				return x.park(ctx, parked, event.AfterOthers, say.F("Other writes of this kind come first."))
@@ -220,16 +226,16 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 			return x.lost(err)
 		}
 	}
-	if err := x.useUp(ctx); err != nil {
+	if err := x.approvals.useUp(ctx, x.rec); err != nil {
 		return x.fail(ctx, err)
 	}
 	x.lap(&x.rec.Timings.Apply)
-	return x.verify(ctx)
+	return verification{x.run}.verify(ctx)
 }
 
 // stopped returns why the rest of a plan must not be applied now; nil if it may.
-func (x *run) stopped(ctx context.Context) (*hold, error) {
-	policy, err := x.policy(ctx)
+func (x *application) stopped(ctx context.Context) (*hold, error) {
+	policy, err := x.env.policy(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -238,12 +244,12 @@ func (x *run) stopped(ctx context.Context) (*hold, error) {
 	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
 		return &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
 	}
-	return x.hold(ctx, policy)
+	return x.env.hold(ctx, policy)
 }
 
 // awake returns the evidence that the controller has synced the Service by itself
 // since the failure and since the last step; empty if there is none.
-func (x *run) awake(ctx context.Context) (over, proof say.Text, err error) {
+func (x *application) awake(ctx context.Context) (over, proof say.Text, err error) {
 	if over, err = x.readService(ctx); err != nil || len(over) > 0 {
 		return over, nil, err
 	}
@@ -251,7 +257,7 @@ func (x *run) awake(ctx context.Context) (over, proof say.Text, err error) {
 	if x.rec.Written.After(since) {
 		since = x.rec.Written
 	}
-	proof, _, err = x.succeeded(ctx, since)
+	proof, _, err = x.env.synced(ctx, x.c, since)
 	return nil, proof, err
 }
 
@@ -264,7 +270,7 @@ func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
 		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
 	}
 	// What changes all the time must not be tried all the time.
-	return x.settle(ctx, x.backOff(fmt.Errorf("%s: %w", s, remedy.ErrMoved)))
+	return x.settle(ctx, backOff(&x.rec, fmt.Errorf("%s: %w", s, remedy.ErrMoved)))
 }
 
 // park ends a run between two steps, or after the last one. The next delivery goes on
@@ -277,27 +283,27 @@ func (x *run) park(ctx context.Context, wait time.Duration, reason event.Reason,
 }
 
 // due returns how long the step must still wait for the one before it.
-func (x *run) due(s remedy.Step) time.Duration {
+func (e *Env) due(s remedy.Step, rec event.Record) time.Duration {
 	settler, ok := s.(remedy.Settler)
 	if !ok {
 		return 0
 	}
-	since := x.rec.Written
+	since := rec.Written
 	if since.IsZero() {
-		since = x.rec.Attempts[len(x.rec.Attempts)-1]
+		since = rec.Attempts[len(rec.Attempts)-1]
 	}
-	return settler.Settle() - x.since(since)
+	return settler.Settle() - e.since(since)
 }
 
 // pace waits for the cluster's next free moment for such a step. If it lies beyond
 // this run's time, the time until then is returned.
-func (x *run) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
-	at, err := x.env.Stream.Pace(ctx, "touch."+x.env.Cluster, every)
+func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
+	at, err := e.Stream.Pace(ctx, "touch."+e.Cluster, every)
 	if err != nil {
 		return 0, fmt.Errorf("reserve a moment to write: %w", err)
 	}
-	wait := at.Sub(x.env.now())
-	if wait > x.env.watch() {
+	wait := at.Sub(e.now())
+	if wait > e.watch() {
 		return wait, nil
 	}
 	timer := time.NewTimer(max(0, wait))
@@ -312,9 +318,9 @@ func (x *run) pace(ctx context.Context, every time.Duration) (time.Duration, err
 
 // lockTargets takes the locks of all that the rest of the plan writes beside the
 // Service, which the journal locks.
-func (x *run) lockTargets(ctx context.Context) (unlock func(), held bool, err error) {
+func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) (unlock func(), held bool, err error) {
 	var targets []string
-	for _, s := range x.steps[x.rec.Next:] {
+	for _, s := range steps {
 		if t := s.Target(); t != "" {
 			targets = append(targets, t)
 		}
@@ -327,7 +333,7 @@ func (x *run) lockTargets(ctx context.Context) (unlock func(), held bool, err er
 		}
 	}
 	for _, t := range slices.Compact(targets) {
-		u, ok, err := x.env.Stream.Lock(ctx, "target."+t, string(x.c.Service.UID), x.env.bound())
+		u, ok, err := e.Stream.Lock(ctx, "target."+t, uid, e.bound())
 		if err != nil {
 			return unlock, false, fmt.Errorf("lock %s: %w", t, err)
 		}

@@ -135,37 +135,52 @@ func approval(ctx context.Context, s *stream.Stream, cluster, uid, class string)
 	return &a, nil
 }
 
-// approved reports whether a person has agreed to this plan, and puts it into the
-// record. An approval of another plan counts for nothing, and the record says so.
-func (x *run) approved(ctx context.Context) (bool, error) {
-	if x.env.Stream == nil {
+// The approvals of one Service and class are what persons have said of its plans.
+type approvals struct {
+	env        *Env
+	uid, class string
+}
+
+// agreed reports whether a person has approved the plan that a record asks about.
+func (p approvals) agreed(ctx context.Context, prev event.Record) (bool, error) {
+	if prev.Phase != event.Settled || prev.Result != event.Asked || prev.Digest == "" {
 		return false, nil
 	}
-	a, err := approval(ctx, x.env.Stream, x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
-	digest := x.rec.Digest
+	a, err := approval(ctx, p.env.Stream, p.env.Cluster, prev.Service.UID, p.class)
+	return a != nil && a.good(prev.Digest, prev.Attempt+1, p.env.now()), err
+}
+
+// approved reports whether a person has agreed to this plan, and puts it into the
+// record. An approval of another plan counts for nothing, and the record says so.
+func (p approvals) approved(ctx context.Context, rec *event.Record, attempt int) (bool, error) {
+	if p.env.Stream == nil {
+		return false, nil
+	}
+	a, err := approval(ctx, p.env.Stream, p.env.Cluster, p.uid, p.class)
+	digest := rec.Digest
 	switch {
 	case err != nil:
 		return false, err
-	case a == nil || !x.env.now().Before(a.Until):
+	case a == nil || !p.env.now().Before(a.Until):
 		return false, nil
 	case a.Digest != digest:
-		x.rec.AddNote(say.F("%s approved another plan (%s) at %s. This plan is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
+		rec.AddNote(say.F("%s approved another plan (%s) at %s. This plan is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
 		return false, nil
-	case !a.good(digest, x.c.Attempt, x.env.now()):
+	case !a.good(digest, attempt, p.env.now()):
 		return false, nil
 	}
-	x.rec.Approved = &event.Approved{By: a.By, At: a.At}
-	x.rec.SetRule(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339)))
+	rec.Approved = &event.Approved{By: a.By, At: a.At}
+	rec.SetRule(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339)))
 	return true, nil
 }
 
 // bind has the approval that the attempt in hand rests on be good for no other one.
-func (x *run) bind(ctx context.Context) error {
-	if x.rec.Approved == nil {
+func (p approvals) bind(ctx context.Context, rec event.Record, attempt int) error {
+	if rec.Approved == nil {
 		return nil
 	}
-	key := approvalKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
-	entry, err := x.env.Stream.Entry(ctx, key)
+	key := approvalKey(p.env.Cluster, p.uid, p.class)
+	entry, err := p.env.Stream.Entry(ctx, key)
 	if err != nil {
 		return fmt.Errorf("use the approval: %w", err)
 	}
@@ -173,27 +188,27 @@ func (x *run) bind(ctx context.Context) error {
 	if err := json.Unmarshal(entry.Value, &a); err != nil {
 		return fmt.Errorf("use the approval: %w", err)
 	}
-	now := x.env.now()
-	if !a.good(x.rec.Digest, x.c.Attempt, now) {
+	now := p.env.now()
+	if !a.good(rec.Digest, attempt, now) {
 		return fmt.Errorf("use the approval: %w", remedy.ErrMoved)
 	}
-	a.Attempt = x.c.Attempt
+	a.Attempt = attempt
 	data, err := json.Marshal(a)
 	if err != nil {
 		return fmt.Errorf("use the approval: %w", err)
 	}
-	if _, err := x.env.Stream.Swap(ctx, key, data, entry.Revision, max(time.Second, a.Until.Sub(now))); err != nil {
+	if _, err := p.env.Stream.Swap(ctx, key, data, entry.Revision, max(time.Second, a.Until.Sub(now))); err != nil {
 		return fmt.Errorf("use the approval: %w", err)
 	}
 	return nil
 }
 
 // useUp removes the approval that the attempt in hand rests on, once all is written.
-func (x *run) useUp(ctx context.Context) error {
-	if x.rec.Approved == nil {
+func (p approvals) useUp(ctx context.Context, rec event.Record) error {
+	if rec.Approved == nil {
 		return nil
 	}
-	if err := x.env.Stream.Delete(ctx, approvalKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)); err != nil {
+	if err := p.env.Stream.Delete(ctx, approvalKey(p.env.Cluster, p.uid, p.class)); err != nil {
 		return fmt.Errorf("use the approval up: %w", err)
 	}
 	return nil

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -107,45 +109,45 @@ func unsettledKey(cluster, class string) string { return "unsettled." + cluster 
 // bore returns the risk of a fix that is written. What the class or the comparison found
 // before it shows no more, so that the record counts, too: it opens a breaker, and allows
 // nothing.
-func (x *run) bore() remedy.Risk {
+func bore(rec event.Record, steps []remedy.Step) remedy.Risk {
 	said := remedy.High // of a record that doesn't say
-	if err := said.UnmarshalText([]byte(x.rec.Risk)); err != nil {
+	if err := said.UnmarshalText([]byte(rec.Risk)); err != nil {
 		return remedy.High
 	}
-	return remedy.Plan{Risk: said, Steps: x.steps}.Highest()
+	return remedy.Plan{Risk: said, Steps: steps}.Highest()
 }
 
-// trip counts a fix that did not work, and opens the breaker of the class where it
+// trip counts a fix of this risk that did not work, and opens the breaker of the class where it
 // has borne enough: one of high risk, or three in ten minutes.
-func (x *run) trip(ctx context.Context) error {
-	b := Breaker{Cluster: x.env.Cluster, Class: x.r.Class, At: x.env.now()}
-	if x.bore() >= remedy.High {
-		b.because(say.F("A fix of high risk did not work: case %s.", x.rec.Case))
+func (e *Env) trip(ctx context.Context, class string, rec event.Record, risk remedy.Risk, log *slog.Logger) error {
+	b := Breaker{Cluster: e.Cluster, Class: class, At: e.now()}
+	if risk >= remedy.High {
+		b.because(say.F("A fix of high risk did not work: case %s.", rec.Case))
 	} else {
 		// Who asks twice for one attempt holds one place.
-		key := unsettledKey(x.env.Cluster, x.r.Class)
-		if _, err := x.env.Stream.Claim(ctx, key, bears, fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt), bearsFor); err != nil {
+		key := unsettledKey(e.Cluster, class)
+		if _, err := e.Stream.Claim(ctx, key, bears, fmt.Sprintf("%s.%d", rec.Case, rec.Attempt), bearsFor); err != nil {
 			return fmt.Errorf("count a fix that did not work: %w", err)
 		}
-		taken, err := x.env.Stream.Keys(ctx, "claim."+key+".*")
+		taken, err := e.Stream.Keys(ctx, "claim."+key+".*")
 		if err != nil {
 			return fmt.Errorf("count the fixes that did not work: %w", err)
 		}
 		if len(taken) < bears {
 			return nil
 		}
-		b.because(say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(bearsFor.Minutes()), x.rec.Case))
+		b.because(say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(bearsFor.Minutes()), rec.Case))
 	}
 	data, err := json.Marshal(b)
 	if err != nil {
 		return fmt.Errorf("encode the breaker: %w", err)
 	}
-	opened, err := x.env.Stream.Create(ctx, breakerKey(b.Cluster, b.Class), data, 0)
+	opened, err := e.Stream.Create(ctx, breakerKey(b.Cluster, b.Class), data, 0)
 	if err != nil {
 		return fmt.Errorf("open the breaker: %w", err)
 	}
 	if opened {
-		x.log.Error("breaker opened", "reason", b.Why)
+		log.Error("breaker opened", "reason", b.Why)
 	}
 	return nil
 }

@@ -56,21 +56,20 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 // The reason is empty where it has them, else it comes with how long to wait: a
 // place that is taken is held until its window is over, and counts once for all
 // writes on one Service.
-func (x *run) spend(ctx context.Context) (why say.Text, wait time.Duration, err error) {
-	b, uid := x.c.Policy.Budgets, string(x.c.Service.UID)
-	ok, err := x.env.Stream.Claim(ctx, budgetKey(x.env.Cluster)+"."+x.r.Class, b.OfClass(), uid, classWindow)
+func (e *Env) spend(ctx context.Context, b remedy.Budgets, class, uid string) (why say.Text, wait time.Duration, err error) {
+	ok, err := e.Stream.Claim(ctx, budgetKey(e.Cluster)+"."+class, b.OfClass(), uid, classWindow)
 	if err != nil {
 		return nil, 0, fmt.Errorf("take a place in the budget of the class: %w", err)
 	}
 	if !ok {
 		return say.F("The budget of the class is spent: %d Services in %d minutes.", b.OfClass(), int(classWindow.Minutes())), classWait, nil
 	}
-	services, err := services(ctx, x.env.Stream, x.env.Cluster)
+	services, err := services(ctx, e.Stream, e.Cluster)
 	if err != nil {
 		return nil, 0, err
 	}
 	most := b.OfCluster(services)
-	ok, err = x.env.Stream.Claim(ctx, budgetKey(x.env.Cluster), most, uid, clusterWindow)
+	ok, err = e.Stream.Claim(ctx, budgetKey(e.Cluster), most, uid, clusterWindow)
 	if err != nil {
 		return nil, 0, fmt.Errorf("take a place in the budget of the cluster: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -38,7 +40,7 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 	may := x.permission(x.c.Policy)
 	if len(plan.Steps) == 0 {
 		x.rec.Result = event.Asked
-		switch lasted := x.waited(); {
+		switch lasted := x.env.waited(x.rec); {
 		case plan.Wait == 0:
 		case lasted <= max(remedy.Lasting, plan.Patience):
 			x.rec.Result = event.Waiting
@@ -55,13 +57,13 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 	}
 	x.rec.Risk = x.risk.String()
 
-	own := x.owner(plan)
+	own := ownerOf(x.c.Service, plan)
 	x.rec.AddNote(own.note)
 	if own.manager != "" && !may.Muted {
 		// Without a digest: to agree would not help.
 		x.rec.Result = event.Asked
 		x.rec.SetRule(say.F("%s owns what the plan would write and would revert it.", own.manager))
-		x.rec.AddAsk(say.F("Commit this patch to the source of the Service: %s", x.patches(plan)))
+		x.rec.AddAsk(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
 		return false, nil
 	}
 	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
@@ -81,7 +83,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 		allowed, rule = false, say.F("The fix for this failure was undone at %s.", x.rec.Back.Format(time.RFC3339))
 	}
 	if allowed {
-		b, err := x.broken(ctx)
+		b, err := x.env.broken(ctx, x.r.Class)
 		if err != nil {
 			return false, err
 		}
@@ -91,7 +93,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	}
 	x.rec.SetRule(rule)
 	if !allowed {
-		agreed, err := x.approved(ctx)
+		agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt)
 		if err != nil {
 			return false, err
 		}
@@ -107,7 +109,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 		x.rec.AddAsk(spent())
 		return false, nil
 	}
-	h, err := x.hold(ctx, x.c.Policy)
+	h, err := x.env.hold(ctx, x.c.Policy)
 	if err != nil || h == nil {
 		return err == nil, err
 	}
@@ -131,21 +133,23 @@ func oneWay(steps []remedy.Step) string {
 	return ""
 }
 
-func (x *run) owner(plan remedy.Plan) ownership {
+// ownerOf finds out who owns what a plan would write.
+func ownerOf(svc *corev1.Service, plan remedy.Plan) ownership {
 	var keys []string
 	for _, s := range plan.Steps {
 		if k, ok := s.(remedy.Keyed); ok {
 			keys = append(keys, k.Keys()...)
 		}
 	}
-	return owner(x.c.Service, keys)
+	return owner(svc, keys)
 }
 
-func (x *run) patches(plan remedy.Plan) string {
+// patches returns what a person commits instead of a plan.
+func patches(c *remedy.Case, plan remedy.Plan) string {
 	var all string
 	for _, s := range plan.Steps {
 		if k, ok := s.(remedy.Keyed); ok {
-			all = strings.TrimSpace(all + " " + string(k.Patch(x.c)))
+			all = strings.TrimSpace(all + " " + string(k.Patch(c)))
 		}
 	}
 	return all

@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // diagnose finds out whether the failure still stands, and asks the class what
@@ -29,10 +28,10 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.SetFinding(finding)
 		return remedy.Plan{}, true, nil
 	}
-	if x.c.Policy, err = x.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return remedy.Plan{}, false, err
 	}
-	x.c.Idle = x.waited()
+	x.c.Idle = x.env.waited(x.rec)
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	for range 3 {
 		began := x.env.now()
@@ -53,7 +52,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if err := x.locate(ctx); err != nil {
 			return remedy.Plan{}, false, err
 		}
-		newer, err := x.newer(ctx)
+		newer, err := x.failures.newer(ctx, x.ev.Failure, x.r.Class)
 		if err != nil {
 			return remedy.Plan{}, false, err
 		}
@@ -61,14 +60,14 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if newer != "" && !x.r.Sees {
 			return end(event.Superseded, superseded)
 		}
-		proof, told, err := x.succeeded(ctx, x.ev.Failure.Last)
+		proof, told, err := x.env.synced(ctx, x.c, x.ev.Failure.Last)
 		if err != nil {
 			return remedy.Plan{}, false, err
 		}
 		// Whoever may create Events can write one of success, or of another failure, too:
 		// neither ends a case whose cause is seen.
 		if len(proof) > 0 && !(told && x.r.Sees) {
-			return end(x.ended(), proof)
+			return end(overAfter(x.tried), proof)
 		}
 		if x.r.StillFails != nil {
 			v, err := x.r.StillFails(ctx, x.c)
@@ -82,10 +81,10 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 				if len(proof) == 0 {
 					proof = say.F("The cause of the failure is gone. The controller retries automatically.")
 				}
-				return end(x.ended(), proof)
+				return end(overAfter(x.tried), proof)
 			case v == remedy.Unknown:
 				finding := say.F("It could not be determined whether the failure still exists.")
-				if x.waited() > patience {
+				if x.env.waited(x.rec) > patience {
 					x.rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
 					return end(event.Asked, finding)
 				}
@@ -100,7 +99,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if err := x.r.Check(plan); err != nil {
 			return remedy.Plan{}, false, err
 		}
-		plan = x.hearsay(plan)
+		plan = hearsay(x.c, plan)
 		if plan, err = x.c.Compare(ctx, plan); err != nil {
 			return remedy.Plan{}, false, fmt.Errorf("compare what the sync would change: %w", err)
 		}
@@ -111,10 +110,10 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	return remedy.Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// ended returns how a failure has ended that is over: one that is over after we
+// overAfter returns how a failure has ended that is over: one that is over after we
 // have written was fixed.
-func (x *run) ended() event.Result {
-	if x.tried {
+func overAfter(tried bool) event.Result {
+	if tried {
 		return event.Fixed
 	}
 	return event.Gone
@@ -138,7 +137,7 @@ func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 		return nil, fmt.Errorf("read Service %s: %w", ref, err)
 	}
 	x.c.Service = svc
-	return x.over(svc), nil
+	return whyOver(x.c, svc), nil
 }
 
 // locate reads what the namespace says, and notes the mode that holds here.
@@ -165,28 +164,28 @@ func (x *run) permission(p remedy.Policy) remedy.Permission {
 	})
 }
 
-// over returns why there is nothing to do for a Service; empty if there is.
-func (x *run) over(svc *corev1.Service) say.Text {
+// whyOver returns why there is nothing to do for a Service; empty if there is.
+func whyOver(c *remedy.Case, svc *corev1.Service) say.Text {
 	leaves := ccm.Leaving(svc)
 	switch {
-	case string(svc.UID) != x.ev.Failure.Service.UID:
+	case string(svc.UID) != c.Event.Service.UID:
 		return say.F("The Service was deleted. Another one has its name now.")
 	case leaves != "" && released(svc):
 		return say.F("The Service %s, and the controller has cleaned up.", leaves)
-	case leaves != "" && !x.r.Deleting:
+	case leaves != "" && !c.Remedy.Deleting:
 		return say.F("The Service %s, so there is nothing to fix.", leaves)
 	}
 	return nil
 }
 
-// succeeded returns positive evidence that the Service has been synced since then; told
+// synced returns positive evidence that the Service has been synced since then; told
 // says that it is an Event's.
-func (x *run) succeeded(ctx context.Context, since time.Time) (proof say.Text, told bool, err error) {
-	svc := x.c.Service
-	if quiet(x.ev.Failure.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
+func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, told bool, err error) {
+	svc := c.Service
+	if quiet(c.Event.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
 		return nil, false, nil // a sync that succeeded proves nothing, or none ever has
 	}
-	happened, err := x.env.Kube.Events(ctx, svc.Namespace, string(svc.UID))
+	happened, err := e.Kube.Events(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
 		return nil, false, fmt.Errorf("list the Service's events: %w", err)
 	}
@@ -195,44 +194,8 @@ func (x *run) succeeded(ctx context.Context, since time.Time) (proof say.Text, t
 	}
 	// Whoever may create Events dates them: one of a day to come would be a success that
 	// no failure comes after.
-	happened = slices.DeleteFunc(happened, func(e corev1.Event) bool { return lastSeen(e).After(x.env.now().Add(skew)) })
+	happened = slices.DeleteFunc(happened, func(seen corev1.Event) bool { return lastSeen(seen).After(e.now().Add(skew)) })
 	return succeeded(svc, happened, since), true, nil
-}
-
-// newer returns the class of a failed sync of the Service that is newer than the
-// event in hand, if it is another one.
-func (x *run) newer(ctx context.Context) (string, error) {
-	if x.env.Stream == nil {
-		return "", nil
-	}
-	f, ok, err := x.newest(ctx, "*")
-	if err != nil || !ok {
-		return "", err
-	}
-	if f.Class != x.r.Class && f.Type == corev1.EventTypeWarning && f.Last.After(x.ev.Failure.Last) {
-		return f.Class, nil
-	}
-	return "", nil
-}
-
-// newest returns the newest failure of the Service in the stream, of one class or of any ("*").
-func (x *run) newest(ctx context.Context, class string) (event.Failure, bool, error) {
-	subject := fmt.Sprintf("lbremedy.failed.%s.%s.%s", x.env.Cluster, class, x.ev.Failure.Service.UID)
-	msg, err := x.env.Stream.Last(ctx, stream.Failed, subject)
-	if errors.Is(err, stream.ErrNotFound) {
-		return event.Failure{}, false, nil
-	}
-	if err != nil {
-		return event.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
-	}
-	f, mine, err := x.kept(msg)
-	if err != nil {
-		return event.Failure{}, false, err
-	}
-	if !mine || f.Last.IsZero() {
-		return x.newestOfOurs(ctx, subject)
-	}
-	return f, true, nil
 }
 
 // impact returns what the users of the Service notice while its syncs fail.

@@ -11,20 +11,20 @@ import (
 // Service that the controller has synced as it stands, see InForce, a class acts and
 // advises on what it has read alone: Plan.Seen. Else a person is asked who wrote the
 // Event, and is told nothing to do on its word.
-func (x *run) hearsay(p remedy.Plan) remedy.Plan {
-	svc := x.c.Service
+func hearsay(c *remedy.Case, p remedy.Plan) remedy.Plan {
+	svc := c.Service
 	switch {
-	case x.ev.Failure.Service.Kind != "", p.Seen, x.r.Sees, len(p.Steps) == 0 && len(p.Ask) == 0:
+	case c.Event.Service.Kind != "", p.Seen, c.Remedy.Sees, len(p.Steps) == 0 && len(p.Ask) == 0:
 		return p
 	case !ccm.Synced(svc), !ccm.InForce(svc):
 		return p
 	}
 	return remedy.Plan{
-		Finding: say.F("An Event alone says that the Service fails: %s.", x.r.Title()).
+		Finding: say.F("An Event alone says that the Service fails: %s.", c.Remedy.Title()).
 			And("The controller has synced the Service in its current state, and nothing in the cluster or the cloud shows this failure."),
 		Cause: hearsayCause,
 		Ask: say.F("Check who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields.", svc.Namespace, svc.Name).
-			And("If it was the controller, check its log: %s.", x.c.LogQuery()).
+			And("If it was the controller, check its log: %s.", c.LogQuery()).
 			And("Do not change anything because of this Event alone."),
 		Wait:     p.Wait,
 		Patience: p.Patience,

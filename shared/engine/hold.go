@@ -24,9 +24,9 @@ const (
 )
 
 // hold returns what holds back every write now; nil if nothing does.
-func (x *run) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
-	if x.env.Stream != nil {
-		pause, err := Paused(ctx, x.env.Stream, x.env.Cluster)
+func (e *Env) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
+	if e.Stream != nil {
+		pause, err := Paused(ctx, e.Stream, e.Cluster)
 		if err != nil {
 			return nil, unreadable{err}
 		}
@@ -34,7 +34,7 @@ func (x *run) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
 			return &hold{event.HeldByPause, pause.Text(), pausedWait}, nil
 		}
 	}
-	now := x.env.now()
+	now := e.now()
 	if text, until := p.Frozen(now); len(text) > 0 {
 		return &hold{event.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
 	}
@@ -43,15 +43,15 @@ func (x *run) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
 
 // stands returns the pause or freeze that held the case back and still does; nil if
 // it is over. While it stands, nothing else needs to be read.
-func (x *run) stands(ctx context.Context, prev event.Record) *hold {
+func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
 	if prev.Held != event.HeldByPause && prev.Held != event.HeldByFreeze {
 		return nil
 	}
-	p, err := x.policy(ctx)
+	p, err := e.policy(ctx)
 	if err != nil {
 		return nil // it is read again, and said
 	}
-	h, err := x.hold(ctx, p)
+	h, err := e.hold(ctx, p)
 	if err != nil {
 		return nil
 	}
@@ -66,18 +66,18 @@ func (x *run) keep(h *hold) {
 
 // afford takes the places in the budgets that a plan needs which nobody has agreed
 // to, and reports whether it may begin. What waits for an hour becomes a question.
-func (x *run) afford(ctx context.Context) (bool, error) {
+func (x *application) afford(ctx context.Context) (bool, error) {
 	if x.rec.Approved != nil {
 		return true, nil
 	}
-	why, wait, err := x.spend(ctx)
+	why, wait, err := x.env.spend(ctx, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
 	if err != nil || len(why) == 0 {
 		return err == nil, err
 	}
-	if agreed, err := x.approved(ctx); err != nil || agreed {
+	if agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt); err != nil || agreed {
 		return agreed, err
 	}
-	if x.waited() > patience {
+	if x.env.waited(x.rec) > patience {
 		x.rec.Result = event.Asked
 		x.rec.SetRule(why)
 		x.rec.AddAsk(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", x.rec.Case))
@@ -88,18 +88,9 @@ func (x *run) afford(ctx context.Context) (bool, error) {
 }
 
 // broken returns the open breaker of the class; nil if there is none.
-func (x *run) broken(ctx context.Context) (*Breaker, error) {
-	if x.env.Stream == nil {
+func (e *Env) broken(ctx context.Context, class string) (*Breaker, error) {
+	if e.Stream == nil {
 		return nil, nil
 	}
-	return breaker(ctx, x.env.Stream, x.env.Cluster, x.r.Class)
-}
-
-// agreed reports whether a person has approved the plan that a record asks about.
-func (x *run) agreed(ctx context.Context, prev event.Record) (bool, error) {
-	if prev.Phase != event.Settled || prev.Result != event.Asked || prev.Digest == "" {
-		return false, nil
-	}
-	a, err := approval(ctx, x.env.Stream, x.env.Cluster, prev.Service.UID, x.r.Class)
-	return a != nil && a.good(prev.Digest, prev.Attempt+1, x.env.now()), err
+	return breaker(ctx, e.Stream, e.Cluster, class)
 }

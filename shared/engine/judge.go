@@ -15,10 +15,10 @@ import (
 
 // judge works out what a plan that was taken over may do. What the class would not plan
 // any more ends the run, with nothing written.
-func (x *run) judge(ctx context.Context) (rec event.Record, ended bool, err error) {
+func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	// While nothing may be written anyway, nothing else needs to be read.
-	if h, err := x.hold(ctx, x.c.Policy); err != nil {
+	if h, err := x.env.hold(ctx, x.c.Policy); err != nil {
 		return ends(x.fail(ctx, err))
 	} else if h != nil {
 		return ends(x.park(ctx, h.wait, event.ForPolicy, h.rule))

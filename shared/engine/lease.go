@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"time"
 
@@ -24,6 +25,8 @@ const (
 // A lease is a run's hold on the key that says who runs on its Service and class. While
 // it reads, however slowly, it renews the lease; who dies stops to.
 type lease struct {
+	env      *Env
+	key      string
 	state    event.Running
 	revision uint64
 	found    bool // the key was there
@@ -31,99 +34,93 @@ type lease struct {
 	renewed  chan struct{} // closed when nothing renews it any more
 }
 
-// remember reads what is known of the runs before this one.
-func (x *run) remember(ctx context.Context) error {
-	e, err := x.env.Stream.Entry(ctx, x.key())
-	x.lease = &lease{revision: e.Revision}
+// newLease returns the lease of a Service and class with what is known of the runs before this one.
+func newLease(ctx context.Context, env *Env, key string, log *slog.Logger) (*lease, error) {
+	e, err := env.Stream.Entry(ctx, key)
+	l := &lease{env: env, key: key, revision: e.Revision}
 	switch {
 	case errors.Is(err, stream.ErrNotFound):
-		return nil
+		return l, nil
 	case err != nil:
-		return fmt.Errorf("read who runs: %w", err)
+		return l, fmt.Errorf("read who runs: %w", err)
 	}
-	x.lease.found = true
-	if err := json.Unmarshal(e.Value, &x.lease.state); err != nil {
-		x.log.Error("who runs can't be read", "key", x.key(), "error", err)
-		x.lease.state = event.Running{}
+	l.found = true
+	if err := json.Unmarshal(e.Value, &l.state); err != nil {
+		log.Error("who runs can't be read", "key", key, "error", err)
+		l.state = event.Running{}
 	}
-	return nil
-}
-
-func (x *run) key() string {
-	return event.RunKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	return l, nil
 }
 
 // enter takes the lease. If another run has it, or is faster, it returns how long to
 // wait. A run that left its lease behind never ended.
-func (x *run) enter(ctx context.Context, prev event.Record) (wait time.Duration, err error) {
-	l := x.lease
+func (l *lease) enter(ctx context.Context, prev, other event.Record, log *slog.Logger) (wait time.Duration, err error) {
 	switch {
 	case l.state.Holder != "":
-		if left := leased - x.since(l.state.Renewed); left > 0 {
+		if left := leased - l.env.since(l.state.Renewed); left > 0 {
 			return min(left, soon), nil
 		}
 		l.state.Crashes++
-	case !l.found && prev.Phase != "" && prev.Phase != event.Settled && x.other.Phase == "":
+	case !l.found && prev.Phase != "" && prev.Phase != event.Settled && other.Phase == "":
 		l.state.Crashes = prev.Crashes + 1 // of a release that had no leases
 	}
-	l.state.Holder, l.state.Renewed = rand.Text(), x.env.now()
-	if err := x.put(ctx); err != nil {
+	l.state.Holder, l.state.Renewed = rand.Text(), l.env.now()
+	if err := l.put(ctx); err != nil {
 		if errors.Is(err, stream.ErrConflict) {
 			return time.Second, nil
 		}
 		return 0, err
 	}
-	x.rec.Crashes = l.state.Crashes
 	l.ends, l.renewed = make(chan struct{}), make(chan struct{})
-	go x.renew(context.WithoutCancel(ctx))
+	go l.renew(context.WithoutCancel(ctx), log)
 	return 0, nil
 }
 
 // put writes the key, if nobody else has since.
-func (x *run) put(ctx context.Context) error {
-	data, err := json.Marshal(x.lease.state)
+func (l *lease) put(ctx context.Context) error {
+	data, err := json.Marshal(l.state)
 	if err != nil {
 		return fmt.Errorf("encode who runs: %w", err)
 	}
-	revision, err := x.env.Stream.Swap(ctx, x.key(), data, x.lease.revision, known)
+	revision, err := l.env.Stream.Swap(ctx, l.key, data, l.revision, known)
 	if err != nil {
 		return fmt.Errorf("write who runs: %w", err)
 	}
-	x.lease.revision = revision
+	l.revision = revision
 	return nil
 }
 
 // renew keeps the lease until the run ends or another one has it.
-func (x *run) renew(ctx context.Context) {
-	defer close(x.lease.renewed)
+func (l *lease) renew(ctx context.Context, log *slog.Logger) {
+	defer close(l.renewed)
 	tick := time.NewTicker(renewal)
 	defer tick.Stop()
 	for {
 		select {
-		case <-x.lease.ends:
+		case <-l.ends:
 			return
 		case <-tick.C:
 		}
-		x.lease.state.Renewed = x.env.now()
-		if err := x.put(ctx); errors.Is(err, stream.ErrConflict) {
+		l.state.Renewed = l.env.now()
+		if err := l.put(ctx); errors.Is(err, stream.ErrConflict) {
 			return
 		} else if err != nil {
-			x.log.Warn("a lease is not renewed", "key", x.key(), "error", err)
+			log.Warn("a lease is not renewed", "key", l.key, "error", err)
 		}
 	}
 }
 
 // still stops renewing the lease, whatever ends the run.
-func (x *run) still() {
-	if x.lease == nil || x.lease.ends == nil {
+func (l *lease) still() {
+	if l == nil || l.ends == nil {
 		return
 	}
 	select {
-	case <-x.lease.ends:
+	case <-l.ends:
 	default:
-		close(x.lease.ends)
+		close(l.ends)
 	}
-	<-x.lease.renewed
+	<-l.renewed
 }
 
 // release gives the lease back: the run has ended, however. That it can't is no error of
@@ -132,7 +129,7 @@ func (x *run) release(ctx context.Context) {
 	if x.lease == nil || x.lease.ends == nil {
 		return
 	}
-	x.still()
+	x.lease.still()
 	s := &x.lease.state
 	s.Holder, s.Renewed, s.Crashes = "", time.Time{}, 0
 	if now := x.env.now(); x.settled || x.repeated {
@@ -143,27 +140,27 @@ func (x *run) release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := x.put(ctx); err != nil && !errors.Is(err, stream.ErrConflict) {
-		x.log.Warn("a lease stays until it runs out", "key", x.key(), "error", err)
+	if err := x.lease.put(ctx); err != nil && !errors.Is(err, stream.ErrConflict) {
+		x.log.Warn("a lease stays until it runs out", "key", x.lease.key, "error", err)
 	}
 }
 
 // last returns when a run last ended as the record says.
-func (x *run) last(rec event.Record) time.Time {
-	if x.lease != nil && x.lease.state.Last.After(rec.At) {
-		return x.lease.state.Last
+func (l *lease) last(rec event.Record) time.Time {
+	if l != nil && l.state.Last.After(rec.At) {
+		return l.state.Last
 	}
 	return rec.At
 }
 
 // errors returns how many runs before this one have ended with an error, in a row. A
 // question that errors have led to stands while they come back.
-func (x *run) errors(prev event.Record) int {
+func (l *lease) errors(prev event.Record, env *Env) int {
 	switch {
-	case prev.Phase == "", prev.Phase == event.Settled && final(prev.Result) && (prev.Error == "" || x.since(x.last(prev)) >= stale):
+	case prev.Phase == "", prev.Phase == event.Settled && final(prev.Result) && (prev.Error == "" || env.since(l.last(prev)) >= stale):
 		return 0
-	case x.lease != nil && x.lease.state.Last.After(prev.At):
-		return x.lease.state.Errors
+	case l != nil && l.state.Last.After(prev.At):
+		return l.state.Errors
 	}
 	return prev.Errors
 }

@@ -462,9 +462,9 @@ func TestApprove(t *testing.T) {
 		r := build(t)
 		r.policy.Mode = remedy.Observe
 		for rec, want := range map[*event.Record]string{
-			new(r.ends(event.Planned)):                           "only observed",
-			{Case: "c", Result: event.Fixed, Digest: "d"}:        "has no plan that waits",
-			{Case: "c", Result: event.Asked, Rule: "Ask first."}: "Ask first.",
+			new(r.ends(event.Planned)): "only observed",
+			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Fixed}, Outcome: event.Outcome{Digest: "d"}}:          "has no plan that waits",
+			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Asked}, Decision: event.Decision{Rule: "Ask first."}}: "Ask first.",
 		} {
 			if _, err := engine.Approve(t.Context(), r.env.Stream, *rec, "ann", r.now(), time.Hour); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)

@@ -16,11 +16,31 @@ import (
 
 // unread ends a run that can't read the journal: a record that no version of
 // this program can read blocks the Service, and asking each second won't help.
-var unread = event.Record{Result: event.Waiting, Wait: time.Minute}
+var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.Outcome{Wait: time.Minute}}
+
+// A history is what a run finds in the journal when it begins.
+type history struct {
+	prev   event.Record // the last record of the Service and class
+	other  event.Record // the last record of the Service, if it is another class's
+	agreed bool         // a person has approved the plan that prev asks about
+}
+
+// history reads what was before this run.
+func (x *run) history(ctx context.Context) (h history, err error) {
+	if h.prev, err = x.load(ctx); err != nil {
+		return h, err
+	}
+	if h.other, err = x.env.others(ctx, x.ev.Failure.Service.UID, x.r.Class); err != nil {
+		return h, err
+	}
+	h.agreed, err = x.approvals.agreed(ctx, h.prev)
+	return h, err
+}
 
 // load reads the last record of this Service and class, and what is known of the runs.
 func (x *run) load(ctx context.Context) (event.Record, error) {
-	if err := x.remember(ctx); err != nil {
+	var err error
+	if x.lease, err = newLease(ctx, x.env, event.RunKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class), x.log); err != nil {
 		return event.Record{}, err
 	}
 	last, err := x.journal.Load(ctx)
@@ -36,26 +56,25 @@ func (x *run) load(ctx context.Context) (event.Record, error) {
 // others returns the last record of the Service if it is another class's; the
 // zero record if it is this one's. It is read after this class's own: a record
 // that came in between makes the next append fail.
-func (x *run) others(ctx context.Context) (event.Record, error) {
-	uid := x.ev.Failure.Service.UID
-	last, err := x.env.Stream.Last(ctx, stream.Cases, event.CaseFilter(x.env.Cluster, uid))
+func (e *Env) others(ctx context.Context, uid, class string) (event.Record, error) {
+	last, err := e.Stream.Last(ctx, stream.Cases, event.CaseFilter(e.Cluster, uid))
 	switch {
 	case errors.Is(err, stream.ErrNotFound):
 		return event.Record{}, nil
 	case err != nil:
 		return event.Record{}, fmt.Errorf("read the journal: %w", err)
-	case last.Subject == event.CaseSubject(x.env.Cluster, uid, x.r.Class):
+	case last.Subject == event.CaseSubject(e.Cluster, uid, class):
 		return event.Record{}, nil
 	}
 	return decode(last)
 }
 
 // writing returns for how long the run that wrote the record may still be writing.
-func (x *run) writing(rec event.Record) time.Duration {
+func (e *Env) writing(rec event.Record) time.Duration {
 	if rec.Phase != event.Intent && rec.Phase != event.Step || rec.Done() {
 		return 0
 	}
-	return x.env.bound() - x.since(rec.At)
+	return e.bound() - e.since(rec.At)
 }
 
 func decode(m stream.Message) (event.Record, error) {
@@ -78,17 +97,24 @@ const (
 	refuse               // nothing: the journal holds what is no plan of the class
 )
 
-// resume decides from the last record how to go on, and begins the new one. agreed
-// says that a person has approved the plan that the last record asks about.
-func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
+// A way is how a run goes on after it has read the journal.
+type way struct {
+	next     next
+	answer   event.Record // what the journal says, of a run that is answered
+	reserved bool         // the plan to go on with was parked until a moment that is its own
+}
+
+// resume decides from what was before how to go on, and begins the new record.
+func (x *run) resume(h history) way {
+	prev := h.prev
 	x.begin(prev)
 	x.sign()
 	if prev.Phase == "" {
-		return afresh, event.Record{}
+		return way{next: afresh}
 	}
-	later := func(d time.Duration) (next, event.Record) {
+	later := func(d time.Duration) way {
 		prev.Result, prev.Wait = event.Waiting, max(d, time.Second)
-		return answered, prev
+		return way{next: answered, answer: prev}
 	}
 	open := prev.Phase == event.Intent || prev.Phase == event.Step
 	held := prev.Phase == event.Settled && prev.Held != ""
@@ -96,57 +122,58 @@ func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
 	var left time.Duration // until the run that wrote prev, or what it waits for, is over
 	switch {
 	case open && !prev.Done():
-		left = x.writing(prev)
+		left = x.env.writing(prev)
 	case parked && !prev.Done(), held && prev.Event == x.ev.ID && !x.ev.Again:
-		left = prev.Wait - x.since(prev.At)
+		left = prev.Wait - x.env.since(prev.At)
 	}
 	if left > 0 {
 		return later(left)
 	}
 	switch {
 	case prev.Held == event.TakenBack, prev.Undoing && !final(prev.Result):
-		return takeBack, event.Record{}
-	case held || agreed:
-		return afresh, event.Record{}
+		return way{next: takeBack}
+	case held || h.agreed:
+		return way{next: afresh}
 	case parked && prev.Done() && prev.Reason == event.ByCause:
-		return afresh, event.Record{}
+		return way{next: afresh}
 	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
-	case (open || parked) && len(prev.Attempts) > 0 && x.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
-		return afresh, event.Record{}
+	case (open || parked) && len(prev.Attempts) > 0 && x.env.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
+		return way{next: afresh}
 	case open || parked:
 		return x.take(prev, goOn)
 	case prev.Phase == event.Started:
-		return afresh, event.Record{}
+		return way{next: afresh}
 	case x.ev.Again:
-		return afresh, event.Record{}
+		return way{next: afresh}
 	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
-		return answered, prev
+		return way{next: answered, answer: prev}
 	case prev.Result == event.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
-		return answered, prev
+		return way{next: answered, answer: prev}
 	}
-	return afresh, event.Record{}
+	return way{next: afresh}
 }
 
 // since returns how long ago a time was. A clock that jumped back must not make
 // anything wait for longer than it was to wait: it is never negative.
-func (x *run) since(at time.Time) time.Duration { return max(0, x.env.now().Sub(at)) }
+func (e *Env) since(at time.Time) time.Duration { return max(0, e.now().Sub(at)) }
 
 // begin starts the record of this run. An open case goes on under its ID; after
 // one that ended, another begins.
 func (x *run) begin(prev event.Record) {
 	f := x.ev.Failure
 	x.rec = event.Record{
-		Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service,
-		Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
-		Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
-		Who: x.env.Who, First: x.env.now(), Began: x.clock,
+		Origin: event.Origin{
+			Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service, Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
+			Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
+		},
+		Run: event.Run{Who: x.env.Who, First: x.env.now(), Began: x.clock},
 	}
 	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
 		x.rec.Prior = prev.At
 	}
 	for _, at := range prev.Attempts {
-		if x.since(at) < attemptsFor {
+		if x.env.since(at) < attemptsFor {
 			x.rec.Attempts = append(x.rec.Attempts, at)
 		}
 	}
@@ -158,7 +185,7 @@ func (x *run) begin(prev event.Record) {
 		}
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
-	x.rec.Errors = x.errors(prev)
+	x.rec.Errors = x.lease.errors(prev, x.env)
 	switch {
 	case prev.Phase == event.Settled && prev.Result == event.Undone:
 		x.rec.Back = prev.At
@@ -167,7 +194,7 @@ func (x *run) begin(prev event.Record) {
 	}
 	x.rec.Since = x.waitsSince(prev)
 	if !f.Last.IsZero() {
-		x.rec.Timings.Queue = x.since(f.Last)
+		x.rec.Timings.Queue = x.env.since(f.Last)
 	}
 	// Numbers go on where attempts are forgotten: a mark that the Service bears
 	// already would wake nobody.
@@ -200,27 +227,26 @@ func final(r event.Result) bool {
 
 // take takes a plan over from the record that it stands in. What stands there is data:
 // what is no plan of the class is refused.
-func (x *run) take(prev event.Record, n next) (next, event.Record) {
+func (x *run) take(prev event.Record, n next) way {
 	steps, err := x.r.Planned(x.env.Decode, prev)
 	switch {
 	case errors.Is(err, remedy.ErrUndeclared):
 		x.log.Error("journalled plan refused", "error", err)
 		x.rec.SetFinding(say.F("The plan in the journal is not one that the class can make, and none of it was applied: %s.", err))
 		x.rec.SetAsk(say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch."))
-		return refuse, event.Record{}
+		return way{next: refuse}
 	case err != nil:
 		x.log.Error("journalled step can't be read", "error", err)
-		return afresh, event.Record{}
+		return way{next: afresh}
 	}
 	crashes := x.rec.Crashes
-	x.reserved = prev.Phase == event.Settled && prev.Reason == event.AfterOthers
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Crashes = x.rec.Timings, "", 0, "", "", crashes
 	x.rec, x.steps, x.intent = rec, steps, true
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
-	return n, event.Record{}
+	return way{next: n, reserved: prev.Phase == event.Settled && prev.Reason == event.AfterOthers}
 }
 
 // idle reports whether the record is one of a case that waits and writes nothing.
@@ -237,16 +263,16 @@ func lasting(rec event.Record) bool {
 // waitsSince returns since when the case waits whose last record this is; zero if
 // it doesn't.
 func (x *run) waitsSince(prev event.Record) time.Time {
-	if idle(prev) || lasting(prev) && x.since(x.last(prev)) < stale {
+	if idle(prev) || lasting(prev) && x.env.since(x.lease.last(prev)) < stale {
 		return prev.Since
 	}
 	return time.Time{}
 }
 
 // waited returns for how long the case has waited with nothing to write.
-func (x *run) waited() time.Duration {
-	if x.rec.Since.IsZero() {
+func (e *Env) waited(rec event.Record) time.Duration {
+	if rec.Since.IsZero() {
 		return 0
 	}
-	return x.since(x.rec.Since)
+	return e.since(rec.Since)
 }

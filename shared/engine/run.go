@@ -132,8 +132,8 @@ type Event struct {
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	return answer(ctx, env, r, ev,
 		func(ctx context.Context, x *run) (event.Record, error) {
-			defer x.still()
-			rec, err := x.run(ctx)
+			defer func() { x.lease.still() }()
+			rec, err := x.phases(ctx)
 			x.release(ctx)
 			return rec, err
 		},
@@ -165,7 +165,7 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	defer func() { err = safe(err) }()
 	defer func() {
 		if p := recover(); p != nil {
-			rec, err = broken(ctx, x, x.panicked(p))
+			rec, err = broken(ctx, x, panicked(p, r.Class, x.log))
 		}
 	}()
 	return do(ctx, x)
@@ -192,9 +192,9 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 
 // panicked returns a class's panic as an error: it must not take the other
 // classes down. The stack goes to the log.
-func (x *run) panicked(p any) error {
-	x.log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
-	return fmt.Errorf("class %s panicked: %v", x.r.Class, p)
+func panicked(p any, class string, log *slog.Logger) error {
+	log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+	return fmt.Errorf("class %s panicked: %v", class, p)
 }
 
 // safe returns an error whose text holds no secret, whoever shows it.
@@ -218,32 +218,33 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 func (r *redacted) Unwrap() error { return r.error }
 
-// A run is the state of one Run.
+// A run is what the phases of one Run share. What a phase has for itself is in its own file:
+// resume turns a history into a way to go on, diagnose and decide return a plan and whether it is
+// applied, and an application, a verification and a reversal end the run.
 type run struct {
-	env     *Env
-	r       *remedy.Remedy
-	ev      Event
-	c       *remedy.Case
-	w       *remedy.Writers
-	journal *stream.Journal
-	rec     event.Record  // what the next append says
-	steps   []remedy.Step // of the plan
-	risk    remedy.Risk   // of the plan, worked out in this run
-	taken   bool          // the plan was taken over from the journal, and must be judged
-	intent  bool          // the journal holds the plan as one to apply
-	log     *slog.Logger
-	clock   time.Time         // when the present phase began
-	into    *time.Duration    // where its time is told if the run ends in it; nil: it is over
-	around  map[string]string // labels of the namespace
+	env       *Env
+	r         *remedy.Remedy
+	ev        Event
+	c         *remedy.Case
+	w         *remedy.Writers
+	journal   *stream.Journal
+	failures  failures
+	approvals approvals
+	rec       event.Record  // what the next append says
+	steps     []remedy.Step // of the plan
+	risk      remedy.Risk   // of the plan, worked out in this run
+	intent    bool          // the journal holds the plan as one to apply
+	log       *slog.Logger
+	clock     time.Time         // when the present phase began
+	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
+	around    map[string]string // labels of the namespace
 
 	prev       event.Record // the last record of the class
 	lease      *lease
-	journalled bool         // this run has appended to the journal,
-	settled    bool         // also how it ended,
-	repeated   bool         // or it ended as the last record says
-	other      event.Record // the last record of the Service, if it is another class's
-	tried      bool         // this case has had an attempt before
-	reserved   bool         // the plan was parked until a moment that is its own
+	journalled bool // this run has appended to the journal,
+	settled    bool // also how it ended,
+	repeated   bool // or it ended as the last record says
+	tried      bool // this case has had an attempt before
 }
 
 func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
@@ -256,6 +257,7 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	return &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
+		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
 		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, Taken: map[string]bool{}, Remedy: r},
 		w: &remedy.Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
 	}, nil
@@ -264,53 +266,47 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 // ErrForeign says that an event is not for this host: it must not come back.
 var ErrForeign = errors.New("not for this host")
 
-// run is the phases in order.
-func (x *run) run(ctx context.Context) (event.Record, error) {
+// phases goes through the phases in order.
+func (x *run) phases(ctx context.Context) (event.Record, error) {
 	x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
-	prev, err := x.load(ctx)
+	h, err := x.history(ctx)
 	if err != nil {
 		return unread, err
 	}
-	if x.other, err = x.others(ctx); err != nil {
-		return unread, err
-	}
-	agreed, err := x.agreed(ctx, prev)
-	if err != nil {
-		return unread, err
-	}
-	x.prev = prev
-	next, rec := x.resume(prev, agreed)
+	x.prev = h.prev
+	on := x.resume(h)
 	x.lap(&x.rec.Timings.Resume)
-	if next == answered {
-		return rec, nil
+	if on.next == answered {
+		return on.answer, nil
 	}
-	if left := x.writing(x.other); left > 0 {
+	if left := x.env.writing(h.other); left > 0 {
 		return x.later(min(left, soon))
 	}
-	if h := x.stands(ctx, prev); h != nil && (next == afresh || next == takeBack) && !x.ev.Again {
-		x.keep(h) // the journal says so already
-		x.rec.Undoing = next == takeBack
+	if held := x.env.stands(ctx, h.prev); held != nil && (on.next == afresh || on.next == takeBack) && !x.ev.Again {
+		x.keep(held) // the journal says so already
+		x.rec.Undoing = on.next == takeBack
 		return x.rec, nil
 	}
-	if wait, err := x.enter(ctx, prev); err != nil {
+	if wait, err := x.lease.enter(ctx, h.prev, h.other, x.log); err != nil {
 		return unread, err
 	} else if wait > 0 {
 		return x.later(wait)
 	}
+	x.rec.Crashes = x.lease.state.Crashes
 	if x.rec.Crashes >= maxCrashes {
 		x.rec.SetFinding(say.F("%d runs on this event in a row never ended.", x.rec.Crashes))
 		x.rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
 		return x.settle(ctx, event.Failed)
 	}
-	switch next {
+	switch on.next {
 	case refuse:
 		return x.settle(ctx, event.Failed)
 	case takeBack:
-		return x.takeBack(ctx)
+		return reversal{x}.takeBack(ctx)
 	case goOn:
-		return x.goOn(ctx)
+		return (&application{run: x, taken: true, reserved: on.reserved}).goOn(ctx)
 	case prove:
-		return x.prove(ctx, prev)
+		return verification{x}.prove(ctx, h.prev)
 	}
 	plan, ok, err := x.plan(ctx)
 	if err != nil {
@@ -319,7 +315,7 @@ func (x *run) run(ctx context.Context) (event.Record, error) {
 	if !ok {
 		return x.settle(ctx, x.rec.Result)
 	}
-	return x.write(ctx, plan)
+	return (&application{run: x}).write(ctx, plan)
 }
 
 // later ends a run that must come back soon, without a word in the journal: it
@@ -335,8 +331,8 @@ type unreadable struct{ error }
 func (u unreadable) Unwrap() error { return u.error }
 
 // policy reads the policy in force.
-func (x *run) policy(ctx context.Context) (remedy.Policy, error) {
-	p, err := x.env.Policy(ctx)
+func (e *Env) policy(ctx context.Context) (remedy.Policy, error) {
+	p, err := e.Policy(ctx)
 	if err != nil {
 		return remedy.Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
 	}
@@ -363,7 +359,7 @@ func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 		// Nobody knows what is allowed: that is a pause, however long it lasts.
 		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
 	} else {
-		result = x.backOff(cause)
+		result = backOff(&x.rec, cause)
 	}
 	rec, err := x.settle(ctx, result)
 	if err != nil {
@@ -376,17 +372,17 @@ func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 //
 // How long errors have lasted is the sum of the pauses between them, not the time
 // since the case began: a case that was open for days must outlive one bad minute.
-func (x *run) backOff(cause error) event.Result {
-	x.rec.Errors++
-	x.rec.Error = event.Redact(cause.Error())
+func backOff(rec *event.Record, cause error) event.Result {
+	rec.Errors++
+	rec.Error = event.Redact(cause.Error())
 	var lasted time.Duration
-	for n := 1; n <= x.rec.Errors && lasted <= patience; n++ {
-		x.rec.Wait = retry.Pause(2*time.Second, time.Minute, uint64(n))
-		lasted += x.rec.Wait
+	for n := 1; n <= rec.Errors && lasted <= patience; n++ {
+		rec.Wait = retry.Pause(2*time.Second, time.Minute, uint64(n))
+		lasted += rec.Wait
 	}
 	if lasted <= patience {
 		return event.Waiting
 	}
-	x.rec.SetAsk(say.F("Fix the cause of the error, then replay the event."))
+	rec.SetAsk(say.F("Fix the cause of the error, then replay the event."))
 	return event.Failed
 }

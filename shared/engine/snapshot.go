@@ -46,21 +46,21 @@ type Standing struct {
 
 // preserve keeps a snapshot in the journal before steps of medium or high risk are
 // applied. An error means that they must not be.
-func (x *run) preserve(ctx context.Context, risk remedy.Risk, steps []remedy.Step) error {
-	if risk == remedy.Low || x.ev.Failure.Service.Kind != "" {
+func (e *Env) preserve(ctx context.Context, c *remedy.Case, risk remedy.Risk, steps []remedy.Step) error {
+	if risk == remedy.Low || c.Event.Service.Kind != "" {
 		return nil // of a cluster there is no load balancer to write to
 	}
-	s, err := snapshot(ctx, x.c, x.env.Cloud.Once(), steps)
+	s, err := snapshot(ctx, c, e.Cloud.Once(), steps)
 	if err != nil {
 		return fmt.Errorf("take a snapshot before the write: %w", err)
 	}
-	s.At = x.env.now()
+	s.At = e.now()
 	data, err := s.encode()
 	if err != nil {
 		return fmt.Errorf("take a snapshot before the write: %w", err)
 	}
 	header := map[string][]string{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}
-	if err := x.env.Stream.Snapshot(ctx, s.Cluster, s.Service.UID, s.Class, header, data); err != nil {
+	if err := e.Stream.Snapshot(ctx, s.Cluster, s.Service.UID, s.Class, header, data); err != nil {
 		return fmt.Errorf("keep the snapshot before the write: %w", err)
 	}
 	return nil

@@ -59,19 +59,21 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
 		Recorded: rec.Recorded, Trace: rec.Trace,
 	}}
-	x, err := newRun(env, r, ev)
+	own, err := newRun(env, r, ev)
 	if err != nil {
 		return event.Record{}, err
 	}
+	x := reversal{own}
 	x.journal = env.Stream.Journal(env.Cluster, rec.Service.UID, r.Class)
 	prev, err := x.load(ctx)
 	if err != nil {
 		return event.Record{}, err
 	}
-	if x.other, err = x.others(ctx); err != nil {
+	other, err := env.others(ctx, rec.Service.UID, r.Class)
+	if err != nil {
 		return event.Record{}, err
 	}
-	if left := max(x.writing(prev), x.writing(x.other)); left > 0 {
+	if left := max(x.env.writing(prev), x.env.writing(other)); left > 0 {
 		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
 	}
 	x.begin(prev)
@@ -98,7 +100,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 			return rec, err
 		}
 	}
-	unlock, held, err := x.lockTargets(ctx)
+	unlock, held, err := x.env.lockTargets(ctx, string(x.c.Service.UID), x.steps[x.rec.Next:])
 	defer unlock()
 	if err != nil {
 		return event.Record{}, err
@@ -107,10 +109,10 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		return event.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
 	}
 	// What can't begin leaves nothing behind, not even in the journal.
-	if _, err := x.reversible(ctx, 0); err != nil {
+	if _, err := reversible(ctx, x.c, x.steps[0], 0); err != nil {
 		return event.Record{}, err
 	}
-	if err := x.preserve(ctx, remedy.Plan{Steps: x.steps}.Highest(), x.steps); err != nil {
+	if err := x.env.preserve(ctx, x.c, remedy.Plan{Steps: x.steps}.Highest(), x.steps); err != nil {
 		return event.Record{}, err
 	}
 	x.rec.Attempts = append(x.rec.Attempts, env.now())
@@ -127,7 +129,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 			}
 		}
 		x.rec.Steps[i].Began = env.now()
-		state, err := x.reversible(ctx, i)
+		state, err := reversible(ctx, x.c, x.steps[i], i)
 		if err != nil {
 			return x.halfUndone(ctx, err)
 		}
@@ -174,11 +176,10 @@ type Differ interface {
 	Differs(*remedy.Case) string // as a sentence
 }
 
-// reversible returns where a step of an undo stands. That it finds something else
+// reversible returns where step i of an undo stands. That it finds something else
 // than what the plan left is an error, which says what differs.
-func (x *run) reversible(ctx context.Context, i int) (remedy.State, error) {
-	s := x.steps[i]
-	state, err := s.Check(ctx, x.c)
+func reversible(ctx context.Context, c *remedy.Case, s remedy.Step, i int) (remedy.State, error) {
+	state, err := s.Check(ctx, c)
 	if err != nil {
 		return state, fmt.Errorf("check undo %d: %w", i+1, err)
 	}
@@ -187,17 +188,20 @@ func (x *run) reversible(ctx context.Context, i int) (remedy.State, error) {
 	}
 	what := ""
 	if d, ok := s.(Differ); ok {
-		what = " " + d.Differs(x.c)
+		what = " " + d.Differs(c)
 	}
 	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s, remedy.ErrMoved, what)
 }
 
+// A reversal is a run that takes back what earlier ones have written.
+type reversal struct{ *run }
+
 // stays ends a take-back by the policy that must not go on now. What a pause or a
 // freeze holds goes on when that is over; where the policy only observes, allows less
 // risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
-func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
+func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
-	if x.c.Policy, err = x.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return ends(x.fail(ctx, err))
 	}
 	if over, err := x.readService(ctx); err != nil {
@@ -220,7 +224,7 @@ func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err erro
 		x.rec.SetAsk(say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case))
 		return ends(x.settle(ctx, event.Failed))
 	}
-	h, err := x.hold(ctx, x.c.Policy)
+	h, err := x.env.hold(ctx, x.c.Policy)
 	switch {
 	case err != nil:
 		return ends(x.fail(ctx, err))
@@ -232,7 +236,7 @@ func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err erro
 }
 
 // halfUndone ends an undo that stopped on its way: a person must look.
-func (x *run) halfUndone(ctx context.Context, cause error) (event.Record, error) {
+func (x reversal) halfUndone(ctx context.Context, cause error) (event.Record, error) {
 	x.rec.Error, x.rec.Held = event.Redact(cause.Error()), ""
 	x.rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", x.rec.Next, len(x.rec.Steps)))
 	rec, err := x.settle(ctx, event.Failed)
@@ -241,7 +245,7 @@ func (x *run) halfUndone(ctx context.Context, cause error) (event.Record, error)
 
 // takeBack undoes what the attempts of the case have written, as the policy wants it
 // where they are spent. What can't be taken back is left, and a person is told.
-func (x *run) takeBack(ctx context.Context) (event.Record, error) {
+func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 	x.rec.Held = event.TakenBack // also where it must be tried again
 	var history []event.Record
 	subject := event.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)

@@ -17,8 +17,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
+// A verification is the phase that finds out whether what was written worked.
+type verification struct{ *run }
+
 // prove looks whether what an earlier run has written worked.
-func (x *run) prove(ctx context.Context, prev event.Record) (event.Record, error) {
+func (x verification) prove(ctx context.Context, prev event.Record) (event.Record, error) {
 	// A record of its own, so that runs that never end are counted here too.
 	if prev.Phase != event.Settled {
 		if err := x.append(ctx, event.Step); err != nil {
@@ -26,7 +29,7 @@ func (x *run) prove(ctx context.Context, prev event.Record) (event.Record, error
 		}
 	}
 	var err error
-	if x.c.Policy, err = x.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
 	return x.verify(ctx)
@@ -36,7 +39,7 @@ func (x *run) prove(ctx context.Context, prev event.Record) (event.Record, error
 // all of them together are success: the same Service, as we left it, with a new
 // hash label, an address that its load balancer has, and a class that no longer
 // finds its cause.
-func (x *run) verify(ctx context.Context) (event.Record, error) {
+func (x verification) verify(ctx context.Context) (event.Record, error) {
 	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
 	if x.c.Service == nil {
 		over, err := x.readService(ctx)
@@ -61,7 +64,7 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 		}
 		err := x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, from, func(svc *corev1.Service) bool {
 			last, x.c.Service = svc, svc
-			return len(x.over(svc)) > 0 || left(svc) != x.rec.Left || x.marked(svc)
+			return len(whyOver(x.c, svc)) > 0 || left(svc) != x.rec.Left || marked(svc, x.rec.Hash)
 		})
 		switch {
 		case errors.Is(err, kube.ErrNotFound):
@@ -71,9 +74,9 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 			return x.unproven(ctx)
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("watch Service %s: %w", ref, err))
-		case len(x.over(last)) > 0:
+		case len(whyOver(x.c, last)) > 0:
 			x.lap(&x.rec.Timings.Verify)
-			return x.gone(ctx, x.over(last))
+			return x.gone(ctx, whyOver(x.c, last))
 		case left(last) != x.rec.Left:
 			x.lap(&x.rec.Timings.Verify)
 			return x.changed(ctx)
@@ -94,7 +97,7 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 // byCause ends a run whose plan wrote nothing to the Service: no mark of the controller
 // tells whether it worked. The case is diagnosed again until the class no longer finds
 // its cause.
-func (x *run) byCause(ctx context.Context) (event.Record, error) {
+func (x verification) byCause(ctx context.Context) (event.Record, error) {
 	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
 		return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
@@ -106,18 +109,18 @@ func (x *run) byCause(ctx context.Context) (event.Record, error) {
 	return x.park(ctx, 30*time.Second, event.ByCause, say.F("Applied. Only the cause shows whether it worked; it is checked again."))
 }
 
-// marked reports whether the Service shows a full sync after our write.
-func (x *run) marked(svc *corev1.Service) bool {
+// marked reports whether the Service shows a full sync after our write, before which it had another hash.
+func marked(svc *corev1.Service, before string) bool {
 	if svc.DeletionTimestamp != nil {
 		return false
 	}
 	hash := svc.Labels[ccm.HashLabel]
-	return hash != "" && hash != x.rec.Hash && ccm.Synced(svc)
+	return hash != "" && hash != before && ccm.Synced(svc)
 }
 
 // proven reports what the marks alone can't tell: that the address is the load
 // balancer's, and that the class no longer finds its cause.
-func (x *run) proven(ctx context.Context) (bool, error) {
+func (x verification) proven(ctx context.Context) (bool, error) {
 	svc := x.c.Service
 	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {
 		lb, err := x.c.Cloud.SLB.LoadBalancer(ctx, id)
@@ -140,20 +143,20 @@ func (x *run) proven(ctx context.Context) (bool, error) {
 
 // changed ends a run whose Service somebody else changed after our write: what
 // we wait for will not come.
-func (x *run) changed(ctx context.Context) (event.Record, error) {
+func (x verification) changed(ctx context.Context) (event.Record, error) {
 	x.rec.AddNote(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
 	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
 	return x.settle(ctx, event.Waiting)
 }
 
 // unproven ends a run that saw no success in its time.
-func (x *run) unproven(ctx context.Context) (event.Record, error) {
+func (x verification) unproven(ctx context.Context) (event.Record, error) {
 	x.lap(&x.rec.Timings.Verify)
-	f, found, err := x.newest(ctx, "*")
+	f, found, err := x.failures.newest(ctx, "*")
 	if err != nil {
 		return x.fail(ctx, err)
 	}
-	same, sameFound, err := x.newest(ctx, x.r.Class)
+	same, sameFound, err := x.failures.newest(ctx, x.r.Class)
 	if err != nil {
 		return x.fail(ctx, err)
 	}
@@ -189,8 +192,8 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 }
 
 // unsettled ends an attempt that did not work. It comes back until the attempts are spent.
-func (x *run) unsettled(ctx context.Context, why say.Text) (event.Record, error) {
-	if err := x.trip(ctx); err != nil {
+func (x verification) unsettled(ctx context.Context, why say.Text) (event.Record, error) {
+	if err := x.env.trip(ctx, x.r.Class, x.rec, bore(x.rec, x.steps), x.log); err != nil {
 		return x.fail(ctx, err)
 	}
 	x.rec.AddNote(why)

@@ -9,19 +9,20 @@ import (
 func TestBefore(t *testing.T) {
 	t.Parallel()
 	step := []StepRecord{{Kind: "annotate", Step: []byte(`{}`)}, {Kind: "touch", Step: []byte(`{}`)}}
+	ended := func(r Result, d Decision) Record { return Record{Run: Run{Phase: Settled, Result: r}, Decision: d} }
 	for _, tt := range []struct {
 		name    string
 		rec     Record
 		reason  Reason
 		undoing bool
 	}{
-		{"by cause", Record{Phase: Settled, Result: Waiting, Rule: "Written; whether it worked shows in the cause alone, which is looked at again."}, ByCause, false},
-		{"after others", Record{Phase: Settled, Result: Waiting, Rule: "Other writes of this kind come first."}, AfterOthers, false},
-		{"a rule that nothing depended on", Record{Phase: Settled, Result: Waiting, Rule: "Another case is writing to the same target."}, "", false},
-		{"a sentence somewhere else", Record{Phase: Settled, Result: Asked, Rule: "Other writes of this kind come first."}, "", false},
-		{"the code goes first", Record{Phase: Settled, Result: Waiting, Reason: ForSync, Rule: "Other writes of this kind come first."}, ForSync, false},
-		{"failed without a finding", Record{Phase: Settled, Result: Failed, Next: 1}, "", true},
-		{"failed with one", Record{Phase: Settled, Result: Failed, Next: 1, Finding: "f"}, "", false},
+		{"by cause", ended(Waiting, Decision{Rule: "Written; whether it worked shows in the cause alone, which is looked at again."}), ByCause, false},
+		{"after others", ended(Waiting, Decision{Rule: "Other writes of this kind come first."}), AfterOthers, false},
+		{"a rule that nothing depended on", ended(Waiting, Decision{Rule: "Another case is writing to the same target."}), "", false},
+		{"a sentence somewhere else", ended(Asked, Decision{Rule: "Other writes of this kind come first."}), "", false},
+		{"the code goes first", ended(Waiting, Decision{Reason: ForSync, Rule: "Other writes of this kind come first."}), ForSync, false},
+		{"failed without a finding", Record{Run: Run{Phase: Settled, Result: Failed}, Progress: Progress{Next: 1}}, "", true},
+		{"failed with one", Record{Run: Run{Phase: Settled, Result: Failed}, Plan: Plan{Finding: "f"}, Progress: Progress{Next: 1}}, "", false},
 	} {
 		r := tt.rec
 		r.Case, r.Cluster, r.Class, r.At, r.Steps = "c", "c1", "busy", time.Now(), step

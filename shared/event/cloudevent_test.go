@@ -38,19 +38,26 @@ func failure(changes ...func(*Failure)) Failure {
 // record returns a record with every field set, changed by the functions.
 func record(changes ...func(*Record)) Record {
 	r := Record{
-		Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "vswitch-ip-exhausted",
-		Service: Service{Namespace: "shop", Name: "web", UID: testUID},
-		Event:   "0a1b.3.1234", Message: "Message: The specified VSwitch has no available ip.", EventTime: testTime,
-		Phase: Settled, Result: Fixed, At: testTime.Add(time.Second), Who: "worker", Attempt: 1, Attempts: []time.Time{testTime},
-		Recorded: testTime, Trace: testTrace, Opened: testTrace, Prior: testTime, Began: testTime,
-		First: testTime, Impact: NeverUp, Mode: "fix", Rule: "Risk low is applied by default.",
-		Finding: "The vSwitch is full; vsw-b has 41 free addresses.", Cause: "vsw-a", Risk: "low",
-		Steps: []StepRecord{{
+		Origin: Origin{
+			Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "vswitch-ip-exhausted",
+			Service: Service{Namespace: "shop", Name: "web", UID: testUID}, Event: "0a1b.3.1234",
+			Message: "Message: The specified VSwitch has no available ip.", EventTime: testTime, Recorded: testTime, Trace: testTrace,
+			Opened: testTrace,
+		},
+		Run: Run{
+			Phase: Settled, Result: Fixed, At: testTime.Add(time.Second), Who: "worker", Attempt: 1, Attempts: []time.Time{testTime},
+			Prior: testTime, Began: testTime, First: testTime, Impact: NeverUp,
+		},
+		Decision: Decision{Mode: "fix", Rule: "Risk low is applied by default."},
+		Plan: Plan{Finding: "The vSwitch is full; vsw-b has 41 free addresses.", Cause: "vsw-a", Risk: "low", Steps: []StepRecord{{
 			Kind: "annotate", Text: "annotate a=b", Target: "service/" + testUID, Risk: "low", Step: json.RawMessage(`{"key":"a"}`), Began: testTime, Ended: testTime,
 			Undo: &Undo{Kind: "annotate", Text: "annotate a=", Step: json.RawMessage(`{"key":"a"}`)},
-		}},
-		Next: 1, Written: testTime, Hash: "h", Left: "l", Ask: "Free addresses.", Wait: time.Minute, Digest: strings.Repeat("0a", 16), Note: "n",
-		Error: "e", Ticket: "t", Errors: 1, Crashes: 2, Timings: Timings{Queue: time.Millisecond, Verify: time.Second},
+		}}},
+		Progress: Progress{Next: 1, Written: testTime, Hash: "h", Left: "l"},
+		Outcome: Outcome{
+			Ask: "Free addresses.", Wait: time.Minute, Digest: strings.Repeat("0a", 16), Note: "n", Error: "e", Ticket: "t", Errors: 1,
+			Crashes: 2, Timings: Timings{Queue: time.Millisecond, Verify: time.Second},
+		},
 	}
 	for _, change := range changes {
 		change(&r)

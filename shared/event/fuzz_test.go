@@ -10,9 +10,12 @@ import (
 // What breaks off is an error, and what is read can be written and read again.
 func FuzzDecodeJSON(f *testing.F) {
 	e, err := NewRecord(Record{
-		Case: "22222222-20260102T150405", Cluster: "c1", Class: "tag-missing", Phase: Settled, Result: Fixed, At: time.Unix(1_700_000_000, 0), Event: "a.1.2", Who: "worker",
-		Service: Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
-		Steps:   []StepRecord{{Kind: "touch", Text: "trigger a resync", Step: []byte(`{}`)}},
+		Origin: Origin{
+			Case: "22222222-20260102T150405", Cluster: "c1", Class: "tag-missing", Event: "a.1.2",
+			Service: Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
+		},
+		Run:  Run{Phase: Settled, Result: Fixed, At: time.Unix(1_700_000_000, 0), Who: "worker"},
+		Plan: Plan{Steps: []StepRecord{{Kind: "touch", Text: "trigger a resync", Step: []byte(`{}`)}}},
 	})
 	if err != nil {
 		f.Fatal(err)

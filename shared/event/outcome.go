@@ -90,46 +90,79 @@ const (
 // A record is whole: the last one of a Service and class tells everything that
 // a later run needs, without those before it.
 type Record struct {
-	Case      string      `json:"case"` // first 8 digits of the UID, "-", time of the first event
-	Cluster   string      `json:"cluster"`
-	Class     string      `json:"class"`
-	Service   Service     `json:"service"`
-	Event     string      `json:"event"`   // id of the CloudEvent that this run answers
-	Message   string      `json:"message"` // of that event
-	EventTime time.Time   `json:"eventTime"`
-	Recorded  time.Time   `json:"recorded,omitzero"` // when the exporter made the event
-	Trace     string      `json:"trace,omitempty"`   // W3C trace context of the event
-	Opened    string      `json:"opened,omitempty"`  // that of the event which opened the case, where it is of another trace
-	Prior     time.Time   `json:"prior,omitzero"`    // when the run before this one on the same event ended
-	Began     time.Time   `json:"began,omitzero"`    // when this run began
-	Phase     Phase       `json:"phase"`
-	Result    Result      `json:"result,omitempty"` // of a settled run
-	At        time.Time   `json:"at"`
-	Who       string      `json:"who"`              // host that ran: worker, http, fc, cli
-	Attempt   int         `json:"attempt"`          // number of the last attempt to write, from 1; 0 if there was none
-	Attempts  []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
-	First     time.Time   `json:"first"`            // when the first run of this case began
-	Since     time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
-	Impact    Impact      `json:"impact,omitempty"` // what users notice
-	Mode      string      `json:"mode,omitempty"`
-	Rule      string      `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
-	Decided   string      `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
-	Reason    Reason      `json:"reason,omitempty"`   // what a plan waits for that is to be applied, or is
-	Held      Hold        `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
-	Approved  *Approved   `json:"approved,omitempty"` // who agreed to the plan
-	Undoing   bool        `json:"undoing,omitempty"`  // the steps take back what was written
-	Muted     bool        `json:"muted,omitempty"`    // a label says that nobody is to be asked
-	Back      time.Time   `json:"back,omitzero"`      // when what was done for this failure was taken back; a plan needs a person's word from then on
+	// The parts, by the phases of a run. In JSON all their fields stand side by side, in this order.
+	Origin
+	Run
+	Decision
+	Plan
+	Progress
+	Outcome
+	Found []Found `json:"found,omitempty"` // by a survey: what its next look is compared with
+	Said  Said    `json:"said,omitzero"`   // Finding, Rule, Decided, Ask and Note as messages, for readers of other languages
+}
 
-	Finding string        `json:"finding,omitempty"`
-	Cause   string        `json:"cause,omitempty"`
-	Risk    string        `json:"risk,omitempty"`
-	Steps   []StepRecord  `json:"steps,omitempty"`
-	Changes []Change      `json:"changes,omitempty"` // what the sync after the steps will change in the cloud beside them; what matters most comes first
-	Next    int           `json:"next,omitempty"`    // index of the first step that isn't applied
-	Written time.Time     `json:"written,omitzero"`
-	Hash    string        `json:"hash,omitempty"` // the controller's hash label before the first write
-	Left    string        `json:"left,omitempty"` // digest of the Service's annotations and spec at the intent and after the last write
+// An Origin says which case a record is of, and which failure its run answers.
+type Origin struct {
+	Case      string    `json:"case"` // first 8 digits of the UID, "-", time of the first event
+	Cluster   string    `json:"cluster"`
+	Class     string    `json:"class"`
+	Service   Service   `json:"service"`
+	Event     string    `json:"event"`   // id of the CloudEvent that this run answers
+	Message   string    `json:"message"` // of that event
+	EventTime time.Time `json:"eventTime"`
+	Recorded  time.Time `json:"recorded,omitzero"` // when the exporter made the event
+	Trace     string    `json:"trace,omitempty"`   // W3C trace context of the event
+	Opened    string    `json:"opened,omitempty"`  // that of the event which opened the case, where it is of another trace
+}
+
+// A Run says when a run began, where it stands or how it ended, and what the case has seen before it.
+type Run struct {
+	Prior    time.Time   `json:"prior,omitzero"` // when the run before this one on the same event ended
+	Began    time.Time   `json:"began,omitzero"` // when this run began
+	Phase    Phase       `json:"phase"`
+	Result   Result      `json:"result,omitempty"` // of a settled run
+	At       time.Time   `json:"at"`
+	Who      string      `json:"who"`              // host that ran: worker, http, fc, cli
+	Attempt  int         `json:"attempt"`          // number of the last attempt to write, from 1; 0 if there was none
+	Attempts []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
+	First    time.Time   `json:"first"`            // when the first run of this case began
+	Since    time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
+	Impact   Impact      `json:"impact,omitempty"` // what users notice
+}
+
+// A Decision says whether the plan is applied, and who or what decided so.
+type Decision struct {
+	Mode     string    `json:"mode,omitempty"`
+	Rule     string    `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
+	Decided  string    `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
+	Reason   Reason    `json:"reason,omitempty"`   // what a plan waits for that is to be applied, or is
+	Held     Hold      `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
+	Approved *Approved `json:"approved,omitempty"` // who agreed to the plan
+	Undoing  bool      `json:"undoing,omitempty"`  // the steps take back what was written
+	Muted    bool      `json:"muted,omitempty"`    // a label says that nobody is to be asked
+	Back     time.Time `json:"back,omitzero"`      // when what was done for this failure was taken back; a plan needs a person's word from then on
+}
+
+// A Plan says what the class found, and what it would do about it.
+type Plan struct {
+	Finding string       `json:"finding,omitempty"`
+	Cause   string       `json:"cause,omitempty"`
+	Risk    string       `json:"risk,omitempty"`
+	Steps   []StepRecord `json:"steps,omitempty"`
+	Changes []Change     `json:"changes,omitempty"` // what the sync after the steps will change in the cloud beside them; what matters most comes first
+}
+
+// A Progress says how far the plan is applied, and how it left the Service.
+type Progress struct {
+	Next    int       `json:"next,omitempty"` // index of the first step that isn't applied
+	Written time.Time `json:"written,omitzero"`
+	Hash    string    `json:"hash,omitempty"` // the controller's hash label before the first write
+	Left    string    `json:"left,omitempty"` // digest of the Service's annotations and spec at the intent and after the last write
+}
+
+// An Outcome says what a run leaves to others, beside its Result: to people what they are to do and
+// to know, to the next run when it is due and how often those before it went wrong.
+type Outcome struct {
 	Ask     string        `json:"ask,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
 	Digest  string        `json:"digest,omitempty"` // of the plan: 32 hex digits
@@ -139,9 +172,7 @@ type Record struct {
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
 	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Timings Timings       `json:"timings,omitzero"`
-	Repeats bool          `json:"-"`               // the run ended as the record before says: it is counted, and this one is not in the journal
-	Found   []Found       `json:"found,omitempty"` // by a survey: what its next look is compared with
-	Said    Said          `json:"said,omitzero"`   // Finding, Rule, Decided, Ask and Note as messages, for readers of other languages
+	Repeats bool          `json:"-"` // the run ended as the record before says: it is counted, and this one is not in the journal
 }
 
 // A Found is one finding of a survey's check about one thing, as the journal keeps it.

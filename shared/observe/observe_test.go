@@ -78,9 +78,11 @@ func TestOf(t *testing.T) {
 func record(change func(*event.Record)) event.Record {
 	now := time.Now().Add(time.Second)
 	r := event.Record{
-		Case: "a", Class: "busy", Result: event.Fixed, Attempt: 1, First: now.Add(-42 * time.Second), At: now, Written: now,
-		Steps:   []event.StepRecord{{Kind: "annotate"}, {Kind: "touch"}},
-		Timings: event.Timings{Queue: 2 * time.Second, Diagnose: 70 * time.Millisecond},
+		Origin:   event.Origin{Case: "a", Class: "busy"},
+		Run:      event.Run{Result: event.Fixed, Attempt: 1, First: now.Add(-42 * time.Second), At: now},
+		Plan:     event.Plan{Steps: []event.StepRecord{{Kind: "annotate"}, {Kind: "touch"}}},
+		Progress: event.Progress{Written: now},
+		Outcome:  event.Outcome{Timings: event.Timings{Queue: 2 * time.Second, Diagnose: 70 * time.Millisecond}},
 	}
 	change(&r)
 	return r
@@ -124,8 +126,8 @@ func TestSeen(t *testing.T) {
 		r.Case, r.Result, r.Steps, r.Written, r.Repeats = "e", event.Asked, nil, time.Time{}, true
 	}), nil)
 	// A run that can't read the journal has no record, one that panicked no result.
-	m.Seen(event.Record{Result: event.Waiting}, errors.New("unread"))
-	m.Seen(event.Record{Class: "quota"}, errors.New("panic"))
+	m.Seen(event.Record{Run: event.Run{Result: event.Waiting}}, errors.New("unread"))
+	m.Seen(event.Record{Origin: event.Origin{Class: "quota"}}, errors.New("panic"))
 	// Steps that are taken back are none that were applied.
 	m.Seen(record(func(r *event.Record) { r.Case, r.Result, r.Next = "d", event.Undone, 2 }), nil)
 	expect(t, m, map[string]string{

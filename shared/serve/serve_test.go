@@ -234,12 +234,13 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func TestInvoke(t *testing.T) {
 	t.Parallel()
 	e := failure(someService)
+	fixed := event.Record{Origin: event.Origin{Case: "22222222-1"}, Run: event.Run{Result: event.Fixed}}
 	for _, tt := range []struct {
 		name, body string
 		reply      host.Reply
 		want, err  string
 	}{
-		{name: "settled", body: marshal(t, e), reply: host.Reply{Record: event.Record{Case: "22222222-1", Result: event.Fixed}}, want: `{"case":"22222222-1","result":"fixed"}`},
+		{name: "settled", body: marshal(t, e), reply: host.Reply{Record: fixed}, want: `{"case":"22222222-1","result":"fixed"}`},
 		{name: "dead", body: marshal(t, e), reply: host.Reply{Dead: "nobody knows AccessKeyId=LTAI4FakeFakeFake1234"}, err: "nobody knows AccessKeyId=***"},
 		{name: "an error", body: marshal(t, e), reply: host.Reply{Retry: time.Second, Err: errors.New("boom")}, err: "boom"},
 		{name: "later", body: marshal(t, e), reply: host.Reply{Retry: 5 * time.Second}, err: "again in 5s"},

@@ -101,10 +101,15 @@ func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) 
 // record returns a settled record of the n-th Service.
 func (w *world) record(n int, class string, result event.Result, change ...func(*event.Record)) event.Record {
 	r := event.Record{
-		Case: uid(n)[:8] + "-20260102T150405", Cluster: "c1", Class: class, Service: event.Service{Namespace: "shop", Name: fmt.Sprintf("web-%d", n), UID: uid(n)},
-		Event: "e.1.1", Message: "Error syncing load balancer []: Message: it is full.", EventTime: w.now(), Phase: event.Settled, Result: result, At: w.now(), First: w.now(),
-		Who: "worker", Impact: event.NeverUp, Risk: "low", Digest: hash(fmt.Sprint(n)), Rule: "Observe mode.",
-		Finding: "The vSwitch is full.", Cause: "vsw-1", Ask: "Add a vSwitch.",
+		Origin: event.Origin{
+			Case: uid(n)[:8] + "-20260102T150405", Cluster: "c1", Class: class,
+			Service: event.Service{Namespace: "shop", Name: fmt.Sprintf("web-%d", n), UID: uid(n)}, Event: "e.1.1",
+			Message: "Error syncing load balancer []: Message: it is full.", EventTime: w.now(),
+		},
+		Run:      event.Run{Phase: event.Settled, Result: result, At: w.now(), First: w.now(), Who: "worker", Impact: event.NeverUp},
+		Decision: event.Decision{Rule: "Observe mode."},
+		Plan:     event.Plan{Risk: "low", Finding: "The vSwitch is full.", Cause: "vsw-1"},
+		Outcome:  event.Outcome{Digest: hash(fmt.Sprint(n)), Ask: "Add a vSwitch."},
 	}
 	for _, f := range change {
 		f(&r)

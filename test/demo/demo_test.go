@@ -83,7 +83,7 @@ func TestProgram(t *testing.T) {
 // the row that a class without Services does not get.
 func TestMarkdown(t *testing.T) {
 	plan := func(risk string, steps ...string) event.Record {
-		rec := event.Record{Risk: risk}
+		rec := event.Record{Plan: event.Plan{Risk: risk}}
 		for _, s := range steps {
 			kind, text, _ := strings.Cut(s, ": ")
 			rec.Steps = append(rec.Steps, event.StepRecord{Kind: kind, Text: text})

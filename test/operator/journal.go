@@ -30,8 +30,12 @@ func Journalled() []event.Record {
 	api := event.Service{Namespace: "pay", Name: "api", UID: "33333333-3333-3333-3333-333333333333"}
 	base := func(s event.Service, class string, at time.Time) event.Record {
 		return event.Record{
-			Case: s.UID[:8] + "-" + at.Format("20060102T150405"), Cluster: "c1", Class: class, Service: s, Event: "e." + at.Format("150405") + ".1", Message: Message,
-			EventTime: at, At: at.Add(4200 * time.Millisecond), Who: "worker", First: at, Attempts: []time.Time{}, Impact: event.NeverUp, Mode: "fix",
+			Origin: event.Origin{
+				Case: s.UID[:8] + "-" + at.Format("20060102T150405"), Cluster: "c1", Class: class, Service: s,
+				Event: "e." + at.Format("150405") + ".1", Message: Message, EventTime: at,
+			},
+			Run:      event.Run{At: at.Add(4200 * time.Millisecond), Who: "worker", First: at, Attempts: []time.Time{}, Impact: event.NeverUp},
+			Decision: event.Decision{Mode: "fix"},
 		}
 	}
 	old := base(web, "vswitch-ip-exhausted", Began.Add(-24*time.Hour))

@@ -70,12 +70,12 @@ var web = event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222
 const webName = "a3f9a12bc11112222333344445555666"
 
 // fix is a plan that sets an annotation, puts a tag back and extends a policy.
-var fix = event.Record{Service: web, Next: 4, Steps: []event.StepRecord{
+var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Steps: []event.StepRecord{
 	{Kind: "annotate", Text: "annotate", Step: []byte(`{"set":{"example.com/size":"small"}}`)},
 	{Kind: "tag-lb", Text: "tag", Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
 	{Kind: "policy-version", Text: "policy", Step: []byte(`{"policy":"Ccm","document":"{2}","was":"v1"}`)},
 	{Kind: "touch", Text: "touch", Step: []byte(`{}`)},
-}}
+}}, Progress: event.Progress{Next: 4}}
 
 // TestCompare changes one thing at a time behind everybody's back.
 func TestCompare(t *testing.T) {

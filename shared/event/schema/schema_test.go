@@ -112,8 +112,11 @@ func TestFailedValidates(t *testing.T) {
 func TestRecordValidates(t *testing.T) {
 	s := compiled(t, Record)
 	least := event.Record{
-		Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "arrearage", Service: service, Event: "e.1.1", Message: "m",
-		EventTime: at, Phase: event.Started, At: at, Who: "worker", First: at,
+		Origin: event.Origin{
+			Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "arrearage", Service: service, Event: "e.1.1", Message: "m",
+			EventTime: at,
+		},
+		Run: event.Run{Phase: event.Started, At: at, Who: "worker", First: at},
 	}
 	full := least
 	full.Phase, full.Result, full.Impact, full.Written, full.Wait = event.Settled, event.Fixed, event.NeverUp, at, time.Minute

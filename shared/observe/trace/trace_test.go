@@ -118,17 +118,22 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func record(changes ...func(*event.Record)) event.Record {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	r := event.Record{
-		Case: "22222222-20260102T120000", Cluster: "c1", Class: "busy", Service: event.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
-		Event: "11111111-1111-1111-1111-111111111111.3.700", Message: "it is busy", EventTime: noon, Recorded: at(500), Began: at(800), At: at(9000),
-		Phase: event.Settled, Result: event.Fixed, Who: "worker", Attempt: 1, Mode: "fix", Next: 2,
-		Steps: []event.StepRecord{
+		Origin: event.Origin{
+			Case: "22222222-20260102T120000", Cluster: "c1", Class: "busy",
+			Service: event.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
+			Event:   "11111111-1111-1111-1111-111111111111.3.700", Message: "it is busy", EventTime: noon, Recorded: at(500),
+		},
+		Run:      event.Run{Began: at(800), At: at(9000), Phase: event.Settled, Result: event.Fixed, Who: "worker", Attempt: 1},
+		Decision: event.Decision{Mode: "fix"},
+		Plan: event.Plan{Steps: []event.StepRecord{
 			{Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Began: at(1500), Ended: at(1600)},
 			{Kind: "touch", Text: "trigger a resync", Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
-		},
-		Timings: event.Timings{
+		}},
+		Progress: event.Progress{Next: 2},
+		Outcome: event.Outcome{Timings: event.Timings{
 			Queue: 800 * time.Millisecond, Resume: 50 * time.Millisecond, Diagnose: 400 * time.Millisecond, Decide: 100 * time.Millisecond,
 			Apply: 600 * time.Millisecond, Verify: 7 * time.Second,
-		},
+		}},
 	}
 	r.Trace = event.TraceOf(r.Cluster, r.Event)
 	for _, change := range changes {
@@ -340,7 +345,7 @@ func TestTimes(t *testing.T) {
 		{"of the future", func(r *event.Record) { r.EventTime = noon.Add(time.Hour) }, "event 800-800, queue 800-800, run busy 800-9000"},
 		{"a clock that jumped back", func(r *event.Record) { r.At = noon.Add(-time.Hour) }, ""},
 		{"no time", func(r *event.Record) { r.EventTime = time.Time{} }, "event 800-800, queue 800-800, run busy 800-9000"},
-		{"nothing", func(r *event.Record) { *r = event.Record{Phase: event.Settled} }, ""},
+		{"nothing", func(r *event.Record) { *r = event.Record{Run: event.Run{Phase: event.Settled}} }, ""},
 		{"phases longer than the run", func(r *event.Record) { r.Timings.Diagnose, r.Timings.Verify = time.Hour, -time.Hour }, "event 0-500, queue 500-800, run busy 800-9000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

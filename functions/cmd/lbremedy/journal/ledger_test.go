@@ -61,8 +61,13 @@ func TestLedger(t *testing.T) {
 	journal := func(i int, change func(*event.Record)) {
 		t.Helper()
 		f := publish(i)
-		r := event.Record{Case: operator.UID(i)[:8] + "-20260102T150405", Cluster: "c1", Class: "tag-missing", Service: f.Service, Message: operator.Message, EventTime: f.Last,
-			Event: f.Event.UID + ".1.7", Phase: event.Settled, At: time.Now(), Who: "worker", Attempts: []time.Time{}}
+		r := event.Record{
+			Origin: event.Origin{
+				Case: operator.UID(i)[:8] + "-20260102T150405", Cluster: "c1", Class: "tag-missing", Service: f.Service,
+				Message: operator.Message, EventTime: f.Last, Event: f.Event.UID + ".1.7",
+			},
+			Run: event.Run{Phase: event.Settled, At: time.Now(), Who: "worker", Attempts: []time.Time{}},
+		}
 		change(&r)
 		if err := operator.Seed(t.Context(), s, r); err != nil {
 			t.Fatal(err)

@@ -17,8 +17,14 @@ func TestSurveyedCase(t *testing.T) {
 	c, s := operator.Embed(t)
 	now := time.Now().Add(-time.Minute)
 	r := event.Record{
-		Case: "44444444-20260102T150405", Cluster: "c1", Class: "survey-room", Service: event.Service{Kind: "load balancer", Name: "lb-1", UID: operator.UID(1)}, Event: "e", Message: "It is full.",
-		EventTime: now, Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker", Finding: "It is full.", Ask: "Make room.",
+		Origin: event.Origin{
+			Case: "44444444-20260102T150405", Cluster: "c1", Class: "survey-room",
+			Service: event.Service{Kind: "load balancer", Name: "lb-1", UID: operator.UID(1)}, Event: "e", Message: "It is full.",
+			EventTime: now,
+		},
+		Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker"},
+		Plan:    event.Plan{Finding: "It is full."},
+		Outcome: event.Outcome{Ask: "Make room."},
 	}
 	planned := r
 	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "survey-finalizers", event.Service{Namespace: "shop", Name: "web", UID: "55555555-0000-4000-8000-000000000002"}

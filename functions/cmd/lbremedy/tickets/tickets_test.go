@@ -60,8 +60,13 @@ func TestTickets(t *testing.T) {
 	}
 	now := time.Now().Add(-time.Minute)
 	r := event.Record{
-		Case: "44444444-20260102T150405", Cluster: "c1", Class: "arrearage", Service: event.Service{Namespace: "shop", Name: "web", UID: operator.UID(1)}, Event: "e", Message: "unpaid",
-		EventTime: now, Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker", Finding: "The account is in arrears.", Cause: "bill", Ask: "Pay.",
+		Origin: event.Origin{
+			Case: "44444444-20260102T150405", Cluster: "c1", Class: "arrearage",
+			Service: event.Service{Namespace: "shop", Name: "web", UID: operator.UID(1)}, Event: "e", Message: "unpaid", EventTime: now,
+		},
+		Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker"},
+		Plan:    event.Plan{Finding: "The account is in arrears.", Cause: "bill"},
+		Outcome: event.Outcome{Ask: "Pay."},
 	}
 	if err := operator.Seed(ctx, s, r); err != nil {
 		t.Fatal(err)

@@ -87,8 +87,14 @@ func TestTellers(t *testing.T) {
 	at := time.Now()
 	for i := range 3 * causes {
 		r := event.Record{
-			Case: fmt.Sprintf("4444%04d-20260102T150405", i), Cluster: "c1", Class: "vswitch-ip-exhausted", Service: event.Service{Namespace: "shop", Name: fmt.Sprint("web", i), UID: operator.UID(i)},
-			Event: "e", Message: "full", EventTime: at, Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc", Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes), Ask: "Make room.",
+			Origin: event.Origin{
+				Case: fmt.Sprintf("4444%04d-20260102T150405", i), Cluster: "c1", Class: "vswitch-ip-exhausted",
+				Service: event.Service{Namespace: "shop", Name: fmt.Sprint("web", i), UID: operator.UID(i)}, Event: "e", Message: "full",
+				EventTime: at,
+			},
+			Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc"},
+			Plan:    event.Plan{Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes)},
+			Outcome: event.Outcome{Ask: "Make room."},
 		}
 		if err := operator.Seed(t.Context(), admin, r); err != nil {
 			t.Fatal(err)
