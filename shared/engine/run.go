@@ -334,11 +334,17 @@ type unreadable struct{ error }
 
 func (u unreadable) Unwrap() error { return u.error }
 
-// policy reads the policy in force.
+// policy reads the policy in force. One whose sections for the class can't be read leaves open
+// what they say.
 func (x *run) policy(ctx context.Context) (remedy.Policy, error) {
 	p, err := x.env.Policy(ctx)
 	if err != nil {
 		return remedy.Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
+	}
+	for _, s := range x.r.Sections {
+		if err := s.Read(p); err != nil {
+			return remedy.Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
+		}
 	}
 	return p, nil
 }
