@@ -29,8 +29,16 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Convert{}},
 	Annotations: []string{chargeType, spec},
 	OptIn:       true,
+	Sections:    []remedy.Section{PayBySpec},
 	Diagnose:    diagnose,
 	StillFails:  holds,
+}
+
+// PayBySpec says that CLBs that pay by spec are still sold to this account, such as slb.s1.small.
+// The check charge-types reads it, too.
+var PayBySpec = &remedy.Setting[bool]{
+	Key: "payBySpec",
+	Doc: "CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025",
 }
 
 // Short names of the annotations for the charge type of a CLB, and for its size when it is billed
@@ -98,7 +106,7 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, 
 	command := ccm.SetCommand(c.Service, chargeType, byLCU)
 	want, wanted := ccm.Annotation(c.Service, chargeType)
 	switch {
-	case c.Policy.PayBySpec && lb.CLB.ChargeType == bySpec && want != byLCU:
+	case PayBySpec.Of(c.Policy) && lb.CLB.ChargeType == bySpec && want != byLCU:
 		change = say.F("This gives %s the spec %s.", lb.ID, small)
 		edits = []step.Edit{step.With(c.Service, spec, small)}
 		if wanted && want != bySpec {

@@ -37,9 +37,17 @@ var Remedy = &remedy.Remedy{
 	Steps:      []remedy.Step{step.PolicyVersion{}, step.Touch{}},
 	Scope:      remedy.Cluster,
 	OptIn:      true,
+	Sections:   []remedy.Section{delay},
 	Deleting:   true,
 	Diagnose:   diagnose,
 	StillFails: holds,
+}
+
+// delay is how long RAM takes to act on a new policy version.
+var delay = &remedy.Setting[remedy.Duration]{
+	Key:     "ramDelay",
+	Doc:     "how long RAM takes to act on a new policy version; default 1m",
+	Default: remedy.Duration(time.Minute),
 }
 
 // Limits of RAM.
@@ -58,7 +66,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	plan, err = extend(ctx, c, g, v)
 	if len(plan.Steps) > 0 {
-		plan.Steps = append(plan.Steps, step.Touch{After: c.Policy.RAMSettle()})
+		plan.Steps = append(plan.Steps, step.Touch{After: time.Duration(delay.Of(c.Policy))})
 	}
 	return plan, err
 }
@@ -172,7 +180,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.P
 // nothingMissing returns the plan for a role that has all that the controller needs. If its policy
 // was changed after the failure, the controller has not retried yet.
 func nothingMissing(c *remedy.Case, g gap, v ccm.Version) remedy.Plan {
-	settle := c.Policy.RAMSettle()
+	settle := time.Duration(delay.Of(c.Policy))
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
 		return remedy.Plan{

@@ -33,6 +33,7 @@ var Remedy = &remedy.Remedy{
 	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{vswitchID, zoneMaps},
+	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Diagnose:    diagnose,
 	StillFails:  holds,
 }
@@ -141,7 +142,7 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 			}
 		}
 		now, ok := vpc.All[fields[1]]
-		if ok && fields[0] == now.Zone && c.Policy.VSwitches.Room(now.Free) > 0 {
+		if ok && fields[0] == now.Zone && remedy.VSwitchRules.Of(c.Policy).Room(now.Free) > 0 {
 			parts = append(parts, part)
 			continue
 		}
@@ -234,7 +235,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Unknown, errors.New("the cluster names no vSwitch of its own")
 	}
 	for _, id := range asked {
-		if vsw, ok := vpc.All[id]; !ok || c.Policy.VSwitches.Room(vsw.Free) == 0 {
+		if vsw, ok := vpc.All[id]; !ok || remedy.VSwitchRules.Of(c.Policy).Room(vsw.Free) == 0 {
 			return remedy.Yes, nil
 		}
 	}

@@ -31,6 +31,7 @@ var Remedy = &remedy.Remedy{
 	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{vswitchID, zoneMaps},
+	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Diagnose:    diagnose,
 	StillFails:  holds,
 }
@@ -102,7 +103,7 @@ func diagnoseCLB(c *remedy.Case, vpc ccm.VPC, id string) remedy.Plan {
 		return p
 	case id == "":
 		p.Note = say.F("The controller's configuration still names the missing vSwitch. Until it is corrected, other new Services fail in the same way.")
-	case !c.Policy.VSwitches.ReplaceMissing:
+	case !remedy.VSwitchRules.Of(c.Policy).ReplaceMissing:
 		p.Ask = say.F("Name a vSwitch of the VPC %s. The cluster's own vSwitches: %s.", vpc.ID, vpc.DescribeOwn()).
 			And("For example, to use %s: %s.", to.ID, ccm.SetCommand(c.Service, vswitchID, to.ID)).
 			And("lbremedy does this automatically if vswitches.replaceMissing is set in the policy file.")
@@ -175,7 +176,7 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	case full:
 		p.Finding = p.Finding.And("No vSwitch of the same zone has more free addresses than the reserve.")
 		p.Ask = say.F("In the annotation %szone-maps, name another vSwitch of that zone or another zone. Or add a vSwitch to the zone.", ccm.Prefix)
-	case !c.Policy.VSwitches.ReplaceMissing:
+	case !remedy.VSwitchRules.Of(c.Policy).ReplaceMissing:
 		p.Ask = say.F("Name existing vSwitches.").
 			And("The most similar zone map: %s.", ccm.SetCommand(c.Service, zoneMaps, written)).
 			And("lbremedy sets it automatically if vswitches.replaceMissing is set in the policy file.")

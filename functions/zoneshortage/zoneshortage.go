@@ -32,6 +32,7 @@ var Remedy = &remedy.Remedy{
 		"Instance zone id doesn't support", // as the list of its error codes does
 	},
 	Reads:    append([]grant.Grant{grant.DescribeAvailableResource}, ccm.VPCReads...),
+	Sections: []remedy.Section{remedy.VSwitchRules},
 	Diagnose: diagnose,
 }
 

@@ -32,18 +32,30 @@ type Document struct {
 	broken map[string]bool // fields that hold no value of their type
 	errs   []error
 	seen   map[string]bool
+	more   []Field
 }
 
-// Decode reads YAML, or JSON which is YAML too, into a struct or a map by its json names.
+// A Field is one at the top of a file, beside those of the struct that the file is read into.
+type Field struct {
+	Name string
+	Into any // a pointer
+}
+
+// A texter reads itself from the text in a file, and says what is wrong with that. An empty
+// text leaves the value as it is.
+type texter interface{ ReadText(text string) error }
+
+// Decode reads YAML, or JSON which is YAML too, into a struct or a map by its json names, and
+// into more fields beside those of a struct. A value with a method ReadText reads itself.
 // An empty file leaves it as it is. An error means that the text can't be read at all;
 // what is wrong with single fields is in the document, to which the caller can add.
-func Decode(text []byte, into any) (*Document, error) {
+func Decode(text []byte, into any, more ...Field) (*Document, error) {
 	if len(text) > most {
 		return nil, fmt.Errorf("the file has more than %d bytes", most)
 	}
-	d := &Document{lines: map[string]int{}, broken: map[string]bool{}}
+	d := &Document{lines: map[string]int{}, broken: map[string]bool{}, more: more}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
-	var doc, more yaml.Node
+	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) {
 		return d, nil
@@ -51,9 +63,9 @@ func Decode(text []byte, into any) (*Document, error) {
 	if err != nil {
 		return nil, unreadable(text, err)
 	}
-	switch err := dec.Decode(&more); {
+	switch err := dec.Decode(&second); {
 	case err == nil:
-		return nil, fmt.Errorf("line %d: a second document begins here: leave one", more.Line)
+		return nil, fmt.Errorf("line %d: a second document begins here: leave one", second.Line)
 	case !errors.Is(err, io.EOF):
 		return nil, unreadable(text, err)
 	}
@@ -105,6 +117,9 @@ func (d *Document) Fail(at, format string, args ...any) {
 	}
 }
 
+// Broken reports whether the field holds no value of its type, which is told already.
+func (d *Document) Broken(at string) bool { return d.broken[at] }
+
 // Err returns all that is wrong, one line each; nil if nothing is.
 func (d *Document) Err() error { return errors.Join(d.errs...) }
 
@@ -121,8 +136,15 @@ func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 		d.misfit(at, "anchors are not read: write it out")
 		return
 	}
+	if t, ok := to.Addr().Interface().(texter); ok {
+		d.text(at, n, t)
+		return
+	}
 	switch to.Kind() {
 	case reflect.Pointer:
+		if _, ok := reflect.New(to.Type().Elem()).Interface().(texter); ok && empty(n) {
+			return
+		}
 		to.Set(reflect.New(to.Type().Elem()))
 		d.value(at, n, to.Elem())
 	case reflect.Struct:
@@ -133,7 +155,17 @@ func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 					return
 				}
 			}
-			d.Fail(inner, "there is no such field; there are %s", strings.Join(fields(to.Type()), ", "))
+			names := fields(to.Type())
+			if at == "" {
+				for _, f := range d.more {
+					if f.Name == key {
+						d.value(inner, value, reflect.ValueOf(f.Into).Elem())
+						return
+					}
+					names = append(names, f.Name)
+				}
+			}
+			d.Fail(inner, "there is no such field; there are %s", strings.Join(names, ", "))
 		})
 	case reflect.Map:
 		to.Set(reflect.MakeMap(to.Type()))
@@ -154,6 +186,23 @@ func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 	default:
 		d.scalar(at, n, to)
 	}
+}
+
+// text reads a text into what reads itself.
+func (d *Document) text(at string, n *yaml.Node, to texter) {
+	var text string
+	d.scalar(at, n, reflect.ValueOf(&text).Elem())
+	if d.broken[at] || text == "" {
+		return
+	}
+	if err := to.ReadText(text); err != nil {
+		d.misfit(at, "%v", err)
+	}
+}
+
+// empty reports whether a node is an empty text.
+func empty(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && n.Value == ""
 }
 
 // pairs goes through the fields of a mapping.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -52,6 +53,55 @@ func TestDecode(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q: -want +got:\n%s", text, diff)
+		}
+	}
+}
+
+// A level reads itself from a text.
+type level int
+
+func (l *level) ReadText(text string) error {
+	if text != "high" {
+		return fmt.Errorf("%q is no level", text)
+	}
+	*l = 9
+	return nil
+}
+
+// What reads itself says what is wrong with its text, and may stand beside the struct.
+func TestDecodeText(t *testing.T) {
+	t.Parallel()
+	type levels struct {
+		First  level   `json:"first"`
+		Second *level  `json:"second"`
+		All    []level `json:"all"`
+	}
+	high := level(9)
+	for text, want := range map[string]struct {
+		levels
+		beside level
+		says   string
+	}{
+		"first: high\nsecond: high\nall: [high]\nbeside: high": {levels{9, &high, []level{9}}, 9, ""},
+		"first: ''\nsecond: ''\nbeside: ''":                    {levels{First: 1}, 1, ""},
+		"\nsecond: low":                                        {says: `line 2: second: "low" is no level`},
+		"all: [high, 5]":                                       {says: "line 1: all[1]: it must be a text: put it in quotes"},
+		"first: high\nbeside: low":                             {says: `line 2: beside: "low" is no level`},
+		"besides: low":                                         {says: "line 1: besides: there is no such field; there are first, second, all, beside"},
+	} {
+		got, beside := levels{First: 1}, level(1)
+		d, err := Decode([]byte(text), &got, Field{"beside", &beside})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Err(); want.says != "" {
+			if err == nil || err.Error() != want.says {
+				t.Errorf("%q: got %v, want %s", text, err, want.says)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want.levels, got); d.Err() != nil || diff != "" || beside != want.beside {
+			t.Errorf("%q: %v, beside %d: -want +got:\n%s", text, d.Err(), beside, diff)
 		}
 	}
 }

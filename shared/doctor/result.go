@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // SchemaFile is where the JSON Schema of a Result lies, from the root of the module.
@@ -33,6 +34,7 @@ type Result struct {
 // Survey gathers what the checks look at and examines it.
 func Survey(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, error) {
 	began := time.Now()
+	src.Policy = readable(src.Policy, checks)
 	s, readings, err := Gather(ctx, src, PartsOf(checks))
 	if err != nil {
 		return nil, Result{}, err
@@ -40,6 +42,24 @@ func Survey(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result
 	r := Examine(s, checks)
 	r.Read, r.Took = readings, time.Since(began)
 	return s, r, nil
+}
+
+// readable returns what reads a policy, and the sections of it that the checks look at.
+func readable(read func(context.Context) (remedy.Policy, error), checks []*Check) func(context.Context) (remedy.Policy, error) {
+	if read == nil {
+		return nil
+	}
+	return func(ctx context.Context) (remedy.Policy, error) {
+		p, err := read(ctx)
+		for _, c := range checks {
+			for _, s := range c.Sections {
+				if err == nil {
+					err = s.Read(p)
+				}
+			}
+		}
+		return p, err
+	}
 }
 
 // PartsOf returns what the checks look at, each part once.

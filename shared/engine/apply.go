@@ -88,7 +88,7 @@ func (x *application) claim(ctx context.Context, claims []remedy.Claim) (bool, e
 // goOn applies the rest of a plan that an earlier run left open or parked.
 func (x *application) goOn(ctx context.Context) (event.Record, error) {
 	var err error
-	if x.c.Policy, err = x.env.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
 		return x.fail(ctx, err)
 	}
 	// The append takes the plan over: a run that is slower than its lease loses
@@ -235,7 +235,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 
 // stopped returns why the rest of a plan must not be applied now; nil if it may.
 func (x *application) stopped(ctx context.Context) (*hold, error) {
-	policy, err := x.env.policy(ctx)
+	policy, err := x.env.policy(ctx, x.r.Sections)
 	if err != nil {
 		return nil, err
 	}

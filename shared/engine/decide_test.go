@@ -316,18 +316,12 @@ func TestWords(t *testing.T) {
 
 func TestPolicyValues(t *testing.T) {
 	t.Parallel()
-	if got := (remedy.Policy{}).RAMSettle(); got != time.Minute {
-		t.Errorf("RAM settles in %s", got)
-	}
-	if got := (remedy.Policy{RAMDelay: time.Second}).RAMSettle(); got != time.Second {
-		t.Errorf("RAM settles in %s", got)
-	}
-	none := int64(0)
+	usual := remedy.VSwitchRules.Of(remedy.Policy{})
 	for _, tt := range []struct {
 		v    remedy.VSwitches
 		free int64
 		want int
-	}{{remedy.VSwitches{}, 20, 12}, {remedy.VSwitches{}, 8, 0}, {remedy.VSwitches{}, 3, 0}, {remedy.VSwitches{Reserve: &none}, 3, 3}} {
+	}{{usual, 20, 12}, {usual, 8, 0}, {usual, 3, 0}, {remedy.VSwitches{}, 3, 3}} {
 		if got := tt.v.Room(tt.free); got != tt.want {
 			t.Errorf("%d free are room for %d, want %d", tt.free, got, tt.want)
 		}

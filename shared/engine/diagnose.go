@@ -28,7 +28,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.SetFinding(finding)
 		return remedy.Plan{}, true, nil
 	}
-	if x.c.Policy, err = x.env.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
 		return remedy.Plan{}, false, err
 	}
 	x.c.Idle = x.env.waited(x.rec)

@@ -47,7 +47,7 @@ func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
 	if prev.Held != event.HeldByPause && prev.Held != event.HeldByFreeze {
 		return nil
 	}
-	p, err := e.policy(ctx)
+	p, err := e.policy(ctx, nil)
 	if err != nil {
 		return nil // it is read again, and said
 	}

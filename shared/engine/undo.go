@@ -201,7 +201,7 @@ type reversal struct{ *run }
 // risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
 func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
-	if x.c.Policy, err = x.env.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
 		return ends(x.fail(ctx, err))
 	}
 	if over, err := x.readService(ctx); err != nil {

@@ -38,10 +38,40 @@ func inForce(ctx context.Context, s *stream.Stream, key, cluster string) ([]byte
 // version wrote the same fields, and read them whatever the case of their letters.
 const version = 1
 
-// A document is the policy in force, as it lies in the bucket.
+// A document is the policy in force, as it lies in the bucket: the fields of the policy, and
+// beside them the version. The sections of classes lie there as they are, whether or not this
+// program has the class; package remedy knows which there are.
 type document struct {
-	Version int `json:"version"`
+	Version int
 	remedy.Policy
+}
+
+// MarshalJSON writes the version first.
+func (d document) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(d.Policy)
+	if err != nil {
+		return nil, err
+	}
+	return append(fmt.Appendf(nil, `{"version":%d,`, d.Version), text[1:]...), nil
+}
+
+// UnmarshalJSON reads the version and the policy.
+func (d *document) UnmarshalJSON(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	if text, ok := fields["version"]; ok {
+		if err := json.Unmarshal(text, &d.Version); err != nil {
+			return err
+		}
+		delete(fields, "version")
+	}
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(rest, &d.Policy)
 }
 
 // ErrNewer says that what is in force is of a newer release: it has a version or a field

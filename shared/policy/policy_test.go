@@ -1,9 +1,9 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -27,9 +27,13 @@ func TestInForce(t *testing.T) {
 		}
 	}
 	check(remedy.Policy{Mode: remedy.Observe})
-	high, reserve := remedy.High, int64(0)
+	high := remedy.High
 	full := remedy.Policy{
-		Mode: remedy.Fix, Risk: remedy.Medium, Budgets: remedy.Budgets{Attempts: 5}, RAMDelay: time.Second, PayBySpec: true, VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
+		Mode: remedy.Fix, Risk: remedy.Medium, Budgets: remedy.Budgets{Attempts: 5},
+		Sections: map[string]json.RawMessage{
+			"ramDelay": json.RawMessage("1000000000"), "payBySpec": json.RawMessage("true"),
+			"vswitches": json.RawMessage(`{"allow":["vsw-1"],"reserve":0,"replaceMissing":true}`),
+		},
 		Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe, Risk: &high}, "ram-permission": {}},
 	}
 	if err := Publish(t.Context(), s, "c1", full); err != nil {

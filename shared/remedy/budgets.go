@@ -1,16 +1,31 @@
 package remedy
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
-// Budgets bound how much is written, whatever the plans say. Zero values take the
-// defaults.
+// Budgets are how much is written at most, whatever the plans say.
 type Budgets struct {
-	Attempts int `json:"attempts,omitzero"` // tries to write on one Service and class in 24 h; 3
-	Class    int `json:"class,omitzero"`    // Services written to for one class in 10 min; 5
-	// Services written to in one cluster in an hour: this share of its LoadBalancer
-	// Services, in percent, and at least Least. 20 % and 3.
-	Share int `json:"share,omitzero"`
-	Least int `json:"least,omitzero"`
+	Attempts int   `json:"attempts,omitzero"` // tries to write on one Service and class in 24 h; default 3
+	Class    int   `json:"class,omitzero"`    // Services written to for one class in 10 min; default 5
+	Share    Share `json:"share,omitzero"`    // of a cluster's LoadBalancer Services written to in an hour; default 20%
+	Least    int   `json:"least,omitzero"`    // Services that may be written to in an hour, however few there are; default 3
+}
+
+// A Share is a number of percent, in a file 20%.
+type Share int
+
+// ReadText reads the share from a text such as 20%.
+func (s *Share) ReadText(text string) error {
+	n, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+	if err != nil || !strings.HasSuffix(text, "%") || n < 1 || n > 100 {
+		return fmt.Errorf("%q is no share from 1%% to 100%%", text)
+	}
+	*s = Share(n)
+	return nil
 }
 
 const (
@@ -29,6 +44,6 @@ func (b Budgets) OfClass() int { return cmp.Or(b.Class, defaultClass) }
 // OfCluster returns to how many Services may be written in an hour where there are
 // so many of type LoadBalancer.
 func (b Budgets) OfCluster(services int) int {
-	share := (services*cmp.Or(b.Share, defaultShare) + 99) / 100
+	share := (services*int(cmp.Or(b.Share, defaultShare)) + 99) / 100
 	return max(share, cmp.Or(b.Least, defaultLeast))
 }

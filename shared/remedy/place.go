@@ -10,6 +10,32 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
+// VSwitchRules are the section vswitches: the rules for choosing a vSwitch. Each class that calls
+// BestVSwitch declares it.
+var VSwitchRules = &Setting[VSwitches]{
+	Key:     "vswitches",
+	Doc:     "rules for choosing a vSwitch; default the cluster's own, with 8 free addresses or more left in each",
+	Default: VSwitches{Reserve: 8},
+	Check: func(v VSwitches, bad func(field, format string, args ...any)) {
+		if v.Reserve < 0 {
+			bad("reserve", "%d is negative", v.Reserve)
+		}
+	},
+}
+
+// VSwitches are the rules for choosing a vSwitch.
+type VSwitches struct {
+	Allow          []string `json:"allow,omitempty"`          // besides the cluster's own
+	Reserve        int64    `json:"reserve"`                  // free addresses that stay untouched; default 8
+	ReplaceMissing bool     `json:"replaceMissing,omitempty"` // a vSwitch that a person named and that doesn't exist may be replaced
+}
+
+// Allowed reports whether the policy allows the vSwitch besides the cluster's own.
+func (v VSwitches) Allowed(id string) bool { return slices.Contains(v.Allow, id) }
+
+// Room returns how many of a vSwitch's free addresses may be used; never less than zero.
+func (v VSwitches) Room(free int64) int { return int(max(0, free-v.Reserve)) }
+
 // BestVSwitch returns the vSwitch that a new load balancer of the case's Service is to
 // take an address from, and whether there is one: available, with more than the
 // reserve of free addresses, the cluster's own or allowed by the policy, with IPv6
@@ -36,14 +62,15 @@ func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VS
 // have claimed.
 func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	ipv6, _ := ccm.Annotation(c.Service, "ip-version")
+	rules := VSwitchRules.Of(c.Policy)
 	var fit []cloud.VSwitch
 	for id, vsw := range v.All {
 		switch {
 		case id == not, vsw.Status != "Available":
 		case onlyZone && vsw.Zone != zone:
-		case !slices.Contains(v.Own, id) && !c.Policy.VSwitches.Allowed(id):
+		case !slices.Contains(v.Own, id) && !rules.Allowed(id):
 		case strings.EqualFold(ipv6, "ipv6") && !vsw.IPv6:
-		case c.Policy.VSwitches.Room(vsw.Free) == 0:
+		case rules.Room(vsw.Free) == 0:
 		default:
 			fit = append(fit, vsw)
 		}
@@ -71,7 +98,7 @@ func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Tex
 // PlaceIn is the claim on one address of the vSwitch, so that many Services don't
 // all choose the same last one.
 func (c *Case) PlaceIn(to cloud.VSwitch) Claim {
-	return Claim{Key: vswitchKey(to.ID), Of: c.Policy.VSwitches.Room(to.Free)}
+	return Claim{Key: vswitchKey(to.ID), Of: VSwitchRules.Of(c.Policy).Room(to.Free)}
 }
 
 func vswitchKey(id string) string { return "vswitch." + id }

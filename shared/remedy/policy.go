@@ -1,12 +1,12 @@
 package remedy
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -21,20 +21,40 @@ const (
 	Fix     Mode = "fix"
 )
 
-// A Policy is what the operator allows. The zero value observes.
-// Package policy reads it from a file.
+// ReadText reads the mode from a word.
+func (m *Mode) ReadText(text string) error {
+	switch Mode(text) {
+	case Observe, Fix:
+		*m = Mode(text)
+		return nil
+	}
+	return fmt.Errorf("%q is no mode: want observe or fix", text)
+}
+
+// A Policy is what the operator allows, from the file to the decision. The zero value observes.
+//
+// What holds for all classes are its fields. The types of those are also what package
+// policyfile decodes the file into, each with the check of its own text (ReadText). A class's
+// own settings are a Section, which the class declares beside what reads it. At says what all
+// of it comes to for one class at one place, and Setting.Of what a section comes to.
+//
+// The file and the stream have other forms of three things, which policyfile translates. A
+// freeze has a zone there, and here its offsets, because a function has no data of time zones.
+// What ends an unsettled fix is a word there and takeBack in the stream since before it had
+// other answers. What the survey compares with is text there and numbers here.
 type Policy struct {
-	Mode      Mode             `json:"mode"`
-	Risk      Risk             `json:"risk"`             // fix mode applies plans up to this risk
-	Classes   map[string]Class `json:"classes,omitzero"` // by class ID; what it leaves out is as above
-	Rules     []Rule           `json:"rules,omitzero"`   // for some places; of those that match, a later one counts more
-	Freezes   []Freeze         `json:"freezes,omitzero"` // when nothing is written
-	VSwitches VSwitches        `json:"vswitches,omitzero"`
-	Budgets   Budgets          `json:"budgets,omitzero"`
-	TakeBack  bool             `json:"takeBack,omitzero"`  // a fix that did not work is taken back when its attempts are spent
-	RAMDelay  time.Duration    `json:"ramDelay,omitzero"`  // how long RAM takes to act on a new policy version; zero: a minute
-	PayBySpec bool             `json:"payBySpec,omitzero"` // CLBs that pay by spec are still sold to this account, such as slb.s1.small
-	Survey    Survey           `json:"survey,omitzero"`
+	Mode     Mode             `json:"mode"`
+	Risk     Risk             `json:"risk"`             // fix mode applies plans up to this risk
+	Classes  map[string]Class `json:"classes,omitzero"` // by class ID; what it leaves out is as above
+	Rules    []Rule           `json:"rules,omitzero"`   // for some places; of those that match, a later one counts more
+	Freezes  []Freeze         `json:"freezes,omitzero"` // when nothing is written
+	Budgets  Budgets          `json:"budgets,omitzero"`
+	TakeBack bool             `json:"takeBack,omitzero"` // a fix that did not work is taken back when its attempts are spent
+	Survey   Survey           `json:"survey,omitzero"`
+
+	// Sections are what classes declare beside that, by their keys, as they lie in the
+	// stream. Setting.Of reads one.
+	Sections map[string]json.RawMessage `json:"-"`
 }
 
 // A Survey is what the operator wants of the cluster beyond syncs that succeed. The
@@ -80,32 +100,20 @@ func (s Survey) Local() Ports {
 
 // A Class is what the operator allows for one class of failure.
 type Class struct {
-	Mode   Mode  `json:"mode,omitzero"`   // empty: the policy's
-	Risk   *Risk `json:"risk,omitzero"`   // nil: the policy's
-	OneWay bool  `json:"oneWay,omitzero"` // steps that can't be taken back may be applied without a person's word
+	Mode   Mode  `json:"mode,omitzero"`   // observe or fix; default the policy's
+	Risk   *Risk `json:"risk,omitzero"`   // low, medium or high; default the policy's
+	OneWay bool  `json:"oneWay,omitzero"` // steps that can't be taken back are applied without an approval
 }
 
 // A Rule is what the operator allows at some places. All that it names must match.
 type Rule struct {
-	Clusters   []string          `json:"clusters,omitzero"`   // patterns of IDs; empty: all
-	Namespaces []string          `json:"namespaces,omitzero"` // patterns of names; empty: all
-	Labels     map[string]string `json:"labels,omitzero"`     // that the Service must have; empty: any
-	Classes    []string          `json:"classes,omitzero"`    // IDs; empty: all
-	Mode       Mode              `json:"mode,omitzero"`       // empty: as without the rule
-	Risk       *Risk             `json:"risk,omitzero"`       // nil: as without the rule
+	Clusters   []string          `json:"clusters,omitzero"`   // IDs; * and ? stand for any text and any character; default all
+	Namespaces []string          `json:"namespaces,omitzero"` // names; * and ? as above; default all
+	Labels     map[string]string `json:"labels,omitzero"`     // that the Service must have
+	Classes    []string          `json:"classes,omitzero"`    // IDs; default all
+	Mode       Mode              `json:"mode,omitzero"`       // observe or fix; default as without the rule
+	Risk       *Risk             `json:"risk,omitzero"`       // low, medium or high; default as without the rule
 }
-
-// VSwitches says which vSwitches a Service may be moved to.
-type VSwitches struct {
-	Allow          []string `json:"allow,omitzero"`          // besides the cluster's own
-	Reserve        *int64   `json:"reserve,omitzero"`        // free addresses that stay untouched; nil: DefaultReserve
-	ReplaceMissing bool     `json:"replaceMissing,omitzero"` // a vSwitch that a person named and that doesn't exist may be replaced
-}
-
-// DefaultReserve is how many free addresses a vSwitch keeps when the policy doesn't say.
-const DefaultReserve = 8
-
-const defaultRAMDelay = time.Minute
 
 // A Place is where a plan would be applied.
 type Place struct {
@@ -225,24 +233,4 @@ func (l Permission) Allows(r *Remedy, risk Risk, oneWay string) (bool, say.Text)
 		return false, say.F("The plan has a step that cannot be undone: %s.", oneWay)
 	}
 	return true, say.F("Fix mode applies plans up to %s risk. The risk of this plan is %s.", l.Risk, risk).Then(l.Why)
-}
-
-// RAMSettle returns how long to wait for RAM to act on a new policy version.
-func (p Policy) RAMSettle() time.Duration {
-	if p.RAMDelay > 0 {
-		return p.RAMDelay
-	}
-	return defaultRAMDelay
-}
-
-// Allowed reports whether the policy allows the vSwitch besides the cluster's own.
-func (v VSwitches) Allowed(id string) bool { return slices.Contains(v.Allow, id) }
-
-// Room returns how many of a vSwitch's free addresses may be used; never less than zero.
-func (v VSwitches) Room(free int64) int {
-	reserve := int64(DefaultReserve)
-	if v.Reserve != nil {
-		reserve = *v.Reserve
-	}
-	return int(max(0, free-reserve))
 }

@@ -38,6 +38,7 @@ type Remedy struct {
 	Scope    Scope         // what one open ticket covers
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
+	Sections []Section     // of the policy file: the class's own settings
 	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
 	// Annotations are what its steps may set or remove of the Service: names as the
@@ -92,6 +93,9 @@ func (r *Remedy) Validate() error {
 	}
 	if len(r.Steps) > 0 && r.StillFails == nil {
 		errs = append(errs, errors.New("it has steps and no StillFails"))
+	}
+	for _, s := range r.Sections {
+		errs = append(errs, s.Validate())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("class %q: %w", r.Class, err)
@@ -162,9 +166,12 @@ func (r Risk) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText reads the risk from a word.
-func (r *Risk) UnmarshalText(text []byte) error {
+func (r *Risk) UnmarshalText(text []byte) error { return r.ReadText(string(text)) }
+
+// ReadText reads the risk from a word of a file.
+func (r *Risk) ReadText(text string) error {
 	for i, name := range risks {
-		if string(text) == name {
+		if text == name {
 			*r = Risk(i)
 			return nil
 		}

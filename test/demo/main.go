@@ -289,7 +289,7 @@ func lbremedy(ctx context.Context, s *screen, stage *scene.Stage, url, token str
 	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
 		return nil, nil, err
 	}
-	rules, err := policyfile.Parse(policyText, h.Classes())
+	rules, err := policyfile.Parse(policyText, h.Classes(), remedy.Sections(h.Remedies...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("policy file %s: %w", policyFile, err)
 	}

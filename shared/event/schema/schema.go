@@ -78,18 +78,59 @@ func Of(root, name, title string, value any, open bool, others ...any) ([]byte, 
 	return text, nil
 }
 
+// A Property is one at the top of what a schema describes that its type does not name.
+type Property struct {
+	Name, Doc string
+	Value     any // a pointer; no field of its type is required
+}
+
+// Add adds properties to a schema of Of, described as there.
+func Add(root string, text []byte, open bool, properties []Property) ([]byte, error) {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	s.Comments = ""
+	for _, p := range properties {
+		said := map[string]string{}
+		t := reflect.TypeOf(p.Value).Elem()
+		if folder, ours := strings.CutPrefix(t.PkgPath(), module); ours {
+			var err error
+			if said, err = comments(filepath.Join(root, filepath.FromSlash(folder)), t.PkgPath()); err != nil {
+				return nil, fmt.Errorf("read the comments for the property %s: %w", p.Name, err)
+			}
+		}
+		of := reflector(said, open).ReflectFromType(t)
+		of.Version, of.Required, of.Description = "", nil, p.Doc
+		for name, d := range of.Definitions {
+			s.Definitions[name] = d
+		}
+		of.Definitions = nil
+		s.Properties.Set(p.Name, of)
+	}
+	return write(&s)
+}
+
 // derive returns the schema of a value's type, described by what was said of it.
 func derive(said map[string]string, name, title string, value any, open bool) ([]byte, error) {
-	r := jsonschema.Reflector{
+	s := reflector(said, open).Reflect(value)
+	s.ID = base + jsonschema.ID(name)
+	s.Title = title
+	return write(s)
+}
+
+func reflector(said map[string]string, open bool) *jsonschema.Reflector {
+	return &jsonschema.Reflector{
 		Anonymous:                 true,
 		AllowAdditionalProperties: open,
 		ExpandedStruct:            true,
 		Mapper:                    enumerate,
 		CommentMap:                said,
 	}
-	s := r.Reflect(value)
-	s.ID = base + jsonschema.ID(name)
-	s.Title = title
+}
+
+// write returns the text of a schema.
+func write(s *jsonschema.Schema) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -103,8 +144,15 @@ func derive(said map[string]string, name, title string, value any, open bool) ([
 	return append([]byte(header), out.Bytes()[1:]...), nil
 }
 
-// enumerate names the values of the types that have a fixed list of them.
+// texter is what config reads from a text, whatever its type.
+type texter interface{ ReadText(text string) error }
+
+// enumerate names the values of the types that have a fixed list of them. What reads itself
+// from a text is a text.
 func enumerate(t reflect.Type) *jsonschema.Schema {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[texter]()) {
+		return &jsonschema.Schema{Type: "string"}
+	}
 	var values []any
 	switch t {
 	case reflect.TypeFor[event.Result]():

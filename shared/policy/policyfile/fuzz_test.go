@@ -24,14 +24,14 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := Parse([]byte(text), []string{"tag-missing"})
+		p, err := Parse([]byte(text), []string{"tag-missing"}, sections...)
 		if err != nil {
 			if strings.Contains(err.Error(), "json:") || strings.Contains(err.Error(), "remedy.") {
 				t.Errorf("%q: it says %q, with the names of Go's types", text, err)
 			}
 			return
 		}
-		if _, err := ParseTell([]byte(text), []string{"tag-missing"}); err != nil {
+		if _, err := ParseTell([]byte(text), []string{"tag-missing"}, sections...); err != nil {
 			t.Errorf("%q: the policy can be read, and its sinks can't: %v", text, err)
 		}
 		data, err := json.Marshal(p)
@@ -41,6 +41,14 @@ func FuzzParse(f *testing.F) {
 		var again remedy.Policy
 		if err := json.Unmarshal(data, &again); err != nil {
 			t.Fatalf("%q: what was written can't be read: %v", text, err)
+		}
+		if diff := cmp.Diff(p.Sections, again.Sections, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q: sections after the way through the stream: %s", text, diff)
+		}
+		for _, s := range sections {
+			if err := s.Read(again); err != nil {
+				t.Errorf("%q: a section can't be read any more: %v", text, err)
+			}
 		}
 		if diff := cmp.Diff(p.Classes, again.Classes, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%q: after the way through the stream: %s", text, diff)

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/config"
@@ -32,35 +31,18 @@ const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.
 type File struct {
-	Mode      string           `json:"mode,omitempty"`      // observe (default) or fix
-	Risk      string           `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
-	Classes   map[string]Class `json:"classes,omitempty"`   // what differs for a class, by its ID
-	Rules     []Rule           `json:"rules,omitempty"`     // what differs at some places; of those that match, a later one counts more
-	Freezes   []Freeze         `json:"freezes,omitempty"`   // when nothing is written
-	Budgets   Budgets          `json:"budgets,omitzero"`    // how much is written at most
-	Unsettled string           `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
-	RAMDelay  string           `json:"ramDelay,omitempty"`  // how long RAM takes to act on a new policy version; default 1m
-	VSwitches VSwitches        `json:"vswitches,omitzero"`
-	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
-	Survey    Survey           `json:"survey,omitzero"`
-	Tell      []policy.Sink    `json:"tell,omitempty"` // who is told of what, see Sink
-}
+	// Beside these stand the sections that classes declare. What is written as it holds has the
+	// policy's own type; the rest is translated, for the reasons at remedy.Policy.
 
-// A Class is what the policy file says of one class.
-type Class struct {
-	Mode   string `json:"mode,omitempty"`   // observe or fix
-	Risk   string `json:"risk,omitempty"`   // low, medium or high
-	OneWay bool   `json:"oneWay,omitempty"` // steps that can't be taken back are applied without an approval
-}
-
-// A Rule is what the policy file says of some places. All that it names must match.
-type Rule struct {
-	Clusters   []string          `json:"clusters,omitempty"`   // IDs; * and ? stand for any text and any character
-	Namespaces []string          `json:"namespaces,omitempty"` // names; * and ? as above
-	Labels     map[string]string `json:"labels,omitempty"`     // that the Service must have
-	Classes    []string          `json:"classes,omitempty"`    // IDs
-	Mode       string            `json:"mode,omitempty"`       // observe or fix
-	Risk       string            `json:"risk,omitempty"`       // low, medium or high
+	Mode      remedy.Mode             `json:"mode,omitempty"`      // observe (default) or fix
+	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
+	Classes   map[string]remedy.Class `json:"classes,omitempty"`   // what differs for a class, by its ID
+	Rules     []remedy.Rule           `json:"rules,omitempty"`     // what differs at some places; of those that match, a later one counts more
+	Freezes   []Freeze                `json:"freezes,omitempty"`   // when nothing is written
+	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much is written at most
+	Unsettled string                  `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
+	Survey    Survey                  `json:"survey,omitzero"`
+	Tell      []policy.Sink           `json:"tell,omitempty"` // who is told of what, see Sink
 }
 
 // A Freeze is a time in which nothing is written: each week, with days, from, until
@@ -73,21 +55,6 @@ type Freeze struct {
 	Zone  string   `json:"zone,omitempty"` // for times of day, such as Asia/Shanghai; default UTC
 }
 
-// Budgets are how much is written at most.
-type Budgets struct {
-	Attempts int    `json:"attempts,omitempty"` // tries to write on one Service and class in 24 h; default 3
-	Class    int    `json:"class,omitempty"`    // Services written to for one class in 10 min; default 5
-	Share    string `json:"share,omitempty"`    // of a cluster's LoadBalancer Services written to in an hour; default 20%
-	Least    int    `json:"least,omitempty"`    // Services that may be written to in an hour, however few there are; default 3
-}
-
-// VSwitches are the rules for choosing a vSwitch.
-type VSwitches struct {
-	Allow          []string `json:"allow,omitempty"`          // besides the cluster's own
-	Reserve        *int64   `json:"reserve,omitempty"`        // free addresses that stay untouched; default 8
-	ReplaceMissing bool     `json:"replaceMissing,omitempty"` // a vSwitch that a person named and that doesn't exist may be replaced
-}
-
 // A Survey is what the survey compares the cluster with.
 type Survey struct {
 	Protect    []string `json:"protect,omitempty"`    // namespaces whose load balancers must have deletion protection; * and ? stand for any text and any character
@@ -95,24 +62,25 @@ type Survey struct {
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
 }
 
-// Load reads the policy file at path. The classes are the IDs that it may name.
-func Load(path string, classes []string) (remedy.Policy, error) {
-	p, _, err := load(path, classes)
+// Load reads the policy file at path. The classes are the IDs that it may name, and the sections
+// those that they declare.
+func Load(path string, classes []string, sections ...remedy.Section) (remedy.Policy, error) {
+	p, _, err := load(path, classes, sections)
 	return p, err
 }
 
 // LoadTell reads the section tell of the policy file at path. It refuses what Load refuses.
-func LoadTell(path string, classes []string) ([]policy.Sink, error) {
-	_, sinks, err := load(path, classes)
+func LoadTell(path string, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
+	_, sinks, err := load(path, classes, sections)
 	return sinks, err
 }
 
-func load(path string, classes []string) (remedy.Policy, []policy.Sink, error) {
+func load(path string, classes []string, sections []remedy.Section) (remedy.Policy, []policy.Sink, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return remedy.Policy{}, nil, fmt.Errorf("read policy file: %w", err)
 	}
-	p, sinks, err := parse(data, classes)
+	p, sinks, err := parse(data, classes, sections)
 	if err != nil {
 		return remedy.Policy{}, nil, fmt.Errorf("policy file %s: %w", path, err)
 	}
@@ -121,48 +89,32 @@ func load(path string, classes []string) (remedy.Policy, []policy.Sink, error) {
 
 // Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
 // and says of each in which line it stands: a typo must not loosen a rule. An empty file observes.
-func Parse(data []byte, classes []string) (remedy.Policy, error) {
-	p, _, err := parse(data, classes)
+func Parse(data []byte, classes []string, sections ...remedy.Section) (remedy.Policy, error) {
+	p, _, err := parse(data, classes, sections)
 	return p, err
 }
 
 // ParseTell reads the section tell of a policy from YAML. It refuses what Parse refuses.
-func ParseTell(data []byte, classes []string) ([]policy.Sink, error) {
-	_, sinks, err := parse(data, classes)
+func ParseTell(data []byte, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
+	_, sinks, err := parse(data, classes, sections)
 	return sinks, err
 }
 
-func parse(data []byte, classes []string) (remedy.Policy, []policy.Sink, error) {
-	var f File
-	d, err := config.Decode(data, &f)
+func parse(data []byte, classes []string, sections []remedy.Section) (remedy.Policy, []policy.Sink, error) {
+	f := File{Mode: remedy.Observe}
+	more := make([]config.Field, len(sections))
+	for i, s := range sections {
+		more[i] = config.Field{Name: s.Name(), Into: s.New()}
+	}
+	d, err := config.Decode(data, &f, more...)
 	if err != nil {
 		return remedy.Policy{}, nil, err
 	}
 	r := reader{d, classes}
-	p := remedy.Policy{
-		Mode:      r.mode("mode", f.Mode),
-		Budgets:   r.budgets(f.Budgets),
-		VSwitches: remedy.VSwitches(f.VSwitches),
-		PayBySpec: f.PayBySpec,
-	}
-	if p.Mode == "" {
-		p.Mode = remedy.Observe
-	}
-	if risk := r.risk("risk", f.Risk); risk != nil {
-		p.Risk = *risk
-	}
-	for _, id := range slices.Sorted(maps.Keys(f.Classes)) {
-		at, c := "classes."+id, f.Classes[id]
-		r.class(at, id)
-		if p.Classes == nil {
-			p.Classes = map[string]remedy.Class{}
-		}
-		p.Classes[id] = remedy.Class{Mode: r.mode(at+".mode", c.Mode), Risk: r.risk(at+".risk", c.Risk), OneWay: c.OneWay}
-		if c.Mode == string(remedy.Observe) && (c.Risk != "" || c.OneWay) {
-			r.Fail(at, "it observes, so that its risk and oneWay say nothing: leave them out, or fix")
-		}
-	}
-	p.Rules = r.rules(f.Rules)
+	p := remedy.Policy{Mode: f.Mode, Risk: f.Risk, Classes: f.Classes, Rules: f.Rules, Budgets: f.Budgets}
+	r.ofClasses(f.Classes)
+	r.rules(f.Rules)
+	r.budgets(f.Budgets)
 	p.Freezes = r.freezes(f.Freezes)
 	switch f.Unsettled {
 	case "", "leave":
@@ -171,17 +123,15 @@ func parse(data []byte, classes []string) (remedy.Policy, []policy.Sink, error) 
 	default:
 		r.Fail("unsettled", "%q is unknown: want leave or undo", f.Unsettled)
 	}
-	if f.VSwitches.Reserve != nil && *f.VSwitches.Reserve < 0 {
-		r.Fail("vswitches.reserve", "%d is negative", *f.VSwitches.Reserve)
-	}
-	if f.RAMDelay != "" {
-		d, err := time.ParseDuration(f.RAMDelay)
-		if err != nil || d <= 0 {
-			r.Fail("ramDelay", "%q is no duration such as 60s", f.RAMDelay)
-		}
-		p.RAMDelay = d
-	}
 	p.Survey = r.survey(f.Survey)
+	for i, s := range sections {
+		s.Judge(more[i].Into, func(field, format string, args ...any) {
+			r.Fail(strings.TrimSuffix(s.Name()+"."+field, "."), format, args...)
+		})
+		if err := s.Put(&p, more[i].Into); err != nil {
+			return remedy.Policy{}, nil, err
+		}
+	}
 	checkTell(d, f.Tell, classes)
 	if err := r.Err(); err != nil {
 		return remedy.Policy{}, nil, err
@@ -202,25 +152,15 @@ func (r reader) class(at, id string) {
 	}
 }
 
-func (r reader) mode(at, value string) remedy.Mode {
-	switch m := remedy.Mode(value); m {
-	case "", remedy.Observe, remedy.Fix:
-		return m
+// ofClasses notes what is wrong with what the file says of classes.
+func (r reader) ofClasses(all map[string]remedy.Class) {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		at, c := "classes."+id, all[id]
+		r.class(at, id)
+		if c.Mode == remedy.Observe && (c.Risk != nil || c.OneWay) {
+			r.Fail(at, "it observes, so that its risk and oneWay say nothing: leave them out, or fix")
+		}
 	}
-	r.Fail(at, "%q is no mode: want observe or fix", value)
-	return ""
-}
-
-func (r reader) risk(at, value string) *remedy.Risk {
-	if value == "" {
-		return nil
-	}
-	var risk remedy.Risk
-	if err := risk.UnmarshalText([]byte(value)); err != nil {
-		r.Fail(at, "%v", err)
-		return nil
-	}
-	return &risk
 }
 
 func (r reader) survey(f Survey) remedy.Survey {

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -8,14 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 var classes = []string{"ram-permission", "tag-missing"}
 
+// sections are those that the classes declare.
+var sections = remedy.Sections(functions.All...)
+
 func TestParse(t *testing.T) {
-	medium, high, reserve := remedy.Medium, remedy.High, int64(0)
+	medium, high := remedy.Medium, remedy.High
 	tests := []struct {
 		name, file string
 		want       remedy.Policy
@@ -25,9 +30,12 @@ func TestParse(t *testing.T) {
 		{"a class of its own", "mode: fix\nclasses: {ram-permission: {risk: medium}}",
 			remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"ram-permission": {Risk: &medium}}}},
 		{"all fields", "mode: fix\nrisk: high\nbudgets: {attempts: 5}\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nclasses: {tag-missing: {mode: observe}}",
-			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: remedy.Budgets{Attempts: 5}, RAMDelay: 2 * time.Second, PayBySpec: true,
-				VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
-				Classes:   map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe}}}},
+			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: remedy.Budgets{Attempts: 5},
+				Sections: map[string]json.RawMessage{
+					"ramDelay": json.RawMessage("2000000000"), "payBySpec": json.RawMessage("true"),
+					"vswitches": json.RawMessage(`{"allow":["vsw-1"],"reserve":0,"replaceMissing":true}`),
+				},
+				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe}}}},
 		{"rules in their order", "mode: fix\nrules: [{namespaces: ['prod-*'], risk: low}, {clusters: [c1], labels: {tier: gold}, classes: [tag-missing], mode: observe}]",
 			remedy.Policy{Mode: remedy.Fix, Rules: []remedy.Rule{
 				{Namespaces: []string{"prod-*"}, Risk: new(remedy.Risk)},
@@ -41,12 +49,16 @@ func TestParse(t *testing.T) {
 		{"budgets", "budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\nclasses: {tag-missing: {mode: fix, risk: high, oneWay: true}}",
 			remedy.Policy{Mode: remedy.Observe, TakeBack: true, Budgets: remedy.Budgets{Attempts: 1, Class: 50, Share: 100, Least: 10},
 				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Fix, Risk: &high, OneWay: true}}}},
+		{"what a section leaves out is its default", "vswitches: {allow: [vsw-1]}\nramDelay: 1m\npayBySpec: false",
+			remedy.Policy{Mode: remedy.Observe, Sections: map[string]json.RawMessage{"vswitches": json.RawMessage(`{"allow":["vsw-1"],"reserve":8}`)}}},
+		{"empty texts say nothing", "mode: ''\nrisk: ''\nramDelay: ''\nbudgets: {share: ''}\nclasses: {tag-missing: {mode: '', risk: ''}}",
+			remedy.Policy{Mode: remedy.Observe, Classes: map[string]remedy.Class{"tag-missing": {}}}},
 		{"what the survey compares with", "survey: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
 			remedy.Policy{Mode: remedy.Observe, Survey: remedy.Survey{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse([]byte(tt.file), classes)
+			got, err := Parse([]byte(tt.file), classes, sections...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,6 +102,12 @@ func TestParseRefuses(t *testing.T) {
 		"budgets: {share: 20}":                       "line 1: budgets.share: it must be a text: put it in quotes",
 		"budgets: {share: 120%}":                     `budgets.share: "120%" is no share`,
 		"budgets: {class: -1}":                       "budgets.class: -1 is negative",
+		"rules: [{mode: never}]":                     `line 1: rules[0].mode: "never" is no mode`,
+		"vswitches: {reserved: 2}":                   "line 1: vswitches.reserved: there is no such field; there are allow, reserve, replaceMissing",
+		"vswitches: {reserve: some}":                 "line 1: vswitches.reserve: it must be a whole number",
+		"vswitch: {}":                                "line 1: vswitch: there is no such field; there are mode, risk",
+		"ramDelay: 60":                               "line 1: ramDelay: it must be a text: put it in quotes",
+		"takeBack: true":                             "line 1: takeBack: there is no such field",
 		"unsettled: undoo":                           `unsettled: "undoo" is unknown`,
 		"payBySpec: perhaps":                         "line 1: payBySpec: it must be true or false",
 		"vswitches: {reserve: -2}":                   "vswitches.reserve: -2 is negative",
@@ -109,7 +127,7 @@ func TestParseRefuses(t *testing.T) {
 		"classes:\n  tag-missing:\n    risk: lowish": "line 3: classes.tag-missing.risk:",
 		"mode: fix\nmode: observe":                   "line 2: mode: it is there twice",
 	} {
-		_, err := Parse([]byte(file), classes)
+		_, err := Parse([]byte(file), classes, sections...)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want it to say %s", file, err, want)
 		}
@@ -135,13 +153,13 @@ tell:
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(name, classes)
+	_, err := Load(name, classes, sections...)
 	if err == nil {
 		t.Fatal("it is right")
 	}
-	want := "policy file " + name + `: line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, labels, classes, mode, risk
+	want := "policy file " + name + `: line 1: mode: "fixx" is no mode: want observe or fix
+line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, labels, classes, mode, risk
 line 6: freezes[0].from: it must be a text: put it in quotes
-line 1: mode: "fixx" is no mode: want observe or fix
 line 9: budgets.share: "120%" is no share from 1% to 100%
 line 3: rules[0]: it changes nothing: it has neither mode nor risk
 line 7: freezes[0].until: "25:00" is no time of day such as 18:30, and no time such as 2006-01-02T15:04:05+08:00
@@ -164,7 +182,7 @@ func TestLoad(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := Load(name, classes)
+		p, err := Load(name, classes, sections...)
 		if want == "" && (err != nil || p.Mode != remedy.Fix) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %+v, %v", text, p, err)
 		}

@@ -5,17 +5,15 @@ import (
 	"path"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// rules reads the rules. Two of them about the same with different answers
-// contradict each other: nobody meant both.
-func (r reader) rules(list []Rule) []remedy.Rule {
-	var out []remedy.Rule
+// rules notes what is wrong with the rules. Two of them about the same with different
+// answers contradict each other: nobody meant both.
+func (r reader) rules(list []remedy.Rule) {
 	for i, rule := range list {
 		at := fmt.Sprintf("rules[%d]", i)
 		for _, of := range []struct {
@@ -32,9 +30,9 @@ func (r reader) rules(list []Rule) []remedy.Rule {
 			r.class(at+".classes", id)
 		}
 		switch {
-		case rule.Mode == "" && rule.Risk == "":
+		case rule.Mode == "" && rule.Risk == nil && !r.Broken(at+".mode") && !r.Broken(at+".risk"):
 			r.Fail(at, "it changes nothing: it has neither mode nor risk")
-		case rule.Mode == string(remedy.Observe) && rule.Risk != "":
+		case rule.Mode == remedy.Observe && rule.Risk != nil:
 			r.Fail(at, "it observes, so that its risk says nothing: leave it out, or fix")
 		}
 		for j, o := range list[:i] {
@@ -44,12 +42,7 @@ func (r reader) rules(list []Rule) []remedy.Rule {
 				r.Fail(at, "it is about the same as rules[%d]: make them one", j)
 			}
 		}
-		out = append(out, remedy.Rule{
-			Clusters: rule.Clusters, Namespaces: rule.Namespaces, Labels: rule.Labels, Classes: rule.Classes,
-			Mode: r.mode(at+".mode", rule.Mode), Risk: r.risk(at+".risk", rule.Risk),
-		})
 	}
-	return out
 }
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
@@ -137,8 +130,9 @@ func (r reader) weekly(at string, f Freeze, out *remedy.Freeze) {
 	out.Zone = remedy.Offsets(zone, time.Now())
 }
 
-// budgets reads the budgets. None can be switched off: a large one says that it was meant.
-func (r reader) budgets(b Budgets) remedy.Budgets {
+// budgets notes what is wrong with the budgets. None can be switched off: a large one says
+// that it was meant.
+func (r reader) budgets(b remedy.Budgets) {
 	for _, n := range []struct {
 		field string
 		value int
@@ -147,13 +141,4 @@ func (r reader) budgets(b Budgets) remedy.Budgets {
 			r.Fail("budgets."+n.field, "%d is negative", n.value)
 		}
 	}
-	out := remedy.Budgets{Attempts: b.Attempts, Class: b.Class, Least: b.Least}
-	if b.Share != "" {
-		n, err := strconv.Atoi(strings.TrimSuffix(b.Share, "%"))
-		if err != nil || !strings.HasSuffix(b.Share, "%") || n < 1 || n > 100 {
-			r.Fail("budgets.share", "%q is no share from 1%% to 100%%", b.Share)
-		}
-		out.Share = n
-	}
-	return out
 }

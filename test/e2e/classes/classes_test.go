@@ -67,7 +67,7 @@ func TestClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := policyfile.Parse(text, (&host.Host{Remedies: functions.All}).Classes())
+	rules, err := policyfile.Parse(text, (&host.Host{Remedies: functions.All}).Classes(), remedy.Sections(functions.All...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

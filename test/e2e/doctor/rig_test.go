@@ -375,7 +375,7 @@ func (r *rig) json(v any) []byte {
 // policy puts a policy file in force.
 func (r *rig) policy(text string) {
 	r.Helper()
-	rules, err := policyfile.Parse([]byte(text), nil)
+	rules, err := policyfile.Parse([]byte(text), nil, remedy.Sections(checks.Remedies()...)...)
 	r.must(err)
 	r.must(policies.Publish(r.ctx, r.env.Stream, r.env.Cluster, rules))
 }

@@ -63,7 +63,7 @@ not change.`,
 			if err != nil {
 				return err
 			}
-			sinks, err := policyfile.LoadTell(args[0], cli.Classes())
+			sinks, err := policyfile.LoadTell(args[0], cli.Classes(), cli.Sections()...)
 			if err == nil {
 				err = ticket.CheckTexts(sinks)
 			}
@@ -172,7 +172,7 @@ func PublishTell(ctx context.Context, s *stream.Stream, cluster, path string) er
 	var sinks []policy.Sink
 	if path != "" {
 		var err error
-		if sinks, err = policyfile.LoadTell(path, cli.Ruled()); err != nil {
+		if sinks, err = policyfile.LoadTell(path, cli.Ruled(), cli.Sections()...); err != nil {
 			return command.Mistake{Err: err}
 		}
 	}

@@ -435,11 +435,11 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 		}
 		var allowed remedy.Policy
 		if err == nil {
-			allowed, err = policyfile.Parse(text, cli.Ruled())
+			allowed, err = policyfile.Parse(text, cli.Ruled(), cli.Sections()...)
 		}
 		var sinks []policy.Sink
 		if err == nil {
-			sinks, err = policyfile.ParseTell(text, cli.Ruled())
+			sinks, err = policyfile.ParseTell(text, cli.Ruled(), cli.Sections()...)
 		}
 		if err == nil {
 			err = policy.Publish(ctx, s, u.Cluster, allowed)

@@ -1,0 +1,306 @@
+package remedy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A Section is settings of classes' own in the policy file: one key at its top. A class
+// declares it, as a Setting, in its Remedy. It says where it is known what there is to it: the
+// reader of the file decodes and checks it, the schema and the catalogue describe it.
+//
+// A program that carries other classes alone has no type for it. It keeps the section as it
+// came, and knows from the generated list of declared sections that lbremedy has one of that
+// name with those fields: one that is not in the list is of a newer release, or a typo.
+type Section interface {
+	Name() string // the key
+	About() string
+	New() any                                                     // where to decode it into: a pointer to the default
+	Judge(value any, bad func(field, format string, args ...any)) // what is wrong with a value that New returned
+	Put(p *Policy, value any) error                               // has the policy hold a value that New returned
+	Read(p Policy) error                                          // what keeps it from being read, or nil
+	Validate() error                                              // what is wrong with its declaration, or nil
+}
+
+// A Setting is a Section whose value has the type T. Where the policy file leaves out the
+// section, or a field of it, that of Default holds. A struct has its fields' names in the
+// tags json, and no structs in it.
+type Setting[T any] struct {
+	Key     string // a name such as ramDelay
+	Doc     string // what it says and its default, for people
+	Default T
+	Check   func(value T, bad func(field, format string, args ...any)) // nil: each value of the type is right
+}
+
+// Of returns the value that holds under a policy. That of a policy which can't be read is the
+// default: the engine runs no class, and the doctor no check, that declares it then.
+func (s *Setting[T]) Of(p Policy) T {
+	v, err := s.read(p)
+	if err != nil {
+		return s.Default
+	}
+	return v
+}
+
+func (s *Setting[T]) read(p Policy) (T, error) {
+	v := s.Default
+	if text, ok := p.Sections[s.Key]; ok {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&v); err != nil {
+			return s.Default, fmt.Errorf("read %s: %w", s.Key, err)
+		}
+	}
+	return v, nil
+}
+
+// With returns the policy with this value.
+func (s *Setting[T]) With(p Policy, v T) (Policy, error) {
+	sections := map[string]json.RawMessage{}
+	for key, text := range p.Sections {
+		if key != s.Key {
+			sections[key] = text
+		}
+	}
+	if !reflect.DeepEqual(v, s.Default) {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return p, fmt.Errorf("write %s: %w", s.Key, err)
+		}
+		sections[s.Key] = text
+	}
+	if p.Sections = sections; len(sections) == 0 {
+		p.Sections = nil
+	}
+	return p, nil
+}
+
+// Name returns the key of the section.
+func (s *Setting[T]) Name() string { return s.Key }
+
+// About returns what the section says.
+func (s *Setting[T]) About() string { return s.Doc }
+
+// New returns a pointer to a copy of the default.
+func (s *Setting[T]) New() any {
+	v := s.Default
+	return &v
+}
+
+// Judge tells bad what is wrong with a value.
+func (s *Setting[T]) Judge(value any, bad func(field, format string, args ...any)) {
+	if s.Check != nil {
+		s.Check(*value.(*T), bad)
+	}
+}
+
+// Put has the policy hold the value.
+func (s *Setting[T]) Put(p *Policy, value any) (err error) {
+	*p, err = s.With(*p, *value.(*T))
+	return err
+}
+
+// Read returns what keeps the section of a policy from being read, or nil.
+func (s *Setting[T]) Read(p Policy) error {
+	_, err := s.read(p)
+	return err
+}
+
+var keyForm = regexp.MustCompile(`^[a-z][A-Za-z]*$`)
+
+// Validate returns what is wrong with the declaration, or nil.
+func (s *Setting[T]) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("section %q: "+format, append([]any{s.Key}, args...)...))
+	}
+	if !keyForm.MatchString(s.Key) {
+		bad("its key is no name such as ramDelay")
+	}
+	if reserved(s.Key) {
+		bad("all classes have a section of that name: choose another one")
+	}
+	if strings.TrimSpace(s.Doc) == "" {
+		bad("Doc is empty: nobody would know what it says")
+	}
+	for _, f := range structFields(reflect.TypeFor[T]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !keyForm.MatchString(name) {
+			bad("its field %s has no tag json with a name such as reserve", f.Name)
+		}
+		if len(structFields(f.Type)) > 0 {
+			bad("its field %s is a struct: make it a section of its own", f.Name)
+		}
+	}
+	// An operator who writes a zero means it.
+	var zero T
+	if p, err := s.With(Policy{}, zero); err != nil {
+		errs = append(errs, err)
+	} else if v, err := s.read(p); err != nil || !reflect.DeepEqual(v, zero) {
+		bad("its zero value becomes %+v: leave out omitempty and omitzero where the default is not zero", v)
+	}
+	s.Judge(s.New(), func(field, format string, args ...any) {
+		bad("its default is wrong: %s: %s", field, fmt.Sprintf(format, args...))
+	})
+	return errors.Join(errs...)
+}
+
+func structFields(t reflect.Type) []reflect.StructField {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	return reflect.VisibleFields(t)
+}
+
+// SectionFields returns the names of the fields of a section; none if its value is no struct.
+func SectionFields(s Section) []string {
+	var names []string
+	for _, f := range structFields(reflect.TypeOf(s.New()).Elem()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// Sections returns the sections of remedies, each once, in the order of the remedies.
+func Sections(remedies ...*Remedy) []Section {
+	var all []Section
+	seen := map[Section]bool{}
+	for _, r := range remedies {
+		for _, s := range r.Sections {
+			if !seen[s] {
+				all = append(all, s)
+			}
+			seen[s] = true
+		}
+	}
+	return all
+}
+
+// fileOnly are the keys at the top of a policy file that are no fields of Policy.
+var fileOnly = []string{"unsettled", "tell", "version", "doctor"}
+
+// reserved reports whether a key is not a class's to take.
+func reserved(key string) bool {
+	for _, name := range fileOnly {
+		if strings.EqualFold(name, key) {
+			return true
+		}
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Policy]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); strings.EqualFold(name, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// The policy as it lies in the stream: its fields, and beside them the sections. Releases
+// that had no tags wrote the same names in another case.
+
+// MarshalJSON writes the policy with the sections beside its fields.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	type plain Policy
+	text, err := json.Marshal(plain(p))
+	if err != nil || len(p.Sections) == 0 {
+		return text, err
+	}
+	more, err := json.Marshal(p.Sections)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(text[:len(text)-1], ','), more[1:]...), nil
+}
+
+// UnmarshalJSON reads a policy. It refuses fields that no class of this release declares.
+func (p *Policy) UnmarshalJSON(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	var sections map[string]json.RawMessage
+	for name, text := range fields {
+		key, inner, ok := declaredSection(name)
+		if !ok {
+			continue
+		}
+		delete(fields, name)
+		if err := onlyFields(text, inner); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		var small bytes.Buffer
+		if err := json.Compact(&small, text); err != nil {
+			return err
+		}
+		if small.String() == "null" {
+			continue
+		}
+		if sections == nil {
+			sections = map[string]json.RawMessage{}
+		}
+		sections[key] = small.Bytes()
+	}
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	type plain Policy
+	var out plain
+	d := json.NewDecoder(bytes.NewReader(rest))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&out); err != nil {
+		return err
+	}
+	out.Sections = sections
+	*p = Policy(out)
+	return nil
+}
+
+// declaredSection returns the key and the fields of the section that some class declares.
+func declaredSection(name string) (string, []string, bool) {
+	for key, fields := range declared() {
+		if strings.EqualFold(key, name) {
+			return key, fields, true
+		}
+	}
+	return "", nil, false
+}
+
+// onlyFields refuses an object with others than these fields, in the words of encoding/json.
+func onlyFields(text json.RawMessage, names []string) error {
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return nil // its own class reads it
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return err
+	}
+	for field := range fields {
+		known := false
+		for _, name := range names {
+			known = known || strings.EqualFold(name, field)
+		}
+		if !known {
+			return fmt.Errorf("json: unknown field %q", field)
+		}
+	}
+	return nil
+}
+
+// A Duration is a length of time, in a file 60s or 1m.
+type Duration time.Duration
+
+// ReadText reads the duration from a text such as 60s.
+func (d *Duration) ReadText(text string) error {
+	v, err := time.ParseDuration(text)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is no duration such as 60s", text)
+	}
+	*d = Duration(v)
+	return nil
+}
