@@ -55,6 +55,22 @@ func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 		svc.Namespace, svc.Name, at, port.Port)
 }
 
+// PatchCommand returns the command by which a person applies a merge patch to the Service.
+func PatchCommand(svc *corev1.Service, patch string) string {
+	return fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '%s'", svc.Namespace, svc.Name, patch)
+}
+
+// SlicesCommand returns the command that lists the EndpointSlices of the Service.
+func SlicesCommand(svc *corev1.Service) string {
+	return fmt.Sprintf("kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", svc.Namespace, svc.Name)
+}
+
+// DeletePodsCommand returns the command by which a person deletes Pods of the Service: their owner
+// makes others in their place.
+func DeletePodsCommand(svc *corev1.Service, pods []string) string {
+	return fmt.Sprintf("kubectl -n %s delete pod %s", svc.Namespace, strings.Join(pods, " "))
+}
+
 // Resync is the one annotation that lbremedy writes for its own sake. Its change
 // wakes the controller and changes the hash that the controller leaves behind
 // after a full sync, so that success shows.
@@ -98,6 +114,25 @@ func UntagCommand(svc *corev1.Service, region, id string, keys ...string) string
 		command += fmt.Sprintf(" --TagKey.%d %s", i+1, shell(key))
 	}
 	return command
+}
+
+// DeleteListenerCommand returns the command by which a person deletes a listener of the load balancer.
+func (c *View) DeleteListenerCommand(lb *Instance, l Listener) string {
+	if lb.NLB != nil {
+		return fmt.Sprintf("aliyun nlb DeleteListener --RegionId %s --ListenerId %s", c.Cloud.Region(), l.ID)
+	}
+	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s",
+		c.Cloud.Region(), lb.ID, l.Port, l.Protocol)
+}
+
+// RenameCommand returns the command by which a person gives a load balancer, of the kind that the
+// Service wants, another name.
+func (c *View) RenameCommand(id, name string) string {
+	call := "slb SetLoadBalancerName"
+	if NLB(c.Service) {
+		call = "nlb UpdateLoadBalancerAttribute"
+	}
+	return fmt.Sprintf("aliyun %s --RegionId %s --LoadBalancerId %s --LoadBalancerName %s", call, c.Cloud.Region(), id, name)
 }
 
 func tagging(svc *corev1.Service, region, action, id string) string {
