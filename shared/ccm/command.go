@@ -142,3 +142,22 @@ func tagging(svc *corev1.Service, region, action, id string) string {
 	}
 	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, region, kind, shell(id))
 }
+
+// TrafficPolicyCommand returns the command by which a person sets the Service's externalTrafficPolicy.
+func TrafficPolicyCommand(svc *corev1.Service, policy corev1.ServiceExternalTrafficPolicy) string {
+	return fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"externalTrafficPolicy":"%s"}}'`, svc.Namespace, svc.Name, policy)
+}
+
+// MoveListenerCommand returns the command by which a person has a listener of a CLB use another vServer
+// group, for which GROUP-ID stands.
+func (c *View) MoveListenerCommand(lb *Instance, l Listener) string {
+	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on --VServerGroupId GROUP-ID",
+		strings.ToUpper(l.Protocol), c.Cloud.Region(), lb.ID, l.Port)
+}
+
+// RuleCommands returns the commands by which a person has a forwarding rule use another vServer group,
+// for which GROUP-ID stands, or deletes the rule.
+func (c *View) RuleCommands(id string) (move, remove string) {
+	return fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", c.Cloud.Region(), id),
+		fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, c.Cloud.Region(), id)
+}

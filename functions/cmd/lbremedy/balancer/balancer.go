@@ -151,9 +151,9 @@ func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
 		return b
 	}
 	b.ID, b.AddressType, b.ChargeType = lb.ID, lb.AddressType, "PayByCLCU"
-	limit := "nlb_quota_loadbalancer_noeci_servers_num"
+	limit := ccm.LimitNLBBackends
 	if lb.CLB != nil {
-		b.ChargeType, limit = lb.CLB.ChargeType, "slb_quota_backendservers_num"
+		b.ChargeType, limit = lb.CLB.ChargeType, ccm.LimitBackends
 	}
 	if q, ok := s.Quota(limit); ok {
 		b.Limit = new(int(q.Total))
