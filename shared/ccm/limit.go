@@ -15,7 +15,7 @@ import (
 
 // Limits of the account that load balancers meet, by their names in the quota center:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
-// and https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
+// and https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits.
 const (
 	LimitCLBs         = "slb_quota_instances_num"
 	LimitListeners    = "slb_quota_listeners_num"              // of one CLB
