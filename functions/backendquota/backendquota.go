@@ -81,9 +81,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if s.LB == "" {
 		return c.NoBalancer(say.F("how many backends it has")), nil
 	}
-	product, name := "slb", ccm.LimitBackends
+	product, name := "slb", ccm.LimitBackends.Name
 	if ccm.NLB(c.Service) {
-		product, name = "nlb", ccm.LimitNLBBackends
+		product, name = "nlb", ccm.LimitNLBBackends.Name
 	}
 	limit, err := named(ctx, c, product, name)
 	if err != nil {
@@ -119,12 +119,12 @@ func named(ctx context.Context, c *remedy.Case, product, name string) (cloud.Quo
 // servers completes the plan if the load balancer has room: its servers may be behind too many load
 // balancers.
 func servers(ctx context.Context, c *remedy.Case, s *state, plan remedy.Plan) (remedy.Plan, error) {
-	limit, err := named(ctx, c, "slb", ccm.LimitAttached)
+	limit, err := named(ctx, c, "slb", ccm.LimitAttached.Name)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if limit.Name == "" {
-		return unknown(plan.Finding.And("All backends fit."), s.LB, ccm.LimitAttached), nil
+		return unknown(plan.Finding.And("All backends fit."), s.LB, ccm.LimitAttached.Name), nil
 	}
 	services, err := c.Kube.Services(ctx)
 	if err != nil {

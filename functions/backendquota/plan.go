@@ -36,12 +36,12 @@ func (s *state) attached(plan remedy.Plan, n int, limit cloud.Quota) remedy.Plan
 	balancers := say.Count(n, "load balancer")
 	if s.Mode == ccm.PodMode || float64(n) <= limit.Total {
 		plan.Finding = plan.Finding.And("By these figures, all backends fit. The servers are behind at most %s, and the limit is %.0f (%s).",
-			balancers, limit.Total, ccm.LimitAttached)
+			balancers, limit.Total, ccm.LimitAttached.Name)
 		return compare(s.c, plan)
 	}
-	plan.Cause = ccm.LimitAttached
+	plan.Cause = ccm.LimitAttached.Name
 	plan.Finding = plan.Finding.And("All backends fit, but the Services of the cluster put its nodes behind %s, and a server can be behind at most %.0f (%s).",
-		balancers, limit.Total, ccm.LimitAttached)
+		balancers, limit.Total, ccm.LimitAttached.Name)
 	plan.Ask = say.F("Let several Services share a load balancer through the annotation %s.", ccm.Prefix+"id").
 		And("Or use only some nodes for each Service, with the annotation %s or externalTrafficPolicy Local.", ccm.Prefix+"backend-label")
 	return plan

@@ -44,14 +44,14 @@ type limit struct {
 }
 
 var (
-	limitCLBs         = limit{ccm.LimitCLBs, 60}
-	limitListeners    = limit{ccm.LimitListeners, 50}
-	limitBackends     = limit{ccm.LimitBackends, 200}
-	limitAttached     = limit{ccm.LimitAttached, 50}
-	limitNLBs         = limit{ccm.LimitNLBs, 60}
-	limitNLBListeners = limit{ccm.LimitNLBListeners, 50}
-	limitNLBBackends  = limit{ccm.LimitNLBBackends, 400}
-	limitRoutes       = limit{ccm.LimitRoutes, 200}
+	limitCLBs         = limit{"slb_quota_instances_num", 60}
+	limitListeners    = limit{"slb_quota_listeners_num", 50}
+	limitBackends     = limit{"slb_quota_backendservers_num", 200}
+	limitAttached     = limit{"slb_quota_backendserver_attached_num", 50}
+	limitNLBs         = limit{"nlb_quota_loadbalancers_num", 60}
+	limitNLBListeners = limit{"nlb_quota_loadbalancer_listeners_num", 50}
+	limitNLBBackends  = limit{"nlb_quota_loadbalancer_noeci_servers_num", 400}
+	limitRoutes       = limit{"vpc_quota_route_entrys_num", 200}
 )
 
 func findRoom(s *doctor.Snapshot, r *doctor.Report) {

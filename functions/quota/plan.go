@@ -66,11 +66,11 @@ type use struct {
 
 // others are what else helps with limits that only the quota center counts.
 var others = map[string]say.Text{
-	ccm.LimitCerts: say.F("Delete certificates that no listener uses, or share one between several Services with the annotation cert-id."),
-	ccm.LimitACLs:  say.F("Delete access control lists that no listener uses, or share one between several Services with the annotation acl-id."),
-	ccm.LimitAttached: say.F("Share a load balancer between several Services with the annotation id.").
+	ccm.LimitCerts.Name: say.F("Delete certificates that no listener uses, or share one between several Services with the annotation cert-id."),
+	ccm.LimitACLs.Name:  say.F("Delete access control lists that no listener uses, or share one between several Services with the annotation acl-id."),
+	ccm.LimitAttached.Name: say.F("Share a load balancer between several Services with the annotation id.").
 		And("Or limit each Service to some of the nodes with the annotation backend-label."),
-	ccm.LimitRoutes: say.F("Delete routes that nobody uses. With Flannel, each node needs a route. With Terway, none does."),
+	ccm.LimitRoutes.Name: say.F("Delete routes that nobody uses. With Flannel, each node needs a route. With Terway, none does."),
 }
 
 // counted is the use of a limit that only the quota center counts.
@@ -90,7 +90,7 @@ func counted(limit cloud.Quota) use {
 func oneMore(c *remedy.Case, n ccm.Census, limit cloud.Quota) use {
 	used := max(n.All, int(limit.Used))
 	has := say.Count(used, "CLB")
-	if limit.Name == ccm.LimitNLBs {
+	if limit.Name == ccm.LimitNLBs.Name {
 		has = say.Count(used, "NLB")
 	}
 	return use{

@@ -129,10 +129,10 @@ func (f *found) choose(list []cloud.Quota, region string) {
 // balancer, the quota center shows nothing as used.
 func count(ctx context.Context, c *remedy.Case, limit cloud.Quota) (use, error) {
 	switch limit.Name {
-	case ccm.LimitCLBs, ccm.LimitNLBs:
-		n, err := c.Census(ctx, limit.Name == ccm.LimitNLBs)
+	case ccm.LimitCLBs.Name, ccm.LimitNLBs.Name:
+		n, err := c.Census(ctx, limit.Name == ccm.LimitNLBs.Name)
 		return oneMore(c, n, limit), err
-	case ccm.LimitListeners, ccm.LimitNLBListeners:
+	case ccm.LimitListeners.Name, ccm.LimitNLBListeners.Name:
 		lb, err := c.Bound(ctx)
 		if err != nil || lb == nil {
 			return listeners(c, nil, nil), err

@@ -151,9 +151,9 @@ func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
 		return b
 	}
 	b.ID, b.AddressType, b.ChargeType = lb.ID, lb.AddressType, "PayByCLCU"
-	limit := ccm.LimitNLBBackends
+	limit := "nlb_quota_loadbalancer_noeci_servers_num"
 	if lb.CLB != nil {
-		b.ChargeType, limit = lb.CLB.ChargeType, ccm.LimitBackends
+		b.ChargeType, limit = lb.CLB.ChargeType, "slb_quota_backendservers_num"
 	}
 	if q, ok := s.Quota(limit); ok {
 		b.Limit = new(int(q.Total))
