@@ -4,10 +4,12 @@ package noavailablenodes
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -26,48 +28,39 @@ var Remedy = &remedy.Remedy{
 		"There are no available nodes for NetworkLoadBalancer",
 		"no available backend loadbalancer nodes",
 	},
-	Reads: slices.Concat(
-		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListPods, grant.ListEndpointSlices, grant.DescribeNetworkInterfaces},
-		ccm.GroupReads),
+	Reads:      slices.Concat([]grant.Grant{grant.ListPods, grant.DescribeNetworkInterfaces}, ccm.CandidateReads),
 	Steps:      []remedy.Step{step.Evict{}},
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 	Sees:       true,
 }
 
+// A state is everything that was read about the Service.
+type state struct {
+	ccm.Candidates
+	c          *remedy.Case
+	opening    say.Text     // which ports have no backend
+	empty      []ccm.Group  // of those ports
+	pods       []corev1.Pod // of the namespace
+	interfaces []cloud.Interface
+}
+
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	mode, err := c.BackendMode(ctx)
+	all, err := c.Candidates(ctx, c.Family())
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	groups, lb, err := c.Groups(ctx, mode)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	s := state{c: c, mode: mode, family: c.Family(), opening: opening(c, groups, lb), empty: empty(groups)}
-	if s.nodes, err = c.Kube.Nodes(ctx); err != nil {
-		return remedy.Plan{}, err
-	}
-	if s.endpoints, err = c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name); err != nil {
-		return remedy.Plan{}, err
-	}
+	s := state{Candidates: all, c: c, opening: opening(all), empty: empty(all.Groups)}
 	if s.pods, err = c.Kube.Pods(ctx, c.Service.Namespace, nil); err != nil {
 		return remedy.Plan{}, err
 	}
-	if ready := s.ready(); mode == ccm.PodMode && len(ready) > 0 {
-		cluster, err := c.Cloud.CS.Cluster(ctx)
-		if err != nil {
-			return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
-		}
-		var ips []string
-		for _, e := range ready {
-			ips = append(ips, e.IP)
-		}
-		if s.interfaces, err = c.Cloud.ECS.Interfaces(ctx, cluster.VPC, ips); err != nil {
-			return remedy.Plan{}, fmt.Errorf("look up the network interfaces of the Pods: %w", err)
+	ready := s.Ready(s.empty)
+	if s.Mode == ccm.PodMode && len(ready) > 0 {
+		if s.interfaces, err = c.Interfaces(ctx, ready); err != nil {
+			return remedy.Plan{}, err
 		}
 	}
-	return s.judge(), nil
+	return s.plan(ready), nil
 }
 
 // empty returns the groups that hold no backend.
@@ -76,14 +69,14 @@ func empty(groups []ccm.Group) []ccm.Group {
 }
 
 // opening says which ports have no backend.
-func opening(c *remedy.Case, groups []ccm.Group, lb string) say.Text {
+func opening(s ccm.Candidates) say.Text {
 	var text say.Text
-	if lb != "" {
-		text = say.F("The Service has the load balancer %s.", lb)
-	} else if !ccm.NLB(c.Service) {
+	if s.LB != "" {
+		text = say.F("The Service has the load balancer %s.", s.LB)
+	} else if !ccm.NLB(s.Service) {
 		text = say.F("No load balancer of the Service was found.")
 	}
-	for _, g := range empty(groups) {
+	for _, g := range empty(s.Groups) {
 		if g.ID == "" {
 			text = text.And("No backend is attached to port %d, which has no group.", g.Port.Port)
 		} else {
@@ -93,9 +86,9 @@ func opening(c *remedy.Case, groups []ccm.Group, lb string) say.Text {
 	return text
 }
 
-// holds reports whether a port of the Service has no backend. The controller reports that in a sync
+// stillFails reports whether a port of the Service has no backend. The controller reports that in a sync
 // that succeeds, and therefore nothing that it leaves on the Service shows it.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
 		return remedy.Unknown, err

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -38,7 +37,7 @@ var Remedy = &remedy.Remedy{
 	Steps:      []remedy.Step{step.ApplyQuota{}},
 	Scope:      remedy.Account,
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // calm is how long after a failure its absence means something: the controller has retried by then.
@@ -49,30 +48,17 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if f.limit == nil {
-		return f.unknown(c), nil
+	plan := f.plan(c)
+	if f.limit == nil || f.use.need <= f.limit.Total {
+		return plan, nil
 	}
-	name, limit, need := f.limit.Name, number(f.limit.Total), number(f.use.need)
-	plan := remedy.Plan{
-		Finding: say.F("The limit %s is %s.", name, limit).Then(f.use.says),
-		Cause:   name,
-		Ask:     f.use.ways,
-	}
-	if f.hint.name == "" {
-		plan.Finding = plan.Finding.And("The message names no limit, and this is the only one of the product %s that is used up.", f.hint.product)
-	}
-	if f.use.need > f.limit.Total {
-		return step.Raise(ctx, c, plan, *f.limit, f.use.need, fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", need, name, limit))
-	}
-	plan.Finding = plan.Finding.And("According to these figures, which may lag behind, the limit is not reached.")
-	plan.Wait = c.PollInterval()
-	plan.Ask = say.F("Compare the figures with the quota center, and check the controller's log for the API that was refused: %s.", c.LogQuery()).Then(plan.Ask)
-	return plan, nil
+	reason := fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", number(f.use.need), f.limit.Name, number(f.limit.Total))
+	return step.Raise(ctx, c, plan, *f.limit, f.use.need, reason)
 }
 
-// holds reports whether the limit is used up. If it is not, that means something only once the
+// stillFails reports whether the limit is used up. If it is not, that means something only once the
 // controller has retried without a failure.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	f, err := find(ctx, c)
 	if err != nil {
 		return remedy.Unknown, err
@@ -82,7 +68,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 
 // A found is the limit that a failure is about.
 type found struct {
-	hint  hint
+	hint  ccm.Hint
 	limit *cloud.Quota  // nil: it could not be determined
 	use   use           // of the limit
 	full  []cloud.Quota // if it could not be determined: the limits that are used up
@@ -92,20 +78,20 @@ type found struct {
 // find determines which limit the failure is about, and how much of it is used. The message only
 // tells where to look.
 func find(ctx context.Context, c *remedy.Case) (found, error) {
-	f := found{hint: read(c.Event.Message, ccm.NLB(c.Service))}
-	if f.hint.name != "" {
-		limit, err := c.Cloud.Quotas.Named(ctx, f.hint.product, f.hint.name)
+	f := found{hint: ccm.HintOf(c.Event.Message, ccm.NLB(c.Service))}
+	if f.hint.Name != "" {
+		limit, err := c.Cloud.Quotas.Named(ctx, f.hint.Product, f.hint.Name)
 		switch {
 		case err == nil:
 			f.limit = &limit
 		case !errors.Is(err, cloud.ErrNotFound):
-			return f, fmt.Errorf("read the limit %s: %w", f.hint.name, err)
+			return f, fmt.Errorf("read the limit %s: %w", f.hint.Name, err)
 		}
 	}
 	if f.limit == nil {
-		list, err := c.Cloud.Quotas.List(ctx, f.hint.product, cloud.CommonQuota, "")
+		list, err := c.Cloud.Quotas.List(ctx, f.hint.Product, cloud.CommonQuota, "")
 		if err != nil {
-			return f, fmt.Errorf("list the limits of %s: %w", f.hint.product, err)
+			return f, fmt.Errorf("list the limits of %s: %w", f.hint.Product, err)
 		}
 		f.choose(list, c.Cloud.Region())
 	}
@@ -126,7 +112,7 @@ func (f *found) choose(list []cloud.Quota, region string) {
 			continue
 		}
 		f.all++
-		if f.hint.fits(*q) {
+		if f.hint.Fits(*q) {
 			f.limit = q
 			return
 		}
@@ -134,30 +120,25 @@ func (f *found) choose(list []cloud.Quota, region string) {
 			f.full = append(f.full, *q)
 		}
 	}
-	if len(f.full) == 1 && f.hint.name == "" {
+	if len(f.full) == 1 && f.hint.Name == "" {
 		f.limit = &f.full[0]
 	}
 }
 
-// unknown returns the plan for a limit that could not be determined.
-func (f found) unknown(c *remedy.Case) remedy.Plan {
-	finding := say.F("The message names no limit: %s.", c.Said())
-	if f.hint.name != "" {
-		finding = say.F("The message is about the limit %s, which the quota center does not have in this region.", f.hint.name)
-	}
-	if len(f.full) > 0 {
-		var names []string
-		for _, q := range f.full {
-			names = append(names, fmt.Sprintf("%s (%s/%s)", q.Name, number(q.Used), number(q.Total)))
+// count counts how much of a limit is used. It counts what can be listed: for a limit of each load
+// balancer, the quota center shows nothing as used.
+func count(ctx context.Context, c *remedy.Case, limit cloud.Quota) (use, error) {
+	switch limit.Name {
+	case ccm.LimitCLBs.Name, ccm.LimitNLBs.Name:
+		n, err := c.Census(ctx, limit.Name == ccm.LimitNLBs.Name)
+		return oneMore(c, n, limit), err
+	case ccm.LimitListeners.Name, ccm.LimitNLBListeners.Name:
+		lb, err := c.Bound(ctx)
+		if err != nil || lb == nil {
+			return listeners(c, nil, nil), err
 		}
-		finding = finding.And("According to the quota center, these limits of the product %s are used up: %s.", f.hint.product, say.List(names, 5))
-	} else {
-		finding = finding.And("The quota center has %s of the product %s. None is used up.", say.Count(f.all, "limit"), f.hint.product)
+		all, err := c.Listeners(ctx, lb)
+		return listeners(c, lb, all), err
 	}
-	return remedy.Plan{
-		Finding: finding,
-		Cause:   f.hint.name,
-		Ask: say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery()).
-			And("Then apply for more in the quota center, https://quotas.console.alibabacloud.com, or delete what nobody uses."),
-	}
+	return counted(limit), nil
 }

@@ -20,11 +20,10 @@ func (s *state) plan() remedy.Plan {
 	var uses []say.Text
 	var asks say.Text
 	var steps []remedy.Step
-	for _, old := range s.blocking() {
+	for _, old := range s.own.Blocking {
 		for _, r := range old.Rules {
 			uses = append(uses, say.F("the rule %s (%s%s) uses %s (%s)", r.ID, r.Domain, r.URL, old.Name, old.ID))
-			point := fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", s.c.Cloud.Region(), r.ID)
-			remove := fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, s.c.Cloud.Region(), r.ID)
+			point, remove := s.c.RuleCommands(r.ID)
 			asks = asks.And("Point the rule %s at another group: %s. Or delete the rule if nobody needs what it serves: %s.", r.ID, point, remove)
 		}
 		for _, p := range old.Listeners {
@@ -36,8 +35,8 @@ func (s *state) plan() remedy.Plan {
 		}
 	}
 	plan := remedy.Plan{
-		Finding: say.F("The controller cannot delete old vServer groups of the Service on %s: %s.", s.lb, say.Clauses(uses, len(uses))).Then(s.origin()),
-		Cause:   s.lb,
+		Finding: say.F("The controller cannot delete old vServer groups of the Service on %s: %s.", s.lb.ID, say.Clauses(uses, len(uses))).Then(s.origin()),
+		Cause:   s.lb.ID,
 		Ask:     asks,
 	}
 	if len(asks) > 0 {
@@ -81,32 +80,29 @@ func leaving(svc *corev1.Service) say.Text {
 
 // free returns the step that takes an old group off a listener, or what a person must do instead.
 func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, remedy.Step) {
-	at := slices.IndexFunc(s.listeners, func(l cloud.Listener) bool { return l.Port == p.Port && l.Protocol == p.Protocol })
-	if at < 0 {
+	i := slices.IndexFunc(s.listeners, func(l cloud.Listener) bool { return l.Port == p.Port && l.Protocol == p.Protocol })
+	if i < 0 {
 		return say.F("The listener %s:%d disappeared while it was checked. Check again.", p.Protocol, p.Port), nil
 	}
-	l := s.listeners[at]
+	l := s.listeners[i]
+	at := ccm.Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port}
+	point, remove := s.c.MoveListenerCommand(s.lb, at), s.c.DeleteListenerCommand(s.lb, at)
 	if why := leaving(s.c.Service); len(why) > 0 {
-		return s.drop(old, l, why)
+		return s.drop(old, l, why, remove)
 	}
-	point := fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d"+
-		" --VServerGroup on --VServerGroupId GROUP-ID", strings.ToUpper(l.Protocol), s.c.Cloud.Region(), s.lb, l.Port)
-	port := slices.IndexFunc(s.c.Service.Spec.Ports, func(p corev1.ServicePort) bool {
-		return int(p.Port) == l.Port && strings.EqualFold(string(p.Protocol), "udp") == (l.Protocol == "udp")
-	})
+	port := slices.IndexFunc(s.c.Service.Spec.Ports, at.Takes)
 	if port < 0 {
 		gone := say.F("The Service no longer has the port %d.", l.Port)
 		if s.overrides() {
-			return s.drop(old, l, gone.And("Its annotation %s lets the controller manage the listeners.", override))
+			return s.drop(old, l, gone.And("Its annotation %s lets the controller manage the listeners.", override), remove)
 		}
-		return gone.And("Delete the listener if nobody uses it: %s. Otherwise point it at another group: %s.", s.deleteCommand(l), point), nil
+		return gone.And("Delete the listener if nobody uses it: %s. Otherwise point it at another group: %s.", remove, point), nil
 	}
-	n := slices.IndexFunc(s.groups, func(g cloud.VServerGroup) bool { return s.portOf(g) == port })
-	if n < 0 {
+	to := s.own.Of(port)
+	if to == nil {
 		return say.F("The port %d has no new vServer group yet. When it has one, point the listener at it: %s.", l.Port, point), nil
 	}
-	to := s.groups[n]
-	foreign := s.foreign(old.ID, to.ID)
+	foreign := s.c.Foreign(s.backends[old.ID], s.backends[to.ID])
 	switch {
 	case to.Servers == 0:
 		return say.F("The new vServer group %s (%s) has no backend: with it, the listener %s:%d would serve nobody.", to.Name, to.ID, l.Protocol, l.Port).
@@ -115,37 +111,50 @@ func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, re
 		return say.F("The old group has backends that the new one, %s, does not have: %s.", to.ID, strings.Join(foreign, ", ")).
 			And("Find out whose they are before you move the listener %s:%d.", l.Protocol, l.Port), nil
 	}
-	return nil, step.MoveListener{LB: s.lb, Port: l.Port, Protocol: l.Protocol, Group: to.ID, Was: old.ID}
+	return nil, step.MoveListener{LB: s.lb.ID, Port: l.Port, Protocol: l.Protocol, Group: to.ID, Was: old.ID}
 }
 
 // drop deletes a listener if all of it can be restored and it serves only backends of the controller.
-func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text) (say.Text, remedy.Step) {
-	foreign := s.foreign(old.ID, "")
+func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, remove string) (say.Text, remedy.Step) {
+	foreign := s.c.Foreign(s.backends[old.ID], nil)
 	switch {
 	case len(foreign) > 0:
 		return why.And("But the group %s has backends that the controller did not add: %s.", old.ID, strings.Join(foreign, ", ")).
-			And("Find out whose they are before you delete the listener %s:%d: %s.", l.Protocol, l.Port, s.deleteCommand(l)), nil
+			And("Find out whose they are before you delete the listener %s:%d: %s.", l.Protocol, l.Port, remove), nil
 	case l.Protocol == "https":
-		return why.And("Delete the listener https:%d by hand: %s.", l.Port, s.deleteCommand(l)).
+		return why.And("Delete the listener https:%d by hand: %s.", l.Port, remove).
 			And("lbremedy cannot restore its additional domains and therefore does not delete it."), nil
 	}
-	return nil, step.DeleteListener{LB: s.lb, Listener: l}
+	return nil, step.DeleteListener{LB: s.lb.ID, Listener: l}
 }
 
-func (s *state) deleteCommand(l cloud.Listener) string {
-	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s",
-		s.c.Cloud.Region(), s.lb, l.Port, l.Protocol)
-}
-
-// foreign returns the backends of the old group that the controller did not add for the Service and
-// that the other group does not have. The description of the controller's backends is the name of
-// their group.
-func (s *state) foreign(old, other string) []string {
-	var out []string
-	for _, b := range s.backends[old] {
-		if !made(s.c, b.Description) && !slices.ContainsFunc(s.backends[other], func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {
-			out = append(out, strings.TrimSpace(b.ID+" "+b.IP))
+// planNLB plans for a Service of an NLB, whose server groups any other NLB may use, too.
+func planNLB(lb *ccm.Instance, own []cloud.ServerGroup, listeners []cloud.NetworkListener) remedy.Plan {
+	var used []say.Text
+	var idle []string
+	for _, g := range own {
+		before := len(used)
+		for _, l := range listeners {
+			if l.ServerGroup == g.ID {
+				used = append(used, say.F("the listener %s:%d uses %s (%s)", strings.ToLower(l.Protocol), l.Port, g.Name, g.ID))
+			}
+		}
+		if len(used) == before {
+			idle = append(idle, fmt.Sprintf("%s (%s)", g.Name, g.ID))
 		}
 	}
-	return out
+	finding := say.F("The controller cannot delete a server group of the Service on %s.", lb.ID)
+	if len(used) > 0 {
+		finding = finding.And("In use there: %s.", say.Clauses(used, len(used)))
+	}
+	if len(idle) > 0 {
+		finding = finding.And("No listener of %s uses these groups: %s.", lb.ID, strings.Join(idle, ", "))
+	}
+	return remedy.Plan{
+		Finding: finding,
+		Cause:   lb.ID,
+		Ask: say.F("Check the NLB console for all listeners, also of other NLBs, that use the group that the Service no longer needs.").
+			And("Point each of them at the new group of the same port, or delete it if nobody uses it.").
+			And("lbremedy does not change listeners of NLBs."),
+	}
 }

@@ -3,6 +3,7 @@ package ccm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -65,6 +66,22 @@ type Endpoint struct {
 	Port int
 	Pod  string // its name; empty if the EndpointSlice names none
 	Node string // its node's name; empty if the EndpointSlice names none
+}
+
+// Name returns the Pod's name; its address if the EndpointSlice names none.
+func (e Endpoint) Name() string { return cmp.Or(e.Pod, e.IP) }
+
+// ReadyAll returns what Ready does for all ports of the Service, each address once.
+func ReadyAll(svc *corev1.Service, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) []Endpoint {
+	var out []Endpoint
+	for _, p := range svc.Spec.Ports {
+		for _, e := range Ready(ends, p, family) {
+			if !slices.ContainsFunc(out, func(o Endpoint) bool { return o.IP == e.IP }) {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
 }
 
 // FamilyOf returns what Family does where no event tells more.
@@ -285,6 +302,28 @@ func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 		}
 	}
 	return groups, lb.ID, nil
+}
+
+// WholeGroups returns the vServer groups of a CLB with their backends. It needs
+// DescribeVServerGroups and DescribeVServerGroupAttribute.
+func (c *View) WholeGroups(ctx context.Context, id string) ([]cloud.VServerGroup, error) {
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("list vServer groups of %s: %w", id, err)
+	}
+	var out []cloud.VServerGroup
+	for _, g := range groups {
+		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
+		if errors.Is(err, cloud.ErrNotFound) {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("describe vServer group %s: %w", g.ID, err)
+		}
+		g.Backends = whole.Backends
+		out = append(out, g)
+	}
+	return out, nil
 }
 
 // Backends returns what a group of the Service holds; nothing if there is no group.

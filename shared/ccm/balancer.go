@@ -59,7 +59,7 @@ func (c *View) Find(ctx context.Context) (Found, error) {
 		return Found{}, fmt.Errorf("ask which account this is: %w", err)
 	}
 	s := Found{Where: fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())}
-	tagged, err := c.list(ctx, search{tag: DefaultName(c.Service)})
+	tagged, err := c.Tagged(ctx)
 	if err != nil {
 		return Found{}, err
 	}
@@ -156,7 +156,7 @@ func (c *View) byMark(ctx context.Context, s *Found) error {
 	default:
 		return nil
 	}
-	named, err := c.list(ctx, search{name: DefaultName(c.Service)})
+	named, err := c.ByDefaultName(ctx)
 	if err != nil || len(named) != 1 {
 		return err
 	}
@@ -311,12 +311,22 @@ func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
 // marked returns the load balancers that have the Service's name tag, and where none
 // has it those that have its default name.
 func (c *View) marked(ctx context.Context) ([]*Instance, error) {
-	name := DefaultName(c.Service)
-	lbs, err := c.list(ctx, search{tag: name})
+	lbs, err := c.Tagged(ctx)
 	if err != nil || len(lbs) > 0 {
 		return lbs, err
 	}
-	return c.list(ctx, search{name: name})
+	return c.ByDefaultName(ctx)
+}
+
+// Tagged returns the load balancers that have the Service's name tag. The controller needs exactly
+// one. Their tags are those of the list.
+func (c *View) Tagged(ctx context.Context) ([]*Instance, error) {
+	return c.list(ctx, search{tag: DefaultName(c.Service)})
+}
+
+// ByDefaultName returns the load balancers that have the Service's default name, as Tagged does.
+func (c *View) ByDefaultName(ctx context.Context) ([]*Instance, error) {
+	return c.list(ctx, search{name: DefaultName(c.Service)})
 }
 
 // A search is what load balancers are looked for by: one of these, or nothing.

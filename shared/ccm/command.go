@@ -55,6 +55,22 @@ func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 		svc.Namespace, svc.Name, at, port.Port)
 }
 
+// PatchCommand returns the command by which a person applies a merge patch to the Service.
+func PatchCommand(svc *corev1.Service, patch string) string {
+	return fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '%s'", svc.Namespace, svc.Name, patch)
+}
+
+// SlicesCommand returns the command that lists the EndpointSlices of the Service.
+func SlicesCommand(svc *corev1.Service) string {
+	return fmt.Sprintf("kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", svc.Namespace, svc.Name)
+}
+
+// DeletePodsCommand returns the command by which a person deletes Pods of the Service: their owner
+// makes others in their place.
+func DeletePodsCommand(svc *corev1.Service, pods []string) string {
+	return fmt.Sprintf("kubectl -n %s delete pod %s", svc.Namespace, strings.Join(pods, " "))
+}
+
 // Resync is the one annotation that lbremedy writes for its own sake. Its change
 // wakes the controller and changes the hash that the controller leaves behind
 // after a full sync, so that success shows.
@@ -100,10 +116,48 @@ func UntagCommand(svc *corev1.Service, region, id string, keys ...string) string
 	return command
 }
 
+// DeleteListenerCommand returns the command by which a person deletes a listener of the load balancer.
+func (c *View) DeleteListenerCommand(lb *Instance, l Listener) string {
+	if lb.NLB != nil {
+		return fmt.Sprintf("aliyun nlb DeleteListener --RegionId %s --ListenerId %s", c.Cloud.Region(), l.ID)
+	}
+	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s",
+		c.Cloud.Region(), lb.ID, l.Port, l.Protocol)
+}
+
+// RenameCommand returns the command by which a person gives a load balancer, of the kind that the
+// Service wants, another name.
+func (c *View) RenameCommand(id, name string) string {
+	call := "slb SetLoadBalancerName"
+	if NLB(c.Service) {
+		call = "nlb UpdateLoadBalancerAttribute"
+	}
+	return fmt.Sprintf("aliyun %s --RegionId %s --LoadBalancerId %s --LoadBalancerName %s", call, c.Cloud.Region(), id, name)
+}
+
 func tagging(svc *corev1.Service, region, action, id string) string {
 	product, kind := "slb", "instance"
 	if NLB(svc) {
 		product, kind = "nlb", "loadbalancer"
 	}
 	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, region, kind, shell(id))
+}
+
+// TrafficPolicyCommand returns the command by which a person sets the Service's externalTrafficPolicy.
+func TrafficPolicyCommand(svc *corev1.Service, policy corev1.ServiceExternalTrafficPolicy) string {
+	return fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"externalTrafficPolicy":"%s"}}'`, svc.Namespace, svc.Name, policy)
+}
+
+// MoveListenerCommand returns the command by which a person has a listener of a CLB use another vServer
+// group, for which GROUP-ID stands.
+func (c *View) MoveListenerCommand(lb *Instance, l Listener) string {
+	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on --VServerGroupId GROUP-ID",
+		strings.ToUpper(l.Protocol), c.Cloud.Region(), lb.ID, l.Port)
+}
+
+// RuleCommands returns the commands by which a person has a forwarding rule use another vServer group,
+// for which GROUP-ID stands, or deletes the rule.
+func (c *View) RuleCommands(id string) (move, remove string) {
+	return fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", c.Cloud.Region(), id),
+		fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, c.Cloud.Region(), id)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Version is a release of the controller, such as v2.12.1. The zero value says
@@ -69,25 +70,41 @@ var ControllerReads = []grant.Grant{grant.ListDaemonSets, grant.DescribeClusterA
 
 // A Controller is what could be found out about the cluster's controller.
 type Controller struct {
+	DaemonSet bool    // the cluster has its DaemonSet
 	Version   Version // zero: not known
 	AccessKey bool    // signs with an access key and not with the masters' role
 }
 
-// daemonSet is the controller's name in a dedicated cluster, and its add-on's name.
-const daemonSet = "cloud-controller-manager"
+// DaemonSet is the controller's name in a dedicated cluster, and its add-on's name.
+const DaemonSet = "cloud-controller-manager"
 
 // Controller reads the controller's version: from its DaemonSet's image, which is
 // what runs, else from the list of add-ons.
 func (c *View) Controller(ctx context.Context) (Controller, error) {
+	ctl, err := c.Deployed(ctx)
+	if err != nil || ctl.Version != (Version{}) {
+		return ctl, err
+	}
+	addons, err := c.Cloud.CS.Addons(ctx)
+	if err != nil {
+		return Controller{}, fmt.Errorf("list add-ons: %w", err)
+	}
+	ctl.Version, _ = ParseVersion(addons[DaemonSet])
+	return ctl, nil
+}
+
+// Deployed reads what the controller's DaemonSet says of it. It needs ListDaemonSets.
+func (c *View) Deployed(ctx context.Context) (Controller, error) {
 	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
 	if err != nil {
 		return Controller{}, fmt.Errorf("list DaemonSets of kube-system: %w", err)
 	}
 	var ctl Controller
 	for _, ds := range sets {
-		if ds.Name != daemonSet {
+		if ds.Name != DaemonSet {
 			continue
 		}
+		ctl.DaemonSet = true
 		for _, container := range ds.Spec.Template.Spec.Containers {
 			if v, ok := imageVersion(container.Image); ok {
 				ctl.Version = v
@@ -97,14 +114,6 @@ func (c *View) Controller(ctx context.Context) (Controller, error) {
 			}
 		}
 	}
-	if ctl.Version != (Version{}) {
-		return ctl, nil
-	}
-	addons, err := c.Cloud.CS.Addons(ctx)
-	if err != nil {
-		return Controller{}, fmt.Errorf("list add-ons: %w", err)
-	}
-	ctl.Version, _ = ParseVersion(addons[daemonSet])
 	return ctl, nil
 }
 
@@ -112,3 +121,13 @@ func (c *View) Controller(ctx context.Context) (Controller, error) {
 // again: 5 s, doubled each time, at most this
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 const Retry = 5 * time.Minute
+
+// Retries says when the controller tries a failed sync again.
+func Retries() say.Text {
+	return say.F("The controller retries within %.0f minutes.", Retry.Minutes())
+}
+
+// ThenRetries says the same of what follows once something else is done.
+func ThenRetries() say.Text {
+	return say.F("The controller then retries within %.0f minutes.", Retry.Minutes())
+}

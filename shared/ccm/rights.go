@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -81,6 +82,18 @@ func AllowCommand(role string, actions []string) string {
 	}
 	const name = "k8sMasterRolePolicy-Ccm-added"
 	return fmt.Sprintf("aliyun ram CreatePolicy --PolicyName %[1]s --PolicyDocument '%[2]s', then aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %[1]s --RoleName %[3]s", name, document, shell(role))
+}
+
+// refused finds the action that a message names.
+var refused = regexp.MustCompile(`AuthAction:([a-z]+:[A-Za-z]+)`)
+
+// Refused returns the RAM action that a message of the controller says was refused; empty if it
+// names none. Only errors of ECS and VPC do: those of CLB and NLB reach the Event without it.
+func Refused(message string) string {
+	if m := refused.FindStringSubmatch(message); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // A Statement is one statement of a RAM policy document.

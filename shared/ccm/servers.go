@@ -318,3 +318,10 @@ func instanceOf(n *corev1.Node) string {
 	}
 	return parts[1]
 }
+
+// SplitProviderID reads a provider ID such as cn-hangzhou.i-1, or alicloud://cn-hangzhou.i-1, as the
+// controller does; false if it is none.
+func SplitProviderID(id string) (region, instance string, ok bool) {
+	region, instance, ok = strings.Cut(strings.TrimPrefix(id, "alicloud://"), ".")
+	return region, instance, ok && region != "" && instance != "" && !strings.ContainsAny(instance, `"\ ,[]`)
+}

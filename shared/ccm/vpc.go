@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -53,6 +55,31 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	slices.Sort(v.Own)
 	v.Own = slices.Compact(v.Own)
 	return v, nil
+}
+
+// VSwitchesOf returns the IDs of the vSwitches that the Service's load balancer is in, and of those
+// that annotations ask for where that still counts: for a new load balancer, and for further zones
+// of an NLB. No lb is one that is not made yet.
+func VSwitchesOf(svc *corev1.Service, lb *Instance) []string {
+	var ids []string
+	switch {
+	case lb != nil && lb.NLB != nil:
+		for _, z := range lb.NLB.Zones {
+			ids = append(ids, z.VSwitch)
+		}
+	case lb != nil:
+		return []string{lb.CLB.VSwitch}
+	default:
+		id, _ := Annotation(svc, "vswitch-id")
+		ids = append(ids, id)
+	}
+	zones, _ := Annotation(svc, "zone-maps")
+	for part := range strings.SplitSeq(zones, ",") {
+		if fields := strings.SplitN(part, ":", 3); len(fields) > 1 {
+			ids = append(ids, fields[1])
+		}
+	}
+	return ids
 }
 
 // OwnIDs returns the IDs of the cluster's own vSwitches, with commas between.

@@ -1,4 +1,4 @@
-package rampermission
+package ccm_test
 
 import (
 	"encoding/json"
@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzAllow adds a statement to anything that may be a policy. The result has all that was there, in
+// FuzzWithActions adds a statement to anything that may be a policy. The result has all that was there, in
 // the same order, and one more statement.
-func FuzzAllow(f *testing.F) {
+func FuzzWithActions(f *testing.F) {
 	for _, s := range []string{
 		`{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`, `{"Statement":[]}`, `{"Statement":{}}`, `null`, `[]`, `{"Statement":null,"statement":[1]}`,
 	} {

@@ -1,10 +1,12 @@
-package noavailablenodes
+package ccm_test
 
 import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // TestFits checks where the scheduler could put a Pod.
@@ -55,7 +57,8 @@ func TestFits(t *testing.T) {
 			Key: master.Key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
 		}), tainted(master), false},
 		{"all is tolerated", tolerant(corev1.Toleration{Operator: corev1.TolerationOpExists}), tainted(master), true},
-		{"no key and a value", tolerant(corev1.Toleration{Value: "x"}), tainted(master), false},
+		// The API server refuses such a toleration; to the scheduler no key is any key.
+		{"no key and a value", tolerant(corev1.Toleration{Value: "x"}), tainted(master), true},
 		{"a newer operator", tolerant(corev1.Toleration{Key: master.Key, Operator: "Gt", Value: "1"}), tainted(master), false},
 		{"in", affine(term("disk", corev1.NodeSelectorOpIn, "hdd", "ssd")), nil, true},
 		{"not in", affine(term("disk", corev1.NodeSelectorOpNotIn, "ssd")), nil, false},
@@ -84,7 +87,7 @@ func TestFits(t *testing.T) {
 		if tt.node != nil {
 			tt.node(node)
 		}
-		if got := fits(pod, node); got != tt.want {
+		if got := ccm.Fits(pod, node); got != tt.want {
 			t.Errorf("%s: got %t", tt.name, got)
 		}
 	}

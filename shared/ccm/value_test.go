@@ -1,4 +1,4 @@
-package badannotation
+package ccm_test
 
 import (
 	"slices"
@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // TestRules: each annotation has one rule for each kind of load balancer.
@@ -37,8 +36,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func service(network bool, name, value string) *remedy.Case {
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + name: value, ccm.Prefix + zoneMaps: "z-a:vsw-a"}}}
+func annotated(network bool, name, value string) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + name: value, ccm.Prefix + "zone-maps": "z-a:vsw-a"}}}
 	svc.Annotations[ccm.Prefix+name] = value
 	if strings.Contains(name, "/") {
 		svc.Annotations[name] = value
@@ -47,7 +46,7 @@ func service(network bool, name, value string) *remedy.Case {
 		class := ccm.NLBClass
 		svc.Spec.LoadBalancerClass = &class
 	}
-	return &remedy.Case{View: ccm.View{Service: svc}}
+	return svc
 }
 
 // TestFaults accepts the documented values and no similar ones.
@@ -69,12 +68,12 @@ func TestFaults(t *testing.T) {
 		"no-such-annotation":                      {{"", "anything"}, nil},
 	} {
 		for _, v := range append(values[0], "") {
-			if got := faults(service(false, name, v)); len(got) > 0 {
-				t.Errorf("%s=%s: %s", name, v, got[0].text())
+			if got := ccm.Faults(annotated(false, name, v)); len(got) > 0 {
+				t.Errorf("%s=%s: it takes %s", name, v, got[0].Allowed)
 			}
 		}
 		for _, v := range values[1] {
-			if got := faults(service(false, name, v)); len(got) != 1 || got[0].Name != name || got[0].value != v {
+			if got := ccm.Faults(annotated(false, name, v)); len(got) != 1 || got[0].Name != name || got[0].Value != v {
 				t.Errorf("%s=%s is no fault", name, v)
 			}
 		}
@@ -88,71 +87,70 @@ func TestFaults(t *testing.T) {
 		"security-group-ids": {{"sg-1,sg-2"}, {"web"}},
 	} {
 		for _, v := range values[0] {
-			if got := faults(service(true, name, v)); len(got) > 0 {
-				t.Errorf("NLB: %s=%s: %s", name, v, got[0].text())
+			if got := ccm.Faults(annotated(true, name, v)); len(got) > 0 {
+				t.Errorf("NLB: %s=%s: it takes %s", name, v, got[0].Allowed)
 			}
 		}
 		for _, v := range values[1] {
-			if got := faults(service(true, name, v)); len(got) != 1 || got[0].Name != name {
+			if got := ccm.Faults(annotated(true, name, v)); len(got) != 1 || got[0].Name != name {
 				t.Errorf("NLB: %s=%s is no fault", name, v)
 			}
 		}
 	}
 }
 
-// TestRepair corrects a value only if it can mean nothing but what the load balancer has.
-func TestRepair(t *testing.T) {
+// TestMeans: a value is corrected only if it can mean nothing but what the load balancer has.
+func TestMeans(t *testing.T) {
 	const zones = "cn-a:vsw-1,cn-b:vsw-2"
 	for _, tt := range []struct {
 		name, value, is string
 		missing         bool
 		want            bool
 	}{
-		{name: bandwidth, value: "10M", is: "10", want: true},
-		{name: bandwidth, value: " 10 Mbit/s ", is: "10", want: true},
-		{name: bandwidth, value: "10.00", is: "10", want: true},
-		{name: bandwidth, value: "10.5", is: "10"},
-		{name: bandwidth, value: "10 or 20", is: "10"},
-		{name: bandwidth, value: "-10", is: "10"},
-		{name: bandwidth, value: "1000", is: "10"},
-		{name: bandwidth, value: "ten", is: "10"},
-		{name: bandwidth, value: "10M", is: ""},
-		{name: bandwidth, value: "10 Gbit/s", is: "10"},
-		{name: bandwidth, value: "10k", is: "10"},
-		{name: bandwidth, value: "10s", is: "10"},
+		{name: "bandwidth", value: "10M", is: "10", want: true},
+		{name: "bandwidth", value: " 10 Mbit/s ", is: "10", want: true},
+		{name: "bandwidth", value: "10.00", is: "10", want: true},
+		{name: "bandwidth", value: "10.5", is: "10"},
+		{name: "bandwidth", value: "10 or 20", is: "10"},
+		{name: "bandwidth", value: "-10", is: "10"},
+		{name: "bandwidth", value: "1000", is: "10"},
+		{name: "bandwidth", value: "ten", is: "10"},
+		{name: "bandwidth", value: "10M", is: ""},
+		{name: "bandwidth", value: "10 Gbit/s", is: "10"},
+		{name: "bandwidth", value: "10k", is: "10"},
+		{name: "bandwidth", value: "10s", is: "10"},
 		{name: "health-check-interval", value: "2s", is: "2", want: true},
 		{name: "health-check-interval", value: "2 Seconds", is: "2", want: true},
 		{name: "health-check-interval", value: "2m", is: "2"},
 		{name: "health-check-interval", value: "2ms", is: "2"},
 		{name: "healthy-threshold", value: "3.0", is: "3", want: true},
 		{name: "healthy-threshold", value: "3 minutes", is: "3"},
-		{name: protocolPort, value: "https 443, 80/http", is: "http:80,https:443", want: true},
-		{name: protocolPort, value: "HTTPS443", is: "https:443", want: true},
-		{name: protocolPort, value: "https", is: "https:443"},
-		{name: protocolPort, value: "https:443,http", is: "https:443,http:80"},
-		{name: protocolPort, value: "tcp 443", is: "https:443"},
-		{name: protocolPort, value: "tcp:80 http:443", is: "tcp:443,http:80"},
-		{name: protocolPort, value: "http,tcp:80,443", is: "http:80,tcp:443"},
-		{name: forwardPort, value: "80 -> 443", is: "80:443", want: true},
-		{name: forwardPort, value: "443 -> 80", is: "80:443"},
-		{name: forwardPort, value: "443", is: "80:443"},
-		{name: zoneMaps, missing: true, is: zones, want: true},
-		{name: zoneMaps, missing: true, is: ""},
-		{name: zoneMaps, value: "vsw-1 vsw-2", is: zones, want: true},
-		{name: zoneMaps, value: "cn-b,cn-a", is: zones, want: true},
-		{name: zoneMaps, value: "cn-a:vsw-1,vsw-2", is: zones, want: true},
-		{name: zoneMaps, value: "vsw-1", is: zones},
-		{name: zoneMaps, value: "vsw-1,vsw-3", is: zones},
-		{name: zoneMaps, value: "vsw-1,vsw-2,vsw-3", is: zones},
-		{name: zoneMaps, value: "cn-a:vsw-1:10.0.0.9,vsw-2", is: zones},
-		{name: zoneMaps, value: ",", is: zones},
-		{name: zoneMaps, value: strings.Repeat("vsw-1,", 40000), is: zones},
+		{name: "protocol-port", value: "https 443, 80/http", is: "http:80,https:443", want: true},
+		{name: "protocol-port", value: "HTTPS443", is: "https:443", want: true},
+		{name: "protocol-port", value: "https", is: "https:443"},
+		{name: "protocol-port", value: "https:443,http", is: "https:443,http:80"},
+		{name: "protocol-port", value: "tcp 443", is: "https:443"},
+		{name: "protocol-port", value: "tcp:80 http:443", is: "tcp:443,http:80"},
+		{name: "protocol-port", value: "http,tcp:80,443", is: "http:80,tcp:443"},
+		{name: "forward-port", value: "80 -> 443", is: "80:443", want: true},
+		{name: "forward-port", value: "443 -> 80", is: "80:443"},
+		{name: "forward-port", value: "443", is: "80:443"},
+		{name: "zone-maps", missing: true, is: zones, want: true},
+		{name: "zone-maps", missing: true, is: ""},
+		{name: "zone-maps", value: "vsw-1 vsw-2", is: zones, want: true},
+		{name: "zone-maps", value: "cn-b,cn-a", is: zones, want: true},
+		{name: "zone-maps", value: "cn-a:vsw-1,vsw-2", is: zones, want: true},
+		{name: "zone-maps", value: "vsw-1", is: zones},
+		{name: "zone-maps", value: "vsw-1,vsw-3", is: zones},
+		{name: "zone-maps", value: "vsw-1,vsw-2,vsw-3", is: zones},
+		{name: "zone-maps", value: "cn-a:vsw-1:10.0.0.9,vsw-2", is: zones},
+		{name: "zone-maps", value: ",", is: zones},
+		{name: "zone-maps", value: strings.Repeat("vsw-1,", 40000), is: zones},
 	} {
 		all := ccm.ValueRules()
 		of := all[slices.IndexFunc(all, func(r ccm.ValueRule) bool { return r.Name == tt.name })]
-		got, ok := repair(fault{ValueRule: of, value: tt.value, there: !tt.missing}, tt.is)
-		if ok != tt.want || ok && got != tt.is {
-			t.Errorf("%s=%.40q where there is %q: got %q, %t", tt.name, tt.value, tt.is, got, ok)
+		if got := (ccm.Fault{ValueRule: of, Value: tt.value, There: !tt.missing}).Means(tt.is); got != tt.want {
+			t.Errorf("%s=%.40q where there is %q: got %t", tt.name, tt.value, tt.is, got)
 		}
 	}
 }
@@ -170,7 +168,7 @@ func TestNamed(t *testing.T) {
 	} {
 		var got []string
 		for _, r := range ccm.ValueRules() {
-			if r.Reads(false) && (fault{ValueRule: r}).named(message) {
+			if r.Reads(false) && r.Named(message) {
 				got = append(got, r.Name)
 			}
 		}

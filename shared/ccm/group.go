@@ -1,0 +1,96 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+)
+
+// OwnName reports whether the controller gives this name to what it makes for the Service.
+func (c *View) OwnName(name string) bool {
+	t, ok := ParseTrace(name)
+	return ok && t.Of(c.Service, c.Cluster)
+}
+
+// Owned are the vServer groups of a CLB that the controller made for a Service.
+type Owned struct {
+	Groups   []cloud.VServerGroup // without their backends
+	Blocking []cloud.VServerGroup // those of them that it wants to delete and that listeners or rules use
+	svc      *corev1.Service
+	mode     BackendMode
+}
+
+// Owned reads them. The controller wants to delete all groups of a Service that it stops serving,
+// otherwise those of ports that the Service no longer has. It needs DescribeClusterDetail and
+// DescribeVServerGroups.
+func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
+	o := Owned{svc: c.Service}
+	var err error
+	if o.mode, err = c.BackendMode(ctx); err != nil {
+		return o, err
+	}
+	all, err := c.Cloud.SLB.VServerGroups(ctx, lb)
+	if err != nil {
+		return o, fmt.Errorf("list vServer groups of %s: %w", lb, err)
+	}
+	o.Groups = slices.DeleteFunc(all, func(g cloud.VServerGroup) bool { return !c.OwnName(g.Name) })
+	for _, g := range o.Groups {
+		if len(g.Listeners)+len(g.Rules) > 0 && (Leaving(c.Service) != "" || o.portOf(g) < 0) {
+			o.Blocking = append(o.Blocking, g)
+		}
+	}
+	return o, nil
+}
+
+// Of returns the group that the Service's port with this index has now, or nil.
+func (o Owned) Of(port int) *cloud.VServerGroup {
+	if i := slices.IndexFunc(o.Groups, func(g cloud.VServerGroup) bool { return o.portOf(g) == port }); i >= 0 {
+		return &o.Groups[i]
+	}
+	return nil
+}
+
+// portOf returns the index of the Service's port that the group serves now; -1 if there is none. The
+// name of a group contains the node port, or the target port where Pods are the backends. A group
+// that is named after the other one was created before that setting changed. It still counts until
+// its port has a group with the right name, because the controller configures the backends.
+func (o Owned) portOf(group cloud.VServerGroup) int {
+	number := func(g cloud.VServerGroup) string {
+		t, _ := ParseTrace(g.Name)
+		return t.Port
+	}
+	former := -1
+	for i, p := range o.svc.Spec.Ports {
+		now, before := strconv.Itoa(int(p.NodePort)), p.TargetPort.String()
+		if o.mode == PodMode {
+			now, before = before, now
+		}
+		if number(group) == now {
+			return i
+		}
+		renamed := slices.ContainsFunc(o.Groups, func(other cloud.VServerGroup) bool { return number(other) == now })
+		if former < 0 && number(group) == before && !renamed {
+			former = i
+		}
+	}
+	return former
+}
+
+// Foreign returns the backends of a group of the Service that the controller did not add and that are not
+// among the others, by server and address. The description of the controller's backends is the name of
+// their group.
+func (c *View) Foreign(backends, others []cloud.Backend) []string {
+	var out []string
+	for _, b := range backends {
+		if !c.OwnName(b.Description) && !slices.ContainsFunc(others, func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {
+			out = append(out, strings.TrimSpace(b.ID+" "+b.IP))
+		}
+	}
+	return out
+}

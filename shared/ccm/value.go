@@ -1,0 +1,230 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// A Fault is an annotation with a value that the controller does not accept.
+type Fault struct {
+	ValueRule
+	Value string
+	There bool // the annotation is set
+}
+
+// Faults returns the faulty annotations of the Service.
+func Faults(svc *corev1.Service) []Fault {
+	network := NLB(svc)
+	id, _ := Annotation(svc, "id")
+	var out []Fault
+	for _, r := range ValueRules() {
+		if !r.Reads(network) {
+			continue
+		}
+		v, ok := Annotation(svc, r.Name)
+		if strings.Contains(r.Name, "/") {
+			v, ok = svc.Annotations[r.Name], svc.Annotations[r.Name] != ""
+		}
+		if ok && v != "" && !r.Takes(v) || v == "" && r.Name == "zone-maps" && id == "" {
+			out = append(out, Fault{r, v, ok})
+		}
+	}
+	return out
+}
+
+// Named reports whether a message of the controller is about the annotation.
+func (r ValueRule) Named(message string) bool {
+	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
+	return slices.ContainsFunc(r.Calls, func(call string) bool { return strings.Contains(folded, call) })
+}
+
+// shown reports whether ValueOf can tell a load balancer's setting.
+func (r ValueRule) shown() bool {
+	return r.Param != "" || slices.Contains([]string{"bandwidth", "zone-maps", "protocol-port", "forward-port"}, r.Name)
+}
+
+// ShownValues returns the names of the annotations for which ValueOf can tell a load balancer's setting.
+func ShownValues() []string {
+	var names []string
+	for _, r := range ValueRules() {
+		if r.shown() && !slices.Contains(names, r.Name) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// ValueOf returns the load balancer's setting in the form of the annotation. It is empty if there is none,
+// or more than one, and without a load balancer. It needs what Listeners does.
+func (c *View) ValueOf(ctx context.Context, lb *Instance, r ValueRule) (string, error) {
+	switch {
+	case lb == nil:
+		return "", nil
+	case lb.NLB != nil && r.Name == "zone-maps":
+		return ZoneMaps(lb.NLB), nil
+	case lb.NLB != nil && r.Name == "protocol-port":
+		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
+		if err != nil {
+			return "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+		}
+		var pairs []string
+		for _, l := range listeners {
+			pairs = append(pairs, strings.ToLower(l.Protocol)+":"+strconv.Itoa(l.Port))
+		}
+		return c.ofPorts(pairs), nil
+	case lb.CLB != nil && r.Name == "bandwidth" && lb.CLB.Bandwidth > 0:
+		return strconv.Itoa(lb.CLB.Bandwidth), nil
+	case lb.CLB != nil && r.shown() && r.Name != "bandwidth" && r.Name != "zone-maps":
+		listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
+		if err != nil {
+			return "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+		}
+		return c.ofListeners(listeners, r), nil
+	}
+	return "", nil
+}
+
+// ofListeners returns the setting that the listeners of the Service's ports share.
+func (c *View) ofListeners(listeners []cloud.Listener, r ValueRule) string {
+	var pairs, forwards, values []string
+	for _, l := range listeners {
+		port := strconv.Itoa(l.Port)
+		pairs = append(pairs, l.Protocol+":"+port)
+		if l.Config["ListenerForward"] == "on" {
+			forwards = append(forwards, port+":"+l.Config["ForwardPort"])
+		}
+		if v := l.Config[r.Param]; v != "" && c.hasPort(port) {
+			values = append(values, v)
+		}
+	}
+	switch r.Name {
+	case "protocol-port":
+		return c.ofPorts(pairs)
+	case "forward-port":
+		return strings.Join(forwards, ",")
+	}
+	slices.Sort(values)
+	if values = slices.Compact(values); len(values) != 1 {
+		return ""
+	}
+	return values[0]
+}
+
+// ofPorts returns the pairs of protocol and port for ports of the Service.
+func (c *View) ofPorts(pairs []string) string {
+	pairs = slices.DeleteFunc(pairs, func(pair string) bool {
+		_, port, _ := strings.Cut(pair, ":")
+		return !c.hasPort(port)
+	})
+	return strings.Join(pairs, ",")
+}
+
+func (c *View) hasPort(port string) bool {
+	return slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == port })
+}
+
+// Values whose meaning is clear.
+var (
+	measure = regexp.MustCompile(`^\s*(\d{1,9})(?:\.0+)?\s*([A-Za-z/]*)\s*$`) // "10 Mbps", "2s", "5.0"
+	item    = regexp.MustCompile(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
+)
+
+// spelled are the ways in which people write the unit of a rule, in lower case. With any other
+// unit, such as minutes or Gbit/s, the number would be different.
+var spelled = map[string][]string{
+	"Mbit/s":  {"m", "mb", "mbit", "mbits", "mbps", "mb/s", "mbit/s", "mbits/s"},
+	"seconds": {"s", "sec", "secs", "second", "seconds"},
+}
+
+// Means reports whether the faulty value can mean nothing but the load balancer's setting, as ValueOf
+// returns it. To write that changes nothing but that the controller can read it.
+func (f Fault) Means(is string) bool {
+	switch {
+	case is == "":
+		return false
+	case f.Name == "zone-maps" && !f.There:
+		return true // the annotation can ask for nothing but what the load balancer has
+	case f.Name == "zone-maps":
+		return allOf(itemsIn(f.Value), itemsIn(is)) && namesZones(f.Value, is)
+	case f.Name == "protocol-port":
+		return slices.Equal(pairsIn(f.Value), pairsIn(is))
+	case f.Name == "forward-port":
+		// The order matters: from which port to which.
+		return slices.Equal(item.FindAllString(f.Value, -1), item.FindAllString(is, -1))
+	}
+	m := measure.FindStringSubmatch(f.Value)
+	return m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.Unit], strings.ToLower(m[2])))
+}
+
+// pairsIn returns the names and numbers in a value two by two, sorted, in lower case: each
+// protocol with its port.
+func pairsIn(value string) []string {
+	var list []string
+	for pair := range slices.Chunk(item.FindAllString(strings.ToLower(value), -1), 2) {
+		slices.Sort(pair)
+		list = append(list, strings.Join(pair, ":"))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// itemsIn returns the names and numbers in a value, sorted, in lower case.
+func itemsIn(value string) []string {
+	list := item.FindAllString(strings.ToLower(value), -1)
+	slices.Sort(list)
+	return list
+}
+
+// allOf reports whether some is not empty and all contains each of them.
+func allOf(some, all []string) bool {
+	return len(some) > 0 && !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}
+
+// namesZones reports whether a value names each pair of a zone map, by its zone or its vSwitch.
+func namesZones(value, zones string) bool {
+	have := itemsIn(value)
+	for pair := range strings.SplitSeq(zones, ",") {
+		if !slices.ContainsFunc(itemsIn(pair), func(s string) bool { return slices.Contains(have, s) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// SuggestZones proposes zone maps for a new NLB from the cluster's vSwitches. It needs
+// DescribeClusterDetail and DescribeVSwitches.
+func (c *View) SuggestZones(ctx context.Context) (say.Text, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("describe the cluster: %w", err)
+	}
+	vsws, err := c.Cloud.VPC.VSwitches(ctx, cluster.VPC)
+	if err != nil {
+		return nil, fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
+	}
+	best := map[string]cloud.VSwitch{}
+	for _, v := range vsws {
+		if now, ok := best[v.Zone]; slices.Contains(cluster.VSwitches, v.ID) && v.Status == "Available" && (!ok || v.Free > now.Free) {
+			best[v.Zone] = v
+		}
+	}
+	var pairs []string
+	for _, v := range vsws {
+		if best[v.Zone].ID == v.ID {
+			pairs = append(pairs, v.Zone+":"+v.ID)
+		}
+	}
+	if len(pairs) < 2 {
+		return say.F("An NLB needs vSwitches in two zones, but the cluster has them in fewer: add one."), nil
+	}
+	return say.F("The cluster's vSwitches with the most free addresses, one per zone, are %s. An NLB needs two zones.", strings.Join(pairs, ",")), nil
+}
