@@ -65,7 +65,7 @@ func decide(c *remedy.Case, certificates []cloud.Certificate, lists []cloud.ACL)
 			ask = ask.Then(nameCertificate(c, r, certificates, nil))
 		case expired(c, certificates[i]):
 			k := certificates[i]
-			wrong = append(wrong, say.F("the server certificate %s (%s) expired on %s", r.id, strings.Join(k.Domains, ", "), k.Expires.Format(time.DateOnly)))
+			wrong = append(wrong, say.F("the server certificate %s expired on %s", with(r.id, k.Domains...), k.Expires.Format(time.DateOnly)))
 			ask = ask.Then(nameCertificate(c, r, certificates, k.Domains))
 		}
 	}
@@ -92,7 +92,7 @@ func decide(c *remedy.Case, certificates []cloud.Certificate, lists []cloud.ACL)
 	case len(references) > 0 || value != "":
 		return remedy.Plan{
 			Finding: say.F("All certificates and access control lists that the annotations name exist now, and none has expired.").
-				And("The controller retries within %.0f minutes.", ccm.Retry.Minutes()),
+				Then(ccm.Retries()),
 			Wait: ccm.Retry,
 		}
 	}
@@ -124,6 +124,14 @@ func certificatesOf(c *remedy.Case) []reference {
 	return list
 }
 
+// with returns an ID with what is known about it.
+func with(id string, about ...string) string {
+	if len(about) == 0 {
+		return id
+	}
+	return fmt.Sprintf("%s (%s)", id, strings.Join(about, ", "))
+}
+
 func expired(c *remedy.Case, k cloud.Certificate) bool {
 	return !k.Expires.IsZero() && k.Expires.Before(c.Now)
 }
@@ -140,10 +148,7 @@ func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domai
 		if !k.Expires.IsZero() {
 			about = append(about, k.Expires.Format(time.DateOnly))
 		}
-		text := say.Literal(k.ID)
-		if len(about) > 0 {
-			text = say.Literal(fmt.Sprintf("%s (%s)", k.ID, strings.Join(about, ", ")))
-		}
+		text := say.Literal(with(k.ID, about...))
 		valid = append(valid, text)
 		if slices.ContainsFunc(k.Domains, func(d string) bool { return slices.Contains(domains, d) }) {
 			fit = append(fit, text)
@@ -173,7 +178,7 @@ func nameList(c *remedy.Case, keep []string, lists []cloud.ACL) say.Text {
 	}
 	var all []say.Text
 	for _, l := range lists {
-		all = append(all, say.Literal(fmt.Sprintf("%s (%s, %s)", l.ID, l.Name, l.IPVersion)))
+		all = append(all, say.Literal(with(l.ID, l.Name, l.IPVersion)))
 	}
 	return ask.And("The region has these access control lists: %s.", say.Clauses(all, most))
 }
