@@ -121,12 +121,12 @@ func less(c *remedy.Case) say.Text {
 	case asked:
 		return say.F("Stop asking for IPv6 backends: %s. The address does not change.", ccm.RemoveCommand(svc, backendVersion))
 	case len(list) > 1 && list[0] == corev1.IPv4Protocol:
-		return say.F(`Make the Service IPv4 only: kubectl -n %s patch service %s --type=merge -p '{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv4"]}}'.`,
-			svc.Namespace, svc.Name).And("The address does not change.")
+		return say.F("Make the Service IPv4 only: %s.", ccm.PatchCommand(svc, `{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv4"]}}`)).
+			And("The address does not change.")
 	case slices.Contains(list, corev1.IPv6Protocol):
 		return say.F("Make the Service IPv4 only: delete it and recreate it with ipFamilies: [IPv4].").
 			And("Its first IP family is IPv6, which cannot be changed in place. The address changes.")
 	}
 	return say.F("Give the Service IPv4 backends only. According to its IP families, it has no others.").
-		And("Find out which Pods it reaches over IPv6: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s.", svc.Namespace, svc.Name)
+		And("Find out which Pods it reaches over IPv6: %s.", ccm.SlicesCommand(svc))
 }

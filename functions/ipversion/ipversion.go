@@ -64,7 +64,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
 	}
-	ids := places(c, lb)
+	ids := ccm.VSwitchesOf(c.Service, lb)
 	used := slices.DeleteFunc(slices.Clone(vsws), func(v cloud.VSwitch) bool { return !slices.Contains(ids, v.ID) })
 	facts := slices.Concat(families(c), versions(lb, used))
 	plan := remedy.Plan{
@@ -131,28 +131,4 @@ func versions(lb *ccm.Instance, used []cloud.VSwitch) []say.Text {
 		}
 	}
 	return facts
-}
-
-// places returns the IDs of the vSwitches that the load balancer is in or will be in.
-func places(c *remedy.Case, lb *ccm.Instance) []string {
-	var ids []string
-	switch {
-	case lb != nil && lb.NLB != nil:
-		for _, z := range lb.NLB.Zones {
-			ids = append(ids, z.VSwitch)
-		}
-	case lb != nil:
-		return []string{lb.CLB.VSwitch}
-	default:
-		id, _ := ccm.Annotation(c.Service, vswitchID)
-		ids = append(ids, id)
-	}
-	// The annotation can add zones to an NLB that exists.
-	maps, _ := ccm.Annotation(c.Service, zoneMaps)
-	for part := range strings.SplitSeq(maps, ",") {
-		if fields := strings.SplitN(part, ":", 3); len(fields) > 1 {
-			ids = append(ids, fields[1])
-		}
-	}
-	return ids
 }
