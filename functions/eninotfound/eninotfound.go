@@ -146,34 +146,13 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if mode != ccm.PodMode && c.Written() {
 		return remedy.No, nil
 	}
-	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
+	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	groups, _, err := c.Groups(ctx, mode)
+	lacks, err := c.LacksBackends(ctx, mode, ends, c.Family())
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	for _, g := range groups {
-		if mode != ccm.PodMode {
-			if g.Servers == 0 {
-				return remedy.Yes, nil
-			}
-			continue
-		}
-		want := ccm.Ready(all, g.Port, c.Family())
-		if len(want) == 0 {
-			continue
-		}
-		have, err := c.Backends(ctx, g)
-		if err != nil {
-			return remedy.Unknown, err
-		}
-		for _, e := range want {
-			if !slices.ContainsFunc(have, func(b cloud.Backend) bool { return b.IP == e.IP }) {
-				return remedy.Yes, nil
-			}
-		}
-	}
-	return remedy.No, nil
+	return remedy.Is(lacks), nil
 }

@@ -42,7 +42,8 @@ func limits(product, region string, quotas []cloud.Quota) say.Text {
 	if i < 0 {
 		return text.And("None of them can be raised by an application.")
 	}
-	return text.And("If the calls are needed, apply for a higher limit, for example: %s.", step.ApplyCommand(cloud.FlowControl, quotas[i], "calls of the cloud controller manager"))
+	return text.And("If the calls are needed, apply for a higher limit, for example: %s.",
+		step.ApplyCommand(cloud.FlowControl, quotas[i], "calls of the cloud controller manager"))
 }
 
 // regionID is the dimension of limits that apply to one region.
