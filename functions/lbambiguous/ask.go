@@ -1,6 +1,8 @@
 package lbambiguous
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -45,7 +47,7 @@ func own(c *remedy.Case, found []match) (string, say.Text) {
 	}{
 		{say.F("It has the address of the Service."), func(m match) bool { return m.Address != "" && m.Address == ccm.Address(c.Service) }},
 		{say.F("The controller left its ID on the Service."), func(m match) bool { return m.ID == c.Service.Labels[ccm.BalancerLabel] }},
-		{say.F("Only it has listeners or vServer groups of the Service."), func(m match) bool { return slices.Contains(m.here, svc) }},
+		{say.F("Only it has listeners or vServer groups of the Service."), func(m match) bool { return slices.Contains(m.Here, svc) }},
 	} {
 		var fit []string
 		for _, m := range found {
@@ -58,4 +60,41 @@ func own(c *remedy.Case, found []match) (string, say.Text) {
 		}
 	}
 	return "", say.F("Find out which one serves the Service.")
+}
+
+// text describes the match.
+func (m match) text() say.Text {
+	facts := []say.Text{say.F("named %s", ccm.Quote(m.Name)), say.F("at %s", m.Address)}
+	var tags, listeners, groups []string
+	for _, k := range slices.Sorted(maps.Keys(m.Tags)) {
+		tags = append(tags, fmt.Sprintf("%.60s=%.60s", k, m.Tags[k]))
+	}
+	for _, l := range m.Listeners {
+		if l.Description == "" {
+			listeners = append(listeners, l.String())
+		} else {
+			listeners = append(listeners, l.String()+" "+ccm.Quote(l.Description))
+		}
+	}
+	for _, g := range m.Groups {
+		groups = append(groups, ccm.Quote(g))
+	}
+	if len(tags) > 0 {
+		facts = append(facts, say.F("tagged %s", say.List(tags, 6)))
+	}
+	if len(listeners) > 0 {
+		facts = append(facts, say.F("with the listeners %s", say.List(listeners, 6)))
+	} else {
+		facts = append(facts, say.F("without listeners"))
+	}
+	if len(groups) > 0 {
+		facts = append(facts, say.F("with the vServer groups %s", say.List(groups, 6)))
+	}
+	if len(m.Here) > 0 {
+		facts = append(facts, say.F("used by %s", say.List(m.Here, 5)))
+	}
+	if len(m.Elsewhere) > 0 {
+		facts = append(facts, say.F("used by other clusters: %s", say.List(m.Elsewhere, 5)))
+	}
+	return say.F("%s (%s)", m.ID, say.Clauses(facts, len(facts)))
 }

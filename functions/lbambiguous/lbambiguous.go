@@ -43,6 +43,16 @@ type search struct {
 	tag bool     // by tag
 }
 
+// A match is one of the load balancers that the controller cannot tell apart. Of the first few it is
+// known what they have.
+type match struct {
+	*ccm.Instance
+	ccm.Uses
+}
+
+// shown is how many load balancers are described.
+const shown = 6
+
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	message := strings.ToLower(c.Event.Message)
 	if strings.Contains(message, strings.ToLower(otherID)) {
@@ -56,9 +66,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	found, err := read(ctx, c, lbs)
-	if err != nil {
-		return remedy.Plan{}, err
+	found := make([]match, len(lbs))
+	for i, lb := range lbs {
+		found[i].Instance = lb
+		if i >= shown {
+			continue
+		}
+		if found[i].Uses, err = c.Uses(ctx, lb); err != nil {
+			return remedy.Plan{}, err
+		}
 	}
 	return decide(c, s, found), nil
 }

@@ -68,7 +68,9 @@ func decide(c *remedy.Case, id string, named *ccm.Instance, origin say.Text, s c
 	if named == nil {
 		return remedy.Plan{Finding: say.F("The annotation id names %s, but the API knows no such load balancer in %s.", ccm.Quote(id), c.Cloud.Region())}
 	}
-	plan := remedy.Plan{Finding: say.F("The annotation id names %s. The controller created this load balancer and therefore does not reuse it.", named.ID).Then(origin)}
+	plan := remedy.Plan{
+		Finding: say.F("The annotation id names %s. The controller created this load balancer and therefore does not reuse it.", named.ID).Then(origin),
+	}
 	own := named.Tags[ccm.NameTag] == ccm.DefaultName(c.Service)
 	if !ccm.Synced(c.Service) {
 		plan.Finding = plan.Finding.And("The Service has no address yet.")
