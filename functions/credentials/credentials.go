@@ -4,8 +4,8 @@ package credentials
 import (
 	"context"
 	_ "embed"
-	"fmt"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -36,7 +36,7 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	home, err := find(ctx, c)
+	ctl, err := c.Deployed(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -46,49 +46,20 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	t := troubleOf(c.Event.Message)
 	return remedy.Plan{
-		Finding: t.finding.Then(home.text()),
+		Finding: t.finding.Then(place(ctl)),
 		Cause:   t.cause,
-		Ask:     t.ask(home).Then(remedy.Together(peers)),
+		Ask:     t.ask(ctl).Then(remedy.Together(peers)),
 	}, nil
 }
 
-// A home tells where the controller runs and how it signs requests.
-type home struct {
-	found     bool // the cluster has its DaemonSet
-	accessKey bool // its environment has an access key
-}
-
-// daemonSet is the controller's name in a dedicated cluster.
-const daemonSet = "cloud-controller-manager"
-
-func find(ctx context.Context, c *remedy.Case) (home, error) {
-	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
-	if err != nil {
-		return home{}, fmt.Errorf("list DaemonSets of kube-system: %w", err)
-	}
-	var h home
-	for _, ds := range sets {
-		if ds.Name != daemonSet {
-			continue
-		}
-		h.found = true
-		for _, container := range ds.Spec.Template.Spec.Containers {
-			for _, env := range container.Env {
-				h.accessKey = h.accessKey || env.Name == "ACCESS_KEY_ID"
-			}
-		}
-	}
-	return h, nil
-}
-
-// text says where the controller runs.
-func (h home) text() say.Text {
+// place says where the controller runs and how it signs requests.
+func place(ctl ccm.Controller) say.Text {
 	switch {
-	case h.accessKey:
-		return say.F("The controller runs as the DaemonSet %s and signs with an access key from its environment.", daemonSet)
-	case h.found:
-		return say.F("The controller runs as the DaemonSet %s.", daemonSet).
+	case ctl.AccessKey:
+		return say.F("The controller runs as the DaemonSet %s and signs with an access key from its environment.", ccm.DaemonSet)
+	case ctl.DaemonSet:
+		return say.F("The controller runs as the DaemonSet %s.", ccm.DaemonSet).
 			And("Its environment has no access key, so it signs with one from its configuration or with the RAM role of its node.")
 	}
-	return say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", daemonSet)
+	return say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", ccm.DaemonSet)
 }

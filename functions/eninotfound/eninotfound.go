@@ -33,8 +33,7 @@ var Remedy = &remedy.Remedy{
 		"Skip delete and update backends to vgroup * due to invalid backends",
 	},
 	Reads: slices.Concat(
-		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.DescribeVpcAttribute, grant.DescribeNetworkInterfaces},
-		ccm.BackendReads, []grant.Grant{grant.ListSLBTags}, ccm.NetworkReads),
+		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.AddressReads, ccm.BackendReads, ccm.NetworkReads),
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{ccm.BackendType},
 	Sees:        true,
@@ -47,31 +46,31 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
 	}
-	pods, err := behind(ctx, c)
+	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	blocks, err := c.Cloud.VPC.Blocks(ctx, cluster.VPC)
+	pods := ccm.ReadyAll(c.Service, ends, c.Family())
+	slices.SortFunc(pods, func(a, b ccm.Endpoint) int { return strings.Compare(a.IP, b.IP) })
+	known, err := c.Addresses(ctx, cluster.VPC, pods)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("describe the VPC %s: %w", cluster.VPC, err)
+		return remedy.Plan{}, err
 	}
-	var interfaces []cloud.Interface
-	if ips := addresses(pods); len(ips) > 0 {
-		interfaces, err = c.Cloud.ECS.Interfaces(ctx, cluster.VPC, ips)
-		if err != nil {
-			return remedy.Plan{}, fmt.Errorf("look up the network interfaces of the Pods: %w", err)
-		}
-	}
-	s := sort(pods, blocks, interfaces)
+	return decide(c, cluster, known), nil
+}
+
+// decide returns the plan for a cluster whose VPC knows this of the addresses of the Service's Pods.
+func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses) remedy.Plan {
+	pods := describe(known, cluster.VPC)
 	switch {
 	case strings.HasPrefix(cluster.Network, "terway"):
-		return terway(c, cluster, s), nil
-	case cluster.Network != "flannel" || len(s.found) > 0:
-		return unsure(c.Service, cluster.Network, s.says(cluster.VPC)), nil
+		return terway(c, cluster.Network, known, pods)
+	case cluster.Network != "flannel" || len(known.Found) > 0:
+		return unsure(c.Service, cluster.Network, pods)
 	case c.Service.Annotations[ccm.BackendType] != "eni":
-		return byDefault(c.Service, s.says(cluster.VPC)), nil
+		return byDefault(c.Service, pods)
 	}
-	return flannel(c.Service, s.says(cluster.VPC)), nil
+	return flannel(c.Service, pods)
 }
 
 // flannel removes the annotation: Flannel gives Pods no network interface of the VPC.
@@ -82,8 +81,7 @@ func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 	}
 	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"%s":null}},"spec":{"allocateLoadBalancerNodePorts":true}}`, ccm.BackendType)
-		plan.Ask = say.F("Give the Service node ports and remove the annotation: %s.",
-			fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '%s'", svc.Namespace, svc.Name, patch)).
+		plan.Ask = say.F("Give the Service node ports and remove the annotation: %s.", ccm.PatchCommand(svc, patch)).
 			And("Without node ports, nodes cannot be its backends.")
 		return plan
 	}
@@ -119,36 +117,23 @@ func unsure(svc *corev1.Service, plugin string, pods say.Text) remedy.Plan {
 }
 
 // terway is the plan if each Pod should have an address of the VPC: its interface can be late.
-func terway(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
-	plan := remedy.Plan{Finding: say.F("The cluster's network plug-in is %s.", cluster.Network).Then(s.says(cluster.VPC)), Cause: s.nodes()}
-	late := slices.Concat(s.missing, s.pending)
+func terway(c *remedy.Case, plugin string, known ccm.Addresses, pods say.Text) remedy.Plan {
+	late := slices.Concat(known.Missing, known.Pending)
+	plan := remedy.Plan{Finding: say.F("The cluster's network plug-in is %s.", plugin).Then(pods), Cause: nodes(slices.Concat(known.Outside, late))}
 	switch {
-	case len(s.outside) > 0:
+	case len(known.Outside) > 0:
 		plan.Ask = say.F("Find out where these addresses come from: Terway gives Pods addresses of the VPC.").
-			Then(s.outside.recreate(c.Service)).
+			Then(recreate(c.Service, known.Outside)).
 			And("Or make nodes the backends: %s. The Service then needs node ports.", useNodes(c.Service))
 	case len(late) > 0:
 		plan.Wait = c.PollInterval()
 		plan.Ask = say.F("Check the log of the Terway Pod on the node. To find that Pod: %s.", "kubectl -n kube-system get pod -o wide").
-			Then(late.recreate(c.Service))
+			Then(recreate(c.Service, late))
 	default:
 		plan.Wait = c.PollInterval()
 		plan.Ask = say.F("Check the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
 	}
 	return plan
-}
-
-// behind returns the ready Pods of all ports of the Service.
-func behind(ctx context.Context, c *remedy.Case) (endpoints, error) {
-	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
-	if err != nil {
-		return nil, err
-	}
-	var pods endpoints
-	for _, p := range c.Service.Spec.Ports {
-		pods = append(pods, ccm.Ready(all, p, c.Family())...)
-	}
-	return pods.unique(), nil
 }
 
 // holds reports whether the load balancer lacks a ready Pod that should be a backend. If nodes
@@ -161,34 +146,13 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if mode != ccm.PodMode && c.Written() {
 		return remedy.No, nil
 	}
-	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
+	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	groups, _, err := c.Groups(ctx, mode)
+	lacks, err := c.LacksBackends(ctx, mode, ends, c.Family())
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	for _, g := range groups {
-		if mode != ccm.PodMode {
-			if g.Servers == 0 {
-				return remedy.Yes, nil
-			}
-			continue
-		}
-		want := ccm.Ready(all, g.Port, c.Family())
-		if len(want) == 0 {
-			continue
-		}
-		have, err := c.Backends(ctx, g)
-		if err != nil {
-			return remedy.Unknown, err
-		}
-		for _, e := range want {
-			if !slices.ContainsFunc(have, func(b cloud.Backend) bool { return b.IP == e.IP }) {
-				return remedy.Yes, nil
-			}
-		}
-	}
-	return remedy.No, nil
+	return remedy.Is(lacks), nil
 }

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -28,15 +27,15 @@ func TestLess(t *testing.T) {
 		{nil, "", "the Service names no IP family", "get endpointslices"},
 		{[]corev1.IPFamily{v4, v6}, "ipv6", "the annotation backend-ip-version is \"ipv6\"", "backend-ip-version-"},
 	} {
-		c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}}}
-		c.Service.Spec.IPFamilies = tt.families
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}
+		svc.Spec.IPFamilies = tt.families
 		if tt.note != "" {
-			c.Service.Annotations[ccm.Prefix+backendVersion] = tt.note
+			svc.Annotations[ccm.Prefix+backendVersion] = tt.note
 		}
-		if got := say.Clauses(families(c), 9).String(); !strings.Contains(got, tt.has) {
+		if got := say.Clauses(families(svc), 9).String(); !strings.Contains(got, tt.has) {
 			t.Errorf("%v: %s", tt.families, got)
 		}
-		if got := less(c).String(); !strings.Contains(got, tt.says) || !strings.HasSuffix(got, ".") {
+		if got := less(svc).String(); !strings.Contains(got, tt.says) || !strings.HasSuffix(got, ".") {
 			t.Errorf("%v: %s", tt.families, got)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -64,38 +66,55 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
 	}
-	ids := places(c, lb)
-	used := slices.DeleteFunc(slices.Clone(vsws), func(v cloud.VSwitch) bool { return !slices.Contains(ids, v.ID) })
-	facts := slices.Concat(families(c), versions(lb, used))
-	plan := remedy.Plan{
-		Finding: say.F("The IP versions of the Service, its load balancer and its vSwitches do not match: %s.", say.Clauses(facts, len(facts))),
-	}
-	message := strings.ToLower(strings.Join(strings.Fields(c.Event.Message), " "))
-	says := func(text string) bool { return strings.Contains(message, strings.ToLower(text)) }
-	switch {
-	case says(noVSwitches):
-		able := slices.DeleteFunc(slices.Clone(vsws), func(v cloud.VSwitch) bool { return !v.IPv6 || !slices.Contains(cluster.VSwitches, v.ID) })
-		plan.Ask = forVSwitches(c, lb, used, able)
-	case says(noIntranet):
-		plan.Finding = plan.Finding.And("A CLB with IPv6 cannot be private.")
-		plan.Ask = forIntranet(c)
-	case says(noZones):
-		pairs, err := c.Cloud.SLB.Available(ctx, "internet", "ipv6")
-		if err != nil {
+	var pairs []cloud.ZonePair // with IPv6
+	if says(c, noZones) {
+		if pairs, err = c.Cloud.SLB.Available(ctx, "internet", "ipv6"); err != nil {
 			return remedy.Plan{}, fmt.Errorf("list zones with IPv6: %w", err)
 		}
+	}
+	return decide(c, lb, cluster, vsws, pairs), nil
+}
+
+// says reports whether the failure's message has the text.
+func says(c *remedy.Case, text string) bool {
+	return strings.Contains(strings.ToLower(strings.Join(strings.Fields(c.Event.Message), " ")), strings.ToLower(text))
+}
+
+// decide returns the plan for a cluster with these vSwitches in its VPC.
+func decide(c *remedy.Case, lb *ccm.Instance, cluster cloud.Cluster, vsws []cloud.VSwitch, pairs []cloud.ZonePair) remedy.Plan {
+	ids := ccm.VSwitchesOf(c.Service, lb)
+	var used, able []cloud.VSwitch // able are the cluster's own with IPv6
+	for _, v := range vsws {
+		if slices.Contains(ids, v.ID) {
+			used = append(used, v)
+		}
+		if v.IPv6 && slices.Contains(cluster.VSwitches, v.ID) {
+			able = append(able, v)
+		}
+	}
+	clauses := slices.Concat(families(c.Service), versions(lb, used))
+	plan := remedy.Plan{
+		Finding: say.F("The IP versions of the Service, its load balancer and its vSwitches do not match: %s.", say.Clauses(clauses, len(clauses))),
+	}
+	switch {
+	case says(c, noVSwitches):
+		plan.Ask = forVSwitches(c.Service, lb, used, able)
+	case says(c, noIntranet):
+		plan.Finding = plan.Finding.And("A CLB with IPv6 cannot be private.")
+		plan.Ask = forIntranet(c.Service)
+	case says(c, noZones):
 		plan.Finding = plan.Finding.And("The zones that the Service asks for, or that Alibaba Cloud chose, have no IPv6.")
 		plan.Ask = forZones(c, pairs)
 	default:
-		plan.Ask = forBackends(c, lb)
+		plan.Ask = forBackends(c.Service, lb)
 	}
-	return plan, nil
+	return plan
 }
 
 // families returns clauses about the IP versions that the Service asks for.
-func families(c *remedy.Case) []say.Text {
+func families(svc *corev1.Service) []say.Text {
 	var facts []say.Text
-	switch list := c.Service.Spec.IPFamilies; len(list) {
+	switch list := svc.Spec.IPFamilies; len(list) {
 	case 0:
 		facts = append(facts, say.F("the Service names no IP family"))
 	case 1:
@@ -103,11 +122,11 @@ func families(c *remedy.Case) []say.Text {
 	default:
 		facts = append(facts, say.F("the Service has the IP families %s and %s", list[0], list[1]))
 	}
-	if p := c.Service.Spec.IPFamilyPolicy; p != nil {
+	if p := svc.Spec.IPFamilyPolicy; p != nil {
 		facts = append(facts, say.F("its ipFamilyPolicy is %s", *p))
 	}
 	for _, name := range []string{ipVersion, backendVersion, addressType} {
-		if v, ok := ccm.Annotation(c.Service, name); ok {
+		if v, ok := ccm.Annotation(svc, name); ok {
 			facts = append(facts, say.F("the annotation %s is %s", name, ccm.Quote(v)))
 		}
 	}
@@ -131,28 +150,4 @@ func versions(lb *ccm.Instance, used []cloud.VSwitch) []say.Text {
 		}
 	}
 	return facts
-}
-
-// places returns the IDs of the vSwitches that the load balancer is in or will be in.
-func places(c *remedy.Case, lb *ccm.Instance) []string {
-	var ids []string
-	switch {
-	case lb != nil && lb.NLB != nil:
-		for _, z := range lb.NLB.Zones {
-			ids = append(ids, z.VSwitch)
-		}
-	case lb != nil:
-		return []string{lb.CLB.VSwitch}
-	default:
-		id, _ := ccm.Annotation(c.Service, vswitchID)
-		ids = append(ids, id)
-	}
-	// The annotation can add zones to an NLB that exists.
-	maps, _ := ccm.Annotation(c.Service, zoneMaps)
-	for part := range strings.SplitSeq(maps, ",") {
-		if fields := strings.SplitN(part, ":", 3); len(fields) > 1 {
-			ids = append(ids, fields[1])
-		}
-	}
-	return ids
 }

@@ -37,36 +37,66 @@ const (
 	otherID = "loadbalancer id from API not match"
 )
 
+// A search is how the controller looks for the Service's load balancer.
+type search struct {
+	by  say.Text // "the tag …" or "the name …"
+	tag bool     // by tag
+}
+
+// A match is one of the load balancers that the controller cannot tell apart. Of the first few it is
+// known what they have.
+type match struct {
+	*ccm.Instance
+	ccm.Uses
+}
+
+// shown is how many load balancers are described.
+const shown = 6
+
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	message := strings.ToLower(c.Event.Message)
 	if strings.Contains(message, strings.ToLower(otherID)) {
 		return mismatch(ctx, c)
 	}
-	name := ccm.DefaultName(c.Service)
-	s := search{by: say.F("the tag %s=%s", ccm.NameTag, name), tag: true}
+	s, find := search{by: say.F("the tag %s=%s", ccm.NameTag, ccm.DefaultName(c.Service)), tag: true}, c.Tagged
 	if strings.Contains(message, byName) {
-		s.by, s.tag = say.F("the name %s", name), false
+		s, find = search{by: say.F("the name %s", ccm.DefaultName(c.Service))}, c.ByDefaultName
 	}
-	found, err := s.find(ctx, c, name)
+	lbs, err := find(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
+	found := make([]match, len(lbs))
+	for i, lb := range lbs {
+		found[i].Instance = lb
+		if i >= shown {
+			continue
+		}
+		if found[i].Uses, err = c.Uses(ctx, lb); err != nil {
+			return remedy.Plan{}, err
+		}
+	}
+	return decide(c, s, found), nil
+}
+
+// decide returns the plan for what the search finds now.
+func decide(c *remedy.Case, s search, found []match) remedy.Plan {
 	if len(found) > 1 {
-		return s.choose(c, found), nil
+		return choose(c, s, found)
 	}
 	plan := remedy.Plan{Finding: say.F("The controller found several load balancers by %s, but now there is none.", s.by)}
 	if len(found) == 1 {
 		plan.Finding = say.F("The controller found several load balancers by %s, but now there is only one: %s.", s.by, found[0].text())
 	}
 	if !c.Lasts() {
-		plan.Finding = plan.Finding.And("The controller retries within %.0f minutes.", ccm.Retry.Minutes())
+		plan.Finding = plan.Finding.Then(ccm.Retries())
 		plan.Wait = c.PollInterval()
-		return plan, nil
+		return plan
 	}
 	plan.Ask = say.F("In the console, look for the load balancers with %s, with the permissions of the account's owner.", s.by).
 		And("Permissions that are limited to some resources hide the others from lbremedy.").
 		And("Remove the tag or the name from those that are not the Service's. Delete none before that.")
-	return plan, nil
+	return plan
 }
 
 // mismatch plans for an API that returns another ID than the Service asks for: it is more lenient
@@ -85,7 +115,7 @@ func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Ask:     say.F("Write the ID of the load balancer in the annotation id exactly as the console shows it."),
 	}
 	id := strings.ToLower(strings.TrimSpace(value))
-	if ccm.NLB(c.Service) || !plain(id) {
+	if ccm.NLB(c.Service) || !ccm.Identifier(id) {
 		return p, nil
 	}
 	lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
@@ -103,9 +133,4 @@ func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		p.Ask = p.Ask.And("If that is the one, run: %s.", ccm.SetCommand(c.Service, "id", lbs[0].ID))
 	}
 	return p, nil
-}
-
-// plain reports whether a text can be an ID.
-func plain(id string) bool {
-	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }

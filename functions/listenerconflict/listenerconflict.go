@@ -37,14 +37,6 @@ var Remedy = &remedy.Remedy{
 // did not create.
 const forceOverride = "force-override-listeners"
 
-// A listener is one of either kind of load balancer.
-type listener struct {
-	id          string // of an NLB's
-	port, last  int    // last of a range; else the same
-	protocol    string
-	description string
-}
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
@@ -53,29 +45,32 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if lb == nil {
 		return c.NoBalancer(say.F("its listeners")), nil
 	}
-	listeners, err := read(ctx, c, lb)
+	listeners, err := c.Listeners(ctx, lb)
 	if err != nil {
 		return remedy.Plan{}, err
+	}
+	for i := range listeners {
+		listeners[i].Protocol = strings.ToLower(listeners[i].Protocol) // as people read it, for both kinds
 	}
 	return decide(c, lb, listeners), nil
 }
 
 // decide returns the plan for a load balancer with these listeners.
-func decide(c *remedy.Case, lb *ccm.Instance, listeners []listener) remedy.Plan {
+func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.Plan {
 	var own []string
 	var taken []say.Text
 	var ports []int32
-	var theirs []listener
+	var theirs []ccm.Listener
 	for _, p := range c.Service.Spec.Ports {
 		for _, l := range listeners {
-			if int(p.Port) < l.port || int(p.Port) > l.last || !shares(string(p.Protocol), l.protocol) {
+			if !l.Takes(p) {
 				continue
 			}
-			if t, ok := ccm.ParseTrace(l.description); ok && t.Of(c.Service, c.Cluster) {
+			if t, ok := ccm.ParseTrace(l.Description); ok && t.Of(c.Service, c.Cluster) {
 				own = append(own, l.String())
 				continue
 			}
-			taken = append(taken, l.owner(c))
+			taken = append(taken, owner(c, l))
 			ports = append(ports, p.Port)
 			theirs = append(theirs, l)
 		}
@@ -88,7 +83,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, listeners []listener) remedy.Plan 
 		}
 	case len(taken) == 0:
 		return remedy.Plan{
-			Finding: say.F("No listener of %s uses a port of the Service now. The controller retries within %.0f minutes.", lb.ID, ccm.Retry.Minutes()),
+			Finding: say.F("No listener of %s uses a port of the Service now.", lb.ID).Then(ccm.Retries()),
 			Wait:    ccm.Retry,
 		}
 	}
@@ -101,7 +96,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, listeners []listener) remedy.Plan 
 
 // ask names the ways out of the conflict with these listeners. free are ports that could be used
 // instead of the taken ones.
-func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs []listener) say.Text {
+func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs []ccm.Listener) say.Text {
 	ways := say.F("Give the Service another port. These are free on %s: %s.", lb.ID, strings.Join(free, ", "))
 	if len(free) == 0 {
 		ways = say.F("Give the Service another port: one below %d that no listener of %s uses.", slices.Min(taken), lb.ID)
@@ -119,10 +114,10 @@ func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs 
 	if zones, _ := ccm.Annotation(c.Service, "zone-maps"); reused && lb.NLB != nil && zones == "" {
 		ways = ways.And("The new load balancer also needs the annotation zone-maps, which says where to create it.")
 	}
-	ways = ways.And("Or delete the listener if nobody uses it: %s.", theirs[0].remove(c, lb)).
+	ways = ways.And("Or delete the listener if nobody uses it: %s.", c.DeleteListenerCommand(lb, theirs[0])).
 		And("Its traffic stops at once, and a Service that it belongs to recreates it.")
-	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l listener) bool { _, created := ccm.ParseTrace(l.description); return created })
-	ranged := func(l listener) bool { return l.port != l.last }
+	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l ccm.Listener) bool { _, created := ccm.ParseTrace(l.Description); return created })
+	ranged := func(l ccm.Listener) bool { return l.Port != l.Last }
 	switch {
 	case !reused || len(byHand) == 0:
 	case force == "true":
@@ -135,78 +130,26 @@ func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs 
 	return ways
 }
 
-// read returns the listeners of the load balancer.
-func read(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]listener, error) {
-	var out []listener
-	if lb.NLB != nil {
-		list, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-		if err != nil {
-			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-		}
-		for _, l := range list {
-			first, last := l.Port, l.Port
-			if l.Port == 0 {
-				if _, err := fmt.Sscanf(l.First+" "+l.Last, "%d %d", &first, &last); err != nil {
-					return nil, fmt.Errorf("read the port range %q to %q of listener %s: %w", l.First, l.Last, l.ID, err)
-				}
-			}
-			out = append(out, listener{l.ID, first, last, strings.ToLower(l.Protocol), l.Description})
-		}
-		return out, nil
-	}
-	list, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-	}
-	for _, l := range list {
-		out = append(out, listener{"", l.Port, l.Port, l.Protocol, l.Description})
-	}
-	return out, nil
-}
-
-// shares reports whether a port of the Service and a listener with the same number conflict. Only
-// UDP and the other protocols can share a number.
-func shares(protocol, other string) bool {
-	return strings.EqualFold(protocol, "udp") == (other == "udp")
-}
-
-// String returns protocol and port.
-func (l listener) String() string {
-	if l.last != l.port {
-		return fmt.Sprintf("%s:%d-%d", l.protocol, l.port, l.last)
-	}
-	return fmt.Sprintf("%s:%d", l.protocol, l.port)
-}
-
 // owner describes the listener with its owner, as far as its description tells.
-func (l listener) owner(c *remedy.Case) say.Text {
-	t, ok := ccm.ParseTrace(l.description)
+func owner(c *remedy.Case, l ccm.Listener) say.Text {
+	t, ok := ccm.ParseTrace(l.Description)
 	switch {
-	case !ok && l.description == "":
+	case !ok && l.Description == "":
 		return say.F("%s was created by hand and has no description", l)
 	case !ok:
-		return say.F("%s was created by hand and has the description %s", l, ccm.Quote(l.description))
+		return say.F("%s was created by hand and has the description %s", l, ccm.Quote(l.Description))
 	case t.Cluster != c.Cluster:
 		return say.F("%s belongs to the Service %s of the cluster %s", l, t, t.Cluster)
 	}
 	return say.F("%s belongs to the Service %s of this cluster", l, t)
 }
 
-// remove returns the command that deletes the listener.
-func (l listener) remove(c *remedy.Case, lb *ccm.Instance) string {
-	if lb.NLB != nil {
-		return fmt.Sprintf("aliyun nlb DeleteListener --RegionId %s --ListenerId %s", c.Cloud.Region(), l.id)
-	}
-	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s",
-		c.Cloud.Region(), lb.ID, l.port, l.protocol)
-}
-
 // free returns up to three unused ports above each of the taken ones.
-func free(c *remedy.Case, taken []int32, listeners []listener) []string {
+func free(c *remedy.Case, taken []int32, listeners []ccm.Listener) []string {
 	var out []string
 	for _, p := range taken {
 		for candidate, n := int(p)+1, 0; candidate <= 65535 && n < 3; candidate++ {
-			used := slices.ContainsFunc(listeners, func(l listener) bool { return l.port <= candidate && candidate <= l.last }) ||
+			used := slices.ContainsFunc(listeners, func(l ccm.Listener) bool { return l.Port <= candidate && candidate <= l.Last }) ||
 				slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == candidate })
 			if text := fmt.Sprint(candidate); !used && !slices.Contains(out, text) {
 				out = append(out, text)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -31,15 +32,11 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.ControllerReads,
-		ccm.BoundReads, []grant.Grant{grant.ListSLBTags}, ccm.NetworkReads),
+		ccm.BoundReads, ccm.NetworkReads),
 	Steps:      []remedy.Step{step.TargetPorts{}},
 	Diagnose:   diagnose,
 	StillFails: holds,
 }
-
-// resolves is the first release that resolves names through EndpointSlices
-// (pkg/controller/service/clbv1/vgroups.go).
-var resolves = ccm.Version{Major: 2}
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	mode, err := c.BackendMode(ctx)
@@ -56,7 +53,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Ask:     lookUp(c),
 		}, nil
 	}
-	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
+	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -64,39 +61,45 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
+	return decide(c, named, ends, ctl.Version), nil
+}
+
+// decide returns the plan for a Service whose Pods are the backends. named are its ports whose
+// targetPort is a name; v is the release of the controller.
+func decide(c *remedy.Case, named []corev1.ServicePort, ends []discoveryv1.EndpointSlice, v ccm.Version) remedy.Plan {
 	var set step.TargetPorts
 	var meanings, ask say.Text
 	for _, p := range named {
-		m := resolve(all, p, c.Family())
-		meanings = meanings.Then(m.says(p))
-		if m.number == 0 {
-			ask = ask.Then(m.ask(c, p))
-			continue
+		m := ccm.ResolvePort(ends, p, c.Family())
+		meanings = meanings.Then(meaning(m, p))
+		if n := m.Number(); n != 0 {
+			set.Ports = append(set.Ports, step.TargetPort{Port: p.Port, Protocol: p.Protocol, To: intstr.FromInt32(int32(n)), Was: p.TargetPort})
+		} else {
+			ask = ask.Then(agree(m, c.Service, p))
 		}
-		set.Ports = append(set.Ports, step.TargetPort{Port: p.Port, Protocol: p.Protocol, To: intstr.FromInt32(m.number), Was: p.TargetPort})
 	}
-	known := ctl.Version != ccm.Version{}
-	if known && !ctl.Version.Before(resolves) {
+	known := v != ccm.Version{}
+	if known && !v.Before(ccm.FirstNamedPorts()) {
 		return remedy.Plan{
 			Finding: say.F("The API refuses the port of a backend. Pods are the backends.").
-				And("CCM %s resolves the names of target ports, so they are not the cause.", ctl.Version).Then(meanings),
+				And("CCM %s resolves the names of target ports, so they are not the cause.", v).Then(meanings),
 			Ask: lookUp(c),
-		}, nil
+		}
 	}
 	plan := remedy.Plan{
 		Finding: say.F("Pods are the backends, and the controller took the name of a targetPort for the number 0.").Then(meanings),
-		Note:    say.F("CCM %s and newer resolve such names.", resolves),
+		Note:    say.F("CCM %s and newer resolve such names.", ccm.FirstNamedPorts()),
 		Ask:     ask,
 	}
 	if known {
-		plan.Note = plan.Note.And("This one is %s.", ctl.Version)
+		plan.Note = plan.Note.And("This one is %s.", v)
 	} else {
 		plan.Note = plan.Note.And("The version of this one could not be determined.")
 	}
 	if len(ask) == 0 {
 		plan.Steps = []remedy.Step{set}
 	}
-	return plan, nil
+	return plan
 }
 
 // nodes plans for a Service whose backends are nodes: the port of a backend is then the node port.
@@ -114,33 +117,17 @@ func nodes(c *remedy.Case) remedy.Plan {
 			Ask: lookUp(c),
 		}
 	}
-	namespace, name := c.Service.Namespace, c.Service.Name
 	return remedy.Plan{
 		Finding: say.F("Nodes are the backends, but these ports of the Service have no node port: %s. The controller sends 0 instead.", strings.Join(without, ", ")),
-		Ask: say.F(`Allocate node ports: kubectl -n %s patch service %s --type=merge -p '{"spec":{"allocateLoadBalancerNodePorts":true}}'.`, namespace, name).
-			And("Or, with Terway, make Pods the backends: kubectl -n %s annotate service %s %s=eni --overwrite.", namespace, name, ccm.BackendType).
+		Ask: say.F("Allocate node ports: %s.", ccm.PatchCommand(c.Service, `{"spec":{"allocateLoadBalancerNodePorts":true}}`)).
+			And("Or, with Terway, make Pods the backends: %s.", ccm.SetCommand(c.Service, ccm.BackendType, "eni")).
 			And("Traffic then goes to the Pods directly instead of through nodes."),
 	}
-}
-
-// lookUp asks for the port that the API refuses.
-func lookUp(c *remedy.Case) say.Text {
-	return say.F("Check the controller's log for the port that it sent when it added backends to the group: %s.", c.LogQuery()).
-		And("Correct that port in the Service.")
 }
 
 // names returns the ports whose targetPort is a name.
 func names(c *remedy.Case) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(c.Service.Spec.Ports), func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.String })
-}
-
-// list describes the ports of the Service.
-func list(c *remedy.Case) say.Text {
-	var ports []say.Text
-	for _, p := range c.Service.Spec.Ports {
-		ports = append(ports, say.F("%d to %s (node port %d)", p.Port, p.TargetPort.String(), p.NodePort))
-	}
-	return say.Clauses(ports, 10)
 }
 
 // holds reports whether the controller would still take a name for 0. If that was not the cause, a

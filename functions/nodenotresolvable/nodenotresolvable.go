@@ -2,15 +2,12 @@
 package nodenotresolvable
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -59,31 +56,30 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	})
 	var ids []string
 	for _, n := range nodes {
-		if _, id, ok := split(n.Spec.ProviderID); ok {
+		if _, id, ok := ccm.SplitProviderID(n.Spec.ProviderID); ok {
 			ids = append(ids, id)
 		}
 	}
-	servers := map[string]cloud.Instance{}
+	var servers []cloud.Instance
 	if len(ids) > 0 {
-		list, err := c.Cloud.ECS.Instances(ctx, ids)
+		servers, err = c.Cloud.ECS.Instances(ctx, ids)
 		if err != nil {
 			return remedy.Plan{}, fmt.Errorf("describe the servers of the nodes: %w", err)
-		}
-		for _, s := range list {
-			servers[s.ID] = s
 		}
 	}
 	found := faults{region: c.Cloud.Region(), vpc: cluster.VPC}
 	for _, n := range nodes {
 		found.judge(n, servers)
 	}
-	found.lost(c, ends, all)
+	if c.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		found.lost(ccm.ReadyAll(c.Service, ends, c.Family()), all)
+	}
 	if len(found.findings) > 0 {
 		slices.Sort(found.names)
 		return remedy.Plan{
 			Finding: say.F("The controller cannot find the servers of all backends: %s.", say.Clauses(found.findings, 5)),
 			Cause:   remedy.List(slices.Compact(found.names), 20),
-			Ask:     found.ask(c.Service).And("The controller retries within %.0f minutes.", ccm.Retry.Minutes()),
+			Ask:     found.ask(c.Service).Then(ccm.Retries()),
 			Seen:    true,
 		}, nil
 	}
@@ -101,117 +97,82 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// split reads a provider ID such as cn-hangzhou.i-1, as the controller does.
-func split(providerID string) (region, id string, ok bool) {
-	region, id, ok = strings.Cut(strings.TrimPrefix(providerID, "alicloud://"), ".")
-	return region, id, ok && region != "" && id != "" && !strings.ContainsAny(id, `"\ ,[]`)
-}
+// A kind is one of faults, by what must be done about it.
+type kind int
 
-// faults are what is wrong with nodes and endpoints, by what must be done about it.
+const (
+	unset     kind = iota // nodes without provider ID
+	wrong                 // nodes whose provider ID leads to no server of this cloud
+	gone                  // nodes whose server does not exist
+	stopped               // nodes whose server does not run
+	elsewhere             // nodes whose server is out of the load balancer's reach
+	homeless              // Pods on nodes that do not exist
+	misnamed              // endpoints without Pod that name a node that does not exist
+	nameless              // endpoints that name no node
+	kinds
+)
+
+// faults are what is wrong with nodes and endpoints.
 type faults struct {
 	region, vpc string // of the cluster
 
-	findings  []say.Text // one clause each
-	names     []string   // of all nodes and endpoints with a fault
-	unset     []string   // nodes without provider ID
-	wrong     []string   // nodes whose provider ID leads to no server of this cloud
-	gone      []string   // nodes whose server does not exist
-	stopped   []string   // nodes whose server does not run
-	servers   []string   // IDs of those
-	elsewhere []string   // nodes whose server is out of the load balancer's reach
-	homeless  []string   // Pods on nodes that do not exist
-	nameless  []string   // addresses of endpoints that name no node
+	findings []say.Text      // one clause each
+	names    []string        // of all nodes and endpoints with a fault
+	by       [kinds][]string // the same by kind
+	stopped  []string        // IDs of servers
 }
 
 // add notes a fault of a node or an endpoint.
-func (f *faults) add(list *[]string, name string, finding say.Text) {
-	*list = append(*list, name)
+func (f *faults) add(k kind, name string, finding say.Text) {
+	f.by[k] = append(f.by[k], name)
 	f.names = append(f.names, name)
 	f.findings = append(f.findings, finding)
 }
 
 // judge notes what is wrong with a node.
-func (f *faults) judge(n corev1.Node, servers map[string]cloud.Instance) {
+func (f *faults) judge(n corev1.Node, servers []cloud.Instance) {
 	id := n.Spec.ProviderID
-	region, instance, ok := split(id)
-	server, there := servers[instance]
+	region, instance, ok := ccm.SplitProviderID(id)
+	var server cloud.Instance
+	at := slices.IndexFunc(servers, func(s cloud.Instance) bool { return s.ID == instance })
+	if at >= 0 {
+		server = servers[at]
+	}
 	switch {
 	case id == "":
-		f.add(&f.unset, n.Name, say.F("the node %s has no providerID", n.Name))
+		f.add(unset, n.Name, say.F("the node %s has no providerID", n.Name))
 	case !ok:
-		f.add(&f.wrong, n.Name, say.F("the node %s has the providerID %s, which is not region.instance", n.Name, ccm.Quote(id)))
+		f.add(wrong, n.Name, say.F("the node %s has the providerID %s, which is not region.instance", n.Name, ccm.Quote(id)))
 	case region != f.region:
-		f.add(&f.elsewhere, n.Name, say.F("the node %s has the providerID %s, but the cluster is in the region %s", n.Name, ccm.Quote(id), f.region))
-	case !there:
-		f.add(&f.gone, n.Name, say.F("the node %s has the providerID %s, but %s has no such server", n.Name, ccm.Quote(id), f.region))
+		f.add(elsewhere, n.Name, say.F("the node %s has the providerID %s, but the cluster is in the region %s", n.Name, ccm.Quote(id), f.region))
+	case at < 0:
+		f.add(gone, n.Name, say.F("the node %s has the providerID %s, but %s has no such server", n.Name, ccm.Quote(id), f.region))
 	case server.VPC == "" && f.vpc != "":
-		f.add(&f.elsewhere, n.Name, say.F("the server %s of the node %s is in the classic network, but the cluster is in the VPC %s", instance, n.Name, f.vpc))
+		f.add(elsewhere, n.Name, say.F("the server %s of the node %s is in the classic network, but the cluster is in the VPC %s", instance, n.Name, f.vpc))
 	case server.VPC != f.vpc:
-		f.add(&f.elsewhere, n.Name, say.F("the server %s of the node %s is in the VPC %s, but the cluster is in the VPC %s", instance, n.Name, server.VPC, f.vpc))
+		f.add(elsewhere, n.Name, say.F("the server %s of the node %s is in the VPC %s, but the cluster is in the VPC %s", instance, n.Name, server.VPC, f.vpc))
 	case server.Status != "Running":
-		f.servers = append(f.servers, instance)
-		f.add(&f.stopped, n.Name, say.F("the server %s of the node %s is %q", instance, n.Name, server.Status))
+		f.stopped = append(f.stopped, instance)
+		f.add(stopped, n.Name, say.F("the server %s of the node %s is %q", instance, n.Name, server.Status))
 	case len(server.IPs) == 0:
-		f.add(&f.elsewhere, n.Name, say.F("the server %s of the node %s has no private address", instance, n.Name))
+		f.add(elsewhere, n.Name, say.F("the server %s of the node %s has no private address", instance, n.Name))
 	}
 }
 
 // lost notes the endpoints whose node does not exist. They matter only if traffic goes to the nodes
 // of the Pods alone.
-func (f *faults) lost(c *remedy.Case, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) {
-	svc := c.Service
-	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
-		return
-	}
-	known, seen := map[string]bool{}, map[string]bool{}
-	for _, n := range nodes {
-		known[n.Name] = true
-	}
-	for _, p := range svc.Spec.Ports {
-		for _, e := range ccm.Ready(ends, p, c.Family()) {
-			if known[e.Node] || seen[e.IP] {
-				continue
-			}
-			seen[e.IP] = true
-			name := cmp.Or(e.Pod, e.IP)
-			if e.Node == "" {
-				f.add(&f.nameless, name, say.F("the endpoint %s of the Service names no node", name))
-			} else {
-				f.add(&f.homeless, name, say.F("the endpoint %s of the Service is on the node %s, which does not exist", name, e.Node))
-			}
+func (f *faults) lost(pods []ccm.Endpoint, nodes []corev1.Node) {
+	for _, e := range pods {
+		k := homeless
+		switch {
+		case slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == e.Node }):
+			continue
+		case e.Node == "":
+			f.add(nameless, e.Name(), say.F("the endpoint %s of the Service names no node", e.Name()))
+			continue
+		case e.Pod == "":
+			k = misnamed
 		}
+		f.add(k, e.Name(), say.F("the endpoint %s of the Service is on the node %s, which does not exist", e.Name(), e.Node))
 	}
-}
-
-// ask returns what to do about each kind of fault.
-func (f *faults) ask(svc *corev1.Service) (ask say.Text) {
-	named := func(list []string) say.Text { return say.List(list, 5) }
-	words := func(list []string) string { return strings.Join(list[:min(len(list), 5)], " ") } // for a command
-	if len(f.unset) > 0 {
-		ask = ask.And(`Set the providerID of the node %[1]s: kubectl patch node %[1]s -p '{"spec":{"providerID":"REGION.INSTANCE"}}'.`, f.unset[0])
-	}
-	if list := f.wrong; len(list) > 0 {
-		ask = ask.And("A providerID cannot be changed. Delete each node that belongs to this region and VPC (%s): kubectl delete node %s.", named(list), words(list)).
-			And("Then let its kubelet register it again with --provider-id=REGION.INSTANCE.")
-	}
-	if list := f.gone; len(list) > 0 {
-		ask = ask.And("Delete each node whose server was released (%s): kubectl delete node %s.", named(list), words(list))
-	}
-	if list := f.stopped; len(list) > 0 {
-		ask = ask.And("Start the server of %s, for example: aliyun ecs StartInstance --RegionId %s --InstanceId %s.", named(list), f.region, f.servers[0]).
-			And("If it will not run again, delete the node.")
-	}
-	if list := slices.Concat(f.wrong, f.elsewhere); len(list) > 0 {
-		ask = ask.And("Exclude each node that belongs elsewhere (%s) from all load balancers: kubectl label node %s service.alibabacloud.com/exclude-node=true.",
-			named(list), words(list)).
-			And("Its Pods are then reached through other nodes, or not at all if externalTrafficPolicy is Local.")
-	}
-	if list := f.homeless; len(list) > 0 {
-		ask = ask.And("Bring back the node of %s, or recreate the Pods on another node: kubectl -n %s delete pod %s.", named(list), svc.Namespace, words(list))
-	}
-	if list := f.nameless; len(list) > 0 {
-		ask = ask.And("Add the nodeName of %s to its EndpointSlice. To find the EndpointSlice: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s.",
-			named(list), svc.Namespace, svc.Name)
-	}
-	return ask
 }

@@ -4,8 +4,7 @@ package rampermission
 import (
 	"context"
 	_ "embed"
-	"fmt"
-	"regexp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +30,7 @@ var Remedy = &remedy.Remedy{
 		"You are not authorized to do this action. You should be authorized by RAM",
 		"Authentication is failed for NoPermission",
 	},
+	// The last two are for what the sync after a plan changes (Remedy.Compares).
 	Reads: slices.Concat([]grant.Grant{
 		grant.DescribeClusterDetail, grant.ListServices, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
 	}, ccm.RoleReads, ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
@@ -50,153 +50,130 @@ var delay = &remedy.Setting[remedy.Duration]{
 	Default: remedy.Duration(time.Minute),
 }
 
-// Limits of RAM.
-const (
-	maxDocument = 6144 // bytes of the document of a custom policy
-	maxVersions = 5
-)
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	g, v, plan, err := compare(ctx, c, ccm.Version{})
-	switch {
-	case err != nil || len(plan.Ask) != 0:
-		return plan, err
-	case len(g.Missing) == 0:
-		return nothingMissing(c, g, v), nil
+	f, err := read(ctx, c, ccm.Version{})
+	if err != nil {
+		return remedy.Plan{}, err
 	}
-	plan, err = extend(ctx, c, g, v)
+	return decide(c, f)
+}
+
+// decide returns the plan for these facts.
+func decide(c *remedy.Case, f facts) (remedy.Plan, error) {
+	switch plan := f.incomparable(c); {
+	case len(plan.Ask) > 0:
+		return plan, nil
+	case len(f.Missing) == 0:
+		return nothingMissing(c, f), nil
+	}
+	plan, err := extend(f)
 	if len(plan.Steps) > 0 {
 		plan.Steps = append(plan.Steps, step.Touch{After: time.Duration(delay.Of(c.Policy))})
 	}
 	return plan, err
 }
 
-// compare returns what the role lacks for a release of the controller: for the one that runs if
-// none is named. If the two cannot be compared, the plan asks.
-func compare(ctx context.Context, c *remedy.Case, v ccm.Version) (gap, ccm.Version, remedy.Plan, error) {
-	cluster, err := c.Cloud.CS.Cluster(ctx)
+// For returns the class as a person runs it before an upgrade to a release of the controller. A zero
+// release stands for the one that runs. It has the class's ID, journal and guards. Its cases are
+// about the cluster: no sync of a Service has failed, and it triggers no resync.
+func For(release ccm.Version) *remedy.Remedy {
+	r := *Remedy
+	r.Steps = []remedy.Step{step.PolicyVersion{}}
+	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		f, err := read(ctx, c, release)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		switch plan := f.incomparable(c); {
+		case len(plan.Ask) > 0:
+			return plan, nil
+		case len(f.Missing) == 0: // the gap closed between two reads of it
+			return remedy.Plan{}, errors.New("the role now allows all that the controller needs")
+		}
+		return extend(f)
+	}
+	r.StillFails = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+		return lacks(ctx, c, release)
+	}
+	return &r
+}
+
+// holds reports whether the role still lacks something, or the controller has not yet shown that it
+// lacks nothing.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if !c.Written() {
+		return remedy.Yes, nil
+	}
+	return lacks(ctx, c, ccm.Version{})
+}
+
+// lacks reports whether the role lacks something for the release, or the two cannot be compared.
+func lacks(ctx context.Context, c *remedy.Case, release ccm.Version) (remedy.Verdict, error) {
+	f, err := read(ctx, c, release)
 	if err != nil {
-		return gap{}, v, remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+		return remedy.Unknown, err
 	}
-	ask := func(finding, what say.Text) (gap, ccm.Version, remedy.Plan, error) {
-		return gap{}, v, remedy.Plan{Finding: finding, Cause: cluster.ID, Ask: what}, nil
-	}
-	if cluster.Managed() {
-		return ask(say.F("The controller of the managed cluster %s lacks a RAM permission.", cluster.ID).
-			And("It runs under service roles whose policies Alibaba Cloud maintains."),
-			say.F("Authorize the service roles of ACK again, on the authorization page of the ACK console.").Then(retries()))
-	}
-	ctl, err := c.Controller(ctx)
-	if err != nil {
-		return gap{}, v, remedy.Plan{}, err
-	}
-	check := say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery())
-	if ctl.AccessKey {
-		return ask(say.F("The controller signs with its own access key, so the masters' RAM role does not apply."),
-			check.And("Allow that action to the user of the access key. Or remove the access key, and let the controller use the masters' RAM role."))
-	}
-	if v == (ccm.Version{}) {
-		v = ctl.Version
-	}
-	if v == (ccm.Version{}) {
-		return ask(say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
-			And("What it needs is therefore unknown."),
-			check.And("Add that action to the policy of the masters' RAM role."))
-	}
-	g, err := find(ctx, c, cluster, v)
-	if err != nil {
-		return g, v, remedy.Plan{}, err
-	}
-	if g.role == "" {
-		return ask(say.F("The cluster names no RAM role of its masters."),
-			say.F("Find out under which RAM role CCM %s runs.", v).Then(check).And("Allow that action to the role."))
-	}
-	return g, v, remedy.Plan{}, nil
+	return remedy.Is(len(f.incomparable(c).Ask) > 0 || len(f.Missing) > 0), nil
 }
 
 // extend plans a new version of the masters' policy with exactly the missing actions. It asks if
 // that would change what others may do.
-func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.Plan, error) {
+func extend(f facts) (remedy.Plan, error) {
+	role, policy := f.role.Name, f.policy.Name
 	plan := remedy.Plan{
-		Finding: say.F("The RAM role %s lacks actions that CCM %s needs: %s.", g.role, v, strings.Join(g.Missing, ", ")),
-		Cause:   g.role,
-		Ask:     say.F("Give the role a policy with these actions: %s.", ccm.AllowCommand(g.role, g.Missing)).Then(retries()),
-		Note:    g.hearsay(v),
+		Finding: say.F("The RAM role %s lacks actions that CCM %s needs: %s.", role, f.version, strings.Join(f.Missing, ", ")),
+		Cause:   role,
+		Ask:     say.F("Give the role a policy with these actions: %s.", ccm.AllowCommand(role, f.Missing)).Then(ccm.ThenRetries()),
+		Note:    f.hearsay(),
 		Seen:    true,
 	}
-	ask := func(why say.Text) (remedy.Plan, error) {
-		plan.Finding = plan.Finding.Then(why)
-		return plan, nil
-	}
-	policy := g.policy.Name
+	document, unfit := ccm.WithActions(f.policy.Document, f.Missing)
+	holders := slices.DeleteFunc(slices.Concat(f.holders.Roles, f.holders.Users, f.holders.Groups), func(name string) bool { return name == role })
 	switch {
-	case len(g.Denied) > 0:
-		denied := strings.Join(g.Denied, ", ")
-		plan.Ask = say.F("Find out who wrote the Deny statement. Remove %s from it, or exempt the role %s.", denied, g.role)
-		if len(g.Denied) < len(g.Missing) {
+	case len(f.Denied) > 0:
+		denied := strings.Join(f.Denied, ", ")
+		plan.Finding = plan.Finding.And("A Deny statement forbids %s. An Allow would not help.", denied)
+		plan.Ask = say.F("Find out who wrote the Deny statement. Remove %s from it, or exempt the role %s.", denied, role)
+		if len(f.Denied) < len(f.Missing) {
 			plan.Ask = plan.Ask.And("Allow the other actions in a policy of the role. lbremedy names them when the Deny is gone.")
 		}
-		return ask(say.F("A Deny statement forbids %s. An Allow would not help.", denied))
-	case len(g.Limited) > 0:
+	case len(f.Limited) > 0:
+		plan.Finding = plan.Finding.And("The role allows %s only under conditions or for some resources. This looks intentional.", strings.Join(f.Limited, ", "))
 		plan.Ask = say.F("Find out what the limits are for. If the controller may act without them, do the following.").Then(plan.Ask)
-		return ask(say.F("The role allows %s only under conditions or for some resources. This looks intentional.", strings.Join(g.Limited, ", ")))
 	case policy == "":
-		return ask(say.F("The role has no policy named k8sMasterRolePolicy-* that could be extended."))
-	}
-	others, err := c.Cloud.RAM.PolicyRoles(ctx, policy, step.Custom)
-	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list who has the policy %s: %w", policy, err)
-	}
-	holders := slices.Concat(others.Roles, others.Users, others.Groups)
-	holders = slices.DeleteFunc(holders, func(name string) bool { return name == g.role })
-	if len(holders) > 0 {
-		return ask(say.F("The policy %s is also attached to %s, which would get the actions, too.", policy, strings.Join(holders, ", ")))
-	}
-	document, err := ccm.WithActions(g.policy.Document, g.Missing)
-	if err != nil {
-		return ask(say.F("The document of the policy %s cannot be extended: %v.", policy, err))
-	}
-	if len(document) > maxDocument {
-		return ask(say.F("The policy %s would have %d bytes, but RAM allows only %d.", policy, len(document), maxDocument))
-	}
-	versions, err := c.Cloud.RAM.PolicyVersions(ctx, policy, step.Custom)
-	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list versions of the policy %s: %w", policy, err)
-	}
-	s := step.PolicyVersion{Policy: policy, Document: document, Adds: g.Missing, Drop: oldest(versions)}
-	for _, had := range versions {
-		s.Versions = append(s.Versions, had.ID)
-		if had.Default {
-			s.Was = had.ID
+		plan.Finding = plan.Finding.And("The role has no policy named k8sMasterRolePolicy-* that could be extended.")
+	case len(holders) > 0:
+		plan.Finding = plan.Finding.And("The policy %s is also attached to %s, which would get the actions, too.", policy, strings.Join(holders, ", "))
+	case unfit != nil:
+		plan.Finding = plan.Finding.And("The document of the policy %s cannot be extended: %v.", policy, unfit)
+	case len(document) > step.MaxDocument:
+		plan.Finding = plan.Finding.And("The policy %s would have %d bytes, but RAM allows only %d.", policy, len(document), step.MaxDocument)
+	default:
+		s, err := step.NewVersion(policy, document, f.Missing, f.versions)
+		if err != nil {
+			return remedy.Plan{}, err
 		}
+		plan.Ask, plan.Steps = nil, []remedy.Step{s}
 	}
-	if s.Was == "" {
-		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", policy)
-	}
-	plan.Ask, plan.Steps = nil, []remedy.Step{s}
 	return plan, nil
 }
 
 // nothingMissing returns the plan for a role that has all that the controller needs. If its policy
 // was changed after the failure, the controller has not retried yet.
-func nothingMissing(c *remedy.Case, g gap, v ccm.Version) remedy.Plan {
-	settle := time.Duration(delay.Of(c.Policy))
-	settled := g.changed.Add(settle)
-	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
-		return remedy.Plan{
-			Finding: say.F("Since %s, the RAM role %s has allowed all that CCM %s needs.", g.changed.UTC().Format(time.RFC3339), g.role, v).
-				And("The controller has not retried since then."),
-			Cause: g.role,
-			Steps: []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
-		}
+func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
+	plan := remedy.Plan{Cause: f.role.Name}
+	changed, settle := f.changed(), time.Duration(delay.Of(c.Policy))
+	settled := changed.Add(settle)
+	if !changed.IsZero() && c.Event.Last.Before(settled) {
+		plan.Finding = say.F("Since %s, the RAM role %s has allowed all that CCM %s needs.", changed.UTC().Format(time.RFC3339), f.role.Name, f.version).
+			And("The controller has not retried since then.")
+		plan.Steps = []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}}
+		return plan
 	}
-	plan := remedy.Plan{
-		Finding: say.F("The RAM role %s allows all %d actions that CCM %s is known to need here.", g.role, g.needed, v),
-		Cause:   g.role,
-	}
-	if g.told != "" {
-		plan.Finding = plan.Finding.Then(g.hearsay(v))
-		plan.Ask = say.F("Check the controller's log for a refusal of %s: %s.", g.told, c.LogQuery()).
+	plan.Finding = say.F("The RAM role %s allows all %d actions that CCM %s is known to need here.", f.role.Name, f.needed, f.version)
+	if f.told != "" {
+		plan.Finding = plan.Finding.Then(f.hearsay())
+		plan.Ask = say.F("Check the controller's log for a refusal of %s: %s.", f.told, c.LogQuery()).
 			And("Allow it only if the log says so and the controller needs it here.")
 		return plan
 	}
@@ -205,42 +182,3 @@ func nothingMissing(c *remedy.Case, g gap, v ccm.Version) remedy.Plan {
 		And("The remaining causes are a control policy of the resource directory, a permission boundary or another role.")
 	return plan
 }
-
-// retries says what follows once the permission is there.
-func retries() say.Text {
-	return say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes())
-}
-
-// hearsay says which action an Event alone names, if any. Anyone who may write an Event could have
-// written that name.
-func (g gap) hearsay(v ccm.Version) say.Text {
-	if g.told == "" {
-		return nil
-	}
-	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", g.told, v)
-}
-
-// holds reports whether the role still lacks something, or the controller has not yet shown that it
-// lacks nothing.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	cluster, err := c.Cloud.CS.Cluster(ctx)
-	if err != nil {
-		return remedy.Unknown, fmt.Errorf("describe the cluster: %w", err)
-	}
-	if cluster.Managed() || !c.Written() {
-		return remedy.Yes, nil
-	}
-	ctl, err := c.Controller(ctx)
-	if err != nil {
-		return remedy.Unknown, err
-	}
-	g, err := find(ctx, c, cluster, ctl.Version)
-	if err != nil {
-		return remedy.Unknown, err
-	}
-	return remedy.Is(len(g.Missing) > 0), nil
-}
-
-// named finds the action that a message names. Only errors of ECS and VPC name it: those of CLB and
-// NLB reach the Event without it.
-var named = regexp.MustCompile(`AuthAction:([a-z]+:[A-Za-z]+)`)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -56,43 +58,41 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func decide(c *remedy.Case, certificates []cloud.Certificate, lists []cloud.ACL) remedy.Plan {
 	var wrong []say.Text
 	var ask say.Text
-	references := certificatesOf(c)
+	references := ccm.CertificatesOf(c.Service)
 	for _, r := range references {
-		i := slices.IndexFunc(certificates, func(k cloud.Certificate) bool { return k.ID == r.id })
+		i := slices.IndexFunc(certificates, func(k cloud.Certificate) bool { return k.ID == r.ID })
 		switch {
 		case i < 0:
-			wrong = append(wrong, say.F("the server certificate %s does not exist in %s", ccm.Quote(r.id), c.Cloud.Region()))
+			wrong = append(wrong, say.F("the server certificate %s does not exist in %s", ccm.Quote(r.ID), c.Cloud.Region()))
 			ask = ask.Then(nameCertificate(c, r, certificates, nil))
 		case expired(c, certificates[i]):
 			k := certificates[i]
-			wrong = append(wrong, say.F("the server certificate %s (%s) expired on %s", r.id, strings.Join(k.Domains, ", "), k.Expires.Format(time.DateOnly)))
+			wrong = append(wrong, say.F("the server certificate %s expired on %s", with(r.ID, k.Domains...), k.Expires.Format(time.DateOnly)))
 			ask = ask.Then(nameCertificate(c, r, certificates, k.Domains))
 		}
 	}
-	value, _ := ccm.Annotation(c.Service, "acl-id")
+	named := ccm.ACLsOf(c.Service)
+	exists := func(id string) bool {
+		return slices.ContainsFunc(lists, func(l cloud.ACL) bool { return l.ID == id })
+	}
 	var keep []string
-	missing := false
-	for id := range strings.SplitSeq(value, ",") {
-		id = strings.TrimSpace(id)
-		switch {
-		case id == "":
-		case slices.ContainsFunc(lists, func(l cloud.ACL) bool { return l.ID == id }):
+	for _, id := range named {
+		if exists(id) {
 			keep = append(keep, id)
-		default:
-			missing = true
+		} else {
 			wrong = append(wrong, say.F("the access control list %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
 		}
 	}
-	if missing {
-		ask = ask.Then(nameList(c, keep, lists))
+	if len(keep) < len(named) {
+		ask = ask.Then(nameList(c.Service, keep, lists))
 	}
 	switch {
 	case len(wrong) > 0:
 		return remedy.Plan{Finding: say.F("A listener cannot be set up as the annotations ask: %s.", say.Clauses(wrong, len(wrong))), Ask: ask}
-	case len(references) > 0 || value != "":
+	case len(references)+len(named) > 0:
 		return remedy.Plan{
 			Finding: say.F("All certificates and access control lists that the annotations name exist now, and none has expired.").
-				And("The controller retries within %.0f minutes.", ccm.Retry.Minutes()),
+				Then(ccm.Retries()),
 			Wait: ccm.Retry,
 		}
 	}
@@ -102,26 +102,12 @@ func decide(c *remedy.Case, certificates []cloud.Certificate, lists []cloud.ACL)
 	}
 }
 
-// A reference is a server certificate that an annotation names.
-type reference struct {
-	id     string
-	domain string // additional domain that it is for; empty: the listeners' own
-}
-
-// certificatesOf returns the server certificates that the annotations name for the listeners and for
-// additional domains ("domain:id,domain:id").
-func certificatesOf(c *remedy.Case) []reference {
-	var list []reference
-	if id, _ := ccm.Annotation(c.Service, "cert-id"); strings.TrimSpace(id) != "" {
-		list = append(list, reference{id: strings.TrimSpace(id)})
+// with returns an ID with what is known about it.
+func with(id string, about ...string) string {
+	if len(about) == 0 {
+		return id
 	}
-	value, _ := ccm.Annotation(c.Service, "domain-extensions")
-	for pair := range strings.SplitSeq(value, ",") {
-		if domain, id, ok := strings.Cut(pair, ":"); ok && strings.TrimSpace(id) != "" {
-			list = append(list, reference{strings.TrimSpace(id), strings.TrimSpace(domain)})
-		}
-	}
-	return list
+	return fmt.Sprintf("%s (%s)", id, strings.Join(about, ", "))
 }
 
 func expired(c *remedy.Case, k cloud.Certificate) bool {
@@ -130,7 +116,7 @@ func expired(c *remedy.Case, k cloud.Certificate) bool {
 
 // nameCertificate asks for another certificate. It names the valid ones: those for one of the
 // domains, or else all.
-func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domains []string) say.Text {
+func nameCertificate(c *remedy.Case, r ccm.Certificate, all []cloud.Certificate, domains []string) say.Text {
 	var fit, valid []say.Text
 	for _, k := range all {
 		if expired(c, k) {
@@ -140,19 +126,16 @@ func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domai
 		if !k.Expires.IsZero() {
 			about = append(about, k.Expires.Format(time.DateOnly))
 		}
-		text := say.Literal(k.ID)
-		if len(about) > 0 {
-			text = say.Literal(fmt.Sprintf("%s (%s)", k.ID, strings.Join(about, ", ")))
-		}
+		text := say.Literal(with(k.ID, about...))
 		valid = append(valid, text)
 		if slices.ContainsFunc(k.Domains, func(d string) bool { return slices.Contains(domains, d) }) {
 			fit = append(fit, text)
 		}
 	}
 	ask := say.F("Name a valid server certificate: %s.", ccm.SetCommand(c.Service, "cert-id", "CERTIFICATE-ID"))
-	if r.domain != "" {
+	if r.Domain != "" {
 		ask = say.F("Name a server certificate that is valid for the domain %s in the annotation %s.",
-			ccm.Quote(r.domain), ccm.AnnotationKey(c.Service, "domain-extensions"))
+			ccm.Quote(r.Domain), ccm.AnnotationKey(c.Service, "domain-extensions"))
 	}
 	switch {
 	case len(fit) > 0:
@@ -165,15 +148,15 @@ func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domai
 
 // nameList asks for another access control list beside those that are kept, and names those that
 // exist.
-func nameList(c *remedy.Case, keep []string, lists []cloud.ACL) say.Text {
-	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(c.Service, "acl-id", strings.Join(append(keep, "ACL-ID"), ","))).
-		And("Or turn access control off, which lets everybody connect: %s.", ccm.SetCommand(c.Service, "acl-status", "off"))
+func nameList(svc *corev1.Service, keep []string, lists []cloud.ACL) say.Text {
+	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(svc, "acl-id", strings.Join(append(keep, "ACL-ID"), ","))).
+		And("Or turn access control off, which lets everybody connect: %s.", ccm.SetCommand(svc, "acl-status", "off"))
 	if len(lists) == 0 {
 		return ask.And("The region has no access control list: create one first.")
 	}
 	var all []say.Text
 	for _, l := range lists {
-		all = append(all, say.Literal(fmt.Sprintf("%s (%s, %s)", l.ID, l.Name, l.IPVersion)))
+		all = append(all, say.Literal(with(l.ID, l.Name, l.IPVersion)))
 	}
 	return ask.And("The region has these access control lists: %s.", say.Clauses(all, most))
 }

@@ -39,21 +39,17 @@ func namedFor(all []corev1.Service, name string) say.Text {
 }
 
 // onlyTagged asks a person to leave the Service's name tag on one load balancer only.
-func onlyTagged(c *remedy.Case, id string) say.Text {
-	return say.F("Make sure that only %s has the tag %s=%s.", id, ccm.NameTag, ccm.DefaultName(c.Service)).
-		And("Then remove the annotation: %s.", ccm.RemoveCommand(c.Service, balancerID)).
+func onlyTagged(svc *corev1.Service, id string) say.Text {
+	return say.F("Make sure that only %s has the tag %s=%s.", id, ccm.NameTag, ccm.DefaultName(svc)).
+		And("Then remove the annotation: %s.", ccm.RemoveCommand(svc, balancerID)).
 		And("Do not delete any load balancer before that: when the Service is deleted, the controller deletes whatever carries the tag.")
 }
 
-// chooseOther asks for another load balancer and lists those that can be reused. A Service that
-// has an address must be recreated afterwards.
-func chooseOther(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan, error) {
-	reusable, err := c.Reusable(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	ask := say.F("Name a load balancer that a person created: %s.", ccm.SetCommand(c.Service, balancerID, "ITS-ID")).
-		And("Or remove the annotation, and the controller creates one: %s.", ccm.RemoveCommand(c.Service, balancerID))
+// chooseOther asks for another load balancer, such as those that can be reused. A Service that has
+// an address must be recreated afterwards.
+func chooseOther(svc *corev1.Service, reusable []ccm.Instance) say.Text {
+	ask := say.F("Name a load balancer that a person created: %s.", ccm.SetCommand(svc, balancerID, "ITS-ID")).
+		And("Or remove the annotation, and the controller creates one: %s.", ccm.RemoveCommand(svc, balancerID))
 	if len(reusable) == 0 {
 		ask = ask.And("No load balancer was found that can be reused.").
 			And("It must be created by a person, have the right kind of address, be within reach of the cluster's VPC, and have the Service's ports free.")
@@ -64,8 +60,8 @@ func chooseOther(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.
 		}
 		ask = ask.And("These can be reused: %s.", say.List(names, 5))
 	}
-	if address := ccm.Address(c.Service); address != "" {
+	if address := ccm.Address(svc); address != "" {
 		ask = ask.And("Then delete the Service and create it again: it loses the address %s.", address)
 	}
-	return remedy.Plan{Finding: finding, Ask: ask}, nil
+	return ask
 }

@@ -44,62 +44,57 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
+	id, _ := ccm.Annotation(c.Service, "id")
+	switch {
+	case id != "":
 		return named(c, s, id), nil
-	}
-	if len(s.Tagged) > 1 {
+	case len(s.Tagged) > 1:
 		return remedy.Plan{
 			Finding: say.F("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), ccm.NameTag, ccm.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
 			Ask: say.F("Find out which one serves the Service and remove the tag from the others: %s.", c.UntagCommand("ID", ccm.NameTag)).
 				And("Do not delete any before that: when the Service is deleted, the controller deletes whatever carries the tag."),
 		}, nil
-	}
-	if s.Instance == nil {
+	case s.Instance == nil:
 		return lost(c, s), nil
 	}
 	owner, evidence, err := c.Owner(ctx, s.Instance)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return found(c, s, owner, say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By).Then(evidence)), nil
+	return found(c, s, owner, evidence), nil
 }
 
 // found plans for a load balancer that still exists.
-func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, finding say.Text) remedy.Plan {
-	tag := s.Tags[ccm.NameTag]
+func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) remedy.Plan {
+	plan := remedy.Plan{Finding: say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By).Then(evidence)}
+	tag, address, name := s.Tags[ccm.NameTag], ccm.Address(c.Service), ccm.SetCommand(c.Service, "id", s.ID)
+	// Only the label led to the load balancer, and no annotation explains that the Service has
+	// another address.
+	elsewhere := s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && ccm.OwnAddress(c.Service) && s.Address != address
 	switch {
 	case owner == ccm.APIServer:
-		return remedy.Plan{
-			Finding: finding,
-			Ask: say.F("Do not use this load balancer for the Service.").
-				And("If it has lost its tag, only a new cluster restores the API server's load balancer; contact Alibaba Cloud first."),
-		}
-	case elsewhere(c, s):
-		return remedy.Plan{
-			Finding: finding.And("Its address is %s, but the Service has the address %s.", s.Address, ccm.Address(c.Service)),
-			Ask: say.F("Find the load balancer that has the address %s.", ccm.Address(c.Service)).
-				And("The label %s names %s, but a person can write this label: it may have been copied from another Service.", ccm.BalancerLabel, s.ID),
-		}
+		plan.Ask = say.F("Do not use this load balancer for the Service.").
+			And("If it has lost its tag, only a new cluster restores the API server's load balancer; contact Alibaba Cloud first.")
+	case elsewhere:
+		plan.Finding = plan.Finding.And("Its address is %s, but the Service has the address %s.", s.Address, address)
+		plan.Ask = say.F("Find the load balancer that has the address %s.", address).
+			And("The label %s names %s, but a person can write this label: it may have been copied from another Service.", ccm.BalancerLabel, s.ID)
 	case owner == ccm.Own:
-		return retag(c, s, finding)
+		return retag(c, s, plan.Finding)
 	case owner == ccm.Users:
-		return rebind(c, s, finding)
+		return rebind(c, s, plan.Finding)
 	case owner == ccm.OtherService || tag != "" && tag != ccm.DefaultName(c.Service):
-		return remedy.Plan{
-			Finding: finding,
-			Ask: say.F("Do not tag %s for this Service: the other Service would lose it, and the controller would delete it with this Service.", s.ID).
-				And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", s.ID)).
-				And("If the controller created it for another Service, this Service needs one of its own.").
-				And("In that case delete this Service and create it again; its address changes."),
-		}
-	}
-	return remedy.Plan{
-		Finding: finding,
-		Ask: say.F("Find out who created %s.", s.ID).
+		plan.Ask = say.F("Do not tag %s for this Service: the other Service would lose it, and the controller would delete it with this Service.", s.ID).
+			And("If a person created it, name it: %s.", name).
+			And("If the controller created it for another Service, this Service needs one of its own.").
+			And("In that case delete this Service and create it again; its address changes.")
+	default:
+		plan.Ask = say.F("Find out who created %s.", s.ID).
 			And("If the controller created it for this Service, tag it: %s, then trigger a resync: %s.", tagCommand(c, s.ID), ccm.WakeCommand(c.Service)).
 			And("The controller then deletes it with the Service.").
-			And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", s.ID)),
+			And("If a person created it, name it: %s.", name)
 	}
+	return plan
 }
 
 // tagCommand returns the command that gives a load balancer the name tag of the Service.
@@ -107,59 +102,47 @@ func tagCommand(c *remedy.Case, id string) string {
 	return c.TagCommand(id, ccm.NameTag, ccm.DefaultName(c.Service))
 }
 
-// elsewhere reports whether only the label led to the load balancer while the Service has another
-// address, and none of its annotations explains the difference.
-func elsewhere(c *remedy.Case, s ccm.Found) bool {
-	return s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && ccm.OwnAddress(c.Service) && s.Address != ccm.Address(c.Service)
-}
-
 // named plans for a Service whose annotation names a load balancer that does not exist.
 func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
-	finding := say.F("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)
+	plan := remedy.Plan{Finding: say.F("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)}
 	set, remove := ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), ccm.RemoveCommand(c.Service, "id")
 	address := ccm.Address(c.Service)
 	switch {
 	case s.Instance == nil && address == "":
-		return remedy.Plan{
-			Finding: finding,
-			Ask:     say.F("Name an existing load balancer: %s. Or remove the annotation, and the controller creates one: %s.", set, remove),
-		}
+		plan.Ask = say.F("Name an existing load balancer: %s. Or remove the annotation, and the controller creates one: %s.", set, remove)
 	case s.Instance == nil:
-		return remedy.Plan{
-			Finding: finding.And("The Service has the address %s, but no load balancer with this address was found.", address),
-			Ask: say.F("Name the load balancer that has the address: %s.", set).
-				And("If none has it any more, delete the Service and create it again, with or without the annotation of an existing one: its address changes.").
-				And("It is not enough to remove the annotation: while the Service has an address, the controller creates no load balancer."),
-		}
+		plan.Finding = plan.Finding.And("The Service has the address %s, but no load balancer with this address was found.", address)
+		plan.Ask = say.F("Name the load balancer that has the address: %s.", set).
+			And("If none has it any more, delete the Service and create it again, with or without the annotation of an existing one: its address changes.").
+			And("It is not enough to remove the annotation: while the Service has an address, the controller creates no load balancer.")
 	case address == "":
-		return remedy.Plan{
-			Finding: finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By),
-			Ask: say.F("Name an existing load balancer: %s. Or remove the annotation: %s.", set, remove).
-				And("Without it, the controller uses the load balancer that has the Service's name tag or default name, or creates one."),
-		}
+		plan.Finding = plan.Finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By)
+		plan.Ask = say.F("Name an existing load balancer: %s. Or remove the annotation: %s.", set, remove).
+			And("Without it, the controller uses the load balancer that has the Service's name tag or default name, or creates one.")
+	default:
+		plan.Finding = plan.Finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By)
+		plan.Ask = say.F("If a person created %s, name it: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)).
+			And("If the controller created it only for this Service, give it the name tag: %s, then remove the annotation: %s.", tagCommand(c, s.ID), remove)
 	}
-	return remedy.Plan{
-		Finding: finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
-		Ask: say.F("If a person created %s, name it: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)).
-			And("If the controller created it only for this Service, give it the name tag: %s, then remove the annotation: %s.", tagCommand(c, s.ID), remove),
-	}
+	return plan
 }
 
 // retag restores the name tag of the Service's own load balancer.
 func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
-	name, resync := ccm.DefaultName(c.Service), ccm.WakeCommand(c.Service)
-	if value, ok := s.Tags[ccm.NameTag]; ok && value != name {
+	tag, resync := tagCommand(c, s.ID), ccm.WakeCommand(c.Service)
+	value, ok := s.Tags[ccm.NameTag]
+	switch {
+	case ok && value != ccm.DefaultName(c.Service):
 		return remedy.Plan{
 			Finding: finding.And("Its tag %s is %s, which belongs to another Service.", ccm.NameTag, value),
 			Ask: say.F("Find out who changed the tag.").
-				And("If no other Service uses %s, set the tag: %s, then trigger a resync: %s.", s.ID, tagCommand(c, s.ID), resync),
+				And("If no other Service uses %s, set the tag: %s, then trigger a resync: %s.", s.ID, tag, resync),
 		}
-	}
-	if ccm.TagsFull(s.Instance) {
+	case ccm.TagsFull(s.Instance):
 		return remedy.Plan{
 			Finding: finding.And("It has lost the tag %s and carries %d tags, the maximum.", ccm.NameTag, len(s.Tags)),
 			Ask: say.F("Remove a tag that nobody needs: %s.", c.UntagCommand(s.ID, "KEY")).
-				And("Then add the name tag: %s, and trigger a resync: %s.", tagCommand(c, s.ID), resync),
+				And("Then add the name tag: %s, and trigger a resync: %s.", tag, resync),
 		}
 	}
 	plan := step.Retag(c.Service, s.Instance)
@@ -208,16 +191,9 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	return plan
 }
 
-// holds reports whether the controller still cannot find the load balancer.
+// holds reports whether the controller still cannot find the load balancer, by the annotation id, or
+// else by the tag or the default name.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
-		lb, err := c.Named(ctx, id)
-		if err != nil {
-			return remedy.Unknown, err
-		}
-		return remedy.Is(lb == nil), nil
-	}
-	// Without the tag the controller still finds it by the default name.
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Unknown, err

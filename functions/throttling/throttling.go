@@ -35,7 +35,7 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	product := productOf(c.Event.Message, ccm.NLB(c.Service))
+	product := ccm.ProductOf(c.Event.Message, ccm.NLB(c.Service))
 	finding := throttled(c.Event.Message, product)
 	if !c.Lasts() {
 		return remedy.Plan{
@@ -64,23 +64,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // names are the names of the products that the controller calls, by the codes that the quota center
 // has for them.
 var names = map[string]string{"slb": "CLB", "nlb": "NLB", "ecs": "ECS", "vpc": "VPC"}
-
-// productOf returns the code of the product whose calls are throttled. Only the
-// messages of ECS and VPC name the API that was called.
-func productOf(message string, nlb bool) string {
-	for _, api := range []struct{ name, product string }{
-		{"DescribeNetworkInterfaces", "ecs"}, {"SecurityGroup", "ecs"},
-		{"DescribeVpcAttribute", "vpc"}, {"DescribeVSwitches", "vpc"}, {"DescribeEipAddresses", "vpc"},
-	} {
-		if strings.Contains(message, "call "+api.name) || strings.Contains(message, "API: "+api.name) {
-			return api.product
-		}
-	}
-	if nlb {
-		return "nlb"
-	}
-	return "slb"
-}
 
 // throttled says which limit the calls exceed, according to the message.
 func throttled(message, product string) say.Text {

@@ -345,6 +345,37 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
+// LacksBackends reports whether the load balancer lacks a ready Pod that should be a backend, where
+// Pods are; or where nodes are, whether a port has none. It needs BackendReads, or NetworkReads.
+func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) (bool, error) {
+	groups, _, err := c.Groups(ctx, mode)
+	if err != nil {
+		return false, err
+	}
+	for _, g := range groups {
+		if mode != PodMode {
+			if g.Servers == 0 {
+				return true, nil
+			}
+			continue
+		}
+		want := Ready(ends, g.Port, family)
+		if len(want) == 0 {
+			continue
+		}
+		have, err := c.Backends(ctx, g)
+		if err != nil {
+			return false, err
+		}
+		for _, e := range want {
+			if !slices.ContainsFunc(have, func(b cloud.Backend) bool { return b.IP == e.IP }) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // GroupName returns the name that the controller gives to the group of a Service's
 // port: by the node port, or by the target port where Pods are the backends
 // (clbv1/vgroups.go, nlbv2/server_groups.go).

@@ -13,7 +13,8 @@ import (
 // the same order, and one more statement.
 func FuzzWithActions(f *testing.F) {
 	for _, s := range []string{
-		`{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`, `{"Statement":[]}`, `{"Statement":{}}`, `null`, `[]`, `{"Statement":null,"statement":[1]}`,
+		`{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`,
+		`{"Statement":[]}`, `{"Statement":{}}`, `null`, `[]`, `{"Statement":null,"statement":[1]}`,
 	} {
 		f.Add(s)
 	}

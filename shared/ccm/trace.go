@@ -1,6 +1,9 @@
 package ccm
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,4 +49,52 @@ func traceService(name, cluster string) (string, bool) {
 		return "", false
 	}
 	return t.String(), true
+}
+
+// Uses are what a load balancer has, and the Services that it was made for.
+type Uses struct {
+	Listeners []Listener
+	Groups    []string // names of the vServer groups; an NLB has none
+	Here      []string // Services of this cluster
+	Elsewhere []string // Services of other clusters, with these
+}
+
+// Uses reads the listeners and vServer groups of the load balancer, and which Services their names
+// tell. It needs DescribeLoadBalancerListeners and DescribeVServerGroups, or ListNLBListeners.
+func (c *View) Uses(ctx context.Context, lb *Instance) (Uses, error) {
+	var u Uses
+	var err error
+	if u.Listeners, err = c.Listeners(ctx, lb); err != nil {
+		return Uses{}, err
+	}
+	for _, l := range u.Listeners {
+		u.add(l.Description, c.Cluster)
+	}
+	if lb.NLB != nil {
+		return u, nil
+	}
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	if err != nil {
+		return Uses{}, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+	}
+	for _, g := range groups {
+		u.Groups = append(u.Groups, g.Name)
+		u.add(g.Name, c.Cluster)
+	}
+	return u, nil
+}
+
+// add notes the Service that a name tells, if it is a trace.
+func (u *Uses) add(name, cluster string) {
+	t, ok := ParseTrace(name)
+	if !ok {
+		return
+	}
+	list, user := &u.Here, fmt.Sprintf("%.64s/%.64s", t.Namespace, t.Service)
+	if t.Cluster != cluster {
+		list, user = &u.Elsewhere, fmt.Sprintf("%s (%.64s)", user, t.Cluster)
+	}
+	if !slices.Contains(*list, user) {
+		*list = append(*list, user)
+	}
 }

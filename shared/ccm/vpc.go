@@ -82,6 +82,19 @@ func VSwitchesOf(svc *corev1.Service, lb *Instance) []string {
 	return ids
 }
 
+// ZonePairs returns the first vSwitch of each zone, as the annotation zone-maps has them.
+func ZonePairs(list []cloud.VSwitch) []string {
+	var pairs []string
+	seen := map[string]bool{}
+	for _, v := range list {
+		if !seen[v.Zone] {
+			pairs = append(pairs, v.Zone+":"+v.ID)
+		}
+		seen[v.Zone] = true
+	}
+	return pairs
+}
+
 // OwnIDs returns the IDs of the cluster's own vSwitches, with commas between.
 func (v VPC) OwnIDs() string { return strings.Join(v.Own, ",") }
 

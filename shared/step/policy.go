@@ -15,6 +15,12 @@ import (
 // Custom is the type of RAM policy that can be written; system policies can't.
 const Custom = "Custom"
 
+// Limits of RAM.
+const (
+	MaxDocument = 6144 // bytes of the document of a custom policy
+	maxVersions = 5    // of a policy
+)
+
 // PolicyVersion adds a version to a RAM policy and makes it the default. Where
 // the policy has five versions already, the one named Drop goes first.
 type PolicyVersion struct {
@@ -24,6 +30,29 @@ type PolicyVersion struct {
 	Was      string   `json:"was"`            // default version before
 	Versions []string `json:"versions"`       // all versions before, so that a new one is known as ours
 	Drop     string   `json:"drop,omitempty"` // version that makes room; never Was
+}
+
+// NewVersion returns the step that gives a policy, which has these versions, the document; adds are
+// the actions that are new in it. An error if none of the versions is the default.
+func NewVersion(policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
+	p := PolicyVersion{Policy: policy, Document: document, Adds: adds}
+	var oldest cloud.PolicyVersion // but not the default, which undo needs
+	for _, v := range versions {
+		p.Versions = append(p.Versions, v.ID)
+		switch {
+		case v.Default:
+			p.Was = v.ID
+		case oldest.ID == "" || v.Created.Before(oldest.Created):
+			oldest = v
+		}
+	}
+	if len(versions) >= maxVersions {
+		p.Drop = oldest.ID
+	}
+	if p.Was == "" {
+		return PolicyVersion{}, fmt.Errorf("the policy %s has no default version", policy)
+	}
+	return p, nil
 }
 
 // String says what the step does.

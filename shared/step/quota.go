@@ -103,4 +103,23 @@ func (a ApplyQuota) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers
 // console can withdraw an application that is open.
 func (ApplyQuota) Undo() (remedy.Step, bool) { return nil, false }
 
+// ApplyCommand returns the command by which a person applies for twice a limit, or for the nearest
+// value that can be applied for.
+func ApplyCommand(category string, q cloud.Quota, reason string) string {
+	dimensions := "" // tell apart several limits with the same code
+	for i, key := range slices.Sorted(maps.Keys(q.Dimensions)) {
+		dimensions += fmt.Sprintf(" --Dimensions.%[1]d.Key %[2]s --Dimensions.%[1]d.Value %[3]s", i+1, key, q.Dimensions[key])
+	}
+	want := max(2*q.Total, q.Least)
+	if q.Most > 0 {
+		want = min(want, q.Most)
+	}
+	steps := slices.Sorted(slices.Values(q.Steps))
+	if i := slices.IndexFunc(steps, func(n float64) bool { return n >= want }); i >= 0 {
+		want = steps[i]
+	}
+	return fmt.Sprintf("aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaCategory %s --QuotaActionCode %s%s --DesireValue %s --Reason '%s'",
+		q.Product, category, q.Code, dimensions, count(want), reason)
+}
+
 func count(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -2,25 +2,16 @@ package throttling
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
-
-// frequent are the APIs that the controller calls in every sync
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba).
-var frequent = []string{
-	"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners", "DescribeVServerGroups", "DescribeVServerGroupAttribute",
-	"AddVServerGroupBackendServers", "RemoveVServerGroupBackendServers", "ListTagResources",
-	"ListLoadBalancers", "GetLoadBalancerAttribute", "ListListeners", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup",
-	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
-}
 
 // limits says which rate limits the account has in the region and how to raise one. It lists the
 // limits of the APIs that the controller calls most, or all limits if no name shows which those are,
@@ -34,7 +25,7 @@ func limits(product, region string, quotas []cloud.Quota) say.Text {
 		return say.F("The quota center lists no rate limits of %s; ask Alibaba Cloud for a higher limit.", names[product])
 	}
 	called := func(q cloud.Quota) bool {
-		return slices.ContainsFunc(frequent, func(api string) bool {
+		return slices.ContainsFunc(ccm.Frequent(), func(api string) bool {
 			return slices.Contains(words(q.Name), api) || slices.Contains(words(q.Description), api)
 		})
 	}
@@ -51,26 +42,12 @@ func limits(product, region string, quotas []cloud.Quota) say.Text {
 	if i < 0 {
 		return text.And("None of them can be raised by an application.")
 	}
-	return text.And("If the calls are needed, apply for a higher limit, for example: %s.", application(product, quotas[i]))
-}
-
-// application returns the command that applies for a higher limit.
-func application(product string, q cloud.Quota) string {
-	return fmt.Sprintf("aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaCategory %s --QuotaActionCode %s%s --DesireValue %s"+
-		" --Reason 'calls of the cloud controller manager'", product, cloud.FlowControl, q.Code, dimensions(q), number(desired(q)))
+	return text.And("If the calls are needed, apply for a higher limit, for example: %s.",
+		step.ApplyCommand(cloud.FlowControl, quotas[i], "calls of the cloud controller manager"))
 }
 
 // regionID is the dimension of limits that apply to one region.
 const regionID = "regionId"
-
-// dimensions returns the parameters that tell apart several limits with the same code.
-func dimensions(q cloud.Quota) string {
-	text := ""
-	for i, key := range slices.Sorted(maps.Keys(q.Dimensions)) {
-		text += fmt.Sprintf(" --Dimensions.%[1]d.Key %[2]s --Dimensions.%[1]d.Value %[3]s", i+1, key, q.Dimensions[key])
-	}
-	return text
-}
 
 // words splits a text into names.
 func words(text string) []string {
@@ -82,35 +59,23 @@ func words(text string) []string {
 // describe returns a clause about a limit.
 func describe(q cloud.Quota) say.Text {
 	text := say.F("%s: %s calls", q.Name, number(q.Total))
-	switch {
-	case q.Period == time.Second:
+	switch q.Period {
+	case 0:
+	case time.Second:
 		text = say.F("%s: %s calls per second", q.Name, number(q.Total))
-	case q.Period == time.Minute:
+	case time.Minute:
 		text = say.F("%s: %s calls per minute", q.Name, number(q.Total))
-	case q.Period == time.Hour:
+	case time.Hour:
 		text = say.F("%s: %s calls per hour", q.Name, number(q.Total))
-	case q.Period == 24*time.Hour:
+	case 24 * time.Hour:
 		text = say.F("%s: %s calls per day", q.Name, number(q.Total))
-	case q.Period > 0:
+	default:
 		text = say.F("%s: %s calls in %s", q.Name, number(q.Total), q.Period)
 	}
 	if q.Adjustable && q.Most > 0 {
 		return text.And("(can be raised to %s)", number(q.Most))
 	}
 	return text
-}
-
-// desired returns twice the limit, or the nearest value that can be applied for.
-func desired(q cloud.Quota) float64 {
-	want := max(2*q.Total, q.Least)
-	if q.Most > 0 {
-		want = min(want, q.Most)
-	}
-	steps := slices.Sorted(slices.Values(q.Steps))
-	if i := slices.IndexFunc(steps, func(n float64) bool { return n >= want }); i >= 0 {
-		want = steps[i]
-	}
-	return want
 }
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -14,7 +14,7 @@ type trouble struct {
 	texts   []string // parts of the message, in lower case: of its text or its code
 	cause   string
 	finding say.Text
-	ask     func(home) say.Text
+	ask     func(ccm.Controller) say.Text
 }
 
 // unreachable is the cause of a trouble with the network.
@@ -94,14 +94,14 @@ var silent = trouble{
 
 var (
 	ticket  = say.F("On a managed cluster, only Alibaba Cloud can fix this: open a ticket.")
-	retries = say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes())
-	restart = say.F("Then restart the controller: %s.", "kubectl -n kube-system rollout restart daemonset cloud-controller-manager")
+	retries = ccm.ThenRetries()
+	restart = say.F("Then restart the controller: %s.", "kubectl -n kube-system rollout restart daemonset "+ccm.DaemonSet)
 )
 
 // where asks for one thing if the cluster has no DaemonSet of the controller, else for the other.
-func where(hidden, found say.Text) func(home) say.Text {
-	return func(h home) say.Text {
-		if h.found {
+func where(hidden, found say.Text) func(ccm.Controller) say.Text {
+	return func(ctl ccm.Controller) say.Text {
+		if ctl.DaemonSet {
 			return found
 		}
 		return hidden
@@ -109,19 +109,19 @@ func where(hidden, found say.Text) func(home) say.Text {
 }
 
 // network asks for a repair of the network between the controller and the API.
-func network(check say.Text) func(home) say.Text {
+func network(check say.Text) func(ccm.Controller) say.Text {
 	return where(say.F("On a managed cluster, ACK runs the network of the control plane: open a ticket with Alibaba Cloud. On any other cluster: %s", check),
 		check.Then(retries))
 }
 
 // keys asks for a repair of what the controller signs with.
-func keys(withKey say.Text) func(home) say.Text {
+func keys(withKey say.Text) func(ccm.Controller) say.Text {
 	role := say.F("Check that the node still has its RAM role and that its metadata service at 100.100.100.200 answers.")
-	return func(h home) say.Text {
+	return func(ctl ccm.Controller) say.Text {
 		switch {
-		case h.accessKey:
+		case ctl.AccessKey:
 			return withKey.Then(restart)
-		case h.found:
+		case ctl.DaemonSet:
 			return say.F("Check the controller's configuration, the ConfigMap cloud-config in kube-system.").
 				And("If it has an access key: %s If not: %s", withKey, role).Then(restart)
 		}
