@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -16,6 +17,9 @@ var VPCReads = []grant.Grant{
 	grant.DescribeClusterDetail, grant.DescribeClusterNodePools, grant.DescribeVSwitches,
 	grant.DescribeLoadBalancers, grant.ListNLBs,
 }
+
+// AddressLag is how long to wait until the cloud's figures of free addresses are up to date.
+const AddressLag = time.Minute
 
 // A VPC is the cluster's, with its vSwitches, and which of them a Service may use.
 type VPC struct {
@@ -57,6 +61,11 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 
 // OwnIDs returns the IDs of the cluster's own vSwitches, with commas between.
 func (v VPC) OwnIDs() string { return strings.Join(v.Own, ",") }
+
+// Lacks says that the annotation with this short name names a vSwitch which the VPC does not have.
+func (v VPC) Lacks(short, id string) say.Text {
+	return say.F("The annotation %s names %s, which the cluster's VPC %s does not have.", short, Quote(id), v.ID)
+}
 
 // DescribeOwn lists the cluster's own vSwitches with their free addresses.
 func (v VPC) DescribeOwn() say.Text {
