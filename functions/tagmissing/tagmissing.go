@@ -61,7 +61,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return found(c, s, owner, say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By).Then(evidence)), nil
+	return found(c, s, owner, say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By.Text()).Then(evidence)), nil
 }
 
 // found plans for a load balancer that still exists.
@@ -110,7 +110,7 @@ func tagCommand(c *remedy.Case, id string) string {
 // elsewhere reports whether only the label led to the load balancer while the Service has another
 // address, and none of its annotations explains the difference.
 func elsewhere(c *remedy.Case, s ccm.Found) bool {
-	return s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && ccm.OwnAddress(c.Service) && s.Address != ccm.Address(c.Service)
+	return s.By == ccm.ByLabel && s.CLB != nil && ccm.Synced(c.Service) && ccm.OwnAddress(c.Service) && s.Address != ccm.Address(c.Service)
 }
 
 // named plans for a Service whose annotation names a load balancer that does not exist.
@@ -133,13 +133,13 @@ func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
 		}
 	case address == "":
 		return remedy.Plan{
-			Finding: finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By),
+			Finding: finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By.Text()),
 			Ask: say.F("Name an existing load balancer: %s. Or remove the annotation: %s.", set, remove).
 				And("Without it, the controller uses the load balancer that has the Service's name tag or default name, or creates one."),
 		}
 	}
 	return remedy.Plan{
-		Finding: finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
+		Finding: finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By.Text()),
 		Ask: say.F("If a person created %s, name it: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)).
 			And("If the controller created it only for this Service, give it the name tag: %s, then remove the annotation: %s.", tagCommand(c, s.ID), remove),
 	}

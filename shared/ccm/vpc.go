@@ -3,6 +3,7 @@ package ccm
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -89,4 +90,25 @@ func DescribeVSwitch(v cloud.VSwitch) say.Text {
 		return say.F("%s in %s has 1 free address", v.ID, v.Zone)
 	}
 	return say.F("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
+}
+
+// Addresses returns how many addresses load balancers, nodes and Pods can have in the vSwitch: the
+// first of its block and the last three are reserved
+// (https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch).
+func Addresses(v cloud.VSwitch) (int64, error) {
+	block, err := netip.ParsePrefix(v.CIDR)
+	if err != nil || !block.Addr().Is4() {
+		return 0, fmt.Errorf("its block is %q", v.CIDR)
+	}
+	return int64(1)<<(32-block.Bits()) - 4, nil
+}
+
+// Zones returns the zones of the VPC's vSwitches, sorted.
+func (v VPC) Zones() []string {
+	var zones []string
+	for _, vsw := range v.All {
+		zones = append(zones, vsw.Zone)
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
 }

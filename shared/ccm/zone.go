@@ -6,11 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Short names of the annotations that name the vSwitches of a new CLB and of an NLB. Once the CLB
-// exists, the first has no effect.
+// Short names of the annotations that say where a load balancer is created. Once it exists, only the
+// one for NLBs has an effect.
 const (
-	VSwitchID = "vswitch-id"
-	ZoneMap   = "zone-maps"
+	VSwitchID  = "vswitch-id"
+	MasterZone = "master-zoneid"
+	SlaveZone  = "slave-zoneid"
+	ZoneMap    = "zone-maps" // of an NLB
 )
 
 // A Zone is one part of the annotation zone-maps, zone:vSwitch[:address[:EIP]]. What a part does not
