@@ -119,11 +119,5 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	bound := func(i corev1.LoadBalancerIngress) bool {
-		if ccm.NLB(c.Service) {
-			return i.Hostname == named.Address
-		}
-		return i.IP == named.Address || i.IP == "" && i.Hostname != ""
-	}
-	return remedy.Is(named == nil || !slices.ContainsFunc(c.Service.Status.LoadBalancer.Ingress, bound)), nil
+	return remedy.Is(named == nil || !ccm.HasAddress(c.Service, named)), nil
 }

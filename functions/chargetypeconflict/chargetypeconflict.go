@@ -28,20 +28,10 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads:       ccm.BoundReads,
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Annotations: []string{chargeType, spec},
+	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	Diagnose:    diagnose,
 	StillFails:  holds,
 }
-
-// Short names of the annotations for the billing of a CLB, and for its size if it is billed by
-// size. Their values are case-sensitive.
-const (
-	chargeType = "instance-charge-type"
-	spec       = "spec"
-)
-
-// byLCU is the charge type that never changes back to another.
-const byLCU = "PayByCLCU"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ccm.NLB(c.Service) {
@@ -62,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func decide(c *remedy.Case, lb *cloud.LoadBalancer) remedy.Plan {
 	var asked, commands []string
 	var edits []step.Edit
-	for _, name := range []string{chargeType, spec} {
+	for _, name := range []string{ccm.ChargeType, ccm.ChargeSpec} {
 		v, ok := ccm.Annotation(c.Service, name)
 		if !ok {
 			continue
@@ -72,22 +62,22 @@ func decide(c *remedy.Case, lb *cloud.LoadBalancer) remedy.Plan {
 			asked = append(asked, name+"="+ccm.Quote(v))
 		}
 		switch {
-		case name == spec:
-			edits = append(edits, step.Without(c.Service, spec))
-		case v != "" && v != byLCU:
-			edits = append(edits, step.With(c.Service, chargeType, byLCU))
+		case name == ccm.ChargeSpec:
+			edits = append(edits, step.Without(c.Service, ccm.ChargeSpec))
+		case v != "" && v != ccm.PayByLCU:
+			edits = append(edits, step.With(c.Service, ccm.ChargeType, ccm.PayByLCU))
 		}
 	}
 	asks := say.F("The annotations ask for %s.", strings.Join(asked, ", "))
-	if lb.ChargeType != byLCU {
+	if lb.ChargeType != ccm.PayByLCU {
 		return remedy.Plan{
-			Finding: billing(lb).Then(asks).And("Only a change from %s is known to be impossible.", byLCU),
+			Finding: billing(lb).Then(asks).And("Only a change from %s is known to be impossible.", ccm.PayByLCU),
 			Ask: say.F("Check the controller's log for the change that the API refused, and why: %s.", c.LogQuery()).
 				And("A subscription (PrePay) can be changed only in the console. To stop asking for a change: %s.", strings.Join(commands, "; ")),
 		}
 	}
 	return remedy.Plan{
-		Finding: say.F("The CLB %s is billed by LCU (%s).", lb.ID, byLCU).Then(asks).And("A CLB cannot change from LCU back to a spec."),
+		Finding: say.F("The CLB %s is billed by LCU (%s).", lb.ID, ccm.PayByLCU).Then(asks).And("A CLB cannot change from LCU back to a spec."),
 		Note:    say.F("Nothing changes on the load balancer: billed by LCU, it has no spec and scales with its load."),
 		Steps:   []remedy.Step{step.Together(edits...)},
 	}
@@ -106,8 +96,8 @@ func billing(lb *cloud.LoadBalancer) say.Text {
 
 // holds reports whether the annotations still ask for anything but what the load balancer has.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	wantCharge, _ := ccm.Annotation(c.Service, chargeType)
-	wantSpec, _ := ccm.Annotation(c.Service, spec)
+	wantCharge, _ := ccm.Annotation(c.Service, ccm.ChargeType)
+	wantSpec, _ := ccm.Annotation(c.Service, ccm.ChargeSpec)
 	if wantCharge == "" && wantSpec == "" {
 		return remedy.No, nil // without the annotations the controller compares nothing
 	}
@@ -121,8 +111,8 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if lb == nil {
 		return remedy.Yes, nil
 	}
-	if lb.CLB.ChargeType == byLCU {
-		return remedy.Is(wantSpec != "" || wantCharge != "" && wantCharge != byLCU), nil
+	if lb.CLB.ChargeType == ccm.PayByLCU {
+		return remedy.Is(wantSpec != "" || wantCharge != "" && wantCharge != ccm.PayByLCU), nil
 	}
 	return remedy.Is(wantCharge != "" && wantCharge != lb.CLB.ChargeType || wantSpec != "" && wantSpec != lb.CLB.Spec), nil
 }

@@ -34,14 +34,11 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// soon is the longest that the controller waits before it retries.
-const soon = 5 * time.Minute
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if c.Service.DeletionTimestamp == nil && c.Service.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return remedy.Plan{
 			Finding: say.F("The Service is of type LoadBalancer and is not being deleted, so its load balancer stays. The controller syncs it again."),
-			Wait:    soon,
+			Wait:    ccm.Retry,
 		}, nil
 	}
 	lb, err := c.Bound(ctx)
@@ -62,7 +59,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				And("It releases the Service after it has removed the Service's backends."),
 			Ask: say.F("If the Service still hangs, check the controller's log for the load balancer that it cannot delete: %s.", c.LogQuery()).
 				And("The Service had that one before the annotation."),
-			Wait: soon,
+			Wait: ccm.Retry,
 		}, nil
 	}
 	others, err := others(ctx, c, lb)
@@ -97,12 +94,12 @@ func decide(svc *corev1.Service, region string, lb *ccm.Instance, others []say.T
 		return remedy.Plan{
 			Finding: finding.And("Its %s %s (%s) has no deletion protection now and is not a subscription.", lb.Kind(), lb.ID, lb.Address).
 				And("The controller retries."),
-			Wait: soon,
+			Wait: ccm.Retry,
 		}
 	}
 	if off != "" {
 		ask = say.F("Find out who wants to keep it. To have it deleted, turn off the protection: %s.", off).
-			And("The controller then retries within %.0f minutes.", soon.Minutes())
+			And("The controller then retries within %.0f minutes.", ccm.Retry.Minutes())
 	}
 	if len(others) > 0 {
 		finding = finding.And("It has listeners that do not belong to this Service, whose traffic stops when it is deleted: %s.", say.Clauses(others, 5))

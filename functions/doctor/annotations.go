@@ -28,12 +28,12 @@ var annotations = &doctor.Check{
 	Uses:     []doctor.Part{doctor.Controller},
 	Manifest: true,
 	Find:     findAnnotations,
-	Fix:      &doctor.Fix{Steps: []remedy.Step{step.RemoveAnnotation{}}, Annotations: sorted(table()), Plan: fixAnnotations},
+	Fix:      &doctor.Fix{Steps: []remedy.Step{step.RemoveAnnotation{}}, Annotations: sorted(ccm.Known()), Plan: fixAnnotations},
 }
 
 func findAnnotations(s *doctor.Snapshot, r *doctor.Report) {
 	_, versionErr := versionOf(s)
-	known, rules := table(), ccm.ValueRules()
+	known, rules := ccm.Known(), ccm.ValueRules()
 	for _, svc := range s.OfType() {
 		l := annotationLook{snapshot: s, report: r, svc: svc, known: known, rules: rules, network: ccm.NLB(svc), byVersion: versionErr == nil}
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
@@ -51,7 +51,7 @@ type annotationLook struct {
 	snapshot  *doctor.Snapshot
 	report    *doctor.Report
 	svc       *corev1.Service
-	known     names
+	known     ccm.Names
 	rules     []ccm.ValueRule
 	network   bool
 	byVersion bool // the version of the controller is known
@@ -68,10 +68,10 @@ func (l *annotationLook) add(severity doctor.Severity, key string, text, do say.
 
 // key examines one annotation.
 func (l *annotationLook) key(key string) {
-	short, legacy := l.known.short(key)
+	short, legacy := l.known.Short(key)
 	value := l.svc.Annotations[key]
 	if short == "" {
-		if near, ok := l.known.nearPrefix(key); ok {
+		if near, ok := l.known.NearPrefix(key); ok {
 			l.add(doctor.Warning, key, say.F("The annotation %s has no effect: the controller does not know its prefix.", key),
 				say.F("If %s is meant, set that annotation. Remove this one: %s.", near, remove(l.svc, key)), map[string]string{"value": value})
 		}
@@ -90,7 +90,7 @@ func (l *annotationLook) key(key string) {
 	switch {
 	case !ok:
 		do := say.F("Remove it: %s. If another annotation is meant, look up its name in the documentation of ACK.", l.remove(short, key))
-		if near := l.nearest(short); near != "" {
+		if near := l.known.Nearest(short, l.network, l.reads); near != "" {
 			do = say.F("If %s is meant, set that annotation. Remove this one: %s.", near, l.remove(short, key))
 		}
 		l.add(doctor.Warning, short, say.F("The annotation %s has no effect: the controller does not know it.", short), do, map[string]string{"value": value})
@@ -141,7 +141,7 @@ func (l *annotationLook) value(short, value string) bool {
 			severity = doctor.Critical
 		}
 		l.add(severity, short, say.F("The annotation %s is %s, but it takes %s.", short, ccm.Quote(value), rule.Allowed),
-			say.F("Set a valid value: %s.", set(l.svc, short)), map[string]string{"value": value, "takes": rule.Allowed})
+			say.F("Set a valid value: %s.", set(l.svc, short)), map[string]string{"value": value, "takes": rule.Allowed.String()})
 		return false
 	}
 	return true
@@ -208,13 +208,19 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	return false
 }
 
+// reads reports whether the running release is known to read an annotation of this span. Without an
+// end, it need not be known.
+func (l *annotationLook) reads(span *ccm.Span) bool {
+	return span.Until == (ccm.Version{}) || l.byVersion && span.Fits(l.snapshot.Controller.Version)
+}
+
 // missing looks for annotations and releases that an NLB requires.
 func (l *annotationLook) missing() {
 	if !l.network {
 		return
 	}
 	id, _ := ccm.Annotation(l.svc, "id")
-	zones, _ := ccm.Annotation(l.svc, "zone-maps")
+	zones, _ := ccm.Annotation(l.svc, ccm.ZoneMap)
 	if zones == "" && id == "" {
 		l.add(doctor.Critical, "zone-maps", say.F("The annotation zone-maps is missing. The controller cannot create an NLB without it."),
 			say.F("Set it to a vSwitch in each of two zones: %s.", set(l.svc, "zone-maps")), nil)
@@ -231,7 +237,8 @@ func (l *annotationLook) missing() {
 			map[string]string{"CCM": v.String()})
 		return
 	}
-	if v.Before(ccm.FirstZoneEIP()) && slices.ContainsFunc(strings.Split(zones, ","), withEIP) {
+	parts, _ := ccm.Zones(zones)
+	if v.Before(ccm.FirstZoneEIP()) && slices.ContainsFunc(parts, func(z ccm.Zone) bool { return z.EIP != "" }) {
 		l.add(doctor.Warning, "zone-maps/eip",
 			say.F("The annotation zone-maps names an EIP, which CCM %s does not read. EIPs need %s or newer.", v, ccm.FirstZoneEIP()),
 			say.F("Upgrade the controller to %s or newer, or remove the EIP.", ccm.FirstZoneEIP()), map[string]string{"CCM": v.String(), "value": zones})
@@ -242,13 +249,6 @@ func (l *annotationLook) missing() {
 			say.F("Upgrade the controller to %s or newer, or limit the sources with security groups: %s.", ccm.FirstRanges(), set(l.svc, "security-group-ids")),
 			map[string]string{"CCM": v.String()})
 	}
-}
-
-// withEIP reports whether an entry of the annotation zone-maps,
-// zone:vSwitch[:address[:EIP]], names an EIP.
-func withEIP(entry string) bool {
-	fields := strings.Split(entry, ":")
-	return len(fields) > 3 && fields[3] != ""
 }
 
 // fixAnnotations removes annotations with the legacy prefix where the current prefix is set, too.
@@ -271,95 +271,4 @@ func fixAnnotations(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Find
 		Finding: say.F("The Service has %s under the legacy prefix that the current prefix overrides.", say.Count(len(remove.Names), "annotation")),
 		Steps:   []remedy.Step{remove}, Ask: ask,
 	}
-}
-
-// names holds the annotations that the controller reads, by name.
-type names map[string]ccm.KnownKey
-
-func table() names {
-	all := names{}
-	for _, k := range ccm.KnownKeys() {
-		all[k.Name] = k
-	}
-	return all
-}
-
-// short returns the short name of one of the controller's annotations and whether it has the
-// legacy prefix. The name is the whole key if the prefix is another, and empty if the
-// annotation is not one of the controller's.
-func (n names) short(key string) (short string, legacy bool) {
-	if short, ok := strings.CutPrefix(key, ccm.Prefix); ok {
-		return short, false
-	}
-	if short, ok := strings.CutPrefix(key, ccm.LegacyPrefix); ok {
-		return short, true
-	}
-	if _, ok := n[key]; ok && strings.Contains(key, "/") {
-		return key, false
-	}
-	return "", false
-}
-
-// nearPrefix returns the annotation that a key with an unknown prefix probably means, and
-// whether there is one.
-func (n names) nearPrefix(key string) (string, bool) {
-	if key != ccm.BackendType && distance(key, ccm.BackendType) <= 3 {
-		return ccm.BackendType, true
-	}
-	lower := strings.ToLower(key)
-	if !strings.Contains(lower, "alibaba") && !strings.Contains(lower, "alicloud") && !strings.Contains(lower, "aliyun") {
-		return "", false // it belongs to another cloud
-	}
-	for _, mark := range []string{"loadbalancer-", "load-balancer-", "loadbalancer_"} {
-		i := strings.Index(lower, mark)
-		if i < 0 {
-			continue
-		}
-		short := lower[i+len(mark):]
-		if _, ok := n[short]; ok && !strings.Contains(short, "/") {
-			return ccm.Prefix + short, true
-		}
-	}
-	return "", false
-}
-
-// nearest returns the annotation of this release whose name is most similar, or "" if none is
-// similar enough.
-func (l *annotationLook) nearest(short string) string {
-	best, least := "", max(2, len(short)/4)+1
-	for _, name := range sorted(l.known) {
-		span := l.known[name].Read(l.network)
-		if span == nil || span.Until != (ccm.Version{}) && !(l.byVersion && span.Fits(l.snapshot.Controller.Version)) {
-			continue
-		}
-		key, spelled := ccm.Prefix+name, name
-		if i := strings.LastIndex(name, "/"); i >= 0 {
-			key, spelled = name, name[i+1:]
-		}
-		if d := distance(short, spelled); d < least {
-			best, least = key, d
-		}
-	}
-	return best
-}
-
-// distance returns the edit distance of two words: how many letters must be inserted, removed or
-// changed to turn one into the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			left, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, left+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -33,7 +33,7 @@ var nodePorts = &doctor.Check{
 var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
-	known, local := table(), s.Policy.Survey.Local()
+	known, local := ccm.Known(), s.Policy.Survey.Local()
 	if err := s.Err(doctor.Policy); err != nil {
 		r.Unknown(doctor.All(doctor.Service), fmt.Errorf("from which range nodes take ports for their own connections: %w", err))
 		local = remedy.Ports{}
@@ -90,10 +90,10 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
 }
 
 // unread reports annotations for a load balancer on a Service that gets none.
-func unread(r *doctor.Report, svc *corev1.Service, known names) {
+func unread(r *doctor.Report, svc *corev1.Service, known ccm.Names) {
 	var found, keys []string
 	for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
-		if short, _ := known.short(key); short != "" {
+		if short, _ := known.Short(key); short != "" {
 			found, keys = append(found, short), append(keys, key+"-")
 		}
 	}

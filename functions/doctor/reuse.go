@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -99,34 +98,6 @@ func (l *reuseLook) controller() {
 	case v.Before(reuses):
 		l.add(doctor.Warning, "controller", say.F("The Service reuses %s, which needs CCM %s or newer. CCM %s is running.", ccm.Quote(l.id), reuses, v),
 			say.F("Upgrade the controller to %s or newer.", reuses))
-	}
-}
-
-// ports looks for other Services of the cluster on the same listener ports.
-func (l *reuseLook) ports(sharing []*corev1.Service) {
-	for _, other := range sharing {
-		if other == l.svc {
-			continue
-		}
-		for _, p := range l.svc.Spec.Ports {
-			key := ccm.ListenerKey(l.svc, p)
-			if !slices.ContainsFunc(other.Spec.Ports, func(q corev1.ServicePort) bool {
-				// Services that name the same group of a person share the listener on purpose.
-				shared := ccm.AdoptedGroup(l.svc, p)
-				return alike(key, ccm.ListenerKey(other, q)) && (shared == "" || shared != ccm.AdoptedGroup(other, q))
-			}) {
-				continue
-			}
-			severity := doctor.Warning
-			text := say.F("The Services %s and %s both have %s on %s.", name(l.svc), name(other), key, ccm.Quote(l.id))
-			if ccm.OwnsListeners(l.svc) && ccm.OwnsListeners(other) {
-				severity, text = doctor.Critical, text.And("Both override its listeners and take the listener from each other.")
-			} else {
-				text = text.And("Only one of them can have the listener.")
-			}
-			l.add(severity, "port/"+strings.ToLower(key)+"/"+name(other), text,
-				say.F("Give one of them another port or another load balancer: %s.", set(l.svc, "id")))
-		}
 	}
 }
 
@@ -239,7 +210,7 @@ func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 // controller checks this only for a Service with an address, and not behind a host name of its own
 // or an EIP (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
 func (l *reuseLook) bound(b *doctor.LoadBalancer) {
-	if b.ByController() || has(l.svc, b) || l.Err(doctor.Controller) != nil || l.Controller.Version.Before(asks) {
+	if b.ByController() || ccm.HasAddress(l.svc, &b.Instance) || l.Err(doctor.Controller) != nil || l.Controller.Version.Before(asks) {
 		return // the controller refuses it before this check, or does not check; controller reports an unknown release
 	}
 	l.add(doctor.Warning, "bound",
@@ -248,22 +219,6 @@ func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 		say.F("Name the load balancer that has its address: %s.", set(l.svc, "id")).
 			And("Or, if the controller created that one, remove the annotation: %s.", ccm.RemoveCommand(l.svc, "id")).
 			And("To move, delete the Service and create it again: its address changes."))
-}
-
-// has reports whether the Service has the address of the load balancer, as far as the controller
-// checks. It is true for a Service without an address.
-func has(svc *corev1.Service, b *doctor.LoadBalancer) bool {
-	if mode, _ := ccm.Annotation(svc, "external-ip-type"); mode == "eip" && b.NLB == nil {
-		return true
-	}
-	return !ccm.Synced(svc) || slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
-		if b.NLB != nil {
-			return i.Hostname == b.Address
-		}
-		is, err := netip.ParseAddr(i.IP)
-		named, errNamed := netip.ParseAddr(b.Address)
-		return i.IP == b.Address || i.IP == "" && i.Hostname != "" || err == nil && errNamed == nil && is == named
-	})
 }
 
 // apiServer reports whether it has the address of the cluster's API server. Where that address is
@@ -304,54 +259,13 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 			And("Only if the Service that it was created for no longer exists, remove the tags: %s.", ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
-// listeners looks for Services of other clusters on the same listener ports.
-func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
-	var names []string
-	for _, at := range standings(b) {
-		names = append(names, at.trace)
-		t, ok := ccm.ParseTrace(at.trace)
-		if !ok || t.Cluster == l.Cluster {
-			continue
-		}
-		for _, p := range l.svc.Spec.Ports {
-			// Clusters that use the same group of a person share the listener on purpose.
-			if key := ccm.ListenerKey(l.svc, p); alike(key, at.key) && (at.group == "" || at.group != ccm.AdoptedGroup(l.svc, p)) {
-				l.add(doctor.Warning, "port/"+strings.ToLower(key)+"/"+t.Cluster,
-					say.F("The listener %s of %s belongs to the Service %s of the cluster %s. Only one of the two Services can have it.", at.key, b.ID, t, t.Cluster),
-					say.F("Give one of them another port or another load balancer: %s.", set(l.svc, "id")))
-			}
-		}
-	}
-	if b.NLB != nil {
-		l.namesakes(b, names)
-	}
-}
-
-// namesakes looks for Services of the same name in other clusters, in names that the controller
-// has set.
-func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
-	var clusters []string
-	for _, text := range names {
-		if t, ok := ccm.ParseTrace(text); ok && t.Cluster != l.Cluster && t.String() == name(l.svc) {
-			clusters = append(clusters, t.Cluster)
-		}
-	}
-	slices.Sort(clusters)
-	for _, cluster := range slices.Compact(clusters) {
-		l.add(doctor.Warning, "name/"+cluster,
-			say.F("A Service %s of the cluster %s also uses %s.", name(l.svc), cluster, b.ID).
-				And("Clusters that share a load balancer must not have Services with the same namespace and name."),
-			say.F("Rename one of them, or give it another load balancer: %s.", set(l.svc, "id")))
-	}
-}
-
 // fixReuse corrects a Service that already works: it need not name the load balancer that the
 // controller created for it, and its address type is the one that it has.
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
 	var text, ask say.Text
 	b, err := s.Balancer(svc)
-	up := err == nil && b != nil && ccm.Synced(svc) && has(svc, b)
+	up := err == nil && b != nil && ccm.Synced(svc) && ccm.HasAddress(svc, &b.Instance)
 	for _, f := range found {
 		switch {
 		case up && f.Key == "tags" && unnamed(s, svc, b):

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,24 +35,6 @@ const (
 	nearing = 95
 )
 
-// A limit is one of the account's limits, with the usual value for when the quota center does not
-// list it (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits).
-type limit struct {
-	name  string
-	usual float64
-}
-
-var (
-	limitCLBs         = limit{"slb_quota_instances_num", 60}
-	limitListeners    = limit{"slb_quota_listeners_num", 50}
-	limitBackends     = limit{"slb_quota_backendservers_num", 200}
-	limitAttached     = limit{"slb_quota_backendserver_attached_num", 50}
-	limitNLBs         = limit{"nlb_quota_loadbalancers_num", 60}
-	limitNLBListeners = limit{"nlb_quota_loadbalancer_listeners_num", 50}
-	limitNLBBackends  = limit{"nlb_quota_loadbalancer_noeci_servers_num", 400}
-	limitRoutes       = limit{"vpc_quota_route_entrys_num", 200}
-)
-
 func findRoom(s *doctor.Snapshot, r *doctor.Report) {
 	m := measuring{s, r, s.Users(), s.Err(doctor.Quotas) == nil}
 	if m.limited {
@@ -79,14 +60,14 @@ func (m *measuring) account() doctor.About {
 }
 
 // measure reports a limit that is nearly reached. The finding's text begins with what it limits.
-func (m *measuring) measure(f doctor.Finding, used float64, of limit) {
-	q, ok := m.Quota(of.name)
-	total := of.usual
+func (m *measuring) measure(f doctor.Finding, used float64, of ccm.Limit) {
+	q, ok := m.Quota(of.Name)
+	total := of.Usual
 	if ok {
 		total = q.Total
 	}
 	if total <= 0 && used > 0 {
-		m.report.Unknown(f.About, fmt.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.name, figure(total), figure(used)))
+		m.report.Unknown(f.About, fmt.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.Name, figure(total), figure(used)))
 		return
 	}
 	at := percent(used, total)
@@ -99,7 +80,7 @@ func (m *measuring) measure(f doctor.Finding, used float64, of limit) {
 	} else {
 		f.Text = f.Text.And("The usual limit is %s, and %s are in use (%d %%).", figure(total), figure(used), at)
 	}
-	f.Evidence = map[string]string{"limit": of.name, "used": figure(used), "total": figure(total)}
+	f.Evidence = map[string]string{"limit": of.Name, "used": figure(used), "total": figure(total)}
 	m.report.Add(f)
 }
 
@@ -145,24 +126,24 @@ func (m *measuring) balancers() {
 	}
 	for _, of := range []struct {
 		part  doctor.Part
-		limit limit
+		limit ccm.Limit
 		n     int
-	}{{doctor.CLBs, limitCLBs, clbs}, {doctor.NLBs, limitNLBs, nlbs}} {
+	}{{doctor.CLBs, ccm.LimitCLBs, clbs}, {doctor.NLBs, ccm.LimitNLBs, nlbs}} {
 		if err := m.Err(of.part); err != nil {
 			m.report.Unknown(account, err)
 			continue
 		}
-		m.measure(doctor.Finding{About: account, Key: of.limit.name,
+		m.measure(doctor.Finding{About: account, Key: of.limit.Name,
 			Text: say.F("The account is running out of %s in the region.", of.part),
 			Do:   say.F("Request a higher limit in the quota center, or let Services share load balancers with the annotation id."),
 		}, float64(of.n), of.limit)
 	}
 	for _, id := range slices.Sorted(maps.Keys(attached)) {
-		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Node, Name: id}, Key: limitAttached.name,
+		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Node, Name: id}, Key: ccm.LimitAttached.Name,
 			Text: say.F("The server %s can be a backend of few more CLBs.", id),
 			Do: say.F("Exclude the node from some of them with the annotation backend-label, or let Services share load balancers.").
 				And("Or request a higher limit in the quota center."),
-		}, float64(len(attached[id])), limitAttached)
+		}, float64(len(attached[id])), ccm.LimitAttached)
 	}
 	if !known {
 		m.report.Unknown(doctor.All(doctor.Node),
@@ -173,15 +154,15 @@ func (m *measuring) balancers() {
 // balancer examines the listeners and backends of one load balancer.
 func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	about := doctor.OfBalancer(b.ID)
-	listeners, backends := limitListeners, limitBackends
+	listeners, backends := ccm.LimitListeners, ccm.LimitBackends
 	n := len(b.Listeners)
 	if b.NLB != nil {
-		listeners, backends, n = limitNLBListeners, limitNLBBackends, len(b.NetworkListeners)
+		listeners, backends, n = ccm.LimitNLBListeners, ccm.LimitNLBBackends, len(b.NetworkListeners)
 	}
 	if err := cmp.Or(m.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {
 		m.report.Unknown(about, err)
 	} else {
-		m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: listeners.name,
+		m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: listeners.Name,
 			Text: say.F("The %s %s is running out of listeners.", b.Kind(), b.ID),
 			Do:   say.F("Move some of its Services to another load balancer, or request a higher limit in the quota center."),
 		}, float64(n), listeners)
@@ -205,7 +186,7 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 		m.report.Unknown(about, failed)
 		return
 	}
-	m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: backends.name,
+	m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: backends.Name,
 		Text: say.F("The %s %s is running out of backends.", b.Kind(), b.ID),
 		Do: say.F("Use fewer nodes as backends, with externalTrafficPolicy: Local or the annotation backend-label.").
 			And("Or move some of its Services to a load balancer of their own, or request a higher limit in the quota center."),
@@ -235,24 +216,21 @@ func (m *measuring) vswitches() {
 		if !ok {
 			continue // a missing vSwitch is a failure of its own
 		}
-		block, err := netip.ParsePrefix(v.CIDR)
-		if err != nil || !block.Addr().Is4() {
-			m.report.Unknown(doctor.About{Kind: doctor.Network, Name: id}, fmt.Errorf("how many addresses it has: its block is %q", v.CIDR))
+		all, err := ccm.AddressesOf(v)
+		if err != nil {
+			m.report.Unknown(doctor.About{Kind: doctor.Network, Name: id}, fmt.Errorf("how many addresses it has: %w", err))
 			continue
 		}
-		// The first address and the last three are reserved:
-		// https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch
-		all := float64(uint64(1)<<(32-block.Bits())) - 4
-		at := percent(all-float64(v.Free), all)
+		at := percent(float64(all-v.Free), float64(all))
 		if at < tight {
 			continue
 		}
 		m.report.Add(doctor.Finding{
 			Severity: level(at), About: doctor.About{Kind: doctor.Network, Name: id},
-			Text: say.F("The vSwitch %s in %s has %d of %s addresses left (%d %% are used).", id, v.Zone, v.Free, figure(all), at),
+			Text: say.F("The vSwitch %s in %s has %d of %s addresses left (%d %% are used).", id, v.Zone, v.Free, strconv.FormatInt(all, 10), at),
 			Do:   say.F("Add a vSwitch in the same zone to the cluster, and name it for new Services with the annotation vswitch-id, or zone-maps for an NLB."),
 			Evidence: map[string]string{
-				"free": strconv.FormatInt(v.Free, 10), "total": figure(all), "block": v.CIDR,
+				"free": strconv.FormatInt(v.Free, 10), "total": strconv.FormatInt(all, 10), "block": v.CIDR,
 			},
 		})
 	}
@@ -276,15 +254,8 @@ func (m *measuring) inUse() []string {
 		}
 	}
 	for _, svc := range m.OfType() {
-		if id, _ := ccm.Annotation(svc, "vswitch-id"); id != "" {
-			ids = append(ids, id)
-		}
-		zones, _ := ccm.Annotation(svc, "zone-maps")
-		for zone := range strings.SplitSeq(zones, ",") {
-			if parts := strings.Split(zone, ":"); ccm.NLB(svc) && len(parts) > 1 {
-				ids = append(ids, strings.TrimSpace(parts[1]))
-			}
-		}
+		asked, _ := ccm.AskedVSwitches(svc)
+		ids = append(ids, asked...)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
@@ -315,9 +286,9 @@ func (m *measuring) routes() {
 				made++
 			}
 		}
-		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Network, Name: table}, Key: limitRoutes.name,
+		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Network, Name: table}, Key: ccm.LimitRoutes.Name,
 			Text: say.F("The route table %s is running out of entries. Each node of a Flannel cluster needs one.", table),
 			Do:   say.F("Request a higher limit in the quota center before you add nodes: the Pods of a node without a route cannot be reached."),
-		}, float64(made), limitRoutes)
+		}, float64(made), ccm.LimitRoutes)
 	}
 }

@@ -27,7 +27,7 @@ var Remedy = &remedy.Remedy{
 	Texts:       []string{"does not support backend servers of eni type"},
 	Reads:       slices.Concat(ccm.BoundReads, ccm.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
 	Steps:       []remedy.Step{step.Convert{}},
-	Annotations: []string{chargeType, spec},
+	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	OptIn:       true,
 	Sections:    []remedy.Section{PayBySpec},
 	Diagnose:    diagnose,
@@ -41,25 +41,8 @@ var PayBySpec = &remedy.Setting[bool]{
 	Doc: "CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025",
 }
 
-// Short names of the annotations for the charge type of a CLB, and for its size when it is billed
-// by specification.
-const (
-	chargeType = "instance-charge-type"
-	spec       = "spec"
-)
-
-// backendType is the annotation that sets the kind of backends. Its prefix differs from the others'.
-const backendType = "service.beta.kubernetes.io/backend-type"
-
-// Values of those annotations that give a CLB which accepts network interfaces.
-const (
-	byLCU  = "PayByCLCU"
-	bySpec = "PayBySpec"
-	small  = "slb.s1.small"
-)
-
-// chooses is the first release of the controller that reads the charge type.
-var chooses = ccm.Version{Major: 2, Minor: 4}
+// small is a size of CLBs that accept network interfaces.
+const small = "slb.s1.small"
 
 // retry is how long to wait for the controller to retry.
 const retry = time.Minute
@@ -90,7 +73,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return ask(c, finding.Then(evidence),
 			say.F("Check with everyone who uses %s: pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
 				And("Then run: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s.",
-					c.Cloud.Region(), lb.ID, byLCU)), nil
+					c.Cloud.Region(), lb.ID, ccm.PayByLCU)), nil
 	}
 	ctl, err := c.Controller(ctx)
 	if err != nil {
@@ -101,32 +84,32 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // convert plans the conversion of the Service's own CLB, or asks if this controller cannot do it.
 func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, evidence say.Text) remedy.Plan {
-	change := say.F("This switches %s to pay-by-LCU (%s).", lb.ID, byLCU)
-	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
-	command := ccm.SetCommand(c.Service, chargeType, byLCU)
-	want, wanted := ccm.Annotation(c.Service, chargeType)
+	change := say.F("This switches %s to pay-by-LCU (%s).", lb.ID, ccm.PayByLCU)
+	edits := []step.Edit{step.With(c.Service, ccm.ChargeType, ccm.PayByLCU)}
+	command := ccm.SetCommand(c.Service, ccm.ChargeType, ccm.PayByLCU)
+	want, wanted := ccm.Annotation(c.Service, ccm.ChargeType)
 	switch {
-	case PayBySpec.Of(c.Policy) && lb.CLB.ChargeType == bySpec && want != byLCU:
+	case PayBySpec.Of(c.Policy) && lb.CLB.ChargeType == ccm.PayBySpec && want != ccm.PayByLCU:
 		change = say.F("This gives %s the spec %s.", lb.ID, small)
-		edits = []step.Edit{step.With(c.Service, spec, small)}
-		if wanted && want != bySpec {
-			edits = append(edits, step.Without(c.Service, chargeType))
+		edits = []step.Edit{step.With(c.Service, ccm.ChargeSpec, small)}
+		if wanted && want != ccm.PayBySpec {
+			edits = append(edits, step.Without(c.Service, ccm.ChargeType))
 		}
 	case v == ccm.Version{}:
 		return ask(c, finding.And("The version of the controller could not be determined, so it is unknown whether it can change the charge type."),
-			say.F("Find out the version of the controller. If it is %s or newer, run: %s.", chooses, command))
-	case v.Before(chooses):
-		return ask(c, finding.And("Changing the charge type requires CCM %s or newer, and this one is %s.", chooses, v),
+			say.F("Find out the version of the controller. If it is %s or newer, run: %s.", ccm.FirstChargeType(), command))
+	case v.Before(ccm.FirstChargeType()):
+		return ask(c, finding.And("Changing the charge type requires CCM %s or newer, and this one is %s.", ccm.FirstChargeType(), v),
 			say.F("Upgrade the add-on cloud-controller-manager, then run: %s.", command))
-	case want == byLCU:
+	case want == ccm.PayByLCU:
 		return remedy.Plan{
-			Finding: finding.And("The annotation %s already asks for %s, but the controller has not applied it yet.", chargeType, byLCU),
+			Finding: finding.And("The annotation %s already asks for %s, but the controller has not applied it yet.", ccm.ChargeType, ccm.PayByLCU),
 			Wait:    retry,
 			Ask:     say.F("If this persists, check the controller's log for the reason: %s.", c.LogQuery()),
 		}
 	default:
-		if _, ok := ccm.Annotation(c.Service, spec); ok {
-			edits = append(edits, step.Without(c.Service, spec)) // pay-by-LCU has no spec, and older controllers fail on one
+		if _, ok := ccm.Annotation(c.Service, ccm.ChargeSpec); ok {
+			edits = append(edits, step.Without(c.Service, ccm.ChargeSpec)) // pay-by-LCU has no spec, and older controllers fail on one
 		}
 	}
 	note := change.And("The cost changes, and the change cannot be undone.")
@@ -153,7 +136,7 @@ func ask(c *remedy.Case, finding, what say.Text) remedy.Plan {
 // throughNodes describes the alternative that does not change the load balancer.
 func throughNodes(svc *corev1.Service) say.Text {
 	way := say.F("Alternatively, keep the load balancer as it is and send traffic through the nodes: kubectl -n %s annotate service %s %s=ecs --overwrite.",
-		svc.Namespace, svc.Name, backendType)
+		svc.Namespace, svc.Name, ccm.BackendType)
 	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
 		way = way.And(`The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{"spec":{"allocateLoadBalancerNodePorts":true}}'.`,
 			svc.Namespace, svc.Name)
@@ -167,7 +150,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // nothing to compare: a person checks
 	}
-	if c.Service.Annotations[backendType] == "ecs" {
+	if c.Service.Annotations[ccm.BackendType] == "ecs" {
 		return remedy.No, nil // it no longer wants network interfaces
 	}
 	lb, err := c.Bound(ctx)
@@ -179,5 +162,5 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	case lb.CLB.Spec == "" && lb.CLB.ChargeType == "":
 		return remedy.Unknown, nil
 	}
-	return remedy.Is(lb.CLB.Spec == "" && lb.CLB.ChargeType != byLCU), nil
+	return remedy.Is(lb.CLB.Spec == "" && lb.CLB.ChargeType != ccm.PayByLCU), nil
 }

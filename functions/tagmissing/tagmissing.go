@@ -66,7 +66,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // found plans for a load balancer that still exists.
 func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) remedy.Plan {
-	plan := remedy.Plan{Finding: say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By).Then(evidence)}
+	plan := remedy.Plan{Finding: say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By.Text()).Then(evidence)}
 	tag, address, name := s.Tags[ccm.NameTag], ccm.Address(c.Service), ccm.SetCommand(c.Service, "id", s.ID)
 	// Only the label led to the load balancer, and no annotation explains that the Service has
 	// another address.
@@ -116,11 +116,11 @@ func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
 			And("If none has it any more, delete the Service and create it again, with or without the annotation of an existing one: its address changes.").
 			And("It is not enough to remove the annotation: while the Service has an address, the controller creates no load balancer.")
 	case address == "":
-		plan.Finding = plan.Finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By)
+		plan.Finding = plan.Finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By.Text())
 		plan.Ask = say.F("Name an existing load balancer: %s. Or remove the annotation: %s.", set, remove).
 			And("Without it, the controller uses the load balancer that has the Service's name tag or default name, or creates one.")
 	default:
-		plan.Finding = plan.Finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By)
+		plan.Finding = plan.Finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By.Text())
 		plan.Ask = say.F("If a person created %s, name it: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)).
 			And("If the controller created it only for this Service, give it the name tag: %s, then remove the annotation: %s.", tagCommand(c, s.ID), remove)
 	}

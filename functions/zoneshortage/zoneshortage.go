@@ -36,21 +36,17 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// Short names of the annotations that decide where a load balancer is created. Only zone-maps has an
-// effect afterwards.
-const (
-	masterZone = "master-zoneid"
-	slaveZone  = "slave-zoneid"
-	zoneMaps   = "zone-maps"
-)
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	made, err := c.Made(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if ccm.NLB(c.Service) {
-		return network(ctx, c, made)
+		vpc, err := c.VPC(ctx)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		return decideNLB(c, vpc, made), nil
 	}
 	if made != "" {
 		return remedy.Plan{
@@ -60,11 +56,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				And("For this change, wait until Alibaba Cloud has capacity there again, or recreate the Service in other zones: its address changes."),
 		}, nil
 	}
-	return classic(ctx, c)
+	return diagnoseCLB(ctx, c)
 }
 
-// classic asks for other zones of a CLB, among those with stock.
-func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+// diagnoseCLB reads which zones have stock for the CLB that the Service asks for.
+func diagnoseCLB(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	kind, wrong := oneOf(c, "address-type", "internet", "intranet")
 	version, worse := oneOf(c, "ip-version", "ipv4", "ipv6")
 	if len(wrong)+len(worse) > 0 {
@@ -81,8 +77,19 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list zones with stock: %w", err)
 	}
-	master, _ := ccm.Annotation(c.Service, masterZone)
-	slave, _ := ccm.Annotation(c.Service, slaveZone)
+	var vpc ccm.VPC // of a private CLB, which is in a vSwitch
+	if kind == "intranet" {
+		if vpc, err = c.VPC(ctx); err != nil {
+			return remedy.Plan{}, err
+		}
+	}
+	return decideCLB(c, kind, version, pairs, vpc), nil
+}
+
+// decideCLB asks for other zones, among these pairs that have stock.
+func decideCLB(c *remedy.Case, kind, version string, pairs []cloud.ZonePair, vpc ccm.VPC) remedy.Plan {
+	master, _ := ccm.Annotation(c.Service, ccm.MasterZone)
+	slave, _ := ccm.Annotation(c.Service, ccm.SlaveZone)
 	p := remedy.Plan{Cause: strings.Trim(master+","+slave, ",")}
 	if master == "" && slave == "" {
 		p.Finding = say.F("The Service names no zones, and Alibaba Cloud chose them.")
@@ -102,50 +109,45 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		p.Finding = p.Finding.And("No other zones of the region %s have stock.", c.Cloud.Region())
 		p.Ask = say.F("Wait until Alibaba Cloud has capacity again, or ask Alibaba Cloud when it will.").
 			And("Or use an NLB, which has other zones: a Service with spec.loadBalancerClass: alibabacloud.com/nlb.")
-		return p, nil
+		return p
 	}
 	to := others[0]
 	var own say.Text
 	if kind == "intranet" {
-		vpc, err := c.VPC(ctx)
-		if err != nil {
-			return remedy.Plan{}, err
-		}
 		if i := slices.IndexFunc(others, func(z cloud.ZonePair) bool { _, ok := c.BestVSwitch(vpc, z.Zone, "", true); return ok }); i >= 0 {
 			to = others[i]
 		}
 		own = say.F("The cluster's own vSwitches: %s.", vpc.DescribeOwn())
 	}
 	p.Ask = say.F("Choose zones that have stock (primary/standby): %s.", describe(others)).
-		And("For example: %s.", command(c, to)).
+		And("For example: %s.", ccm.ZonesCommand(c.Service, to)).
 		And("Traffic from Pods in other zones then crosses zones.").Then(own)
-	return p, nil
+	return p
 }
 
-// network asks for other zones of an NLB, among those with vSwitches of the cluster. An existing NLB
+// decideNLB asks for other zones of an NLB, among those with vSwitches of the cluster. An existing NLB
 // can change its zones.
-func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, error) {
-	vpc, err := c.VPC(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
+func decideNLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
+	value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
+	var used []string
+	parts, _ := ccm.Zones(value)
+	for _, z := range parts {
+		used = append(used, z.Name)
 	}
-	value, _ := ccm.Annotation(c.Service, zoneMaps)
-	used := map[string]bool{}
-	for part := range strings.SplitSeq(value, ",") {
-		zone, _, _ := strings.Cut(strings.TrimSpace(part), ":")
-		used[zone] = true
-	}
+	slices.Sort(used)
+	used = slices.Compact(used)
+	names := slices.DeleteFunc(slices.Clone(used), func(s string) bool { return s == "" || len(s) > 64 }) // no names of zones
 	p := remedy.Plan{
 		Finding: say.F("A zone of the zone map %s has no capacity for the NLB: the message is %s.", ccm.Quote(value), c.Said()),
-		Cause:   causeOf(used),
+		Cause:   strings.Join(names[:min(len(names), 8)], ","),
 	}
 	if made != "" {
 		p.Finding = say.F("A zone of the zone map %s has no capacity for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
 	}
 	var list []say.Text
 	var pairs []string // the best vSwitch of each zone that is not in the map
-	for _, zone := range zonesOf(vpc) {
-		if best, ok := c.BestVSwitch(vpc, zone, "", true); ok && !used[zone] {
+	for _, zone := range vpc.Zones() {
+		if best, ok := c.BestVSwitch(vpc, zone, "", true); ok && !slices.Contains(used, zone) {
 			list, pairs = append(list, ccm.DescribeVSwitch(best)), append(pairs, best.Zone+":"+best.ID)
 		}
 	}
@@ -153,17 +155,39 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 		p.Finding = p.Finding.And("The cluster has no vSwitch with enough free addresses in another zone. Its own vSwitches: %s.", vpc.DescribeOwn())
 		p.Ask = say.F("Add a vSwitch in another zone to the VPC and to the cluster, and name it in the annotation zone-maps.").
 			And("Or wait until Alibaba Cloud has capacity again.")
-		return p, nil
+		return p
 	}
 	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", say.Items(list, 5))
 	if len(pairs) == 1 {
-		p.Ask = p.Ask.And("For example, with the pair of the map that has capacity as the second: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
+		p.Ask = p.Ask.And("For example, with the pair of the map that has capacity as the second: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, pairs[0]+",ZONE:VSWITCH"))
 	} else {
-		p.Ask = p.Ask.And("For example: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+","+pairs[1]))
+		p.Ask = p.Ask.And("For example: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, pairs[0]+","+pairs[1]))
 	}
 	p.Ask = p.Ask.And("An NLB needs two zones to survive the loss of one.")
 	if made != "" {
 		p.Ask = p.Ask.And("Its host name does not change, but the addresses behind it change with the zones.")
 	}
-	return p, nil
+	return p
+}
+
+// oneOf returns the value of an annotation that has two valid ones, of which the first is the
+// default. For any other value it returns what is wrong.
+func oneOf(c *remedy.Case, short, usual, other string) (string, say.Text) {
+	value, _ := ccm.Annotation(c.Service, short)
+	switch value {
+	case "":
+		return usual, nil
+	case usual, other:
+		return value, nil
+	}
+	return "", say.F("The annotation %s is %s, but must be %s or %s.", short, ccm.Quote(value), usual, other)
+}
+
+// describe lists pairs of a primary and a standby zone.
+func describe(pairs []cloud.ZonePair) say.Text {
+	var list []string
+	for _, z := range pairs {
+		list = append(list, strings.TrimSuffix(z.Zone+"/"+z.SlaveZone, "/"))
+	}
+	return say.List(list, 6)
 }

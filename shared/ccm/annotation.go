@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A ValueRule says which values of an annotation the controller takes, from its
@@ -13,7 +15,7 @@ import (
 // docs/zh/usage.md and pkg/controller/service).
 type ValueRule struct {
 	Name    string            // short, or the whole key where it has another prefix
-	Allowed string            // for people
+	Allowed say.Text          // for people
 	Takes   func(string) bool // what is allowed
 	Calls   []string          // how errors call it, in lower case
 	Unit    string            // of a number; empty: none
@@ -49,19 +51,23 @@ func anyCase(name string, of kind, allowed ...string) ValueRule {
 }
 
 // either lists words for a sentence: "on or off", "a, b or c".
-func either(list []string) string {
+func either(list []string) say.Text {
 	if len(list) < 2 {
-		return strings.Join(list, "")
+		return say.Literal(strings.Join(list, ""))
 	}
 	last := len(list) - 1
-	return strings.Join(list[:last], ", ") + " or " + list[last]
+	return say.F("%s or %s", strings.Join(list[:last], ", "), list[last])
 }
 
 // number returns a rule for an annotation that takes whole numbers.
 func number(name string, of kind, low, high int, unit, param string, calls ...string) ValueRule {
-	ofUnit := ""
-	if unit != "" {
-		ofUnit = "of " + unit + " "
+	allowed := say.F("a whole number from %d to %d", low, high)
+	switch unit {
+	case "":
+	case "seconds":
+		allowed = say.F("a whole number of seconds from %d to %d", low, high)
+	default: // a symbol, the same in every language
+		allowed = say.F("a whole number of %s from %d to %d", unit, low, high)
 	}
 	calls = append(calls, "loadbalancer-"+name+" must be integer")
 	if param != "" {
@@ -69,7 +75,7 @@ func number(name string, of kind, low, high int, unit, param string, calls ...st
 	}
 	return ValueRule{
 		Name: name, of: of, Unit: unit, Param: param,
-		Allowed: "a whole number " + ofUnit + "from " + strconv.Itoa(low) + " to " + strconv.Itoa(high),
+		Allowed: allowed,
 		Takes: func(v string) bool {
 			n, err := strconv.Atoi(v)
 			return err == nil && n >= low && n <= high
@@ -79,7 +85,7 @@ func number(name string, of kind, low, high int, unit, param string, calls ...st
 }
 
 // like returns a rule for an annotation that takes what fits a pattern.
-func like(name string, of kind, allowed, pattern string, calls ...string) ValueRule {
+func like(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString, Calls: calls}
 }
 
@@ -87,7 +93,7 @@ func like(name string, of kind, allowed, pattern string, calls ...string) ValueR
 func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
 
 // ports returns a rule like that of like, for pairs whose numbers are ports.
-func ports(name string, of kind, allowed, pattern string, calls ...string) ValueRule {
+func ports(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	r := like(name, of, allowed, pattern, calls...)
 	fits := r.Takes
 	r.Takes = func(v string) bool {
@@ -107,11 +113,11 @@ func ports(name string, of kind, allowed, pattern string, calls ...string) Value
 // ValueRules returns the annotations whose values are known, those that fail a sync first.
 func ValueRules() []ValueRule {
 	rules := []ValueRule{
-		like("zone-maps", nlb, "zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b", listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
-		ports("protocol-port", clb, "protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https", listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
-		ports("protocol-port", nlb, "protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl", listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
-		ports("forward-port", clb, "pairs of an HTTP and an HTTPS port with commas between, such as 80:443", listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
-		ports("vgroup-port", both, "pairs of a vServer group and a port with commas between, such as rsp-1:443", listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
+		like("zone-maps", nlb, say.F("zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b"), listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
+		ports("protocol-port", clb, say.F("protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https"), listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
+		ports("protocol-port", nlb, say.F("protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl"), listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
+		ports("forward-port", clb, say.F("pairs of an HTTP and an HTTPS port with commas between, such as 80:443"), listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
+		ports("vgroup-port", both, say.F("pairs of a vServer group and a port with commas between, such as rsp-1:443"), listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
 	}
 	for _, n := range []struct {
 		name        string
@@ -144,17 +150,17 @@ func ValueRules() []ValueRule {
 	for _, n := range []struct {
 		name    string
 		of      kind
-		allowed string
+		allowed say.Text
 		pattern string
 		list    bool
 	}{
-		{"id", both, "the ID of a load balancer", `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`, false},
-		{"vswitch-id", clb, "the ID of a vSwitch", `vsw-[A-Za-z0-9-]+`, false},
-		{"resource-group-id", both, "the ID of a resource group", `rg-[A-Za-z0-9-]+`, false},
-		{"additional-resource-tags", both, "tags with commas between, such as team=shop,stage=test", `[^=,]+=[^=,]*`, true},
-		{"security-group-ids", nlb, "IDs of security groups with commas between", `(?:sg-[A-Za-z0-9-]+(?:,sg-[A-Za-z0-9-]+)*)?`, false},
-		{"backend-label", both, "labels of nodes with commas between, such as pool=shop", `[^=,]+=[^=,]*`, true},
-		{"health-check-httpcode", clb, "HTTP codes with commas between, such as http_2xx,http_3xx", `http_[1-5]xx`, true},
+		{"id", both, say.F("the ID of a load balancer"), `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`, false},
+		{"vswitch-id", clb, say.F("the ID of a vSwitch"), `vsw-[A-Za-z0-9-]+`, false},
+		{"resource-group-id", both, say.F("the ID of a resource group"), `rg-[A-Za-z0-9-]+`, false},
+		{"additional-resource-tags", both, say.F("tags with commas between, such as team=shop,stage=test"), `[^=,]+=[^=,]*`, true},
+		{"security-group-ids", nlb, say.F("IDs of security groups with commas between"), `(?:sg-[A-Za-z0-9-]+(?:,sg-[A-Za-z0-9-]+)*)?`, false},
+		{"backend-label", both, say.F("labels of nodes with commas between, such as pool=shop"), `[^=,]+=[^=,]*`, true},
+		{"health-check-httpcode", clb, say.F("HTTP codes with commas between, such as http_2xx,http_3xx"), `http_[1-5]xx`, true},
 	} {
 		pattern := n.pattern
 		if n.list {
@@ -171,7 +177,7 @@ func ValueRules() []ValueRule {
 			rules = append(rules, words(fields[2], of, fields[3:]...))
 		}
 	}
-	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: "an IP address", Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
+	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: say.F("an IP address"), Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
 }
 
 // wordRules has on each line which load balancers read an annotation, whether its words

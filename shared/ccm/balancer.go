@@ -33,18 +33,48 @@ var (
 	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}
 )
 
+// A Mark is what a load balancer was found by.
+type Mark string
+
+// The marks.
+const (
+	ByLabel   Mark = "label"
+	ByAddress Mark = "address"
+	ByHost    Mark = "DNS name"
+	ByEIP     Mark = "EIP"
+	ByTag     Mark = "tag"
+	ByName    Mark = "name"
+)
+
+// Text returns the mark for a sentence.
+func (m Mark) Text() say.Text {
+	switch m {
+	case ByLabel:
+		return say.F("label")
+	case ByAddress:
+		return say.F("address")
+	case ByHost:
+		return say.F("DNS name")
+	case ByTag:
+		return say.F("tag")
+	case ByName:
+		return say.F("name")
+	}
+	return say.Literal(string(m))
+}
+
 // A Found is what could be found out about the load balancer of a Service.
 type Found struct {
 	*Instance          // nil: none was found
-	By        string   // how it was found: "label", "address", "DNS name", "EIP", "tag" or "name"
+	By        Mark     // how it was found
 	Gone      string   // an ID that the Service had and that the API says does not exist
 	Tagged    []string // IDs of all that carry the Service's name tag
-	Where     string   // account and region that were asked
+	Where     say.Text // account and region that were asked
 }
 
 // Bind reports whether how it was found shows that the Service was bound to it.
 func (s Found) Bind() bool {
-	return s.By == "label" || s.By == "address" || s.By == "EIP" || s.By == "DNS name"
+	return s.By == ByLabel || s.By == ByAddress || s.By == ByEIP || s.By == ByHost
 }
 
 // Find finds the load balancer of the Service by whatever it left behind:
@@ -58,7 +88,7 @@ func (c *View) Find(ctx context.Context) (Found, error) {
 	if err != nil {
 		return Found{}, fmt.Errorf("ask which account this is: %w", err)
 	}
-	s := Found{Where: fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())}
+	s := Found{Where: say.F("account %s, region %s", who.Account, c.Cloud.Region())}
 	tagged, err := c.Tagged(ctx)
 	if err != nil {
 		return Found{}, err
@@ -95,7 +125,7 @@ func (c *View) byLabel(ctx context.Context, s *Found) error {
 	case lb.NLB != nil && Synced(c.Service) && lb.Address != Address(c.Service):
 		return nil
 	}
-	return c.found(ctx, s, id, "label")
+	return c.found(ctx, s, id, ByLabel)
 }
 
 // byAddress looks the load balancer up by the Service's address. The DNS name of an
@@ -112,7 +142,7 @@ func (c *View) byAddress(ctx context.Context, s *Found) error {
 		if err != nil || len(lbs) != 1 {
 			return err
 		}
-		return c.found(ctx, s, lbs[0].ID, "DNS name")
+		return c.found(ctx, s, lbs[0].ID, ByHost)
 	}
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
@@ -124,7 +154,7 @@ func (c *View) byAddress(ctx context.Context, s *Found) error {
 	}
 	for _, lb := range lbs {
 		if lb.VPC == cluster.VPC || lb.AddressType == "internet" {
-			return c.found(ctx, s, lb.ID, "address")
+			return c.found(ctx, s, lb.ID, ByAddress)
 		}
 	}
 	eips, err := c.Cloud.VPC.EIPs(ctx, address)
@@ -141,7 +171,7 @@ func (c *View) byAddress(ctx context.Context, s *Found) error {
 		case err != nil:
 			return err
 		}
-		return c.found(ctx, s, eip.InstanceID, "EIP")
+		return c.found(ctx, s, eip.InstanceID, ByEIP)
 	}
 	return nil
 }
@@ -152,7 +182,7 @@ func (c *View) byMark(ctx context.Context, s *Found) error {
 	switch len(s.Tagged) {
 	case 0:
 	case 1:
-		return c.found(ctx, s, s.Tagged[0], "tag")
+		return c.found(ctx, s, s.Tagged[0], ByTag)
 	default:
 		return nil
 	}
@@ -160,11 +190,11 @@ func (c *View) byMark(ctx context.Context, s *Found) error {
 	if err != nil || len(named) != 1 {
 		return err
 	}
-	return c.found(ctx, s, named[0].ID, "name")
+	return c.found(ctx, s, named[0].ID, ByName)
 }
 
 // found writes down the load balancer with this ID, whole.
-func (c *View) found(ctx context.Context, s *Found, id, by string) error {
+func (c *View) found(ctx context.Context, s *Found, id string, by Mark) error {
 	lb, err := c.read(ctx, id)
 	if err != nil {
 		return err
@@ -178,7 +208,7 @@ type Serving struct {
 	*Instance          // nil: none was found
 	Owner     Owner    // whose it is
 	Evidence  say.Text // for that
-	Where     string   // account and region that were asked
+	Where     say.Text // account and region that were asked
 	ByTag     bool     // the controller finds it by its name tag, without the annotation id
 }
 
@@ -189,7 +219,7 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 	if err != nil {
 		return Serving{}, err
 	}
-	if s.By == "label" && s.Address != Address(c.Service) && OwnAddress(c.Service) { // the label may be older than the address
+	if s.By == ByLabel && s.Address != Address(c.Service) && OwnAddress(c.Service) { // the label may be older than the address
 		s.Instance, s.By = nil, ""
 		if err := c.byAddress(ctx, &s); err != nil {
 			return Serving{}, err

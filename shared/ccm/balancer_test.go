@@ -66,7 +66,7 @@ func TestFind(t *testing.T) {
 			if got.Instance != nil {
 				id = got.ID
 			}
-			if id != tt.lb || got.By != tt.by || got.Gone != tt.gone || len(got.Tagged) != tt.tagged || !strings.Contains(got.Where, "region cn-hangzhou") {
+			if id != tt.lb || string(got.By) != tt.by || got.Gone != tt.gone || len(got.Tagged) != tt.tagged || !strings.Contains(got.Where.String(), "region cn-hangzhou") {
 				t.Errorf("found %q by %q, gone %q, %d tagged, asked %q", id, got.By, got.Gone, len(got.Tagged), got.Where)
 			}
 			if tt.name == "by its label" && (got.Tags["a"] != "b" || len(got.CLB.Ports) != 1) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
 // shell returns a word as a POSIX shell takes it: as it is where it holds nothing
@@ -31,6 +33,20 @@ func SetCommand(svc *corev1.Service, name, value string) string {
 		name = Prefix + name
 	}
 	return fmt.Sprintf("kubectl -n %s annotate service %s %s --overwrite", svc.Namespace, svc.Name, shell(name+"="+value))
+}
+
+// ZonesCommand returns the command by which a person has the Service ask for these zones of its CLB.
+func ZonesCommand(svc *corev1.Service, to cloud.ZonePair) string {
+	text := SetCommand(svc, MasterZone, to.Zone)
+	if to.SlaveZone != "" {
+		return strings.Replace(text, " --overwrite", fmt.Sprintf(" %s%s=%s --overwrite", Prefix, SlaveZone, to.SlaveZone), 1)
+	}
+	for _, key := range []string{Prefix + SlaveZone, LegacyPrefix + SlaveZone} {
+		if _, ok := svc.Annotations[key]; ok { // the standby of the previous zones
+			text = strings.Replace(text, " --overwrite", " "+key+"- --overwrite", 1)
+		}
+	}
+	return text
 }
 
 // RemoveCommand returns the command by which a person removes the controller's

@@ -69,9 +69,9 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 	}
 	differ(say.F("the address type"), lb.AddressType, "address-type")
 	differ(say.F("the resource group"), lb.ResourceGroup, "resource-group-id")
-	differ(say.F("the charge type"), lb.ChargeType, "instance-charge-type")
-	if lb.ChargeType != "PayByCLCU" { // the controller leaves the spec of these alone
-		differ(say.F("the spec"), lb.Spec, "spec")
+	differ(say.F("the charge type"), lb.ChargeType, ChargeType)
+	if lb.ChargeType != PayByLCU { // the controller leaves the spec of these alone
+		differ(say.F("the spec"), lb.Spec, ChargeSpec)
 	}
 	if lb.AddressType == "internet" { // no other pays for its traffic
 		differ(say.F("the charge for traffic"), lb.InternetCharge, "charge-type")

@@ -158,7 +158,7 @@ func TestServing(t *testing.T) {
 			if got.ByTag != (id != "" && got.Tags[ccm.NameTag] != "") {
 				t.Errorf("%s is found by its tag: %t", id, got.ByTag)
 			}
-			if id != tt.want || got.Owner != tt.owner || (len(got.Evidence) == 0) != (tt.want == "") || !strings.Contains(got.Where, "region") {
+			if id != tt.want || got.Owner != tt.owner || (len(got.Evidence) == 0) != (tt.want == "") || !strings.Contains(got.Where.String(), "region") {
 				t.Errorf("got %q, %d, %q, %q", id, got.Owner, got.Evidence, got.Where)
 			}
 			fixture.Declared(t, s, servingReads...)

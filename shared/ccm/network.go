@@ -23,7 +23,7 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	if want := value("name"); want != "" && want != lb.Name {
 		differ(say.F("the name is %s", or(lb.Name, "empty")), want, "name", lb.Name)
 	}
-	if maps := value("zone-maps"); maps != "" {
+	if maps := value(ZoneMap); maps != "" {
 		want, is := zonesOf(maps), zonesOf(ZoneMaps(lb))
 		switch other := otherAddress(maps, lb); {
 		case !slices.Equal(want, is):
@@ -119,13 +119,13 @@ func ZoneMaps(lb *cloud.NetworkLoadBalancer) string {
 // otherAddress returns the first part of a zone map that names an address or an EIP which
 // the NLB does not have in that zone; empty if there is none.
 func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
-	for part := range strings.SplitSeq(maps, ",") {
-		fields := append(strings.Split(strings.TrimSpace(part), ":"), "", "")
+	zones, _ := Zones(maps)
+	for _, want := range zones {
 		there := func(z cloud.NetworkZone) bool {
-			return z.Zone == fields[0] && (fields[2] == "" || z.Address == fields[2]) && (fields[3] == "" || z.EIP == fields[3])
+			return z.Zone == want.Name && (want.Address == "" || z.Address == want.Address) && (want.EIP == "" || z.EIP == want.EIP)
 		}
-		if len(fields) > 3 && !slices.ContainsFunc(lb.Zones, there) {
-			return part
+		if want.VSwitch != "" && !slices.ContainsFunc(lb.Zones, there) {
+			return want.Text
 		}
 	}
 	return ""
@@ -135,9 +135,9 @@ func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 // them are left out.
 func zonesOf(maps string) []string {
 	var out []string
-	for part := range strings.SplitSeq(maps, ",") {
-		fields := strings.Split(strings.TrimSpace(part), ":")
-		out = append(out, strings.Join(fields[:min(len(fields), 2)], ":"))
+	zones, _ := Zones(maps)
+	for _, z := range zones {
+		out = append(out, z.Pair())
 	}
 	slices.Sort(out)
 	return out

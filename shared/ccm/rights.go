@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // RoleReads is what MasterRole reads. A class that calls it declares it.
@@ -68,7 +69,7 @@ func (r Role) Extendable() cloud.Policy {
 
 // AllowCommand returns the commands by which a person gives a RAM role these
 // actions: in a policy of its own, which touches nobody else's.
-func AllowCommand(role string, actions []string) string {
+func AllowCommand(role string, actions []string) say.Text {
 	type statement struct {
 		Effect           string
 		Action, Resource []string
@@ -81,7 +82,9 @@ func AllowCommand(role string, actions []string) string {
 		panic(fmt.Sprintf("remedy: a policy does not encode: %v", err)) // strings only
 	}
 	const name = "k8sMasterRolePolicy-Ccm-added"
-	return fmt.Sprintf("aliyun ram CreatePolicy --PolicyName %[1]s --PolicyDocument '%[2]s', then aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %[1]s --RoleName %[3]s", name, document, shell(role))
+	return say.F("%s, then %s",
+		fmt.Sprintf("aliyun ram CreatePolicy --PolicyName %s --PolicyDocument '%s'", name, document),
+		fmt.Sprintf("aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %s --RoleName %s", name, shell(role)))
 }
 
 // refused finds the action that a message names.

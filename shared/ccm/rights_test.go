@@ -43,7 +43,7 @@ func TestSays(t *testing.T) {
 			t.Errorf("%q is a policy: %v", bad, rules)
 		}
 	}
-	if got := ccm.AllowCommand("role-1", []string{"nlb:ListAsynJobs"}); !strings.Contains(got, `--PolicyDocument '{"Version":"1","Statement":[{"Effect":"Allow","Action":["nlb:ListAsynJobs"],"Resource":["*"]}]}'`) || !strings.HasSuffix(got, "--RoleName role-1") {
+	if got := ccm.AllowCommand("role-1", []string{"nlb:ListAsynJobs"}).String(); !strings.Contains(got, `--PolicyDocument '{"Version":"1","Statement":[{"Effect":"Allow","Action":["nlb:ListAsynJobs"],"Resource":["*"]}]}'`) || !strings.HasSuffix(got, "--RoleName role-1") {
 		t.Error(got)
 	}
 }

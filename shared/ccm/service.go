@@ -2,6 +2,8 @@ package ccm
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,4 +131,21 @@ func OwnAddress(svc *corev1.Service) bool {
 	}
 	mode, _ := Annotation(svc, "external-ip-type")
 	return mode != "eip"
+}
+
+// HasAddress reports whether the Service has the address of the load balancer, as far as the
+// controller compares them before it reuses one (pkg/controller/service/clbv1/model_applier.go,
+// isLoadBalancerReusable). It is true for a Service without an address.
+func HasAddress(svc *corev1.Service, lb *Instance) bool {
+	if mode, _ := Annotation(svc, "external-ip-type"); mode == "eip" && lb.NLB == nil {
+		return true
+	}
+	return !Synced(svc) || slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		if lb.NLB != nil {
+			return i.Hostname == lb.Address
+		}
+		is, err := netip.ParseAddr(i.IP)
+		named, errNamed := netip.ParseAddr(lb.Address)
+		return i.IP == lb.Address || i.IP == "" && i.Hostname != "" || err == nil && errNamed == nil && is == named
+	})
 }

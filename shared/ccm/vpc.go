@@ -3,8 +3,10 @@ package ccm
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,6 +20,9 @@ var VPCReads = []grant.Grant{
 	grant.DescribeClusterDetail, grant.DescribeClusterNodePools, grant.DescribeVSwitches,
 	grant.DescribeLoadBalancers, grant.ListNLBs,
 }
+
+// AddressLag is how long to wait until the cloud's figures of free addresses are up to date.
+const AddressLag = time.Minute
 
 // A VPC is the cluster's, with its vSwitches, and which of them a Service may use.
 type VPC struct {
@@ -98,6 +103,11 @@ func ZonePairs(list []cloud.VSwitch) []string {
 // OwnIDs returns the IDs of the cluster's own vSwitches, with commas between.
 func (v VPC) OwnIDs() string { return strings.Join(v.Own, ",") }
 
+// Lacks says that the annotation with this short name names a vSwitch which the VPC does not have.
+func (v VPC) Lacks(short, id string) say.Text {
+	return say.F("The annotation %s names %s, which the cluster's VPC %s does not have.", short, Quote(id), v.ID)
+}
+
 // DescribeOwn lists the cluster's own vSwitches with their free addresses.
 func (v VPC) DescribeOwn() say.Text {
 	var parts []say.Text
@@ -120,4 +130,25 @@ func DescribeVSwitch(v cloud.VSwitch) say.Text {
 		return say.F("%s in %s has 1 free address", v.ID, v.Zone)
 	}
 	return say.F("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
+}
+
+// AddressesOf returns how many addresses load balancers, nodes and Pods can have in the vSwitch: the
+// first of its block and the last three are reserved
+// (https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch).
+func AddressesOf(v cloud.VSwitch) (int64, error) {
+	block, err := netip.ParsePrefix(v.CIDR)
+	if err != nil || !block.Addr().Is4() {
+		return 0, fmt.Errorf("its block is %q", v.CIDR)
+	}
+	return int64(1)<<(32-block.Bits()) - 4, nil
+}
+
+// Zones returns the zones of the VPC's vSwitches, sorted.
+func (v VPC) Zones() []string {
+	var zones []string
+	for _, vsw := range v.All {
+		zones = append(zones, vsw.Zone)
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
 }

@@ -154,7 +154,7 @@ func (c *Case) after(steps []Step) (*Case, error) {
 				out.Service.Annotations = map[string]string{}
 			}
 			out.Service.Annotations[key] = *v
-			for _, short := range []string{"instance-charge-type", "spec"} {
+			for _, short := range []string{ccm.ChargeType, ccm.ChargeSpec} {
 				if strings.HasSuffix(key, "-loadbalancer-"+short) {
 					delete(out.Service.Annotations, ccm.Prefix+short)
 					delete(out.Service.Annotations, ccm.LegacyPrefix+short)

@@ -101,4 +101,39 @@ func (c *Case) PlaceIn(to cloud.VSwitch) Claim {
 	return Claim{Key: vswitchKey(to.ID), Of: VSwitchRules.Of(c.Policy).Room(to.Free)}
 }
 
+// A Replacement is a vSwitch for one in a zone map that cannot be used.
+type Replacement struct {
+	For  ccm.Zone
+	To   cloud.VSwitch // of the same zone; its ID is empty if there is none
+	Held say.Text      // what HeldVSwitches says of the zone
+}
+
+// Rezone replaces the vSwitches of a zone map that are bad by the best others of their zones. It
+// returns what it replaced, the new zone map, without parts that have no replacement, and the claims.
+func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) ([]Replacement, string, []Claim) {
+	var list []Replacement
+	var parts []string
+	var claims []Claim
+	for _, z := range zones {
+		if !bad(z) {
+			parts = append(parts, z.Text)
+			continue
+		}
+		r := Replacement{For: z, Held: c.HeldVSwitches(v, z.Name, z.VSwitch, true)}
+		if to, ok := c.BestVSwitch(v, z.Name, z.VSwitch, true); ok {
+			r.To, parts, claims = to, append(parts, z.Name+":"+to.ID), append(claims, c.PlaceIn(to))
+		}
+		list = append(list, r)
+	}
+	return list, strings.Join(parts, ","), claims
+}
+
+// Malformed is the plan for a zone map of which one part names no vSwitch.
+func (c *Case) Malformed(zoneMap string) Plan {
+	return Plan{
+		Finding: say.F("The annotation zone-maps is %s, and one part of it does not have the form ZONE:VSWITCH.", ccm.Quote(zoneMap)),
+		Ask:     say.F("Write one pair for each zone, separated by commas: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, "ZONE:VSWITCH,ZONE:VSWITCH")),
+	}
+}
+
 func vswitchKey(id string) string { return "vswitch." + id }

@@ -153,7 +153,7 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 	if len(g.Missing) == 0 {
 		return v, nil
 	}
-	v.Command = ccm.AllowCommand(role.Name, g.Missing)
+	v.Command = ccm.AllowCommand(role.Name, g.Missing).String()
 	if extend := role.Extendable(); extend.Name != "" {
 		v.Policy = extend.Name
 		document, err := ccm.WithActions(extend.Document, g.Missing)

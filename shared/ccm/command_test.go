@@ -1,4 +1,4 @@
-package zoneshortage
+package ccm_test
 
 import (
 	"testing"
@@ -8,15 +8,13 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // A primary zone without a standby removes the annotation of the old standby. Otherwise the Service
 // would ask for a pair that has no stock.
-func TestCommand(t *testing.T) {
-	annotations := map[string]string{ccm.LegacyPrefix + slaveZone: "z-b"}
+func TestZonesCommand(t *testing.T) {
+	annotations := map[string]string{ccm.LegacyPrefix + ccm.SlaveZone: "z-b"}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations}}
-	c := &remedy.Case{View: ccm.View{Service: svc}}
 	for _, tt := range []struct {
 		to   cloud.ZonePair
 		want string
@@ -24,7 +22,7 @@ func TestCommand(t *testing.T) {
 		{cloud.ZonePair{Zone: "z-c", SlaveZone: "z-d"}, ccm.Prefix + "master-zoneid=z-c " + ccm.Prefix + "slave-zoneid=z-d"},
 		{cloud.ZonePair{Zone: "z-c"}, ccm.Prefix + "master-zoneid=z-c " + ccm.LegacyPrefix + "slave-zoneid-"},
 	} {
-		if got, want := command(c, tt.to), "kubectl -n shop annotate service web "+tt.want+" --overwrite"; got != want {
+		if got, want := ccm.ZonesCommand(svc, tt.to), "kubectl -n shop annotate service web "+tt.want+" --overwrite"; got != want {
 			t.Errorf("%v:\n%s\nwant\n%s", tt.to, got, want)
 		}
 	}

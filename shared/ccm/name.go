@@ -1,0 +1,99 @@
+package ccm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Names holds the annotations that the controller reads, by name.
+type Names map[string]KnownKey
+
+// Known returns the annotations of KnownKeys by name.
+func Known() Names {
+	all := Names{}
+	for _, k := range KnownKeys() {
+		all[k.Name] = k
+	}
+	return all
+}
+
+// Short returns the short name of one of the controller's annotations and whether it has the
+// legacy prefix. The name is the whole key if the prefix is another, and empty if the
+// annotation is not one of the controller's.
+func (n Names) Short(key string) (short string, legacy bool) {
+	if short, ok := strings.CutPrefix(key, Prefix); ok {
+		return short, false
+	}
+	if short, ok := strings.CutPrefix(key, LegacyPrefix); ok {
+		return short, true
+	}
+	if _, ok := n[key]; ok && strings.Contains(key, "/") {
+		return key, false
+	}
+	return "", false
+}
+
+// NearPrefix returns the annotation that a key with an unknown prefix probably means, and
+// whether there is one.
+func (n Names) NearPrefix(key string) (string, bool) {
+	if key != BackendType && distance(key, BackendType) <= 3 {
+		return BackendType, true
+	}
+	lower := strings.ToLower(key)
+	if !strings.Contains(lower, "alibaba") && !strings.Contains(lower, "alicloud") && !strings.Contains(lower, "aliyun") {
+		return "", false // it belongs to another cloud
+	}
+	for _, mark := range []string{"loadbalancer-", "load-balancer-", "loadbalancer_"} {
+		i := strings.Index(lower, mark)
+		if i < 0 {
+			continue
+		}
+		short := lower[i+len(mark):]
+		if _, ok := n[short]; ok && !strings.Contains(short, "/") {
+			return Prefix + short, true
+		}
+	}
+	return "", false
+}
+
+// Nearest returns the annotation for an NLB, or a CLB, whose name is most similar, or "" if none is
+// similar enough. read says whether one of a span counts.
+func (n Names) Nearest(short string, network bool, read func(*Span) bool) string {
+	best, least := "", max(2, len(short)/4)+1
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		span := n[name].Read(network)
+		if span == nil || !read(span) {
+			continue
+		}
+		key, spelled := Prefix+name, name
+		if i := strings.LastIndex(name, "/"); i >= 0 {
+			key, spelled = name, name[i+1:]
+		}
+		if d := distance(short, spelled); d < least {
+			best, least = key, d
+		}
+	}
+	return best
+}
+
+// distance returns the edit distance of two words: how many letters must be inserted, removed or
+// changed to turn one into the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			left, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, left+cost)
+		}
+	}
+	return row[len(b)]
+}
