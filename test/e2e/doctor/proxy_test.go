@@ -26,7 +26,7 @@ import (
 // may hold it up.
 func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request)) (kubeconfig string) {
 	r.Helper()
-	config, err := r.stage.Cluster.Impersonate(r.ctx, user, rules(grants))
+	config, err := r.testbed.Cluster.Impersonate(r.ctx, user, rules(grants))
 	r.must(err)
 	to, err := url.Parse(config.Host)
 	r.must(err)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // policyText is what the operator wants of the sick world.
@@ -100,7 +100,7 @@ func (r *rig) sick() []illness {
 				r.until("wait for the last sync", func() bool { return r.counted("busy", "EnsuredLoadBalancer") > before+7 })
 			},
 			quiet: func(r *rig) { r.aged("busy", "EnsuredLoadBalancer") },
-			finds: []string{"warning draining busy", "warning event-writers " + scene.ClusterID + " writers"}, // the Event is the test's
+			finds: []string{"warning draining busy", "warning event-writers " + testbed.ClusterID + " writers"}, // the Event is the test's
 		},
 		{
 			service: "resized", pods: everywhere, waits: "sync", changes: []change{with("charge-type", "paybybandwidth", "bandwidth", "20")},
@@ -130,14 +130,14 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "gone", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.stage.Cloud.DropLoadBalancer(r.balancerOf("gone")) },
+			quiet: func(r *rig) { r.testbed.Cloud.DropLoadBalancer(r.balancerOf("gone")) },
 			finds: []string{"critical lb-gone gone"},
 		},
 		{
 			service: "gone-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
 			quiet: func(r *rig) {
 				id := r.balancerOf("gone-nlb")
-				r.stage.Cloud.Edit(func(st *sim.State) { delete(st.NLBs, id) })
+				r.testbed.Cloud.Edit(func(st *sim.State) { delete(st.NLBs, id) })
 			},
 			finds: []string{"critical lb-gone gone-nlb"},
 		},
@@ -156,8 +156,8 @@ func (r *rig) sick() []illness {
 			},
 		},
 		{
-			quiet: func(r *rig) { r.stage.Cloud.DropLoadBalancer(apiServer) },
-			finds: []string{"warning lb-gone " + scene.ClusterID + " api-server"}, // it answers all the same
+			quiet: func(r *rig) { r.testbed.Cloud.DropLoadBalancer(apiServer) },
+			finds: []string{"warning lb-gone " + testbed.ClusterID + " api-server"}, // it answers all the same
 		},
 		{
 			service: "no-listener", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-no-listener")},
@@ -175,14 +175,14 @@ func (r *rig) sick() []illness {
 			finds: []string{"warning listeners-missing elsewhere elsewhere/tcp:80"},
 		},
 		{
-			service: "full", pods: everywhere, waits: "failure", changes: []change{with("address-type", "intranet", "vswitch-id", scene.FullVSwitchI)},
-			finds: []string{"critical pending full", "critical room " + scene.FullVSwitchI, "critical silent full missed"},
+			service: "full", pods: everywhere, waits: "failure", changes: []change{with("address-type", "intranet", "vswitch-id", testbed.FullVSwitchI)},
+			finds: []string{"critical pending full", "critical room " + testbed.FullVSwitchI, "critical silent full missed"},
 		},
 		{
 			quiet: func(r *rig) { r.create("unheard", everywhere) },
 			finds: []string{"critical no-events unheard", "critical pending unheard", "critical silent unheard missed"},
 			mend: func(r *rig) {
-				r.must(r.stage.Cluster.Client().CoreV1().Services(namespace).Delete(r.ctx, "unheard", metav1.DeleteOptions{}))
+				r.must(r.testbed.Cluster.Client().CoreV1().Services(namespace).Delete(r.ctx, "unheard", metav1.DeleteOptions{}))
 			},
 		},
 		{
@@ -196,7 +196,7 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "untagged", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.stage.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag) },
+			quiet: func(r *rig) { r.testbed.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag) },
 			finds: []string{"warning not-renamable untagged"},
 			mend: func(r *rig) {
 				svc := r.service("untagged")
@@ -205,7 +205,7 @@ func (r *rig) sick() []illness {
 		},
 		{
 			quiet: func(r *rig) { r.policyVersion("v1") },
-			finds: []string{"warning permissions " + scene.ClusterID + " missing"},
+			finds: []string{"warning permissions " + testbed.ClusterID + " missing"},
 			mend:  func(r *rig) { r.policyVersion("v2") },
 		},
 		{
@@ -224,7 +224,7 @@ func (r *rig) sick() []illness {
 			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")}, live: func(r *rig) { r.crowd("crowd", 3001) },
 			finds: []string{"warning scale crowd endpoints"},
 			mend: func(r *rig) {
-				r.must(r.stage.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
+				r.must(r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
 			},
 		},
 		{
@@ -248,7 +248,7 @@ func (r *rig) sick() []illness {
 		{
 			service: "empty-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
 			quiet: func(r *rig) {
-				r.stage.Cloud.Edit(func(st *sim.State) {
+				r.testbed.Cloud.Edit(func(st *sim.State) {
 					for _, g := range st.ServerGroups {
 						if strings.Contains(g.Name, ".empty-nlb.") {
 							g.Servers = nil
@@ -259,7 +259,7 @@ func (r *rig) sick() []illness {
 			finds: []string{"critical stale-groups empty-nlb TCP:80"},
 		},
 		{
-			service: "here", pods: []int{1}, waits: "sync", changes: []change{local, with("address-type", "intranet", "vswitch-id", scene.RoomyVSwitchI)},
+			service: "here", pods: []int{1}, waits: "sync", changes: []change{local, with("address-type", "intranet", "vswitch-id", testbed.RoomyVSwitchI)},
 			finds: []string{"warning unreachable-inside here local"},
 		},
 	}
@@ -272,7 +272,7 @@ func (r *rig) spoil(all []illness) {
 	for _, id := range []string{"lb-of-no-listener", "lb-of-elsewhere", "lb-of-wrong-type", "lb-of-retyped"} {
 		r.lend(id)
 	}
-	r.stage.Cloud.SetFree(scene.FullVSwitchI, 0)
+	r.testbed.Cloud.SetFree(testbed.FullVSwitchI, 0)
 	for _, ill := range all {
 		if ill.service != "" {
 			r.create(ill.service, ill.pods, ill.changes...)
@@ -292,7 +292,7 @@ func (r *rig) spoil(all []illness) {
 		}
 	}
 	r.cordon()
-	r.must(r.stage.Halt(r.ctx))
+	r.must(r.testbed.Halt(r.ctx))
 	for _, ill := range all {
 		if ill.quiet != nil {
 			ill.quiet(r)
@@ -304,11 +304,11 @@ func (r *rig) spoil(all []illness) {
 // taken it from all Services but the one that says nothing of it.
 func (r *rig) cordon() {
 	r.Helper()
-	_, err := r.stage.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
 	r.must(err)
 	r.until("wait for the cordoned node to be taken out", func() bool {
 		in := 0
-		r.stage.Cloud.View(func(st *sim.State) {
+		r.testbed.Cloud.View(func(st *sim.State) {
 			for _, lb := range st.LoadBalancers {
 				for _, g := range lb.VGroups {
 					if slices.ContainsFunc(g.Backends, func(b sim.Backend) bool { return b.Server == "i-worker3" }) {
@@ -339,7 +339,7 @@ func (r *rig) adopt(service string) {
 
 // policyVersion puts a version of the role's policy in force: v1 is the poorer one.
 func (r *rig) policyVersion(id string) {
-	r.stage.Cloud.Edit(func(st *sim.State) {
+	r.testbed.Cloud.Edit(func(st *sim.State) {
 		for _, name := range slices.Sorted(maps.Keys(st.Policies)) {
 			for i := range st.Policies[name].Versions {
 				v := &st.Policies[name].Versions[i]

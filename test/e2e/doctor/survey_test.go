@@ -72,7 +72,7 @@ func TestSurvey(t *testing.T) {
 	r.scheduled("the same again", r.env, 0, 0)
 
 	// A round that can't read closes nothing and opens nothing, whatever has changed.
-	lift := r.stage.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
+	lift := r.testbed.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
 	r.scheduled("a round that sees no CLB", r.env, 0, 0)
 	lift()
 	for _, ill := range ills {
@@ -105,8 +105,8 @@ func TestStandIn(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
 	t.Setenv(controller.VersionVariable, standin.Version)
 	r := newRig(t)
-	if r.stage.Version() != standin.Version {
-		t.Fatalf("the stage's controller is of the release %s", r.stage.Version())
+	if r.testbed.Version() != standin.Version {
+		t.Fatalf("the stage's controller is of the release %s", r.testbed.Version())
 	}
 	r.build()
 	r.looks("a healthy world", nil)

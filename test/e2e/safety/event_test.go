@@ -29,7 +29,7 @@ func (r *rig) complainLater(service, message string) {
 
 func (r *rig) complainAt(svc *corev1.Service, message string, at time.Time) {
 	r.Helper()
-	_, err := r.stage.Cluster.Client().CoreV1().Events(svc.Namespace).Create(r.ctx, complaint(svc, message, at), metav1.CreateOptions{})
+	_, err := r.testbed.Cluster.Client().CoreV1().Events(svc.Namespace).Create(r.ctx, complaint(svc, message, at), metav1.CreateOptions{})
 	r.must(err)
 }
 
