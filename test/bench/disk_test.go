@@ -22,8 +22,8 @@ import (
 // clusterID is the ID of the cluster that the exporter's benchmarks export.
 const clusterID = "c-bench"
 
-// stageID is that of the stage on which Services heal.
-const stageID = testbed.ClusterID
+// testbedID is that of the cluster in which Services heal.
+const testbedID = testbed.ClusterID
 
 // saysFull is what the controller says of a vSwitch without free addresses.
 const saysFull = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."

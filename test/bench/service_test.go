@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// An up is "lbremedy up" on a stage, with its stream.
+// An up is "lbremedy up" on a testbed, with its stream.
 type up struct {
 	*nats
 	testbed *testbed.Testbed
@@ -47,8 +47,8 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err != nil {
 		b.Fatal(err)
 	}
-	closeStage := sync.OnceFunc(tb.Close)
-	r.top.Cleanup(closeStage)
+	closeTestbed := sync.OnceFunc(tb.Close)
+	r.top.Cleanup(closeTestbed)
 	policy, err := filepath.Abs("policy.yaml")
 	if err != nil {
 		b.Fatal(err)
@@ -65,7 +65,7 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err := json.Unmarshal(data, &at); err != nil {
 		b.Fatal(err)
 	}
-	return &up{nats: &nats{url: at.URL, token: at.Token}, testbed: tb, end: func() { p.end(); closeStage() }}
+	return &up{nats: &nats{url: at.URL, token: at.Token}, testbed: tb, end: func() { p.end(); closeTestbed() }}
 }
 
 // asked returns nil if the address answers that all is well.

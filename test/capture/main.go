@@ -1,7 +1,7 @@
 // Capture shows a night of lbremedy in some minutes, for the pictures of the pages.
 //
 // It starts a real kube-apiserver, the simulated cloud and controller, and
-// "lbremedy up" in fix mode, breaks the Services of one act after the other, reads
+// "lbremedy up" in fix mode, breaks Services one after the other, reads
 // the metrics each second, and at the end asks the commands what they say. "make
 // capture" runs it; test/promql/draw draws the dashboard from what it read.
 //

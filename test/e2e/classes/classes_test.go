@@ -1,4 +1,4 @@
-// Package classes plays a scene of every class against the whole of lbremedy.
+// Package classes lets Services fail in every way of every class against the whole of lbremedy.
 package classes
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// listed are the scenes whose load balancer somebody has changed, and what their records
+// listed are the fixtures whose load balancer somebody has changed, and what their records
 // say of it: part of the record of what the sync will change, and whether that takes
 // traffic down.
 var listed = map[string]struct {
@@ -45,14 +45,14 @@ var listed = map[string]struct {
 	"drifted-lost-settings": {"listener tcp:80", false}, "drifted-lost-nlb-settings": {"listener TCPSSL:80", false},
 }
 
-// noWayBack are the scenes whose fix can't be taken back, which their plans say
+// noWayBack are the fixtures whose fix can't be taken back, which their plans say
 // themselves: what there was before does not exist any more.
 var noWayBack = []string{"balancer-gone"}
 
-// TestClasses plays the scenes of every class on a real API server, with the
+// TestClasses injects the failures of every class on a real API server, with the
 // exporter and a worker for each class that has its generated rights and no others. The
-// controller's own event starts each case. Whole snapshots of cluster and cloud
-// are compared, in four acts:
+// controller's own event starts each case. The whole state of cluster and cloud
+// is compared, in four phases:
 //
 //   - The worker answers while no controller runs. Only what the journalled steps
 //     name has changed. A class that asks has asked one question.
@@ -74,17 +74,17 @@ func TestClasses(t *testing.T) {
 	var fixtures []testbed.Fixture
 	for _, f := range testbed.All() {
 		if !f.Supported() {
-			t.Logf("%s is not played: the controller does not fail so", f.Name)
+			t.Logf("%s is left out: the controller does not fail so", f.Name)
 			continue
 		}
-		fixtures = append(fixtures, f.As(f.Name))
+		fixtures = append(fixtures, f)
 	}
 	for _, fixtures := range testbed.ByConfig(fixtures) {
-		t.Run(fixtures[0].Name, func(t *testing.T) { playClasses(t, fixtures, rules) })
+		t.Run(fixtures[0].Name, func(t *testing.T) { runClasses(t, fixtures, rules) })
 	}
 }
 
-func playClasses(t *testing.T, fixtures []testbed.Fixture, rules remedy.Policy) {
+func runClasses(t *testing.T, fixtures []testbed.Fixture, rules remedy.Policy) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	tb, err := testbed.Start(ctx, testbed.Options{Config: fixtures[0].Config, Cluster: cluster.Alone(t), Namespace: "shop"})
@@ -197,7 +197,7 @@ func same(t *testing.T, what string, diff []string) {
 	}
 }
 
-// A rig is lbremedy on a stage, and what its journal has said so far.
+// A rig is lbremedy on a testbed, and what its journal has said so far.
 type rig struct {
 	testbed *testbed.Testbed
 	stream  *stream.Stream
@@ -211,7 +211,7 @@ type rig struct {
 	opened  map[string]int          // by ticket: how often somebody was told that there is one
 }
 
-// newRig sets lbremedy up on the stage. Nothing of it runs yet.
+// newRig sets lbremedy up on the testbed. Nothing of it runs yet.
 func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy.Policy) *rig {
 	t.Helper()
 	st := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL(), Grace: time.Second})
@@ -330,7 +330,7 @@ func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 	r.testbed.Wake()
 }
 
-// tickets waits until each of the roles that ask is in one open ticket, which was opened
+// tickets waits until each of the fixtures that ask is in one open ticket, which was opened
 // once, and none of the others is.
 func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, asks func(testbed.Fixture) bool) {
 	t.Helper()
@@ -384,14 +384,14 @@ func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixt
 
 func key(f testbed.Fixture) string { return f.Service + " " + f.Class }
 
-// ended returns how the last run on the role's failure ended.
+// ended returns how the last run on the fixture's failure ended.
 func (r *rig) ended(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.settled[key(f)]
 }
 
-// written returns the last record of the role's failure that tells of steps which
+// written returns the last record of the fixture's failure that tells of steps which
 // were applied.
 func (r *rig) written(f testbed.Fixture) event.Record {
 	r.mu.Lock()
@@ -399,7 +399,7 @@ func (r *rig) written(f testbed.Fixture) event.Record {
 	return r.steps[key(f)]
 }
 
-// asked returns the findings of the questions that were asked about the role's
+// asked returns the findings of the questions that were asked about the fixture's
 // failure, without the figures in them.
 func (r *rig) asked(f testbed.Fixture) []string {
 	r.mu.Lock()
@@ -410,7 +410,7 @@ func (r *rig) asked(f testbed.Fixture) []string {
 // figures are what a finding may say otherwise from one look to the next.
 var figures = regexp.MustCompile(`\d+`)
 
-// until waits until ok of all roles, and says of which it is not if that does not
+// until waits until ok of all fixtures, and says of which it is not if that does not
 // come about.
 func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, ok func(testbed.Fixture) bool) {
 	t.Helper()
@@ -430,7 +430,7 @@ func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 }
 
 // cloudWrites holds the worker's calls that wrote to the cloud to the journal: a
-// write that another one has taken back would show in no snapshot.
+// write that another one has taken back would show in no state diff.
 func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	t.Helper()
 	steps := 0
@@ -488,7 +488,7 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 // becomes a question.
 const lasts = 16 * time.Minute
 
-// undo takes back what was done for a role, and returns what can't be.
+// undo takes back what was done for a fixture, and returns what can't be.
 func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f testbed.Fixture) []statediff.Allowance {
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == f.Class })

@@ -1,4 +1,4 @@
-// Package clusters plays two clusters that share one NATS and one courier: two API servers,
+// Package clusters runs two clusters that share one NATS and one courier: two API servers,
 // two simulated clouds, an exporter and "lbremedy up" for each, and functions for each
 // behind the courier. All of them are users of NATS as infra/keys makes them.
 package clusters
@@ -282,8 +282,8 @@ func (r *rig) fixed(cluster, service string) event.Record {
 	return rec
 }
 
-// play has a Service fail in a cluster.
-func (r *rig) play(cluster, class, service string) {
+// fail has a Service fail in a cluster.
+func (r *rig) fail(cluster, class, service string) {
 	r.Helper()
 	f := testbed.LostTag().As(service)
 	if class == full {
@@ -331,8 +331,8 @@ func TestClusters(t *testing.T) {
 		"--nats-nkey="+filepath.Join(r.keys, "{cluster}", "courier.seed"), "--nats-inbox="+stream.InboxOf("courier"), "--drain=20s")
 
 	// Other failures in each, of Services with the same name.
-	r.play(two, lost, "web")
-	r.play(one, full, "web")
+	r.fail(two, lost, "web")
+	r.fail(one, full, "web")
 	if rec := r.fixed(one, "web"); rec.Class != full || rec.Who != "http" {
 		t.Errorf("web in %s is of class %s, fixed by %s", one, rec.Class, rec.Who)
 	}
@@ -360,13 +360,13 @@ func TestClusters(t *testing.T) {
 	}
 
 	// Budgets: a place that one cluster has taken is none of the other's.
-	r.play(one, full, "budget")
+	r.fail(one, full, "budget")
 	r.ends(one, "budget", "held by the budget", held(event.HeldByBudget))
-	r.play(two, full, "budget")
+	r.fail(two, full, "budget")
 	r.fixed(two, "budget")
 	r.policy(one, careful)
 	r.fixed(one, "budget")
-	r.play(two, full, "budget-2")
+	r.fail(two, full, "budget-2")
 	r.ends(two, "budget-2", "held by the budget", held(event.HeldByBudget))
 	r.policy(two, careful+"classes: {tag-missing: {risk: high}}\n")
 	r.fixed(two, "budget-2")
@@ -395,8 +395,8 @@ func TestClusters(t *testing.T) {
 			rule("The breaker of the class " + full + " has been open since")},
 	} {
 		tt.hold()
-		r.play(one, full, tt.name)
-		r.play(two, full, tt.name)
+		r.fail(one, full, tt.name)
+		r.fail(two, full, tt.name)
 		r.ends(one, tt.name, "held", tt.held)
 		r.fixed(two, tt.name)
 		if r.places[one].testbed.Healed(tt.name) {
@@ -407,12 +407,12 @@ func TestClusters(t *testing.T) {
 	}
 
 	// What one's policy allows, a person has to agree to in the other.
-	r.play(one, lost, "approval")
-	r.play(two, lost, "approval")
+	r.fail(one, lost, "approval")
+	r.fail(two, lost, "approval")
 	r.fixed(two, "approval")
 	asked := r.ends(one, "approval", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
 	r.policy(two, careful)
-	r.play(two, lost, "approval-2")
+	r.fail(two, lost, "approval-2")
 	alike := r.ends(two, "approval-2", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
 	r.says(one, "ann agreed", "approve", asked.Case, "--as", "ann")
 	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != "ann" {

@@ -63,7 +63,7 @@ func (r *rig) fixable() []fix {
 }
 
 // fixed has the program end a finding of each check that has a way to, while the
-// controller runs again: by plan, policy, journal and engine. Whole snapshots of cluster
+// controller runs again: by plan, policy, journal and engine. The whole state of cluster
 // and cloud are compared: nothing changes but what the journalled steps name and what the
 // controller's sync brings, and undo takes the steps back. What a policy does not allow
 // is not done.

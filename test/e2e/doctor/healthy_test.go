@@ -87,7 +87,7 @@ func (r *rig) build() {
 	})
 }
 
-// allow has the role's policy in force allow what the controller of this stage is known
+// allow has the role's policy in force allow what the controller of this testbed is known
 // to call, whatever its release.
 func (r *rig) allow() {
 	r.Helper()

@@ -105,7 +105,7 @@ func scheduledGrants() []grant.Grant {
 	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }
 
-// environ returns the environment of a program that works on the stage by a kubeconfig,
+// environ returns the environment of a program that works on the testbed by a kubeconfig,
 // and in the cloud with the RAM actions of grants.
 func (r *rig) environ(kubeconfig, name string, grants []grant.Grant) []string {
 	key := r.testbed.Cloud.Client(name, grant.Actions(grants)...)

@@ -54,8 +54,8 @@ func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request
 	r.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	file := filepath.Join(r.TempDir(), "kubeconfig")
 	r.must(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"stage": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"person": {}},
-		Contexts: map[string]*clientcmdapi.Context{"stage": {Cluster: "stage", AuthInfo: "person"}}, CurrentContext: "stage",
+		Clusters: map[string]*clientcmdapi.Cluster{"testbed": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"person": {}},
+		Contexts: map[string]*clientcmdapi.Context{"testbed": {Cluster: "testbed", AuthInfo: "person"}}, CurrentContext: "testbed",
 	}, file))
 	return file
 }

@@ -65,7 +65,7 @@ const (
 	later = 20 * time.Minute
 )
 
-// A rig is a stage with a survey of it, which has the rights that the checks declare
+// A rig is a testbed with a survey of it, which has the rights that the checks declare
 // and no others.
 type rig struct {
 	*testing.T
@@ -77,7 +77,7 @@ type rig struct {
 	pods    int          // addresses of Pods that were given
 }
 
-// newRig sets the stage in a cluster of its own.
+// newRig sets up the testbed in a cluster of its own.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	c := cluster.Alone(t)
@@ -262,7 +262,7 @@ func (r *rig) staff(service string, workers []int) {
 // apply writes an EndpointSlice as its controller does.
 func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
 	r.Helper()
-	_, err := r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice), metav1.PatchOptions{FieldManager: "stage", Force: new(true)})
+	_, err := r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice), metav1.PatchOptions{FieldManager: "testbed", Force: new(true)})
 	r.must(err)
 }
 

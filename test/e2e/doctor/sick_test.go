@@ -28,7 +28,7 @@ type illness struct {
 	live    func(*rig) // what goes wrong while the controller runs
 	quiet   func(*rig) // what goes wrong while it does not
 	finds   []string   // one line each: severity, check, what it is about, key
-	mend    func(*rig) // what a person does about it without the controller; nil: it stays
+	repair  func(*rig) // what a person does about it without the controller; nil: it stays
 }
 
 // sick is a world in which each check has something to find, and nothing of it is
@@ -36,13 +36,13 @@ type illness struct {
 // What every check finds could be made here; what a few of them find besides can't:
 //
 //   - no-events, of a release that writes none, and all that depends on older releases:
-//     the stage has one controller, of one release. Its scenarios show these.
+//     the testbed has one controller, of one release. Its scenarios show these.
 //   - room, of quotas: with few Services a quota is near its end only if it is tiny.
 //   - scale, of 500 Services and of 64,000 endpoints: it would take a minute. The
 //     benchmark of the survey has them.
 //   - silent, of swallowed Events: the filter opens after 25 syncs, which take longer
 //     than all of this.
-//   - lb-gone, of the ingress: its Service is in kube-system, and the stage's controller
+//   - lb-gone, of the ingress: its Service is in kube-system, and the testbed's controller
 //     keeps to its own namespace.
 func (r *rig) sick() []illness {
 	return []illness{
@@ -61,8 +61,8 @@ func (r *rig) sick() []illness {
 				r.annotate("by-spec", "instance-charge-type", "PayBySpec")
 				r.failed("by-spec")
 			},
-			finds: []string{"critical silent by-spec hash", "warning charge-types by-spec charge-type-conflict"},
-			mend:  func(r *rig) { r.annotate("by-spec", "instance-charge-type", "") },
+			finds:  []string{"critical silent by-spec hash", "warning charge-types by-spec charge-type-conflict"},
+			repair: func(r *rig) { r.annotate("by-spec", "instance-charge-type", "") },
 		},
 		{
 			service: "cordoned", pods: everywhere, waits: "sync", changes: []change{keepsCordoned},
@@ -76,7 +76,7 @@ func (r *rig) sick() []illness {
 				})
 			},
 			finds: []string{"warning deletion mixed others"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				r.balancer("mixed", func(lb *sim.LoadBalancer) {
 					lb.Listeners = slices.DeleteFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == 8080 })
 				})
@@ -84,9 +84,9 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "unprotected", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }) },
-			finds: []string{"warning deletion-protection unprotected made"},
-			mend:  func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
+			quiet:  func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }) },
+			finds:  []string{"warning deletion-protection unprotected made"},
+			repair: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
 		},
 		{
 			service: "busy", pods: everywhere, waits: "sync", changes: []change{local},
@@ -104,27 +104,27 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "resized", pods: everywhere, waits: "sync", changes: []change{with("charge-type", "paybybandwidth", "bandwidth", "20")},
-			quiet: func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 50 }) },
-			finds: []string{"warning drift resized"},
-			mend:  func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 20 }) },
+			quiet:  func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 50 }) },
+			finds:  []string{"warning drift resized"},
+			repair: func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 20 }) },
 		},
 		{
 			service: "tuned", pods: everywhere, waits: "sync", changes: []change{with("scheduler", "wrr")},
-			quiet: func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wlc" }) },
-			finds: []string{"warning drift tuned listeners"},
-			mend:  func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }) },
+			quiet:  func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wlc" }) },
+			finds:  []string{"warning drift tuned listeners"},
+			repair: func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }) },
 		},
 		{
 			service: "stopped", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }) },
-			finds: []string{"critical drift stopped down"},
-			mend:  func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "running" }) },
+			quiet:  func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }) },
+			finds:  []string{"critical drift stopped down"},
+			repair: func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "running" }) },
 		},
 		{
 			service: "unguarded", pods: everywhere, waits: "sync",
 			quiet: func(r *rig) { r.patch("unguarded", `{"metadata":{"finalizers":null}}`) },
 			finds: []string{"critical finalizers unguarded missing"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				r.patch("unguarded", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, ccm.CLBFinalizer))
 			},
 		},
@@ -150,7 +150,7 @@ func (r *rig) sick() []illness {
 				})
 			},
 			finds: []string{"warning lb-gone lost lost"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				svc := r.service("lost")
 				r.balancer("lost", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
 			},
@@ -161,8 +161,8 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "no-listener", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-no-listener")},
-			finds: []string{"critical listeners-missing no-listener"},
-			mend:  func(r *rig) { r.adopt("no-listener") },
+			finds:  []string{"critical listeners-missing no-listener"},
+			repair: func(r *rig) { r.adopt("no-listener") },
 		},
 		{
 			service: "elsewhere", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-elsewhere")},
@@ -181,7 +181,7 @@ func (r *rig) sick() []illness {
 		{
 			quiet: func(r *rig) { r.create("unheard", everywhere) },
 			finds: []string{"critical no-events unheard", "critical pending unheard", "critical silent unheard missed"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				r.must(r.testbed.Cluster.Client().CoreV1().Services(namespace).Delete(r.ctx, "unheard", metav1.DeleteOptions{}))
 			},
 		},
@@ -191,22 +191,22 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "uneven", pods: []int{1, 1, 1, 1, 2, 3}, waits: "sync", changes: []change{local, with("scheduler", "rr")},
-			finds: []string{"warning node-weights uneven tcp:80"},
-			mend:  func(r *rig) { r.staff("uneven", everywhere) },
+			finds:  []string{"warning node-weights uneven tcp:80"},
+			repair: func(r *rig) { r.staff("uneven", everywhere) },
 		},
 		{
 			service: "untagged", pods: everywhere, waits: "sync",
 			quiet: func(r *rig) { r.testbed.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag) },
 			finds: []string{"warning not-renamable untagged"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				svc := r.service("untagged")
 				r.balancer("untagged", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
 			},
 		},
 		{
-			quiet: func(r *rig) { r.policyVersion("v1") },
-			finds: []string{"warning permissions " + testbed.ClusterID + " missing"},
-			mend:  func(r *rig) { r.policyVersion("v2") },
+			quiet:  func(r *rig) { r.policyVersion("v1") },
+			finds:  []string{"warning permissions " + testbed.ClusterID + " missing"},
+			repair: func(r *rig) { r.policyVersion("v2") },
 		},
 		{
 			service: "wrong-type", pods: everywhere, waits: "failure", changes: []change{with("id", "lb-of-wrong-type", "address-type", "intranet", "force-override-listeners", "true")},
@@ -223,15 +223,15 @@ func (r *rig) sick() []illness {
 		{
 			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")}, live: func(r *rig) { r.crowd("crowd", 3001) },
 			finds: []string{"warning scale crowd endpoints"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				r.must(r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
 			},
 		},
 		{
 			service: "unheeded", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.annotate("unheeded", "example.com/team", "blue") },
-			finds: []string{"critical silent unheeded hash"},
-			mend:  func(r *rig) { r.annotate("unheeded", "example.com/team", "") },
+			quiet:  func(r *rig) { r.annotate("unheeded", "example.com/team", "blue") },
+			finds:  []string{"critical silent unheeded hash"},
+			repair: func(r *rig) { r.annotate("unheeded", "example.com/team", "") },
 		},
 		{
 			service: "stale", pods: everywhere, waits: "sync",
@@ -265,9 +265,9 @@ func (r *rig) sick() []illness {
 	}
 }
 
-// spoil makes the healthy world sick. The controller has ended when it returns: what it
-// would mend stays as it is.
-func (r *rig) spoil(all []illness) {
+// inject makes the healthy world sick. The controller has ended when it returns: what it
+// would repair stays as it is.
+func (r *rig) inject(all []illness) {
 	r.Helper()
 	for _, id := range []string{"lb-of-no-listener", "lb-of-elsewhere", "lb-of-wrong-type", "lb-of-retyped"} {
 		r.lend(id)

@@ -13,7 +13,7 @@ import (
 const fullMessage = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
 // complain writes the Event by which the controller says that a sync of a Service has
-// failed: for scenes in which no controller runs, or in which there are too many Services
+// failed: for tests in which no controller runs, or in which there are too many Services
 // for one.
 func (r *rig) complain(service, message string) {
 	r.Helper()

@@ -1,5 +1,5 @@
 // Package safety tries what limits lbremedy (policy, pause, freeze, budgets, breaker,
-// approval) in scenes with all that is real: an API server, JetStream, the exporter, a
+// approval) on testbeds with all that is real: an API server, JetStream, the exporter, a
 // worker in fix mode, the ticket sinks, and the
 // operator's program as a process of its own. Cloud and controller are simulated.
 //
@@ -7,7 +7,7 @@
 // forward. Keys that run out do so by the clock of the NATS server, which goes its own
 // way; a test that needs the end of a budget's window removes the keys as that would.
 //
-// Scenes share one API server and run side by side. A scene sees its own namespace of
+// Testbeds share one API server, and tests run side by side. A test sees its own namespace of
 // it and no other, through a proxy that narrows what spans all namespaces.
 package safety
 
@@ -75,10 +75,10 @@ const (
 	prefix = ccm.Prefix
 )
 
-// full is the class of most scenes, since its plan is one write.
+// full is the class of most failures, since its plan is one write.
 const full = "vswitch-ip-exhausted"
 
-// A rig is a stage with all of lbremedy on it.
+// A rig is a testbed with all of lbremedy on it.
 type rig struct {
 	*testing.T
 	ctx     context.Context
@@ -95,10 +95,10 @@ type rig struct {
 	read    map[string]int // by Service: how far until has looked
 }
 
-// limit is how long one scene may take.
+// limit is how long one test may take.
 const limit = 6 * time.Minute
 
-// newRig sets the stage with a policy in force, and journal, exporter and worker on it.
+// newRig sets up the testbed with a policy in force, and journal, exporter and worker on it.
 func newRig(t *testing.T, on testbed.Config, rules string) *rig {
 	t.Helper()
 	if _, err := program(); err != nil {
@@ -106,7 +106,7 @@ func newRig(t *testing.T, on testbed.Config, rules string) *rig {
 	}
 	c := cluster.Join(t)
 	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
-	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the scene takes more than %s", limit))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, read: map[string]int{}}
 	r.file = narrow(t, c, namespace)
@@ -368,8 +368,8 @@ func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	config := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"stage": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"all": {}},
-		Contexts: map[string]*clientcmdapi.Context{"stage": {Cluster: "stage", AuthInfo: "all"}}, CurrentContext: "stage",
+		Clusters: map[string]*clientcmdapi.Cluster{"testbed": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"all": {}},
+		Contexts: map[string]*clientcmdapi.Context{"testbed": {Cluster: "testbed", AuthInfo: "all"}}, CurrentContext: "testbed",
 	}
 	if err := clientcmd.WriteToFile(config, file); err != nil {
 		t.Fatal(err)
