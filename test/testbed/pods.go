@@ -36,11 +36,11 @@ type pod struct {
 }
 
 // addPods puts Pods behind a Service, besides those that are there.
-func (tb *Testbed) addPods(ctx context.Context, service string, c pods) error {
+func (tb *Testbed) addPods(ctx context.Context, service string, ps pods) error {
 	var more []pod
 	tb.mu.Lock()
 	first := len(tb.pods[service])
-	for i := range c.n {
+	for i := range ps.n {
 		tb.addresses++
 		block := "172.20"
 		if tb.opts.Terway {
@@ -48,12 +48,12 @@ func (tb *Testbed) addPods(ctx context.Context, service string, c pods) error {
 		}
 		more = append(more, pod{
 			name: fmt.Sprintf("%s-%d", service, first+i), ip: fmt.Sprintf("%s.%d.%d", block, tb.addresses/250, tb.addresses%250+2),
-			node: tb.workerNode((first + i) % nodes), idle: c.idle,
+			node: tb.workerNode((first + i) % nodes), idle: ps.idle,
 		})
 	}
 	tb.mu.Unlock()
-	if c.on != "" {
-		node, err := tb.node(ctx, c.on)
+	if ps.on != "" {
+		node, err := tb.node(ctx, ps.on)
 		if err != nil {
 			return err
 		}
@@ -61,20 +61,20 @@ func (tb *Testbed) addPods(ctx context.Context, service string, c pods) error {
 			more[i].node = node
 		}
 	}
-	if tb.opts.Terway && !c.astray {
+	if tb.opts.Terway && !ps.astray {
 		tb.Cloud.Edit(func(st *sim.State) {
-			for _, m := range more {
-				id := "eni-" + m.name
-				st.ENIs[id] = &sim.ENI{ID: id, IPs: []string{m.ip}, VPC: vpc, VSwitch: podsVSW, Instance: workerInstance(0), Status: "InUse", Type: "Secondary"}
+			for _, p := range more {
+				id := "eni-" + p.name
+				st.ENIs[id] = &sim.ENI{ID: id, IPs: []string{p.ip}, VPC: vpc, VSwitch: podsVSW, Instance: workerInstance(0), Status: "InUse", Type: "Secondary"}
 			}
 		})
 	}
-	if c.real {
-		if err := tb.replicaSet(ctx, service, first+c.n); err != nil {
+	if ps.real {
+		if err := tb.replicaSet(ctx, service, first+ps.n); err != nil {
 			return err
 		}
-		for _, m := range more {
-			if err := tb.start(ctx, service, m); err != nil {
+		for _, p := range more {
+			if err := tb.start(ctx, service, p); err != nil {
 				return err
 			}
 		}
@@ -86,8 +86,8 @@ func (tb *Testbed) addPods(ctx context.Context, service string, c pods) error {
 }
 
 // starts is done once Pods more stand behind the Service.
-func starts(c pods) operation {
-	return func(ctx context.Context, tb *Testbed, service string) error { return tb.addPods(ctx, service, c) }
+func starts(ps pods) operation {
+	return func(ctx context.Context, tb *Testbed, service string) error { return tb.addPods(ctx, service, ps) }
 }
 
 // turnsReady makes all Pods of the Service ready.
@@ -98,8 +98,8 @@ func turnsReady(ctx context.Context, tb *Testbed, service string) error {
 	}
 	all := slices.Clone(tb.pods[service])
 	tb.mu.Unlock()
-	for _, m := range all {
-		if err := tb.runs(ctx, m); err != nil {
+	for _, p := range all {
+		if err := tb.runs(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -112,9 +112,9 @@ func given(_ context.Context, tb *Testbed, service string) error {
 	all := slices.Clone(tb.pods[service])
 	tb.mu.Unlock()
 	tb.Cloud.Edit(func(st *sim.State) {
-		for _, m := range all {
-			id := "eni-" + m.name
-			st.ENIs[id] = &sim.ENI{ID: id, IPs: []string{m.ip}, VPC: vpc, VSwitch: podsVSW, Instance: workerInstance(0), Status: "InUse", Type: "Secondary"}
+		for _, p := range all {
+			id := "eni-" + p.name
+			st.ENIs[id] = &sim.ENI{ID: id, IPs: []string{p.ip}, VPC: vpc, VSwitch: podsVSW, Instance: workerInstance(0), Status: "InUse", Type: "Secondary"}
 		}
 	})
 	return nil
@@ -144,12 +144,12 @@ func (tb *Testbed) slice(service string, pods []pod) *discoveryv1.EndpointSlice 
 		Ports:       []discoveryv1.EndpointPort{{Name: new(portName), Port: new(int32(8080)), Protocol: new(tcp)}},
 		Endpoints:   []discoveryv1.Endpoint{},
 	}
-	for _, m := range pods {
+	for _, p := range pods {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-			Addresses:  []string{m.ip},
-			Conditions: discoveryv1.EndpointConditions{Ready: new(!m.idle), Serving: new(!m.idle), Terminating: new(false)},
-			NodeName:   new(m.node),
-			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: tb.Namespace, Name: m.name},
+			Addresses:  []string{p.ip},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(!p.idle), Serving: new(!p.idle), Terminating: new(false)},
+			NodeName:   new(p.node),
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: tb.Namespace, Name: p.name},
 		})
 	}
 	return slice
@@ -182,41 +182,41 @@ func (tb *Testbed) podSpec(node string) corev1.PodSpec {
 }
 
 // start makes a Pod that runs. One that is idle runs and is not ready.
-func (tb *Testbed) start(ctx context.Context, service string, m pod) error {
+func (tb *Testbed) start(ctx context.Context, service string, p pod) error {
 	set, err := tb.kube.AppsV1().ReplicaSets(tb.Namespace).Get(ctx, service, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("make Pod %s: %w", m.name, err)
+		return fmt.Errorf("make Pod %s: %w", p.name, err)
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: m.name, Labels: map[string]string{"app": service},
+			Name: p.name, Labels: map[string]string{"app": service},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 		},
-		Spec: tb.podSpec(m.node),
+		Spec: tb.podSpec(p.node),
 	}
 	if _, err := tb.kube.CoreV1().Pods(tb.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("make Pod %s: %w", m.name, err)
+		return fmt.Errorf("make Pod %s: %w", p.name, err)
 	}
-	return tb.runs(ctx, m)
+	return tb.runs(ctx, p)
 }
 
 // runs writes a Pod's status, as a kubelet does.
-func (tb *Testbed) runs(ctx context.Context, m pod) error {
+func (tb *Testbed) runs(ctx context.Context, p pod) error {
 	ready, state := corev1.ConditionTrue, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
-	if m.idle {
+	if p.idle {
 		ready = corev1.ConditionFalse
 		state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s restarting failed container=app"}}
 	}
 	data, err := encode(map[string]any{"status": corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: m.ip, PodIPs: []corev1.PodIP{{IP: m.ip}},
+		Phase: corev1.PodRunning, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}},
 		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}, {Type: corev1.ContainersReady, Status: ready}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Ready: !m.idle, State: state}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Ready: !p.idle, State: state}},
 	}})
 	if err != nil {
 		return err
 	}
-	if _, err := tb.kube.CoreV1().Pods(tb.Namespace).Patch(ctx, m.name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status"); err != nil {
-		return fmt.Errorf("let Pod %s run: %w", m.name, err)
+	if _, err := tb.kube.CoreV1().Pods(tb.Namespace).Patch(ctx, p.name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status"); err != nil {
+		return fmt.Errorf("let Pod %s run: %w", p.name, err)
 	}
 	return nil
 }
@@ -231,9 +231,9 @@ func (tb *Testbed) replace(ctx context.Context, gone *corev1.Pod) error {
 		tb.mu.Unlock()
 		return nil
 	}
-	m := &tb.pods[service][i]
-	m.name, m.node = m.name+"-again", tb.workerNode(0)
-	now := *m
+	p := &tb.pods[service][i]
+	p.name, p.node = p.name+"-again", tb.workerNode(0)
+	now := *p
 	tb.mu.Unlock()
 	if err := tb.start(ctx, service, now); err != nil {
 		return err

@@ -126,7 +126,7 @@ func ports(n int) option {
 }
 
 // withPods says which Pods stand behind the Service.
-func withPods(c pods) option { return func(d *draft) { d.pods = c } }
+func withPods(ps pods) option { return func(d *draft) { d.pods = ps } }
 
 // annotated changes annotations: short names and values, where an empty one
 // takes the annotation away.
