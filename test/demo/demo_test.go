@@ -95,7 +95,12 @@ func TestMarkdown(t *testing.T) {
 		{Class: "asks", Doc: "# It can't"}, {Class: "may", Doc: "# It may not"}, {Class: "waits", Doc: "# It lasts"},
 	}
 	got := markdown(classes, []outcome{
-		{class: "fixes", result: event.Fixed, plan: plan("low", "annotate: annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"), seconds: 2.04},
+		{
+			class:   "fixes",
+			result:  event.Fixed,
+			plan:    plan("low", "annotate: annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"),
+			seconds: 2.04,
+		},
 		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-1", "touch: wake the controller"), seconds: 4},
 		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-2", "touch: wake the controller"), seconds: 0.31},
 		{class: "both", result: event.Fixed, plan: plan("low", "annotate: annotate a"), seconds: 1},

@@ -69,7 +69,8 @@ func TestSupported(t *testing.T) {
 	if err != nil || count(all) != len(usual().fixtures)-1 { // the vSwitch that chance decides
 		t.Errorf("%d of %d fixtures, %v", count(all), len(usual().fixtures), err)
 	}
-	if _, err := supported([]group{{fixtures: []testbed.Fixture{testbed.AnyVSwitch().As("search")}}}); err == nil || !strings.Contains(err.Error(), "/ccm, a v2.14.0, fails in none of these ways") {
+	if _, err := supported([]group{{fixtures: []testbed.Fixture{testbed.AnyVSwitch().As("search")}}}); err == nil ||
+		!strings.Contains(err.Error(), "/ccm, a v2.14.0, fails in none of these ways") {
 		t.Errorf("got %v", err)
 	}
 	t.Setenv(controller.BinaryVariable, "")

@@ -160,7 +160,16 @@ func (p *progress) table(sum *total) {
 			sum.wrong = append(sum.wrong, w)
 			ended, colour = ended+" !", colours[trouble]
 		}
-		t.AppendRow(table.Row{svc.Service, svc.Class, cut(gist(svc.finding), left*5/2), cut(strings.Join(svc.done, "; "), right*5/2), p.screen.paint(colour, ended), seconds})
+		t.AppendRow(
+			table.Row{
+				svc.Service,
+				svc.Class,
+				cut(gist(svc.finding), left*5/2),
+				cut(strings.Join(svc.done, "; "), right*5/2),
+				p.screen.paint(colour, ended),
+				seconds,
+			},
+		)
 	}
 	p.screen.section("How each Service ended, and how many seconds after its first failure event:")
 	p.screen.say(t.Render())

@@ -228,7 +228,9 @@ func clbScenarios() []scenario {
 			},
 		},
 	}
-	return slices.Concat(failures, attributeScenarios(), reuseScenarios(), endScenarios(), backendScenarios(), eventScenarios(), healingScenarios(), releaseScenarios())
+	return slices.Concat(
+		failures, attributeScenarios(), reuseScenarios(), endScenarios(), backendScenarios(), eventScenarios(), healingScenarios(), releaseScenarios(),
+	)
 }
 
 const (

@@ -226,8 +226,14 @@ func marks(svc event.Service) []Allowance {
 // settings are the settings of load balancers, as the account has them, by the annotation
 // that decides about each.
 var settings = map[string][]string{
-	"address-type": {"addressType", "vpc", "vswitch"}, "name": {"name"}, "spec": {"spec"}, "instance-charge-type": {"chargeType", "spec"}, "charge-type": {"internetChargeType"},
-	"bandwidth": {"bandwidth"}, "delete-protection": {"deleteProtection"}, "modification-protection": {"modificationProtection"}, "zone-maps": {"zones"}, "security-group-ids": {"securityGroups"},
+	"address-type": {
+		"addressType",
+		"vpc",
+		"vswitch",
+	}, "name": {"name"}, "spec": {"spec"}, "instance-charge-type": {"chargeType", "spec"}, "charge-type": {"internetChargeType"},
+	"bandwidth": {
+		"bandwidth",
+	}, "delete-protection": {"deleteProtection"}, "modification-protection": {"modificationProtection"}, "zone-maps": {"zones"}, "security-group-ids": {"securityGroups"},
 	"cross-zone-enabled": {"noCrossZone"}, "bandwidth-package-id": {"bandwidthPackage"}, "ipv6-address-type": {"ipv6AddressType"},
 }
 
@@ -326,7 +332,12 @@ func publicAddresses(worlds []*sim.World, id string) []Allowance {
 				continue
 			}
 			for i, z := range n.Zones {
-				all = append(all, Allowance{At("cloud", "eips", z.EIP), why}, Allowance{At("cloud", "nlbs", id, "zones", fmt.Sprint(i), "eip"), why}, Allowance{At("cloud", "nlbs", id, "zones", fmt.Sprint(i), "public"), why})
+				all = append(
+					all,
+					Allowance{At("cloud", "eips", z.EIP), why},
+					Allowance{At("cloud", "nlbs", id, "zones", fmt.Sprint(i), "eip"), why},
+					Allowance{At("cloud", "nlbs", id, "zones", fmt.Sprint(i), "public"), why},
+				)
 			}
 		}
 	}
@@ -422,7 +433,8 @@ func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
 	left := func(group string) bool {
 		t, ok := ccm.ParseTrace(group)
-		return ok && t.Cluster == testbed.ClusterID && !slices.ContainsFunc(but, func(s event.Service) bool { return s.Namespace == t.Namespace && s.Name == t.Service })
+		return ok && t.Cluster == testbed.ClusterID &&
+			!slices.ContainsFunc(but, func(s event.Service) bool { return s.Namespace == t.Namespace && s.Name == t.Service })
 	}
 	var all []Allowance
 	for _, w := range worlds {

@@ -39,8 +39,14 @@ func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) S
 	world := &sim.World{
 		LoadBalancers: []sim.LoadBalancer{{
 			ID: "lb-1", Name: "frontend", Bandwidth: 5, Tags: map[string]string{"team": "blue"},
-			Listeners: []sim.Listener{{Port: 80, Protocol: "tcp", Description: "k8s/80/web/shop/" + testbed.ClusterID}, {Port: 443, Protocol: "tcp", Description: "by hand"}},
-			VGroups:   []sim.VGroup{{ID: "rsp-1", Name: "k8s/30080/web/shop/" + testbed.ClusterID}, {ID: "rsp-2", Name: "k8s/30080/other/shop/" + testbed.ClusterID}},
+			Listeners: []sim.Listener{
+				{Port: 80, Protocol: "tcp", Description: "k8s/80/web/shop/" + testbed.ClusterID},
+				{Port: 443, Protocol: "tcp", Description: "by hand"},
+			},
+			VGroups: []sim.VGroup{
+				{ID: "rsp-1", Name: "k8s/30080/web/shop/" + testbed.ClusterID},
+				{ID: "rsp-2", Name: "k8s/30080/other/shop/" + testbed.ClusterID},
+			},
 		}},
 		VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(10)}},
 		Policies:  []sim.Policy{{Name: "Ccm", Versions: []sim.PolicyVersion{{ID: "v1", Document: "{}", Default: true}}}},
@@ -253,7 +259,12 @@ func TestUnapplied(t *testing.T) {
 func TestByChanges(t *testing.T) {
 	t.Parallel()
 	rec := fix
-	rec.Changes = []event.Change{{Balancer: "lb-1", What: "listener tcp:80"}, {Balancer: "lb-1", What: "group k8s/30080/web/shop/" + testbed.ClusterID}, {Balancer: "lb-1", What: "tag team"}, {Balancer: "lb-1", What: "bandwidth"}}
+	rec.Changes = []event.Change{
+		{Balancer: "lb-1", What: "listener tcp:80"},
+		{Balancer: "lb-1", What: "group k8s/30080/web/shop/" + testbed.ClusterID},
+		{Balancer: "lb-1", What: "tag team"},
+		{Balancer: "lb-1", What: "bandwidth"},
+	}
 	for name, tt := range map[string]struct {
 		change func(*sim.LoadBalancer)
 		want   bool

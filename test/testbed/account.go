@@ -22,7 +22,14 @@ func accountFixtures() []Fixture {
 	// One call in a quarter of an hour, and each sync needs two.
 	crawling := func(product, action string) operation {
 		return account(func(st *sim.State) {
-			q := sim.Quota{Product: product, Name: action, Code: "q_" + product + "_flow", Category: "FlowControl", Total: 1, Period: sim.Duration(15 * time.Minute)}
+			q := sim.Quota{
+				Product:  product,
+				Name:     action,
+				Code:     "q_" + product + "_flow",
+				Category: "FlowControl",
+				Total:    1,
+				Period:   sim.Duration(15 * time.Minute),
+			}
 			st.Quotas = append(st.Quotas, q)
 		})
 	}
@@ -67,8 +74,11 @@ func accountFixtures() []Fixture {
 		},
 		{
 			Name: "quota-listeners-nlb", Class: quota, Says: "The quota of " + quotaNetworkListeners + " is exceeded", Ends: event.Asked,
-			Story:  "It is created to use its owner's NLB with all that is on it, which has 50 listeners.",
-			inject: inOrder(lentNetwork(func(n *sim.NLB) { n.Listeners = networkListeners(50) }), created(network, bare, borrows, with("force-override-listeners", "true"))),
+			Story: "It is created to use its owner's NLB with all that is on it, which has 50 listeners.",
+			inject: inOrder(
+				lentNetwork(func(n *sim.NLB) { n.Listeners = networkListeners(50) }),
+				created(network, bare, borrows, with("force-override-listeners", "true")),
+			),
 			repair: networkBalancer(func(_ *sim.State, n *sim.NLB) { n.Listeners = n.Listeners[:49] }),
 		},
 		{

@@ -67,7 +67,9 @@ func (z Size) fill(w *sim.World, namespace, cluster string) {
 	first := len(w.LoadBalancers)
 	for i := range z.LoadBalancers {
 		w.LoadBalancers = append(w.LoadBalancers, sim.LoadBalancer{
-			ID: ballastBalancer(i), Name: fmt.Sprintf("shop %d by hand", i), ChargeType: "PayByCLCU", Tags: map[string]string{"kubernetes.reused.by.user": "true"},
+			ID: ballastBalancer(
+				i,
+			), Name: fmt.Sprintf("shop %d by hand", i), ChargeType: "PayByCLCU", Tags: map[string]string{"kubernetes.reused.by.user": "true"},
 		})
 	}
 	for i := range z.Services {

@@ -23,7 +23,17 @@ func diverted(lb *sim.LoadBalancer) {
 
 // extended has a person make one more listener on the NLB.
 func extended(_ *sim.State, n *sim.NLB) {
-	n.Listeners = append(n.Listeners, sim.NLBListener{ID: "lsn-by-hand-" + n.ID, Port: 8080, Protocol: "TCP", Status: "Running", Description: "by hand", ServerGroup: n.Listeners[0].ServerGroup})
+	n.Listeners = append(
+		n.Listeners,
+		sim.NLBListener{
+			ID:          "lsn-by-hand-" + n.ID,
+			Port:        8080,
+			Protocol:    "TCP",
+			Status:      "Running",
+			Description: "by hand",
+			ServerGroup: n.Listeners[0].ServerGroup,
+		},
+	)
 }
 
 // detuned has a person set other timeouts of the CLB's listener.

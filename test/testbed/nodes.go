@@ -133,7 +133,9 @@ func (tb *Testbed) join(ctx context.Context, name, instance string, k kind) erro
 }
 
 func unready() []corev1.NodeCondition {
-	return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}}
+	return []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."},
+	}
 }
 
 // grown is done once a number of workers more have joined the cluster.

@@ -205,7 +205,9 @@ func (tb *Testbed) runs(ctx context.Context, p pod) error {
 	ready, state := corev1.ConditionTrue, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 	if p.idle {
 		ready = corev1.ConditionFalse
-		state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s restarting failed container=app"}}
+		state = corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s restarting failed container=app"},
+		}
 	}
 	data, err := encode(map[string]any{"status": corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}},

@@ -137,8 +137,12 @@ func reuseFixtures() []Fixture {
 		},
 		{
 			Name: "network-other-nlb", Class: conflict, Says: "The VpcId is mismatched for", Ends: event.Asked,
-			Story:  "It is created to use an NLB of another VPC.",
-			inject: inOrder(lentNetwork(func(n *sim.NLB) { n.VPC, n.Zones = otherVPC, []sim.NLBZone{{VSwitch: otherVSW}} }), lentNetworkAs("-here"), created(network, bare, borrows)),
+			Story: "It is created to use an NLB of another VPC.",
+			inject: inOrder(
+				lentNetwork(func(n *sim.NLB) { n.VPC, n.Zones = otherVPC, []sim.NLBZone{{VSwitch: otherVSW}} }),
+				lentNetworkAs("-here"),
+				created(network, bare, borrows),
+			),
 			// The group that it got in the other VPC would be found again.
 			repair: inOrder(ungrouped, rebound("nlb", "-here")),
 		},

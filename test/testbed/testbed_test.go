@@ -179,7 +179,7 @@ func TestFiles(t *testing.T) {
 		"class: quota\n":                                                                              "the class \"quota\" do not belong into the folder busy",
 		"class: busy\nfixtures:\n- {name: a}\n":                                                       "the fixture injects nothing: a",
 		"class: busy\nfixtures:\n- {name: a, tells: b}\n":                                             `unknown field "tells"`,
-		"class: busy\nfixtures:\n- {name: a, inject: [{creates: {}}]}\n":                              `no operation "creates": there are accept, account, annotate, create,`,
+		"class: busy\nfixtures:\n- {name: a, inject: [{creates: {}}]}\n":                              `no operation "creates": there are accept, account, annotate,`,
 		"class: busy\nfixtures:\n- {name: a, inject: [{create: {}, touch: {}}]}\n":                    "an operation has 2 names",
 		"class: busy\nfixtures:\n- {name: a, inject: [{create: {nlbs: true}}]}\n":                     `read the operation create: json: unknown field "nlbs"`,
 		"class: busy\nfixtures:\n- {name: a, inject: [{touch: {twice: true}}]}\n":                     `unknown field "twice"`,

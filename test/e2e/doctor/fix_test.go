@@ -157,7 +157,8 @@ func (r *rig) fix(f fix, files map[string]string) {
 	default:
 		d.says(codeFine, "undo", rec.Case, "--apply")
 		restored := statediff.Read(r.T, r.testbed)
-		if diff := statediff.Compare(before, restored, may, statediff.ByController(before, restored, rec.Service), statediff.ByUndo(r.T, restored, rec)); len(diff) > 0 {
+		syncs := statediff.ByController(before, restored, rec.Service)
+		if diff := statediff.Compare(before, restored, may, syncs, statediff.ByUndo(r.T, restored, rec)); len(diff) > 0 {
 			r.Errorf("%s of %s: this is not as it was before the fix:\n%s", f.check, name, strings.Join(diff, "\n"))
 		}
 	}

@@ -85,7 +85,9 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx}
 	var err error
-	r.testbed, err = testbed.Start(ctx, testbed.Options{Cluster: c, Namespace: namespace, Room: room, BackoffBase: 100 * time.Millisecond, BackoffMax: 5 * time.Minute})
+	r.testbed, err = testbed.Start(ctx, testbed.Options{
+		Cluster: c, Namespace: namespace, Room: room, BackoffBase: 100 * time.Millisecond, BackoffMax: 5 * time.Minute,
+	})
 	r.must(err)
 	t.Cleanup(r.testbed.Close)
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: token})
