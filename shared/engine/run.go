@@ -31,9 +31,9 @@
 // is kept, for that attempt alone, until all is written.
 //
 // A plan with a step that can't be taken back asks, unless the policy says of the class
-// that it need not. To wake the controller is no such step.
+// that it need not. To trigger a resync is no such step.
 //
-// A plan that is parked until its moment to wake the controller keeps that moment:
+// A plan that is parked until its moment to trigger a resync keeps that moment:
 // who queued again each time would wait for ever where many do.
 package engine
 

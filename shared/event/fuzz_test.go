@@ -12,7 +12,7 @@ func FuzzDecodeJSON(f *testing.F) {
 	e, err := NewRecord(Record{
 		Case: "22222222-20260102T150405", Cluster: "c1", Class: "tag-missing", Phase: Settled, Result: Fixed, At: time.Unix(1_700_000_000, 0), Event: "a.1.2", Who: "worker",
 		Service: Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
-		Steps:   []StepRecord{{Kind: "touch", Text: "wake the controller", Step: []byte(`{}`)}},
+		Steps:   []StepRecord{{Kind: "touch", Text: "trigger a resync", Step: []byte(`{}`)}},
 	})
 	if err != nil {
 		f.Fatal(err)

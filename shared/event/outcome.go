@@ -175,7 +175,7 @@ type StepRecord struct {
 	Risk   string          `json:"risk"`
 	Step   json.RawMessage `json:"step"`
 	Undo   *Undo           `json:"undo,omitempty"`  // absent: there is no way back
-	Wakes  bool            `json:"wakes,omitempty"` // it does nothing but wake the controller: there is nothing to take back
+	Wakes  bool            `json:"wakes,omitempty"` // it does nothing but trigger a resync: there is nothing to take back
 	Began  time.Time       `json:"began,omitzero"`  // when it was about to be applied
 	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
 }

@@ -116,7 +116,7 @@ type Place struct {
 }
 
 // Labels by which people make the policy stricter for a Service, or for all of a
-// namespace. They are labels because an annotation would wake the controller.
+// namespace. They are labels because an annotation would trigger a resync.
 const (
 	ModeLabel = "lbremedy.io/mode" // observe
 	MuteLabel = "lbremedy.io/mute" // true: nothing is written, and nobody is asked

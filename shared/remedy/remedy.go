@@ -226,7 +226,7 @@ type Settler interface {
 	Settle() time.Duration // how long after the step before it, or after the intent if it is the first
 }
 
-// A Waker is a step that does nothing but wake the controller. A cluster bears it
+// A Waker is a step that does nothing but trigger a resync. A cluster bears it
 // only so often, and it is left out where the controller has synced the Service by
 // itself since the step before: a full sync more would only be a risk.
 type Waker interface {
@@ -288,7 +288,7 @@ func (r *Remedy) declares(kind string) bool {
 	return false
 }
 
-// Wakes reports whether the step does nothing but wake the controller.
+// Wakes reports whether the step does nothing but trigger a resync.
 func Wakes(s Step) bool {
 	_, ok := s.(Waker)
 	return ok

@@ -2,13 +2,17 @@ package say
 
 import "strings"
 
-// Count returns how many there are of something, whose plural ends in s: "1 node",
-// "3 nodes".
+// Count returns how many there are of something, whose plural ends in s or es: "1 node",
+// "3 nodes", "2 classes".
 func Count(n int, one string) Text {
 	if n == 1 {
 		return Text{{Format: "1 " + one}}
 	}
-	return Text{{Format: "%d " + one + "s", Args: []any{int64(n)}}}
+	plural := one + "s"
+	if strings.HasSuffix(one, "s") {
+		plural = one + "es"
+	}
+	return Text{{Format: "%d " + plural, Args: []any{int64(n)}}}
 }
 
 // List returns the items with commas between, no more than limit of them, and how many

@@ -13,6 +13,9 @@ func TestCount(t *testing.T) {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
+	if got := say.Count(2, "class").String(); got != "2 classes" {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestLists(t *testing.T) {

@@ -483,7 +483,7 @@ func TestKinds(t *testing.T) {
 		"remove-annotation": {step.RemoveAnnotation{Names: []string{"a", "b"}, Was: map[string]string{"a": "0"}}, "remove annotation a b", "", remedy.Low},
 		"convert": {step.Convert{Annotate: step.Annotate{Set: map[string]string{"a": "1"}, Remove: []string{"b"}, Was: map[string]string{"b": "0"}}, LB: "lb-1"},
 			"annotate a=1 and remove b, by which the controller changes lb-1 for good", "slb/lb-1", remedy.Medium},
-		"touch":        {step.Touch{After: time.Minute}, "wake the controller after 1m0s", "", remedy.Low},
+		"touch":        {step.Touch{After: time.Minute}, "trigger a resync after 1m0s", "", remedy.Low},
 		"clear-status": {step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {Hostname: "h"}}}, "clear the status, which says 10.0.0.1, h", "", remedy.High},
 		"tag-lb":       {step.TagLB{LB: "lb-1", Key: "k", Value: "v"}, "tag lb-1 with k=v", "slb/lb-1", remedy.High},
 		"untag-lb":     {step.UntagLB{LB: "lb-1", Key: "k", Value: "v"}, "take the tag k off lb-1", "slb/lb-1", remedy.High},
@@ -548,7 +548,7 @@ func TestKinds(t *testing.T) {
 	if _, err := step.Decode("reboot", []byte("{}")); err == nil || !strings.Contains(err.Error(), `kind "reboot" is not known`) {
 		t.Errorf("a kind that nobody knows: %v", err)
 	}
-	if got := (step.Touch{}).String(); got != "wake the controller" {
+	if got := (step.Touch{}).String(); got != "trigger a resync" {
 		t.Errorf("got %q", got)
 	}
 }

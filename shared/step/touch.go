@@ -25,9 +25,9 @@ const every = 2 * time.Second
 // String says what the step does.
 func (t Touch) String() string {
 	if t.After > 0 {
-		return fmt.Sprintf("wake the controller after %s", t.After)
+		return fmt.Sprintf("trigger a resync after %s", t.After)
 	}
-	return "wake the controller"
+	return "trigger a resync"
 }
 
 // Kind is "touch".
@@ -65,5 +65,5 @@ func (Touch) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error
 }
 
 // Undo is nothing: the annotation means nothing to anybody else, and taking it
-// away would wake the controller once more. What the sync did stays done.
+// away would trigger a resync once more. What the sync did stays done.
 func (Touch) Undo() (remedy.Step, bool) { return nil, false }

@@ -483,7 +483,7 @@ func TestText(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	full := func(r *event.Record) {
 		r.At, r.First, r.EventTime = at, at, at
-		r.Steps = []event.StepRecord{{Kind: "annotate", Text: "annotate the Service with vsw-b", Risk: "low"}, {Kind: "touch", Text: "wake the controller", Risk: "low"}}
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: "annotate the Service with vsw-b", Risk: "low"}, {Kind: "touch", Text: "trigger a resync", Risk: "low"}}
 		r.Rule = "The risk of the plan is medium. The policy applies plans up to low automatically."
 	}
 	w.write(w.record(2, "vswitch-ip-exhausted", event.Asked, full))
@@ -501,7 +501,7 @@ Cause: The vSwitch is full.
 
 Plan (low risk, digest 6b86b273ff34fce1):
 1. annotate the Service with vsw-b
-2. wake the controller
+2. trigger a resync
 The risk of the plan is medium. The policy applies plans up to low automatically.
 To have it applied: lbremedy approve 00000000-20260102T150405
 

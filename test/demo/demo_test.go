@@ -95,14 +95,9 @@ func TestMarkdown(t *testing.T) {
 		{Class: "asks", Doc: "# It can't"}, {Class: "may", Doc: "# It may not"}, {Class: "waits", Doc: "# It lasts"},
 	}
 	got := markdown(classes, []outcome{
-		{
-			class:   "fixes",
-			result:  event.Fixed,
-			plan:    plan("low", "annotate: annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"),
-			seconds: 2.04,
-		},
-		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-1", "touch: wake the controller"), seconds: 4},
-		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-2", "touch: wake the controller"), seconds: 0.31},
+		{class: "fixes", result: event.Fixed, plan: plan("low", "annotate: annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"), seconds: 2.04},
+		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-1", "touch: trigger a resync"), seconds: 4},
+		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-2", "touch: trigger a resync"), seconds: 0.31},
 		{class: "both", result: event.Fixed, plan: plan("low", "annotate: annotate a"), seconds: 1},
 		{class: "both", result: event.Asked},
 		{class: "both", result: event.Waiting},
@@ -112,7 +107,7 @@ func TestMarkdown(t *testing.T) {
 	})
 	const want = `| class | cause | what is done | risk | seconds to healed |
 |---|---|---|---|---|
-| ` + "`both`" + ` | It is a \| b | tag lb-1, wake the controller; annotate a; asks; waits | high, low | 0.3 to 4.0, asks, waits |
+| ` + "`both`" + ` | It is a \| b | tag lb-1, trigger a resync; annotate a; asks; waits | high, low | 0.3 to 4.0, asks, waits |
 | ` + "`fixes`" + ` | It breaks | annotate id=lb-1 | low | 2.0 |
 | ` + "`asks`" + ` | It can't | asks | – | asks |
 | ` + "`may`" + ` | It may not | asks whether to convert it | medium | asks |

@@ -536,7 +536,7 @@ func eventScenarios() []scenario {
 			want: firstCLB(nil, changedCLB+" (x2)", busy+" (x2)",
 				failedCLB+`[]: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": invalid syntax (x1)`),
 		}, {
-			// Neither labels nor the status wake the controller: the touch after them is
+			// Neither labels nor the status trigger a resync: the touch after them is
 			// all that is synced, and brings the address back.
 			name: "labels and status", nodes: 1, counts: true, until: ensuredCLB + " (x2)",
 			act: func(p *run) {

@@ -123,7 +123,7 @@ func record(changes ...func(*event.Record)) event.Record {
 		Phase: event.Settled, Result: event.Fixed, Who: "worker", Attempt: 1, Mode: "fix", Next: 2,
 		Steps: []event.StepRecord{
 			{Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Began: at(1500), Ended: at(1600)},
-			{Kind: "touch", Text: "wake the controller", Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
+			{Kind: "touch", Text: "trigger a resync", Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
 		},
 		Timings: event.Timings{
 			Queue: 800 * time.Millisecond, Resume: 50 * time.Millisecond, Diagnose: 400 * time.Millisecond, Decide: 100 * time.Millisecond,

@@ -414,7 +414,7 @@ func TestClusters(t *testing.T) {
 	r.policy(two, careful)
 	r.fail(two, lost, "approval-2")
 	alike := r.ends(two, "approval-2", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
-	r.says(one, "ann agreed", "approve", asked.Case, "--as", "ann")
+	r.says(one, "ann approved", "approve", asked.Case, "--as", "ann")
 	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != "ann" {
 		t.Errorf("approved by %+v", rec.Approved)
 	}

@@ -94,7 +94,7 @@ func TestGitOps(t *testing.T) {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
 			// The patch is what a person commits: applied, it ends the failure.
-			_, patch, ok := strings.Cut(rec.Ask, "Commit this patch where the Service is kept: ")
+			_, patch, ok := strings.Cut(rec.Ask, "Commit this patch to the source of the Service: ")
 			if !ok || !json.Valid([]byte(patch)) {
 				t.Fatalf("it asks %q", rec.Ask)
 			}

@@ -68,7 +68,7 @@ func TestPages(t *testing.T) {
 		}
 		code := cmd.ProcessState.ExitCode()
 		// The backends of these Services are nodes: the program says that there is nothing to weigh.
-		weighed := strings.Contains(errs.String(), "only with the policy Local do nodes have weights")
+		weighed := strings.Contains(errs.String(), "nodes have weights by their Pods only with the policy Local")
 		if code == command.CodeFailed || code == command.CodeWrong && !weighed {
 			t.Errorf("%s: exit code %d\n%s%s", c, code, out.String(), errs.String())
 		}

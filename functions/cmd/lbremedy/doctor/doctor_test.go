@@ -324,7 +324,7 @@ func TestDoctor(t *testing.T) {
 		}
 		web := sc.Namespace + "/web"
 		policy := operator.Write(t, "policy.yaml", "mode: fix\nrisk: high\n")
-		if got := sc.Run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy); got.Code != 0 || !strings.Contains(got.Out, "wake the controller") {
+		if got := sc.Run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy); got.Code != 0 || !strings.Contains(got.Out, "trigger a resync") {
 			t.Fatalf("code %d: %s %s", got.Code, got.Out, got.Err)
 		}
 		// Without a file the plan is judged by the policy in force, and what that can't say by none.

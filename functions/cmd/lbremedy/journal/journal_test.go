@@ -129,7 +129,7 @@ func TestReport(t *testing.T) {
 	fixed.Steps[0].Undo.Text = "annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id"
 	fixed.Steps = append(fixed.Steps,
 		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high", Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
-		event.StepRecord{Kind: "touch", Text: "wake the controller", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
+		event.StepRecord{Kind: "touch", Text: "trigger a resync", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
 	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk. The risk of this plan is high."
 	fixed.Note = "Two other Services were in the same vSwitch."
 	if err := operator.Seed(t.Context(), s, operator.Journalled()[1], fixed); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 func show(p *cli.Program) *cobra.Command {
@@ -84,7 +85,7 @@ func timeline(p *cli.Program, h History) {
 		case event.Step:
 			line = fmt.Sprintf("step %d of %d applied", r.Next, len(r.Steps))
 		case event.Intent:
-			line = fmt.Sprintf("plan of %d steps decided, attempt %d", len(r.Steps), r.Attempt)
+			line = fmt.Sprintf("plan of %s decided, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
 		case event.Settled:
 			line = Outcome(p, r)
 		}

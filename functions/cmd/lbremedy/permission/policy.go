@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -37,7 +38,7 @@ func Describe(allowed remedy.Policy) string {
 		text = "observe: plans are shown, and applied only where classes or rules say fix"
 	}
 	if n := len(allowed.Classes); n > 0 {
-		text += fmt.Sprintf("; with rules of their own for %d classes", n)
+		text += fmt.Sprintf("; with rules of their own for %s", say.Count(n, "class"))
 	}
 	if len(allowed.Rules) > 0 {
 		text += "; rules differ for some places or classes"

@@ -4,10 +4,10 @@ package namereserved
 import (
 	"context"
 	_ "embed"
-	"fmt"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -28,8 +28,8 @@ const nameOf = "name"
 func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name, _ := ccm.Annotation(c.Service, nameOf)
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The annotation name asks for %s, a name that Alibaba Cloud keeps for itself.", ccm.Quote(name)),
-		Ask:     fmt.Sprintf("Choose another name: %s.", ccm.SetCommand(c.Service, nameOf, "web")),
+		Finding: say.F("The annotation name asks for %s, a name that Alibaba Cloud keeps for itself.", ccm.Quote(name)),
+		Ask:     say.F("Choose another name: %s.", ccm.SetCommand(c.Service, nameOf, "web")),
 		Cause:   name,
 	}, nil
 }
