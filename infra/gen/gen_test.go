@@ -60,7 +60,7 @@ func TestRepositoryIsFresh(t *testing.T) {
 func asks(class string, texts ...string) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: class, Doc: "# About " + class, Texts: texts,
-		Diagnose: remedy.Always(remedy.Plan{Finding: say.F("It fails."), Ask: say.F("Mend it.")}),
+		Diagnose: remedy.Always(remedy.Plan{Finding: say.F("It fails."), Ask: say.F("Fix it.")}),
 	}
 }
 

@@ -324,11 +324,11 @@ func TestAccounts(t *testing.T) {
 			return errors.Join(queues, fills, ledger, keys, s.Each(ctx, stream.Cases, event.CaseSubjects, time.Time{}, func(stream.Message) error { return nil }))
 		}
 	}
-	type deed struct {
+	type attempt struct {
 		doing string
 		do    func(context.Context) error
 	}
-	for _, d := range []deed{
+	for _, d := range []attempt{
 		{"exporter sees that all is set up", setup(exporter)},
 		{"exporter starts where the journal was raised and a class is new", func(ctx context.Context) error {
 			if _, err := operator.Setup(ctx, classes, stream.Settings{Clusters: []string{cluster}, CasesBytes: 1<<30 + 1<<20}); err != nil {
@@ -387,7 +387,7 @@ func TestAccounts(t *testing.T) {
 	if _, _, err := operator.PublishNewer(ctx, event.FailedSubject(elsewhere, mine, uid), "elsewhere", nil, []byte("{}"), newer); err != nil {
 		t.Fatal(err)
 	}
-	refused := []deed{
+	refused := []attempt{
 		{"exporter writes a record", record(exporter, mine)},
 		{"exporter consumes", consume(exporter, mine)},
 		{"exporter follows the journal", follow(exporter, cluster, "x")},
@@ -455,7 +455,7 @@ func TestAccounts(t *testing.T) {
 	}
 	for user, s := range map[string]*stream.Stream{"exporter": exporter, "viewer": viewer, "class": class} {
 		for _, key := range []string{"policy", "policy." + cluster, "tell." + cluster, "pause", "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs} {
-			refused = append(refused, deed{user + " writes " + key, put(s, key)})
+			refused = append(refused, attempt{user + " writes " + key, put(s, key)})
 		}
 	}
 	for _, key := range own {
@@ -464,7 +464,7 @@ func TestAccounts(t *testing.T) {
 		}
 	}
 	for _, key := range append(own, "policy", "tell", "pause", "pause."+cluster, "closed.cluster-"+cluster+".quota.0") {
-		refused = append(refused, deed{"the worker of another cluster writes " + key, put(neighbour, key)})
+		refused = append(refused, attempt{"the worker of another cluster writes " + key, put(neighbour, key)})
 	}
 	// The server does not answer whom it refuses, so that each takes its time.
 	var wait sync.WaitGroup

@@ -158,7 +158,7 @@ func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 // then lets those in hand finish. The SDK's loop can't be ended and has no ear for
 // SIGTERM: it goes on until the process ends.
 func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
-	mend(api, &d.hands)
+	correct(api, &d.hands)
 	fc.RegisterInitializerFunction(d.initialize)
 	fc.RegisterPreStopFunction(d.hands.wait)
 	go fc.Start(d.Invoke)
@@ -172,17 +172,17 @@ func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	return nil
 }
 
-// mend puts right what the SDK (v0.3.1) makes of its platform's faults. It leaves an
+// correct puts right what the SDK (v0.3.1) makes of its platform's faults. It leaves an
 // invocation without a deadline or a timeout unanswered, and asks an API that is away
 // again without a pause. The SDK takes no client of ours; its requests pass through
 // here because it uses the default one. Here, too, is seen when an answer has arrived:
 // an invocation is in hand until then, and not only until its run has ended.
-func mend(api string, h *hands) {
+func correct(api string, h *hands) {
 	transport := http.DefaultTransport.(*http.Transport)
-	transport.RegisterProtocol("http", &mended{api: api, to: transport.Clone(), hands: h})
+	transport.RegisterProtocol("http", &corrected{api: api, to: transport.Clone(), hands: h})
 }
 
-type mended struct {
+type corrected struct {
 	api   string
 	to    *http.Transport
 	hands *hands
@@ -196,7 +196,7 @@ const again = time.Second
 const assumed = time.Minute
 
 // RoundTrip sends a request to the runtime API; others go their usual way.
-func (m *mended) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != m.api {
 		return nil, http.ErrSkipAltProtocol
 	}

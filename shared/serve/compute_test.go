@@ -263,7 +263,7 @@ func TestInitialize(t *testing.T) {
 
 // What the platform leaves out is added, an API that is away is asked after a pause,
 // and all other requests go their way.
-func TestMended(t *testing.T) {
+func TestCorrected(t *testing.T) {
 	t.Parallel()
 	status, header := http.StatusOK, http.Header{}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -273,7 +273,7 @@ func TestMended(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer api.Close()
-	m := &mended{api: strings.TrimPrefix(api.URL, "http://"), to: &http.Transport{}, hands: &hands{}}
+	m := &corrected{api: strings.TrimPrefix(api.URL, "http://"), to: &http.Transport{}, hands: &hands{}}
 	defer m.to.CloseIdleConnections()
 	ask := func(ctx context.Context, url string) (*http.Response, time.Duration, error) {
 		t.Helper()

@@ -32,8 +32,8 @@ func fail(t *testing.T, admin *stream.Stream, class, cluster string) {
 	}
 }
 
-// deeds are what the engine does for a class, by what it is.
-func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(context.Context) error {
+// operations are what the engine does for a class, by what it is.
+func operations(s, admin *stream.Stream, class, cluster string) map[string]func(context.Context) error {
 	claim := func(key string) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := s.Claim(ctx, key, 3, uid, time.Minute); return err }
 	}
@@ -160,7 +160,7 @@ func TestPermitNeeded(t *testing.T) {
 	failed := make([]atomic.Int64, n)
 	for i, class := range classes {
 		s := as(class, stream.InboxOf(class))
-		for _, do := range deeds(s, admin, class, class) {
+		for _, do := range operations(s, admin, class, class) {
 			wait.Go(func() {
 				if do(ctx) != nil {
 					failed[i].Add(1)
@@ -173,7 +173,7 @@ func TestPermitNeeded(t *testing.T) {
 		switch many := failed[i].Load(); {
 		case many == 0:
 			t.Errorf("nothing fails without %q: it is not needed", lacks[i])
-		case i < len(whole.Publish) && many == int64(len(deeds(admin, admin, "c", "c"))):
+		case i < len(whole.Publish) && many == int64(len(operations(admin, admin, "c", "c"))):
 			t.Errorf("all fails without %q: something else is wrong", lacks[i])
 		}
 	}
@@ -208,7 +208,7 @@ func TestPermit(t *testing.T) {
 	}
 	s, other := as(mine, stream.InboxOf(mine)), as(mine, stream.InboxOf(theirs))
 
-	for doing, do := range deeds(s, admin, mine, cluster) {
+	for doing, do := range operations(s, admin, mine, cluster) {
 		in, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		if err := do(in); err != nil {
 			t.Errorf("%s: %v", doing, err)

@@ -78,7 +78,7 @@ func TestMain(m *testing.M) {
 		play(role)
 		return
 	}
-	// Each benchmark is a scene of its own, which more iterations would only repeat.
+	// Each benchmark is a run of its own, which more iterations would only repeat.
 	flag.Parse()
 	if f := flag.Lookup("test.benchtime"); f.Value.String() == f.DefValue {
 		if err := f.Value.Set("1x"); err != nil {
@@ -112,7 +112,7 @@ func BenchmarkFigures(b *testing.B) {
 		{"memory", (*rig).memory},
 	} {
 		b.Run(part.name, func(b *testing.B) {
-			b.ReportMetric(0, "ns/op") // a scene has no operations
+			b.ReportMetric(0, "ns/op") // a run has no operations
 			r.part = part.name
 			part.measure(r, b)
 		})
@@ -324,7 +324,7 @@ func (r *rig) startNATS(b *testing.B) *nats {
 	}
 	n.url = line
 	s := n.connect(b)
-	if _, err := s.Setup(b.Context(), classes(), stream.Settings{Clusters: []string{clusterID, stageID}}); err != nil {
+	if _, err := s.Setup(b.Context(), classes(), stream.Settings{Clusters: []string{clusterID, testbedID}}); err != nil {
 		b.Fatal(err)
 	}
 	return n

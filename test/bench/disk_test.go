@@ -16,14 +16,14 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // clusterID is the ID of the cluster that the exporter's benchmarks export.
 const clusterID = "c-bench"
 
-// stageID is that of the stage on which Services heal.
-const stageID = scene.ClusterID
+// testbedID is that of the cluster in which Services heal.
+const testbedID = testbed.ClusterID
 
 // saysFull is what the controller says of a vSwitch without free addresses.
 const saysFull = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."

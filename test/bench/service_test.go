@@ -19,16 +19,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// An up is "lbremedy up" on a stage, with its stream.
+// An up is "lbremedy up" on a testbed, with its stream.
 type up struct {
 	*nats
-	stage *scene.Stage
-	end   func()
+	testbed *testbed.Testbed
+	end     func()
 }
 
 // up returns the program that the benchmarks of Services share.
@@ -43,18 +43,18 @@ func (r *rig) up(b *testing.B) *up {
 
 func (r *rig) startUp(b *testing.B) *up {
 	b.Helper()
-	stage, err := scene.Start(b.Context(), scene.Options{Cluster: r.cluster(b), Namespace: "heal", Room: 4000})
+	tb, err := testbed.Start(b.Context(), testbed.Options{Cluster: r.cluster(b), Namespace: "heal", Room: 4000})
 	if err != nil {
 		b.Fatal(err)
 	}
-	closeStage := sync.OnceFunc(stage.Close)
-	r.top.Cleanup(closeStage)
+	closeTestbed := sync.OnceFunc(tb.Close)
+	r.top.Cleanup(closeTestbed)
 	policy, err := filepath.Abs("policy.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}
 	state, door := r.top.TempDir(), "127.0.0.1:"+shell.Port(b)
-	env := append(stage.Environ("", ""), "XDG_CONFIG_HOME="+state) // a person's settings are not for here
+	env := append(tb.Environ("", ""), "XDG_CONFIG_HOME="+state) // a person's settings are not for here
 	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", policy, "--listen", door, "--state-dir", state)
 	await(b, time.Minute, func() error { return p.asked("http://" + door + "/readyz") })
 	data, err := os.ReadFile(filepath.Join(state, "nats.json"))
@@ -65,7 +65,7 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err := json.Unmarshal(data, &at); err != nil {
 		b.Fatal(err)
 	}
-	return &up{nats: &nats{url: at.URL, token: at.Token}, stage: stage, end: func() { p.end(); closeStage() }}
+	return &up{nats: &nats{url: at.URL, token: at.Token}, testbed: tb, end: func() { p.end(); closeTestbed() }}
 }
 
 // asked returns nil if the address answers that all is well.
@@ -127,7 +127,7 @@ func (r *rig) street(b *testing.B, u *up, n int) *street {
 		s.services[i], err = client.Create(b.Context(), &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        fmt.Sprintf("web-%03d", i),
-				Annotations: map[string]string{ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": scene.FullVSwitchI},
+				Annotations: map[string]string{ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": testbed.FullVSwitchI},
 			},
 			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 		}, metav1.CreateOptions{})
@@ -210,9 +210,9 @@ func (s *street) sync(ctx context.Context, i int) error {
 // room gives the cluster a vSwitch with more room than all others. Services that
 // were moved before have their claims elsewhere then, as if ten minutes had passed.
 func (s *street) room(i int) {
-	s.running.stage.Cloud.Edit(func(st *sim.State) {
+	s.running.testbed.Cloud.Edit(func(st *sim.State) {
 		id := fmt.Sprintf("vsw-i-room-%d", i)
-		vsw := *st.VSwitches[scene.RoomyVSwitchI]
+		vsw := *st.VSwitches[testbed.RoomyVSwitchI]
 		vsw.ID, vsw.CIDR, vsw.Free = id, "", new(4001+i)
 		st.VSwitches[id] = &vsw
 		st.Cluster.VSwitches = append(st.Cluster.VSwitches, id)
@@ -305,24 +305,24 @@ func (r *rig) heal(b *testing.B) {
 	const n = 60
 	u := r.up(b)
 	synced := newSightings()
-	r.services(b, u.stage.Namespace, func(svc *corev1.Service) {
+	r.services(b, u.testbed.Namespace, func(svc *corev1.Service) {
 		if svc.Labels[ccm.HashLabel] != "" && ccm.Synced(svc) {
 			synced.see(svc.Name)
 		}
 	})
-	roles := scene.Bulk(scene.FullVSwitch(scene.FullVSwitchI), "web", n)
+	fixtures := testbed.Bulk(testbed.FullVSwitch(testbed.FullVSwitchI), "web", n)
 	names := make([]string, n)
-	for i, role := range roles {
-		names[i] = role.Service
+	for i, f := range fixtures {
+		names[i] = f.Service
 	}
-	if err := u.stage.Play(b.Context(), roles...); err != nil {
+	if err := u.testbed.Fail(b.Context(), fixtures...); err != nil {
 		b.Fatal(err)
 	}
 	took := make([]time.Duration, n)
 	for i, at := range synced.wait(b, 1*time.Minute, names...) {
-		failed, _ := u.stage.Failed(names[i])
+		failed, _ := u.testbed.Failed(names[i])
 		took[i] = at.Sub(failed)
-		if !u.stage.Healed(names[i]) {
+		if !u.testbed.Healed(names[i]) {
 			b.Errorf("Service %s is synced and does not work", names[i])
 		}
 	}

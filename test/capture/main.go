@@ -1,7 +1,7 @@
 // Capture shows a night of lbremedy in some minutes, for the pictures of the pages.
 //
 // It starts a real kube-apiserver, the simulated cloud and controller, and
-// "lbremedy up" in fix mode, breaks the Services of one act after the other, reads
+// "lbremedy up" in fix mode, breaks Services one after the other, reads
 // the metrics each second, and at the end asks the commands what they say. "make
 // capture" runs it; test/promql/draw draws the dashboard from what it read.
 //
@@ -35,7 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 const (
@@ -60,20 +60,20 @@ func main() {
 	}
 }
 
-// run plays the acts and writes the files.
+// run lets the Services fail and writes the files.
 func run(ctx context.Context, program, folder string) error {
 	program, err := filepath.Abs(program)
 	if err != nil {
 		return err
 	}
-	// The act with the most Services: they share a kind of cluster.
-	all := scene.Of((&host.Host{Remedies: functions.All}).Classes()...)
-	roles := slices.MaxFunc(scene.Casts(all), func(a, b []scene.Role) int { return len(a) - len(b) })
-	stage, err := scene.Start(ctx, scene.Options{Setting: roles[0].On, RAMDelay: time.Second})
+	// The testbed with the most Services.
+	all := testbed.Of((&host.Host{Remedies: functions.All}).Classes()...)
+	fixtures := slices.MaxFunc(testbed.ByConfig(all), func(a, b []testbed.Fixture) int { return len(a) - len(b) })
+	tb, err := testbed.Start(ctx, testbed.Options{Config: fixtures[0].Config, RAMDelay: time.Second})
 	if err != nil {
 		return err
 	}
-	defer stage.Close()
+	defer tb.Close()
 	state, err := os.MkdirTemp("", "lbremedy-capture-")
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func run(ctx context.Context, program, folder string) error {
 	if err != nil {
 		return err
 	}
-	environ := append(os.Environ(), stage.Environ("", "")...)
+	environ := append(os.Environ(), tb.Environ("", "")...)
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(program, append(args, "--state-dir", state)...)
 		cmd.Env = environ
@@ -100,13 +100,13 @@ func run(ctx context.Context, program, folder string) error {
 	if err := samples.wait(ctx); err != nil {
 		return err
 	}
-	if err := stage.Prepare(ctx, roles...); err != nil {
+	if err := tb.Prepare(ctx, fixtures...); err != nil {
 		return err
 	}
 	reading, end := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	wait.Go(func() { samples.follow(reading) })
-	err = play(ctx, stage, roles)
+	err = inject(ctx, tb, fixtures)
 	end()
 	wait.Wait()
 	if err != nil {
@@ -115,7 +115,7 @@ func run(ctx context.Context, program, folder string) error {
 	if err := os.WriteFile(filepath.Join(folder, "metrics.txt"), samples.text.Bytes(), 0o644); err != nil {
 		return err
 	}
-	session, err := talk(command, stage.Namespace)
+	session, err := talk(command, tb.Namespace)
 	if err != nil {
 		return err
 	}
@@ -132,8 +132,8 @@ func free() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// play breaks the Services, one after the other.
-func play(ctx context.Context, stage *scene.Stage, roles []scene.Role) error {
+// inject breaks the Services, one after the other.
+func inject(ctx context.Context, tb *testbed.Testbed, fixtures []testbed.Fixture) error {
 	pause := func(d time.Duration) error {
 		select {
 		case <-ctx.Done():
@@ -142,9 +142,9 @@ func play(ctx context.Context, stage *scene.Stage, roles []scene.Role) error {
 			return nil
 		}
 	}
-	for i, r := range roles {
-		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(roles), r.Service)
-		if err := stage.Spoil(ctx, r); err != nil {
+	for i, f := range fixtures {
+		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(fixtures), f.Service)
+		if err := tb.Inject(ctx, f); err != nil {
 			return err
 		}
 		if err := pause(between); err != nil {

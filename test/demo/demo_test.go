@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // TestPolicy holds the policy file to the comments in it.
@@ -33,31 +33,31 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func TestProgram(t *testing.T) {
+func TestChoose(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "")
 	counts := map[string]int{}
 	var names []string
-	for _, r := range usual().roles {
-		counts[r.Class]++
-		names = append(names, r.Service)
+	for _, f := range usual().fixtures {
+		counts[f.Class]++
+		names = append(names, f.Service)
 	}
 	slices.Sort(names)
-	if len(slices.Compact(names)) != len(usual().roles) {
-		t.Errorf("a Service plays two parts: %v", names)
+	if len(slices.Compact(names)) != len(usual().fixtures) {
+		t.Errorf("two failures have the same Service: %v", names)
 	}
 	if n := counts["vswitch-ip-exhausted"] + counts["tag-missing"] + counts["ram-permission"]; n < 12 || counts["unclassified"] != 1 {
 		t.Errorf("%d known failures and %d unknown ones", n, counts["unclassified"])
 	}
-	all, err := program("all")
+	all, err := choose("all")
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := map[string]bool{}
 	for _, a := range all {
-		for _, r := range a.roles {
-			shown[r.Class] = true
-			if r.On != a.setting {
-				t.Errorf("%s is on the wrong stage", r.Service)
+		for _, f := range a.fixtures {
+			shown[f.Class] = true
+			if f.Config != a.config {
+				t.Errorf("%s is on the wrong testbed", f.Service)
 			}
 		}
 	}
@@ -66,15 +66,15 @@ func TestProgram(t *testing.T) {
 			t.Errorf("nothing shows %s", r.Class)
 		}
 	}
-	some, err := program("tag-missing, unclassified")
-	played := 0
+	some, err := choose("tag-missing, unclassified")
+	count := 0
 	for _, a := range some {
-		played += len(a.roles)
+		count += len(a.fixtures)
 	}
-	if err != nil || played != len(scene.Of("tag-missing", "unclassified")) {
-		t.Errorf("%d roles in %d acts, %v", played, len(some), err)
+	if err != nil || count != len(testbed.Of("tag-missing", "unclassified")) {
+		t.Errorf("%d fixtures in %d groups, %v", count, len(some), err)
 	}
-	if _, err := program("tag-mising"); err == nil || !strings.Contains(err.Error(), `"tag-mising"`) {
+	if _, err := choose("tag-mising"); err == nil || !strings.Contains(err.Error(), `"tag-mising"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,11 +6,11 @@
 // run in production, with the rights that they declare and no others.
 //
 // CLASSES=a,b shows all that can go wrong of these classes, and CLASSES=all of
-// every class, in as many acts as it takes different clusters and accounts.
-// CCM_BIN names a real controller, which takes the place of the simulated one,
+// every class, on as many testbeds as they need different clusters and accounts.
+// CCM_BIN names a real controller, which replaces the simulated one,
 // and CCM_VERSION its release.
 // TABLE=1 prints at the end, in Markdown, one row for each class that was shown.
-// KEEP=1 leaves the last act running until Ctrl-C and says how to look around.
+// KEEP=1 leaves the last testbed running until Ctrl-C and says how to look around.
 // The exit code is 0 only if every Service ended as it should have, 2 for a
 // mistake in CLASSES, 130 after Ctrl-C, else 1.
 package main
@@ -42,8 +42,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 const (
@@ -52,7 +52,7 @@ const (
 	oldVersion = "v2.11.2" // of the controller
 	newVersion = "v2.12.1"
 
-	patience = 3 * time.Minute // for all Services of an act to end
+	patience = 3 * time.Minute // for all Services of a testbed to end
 	handlers = 16              // of one class at once
 )
 
@@ -81,40 +81,40 @@ func main() {
 // set reports whether a variable of the environment asks for something.
 func set(name string) bool { return os.Getenv(name) != "" && os.Getenv(name) != "0" }
 
-// An act is what is shown on one stage.
-type act struct {
-	setting scene.Setting
-	roles   []scene.Role
-	cluster *cluster.Cluster // nil: one is started
+// A group is what is shown on one testbed.
+type group struct {
+	config   testbed.Config
+	fixtures []testbed.Fixture
+	cluster  *cluster.Cluster // nil: one is started
 }
 
-// usual is the act that is shown unless somebody chooses. The first three of a
+// usual is the group that is shown unless somebody chooses. The first three of a
 // vSwitch find a place in the zone that they asked for, the others in the other one.
-func usual() act {
-	return act{setting: scene.Setting{Version: oldVersion, Upgrade: newVersion}, roles: []scene.Role{
-		scene.FullVSwitch(scene.FullVSwitchH).As("cart"),
-		scene.FullVSwitch(scene.FullVSwitchH).As("catalog"),
-		scene.FullVSwitch(scene.FullVSwitchI).As("checkout"),
-		scene.FullVSwitch(scene.FullVSwitchI).As("invoices"),
-		scene.AnyVSwitch().As("search"),
-		scene.FixedAddress().As("ledger"),
-		scene.LostTag().As("web"),
-		scene.LostTagFullSync().As("api"),
-		scene.Gone().As("images"),
-		scene.Unbound().As("partners"),
-		scene.NamesNone().As("mail"),
-		scene.NoListener().As("dns"),
-		scene.NoListener().As("metrics"),
-		scene.NoTagging().As("login"),
-		scene.Unheard().As("reports"),
+func usual() group {
+	return group{config: testbed.Config{Version: oldVersion, Upgrade: newVersion}, fixtures: []testbed.Fixture{
+		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"),
+		testbed.FullVSwitch(testbed.FullVSwitchH).As("catalog"),
+		testbed.FullVSwitch(testbed.FullVSwitchI).As("checkout"),
+		testbed.FullVSwitch(testbed.FullVSwitchI).As("invoices"),
+		testbed.AnyVSwitch().As("search"),
+		testbed.FixedAddress().As("ledger"),
+		testbed.LostTag().As("web"),
+		testbed.LostTagFullSync().As("api"),
+		testbed.Gone().As("images"),
+		testbed.Unbound().As("partners"),
+		testbed.NamesNone().As("mail"),
+		testbed.NoListener().As("dns"),
+		testbed.NoListener().As("metrics"),
+		testbed.NoTagging().As("login"),
+		testbed.Unheard().As("reports"),
 	}}
 }
 
-// program returns the acts for these classes, which commas separate; empty: the
+// choose returns the groups for these classes, which commas separate; empty: the
 // usual one.
-func program(classes string) ([]act, error) {
+func choose(classes string) ([]group, error) {
 	if classes == "" {
-		return []act{usual()}, nil
+		return []group{usual()}, nil
 	}
 	known := (&host.Host{Remedies: functions.All}).Classes()
 	var chosen []string
@@ -128,31 +128,31 @@ func program(classes string) ([]act, error) {
 			chosen = append(chosen, class)
 		}
 	}
-	var acts []act
-	for _, roles := range scene.Casts(scene.Of(chosen...)) {
-		acts = append(acts, act{setting: roles[0].On, roles: roles})
+	var groups []group
+	for _, fixtures := range testbed.ByConfig(testbed.Of(chosen...)) {
+		groups = append(groups, group{config: fixtures[0].Config, fixtures: fixtures})
 	}
-	return acts, nil
+	return groups, nil
 }
 
-// playable returns the acts with what the controller that there is can play.
-func playable(acts []act) ([]act, error) {
-	for i := range acts {
-		acts[i].roles = slices.DeleteFunc(acts[i].roles, func(r scene.Role) bool { return !r.Playable() })
+// supported returns the groups with the failures that the controller that there is can have.
+func supported(groups []group) ([]group, error) {
+	for i := range groups {
+		groups[i].fixtures = slices.DeleteFunc(groups[i].fixtures, func(f testbed.Fixture) bool { return !f.Supported() })
 	}
-	acts = slices.DeleteFunc(acts, func(a act) bool { return len(a.roles) == 0 })
-	if len(acts) == 0 {
+	groups = slices.DeleteFunc(groups, func(g group) bool { return len(g.fixtures) == 0 })
+	if len(groups) == 0 {
 		bin, version := controller.Real()
 		return nil, fmt.Errorf("the controller %s, a %s, fails in none of these ways: choose other CLASSES", bin, version)
 	}
-	return acts, nil
+	return groups, nil
 }
 
 // run is the demonstration from its start to its end.
 func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code int, err error) {
-	acts, err := program(classes)
+	groups, err := choose(classes)
 	if err == nil {
-		acts, err = playable(acts)
+		groups, err = supported(groups)
 	}
 	if err != nil {
 		return 2, err
@@ -160,12 +160,12 @@ func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code 
 	s.title("lbremedy heals LoadBalancer Services whose syncs fail")
 	began := time.Now()
 	var sum total
-	for i, a := range acts {
-		if len(acts) > 1 {
-			s.section("Act %d of %d", i+1, len(acts))
+	for i, g := range groups {
+		if len(groups) > 1 {
+			s.section("Testbed %d of %d", i+1, len(groups))
 		}
 		last := func() {}
-		if i == len(acts)-1 {
+		if i == len(groups)-1 {
 			last = func() {
 				s.verdict(&sum, time.Since(began))
 				if rows {
@@ -173,7 +173,7 @@ func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code 
 				}
 			}
 		}
-		if err := perform(ctx, s, a, &sum, last, keep); err != nil {
+		if err := show(ctx, s, g, &sum, last, keep); err != nil {
 			return 1, err
 		}
 	}
@@ -183,27 +183,27 @@ func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code 
 	return 0, nil
 }
 
-// perform shows an act and adds to the sum how it ended. The last act is followed
+// show shows a group and adds to the sum how it ended. The last one is followed
 // by what is said at the end, and then by what is left running.
-func perform(ctx context.Context, s *screen, a act, sum *total, last func(), keep bool) error {
+func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep bool) error {
 	dir, err := os.MkdirTemp("", "lbremedy-demo-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	began := time.Now()
-	stage, err := scene.Start(ctx, scene.Options{Setting: a.setting, Cluster: a.cluster, RAMDelay: time.Second})
+	tb, err := testbed.Start(ctx, testbed.Options{Config: g.config, Cluster: g.cluster, RAMDelay: time.Second})
 	if err != nil {
 		return err
 	}
-	defer stage.Close()
-	version, err := stage.Cluster.Client().Discovery().ServerVersion()
+	defer tb.Close()
+	version, err := tb.Cluster.Client().Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("ask for the version of Kubernetes: %w", err)
 	}
 	s.fact("Kubernetes", "%s: a real kube-apiserver and etcd, up in %.1f s", version.GitVersion, time.Since(began).Seconds())
-	s.fact("Cloud", "simulated OpenAPI at %s, where RAM decides who may do what", stage.Cloud.Addr())
-	kind := "simulated CCM " + stage.Version()
+	s.fact("Cloud", "simulated OpenAPI at %s, where RAM decides who may do what", tb.Cloud.Addr())
+	kind := "simulated CCM " + tb.Version()
 	if bin, version := controller.Real(); bin != "" {
 		kind = fmt.Sprintf("%s, taken for CCM %s", bin, version)
 	}
@@ -217,22 +217,22 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 	defer server.Close()
 	s.fact("NATS", "JetStream at %s, each message on disk (fsync) before it counts", server.URL())
 
-	h, end, err := lbremedy(ctx, s, stage, server.URL(), token)
+	h, end, err := lbremedy(ctx, s, tb, server.URL(), token)
 	if err != nil {
 		return err
 	}
 	defer end()
 
-	if err := stage.Prepare(ctx, a.roles...); err != nil {
+	if err := tb.Prepare(ctx, g.fixtures...); err != nil {
 		return err
 	}
-	s.fit(a.roles)
-	s.section("%d Services. What goes wrong:", len(a.roles))
-	for _, r := range a.roles {
-		s.story(r)
+	s.fit(g.fixtures)
+	s.section("%d Services. What goes wrong:", len(g.fixtures))
+	for _, f := range g.fixtures {
+		s.story(f)
 	}
 	s.section("How it goes on:")
-	p := newPlay(s, stage, a.roles)
+	p := newProgress(s, tb, g.fixtures)
 	following, quiet := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -248,22 +248,22 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 		})
 	}
 	s.begin()
-	if err := stage.Spoil(ctx, a.roles...); err != nil {
+	if err := tb.Inject(ctx, g.fixtures...); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := stage.Until(limited, p.ended); err != nil && limited.Err() == nil {
+	if err := tb.Until(limited, p.ended); err != nil && limited.Err() == nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	p.table(sum)
-	sum.wrong = append(sum.wrong, leftovers(ctx, stage, h.Env.Stream, a.roles)...)
+	sum.wrong = append(sum.wrong, leftovers(ctx, tb, h.Env.Stream, g.fixtures)...)
 	last()
 	if keep {
-		if err := s.guide(dir, a.roles[0].Service, stage, server.URL(), token); err != nil {
+		if err := s.guide(dir, g.fixtures[0].Service, tb, server.URL(), token); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -272,7 +272,7 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 }
 
 // lbremedy starts the exporter and the worker. end ends them.
-func lbremedy(ctx context.Context, s *screen, stage *scene.Stage, url, token string) (_ *host.Host, end func(), err error) {
+func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, url, token string) (_ *host.Host, end func(), err error) {
 	st, err := stream.Connect(ctx, stream.Config{URL: url, Token: token, Name: "lbremedy demo", Grace: time.Second})
 	if err != nil {
 		return nil, nil, err
@@ -286,21 +286,21 @@ func lbremedy(ctx context.Context, s *screen, stage *scene.Stage, url, token str
 	if err := h.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
+	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}}); err != nil {
 		return nil, nil, err
 	}
 	rules, err := policyfile.Parse(policyText, h.Classes(), remedy.Sections(h.Remedies...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("policy file %s: %w", policyFile, err)
 	}
-	if err := policy.Publish(ctx, st, scene.ClusterID, rules); err != nil {
+	if err := policy.Publish(ctx, st, testbed.ClusterID, rules); err != nil {
 		return nil, nil, err
 	}
 	s.fact("Policy", "%s: %s", policyFile, summary(rules))
-	if h.Env, err = stage.Env(ctx, st, "up"); err != nil {
+	if h.Env, err = tb.Env(ctx, st, "up"); err != nil {
 		return nil, nil, err
 	}
-	e, err := stage.Exporter(ctx, st)
+	e, err := tb.Exporter(ctx, st)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -333,10 +333,10 @@ func summary(p remedy.Policy) string {
 }
 
 // leftovers returns what went wrong beside the Services.
-func leftovers(ctx context.Context, stage *scene.Stage, st *stream.Stream, roles []scene.Role) []string {
+func leftovers(ctx context.Context, tb *testbed.Testbed, st *stream.Stream, fixtures []testbed.Fixture) []string {
 	var wrong []string
-	denied := slices.ContainsFunc(roles, func(r scene.Role) bool { return r.Class == "ram-permission" && r.Ends == event.Fixed })
-	if n := stage.WorkerCalls("CreatePolicyVersion"); denied && n != 1 {
+	denied := slices.ContainsFunc(fixtures, func(f testbed.Fixture) bool { return f.Class == "ram-permission" && f.Ends == event.Fixed })
+	if n := tb.WorkerCalls("CreatePolicyVersion"); denied && n != 1 {
 		wrong = append(wrong, fmt.Sprintf("The RAM policy got %d new versions; the Services that lack the same right need one.", n))
 	}
 	switch _, err := st.Last(ctx, stream.Dead, "lbremedy.dead.>"); {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/test/cluster"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 func TestMain(m *testing.M) {
@@ -38,13 +38,13 @@ func TestRealController(t *testing.T) {
 		}
 		return string(b)
 	}
-	roles := []scene.Role{
-		scene.FullVSwitch(scene.FullVSwitchH).As("cart"), scene.LostTag().As("web"), scene.Gone().As("images"),
-		scene.NoListener().As("dns"), scene.NamesNone().As("mail"),
+	fixtures := []testbed.Fixture{
+		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.LostTag().As("web"), testbed.Gone().As("images"),
+		testbed.NoListener().As("dns"), testbed.NamesNone().As("mail"),
 	}
 	var sum total
 	s := newScreen(out)
-	if err := perform(t.Context(), s, act{roles: roles, cluster: c}, &sum, func() { s.verdict(&sum, time.Second) }, false); err != nil {
+	if err := show(t.Context(), s, group{fixtures: fixtures, cluster: c}, &sum, func() { s.verdict(&sum, time.Second) }, false); err != nil {
 		t.Fatalf("%v\n%s", err, shown())
 	}
 	for _, wrong := range sum.wrong {
@@ -55,25 +55,26 @@ func TestRealController(t *testing.T) {
 	}
 }
 
-// TestPlayable leaves out what a real controller does not show.
-func TestPlayable(t *testing.T) {
+// TestSupported leaves out what a real controller does not show.
+func TestSupported(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "/ccm")
 	t.Setenv(controller.VersionVariable, "v2.14.0")
-	count := func(acts []act) (n int) {
+	count := func(acts []group) (n int) {
 		for _, a := range acts {
-			n += len(a.roles)
+			n += len(a.fixtures)
 		}
 		return n
 	}
-	all, err := playable([]act{usual()})
-	if err != nil || count(all) != len(usual().roles)-1 { // the vSwitch that chance decides
-		t.Errorf("%d of %d roles, %v", count(all), len(usual().roles), err)
+	all, err := supported([]group{usual()})
+	if err != nil || count(all) != len(usual().fixtures)-1 { // the vSwitch that chance decides
+		t.Errorf("%d of %d fixtures, %v", count(all), len(usual().fixtures), err)
 	}
-	if _, err := playable([]act{{roles: []scene.Role{scene.AnyVSwitch().As("search")}}}); err == nil || !strings.Contains(err.Error(), "/ccm, a v2.14.0, fails in none of these ways") {
+	if _, err := supported([]group{{fixtures: []testbed.Fixture{testbed.AnyVSwitch().As("search")}}}); err == nil ||
+		!strings.Contains(err.Error(), "/ccm, a v2.14.0, fails in none of these ways") {
 		t.Errorf("got %v", err)
 	}
 	t.Setenv(controller.BinaryVariable, "")
-	if all, err := playable([]act{usual()}); err != nil || count(all) != len(usual().roles) {
-		t.Errorf("%d of %d roles, %v", count(all), len(usual().roles), err)
+	if all, err := supported([]group{usual()}); err != nil || count(all) != len(usual().fixtures) {
+		t.Errorf("%d of %d fixtures, %v", count(all), len(usual().fixtures), err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // Kinds of lines.
@@ -82,14 +82,14 @@ func (s *screen) fact(name, format string, args ...any) {
 }
 
 // fit makes the column of names as wide as the longest.
-func (s *screen) fit(roles []scene.Role) {
-	for _, r := range roles {
-		s.column = max(s.column, len(r.Service))
+func (s *screen) fit(fixtures []testbed.Fixture) {
+	for _, f := range fixtures {
+		s.column = max(s.column, len(f.Service))
 	}
 }
 
-func (s *screen) story(r scene.Role) {
-	s.say(fmt.Sprintf("  %-*s %s", s.column, r.Service, cut(r.Story, s.width-s.column-3)))
+func (s *screen) story(f testbed.Fixture) {
+	s.say(fmt.Sprintf("  %-*s %s", s.column, f.Service, cut(f.Story, s.width-s.column-3)))
 }
 
 // begin starts the clock of the lines.
@@ -111,7 +111,7 @@ func (s *screen) trouble(format string, args ...any) {
 	s.say(s.paint(colours[trouble], event.Redact(fmt.Sprintf(format, args...))))
 }
 
-// A total is what all acts have come to.
+// A total is what all testbeds have come to.
 type total struct {
 	seconds        []float64 // until each Service that works again was fixed
 	asked, waiting int
@@ -120,7 +120,7 @@ type total struct {
 }
 
 // table prints how each Service ended, and adds that up.
-func (p *play) table(sum *total) {
+func (p *progress) table(sum *total) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := table.NewWriter()
@@ -137,10 +137,10 @@ func (p *play) table(sum *total) {
 		{Number: 4, WidthMax: right, WidthMaxEnforcer: text.WrapSoft},
 		{Number: 6, Align: text.AlignRight, AlignHeader: text.AlignRight},
 	})
-	for _, part := range p.parts {
-		ended, colour, seconds := string(part.result), colours[string(part.result)], "-"
-		o := outcome{class: part.Class, result: part.result, plan: part.plan}
-		switch part.result {
+	for _, svc := range p.services {
+		ended, colour, seconds := string(svc.result), colours[string(svc.result)], "-"
+		o := outcome{class: svc.Class, result: svc.result, plan: svc.plan}
+		switch svc.result {
 		case event.Asked:
 			colour = colours[asks]
 			sum.asked++
@@ -148,19 +148,28 @@ func (p *play) table(sum *total) {
 			colour = colours[waits]
 			sum.waiting++
 		}
-		if at, _ := p.stage.Failed(part.Service); !at.IsZero() && !part.at.IsZero() {
-			o.seconds = part.at.Sub(at).Seconds()
+		if at, _ := p.testbed.Failed(svc.Service); !at.IsZero() && !svc.at.IsZero() {
+			o.seconds = svc.at.Sub(at).Seconds()
 			seconds = fmt.Sprintf("%.1f", o.seconds)
-			if part.result == event.Fixed {
+			if svc.result == event.Fixed {
 				sum.seconds = append(sum.seconds, o.seconds)
 			}
 		}
 		sum.outcomes = append(sum.outcomes, o)
-		if w := part.wrong(p.stage); w != "" {
+		if w := svc.wrong(p.testbed); w != "" {
 			sum.wrong = append(sum.wrong, w)
 			ended, colour = ended+" !", colours[trouble]
 		}
-		t.AppendRow(table.Row{part.Service, part.Class, cut(gist(part.finding), left*5/2), cut(strings.Join(part.done, "; "), right*5/2), p.screen.paint(colour, ended), seconds})
+		t.AppendRow(
+			table.Row{
+				svc.Service,
+				svc.Class,
+				cut(gist(svc.finding), left*5/2),
+				cut(strings.Join(svc.done, "; "), right*5/2),
+				p.screen.paint(colour, ended),
+				seconds,
+			},
+		)
 	}
 	p.screen.section("How each Service ended, and how many seconds after its first failure event:")
 	p.screen.say(t.Render())
@@ -190,10 +199,10 @@ func (s *screen) verdict(sum *total, took time.Duration) {
 }
 
 // guide says how to look around in what is left running.
-func (s *screen) guide(dir, service string, stage *scene.Stage, url, token string) error {
+func (s *screen) guide(dir, service string, tb *testbed.Testbed, url, token string) error {
 	file := filepath.Join(dir, "env")
 	var exports strings.Builder
-	for _, v := range append(stage.Environ(url, token), "KUBECONFIG="+stage.Cluster.Kubeconfig) {
+	for _, v := range append(tb.Environ(url, token), "KUBECONFIG="+tb.Cluster.Kubeconfig) {
 		name, value, _ := strings.Cut(v, "=")
 		fmt.Fprintf(&exports, "export %s='%s'\n", name, value)
 	}
@@ -210,7 +219,7 @@ func (s *screen) guide(dir, service string, stage *scene.Stage, url, token strin
   go run ./functions/cmd/lbremedy watch
 
 The first line sets:
-`, file, stage.Namespace, service))
+`, file, tb.Namespace, service))
 	for line := range strings.Lines(exports.String()) {
 		s.say("  " + strings.TrimSpace(strings.TrimPrefix(line, "export ")))
 	}

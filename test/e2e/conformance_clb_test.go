@@ -46,24 +46,24 @@ var made = append(tried[:3:3], "DescribeLoadBalancerAttribute", "CreateVServerGr
 // found are the calls that read a load balancer of the controller's own.
 var found = []string{"DescribeLoadBalancerListeners", "DescribeLoadBalancers", "DescribeVServerGroupAttribute", "DescribeVServerGroups", "ListTagResources"}
 
-// clbScenes returns the scenes of CLB, with the events that a real controller
+// clbScenarios returns the scenarios of CLB, with the events that a real controller
 // v2.14.0 wrote of them.
-func clbScenes() []scene {
+func clbScenarios() []scenario {
 	reused := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}, {ID: "lb-2"}}}
 	terway := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
-	first := func(name, message string, s scene) scene {
+	first := func(name, message string, s scenario) scenario {
 		s.name, s.until, s.nodes = name, failedCLB+message, max(s.nodes, 1)
 		return s
 	}
-	say := func(s scene, actions []string) scene {
+	say := func(s scenario, actions []string) scenario {
 		s.want = firstCLB(actions, s.until)
 		return s
 	}
-	later := func(name, message string, actions []string, act func(*play)) scene {
+	later := func(name, message string, actions []string, act func(*run)) scenario {
 		until := failedCLB + message
-		return scene{name: name, nodes: 1, act: act, until: until, want: laterCLB("LB", actions, changedCLB, ensuredCLB, until)}
+		return scenario{name: name, nodes: 1, act: act, until: until, want: laterCLB("LB", actions, changedCLB, ensuredCLB, until)}
 	}
-	bind := func(p *play, ports ...int) {
+	bind := func(p *run, ports ...int) {
 		p.cloud.Edit(func(s *sim.State) {
 			lb := s.LoadBalancers["lb-1"]
 			for i, port := range ports {
@@ -71,7 +71,7 @@ func clbScenes() []scene {
 			}
 		})
 	}
-	failures := []scene{{
+	failures := []scenario{{
 		name: "synced", nodes: 1, until: ensuredCLB,
 		want: outcome{
 			Events: []string{ensuredCLB}, Finalizers: finalizedCLB, Ingress: []string{"IP(LB)"},
@@ -81,7 +81,7 @@ func clbScenes() []scene {
 		},
 	}, {
 		name: "touched", nodes: 1, until: "Normal TypeChanged service-controller: type change LoadBalancer - NodePort",
-		act: func(p *play) {
+		act: func(p *run) {
 			was := p.synced("").Labels[hashLabel]
 			p.touch()
 			p.synced(was)
@@ -97,27 +97,27 @@ func clbScenes() []scene {
 			Actions: append(slices.Sorted(slices.Values(slices.Repeat(found, 2))), "SetLoadBalancerDeleteProtection", "DeleteLoadBalancer"),
 		},
 	},
-		say(first("arrearage", "[]: Message: The account is arrearage.", scene{world: sim.World{Account: sim.Account{Arrearage: true}}}), tried),
-		say(first("balance", "[]: Message: Your account does not have enough balance.", scene{world: sim.World{Account: sim.Account{Balance: "1.00"}}}), tried),
+		say(first("arrearage", "[]: Message: The account is arrearage.", scenario{world: sim.World{Account: sim.Account{Arrearage: true}}}), tried),
+		say(first("balance", "[]: Message: Your account does not have enough balance.", scenario{world: sim.World{Account: sim.Account{Balance: "1.00"}}}), tried),
 		say(first("throttled", "[]: Message: Request was denied due to user flow control.",
-			scene{arrange: fault("DescribeLoadBalancers", "Throttling.User", "", 0)}), looked[:1]),
+			scenario{arrange: fault("DescribeLoadBalancers", "Throttling.User", "", 0)}), looked[:1]),
 		say(first("shared instance", "[]: Message: The share instance has been discontinued.",
-			scene{arrange: fault("CreateLoadBalancer", "ShareSlbHaltSales", "The share instance has been discontinued.", 0)}), tried),
-		say(first("vSwitch full", "[]: Message: The specified VSwitch has no available ip.", scene{
+			scenario{arrange: fault("CreateLoadBalancer", "ShareSlbHaltSales", "The share instance has been discontinued.", 0)}), tried),
+		say(first("vSwitch full", "[]: Message: The specified VSwitch has no available ip.", scenario{
 			world:   sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2"}}},
 			service: annotated("address-type", "intranet", "vswitch-id", "vsw-1"),
 		}), tried),
 		say(first("vSwitch missing", "[]: Message: The specified VSwitch does not exist.",
-			scene{service: annotated("address-type", "intranet", "vswitch-id", "vsw-nope")}), tried),
+			scenario{service: annotated("address-type", "intranet", "vswitch-id", "vsw-nope")}), tried),
 		say(first("no permission to read", "[]: Message: User not authorized to operate on the specified resource, or this API doesn't support RAM.",
-			scene{arrange: fault("DescribeLoadBalancers", "Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}), looked[:1]),
+			scenario{arrange: fault("DescribeLoadBalancers", "Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}), looked[:1]),
 		say(first("no permission to create", "[]: Message: You are not authorized to do this action. You should be authorized by RAM.",
-			scene{arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)}), tried),
+			scenario{arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)}), tried),
 		say(first("backend quota", "[LB]: Message: The backend server number has reached to the quota limit of this load balancers, there are unprocessed listeners in reconcile]",
-			scene{nodes: 2, world: sim.World{Quotas: []sim.Quota{{Name: "slb_quota_backendservers_num", Total: 1}}}}), made),
+			scenario{nodes: 2, world: sim.World{Quotas: []sim.Quota{{Name: "slb_quota_backendservers_num", Total: 1}}}}), made),
 		say(first("port", "[LB]: Message: The specified Port must be between 1 and 65535., there are unprocessed listeners in reconcile]",
-			scene{nodes: 1, arrange: fault("AddVServerGroupBackendServers", "InvalidParameter", "The specified Port must be between 1 and 65535.", 0)}), made),
-		say(first("network conflict", "[lb-other]: Message: there are network conflicts in specified parameter.", scene{
+			scenario{nodes: 1, arrange: fault("AddVServerGroupBackendServers", "InvalidParameter", "The specified Port must be between 1 and 65535.", 0)}), made),
+		say(first("network conflict", "[lb-other]: Message: there are network conflicts in specified parameter.", scenario{
 			nodes: 1, service: annotated("id", "lb-other"), world: sim.World{
 				VPCs:          []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}},
 				VSwitches:     []sim.VSwitch{{ID: "vsw-1"}, {ID: "vsw-2", VPC: "vpc-2", CIDR: "10.9.0.0/20"}},
@@ -125,18 +125,18 @@ func clbScenes() []scene {
 			},
 		}), nil),
 		say(first("no such load balancer", "[lb-nope]: Message: The specified LoadBalancerId does not exist.",
-			scene{service: annotated("id", "lb-nope")}), []string{"DescribeLoadBalancerAttribute"}),
-		say(first("of another Service", "[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes.", scene{
+			scenario{service: annotated("id", "lb-nope")}), []string{"DescribeLoadBalancerAttribute"}),
+		say(first("of another Service", "[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes.", scenario{
 			service: annotated("id", "lb-1"), world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}},
 		}), []string{"DescribeLoadBalancerAttribute", "DescribeVServerGroups", "ListTagResources"}),
 		say(first("raw error", "[]: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: NoPermission\nRecommend: …\nRequestId: …\n"+
-			"Message: You are not authorized to do this action. You should be authorized by RAM.\nRespHeaders: map[…", scene{
-			service: eni, arrange: both(func(p *play) { p.pods("10.1.5.9") },
+			"Message: You are not authorized to do this action. You should be authorized by RAM.\nRespHeaders: map[…", scenario{
+			service: eni, arrange: both(func(p *run) { p.pods("10.1.5.9") },
 				fault("DescribeNetworkInterfaces", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)),
 		}), []string{"DescribeNetworkInterfaces"}),
 		{
 			name: "vips", nodes: 1, world: reused, service: annotated("id", "lb-1"),
-			act: func(p *play) {
+			act: func(p *run) {
 				bind(p, 80)
 				p.repoint()
 			},
@@ -156,7 +156,7 @@ func clbScenes() []scene {
 				svc.Spec.Ports[0].Name = "a"
 				svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "b", Port: 81})
 			},
-			act:   func(p *play) { bind(p, 80, 81); p.delete() },
+			act:   func(p *run) { bind(p, 80, 81); p.delete() },
 			until: "Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [lb-1]: Message: there are vips associating with this vServer group., ",
 			want: laterCLB("lb-1", nil,
 				"Normal DeleteTimestampChanged service-controller: The service will be updated because the delete timestamp has been changed.",
@@ -166,7 +166,7 @@ func clbScenes() []scene {
 		}, {
 			name: "protected from deletion", nodes: 1,
 			arrange: fault("DeleteLoadBalancer", "OperationDenied.DeleteProtectionIsOn", "The loadbalancer can not be deleted due to DeleteProtection is enabled.", 0),
-			act:     func(p *play) { p.delete() },
+			act:     func(p *run) { p.delete() },
 			until:   "Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [LB]: Message: The loadbalancer can not be deleted due to DeleteProtection is enabled.",
 			want: laterCLB("LB", append(found[:5:5], "SetLoadBalancerDeleteProtection", "DeleteLoadBalancer"),
 				"Normal DeleteTimestampChanged service-controller: The service will be updated because the delete timestamp has been changed.",
@@ -175,7 +175,7 @@ func clbScenes() []scene {
 			),
 		}, {
 			name: "gone, endpoints changed", nodes: 1,
-			act:   func(p *play) { p.lose(); p.pods("10.1.2.3") },
+			act:   func(p *run) { p.lose(); p.pods("10.1.2.3") },
 			until: failedCLB + "[]: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:NAME]",
 			want: outcome{
 				Events:     []string{ensuredCLB, failedCLB + "[]: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:NAME]"},
@@ -183,7 +183,7 @@ func clbScenes() []scene {
 			},
 		}, {
 			name: "gone, touched", nodes: 1,
-			act:   func(p *play) { p.lose(); p.touch() },
+			act:   func(p *run) { p.lose(); p.touch() },
 			until: failedCLB + "[]: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in service [GONE] this may happen when you delete the loadbalancer",
 			want: outcome{
 				Events: []string{changedCLB, ensuredCLB, failedCLB + "[]: apply model error: update lb attribute error: alicloud: " +
@@ -192,7 +192,7 @@ func clbScenes() []scene {
 			},
 		}, {
 			name: "rebound", nodes: 1, world: reused, service: annotated("id", "lb-1"),
-			act:   func(p *play) { p.annotate("id", "lb-2") },
+			act:   func(p *run) { p.annotate("id", "lb-2") },
 			until: failedCLB + "[lb-2]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-2 can not be reused, service has been associated with ip [IP(lb-1)], cannot be bound to ip [IP(lb-2)]",
 			want: laterCLB("lb-1", []string{"DescribeLoadBalancerAttribute", "DescribeVServerGroups", "ListTagResources"},
 				changedCLB, "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]",
@@ -200,21 +200,21 @@ func clbScenes() []scene {
 			),
 		},
 		later("address type", "[LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once created. delete and retry", found,
-			func(p *play) { p.annotate("address-type", "intranet") }),
+			func(p *run) { p.annotate("address-type", "intranet") }),
 		later("resource group", "[LB]: apply model error: update lb attribute error: alicloud: can not change ResourceGroupId once created", found,
-			func(p *play) { p.annotate("resource-group-id", "rg-other") }),
+			func(p *run) { p.annotate("resource-group-id", "rg-other") }),
 		later("charge type", "[LB]: Message: User does not have permission modify InstanceChargeType to spec.", append(found[:5:5], "ModifyLoadBalancerInstanceChargeType"),
-			func(p *play) { p.annotate("instance-charge-type", "PayBySpec") }),
+			func(p *run) { p.annotate("instance-charge-type", "PayBySpec") }),
 		later("charge type hides address type", "[LB]: Message: User does not have permission modify InstanceChargeType to spec.]", append(found[:5:5], "ModifyLoadBalancerInstanceChargeType"),
-			func(p *play) {
+			func(p *run) {
 				p.patch(`{"metadata":{"annotations":{%q:"PayBySpec",%q:"intranet"}}}`, lbPrefix+"instance-charge-type", lbPrefix+"address-type")
 			}),
 		{
-			name: "no network interface", world: terway, service: eni, arrange: func(p *play) { p.pods("10.1.5.8", "10.1.5.9") },
+			name: "no network interface", world: terway, service: eni, arrange: func(p *run) { p.pods("10.1.5.8", "10.1.5.9") },
 			until: "Warning SkipSyncBackends service-controller: Not sync pods [10.1.5.9] whose eni is invalid",
 			want:  outcome{Events: []string{"Warning SkipSyncBackends service-controller: Not sync pods [10.1.5.9] whose eni is invalid"}, Finalizers: finalizedCLB, Ingress: []string{"IP(LB)"}},
 		}, {
-			name: "outside the VPC", world: terway, service: eni, arrange: func(p *play) { p.pods("172.20.0.5") },
+			name: "outside the VPC", world: terway, service: eni, arrange: func(p *run) { p.pods("172.20.0.5") },
 			until: ensuredCLB,
 			want: outcome{
 				Events:     []string{ensuredCLB, "Normal SkipSyncBackends service-controller: Not sync pods [172.20.0.5] whose ip is not in vpc cidrs"},
@@ -228,7 +228,9 @@ func clbScenes() []scene {
 			},
 		},
 	}
-	return slices.Concat(failures, attributeScenes(), reuseScenes(), endScenes(), backendScenes(), eventScenes(), healingScenes(), releaseScenes())
+	return slices.Concat(
+		failures, attributeScenarios(), reuseScenarios(), endScenarios(), backendScenarios(), eventScenarios(), healingScenarios(), releaseScenarios(),
+	)
 }
 
 const (
@@ -252,20 +254,20 @@ func and(actions []string, more ...string) []string {
 	return append(slices.Clip(slices.Clone(actions)), more...)
 }
 
-// attributeScenes are about the load balancer itself.
-func attributeScenes() []scene {
-	change := func(name string, actions []string, first func(*corev1.Service), act func(*play)) scene {
-		return scene{
-			name: name, nodes: 1, service: first, act: func(p *play) { act(p); p.count(3) }, until: ensuredCLB,
+// attributeScenarios are about the load balancer itself.
+func attributeScenarios() []scenario {
+	change := func(name string, actions []string, first func(*corev1.Service), act func(*run)) scenario {
+		return scenario{
+			name: name, nodes: 1, service: first, act: func(p *run) { act(p); p.count(3) }, until: ensuredCLB,
 			want: doneCLB(actions, changedCLB, ensuredCLB),
 		}
 	}
-	fails := func(name, message string, act func(*play)) scene {
+	fails := func(name, message string, act func(*run)) scenario {
 		until := mergedCLB + message
-		return scene{name: name, nodes: 1, act: act, until: until, want: laterCLB("LB", found, changedCLB, ensuredCLB, until)}
+		return scenario{name: name, nodes: 1, act: act, until: until, want: laterCLB("LB", found, changedCLB, ensuredCLB, until)}
 	}
-	set := func(pairs ...string) func(*play) {
-		return func(p *play) {
+	set := func(pairs ...string) func(*run) {
+		return func(p *run) {
 			var list []string
 			for i := 0; i < len(pairs); i += 2 {
 				list = append(list, fmt.Sprintf("%q:%q", lbPrefix+pairs[i], pairs[i+1]))
@@ -273,7 +275,7 @@ func attributeScenes() []scene {
 			p.patch(`{"metadata":{"annotations":{%s}}}`, strings.Join(list, ","))
 		}
 	}
-	return []scene{
+	return []scenario{
 		// A spec on one that is paid by use is passed over.
 		change("spec, paid by use", found, nil, set("spec", "slb.s1.small")),
 		change("spec", and(found, "ModifyLoadBalancerInstanceSpec"), annotated("spec", "slb.s1.small"), set("spec", "slb.s2.small")),
@@ -290,7 +292,7 @@ func attributeScenes() []scene {
 			set("master-zoneid", "cn-hangzhou-z", "slave-zoneid", "cn-hangzhou-y")),
 		{
 			name: "resource group put back", nodes: 1, until: ensuredCLB,
-			act: func(p *play) {
+			act: func(p *run) {
 				p.annotate("resource-group-id", "rg-other")
 				p.saw(mergedCLB + "alicloud: can not change ResourceGroupId once created")
 				p.patch(`{"metadata":{"annotations":{%q:null}}}`, lbPrefix+"resource-group-id")
@@ -302,7 +304,7 @@ func attributeScenes() []scene {
 			// The wish for another protection is not lost on an error beside it, the
 			// old group is.
 			name: "no cleaning up after an error", nodes: 1, until: mergedCLB + "alicloud: can not change LoadBalancer address once created",
-			act: func(p *play) {
+			act: func(p *run) {
 				p.annotate("ip", "10.9.9.9")
 				p.saw(mergedCLB + "alicloud: can not change LoadBalancer address once created")
 				p.cloud.ResetCalls()
@@ -338,17 +340,17 @@ func attributeScenes() []scene {
 	}
 }
 
-// reuseScenes are about load balancers that a Service names, and what its status
+// reuseScenarios are about load balancers that a Service names, and what its status
 // shows.
-func reuseScenes() []scene {
+func reuseScenarios() []scenario {
 	const ensured = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]"
 	world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1"}}}
 	withEIP := world
 	withEIP.EIPs = []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}}
 	reads := []string{"DescribeLoadBalancerAttribute", "DescribeVServerGroups", "ListTagResources"}
 	groups := []string{"CreateVServerGroup", "AddVServerGroupBackendServers"}
-	reuse := func(name string, w sim.World, ingress string, actions []string, event string, pairs ...string) scene {
-		s := scene{name: name, nodes: 1, world: w, service: annotated(append(pairs, "id", "lb-1")...), until: ensured}
+	reuse := func(name string, w sim.World, ingress string, actions []string, event string, pairs ...string) scenario {
+		s := scenario{name: name, nodes: 1, world: w, service: annotated(append(pairs, "id", "lb-1")...), until: ensured}
 		s.want = doneCLB(actions, ensured)
 		s.want.Ingress, s.want.Labels = []string{ingress}, map[string]string{hashLabel: hashOfNow, idLabel: "lb-1"}
 		s.want.Tags = map[string]string{"kubernetes.reused.by.user": "true"}
@@ -357,7 +359,7 @@ func reuseScenes() []scene {
 		}
 		return s
 	}
-	return []scene{
+	return []scenario{
 		reuse("reused", world, "IP(lb-1)", and(reads, and(groups, "TagResources")...), ""),
 		reuse("reused with listeners", world, "IP(lb-1)", and(reads, and(groups, "TagResources", "DescribeLoadBalancerListeners", "CreateLoadBalancerTCPListener", "StartLoadBalancerListener")...), "",
 			"force-override-listeners", "true"),
@@ -368,7 +370,7 @@ func reuseScenes() []scene {
 		reuse("host name and EIP", withEIP, "shop.example.com", and(reads, and(groups, "TagResources", "DescribeEipAddresses")...), "", "hostname", "shop.example.com", "external-ip-type", "eip"),
 		{
 			name: "EIP, touched", nodes: 1, world: withEIP, service: annotated("id", "lb-1", "external-ip-type", "eip"), until: ensured,
-			act: func(p *play) { p.touch(); p.count(3) },
+			act: func(p *run) { p.touch(); p.count(3) },
 			want: outcome{
 				Events: []string{changedCLB, ensured}, Finalizers: finalizedCLB, Ingress: []string{"198.51.100.7"},
 				Labels:  map[string]string{hashLabel: hashOfNow, idLabel: "lb-1"},
@@ -387,7 +389,7 @@ func reuseScenes() []scene {
 		},
 		{
 			name: "two with the tag", nodes: 1,
-			act: func(p *play) {
+			act: func(p *run) {
 				p.cloud.Edit(func(s *sim.State) {
 					for _, lb := range s.LoadBalancers {
 						twin := *lb
@@ -405,59 +407,59 @@ func reuseScenes() []scene {
 	}
 }
 
-// endScenes are about the end of a Service.
-func endScenes() []scene {
+// endScenarios are about the end of a Service.
+func endScenarios() []scenario {
 	gone := func(actions []string, events ...string) outcome {
 		slices.Sort(events)
 		return outcome{Events: events, Labels: map[string]string{}, Tags: map[string]string{}, Actions: actions, Gone: true}
 	}
 	preserved := "Warning PreservedOnDelete service-controller: The lb [LB] will be preserved after the service is deleted."
 	reads := []string{"DescribeLoadBalancerAttribute", "DescribeVServerGroupAttribute", "DescribeVServerGroups", "ListTagResources"}
-	return []scene{
+	return []scenario{
 		{
-			name: "deleted", nodes: 1, act: func(p *play) { p.delete() }, until: cleanCLB,
+			name: "deleted", nodes: 1, act: func(p *run) { p.delete() }, until: cleanCLB,
 			want: gone(and(found, "SetLoadBalancerDeleteProtection", "DeleteLoadBalancer"), cleanCLB, deletedCLB, ensuredCLB),
 		}, {
 			name: "deleted, reused", nodes: 1, world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}}, service: annotated("id", "lb-1"),
-			act: func(p *play) { p.delete() }, until: cleanCLB,
+			act: func(p *run) { p.delete() }, until: cleanCLB,
 			want: func() outcome {
 				o := gone(and(reads, "DeleteVServerGroup"), cleanCLB, deletedCLB, "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]")
 				o.Tags = map[string]string{"kubernetes.reused.by.user": "true"}
 				return o
 			}(),
 		}, {
-			name: "deleted, vanished before", nodes: 1, act: func(p *play) { p.lose(); p.delete() }, until: cleanCLB,
+			name: "deleted, vanished before", nodes: 1, act: func(p *run) { p.lose(); p.delete() }, until: cleanCLB,
 			want: gone(looked, cleanCLB, deletedCLB, ensuredCLB),
 		}, {
 			// It keeps its name, its groups and listeners go, and it is a Service's no more.
-			name: "preserved", nodes: 1, service: annotated("preserve-lb-on-delete", "on"), act: func(p *play) { p.delete() }, until: cleanCLB,
+			name: "preserved", nodes: 1, service: annotated("preserve-lb-on-delete", "on"), act: func(p *run) { p.delete() }, until: cleanCLB,
 			want: gone(and(found, "SetLoadBalancerDeleteProtection", "SetLoadBalancerModificationProtection", "UntagResources",
 				"DeleteVServerGroup", "DeleteLoadBalancerListener"), cleanCLB, deletedCLB, ensuredCLB, preserved),
 		}, {
 			name: "preserved, announced", nodes: 1, service: annotated("preserve-lb-on-delete", "on"), counts: true,
-			act: func(p *play) { p.touch(); p.count(4) }, until: preserved + " (x1)",
+			act: func(p *run) { p.touch(); p.count(4) }, until: preserved + " (x1)",
 			want: doneCLB(found, changedCLB+" (x1)", ensuredCLB+" (x2)", preserved+" (x1)"),
 		},
 	}
 }
 
-// backendScenes are about what stands behind the load balancer.
-func backendScenes() []scene {
+// backendScenarios are about what stands behind the load balancer.
+func backendScenarios() []scenario {
 	terway := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
 	backends := []string{"DescribeLoadBalancers", "DescribeVServerGroupAttribute", "DescribeVServerGroups", "ListTagResources"}
 	none := "Normal UnAvailableLoadBalancer service-controller: There are no available nodes for LoadBalancer"
 	listened := []string{"CreateLoadBalancerTCPListener", "StartLoadBalancerListener"}
 	pods := and(tried, and([]string{"DescribeLoadBalancerAttribute", "CreateVServerGroup", "AddVServerGroupBackendServers"}, listened...)...)
-	return []scene{
+	return []scenario{
 		{
-			name: "named port", world: terway, arrange: func(p *play) { p.namedPods("http", "10.1.5.8") }, until: ensuredCLB,
+			name: "named port", world: terway, arrange: func(p *run) { p.namedPods("http", "10.1.5.8") }, until: ensuredCLB,
 			service: func(svc *corev1.Service) {
 				eni(svc)
 				svc.Spec.Ports[0].Name, svc.Spec.Ports[0].TargetPort = "http", intstr.FromString("http")
 			},
 			want: doneCLB(append([]string{"DescribeNetworkInterfaces"}, pods...), ensuredCLB),
 		}, {
-			name: "named port that no pod has", world: terway, arrange: func(p *play) { p.pods("10.1.5.8") }, until: ensuredCLB,
+			name: "named port that no pod has", world: terway, arrange: func(p *run) { p.pods("10.1.5.8") }, until: ensuredCLB,
 			service: func(svc *corev1.Service) {
 				eni(svc)
 				svc.Spec.Ports[0].Name, svc.Spec.Ports[0].TargetPort = "http", intstr.FromString("http")
@@ -469,13 +471,13 @@ func backendScenes() []scene {
 			want:    doneCLB(nil, ensuredCLB, none),
 		}, {
 			// With the hash unchanged nothing but backends is looked at.
-			name: "pods come", world: terway, service: eni, arrange: func(p *play) { p.pods("172.20.0.5") },
-			act: func(p *play) { p.pods("10.1.5.8"); p.count(4) }, until: ensuredCLB,
+			name: "pods come", world: terway, service: eni, arrange: func(p *run) { p.pods("172.20.0.5") },
+			act: func(p *run) { p.pods("10.1.5.8"); p.count(4) }, until: ensuredCLB,
 			want: doneCLB(append([]string{"DescribeNetworkInterfaces", "DescribeVpcAttribute"}, and(backends, "AddVServerGroupBackendServers")...),
 				ensuredCLB, "Normal SkipSyncBackends service-controller: Not sync pods [172.20.0.5] whose ip is not in vpc cidrs"),
 		}, {
-			name: "network interface lost", world: terway, service: eni, arrange: func(p *play) { p.pods("10.1.5.8") },
-			act: func(p *play) {
+			name: "network interface lost", world: terway, service: eni, arrange: func(p *run) { p.pods("10.1.5.8") },
+			act: func(p *run) {
 				p.cloud.Edit(func(s *sim.State) { s.ENIs["eni-1"].Status = "Deleting" })
 				p.touch()
 				p.saw(changedCLB) // a sync from before the touch may write the last event, too
@@ -487,18 +489,18 @@ func backendScenes() []scene {
 	}
 }
 
-// eventScenes are about what client-go makes of many events, and about what
+// eventScenarios are about what client-go makes of many events, and about what
 // makes none.
-func eventScenes() []scene {
+func eventScenarios() []scenario {
 	raw := failedCLB + "[]: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: NoPermission\nRecommend: …\nRequestId: …\n" +
 		"Message: You are not authorized to do this action. You should be authorized by RAM.\nRespHeaders: map[…"
 	busy := failedCLB + "[]: Message: The system is busy."
 	real := func(o *controller.Options) { o.Speed = 1 } // the recorder's budget grows by the clock
-	return []scene{
+	return []scenario{
 		{
 			// The twenty-sixth event of a Service is not written.
 			name: "event budget", nodes: 1, counts: true, options: real, until: ensuredCLB + " (x13)",
-			act: func(p *play) {
+			act: func(p *run) {
 				was := p.synced("").Labels[hashLabel]
 				for i := range 16 {
 					p.touch()
@@ -509,9 +511,9 @@ func eventScenes() []scene {
 			want: doneCLB(nil, changedCLB+" (x12)", ensuredCLB+" (x13)"),
 		}, {
 			name: "combined events", service: eni, counts: true, options: real,
-			arrange: both(func(p *play) { p.pods("10.1.5.9") },
+			arrange: both(func(p *run) { p.pods("10.1.5.9") },
 				fault("DescribeNetworkInterfaces", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)),
-			amid: func(p *play) {
+			amid: func(p *run) {
 				for i := range 12 {
 					p.count(int32(1 + 2*i))
 					if i < 11 {
@@ -524,7 +526,7 @@ func eventScenes() []scene {
 		}, {
 			// The event of an error counts on when the error comes back after another one.
 			name: "revived event", nodes: 1, counts: true, arrange: fault("CreateLoadBalancer", "SystemBusy", "", 0),
-			amid: func(p *play) {
+			amid: func(p *run) {
 				p.saw(busy + " (x1)")
 				p.annotate("bandwidth", "much")
 				p.count(3)
@@ -537,7 +539,7 @@ func eventScenes() []scene {
 			// Neither labels nor the status trigger a resync: the touch after them is
 			// all that is synced, and brings the address back.
 			name: "labels and status", nodes: 1, counts: true, until: ensuredCLB + " (x2)",
-			act: func(p *play) {
+			act: func(p *run) {
 				p.patch(`{"metadata":{"labels":{"team":"shop"}}}`)
 				p.clear()
 				p.touch()
@@ -549,7 +551,7 @@ func eventScenes() []scene {
 			}(),
 		}, {
 			name: "back-off", nodes: 1, until: ensuredCLB, retries: "DescribeLoadBalancers",
-			arrange: func(p *play) {
+			arrange: func(p *run) {
 				p.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Code: "Throttling.User", Caller: "ccm", Count: 3})
 			},
 			options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax, o.Speed = 0, 0, 5 },
@@ -562,18 +564,18 @@ func eventScenes() []scene {
 	}
 }
 
-// healingScenes are about what ends a failure.
-func healingScenes() []scene {
+// healingScenarios are about what ends a failure.
+func healingScenarios() []scenario {
 	refused := failedCLB + "[]: Message: You are not authorized to do this action. You should be authorized by RAM."
 	lost := failedCLB + "[]: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:NAME]"
 	many := map[string]string{}
 	for i := range 10 {
 		many[fmt.Sprint("k", i)] = "v"
 	}
-	untagged := func(name string, tags, want map[string]string, actions []string) scene {
-		return scene{
+	untagged := func(name string, tags, want map[string]string, actions []string) scenario {
+		return scenario{
 			name: name, nodes: 1, until: ensuredCLB,
-			act: func(p *play) {
+			act: func(p *run) {
 				p.cloud.Edit(func(s *sim.State) {
 					for _, lb := range s.LoadBalancers {
 						lb.Tags = maps.Clone(tags)
@@ -590,23 +592,23 @@ func healingScenes() []scene {
 		}
 	}
 	byName := append([]string{"DescribeLoadBalancers"}, found...)
-	return []scene{
+	return []scenario{
 		{
 			// A touch does not wait for the back-off.
 			name: "granted, touched", nodes: 1, counts: true, until: ensuredCLB + " (x1)",
 			arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403),
-			amid: func(p *play) {
+			amid: func(p *run) {
 				p.saw(refused + " (x1)")
-				p.mend()
+				p.repair()
 				p.touch()
 			},
 			want: doneCLB(nil, changedCLB+" (x1)", ensuredCLB+" (x1)", refused+" (x1)"),
 		}, {
 			name: "half made", nodes: 1, counts: true, until: ensuredCLB + " (x1)",
 			arrange: fault("CreateVServerGroup", "SystemBusy", "", 0),
-			amid: func(p *play) {
+			amid: func(p *run) {
 				p.saw(failedCLB + "[LB]: Message: The system is busy., there are unprocessed listeners in reconcile] (x1)")
-				p.mend()
+				p.repair()
 				p.cloud.ResetCalls()
 				p.touch()
 			},
@@ -621,7 +623,7 @@ func healingScenes() []scene {
 			// To clear the status is not enough: the hash is as it was. An annotation
 			// changes it, and wakes the controller.
 			name: "gone, cleared, touched", nodes: 1, world: sim.World{ForgetTokens: true}, counts: true, until: ensuredCLB + " (x1)",
-			act: func(p *play) {
+			act: func(p *run) {
 				p.lose()
 				p.pods("10.1.2.3")
 				p.saw(lost + " (x1)")
@@ -637,7 +639,7 @@ func healingScenes() []scene {
 			// Without the hash the next retry is enough.
 			name: "gone, cleared, hash removed", nodes: 1, world: sim.World{ForgetTokens: true}, until: ensuredCLB,
 			options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax = 0, 0 },
-			act: func(p *play) {
+			act: func(p *run) {
 				was := p.synced("").Status.LoadBalancer.Ingress
 				p.lose()
 				p.pods("10.1.2.3")
@@ -654,12 +656,12 @@ func healingScenes() []scene {
 	}
 }
 
-// releaseScenes are what is known of older releases.
-func releaseScenes() []scene {
-	arrears := scene{nodes: 1, world: sim.World{Account: sim.Account{Arrearage: true}}}
+// releaseScenarios are what is known of older releases.
+func releaseScenarios() []scenario {
+	arrears := scenario{nodes: 1, world: sim.World{Account: sim.Account{Arrearage: true}}}
 	terway := sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}}}
 	const api = "Message: The specified Port must be between 1 and 65535."
-	of := func(name, version, event string, finalized bool, s scene) scene {
+	of := func(name, version, event string, finalized bool, s scenario) scenario {
 		s.name, s.until, s.simulated = name+", "+version, event, "it is about "+version
 		s.options = func(o *controller.Options) { o.Version = version }
 		s.want = outcome{Events: []string{event}, Labels: map[string]string{}}
@@ -668,13 +670,13 @@ func releaseScenes() []scene {
 		}
 		return s
 	}
-	named := scene{world: terway, arrange: func(p *play) { p.namedPods("http", "10.1.5.8") }, service: func(svc *corev1.Service) {
+	named := scenario{world: terway, arrange: func(p *run) { p.namedPods("http", "10.1.5.8") }, service: func(svc *corev1.Service) {
 		eni(svc)
 		svc.Spec.Ports[0].Name, svc.Spec.Ports[0].TargetPort = "http", intstr.FromString("http")
 	}}
-	missing := scene{world: terway, service: eni, arrange: func(p *play) { p.pods("10.1.5.9") }}
+	missing := scenario{world: terway, service: eni, arrange: func(p *run) { p.pods("10.1.5.9") }}
 	const local = "build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 in vpc vpc-1"
-	return []scene{
+	return []scenario{
 		of("arrears", "v1.9.3.316", "Warning Failed service-controller: Fail to ensure loadbalancer, error Message: The account is arrearage.", false, arrears),
 		of("arrears", "v1.9.3.376", "Warning SyncLoadBalancerFailed service-controller: Error syncing load balancer: Message: The account is arrearage.", false, arrears),
 		of("arrears", "v2.1.0", "Warning SyncLoadBalancerFailed service-controller: Error syncing load balancer: Message: The account is arrearage.", true, arrears),

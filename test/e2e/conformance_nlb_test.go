@@ -71,19 +71,19 @@ func all(changes ...func(*corev1.Service)) func(*corev1.Service) {
 }
 
 // wish sets an annotation, whose name lacks the prefix.
-func wish(name, value string) func(*play) { return func(p *play) { p.annotate(name, value) } }
+func wish(name, value string) func(*run) { return func(p *run) { p.annotate(name, value) } }
 
 // edit changes the cloud behind the controller's back; id is the NLB's.
-func edit(change func(s *sim.State, id string)) func(*play) {
-	return func(p *play) {
+func edit(change func(s *sim.State, id string)) func(*run) {
+	return func(p *run) {
 		id := p.synced("").Labels[idLabel]
 		p.cloud.Edit(func(s *sim.State) { change(s, id) })
 	}
 }
 
 // again does something and waits for the sync that comes of it.
-func again(change ...func(*play)) func(*play) {
-	return func(p *play) {
+func again(change ...func(*run)) func(*run) {
+	return func(p *run) {
 		was := p.synced("").Labels[hashLabel]
 		both(change...)(p)
 		p.synced(was)
@@ -105,18 +105,18 @@ func nlbWorld() sim.World {
 	}
 }
 
-// nlbScenes returns the scenes of NLB. What is recorded of a real controller
+// nlbScenarios returns the scenarios of NLB. What is recorded of a real controller
 // v2.14.0 is among nlbRefused; the others follow what its source says.
-func nlbScenes() []scene {
-	scenes := slices.Concat(nlbSynced(), nlbRefused(), nlbUnheard(), nlbWaits(), nlbChanges(), nlbLater(), nlbEnds(), nlbReleases())
-	for i := range scenes {
-		scenes[i].name = "NLB " + scenes[i].name
+func nlbScenarios() []scenario {
+	scenarios := slices.Concat(nlbSynced(), nlbRefused(), nlbUnheard(), nlbWaits(), nlbChanges(), nlbLater(), nlbEnds(), nlbReleases())
+	for i := range scenarios {
+		scenarios[i].name = "NLB " + scenarios[i].name
 	}
-	return scenes
+	return scenarios
 }
 
 // made is a first sync that succeeds.
-func madeNLB(name string, service func(*corev1.Service), actions []string, s scene) scene {
+func madeNLB(name string, service func(*corev1.Service), actions []string, s scenario) scenario {
 	s.name, s.service, s.until = name, service, ensuredNLB
 	if s.want.Labels == nil {
 		s.want.Labels = labelsNLB
@@ -135,7 +135,7 @@ func madeNLB(name string, service func(*corev1.Service), actions []string, s sce
 }
 
 // nlbSynced are first syncs that succeed.
-func nlbSynced() []scene {
+func nlbSynced() []scenario {
 	first := slices.Concat(nlbTried, []string{"GetLoadBalancerAttribute"})
 	then := append(nlbGroup[:3:3], "CreateListener")
 	with := func(more ...string) []string { return slices.Concat(first, more, then) }
@@ -147,55 +147,55 @@ func nlbSynced() []scene {
 			Ingress: []string{"nlb-1.cn-hangzhou.nlb.aliyuncs.com"}, Tags: map[string]string{"team": "a"},
 		}
 	}
-	usersNLB := func(name string, service func(*corev1.Service), actions []string, s scene) scene {
+	usersNLB := func(name string, service func(*corev1.Service), actions []string, s scenario) scenario {
 		s = madeNLB(name, service, actions, s)
 		s.until = s.want.Events[len(s.want.Events)-1]
 		slices.Sort(s.want.Events)
 		return s
 	}
-	pods := func(ips ...string) func(*play) { return func(p *play) { p.pods(ips...) } }
-	return []scene{
-		madeNLB("synced", zoned(), nlbMade, scene{nodes: 1, want: outcome{Tags: tagsNLB, Annotations: map[string]string{lbPrefix + "zone-maps": mapsNLB}}}),
+	pods := func(ips ...string) func(*run) { return func(p *run) { p.pods(ips...) } }
+	return []scenario{
+		madeNLB("synced", zoned(), nlbMade, scenario{nodes: 1, want: outcome{Tags: tagsNLB, Annotations: map[string]string{lbPrefix + "zone-maps": mapsNLB}}}),
 		madeNLB("no nodes", zoned(), slices.DeleteFunc(slices.Clone(nlbMade), func(a string) bool { return a == "AddServersToServerGroup" }),
-			scene{want: outcome{Events: []string{ensuredNLB, unservedNLB}}}),
-		madeNLB("slow", zoned(), nil, scene{nodes: 1, world: sim.World{VPCs: []sim.VPC{{ID: "vpc-1"}}, Lag: sim.Lag{Jobs: sim.Duration(30 * time.Millisecond)}}}),
+			scenario{want: outcome{Events: []string{ensuredNLB, unservedNLB}}}),
+		madeNLB("slow", zoned(), nil, scenario{nodes: 1, world: sim.World{VPCs: []sim.VPC{{ID: "vpc-1"}}, Lag: sim.Lag{Jobs: sim.Duration(30 * time.Millisecond)}}}),
 		madeNLB("two ports", all(zoned(), func(svc *corev1.Service) {
 			svc.Spec.Ports[0].Name = "a"
 			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "b", Port: 53, Protocol: corev1.ProtocolUDP, TargetPort: intstr.FromInt32(53)})
-		}), nil, scene{nodes: 1}),
-		madeNLB("tags", zoned("additional-resource-tags", "team=a,stage=b"), with("TagResources"), scene{
+		}), nil, scenario{nodes: 1}),
+		madeNLB("tags", zoned("additional-resource-tags", "team=a,stage=b"), with("TagResources"), scenario{
 			nodes: 1, want: outcome{Tags: map[string]string{"kubernetes.do.not.delete": "NAME", "ack.aliyun.com": clusterID, "team": "a", "stage": "b"}}}),
-		madeNLB("EIP and address in zones", network("zone-maps", "cn-hangzhou-h:vsw-1::eip-1,cn-hangzhou-i:vsw-2:10.2.0.9"), nlbMade, scene{nodes: 1}),
-		madeNLB("intranet", zoned("address-type", "intranet", "name", "shop", "resource-group-id", "rg-1", "bandwidth-package-id", "cbwp-1"), nlbMade, scene{nodes: 1}),
+		madeNLB("EIP and address in zones", network("zone-maps", "cn-hangzhou-h:vsw-1::eip-1,cn-hangzhou-i:vsw-2:10.2.0.9"), nlbMade, scenario{nodes: 1}),
+		madeNLB("intranet", zoned("address-type", "intranet", "name", "shop", "resource-group-id", "rg-1", "bandwidth-package-id", "cbwp-1"), nlbMade, scenario{nodes: 1}),
 		madeNLB("IPv6", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack", "ipv6-address-type", "internet"),
-			with("EnableLoadBalancerIpv6Internet", "EnableLoadBalancerIpv6Internet"), scene{nodes: 1}),
-		madeNLB("zones apart", zoned("cross-zone-enabled", "off"), with("UpdateLoadBalancerAttribute", "UpdateLoadBalancerAttribute"), scene{nodes: 1}),
+			with("EnableLoadBalancerIpv6Internet", "EnableLoadBalancerIpv6Internet"), scenario{nodes: 1}),
+		madeNLB("zones apart", zoned("cross-zone-enabled", "off"), with("UpdateLoadBalancerAttribute", "UpdateLoadBalancerAttribute"), scenario{nodes: 1}),
 		madeNLB("TLS", zoned("protocol-port", "tcpssl:80", "cert-id", "cert-1", "cacert", "on", "cacert-id", "ca-1", "tls-cipher-policy", "tls_cipher_policy_1_2", "alpn", "on", "alpn-policy", "HTTP2Only",
-			"additional-cert-ids", "cert-2"), append(nlbMade[:len(nlbMade):len(nlbMade)], "AssociateAdditionalCertificatesWithListener"), scene{nodes: 1}),
+			"additional-cert-ids", "cert-2"), append(nlbMade[:len(nlbMade):len(nlbMade)], "AssociateAdditionalCertificatesWithListener"), scenario{nodes: 1}),
 		madeNLB("limits and health check", zoned("idle-timeout", "30", "cps", "100", "proxy-protocol", "on", "ppv2-pvl-vpc-id-enabled", "on", "scheduler", "rr", "connection-drain", "on",
-			"connection-drain-timeout", "30", "preserve-client-ip", "on", "health-check-flag", "on", "health-check-type", "HTTP", "health-check-httpcode", "http_2xx"), nlbMade, scene{nodes: 1}),
-		madeNLB("range of ports", all(zoned("listener-port-range", "1000-2000:80"), eni), append([]string{"DescribeNetworkInterfaces"}, nlbMade...), scene{nodes: 1, arrange: pods("10.1.5.8")}),
-		madeNLB("pods by address", all(zoned("server-group-type", "ip"), eni), nlbMade, scene{nodes: 1, arrange: pods("10.1.5.8")}),
+			"connection-drain-timeout", "30", "preserve-client-ip", "on", "health-check-flag", "on", "health-check-type", "HTTP", "health-check-httpcode", "http_2xx"), nlbMade, scenario{nodes: 1}),
+		madeNLB("range of ports", all(zoned("listener-port-range", "1000-2000:80"), eni), append([]string{"DescribeNetworkInterfaces"}, nlbMade...), scenario{nodes: 1, arrange: pods("10.1.5.8")}),
+		madeNLB("pods by address", all(zoned("server-group-type", "ip"), eni), nlbMade, scenario{nodes: 1, arrange: pods("10.1.5.8")}),
 		madeNLB("source ranges", all(zoned(), ranges("192.0.2.0/24")),
 			append(with("LoadBalancerJoinSecurityGroup"), "DescribeSecurityGroups", "CreateSecurityGroup", "DescribeSecurityGroups", "DescribeSecurityGroupAttribute", "AuthorizeSecurityGroup"),
-			scene{nodes: 1, want: outcome{Labels: map[string]string{hashLabel: hashOfNow, idLabel: "LB", groupLabel: "LB"}}}),
+			scenario{nodes: 1, want: outcome{Labels: map[string]string{hashLabel: hashOfNow, idLabel: "LB", groupLabel: "LB"}}}),
 		madeNLB("source ranges without a grant, which goes unnoticed", all(zoned(), ranges("192.0.2.0/24")), append(nlbMade[:len(nlbMade):len(nlbMade)], "DescribeSecurityGroups", "CreateSecurityGroup"),
-			scene{nodes: 1, arrange: fault("CreateSecurityGroup", "Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}),
-		madeNLB("servers that fail, which goes unnoticed", zoned(), nlbMade, scene{nodes: 1, arrange: func(p *play) {
+			scenario{nodes: 1, arrange: fault("CreateSecurityGroup", "Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}),
+		madeNLB("servers that fail, which goes unnoticed", zoned(), nlbMade, scenario{nodes: 1, arrange: func(p *run) {
 			p.cloud.Fault(sim.Fault{Action: "AddServersToServerGroup", FailJob: true, Caller: "ccm"})
 		}}),
-		usersNLB("of the user, without its listeners", network("id", "nlb-1"), append(reused[:3:3], nlbGroup...), scene{nodes: 1, want: users()}),
+		usersNLB("of the user, without its listeners", network("id", "nlb-1"), append(reused[:3:3], nlbGroup...), scenario{nodes: 1, want: users()}),
 		usersNLB("of the user, with its listeners", network("id", "nlb-1", "force-override-listeners", "true"), slices.Concat(reused, nlbGroup, []string{"ListListeners", "CreateListener"}),
-			scene{nodes: 1, want: users()}),
+			scenario{nodes: 1, want: users()}),
 		usersNLB("of the user, with the user's group", network("id", "nlb-1", "vgroup-port", "sgp-1:80", "weight", "60"),
-			append(reused[:2:2], "ListServerGroups", "ListServerGroupServers", "ListServerGroups", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup"), scene{nodes: 1, want: users()}),
-		usersNLB("of the user, without source ranges", all(network("id", "nlb-1"), ranges("192.0.2.0/24")), append(reused[:3:3], nlbGroup...), scene{
+			append(reused[:2:2], "ListServerGroups", "ListServerGroupServers", "ListServerGroups", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup"), scenario{nodes: 1, want: users()}),
+		usersNLB("of the user, without source ranges", all(network("id", "nlb-1"), ranges("192.0.2.0/24")), append(reused[:3:3], nlbGroup...), scenario{
 			nodes: 1, want: users("Warning FeatureNotSupported nlb-controller: LoadBalancerSourceRanges is not supported for user-managed LB.")}),
 	}
 }
 
 // failsNLB is a first sync that fails.
-func failsNLB(name, message string, actions []string, s scene) scene {
+func failsNLB(name, message string, actions []string, s scenario) scenario {
 	if s.service == nil {
 		s.service = zoned()
 	}
@@ -207,71 +207,71 @@ func failsNLB(name, message string, actions []string, s scene) scene {
 
 // nlbRefused are first syncs that the cloud refuses. The first seven are
 // recorded.
-func nlbRefused() []scene {
+func nlbRefused() []scenario {
 	made := nlbTried[:3:3]
 	first := append(made, "GetLoadBalancerAttribute")
-	return []scene{
-		failsNLB("no zones", "[]: build lb local model error: build nlb attribute error: ParameterMissing, zone mappings are required", []string{}, scene{service: network()}),
+	return []scenario{
+		failsNLB("no zones", "[]: build lb local model error: build nlb attribute error: ParameterMissing, zone mappings are required", []string{}, scenario{service: network()}),
 		failsNLB("no permission to read", "[]: Message: code: 403, Authentication is failed for NoPermission. ", nlbLooked[:1],
-			scene{arrange: fault("ListLoadBalancers", "Forbidden.NoPermission", "Authentication is failed for NoPermission.", 403)}),
+			scenario{arrange: fault("ListLoadBalancers", "Forbidden.NoPermission", "Authentication is failed for NoPermission.", 403)}),
 		failsNLB("no permission to create", "[]: Message: code: 403, You are not authorized to do this action. You should be authorized by RAM. ", nlbTried,
-			scene{arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)}),
+			scenario{arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)}),
 		failsNLB("vSwitch full", "[]: Message: code: 400, The specified resource of VSwitchIp is not enough. ", nlbTried,
-			scene{world: sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}}}}),
+			scenario{world: sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}}}}),
 		failsNLB("unpaid bill", "[]: Message: code: 400, The operation failed because of UnpaidBill. ", nlbTried,
-			scene{world: sim.World{Account: sim.Account{Arrearage: true}}}),
+			scenario{world: sim.World{Account: sim.Account{Arrearage: true}}}),
 		// A real controller takes nine seconds for its ten tries.
 		failsNLB("throttled", "[]: Message: code: 400, Request was denied due to api flow control. ", slices.Repeat(nlbLooked[:1], 10),
-			scene{arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)}),
+			scenario{arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)}),
 		failsNLB("no such load balancer", "[nlb-nope]: Message: code: 404, The specified resource of loadbalancer is not found. ", []string{"GetLoadBalancerAttribute"},
-			scene{service: network("id", "nlb-nope")}),
+			scenario{service: network("id", "nlb-nope")}),
 
-		failsNLB("vSwitch missing", "[]: Message: code: 404, The specified resource of vSwitch is not found. ", nlbTried, scene{service: network("zone-maps", "cn-hangzhou-h:vsw-nope")}),
-		failsNLB("no role", "[]: Message: code: 400, The operation is not allowed because of ServiceLinkedRoleNotExist. ", nlbTried, scene{world: sim.World{RAM: sim.RAM{NoServiceRoles: true}}}),
+		failsNLB("vSwitch missing", "[]: Message: code: 404, The specified resource of vSwitch is not found. ", nlbTried, scenario{service: network("zone-maps", "cn-hangzhou-h:vsw-nope")}),
+		failsNLB("no role", "[]: Message: code: 400, The operation is not allowed because of ServiceLinkedRoleNotExist. ", nlbTried, scenario{world: sim.World{RAM: sim.RAM{NoServiceRoles: true}}}),
 		failsNLB("no more NLBs", "[]: Message: code: 400, The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1. ", nlbTried,
-			scene{world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}, Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}}}),
+			scenario{world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}, Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}}}),
 		failsNLB("no more servers", "[LB]: Message: code: 400, The quota of nlb_quota_loadbalancer_noeci_servers_num is exceeded, usage 0/1. ", nlbMade,
-			scene{nodes: 2, world: sim.World{Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancer_noeci_servers_num", Total: 1}}}}),
+			scenario{nodes: 2, world: sim.World{Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancer_noeci_servers_num", Total: 1}}}}),
 		failsNLB("group without IPv6", "[LB]: Message: code: 400, The operation is not allowed because of ServerGroupNotSupportIpv6. ", nlbMade,
-			scene{arrange: fault("AddServersToServerGroup", "OperationDenied.ServerGroupNotSupportIpv6", "The operation is not allowed because of ServerGroupNotSupportIpv6.", 400)}),
+			scenario{arrange: fault("AddServersToServerGroup", "OperationDenied.ServerGroupNotSupportIpv6", "The operation is not allowed because of ServerGroupNotSupportIpv6.", 400)}),
 		failsNLB("security groups, which are joined twice", "[LB]: Message: code: 400, The specified resource of sg-1 is already associated. ",
 			slices.Concat(first, []string{"LoadBalancerJoinSecurityGroup", "LoadBalancerJoinSecurityGroup"}, nlbGroup, []string{"CreateListener"}),
-			scene{world: nlbWorld(), service: zoned("security-group-ids", "sg-1")}),
+			scenario{world: nlbWorld(), service: zoned("security-group-ids", "sg-1")}),
 		failsNLB("listener that is locked", "[LB]: Message: code: 400, The Lock [nlb] is conflict. ", append(nlbMade[:len(nlbMade):len(nlbMade)], slices.Repeat([]string{"CreateListener"}, 4)...),
-			scene{arrange: fault("CreateListener", "Conflict.Lock", "The Lock [nlb] is conflict.", 400)}),
+			scenario{arrange: fault("CreateListener", "Conflict.Lock", "The Lock [nlb] is conflict.", 400)}),
 		failsNLB("listener that fails", "[LB]: apply model error: wait jobs error: job JOB for API EnsuredListenerChanged failed", nlbMade,
-			scene{arrange: func(p *play) { p.cloud.Fault(sim.Fault{Action: "CreateListener", FailJob: true, Caller: "ccm"}) }}),
+			scenario{arrange: func(p *run) { p.cloud.Fault(sim.Fault{Action: "CreateListener", FailJob: true, Caller: "ccm"}) }}),
 		failsNLB("listener that takes too long", "[LB]: apply model error: wait jobs error: context deadline exceeded", nlbMade,
-			scene{arrange: func(p *play) { p.cloud.Fault(sim.Fault{Action: "ListAsynJobs", Body: `{"Jobs":[]}`, Caller: "ccm"}) }}),
+			scenario{arrange: func(p *run) { p.cloud.Fault(sim.Fault{Action: "ListAsynJobs", Body: `{"Jobs":[]}`, Caller: "ccm"}) }}),
 		failsNLB("creation that fails", "[LB]: Message: code: 400, The status of loadbalancer [LB] is incorrect. ", nlbMade,
-			scene{arrange: func(p *play) { p.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", FailJob: true, Caller: "ccm"}) }}),
-		func() scene {
+			scenario{arrange: func(p *run) { p.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", FailJob: true, Caller: "ccm"}) }}),
+		func() scenario {
 			s := failsNLB("creation that takes too long", "[LB]: apply model error: update nlb attribute error: update remote model for lbId LB, error: nlb LB is in creating status",
-				append(made, slices.Repeat([]string{"GetLoadBalancerAttribute"}, 7)...), scene{world: sim.World{Lag: sim.Lag{Jobs: sim.Duration(time.Hour)}}})
-			s.simulated = "a real controller waits two minutes for the NLB, which is longer than a play waits for its event"
+				append(made, slices.Repeat([]string{"GetLoadBalancerAttribute"}, 7)...), scenario{world: sim.World{Lag: sim.Lag{Jobs: sim.Duration(time.Hour)}}})
+			s.simulated = "a real controller waits two minutes for the NLB, which is longer than a run waits for its event"
 			return s
 		}(),
 		failsNLB("of another Service", "[nlb-1]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
 			[]string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups"},
-			scene{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}}),
+			scenario{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}}),
 		failsNLB("of the API server", "[nlb-1]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
-			nil, scene{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"ack.aliyun.com": clusterID}}}}}),
+			nil, scenario{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"ack.aliyun.com": clusterID}}}}}),
 	}
 }
 
 // nlbUnheard are wishes that the controller itself can not follow.
-func nlbUnheard() []scene {
+func nlbUnheard() []scenario {
 	const (
 		local    = "[]: build lb local model error: "
 		listener = local + "build nlb server group error: build listener from servicePort 80 error: "
 		port     = local + "builid nlb listener error: set ServerGroup for port 80 error: "
 	)
-	says := func(name, message string, service func(*corev1.Service)) scene {
-		s := failsNLB(name, message, nil, scene{world: nlbWorld(), service: service})
+	says := func(name, message string, service func(*corev1.Service)) scenario {
+		s := failsNLB(name, message, nil, scenario{world: nlbWorld(), service: service})
 		s.name = name
 		return s
 	}
-	return []scene{
+	return []scenario{
 		says("zones that say no vSwitch", local+"build nlb attribute error: ZoneMapping format error, expect [zone-a:vsw-id-1,zone-b:vsw-id-2], got cn-hangzhou-h", network("zone-maps", "cn-hangzhou-h")),
 		says("protocol without a port", listener+"port and protocol format must be like 'https:443' with colon separated. got=[[tcpssl]]", zoned("protocol-port", "tcpssl")),
 		says("unknown protocol", listener+"port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported with [http]\n", zoned("protocol-port", "http:80")),
@@ -290,13 +290,13 @@ func nlbUnheard() []scene {
 }
 
 // nlbWaits are syncs without some of their pods.
-func nlbWaits() []scene {
+func nlbWaits() []scenario {
 	lost := "Warning SkipSyncBackends nlb-controller: Not sync pods whose eni is invalid: 10.1.5.7"
-	return []scene{{
-		name: "pod without an interface", world: nlbWorld(), arrange: func(p *play) { p.pods("10.1.5.8", "10.1.5.7") }, service: all(zoned(), eni), until: lost,
+	return []scenario{{
+		name: "pod without an interface", world: nlbWorld(), arrange: func(p *run) { p.pods("10.1.5.8", "10.1.5.7") }, service: all(zoned(), eni), until: lost,
 		want: outcome{Events: []string{lost}, Finalizers: finalizedNLB, Labels: labelsNLB, Ingress: []string{nameNLB}},
 	}, {
-		name: "pod whose interface went away", world: nlbWorld(), arrange: func(p *play) { p.pods("10.1.5.8", "10.1.5.9") }, service: all(zoned(), eni),
+		name: "pod whose interface went away", world: nlbWorld(), arrange: func(p *run) { p.pods("10.1.5.8", "10.1.5.9") }, service: all(zoned(), eni),
 		act:   again(edit(func(s *sim.State, _ string) { delete(s.ENIs, "eni-2") }), wish("default-weight", "50")),
 		until: "Warning SkipSyncBackends nlb-controller: Skip delete and update servers to servergroup k8s.8080.TCP.web.NS." + clusterID + " due to invalid servers: 10.1.5.9",
 		want: outcome{
@@ -310,8 +310,8 @@ func nlbWaits() []scene {
 }
 
 // nlbChanges are changes that are made in place, after a first sync.
-func nlbChanges() []scene {
-	changes := func(name string, service func(*corev1.Service), change func(*play), s scene, calls ...string) scene {
+func nlbChanges() []scenario {
+	changes := func(name string, service func(*corev1.Service), change func(*run), s scenario, calls ...string) scenario {
 		s.name, s.service, s.act, s.nodes, s.world = name, service, again(change), 1, nlbWorld()
 		if s.want.Events == nil {
 			s.want.Events = []string{changedNLB, ensuredNLB}
@@ -328,33 +328,33 @@ func nlbChanges() []scene {
 		s.want.Finalizers, s.want.Ingress, s.want.Actions = finalizedNLB, []string{nameNLB}, append(nlbFound[:len(nlbFound):len(nlbFound)], calls...)
 		return s
 	}
-	spec := func(list string) func(*play) {
-		return func(p *play) { p.patch(`{"spec":{"loadBalancerSourceRanges":%s}}`, list) }
+	spec := func(list string) func(*run) {
+		return func(p *run) { p.patch(`{"spec":{"loadBalancerSourceRanges":%s}}`, list) }
 	}
 	grouped := map[string]string{hashLabel: hashOfNow, idLabel: "LB", groupLabel: "LB"}
 	sources := []string{"DescribeSecurityGroups", "DescribeSecurityGroupAttribute"}
-	respec := func(labels map[string]string) scene {
-		return scene{want: outcome{Events: []string{ensuredNLB, specNLB}, Labels: labels}}
+	respec := func(labels map[string]string) scenario {
+		return scenario{want: outcome{Events: []string{ensuredNLB, specNLB}, Labels: labels}}
 	}
 	tls := []string{"protocol-port", "tcpssl:80", "cert-id", "cert-1"}
 	read := []string{"ListListenerCertificates", "ListListenerCertificates"}
-	return []scene{
-		changes("address type", zoned(), wish("address-type", "intranet"), scene{}, "UpdateLoadBalancerAddressTypeConfig"),
-		changes("zone", zoned(), wish("zone-maps", "cn-hangzhou-h:vsw-1,cn-hangzhou-i:vsw-2"), scene{}, "UpdateLoadBalancerZones"),
-		changes("EIP", zoned(), wish("zone-maps", "cn-hangzhou-h:vsw-1::eip-1"), scene{}, "UpdateLoadBalancerZones"),
-		changes("name", zoned(), wish("name", "shop"), scene{}, "UpdateLoadBalancerAttribute"),
-		changes("cross zone", zoned(), wish("cross-zone-enabled", "off"), scene{}, "UpdateLoadBalancerAttribute"),
-		changes("IPv6 internet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack"), wish("ipv6-address-type", "internet"), scene{}, "EnableLoadBalancerIpv6Internet"),
-		changes("IPv6 intranet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack", "ipv6-address-type", "internet"), wish("ipv6-address-type", "intranet"), scene{}, "DisableLoadBalancerIpv6Internet"),
-		changes("bandwidth", zoned("bandwidth-package-id", "cbwp-1"), wish("bandwidth-package-id", "cbwp-2"), scene{},
+	return []scenario{
+		changes("address type", zoned(), wish("address-type", "intranet"), scenario{}, "UpdateLoadBalancerAddressTypeConfig"),
+		changes("zone", zoned(), wish("zone-maps", "cn-hangzhou-h:vsw-1,cn-hangzhou-i:vsw-2"), scenario{}, "UpdateLoadBalancerZones"),
+		changes("EIP", zoned(), wish("zone-maps", "cn-hangzhou-h:vsw-1::eip-1"), scenario{}, "UpdateLoadBalancerZones"),
+		changes("name", zoned(), wish("name", "shop"), scenario{}, "UpdateLoadBalancerAttribute"),
+		changes("cross zone", zoned(), wish("cross-zone-enabled", "off"), scenario{}, "UpdateLoadBalancerAttribute"),
+		changes("IPv6 internet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack"), wish("ipv6-address-type", "internet"), scenario{}, "EnableLoadBalancerIpv6Internet"),
+		changes("IPv6 intranet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack", "ipv6-address-type", "internet"), wish("ipv6-address-type", "intranet"), scenario{}, "DisableLoadBalancerIpv6Internet"),
+		changes("bandwidth", zoned("bandwidth-package-id", "cbwp-1"), wish("bandwidth-package-id", "cbwp-2"), scenario{},
 			"DetachCommonBandwidthPackageFromLoadBalancer", "AttachCommonBandwidthPackageToLoadBalancer"),
-		changes("no bandwidth", zoned("bandwidth-package-id", "cbwp-1"), wish("bandwidth-package-id", ""), scene{}, "DetachCommonBandwidthPackageFromLoadBalancer"),
-		changes("tags that are listed", zoned("additional-resource-tags", "team=a,stage=b"), wish("additional-resource-tags", "team=c"), scene{
+		changes("no bandwidth", zoned("bandwidth-package-id", "cbwp-1"), wish("bandwidth-package-id", ""), scenario{}, "DetachCommonBandwidthPackageFromLoadBalancer"),
+		changes("tags that are listed", zoned("additional-resource-tags", "team=a,stage=b"), wish("additional-resource-tags", "team=c"), scenario{
 			want: outcome{Tags: map[string]string{"kubernetes.do.not.delete": "NAME", "ack.aliyun.com": clusterID, "team": "c"}}}, "TagResources", "UntagResources"),
-		changes("security group", zoned(), wish("security-group-ids", "sg-1"), scene{}, "LoadBalancerJoinSecurityGroup"),
-		func() scene {
-			s := changes("other security group", zoned(), nil, scene{}, "LoadBalancerJoinSecurityGroup", "LoadBalancerLeaveSecurityGroup", "DescribeSecurityGroups")
-			reset := func(p *play) { p.cloud.ResetCalls() }
+		changes("security group", zoned(), wish("security-group-ids", "sg-1"), scenario{}, "LoadBalancerJoinSecurityGroup"),
+		func() scenario {
+			s := changes("other security group", zoned(), nil, scenario{}, "LoadBalancerJoinSecurityGroup", "LoadBalancerLeaveSecurityGroup", "DescribeSecurityGroups")
+			reset := func(p *run) { p.cloud.ResetCalls() }
 			s.act = both(again(wish("security-group-ids", "sg-1")), reset, again(wish("security-group-ids", "sg-2")))
 			return s
 		}(),
@@ -362,23 +362,23 @@ func nlbChanges() []scene {
 			"DescribeSecurityGroups", "CreateSecurityGroup", "DescribeSecurityGroups", "DescribeSecurityGroupAttribute", "AuthorizeSecurityGroup"),
 		changes("other source ranges", all(zoned(), ranges("192.0.2.0/24")), spec(`["198.51.100.0/24"]`), respec(grouped), append(sources[:2:2], "AuthorizeSecurityGroup", "RevokeSecurityGroup")...),
 		changes("no source ranges", all(zoned(), ranges("192.0.2.0/24")), spec(`null`), respec(labelsNLB), append([]string{"LoadBalancerLeaveSecurityGroup"}, append(sources[:2:2], "DeleteSecurityGroup")...)...),
-		changes("listener", zoned(), wish("idle-timeout", "30"), scene{}, "UpdateListenerAttribute"),
-		changes("proxy protocol", zoned("proxy-protocol", "on"), wish("ppv2-pvl-ep-id-enabled", "on"), scene{}, "UpdateListenerAttribute"),
-		changes("protocol", zoned("cert-id", "cert-1"), wish("protocol-port", "tcpssl:80"), scene{}, "DeleteListener", "CreateListener"),
-		changes("certificate", zoned(tls...), wish("cert-id", "cert-2"), scene{}, "UpdateListenerAttribute"),
-		changes("ALPN", zoned(append(tls, "alpn-policy", "HTTP2Only")...), wish("alpn", "on"), scene{}, "UpdateListenerAttribute"),
-		changes("further certificates", zoned(append(tls, "additional-cert-ids", "cert-2")...), wish("additional-cert-ids", "cert-3"), scene{},
+		changes("listener", zoned(), wish("idle-timeout", "30"), scenario{}, "UpdateListenerAttribute"),
+		changes("proxy protocol", zoned("proxy-protocol", "on"), wish("ppv2-pvl-ep-id-enabled", "on"), scenario{}, "UpdateListenerAttribute"),
+		changes("protocol", zoned("cert-id", "cert-1"), wish("protocol-port", "tcpssl:80"), scenario{}, "DeleteListener", "CreateListener"),
+		changes("certificate", zoned(tls...), wish("cert-id", "cert-2"), scenario{}, "UpdateListenerAttribute"),
+		changes("ALPN", zoned(append(tls, "alpn-policy", "HTTP2Only")...), wish("alpn", "on"), scenario{}, "UpdateListenerAttribute"),
+		changes("further certificates", zoned(append(tls, "additional-cert-ids", "cert-2")...), wish("additional-cert-ids", "cert-3"), scenario{},
 			append(read[:2:2], "AssociateAdditionalCertificatesWithListener", "DisassociateAdditionalCertificatesWithListener")...),
-		changes("group", zoned(), wish("scheduler", "rr"), scene{}, "UpdateServerGroupAttribute"),
-		changes("connection drain", zoned(), wish("connection-drain", "on"), scene{}, "UpdateServerGroupAttribute"),
-		changes("weight", zoned(), wish("default-weight", "50"), scene{}, "UpdateServerGroupServersAttribute"),
-		changes("weight that is left alone", zoned("ignore-weight-update", "on"), wish("default-weight", "50"), scene{}),
-		changes("stopped listener", zoned(), both(edit(func(s *sim.State, id string) { s.NLBs[id].Listeners[0].Status = "Stopped" }), (*play).touch), scene{}, "StartListener"),
-		changes("preserve", zoned(), wish("preserve-lb-on-delete", "true"), scene{want: outcome{Events: []string{changedNLB, ensuredNLB, preservedNLB}}}),
-		changes("touch", zoned(), (*play).touch, scene{}),
+		changes("group", zoned(), wish("scheduler", "rr"), scenario{}, "UpdateServerGroupAttribute"),
+		changes("connection drain", zoned(), wish("connection-drain", "on"), scenario{}, "UpdateServerGroupAttribute"),
+		changes("weight", zoned(), wish("default-weight", "50"), scenario{}, "UpdateServerGroupServersAttribute"),
+		changes("weight that is left alone", zoned("ignore-weight-update", "on"), wish("default-weight", "50"), scenario{}),
+		changes("stopped listener", zoned(), both(edit(func(s *sim.State, id string) { s.NLBs[id].Listeners[0].Status = "Stopped" }), (*run).touch), scenario{}, "StartListener"),
+		changes("preserve", zoned(), wish("preserve-lb-on-delete", "true"), scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, preservedNLB}}}),
+		changes("touch", zoned(), (*run).touch, scenario{}),
 		{
 			name: "another node", nodes: 1, service: zoned(), world: nlbWorld(), until: ensuredNLB,
-			act: func(p *play) {
+			act: func(p *run) {
 				remove := p.node(2)
 				p.Cleanup(remove)
 				p.wait("a second server", func() bool {
@@ -393,8 +393,8 @@ func nlbChanges() []scene {
 
 // nlbLater are syncs that fail after one that succeeded: labels and status are
 // as they were.
-func nlbLater() []scene {
-	fails := func(name, message string, service func(*corev1.Service), act func(*play), s scene) scene {
+func nlbLater() []scenario {
+	fails := func(name, message string, service func(*corev1.Service), act func(*run), s scenario) scenario {
 		s.name, s.service, s.act, s.nodes, s.until = name, service, act, 1, failedNLB+message
 		if len(s.world.VPCs) == 0 {
 			s.world = nlbWorld()
@@ -411,67 +411,67 @@ func nlbLater() []scene {
 		return s
 	}
 	gone := edit(func(s *sim.State, id string) { delete(s.NLBs, id) })
-	calls := func(actions ...string) scene { return scene{want: outcome{Actions: actions}} }
+	calls := func(actions ...string) scenario { return scenario{want: outcome{Actions: actions}} }
 	rebound := fails("rebound", "[nlb-2]: apply model error: update nlb attribute error: the loadbalancer nlb-2 can not be reused, service has been associated with "+
 		"dnsname [nlb-1.cn-hangzhou.nlb.aliyuncs.com], cannot be bound to dnsname [nlb-2.cn-hangzhou.nlb.aliyuncs.com]", network("id", "nlb-1"), wish("id", "nlb-2"),
-		scene{want: outcome{
+		scenario{want: outcome{
 			Events: []string{changedNLB, "Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"}, Labels: map[string]string{hashLabel: "of another state", idLabel: "nlb-1"},
 		}})
 	rebound.want.Ingress = []string{"nlb-1.cn-hangzhou.nlb.aliyuncs.com"}
-	untouched := func(s scene) scene { // the annotations did not change
+	untouched := func(s scenario) scenario { // the annotations did not change
 		s.want.Labels = labelsNLB
 		s.want.Events = slices.DeleteFunc(s.want.Events, func(e string) bool { return e == changedNLB })
 		return s
 	}
-	return []scene{
+	return []scenario{
 		fails("resource group", "[LB]: apply model error: update nlb attribute error: ResourceGroupId cannot be changed, service: rg-2, nlb: rg-1", zoned("resource-group-id", "rg-1"), wish("resource-group-id", "rg-2"),
 			calls(nlbFound...)),
 		fails("IP version", "[LB]: apply model error: update nlb attribute error: AddressIpVersion cannot be changed, service: DualStack, nlb: ipv4", zoned(), wish("ip-version", "DualStack"), calls(nlbFound...)),
 		fails("gone, touched", "[]: apply model error: update nlb attribute error: alicloud: can not find loadbalancer, but it's defined in service [] this may happen when you delete the loadbalancer",
-			zoned(), both(gone, (*play).touch), calls(nlbLooked...)),
+			zoned(), both(gone, (*run).touch), calls(nlbLooked...)),
 		untouched(fails("gone, endpoints changed", "[]: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:NAME]", zoned(),
-			both(gone, func(p *play) { p.pods("10.1.5.8") }), calls(nlbLooked...))),
+			both(gone, func(p *run) { p.pods("10.1.5.8") }), calls(nlbLooked...))),
 		rebound,
 		fails("two with its tag", "[]: apply model error: get nlb attribute from cloud error: [NS/web] find multiple loadbalances by tag, lbIds[nlb-1,LB]", zoned(),
 			both(edit(func(s *sim.State, id string) {
 				s.NLBs["nlb-1"].Tags["kubernetes.do.not.delete"] = s.NLBs[id].Tags["kubernetes.do.not.delete"]
-			}), (*play).touch), calls("ListLoadBalancers")),
+			}), (*run).touch), calls("ListLoadBalancers")),
 		fails("two with its name", "[]: apply model error: get nlb attribute from cloud error: [NS/web] find multiple loadbalances by name, lbIds[nlb-1,LB]", zoned(),
 			both(edit(func(s *sim.State, id string) {
 				s.NLBs["nlb-1"].Name = s.NLBs[id].Name
 				delete(s.NLBs[id].Tags, "kubernetes.do.not.delete")
-			}), (*play).touch), calls(nlbLooked...)),
-		fails("vSwitch of a zone", "[LB]: Message: code: 400, The operation is not allowed because of ZoneVSwitchChanged. ", zoned(), func(p *play) {
+			}), (*run).touch), calls(nlbLooked...)),
+		fails("vSwitch of a zone", "[LB]: Message: code: 400, The operation is not allowed because of ZoneVSwitchChanged. ", zoned(), func(p *run) {
 			p.cloud.Edit(func(s *sim.State) {
 				s.VSwitches["vsw-3"] = &sim.VSwitch{VPC: "vpc-1", Zone: "cn-hangzhou-h", CIDR: "10.9.0.0/20", Free: new(9)}
 			})
 			p.annotate("zone-maps", "cn-hangzhou-h:vsw-3")
-		}, scene{}),
+		}, scenario{}),
 		fails("NLB that is being changed", "[LB]: Message: code: 400, The specified resource of loadbalancer is being configured, please try again later. ", zoned(),
-			both(edit(func(s *sim.State, id string) { s.NLBs[id].Status = "Configuring" }), wish("name", "shop")), scene{}),
-		fails("no more security groups", "[LB]: Message: code: 400, The quota of nlb_quota_loadbalancer_securitygroups_num is exceeded, usage 0/1. ", zoned(), func(p *play) {
+			both(edit(func(s *sim.State, id string) { s.NLBs[id].Status = "Configuring" }), wish("name", "shop")), scenario{}),
+		fails("no more security groups", "[LB]: Message: code: 400, The quota of nlb_quota_loadbalancer_securitygroups_num is exceeded, usage 0/1. ", zoned(), func(p *run) {
 			p.cloud.Edit(func(s *sim.State) {
 				s.Quotas = append(s.Quotas, sim.Quota{Product: "nlb", Name: "nlb_quota_loadbalancer_securitygroups_num", Total: 1})
 			})
 			p.annotate("security-group-ids", "sg-1,sg-2")
-		}, scene{}),
+		}, scenario{}),
 		fails("group of another type, whose old one is in use", "[LB]: Message: code: 400, The specified resource of ServerGroup is in use. ", all(zoned(), eni), wish("server-group-type", "ip"),
-			scene{want: outcome{
+			scenario{want: outcome{
 				Events:  []string{changedNLB, ensuredNLB, unservedNLB},
 				Actions: append(nlbFound[:len(nlbFound):len(nlbFound)], "CreateServerGroup", "ListServerGroups", "DeleteServerGroup"),
 			}}),
 		fails("group that another NLB uses", "[LB]: Message: code: 400, The specified resource of ServerGroup is in use. ", zoned(),
 			both(edit(func(s *sim.State, id string) {
 				s.NLBs["nlb-1"].Listeners = []sim.NLBListener{{ID: "lsn-1", Port: 81, ServerGroup: s.NLBs[id].Listeners[0].ServerGroup}}
-			}), (*play).repoint), scene{want: outcome{Events: []string{ensuredNLB, specNLB}}}),
+			}), (*run).repoint), scenario{want: outcome{Events: []string{ensuredNLB, specNLB}}}),
 		fails("bandwidth that is not there to leave", "[LB]: Message: code: 400, The specified resource of cbwp-1 is not associated. ", zoned("bandwidth-package-id", "cbwp-1"),
-			both(fault("DetachCommonBandwidthPackageFromLoadBalancer", "ResourceNotAssociated.BandwidthPackageId", "The specified resource of cbwp-1 is not associated.", 400), wish("bandwidth-package-id", "")), scene{}),
+			both(fault("DetachCommonBandwidthPackageFromLoadBalancer", "ResourceNotAssociated.BandwidthPackageId", "The specified resource of cbwp-1 is not associated.", 400), wish("bandwidth-package-id", "")), scenario{}),
 	}
 }
 
 // nlbEnds are the ways in which a Service gives its NLB up.
-func nlbEnds() []scene {
-	ends := func(name string, service func(*corev1.Service), act func(*play), actions []string, s scene) scene {
+func nlbEnds() []scenario {
+	ends := func(name string, service func(*corev1.Service), act func(*run), actions []string, s scenario) scenario {
 		s.name, s.service, s.act, s.nodes, s.until = name, service, act, 1, cleanedNLB
 		s.world = nlbWorld()
 		if s.want.Events == nil {
@@ -485,38 +485,38 @@ func nlbEnds() []scene {
 	found := append(nlbFound[:len(nlbFound):len(nlbFound)], "ListServerGroups", "ListServerGroupServers")
 	removed := append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "DeleteLoadBalancer", "DeleteServerGroup")
 	sources := []string{"DescribeSecurityGroups", "DescribeSecurityGroupAttribute"}
-	fails := func(name, message string, act func(*play), mend func(*play)) scene {
+	fails := func(name, message string, act func(*run), repair func(*run)) scenario {
 		until := uncleanedNLB + message
-		s := ends(name, zoned(), both(act, (*play).delete, func(p *play) { p.saw(until) }, mend, (*play).touch), nil, scene{want: outcome{Events: []string{changedNLB, ensuredNLB, until}}})
+		s := ends(name, zoned(), both(act, (*run).delete, func(p *run) { p.saw(until) }, repair, (*run).touch), nil, scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, until}}})
 		return s
 	}
-	return []scene{
-		ends("deleted", zoned(), (*play).delete, removed, scene{}),
-		ends("deleted with its source ranges", all(zoned(), ranges("192.0.2.0/24")), (*play).delete, append(removed[:len(removed):len(removed)], append(sources[:2:2], "DeleteSecurityGroup")...), scene{}),
-		ends("preserved", zoned("preserve-lb-on-delete", "true"), (*play).delete, append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "UntagResources", "UntagResources"), scene{
+	return []scenario{
+		ends("deleted", zoned(), (*run).delete, removed, scenario{}),
+		ends("deleted with its source ranges", all(zoned(), ranges("192.0.2.0/24")), (*run).delete, append(removed[:len(removed):len(removed)], append(sources[:2:2], "DeleteSecurityGroup")...), scenario{}),
+		ends("preserved", zoned("preserve-lb-on-delete", "true"), (*run).delete, append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "UntagResources", "UntagResources"), scenario{
 			want: outcome{Events: []string{ensuredNLB, preservedNLB}, Tags: map[string]string{}}}),
-		ends("preserved with its source ranges", all(zoned("preserve-lb-on-delete", "true"), ranges("192.0.2.0/24")), (*play).delete,
-			append(append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "UntagResources", "UntagResources"), sources...), scene{want: outcome{Events: []string{ensuredNLB, preservedNLB}}}),
-		ends("gone before it is deleted", zoned(), both(edit(func(s *sim.State, id string) { delete(s.NLBs, id) }), (*play).delete),
-			append(nlbLooked[:2:2], "ListServerGroups", "ListServerGroupServers", "DeleteServerGroup"), scene{}),
-		ends("of the user", network("id", "nlb-1"), (*play).delete, []string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "DeleteServerGroup"}, scene{
+		ends("preserved with its source ranges", all(zoned("preserve-lb-on-delete", "true"), ranges("192.0.2.0/24")), (*run).delete,
+			append(append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "UntagResources", "UntagResources"), sources...), scenario{want: outcome{Events: []string{ensuredNLB, preservedNLB}}}),
+		ends("gone before it is deleted", zoned(), both(edit(func(s *sim.State, id string) { delete(s.NLBs, id) }), (*run).delete),
+			append(nlbLooked[:2:2], "ListServerGroups", "ListServerGroupServers", "DeleteServerGroup"), scenario{}),
+		ends("of the user", network("id", "nlb-1"), (*run).delete, []string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "DeleteServerGroup"}, scenario{
 			want: outcome{Events: []string{"Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"}, Tags: map[string]string{"team": "a"}}}),
-		ends("of the user, with the user's group", network("id", "nlb-1", "vgroup-port", "sgp-1:80"), (*play).delete,
-			[]string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups", "ListServerGroups", "ListServerGroupServers", "RemoveServersFromServerGroup"}, scene{
+		ends("of the user, with the user's group", network("id", "nlb-1", "vgroup-port", "sgp-1:80"), (*run).delete,
+			[]string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups", "ListServerGroups", "ListServerGroupServers", "RemoveServersFromServerGroup"}, scenario{
 				want: outcome{Events: []string{"Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"}, Tags: map[string]string{"team": "a"}}}),
 		fails("may not be deleted", "[LB]: Message: code: 403, Authentication is failed for NoPermission. ",
-			func(p *play) { p.cloud.Revoke("ccm", "nlb:DeleteLoadBalancer") }, func(p *play) { p.cloud.Grant("ccm", "nlb:DeleteLoadBalancer") }),
+			func(p *run) { p.cloud.Revoke("ccm", "nlb:DeleteLoadBalancer") }, func(p *run) { p.cloud.Grant("ccm", "nlb:DeleteLoadBalancer") }),
 		fails("group that another NLB uses stays", "[]: Message: code: 400, The specified resource of ServerGroup is in use. ",
 			edit(func(s *sim.State, id string) {
 				s.NLBs["nlb-1"].Listeners = []sim.NLBListener{{ID: "lsn-1", Port: 81, ServerGroup: s.NLBs[id].Listeners[0].ServerGroup}}
-			}), func(p *play) { p.cloud.Edit(func(s *sim.State) { s.NLBs["nlb-1"].Listeners = nil }) }),
+			}), func(p *run) { p.cloud.Edit(func(s *sim.State) { s.NLBs["nlb-1"].Listeners = nil }) }),
 	}
 }
 
-// nlbReleases are scenes of releases before v2.14.0, which a real controller
-// v2.14.0 can not play.
-func nlbReleases() []scene {
-	older := func(version, name string, s scene) scene {
+// nlbReleases are scenarios of releases before v2.14.0, which a real controller
+// v2.14.0 can not have.
+func nlbReleases() []scenario {
+	older := func(version, name string, s scenario) scenario {
 		s.name, s.nodes = name+", "+version, max(s.nodes, 1)
 		s.options = func(o *controller.Options) { o.Version = version }
 		s.simulated = "it is what " + version + " did, and a real controller of that release is another program"
@@ -525,27 +525,27 @@ func nlbReleases() []scene {
 	tried := func(more ...string) []string {
 		return slices.Concat(nlbTried, more, []string{"GetLoadBalancerAttribute"}, nlbGroup, []string{"CreateListener"})
 	}
-	synced := func(actions []string) scene {
-		return scene{service: zoned(), until: ensuredNLB, want: outcome{Events: []string{ensuredNLB}, Finalizers: finalizedNLB, Ingress: []string{nameNLB}, Tags: tagsNLB, Actions: actions}}
+	synced := func(actions []string) scenario {
+		return scenario{service: zoned(), until: ensuredNLB, want: outcome{Events: []string{ensuredNLB}, Finalizers: finalizedNLB, Ingress: []string{nameNLB}, Tags: tagsNLB, Actions: actions}}
 	}
-	fails := func(message string, s scene) scene {
+	fails := func(message string, s scenario) scenario {
 		s.until = failedNLB + message
 		s.want = outcome{Events: append(s.want.Events, s.until), Labels: map[string]string{}, Finalizers: finalizedNLB}
 		return s
 	}
-	return []scene{
+	return []scenario{
 		older("v2.12.0", "synced", synced(tried())),
 		older("v2.10.0", "tags after the creation", synced(tried("TagResources"))),
 		older("v2.5.0", "tags after the creation", synced(tried("TagResources"))),
-		older("v2.13.0", "no source ranges", func() scene {
+		older("v2.13.0", "no source ranges", func() scenario {
 			s := synced(tried())
 			s.service = all(zoned(), ranges("192.0.2.0/24"))
 			return s
 		}()),
 		older("v2.12.4", "pod without an interface", fails("[]: build lb local model error: builid nlb listener error: set ServerGroup for port 80 error: build eni backends error: "+
-			"can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: , node: NS-1", scene{service: all(zoned(), eni), world: nlbWorld(), arrange: func(p *play) { p.pods("10.1.5.7") }})),
-		older("v2.11.1", "throttled", fails("[]: Message: code: 400, Request was denied due to api flow control. ", scene{service: zoned(), arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)})),
+			"can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: , node: NS-1", scenario{service: all(zoned(), eni), world: nlbWorld(), arrange: func(p *run) { p.pods("10.1.5.7") }})),
+		older("v2.11.1", "throttled", fails("[]: Message: code: 400, Request was denied due to api flow control. ", scenario{service: zoned(), arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)})),
 		older("v2.9.1", "of another Service", fails("[]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
-			scene{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}})),
+			scenario{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}})),
 	}
 }

@@ -37,46 +37,46 @@ const (
 	ensuredCLB = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [LB]"
 )
 
-// An outcome is all that a scene left behind which a reader can see. IDs that
+// An outcome is all that a scenario left behind which a reader can see. IDs that
 // the cloud has given are LB, the address of a load balancer is IP(its ID), the
 // name that the controller gives to what is its own is NAME, and the namespace
 // is NS.
 type outcome struct {
-	Events      []string // type, reason, component and message, sorted; and how often, where the scene counts
+	Events      []string // type, reason, component and message, sorted; and how often, where the scenario counts
 	Labels      map[string]string
 	Annotations map[string]string
 	Finalizers  []string
 	Ingress     []string
 	Tags        map[string]string // of the load balancer
 	Actions     []string          // of the OpenAPI, as tracks returns them
-	Pauses      []string          // before the retries, by the controller's clock, where the scene measures them
+	Pauses      []string          // before the retries, by the controller's clock, where the scenario measures them
 	Gone        bool              // the Service was deleted
 }
 
-// A scene is something that a controller does, in a cluster and a cloud of its
+// A scenario is something that a controller does, in a cluster and a cloud of its
 // own.
-type scene struct {
+type scenario struct {
 	name    string
 	world   sim.World
 	nodes   int
 	options func(*controller.Options)
-	arrange func(*play)           // before the Service is there
+	arrange func(*run)            // before the Service is there
 	service func(*corev1.Service) // changes it before it is created
-	act     func(*play)           // after it was synced; nil: its first sync is all
-	amid    func(*play)           // after the controller has begun, in the place of act
-	until   string                // event that ends the scene
+	act     func(*run)            // after it was synced; nil: its first sync is all
+	amid    func(*run)            // after the controller has begun, in the place of act
+	until   string                // event that ends the scenario
 	want    outcome               // as recorded; Labels, Annotations, Tags, Actions and Pauses that are nil do not count
 
 	counts    bool   // each event carries how often it was written
 	retries   string // action that begins each attempt; the pauses before the retries are measured
-	simulated string // why no real controller v2.14.0 plays the scene; empty: it does
+	simulated string // why no real controller v2.14.0 runs the scenario; empty: it does
 }
 
-// TestConformance plays scenes with the simulated controller, and compares what
+// TestConformance runs scenarios with the simulated controller, and compares what
 // they leave with what a real one left.
 //
-// Where CCM_BIN names a cloud-controller-manager, v2.14.0 or later, it plays the
-// same scenes at the same time, against the same simulated cloud. Elsewhere the
+// Where CCM_BIN names a cloud-controller-manager, v2.14.0 or later, it runs the
+// same scenarios at the same time, against the same simulated cloud. Elsewhere the
 // comparison is with lines that were recorded from v2.14.0.
 func TestConformance(t *testing.T) {
 	c := cluster.Join(t)
@@ -87,16 +87,16 @@ func TestConformance(t *testing.T) {
 		t.Logf("the real controller %s is compared with the simulated one", bin)
 		c.Exclusive(t)
 	}
-	for _, s := range append(clbScenes(), nlbScenes()...) {
+	for _, s := range append(clbScenarios(), nlbScenarios()...) {
 		t.Run(s.name, func(t *testing.T) {
 			if bin == "" {
 				t.Parallel()
 			}
-			got := s.play(t, c, "")
+			got := s.run(t, c, "")
 			if bin != "" && s.simulated != "" {
-				t.Logf("the simulated controller alone plays this, and its outcome is compared with the recorded one: %s", s.simulated)
+				t.Logf("the simulated controller alone runs this, and its outcome is compared with the recorded one: %s", s.simulated)
 			} else if bin != "" {
-				if diff := cmp.Diff(s.play(t, c, bin), got); diff != "" {
+				if diff := cmp.Diff(s.run(t, c, bin), got); diff != "" {
 					t.Errorf("real (-) and simulated (+) controller differ:\n%s", diff)
 				}
 			}
@@ -108,8 +108,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// recorded returns of an outcome what the scene has a record of.
-func (s scene) recorded(o outcome) outcome {
+// recorded returns of an outcome what the scenario has a record of.
+func (s scenario) recorded(o outcome) outcome {
 	if s.want.Labels == nil {
 		o.Labels = nil
 	}
@@ -128,8 +128,8 @@ func (s scene) recorded(o outcome) outcome {
 	return o
 }
 
-// A play is a scene that is played.
-type play struct {
+// A run is a scenario that runs.
+type run struct {
 	*testing.T
 	ns    string
 	kube  kubernetes.Interface
@@ -144,14 +144,14 @@ type play struct {
 	counts bool
 
 	touches int
-	mend    func() // takes the last fault away
+	repair  func() // takes the last fault away
 }
 
-// play plays the scene with the real controller bin, or with the simulated one
+// run runs the scenario with the real controller bin, or with the simulated one
 // if that is empty.
-func (s scene) play(t *testing.T, c *cluster.Cluster, bin string) outcome {
+func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	t.Helper()
-	p := &play{T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, &s.world), events: map[string]*corev1.Event{}, counts: s.counts}
+	p := &run{T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, &s.world), events: map[string]*corev1.Event{}, counts: s.counts}
 	p.seen.L = &p.mu
 	defer p.watch()()
 	for i := range s.nodes {
@@ -163,7 +163,7 @@ func (s scene) play(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	o := controller.Options{
 		Kube: c.Config, Cloud: p.cloud.Addr(), Credentials: p.cloud.Client("ccm", "*"),
 		ClusterID: clusterID, VPC: "vpc-1", VSwitches: []string{"cn-hangzhou-h:vsw-1"},
-		Namespace: p.ns, Nodes: "play=" + p.ns, BackoffBase: 100 * time.Hour, BackoffMax: 100 * time.Hour, Speed: 100,
+		Namespace: p.ns, Nodes: "run=" + p.ns, BackoffBase: 100 * time.Hour, BackoffMax: 100 * time.Hour, Speed: 100,
 	}
 	if s.options != nil {
 		s.options(&o)
@@ -218,7 +218,7 @@ func (s scene) play(t *testing.T, c *cluster.Cluster, bin string) outcome {
 
 // watch follows the Service and the events of the namespace until the returned
 // function is called.
-func (p *play) watch() (stop func()) {
+func (p *run) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := informers.NewSharedInformerFactoryWithOptions(p.kube, 0, informers.WithNamespace(p.ns))
 	note := func(o any) {
@@ -258,7 +258,7 @@ func (p *play) watch() (stop func()) {
 }
 
 // wait waits until ok, which is asked with what is seen locked.
-func (p *play) wait(what string, ok func() bool) {
+func (p *run) wait(what string, ok func() bool) {
 	p.Helper()
 	late := false
 	timer := time.AfterFunc(patience, func() {
@@ -279,14 +279,14 @@ func (p *play) wait(what string, ok func() bool) {
 }
 
 // saw waits for an event.
-func (p *play) saw(line string) {
+func (p *run) saw(line string) {
 	p.Helper()
 	p.wait(line, func() bool { return slices.Contains(p.lines(p.marks()), line) })
 }
 
 // synced waits for the marks of a successful sync with another hash than was,
 // and for its event.
-func (p *play) synced(was string) *corev1.Service {
+func (p *run) synced(was string) *corev1.Service {
 	p.Helper()
 	var svc *corev1.Service
 	p.wait("a sync", func() bool {
@@ -298,7 +298,7 @@ func (p *play) synced(was string) *corev1.Service {
 }
 
 // lines returns the events, sorted; p.mu is held.
-func (p *play) lines(marks *strings.Replacer) []string {
+func (p *run) lines(marks *strings.Replacer) []string {
 	var all []string
 	for _, e := range p.events {
 		line := fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Source.Component, e.Message)
@@ -321,8 +321,8 @@ var (
 	volatile = regexp.MustCompile(`(?s)((?:RequestId|Recommend): |RespHeaders: map\[|EncodedDiagnosticMessage:)[^\n]*`)
 )
 
-// marks returns what stands for names that differ from play to play.
-func (p *play) marks() *strings.Replacer {
+// marks returns what stands for names that differ from run to run.
+func (p *run) marks() *strings.Replacer {
 	w := p.cloud.Snapshot()
 	addresses := map[string]string{}
 	if p.lost != "" {
@@ -343,9 +343,9 @@ func (p *play) marks() *strings.Replacer {
 }
 
 // own returns the name that the controller gives to what is the Service's own.
-func (p *play) own() string { return ("a" + strings.ReplaceAll(string(p.svc.UID), "-", ""))[:32] }
+func (p *run) own() string { return ("a" + strings.ReplaceAll(string(p.svc.UID), "-", ""))[:32] }
 
-func (p *play) outcome() outcome {
+func (p *run) outcome() outcome {
 	p.Helper()
 	svc, err := p.kube.CoreV1().Services(p.ns).Get(p.Context(), svcName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -390,7 +390,7 @@ func (p *play) outcome() outcome {
 const hashOfNow = "of now"
 
 // hashed says what the hash in a Service's label is of.
-func (p *play) hashed(svc *corev1.Service) string {
+func (p *run) hashed(svc *corev1.Service) string {
 	p.Helper()
 	now, err := controller.Hash(svc, "")
 	if err != nil {
@@ -441,7 +441,7 @@ var (
 
 // pauses returns how long the retries of attempts that begin with an action were
 // held back, as delays of the back-off that was found in use: 5 s, doubling.
-func (p *play) pauses(action string, speed float64) []string {
+func (p *run) pauses(action string, speed float64) []string {
 	var all []string
 	var last time.Time
 	for _, c := range p.cloud.CallsOf("ccm") {
@@ -461,7 +461,7 @@ func (p *play) pauses(action string, speed float64) []string {
 }
 
 // tags returns the tags of the Service's load balancer, if there is one.
-func (p *play) tags(svc *corev1.Service) map[string]string {
+func (p *run) tags(svc *corev1.Service) map[string]string {
 	w, id := p.cloud.Snapshot(), svc.Annotations[lbPrefix+"id"]
 	mine := func(other, name string) bool {
 		return other == id || id == "" && (other == svc.Labels[idLabel] || name == p.own())
@@ -480,11 +480,11 @@ func (p *play) tags(svc *corev1.Service) map[string]string {
 }
 
 // node makes a ready node, and returns what removes it.
-func (p *play) node(n int) (remove func()) {
+func (p *run) node(n int) (remove func()) {
 	p.Helper()
 	nodes, name := p.kube.CoreV1().Nodes(), fmt.Sprintf("%s-%d", p.ns, n)
 	_, err := nodes.Create(p.Context(), &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"play": p.ns}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"run": p.ns}},
 		Spec:       corev1.NodeSpec{ProviderID: fmt.Sprintf("cn-hangzhou.i-%d", n)},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}, metav1.CreateOptions{})
@@ -495,13 +495,13 @@ func (p *play) node(n int) (remove func()) {
 }
 
 // pods adds addresses to the ready endpoints of the Service.
-func (p *play) pods(ips ...string) {
+func (p *run) pods(ips ...string) {
 	p.Helper()
 	p.namedPods("", ips...)
 }
 
 // namedPods adds addresses to the ready endpoints of a port of the Service.
-func (p *play) namedPods(port string, ips ...string) {
+func (p *run) namedPods(port string, ips ...string) {
 	p.Helper()
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{GenerateName: svcName + "-", Labels: map[string]string{discoveryv1.LabelServiceName: svcName}},
@@ -519,7 +519,7 @@ func (p *play) namedPods(port string, ips ...string) {
 }
 
 // patch changes the Service.
-func (p *play) patch(format string, args ...any) {
+func (p *run) patch(format string, args ...any) {
 	p.Helper()
 	change := fmt.Appendf(nil, format, args...)
 	if _, err := p.kube.CoreV1().Services(p.ns).Patch(p.Context(), svcName, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
@@ -528,7 +528,7 @@ func (p *play) patch(format string, args ...any) {
 }
 
 // clear takes the addresses out of the Service's status.
-func (p *play) clear() {
+func (p *run) clear() {
 	p.Helper()
 	change := []byte(`{"status":{"loadBalancer":{"ingress":null}}}`)
 	if _, err := p.kube.CoreV1().Services(p.ns).Patch(p.Context(), svcName, types.MergePatchType, change, metav1.PatchOptions{}, "status"); err != nil {
@@ -538,7 +538,7 @@ func (p *play) clear() {
 
 // repoint gives the Service's port another port of nodes. Other Services of the
 // cluster have some of them.
-func (p *play) repoint() {
+func (p *run) repoint() {
 	p.Helper()
 	var port int32
 	p.wait("the Service", func() bool {
@@ -563,7 +563,7 @@ func (p *play) repoint() {
 }
 
 // count waits until the Service has had n events.
-func (p *play) count(n int32) {
+func (p *run) count(n int32) {
 	p.Helper()
 	p.wait(fmt.Sprintf("%d events", n), func() bool {
 		var all int32
@@ -575,13 +575,13 @@ func (p *play) count(n int32) {
 }
 
 // annotate sets an annotation, whose name lacks the prefix.
-func (p *play) annotate(name, value string) {
+func (p *run) annotate(name, value string) {
 	p.Helper()
 	p.patch(`{"metadata":{"annotations":{%q:%q}}}`, lbPrefix+name, value)
 }
 
 // lose deletes the load balancer behind the controller's back.
-func (p *play) lose() {
+func (p *run) lose() {
 	p.Helper()
 	svc := p.synced("")
 	p.mu.Lock()
@@ -591,13 +591,13 @@ func (p *play) lose() {
 }
 
 // touch wakes the controller for a full sync, each time anew.
-func (p *play) touch() {
+func (p *run) touch() {
 	p.Helper()
 	p.touches++
 	p.patch(`{"metadata":{"annotations":{"touch":"%d"}}}`, p.touches)
 }
 
-func (p *play) delete() {
+func (p *run) delete() {
 	p.Helper()
 	if err := p.kube.CoreV1().Services(p.ns).Delete(p.Context(), svcName, metav1.DeleteOptions{}); err != nil {
 		p.Fatal(err)
@@ -605,7 +605,7 @@ func (p *play) delete() {
 }
 
 // remove takes the Service away, whatever holds it.
-func (p *play) remove() {
+func (p *run) remove() {
 	services := p.kube.CoreV1().Services(p.ns)
 	_, _ = services.Patch(context.Background(), svcName, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	_ = services.Delete(context.Background(), svcName, metav1.DeleteOptions{})
@@ -624,16 +624,16 @@ func annotated(pairs ...string) func(*corev1.Service) {
 // eni makes a Service's backends pods.
 func eni(svc *corev1.Service) { svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni" }
 
-// fault returns what makes an action fail, until it is mended.
-func fault(action, code, message string, status int) func(*play) {
-	return func(p *play) {
-		p.mend = p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
+// fault returns what makes an action fail, until repair is called.
+func fault(action, code, message string, status int) func(*run) {
+	return func(p *run) {
+		p.repair = p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
 	}
 }
 
 // both does one thing after the other.
-func both(f ...func(*play)) func(*play) {
-	return func(p *play) {
+func both(f ...func(*run)) func(*run) {
+	return func(p *run) {
 		for _, do := range f {
 			do(p)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// TestStandIn goes the way of TestConformance with CCM_BIN, for some scenes: what
+// TestStandIn goes the way of TestConformance with CCM_BIN, for some scenarios: what
 // the program leaves that stands for a real controller has to be what the
 // simulated one leaves, since it is that one. So the comparison itself is shown to
 // work, and that a process with the flags, the environment and the configuration
@@ -19,21 +19,21 @@ func TestStandIn(t *testing.T) {
 	c := cluster.Join(t)
 	c.Exclusive(t) // it syncs all Services
 	bin := standin.Program(t)
-	played := 0
-	for _, s := range append(clbScenes(), nlbScenes()...) {
+	ran := 0
+	for _, s := range append(clbScenarios(), nlbScenarios()...) {
 		if !slices.Contains([]string{
 			"synced", "vSwitch full", "raw error", "gone, touched", "protected from deletion", "no network interface", "NLB synced", "NLB no such load balancer",
 		}, s.name) {
 			continue
 		}
-		played++
+		ran++
 		t.Run(s.name, func(t *testing.T) {
-			if diff := cmp.Diff(s.play(t, c, ""), s.play(t, c, bin)); diff != "" {
+			if diff := cmp.Diff(s.run(t, c, ""), s.run(t, c, bin)); diff != "" {
 				t.Errorf("simulated controller (-) and the same one as a program (+) differ:\n%s", diff)
 			}
 		})
 	}
-	if played != 8 {
-		t.Errorf("%d scenes were played", played)
+	if ran != 8 {
+		t.Errorf("%d scenarios have run", ran)
 	}
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // users starts a server with these users of the survey, by their cluster, and an
@@ -98,12 +98,12 @@ func TestSurvey(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
-	stage, err := scene.Start(ctx, scene.Options{Cluster: c, Namespace: "shop", Room: 4000})
+	tb, err := testbed.Start(ctx, testbed.Options{Cluster: c, Namespace: "shop", Room: 4000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stage.Close)
-	stage.Cloud.Edit(func(st *sim.State) {
+	t.Cleanup(tb.Close)
+	tb.Cloud.Edit(func(st *sim.State) {
 		for _, v := range st.VSwitches {
 			v.Free = new(4000)
 		}
@@ -115,7 +115,7 @@ func TestSurvey(t *testing.T) {
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		if class != nil {
-			svc.Annotations[ccm.Prefix+"zone-maps"] = "cn-hangzhou-h:" + scene.FullVSwitchH + ",cn-hangzhou-i:" + scene.RoomyVSwitchI
+			svc.Annotations[ccm.Prefix+"zone-maps"] = "cn-hangzhou-h:" + testbed.FullVSwitchH + ",cn-hangzhou-i:" + testbed.RoomyVSwitchI
 		}
 		slice := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
@@ -127,7 +127,7 @@ func TestSurvey(t *testing.T) {
 		if _, err := services.Create(ctx, svc, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		err := stage.Until(ctx, func() bool {
+		err := tb.Until(ctx, func() bool {
 			now, err := services.Get(t.Context(), name, metav1.GetOptions{})
 			return err == nil && now.Labels[ccm.HashLabel] != ""
 		})
@@ -151,9 +151,9 @@ func TestSurvey(t *testing.T) {
 	}
 
 	fresh := func() *stream.Stream {
-		return users(t, map[string]stream.Permissions{scene.ClusterID: permitted(t, scene.ClusterID)})(scene.ClusterID)
+		return users(t, map[string]stream.Permissions{testbed.ClusterID: permitted(t, testbed.ClusterID)})(testbed.ClusterID)
 	}
-	env, err := stage.Env(ctx, fresh(), "survey")
+	env, err := tb.Env(ctx, fresh(), "survey")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestSurvey(t *testing.T) {
 		if lacking.Kube, err = kube.New(config); err != nil {
 			t.Fatal(err)
 		}
-		if lacking.Cloud, _, err = less.Cloud(stage.Cloud, identity.Name(who), scene.ClusterID); err != nil {
+		if lacking.Cloud, _, err = less.Cloud(tb.Cloud, identity.Name(who), testbed.ClusterID); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(lacking.Cloud.Close)

@@ -32,7 +32,7 @@ var follows = []string{
 
 // TestClassIsAFolder writes the folder of a class into a copy of the tree. Nothing else is
 // written but what says that it is generated, and the copy passes: vet of what is
-// generated, the class's scenarios, its corpus and its scene, and the rules that look at
+// generated, the class's scenarios, its corpus and its fixture, and the rules that look at
 // all classes.
 func TestClassIsAFolder(t *testing.T) {
 	root, err := cluster.Root()
@@ -74,8 +74,8 @@ func TestClassIsAFolder(t *testing.T) {
 	run(t, dir, nil, "vet", "./functions", "./"+folder+"/...", "./shared/event/table")
 	server := sandbox(t)
 	run(t, dir, server, "test", "-count=1", "-ldflags=-s -w", "-run=^(Test|TestCorpus|TestComplete|TestRepository|TestRepositoryIsFresh|TestWording)$",
-		"./"+folder, "./shared/event", "./test/scene", "./test/scenario", "./test/rules", "./infra/gen/...")
-	run(t, dir, server, "test", "-count=1", "-ldflags=-s -w", "-run=^TestScenes$/^reserved_names$", "./test/scene")
+		"./"+folder, "./shared/event", "./test/testbed", "./test/scenario", "./test/rules", "./infra/gen/...")
+	run(t, dir, server, "test", "-count=1", "-ldflags=-s -w", "-run=^TestFixtures$/^reserved_names$", "./test/testbed")
 }
 
 // sandbox returns the environment of tests that have an API server for themselves: the

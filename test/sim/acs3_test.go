@@ -31,7 +31,7 @@ type acs3 struct {
 	nonce           string // a new one if empty
 
 	unsigned string              // header that the signature leaves out
-	spoil    func(*http.Request) // after it was signed
+	tamper   func(*http.Request) // after it was signed
 	at       time.Time           // now if zero
 }
 
@@ -98,8 +98,8 @@ func (a acs3) send(t testing.TB) (int, map[string]any) {
 	mac := hmac.New(sha256.New, []byte(a.key.Secret))
 	mac.Write([]byte("ACS3-HMAC-SHA256\n" + hash(text)))
 	r.Header.Set("Authorization", "ACS3-HMAC-SHA256 Credential="+a.key.AccessKeyID+",SignedHeaders="+strings.Join(names, ";")+",Signature="+hex.EncodeToString(mac.Sum(nil)))
-	if a.spoil != nil {
-		a.spoil(r)
+	if a.tamper != nil {
+		a.tamper(r)
 	}
 	resp, err := http.DefaultClient.Do(r)
 	simtest.Check(t, err)
@@ -128,7 +128,7 @@ func TestACS3(t *testing.T) {
 		return a
 	}
 	header := func(k, v string) func(*acs3) {
-		return func(a *acs3) { a.spoil = func(r *http.Request) { r.Header.Set(k, v) } }
+		return func(a *acs3) { a.tamper = func(r *http.Request) { r.Header.Set(k, v) } }
 	}
 	for _, tt := range []struct {
 		name   string
@@ -147,15 +147,15 @@ func TestACS3(t *testing.T) {
 		{"a path's action without it", acs3{cloud: c, key: admin, action: "DescribeClusterDetail", version: "2015-12-15", host: "cs.cn-hangzhou.aliyuncs.com"}, 404, "InvalidAction.NotFound"},
 		{"wrong secret", list(func(a *acs3) { a.key.Secret = "x" }), 400, "SignatureDoesNotMatch"},
 		{"wrong signature", list(func(a *acs3) {
-			a.spoil = func(r *http.Request) { r.Header.Set("Authorization", r.Header.Get("Authorization")+"zz") }
+			a.tamper = func(r *http.Request) { r.Header.Set("Authorization", r.Header.Get("Authorization")+"zz") }
 		}), 400, "SignatureDoesNotMatch"},
 		{"changed header", list(header("x-acs-action", "GetLoadBalancerAttribute")), 400, "SignatureDoesNotMatch"},
 		{"changed query", list(func(a *acs3) {
-			a.spoil = func(r *http.Request) { r.URL.RawQuery = "AddressType=Intranet" }
+			a.tamper = func(r *http.Request) { r.URL.RawQuery = "AddressType=Intranet" }
 		}), 400, "SignatureDoesNotMatch"},
 		{"changed body", list(func(a *acs3) {
 			a.form = url.Values{"AddressType": {"Internet"}}
-			a.spoil = func(r *http.Request) {
+			a.tamper = func(r *http.Request) {
 				r.Body = io.NopCloser(strings.NewReader("AddressType=Intranet"))
 			}
 		}), 400, "SignatureDoesNotMatch"},
@@ -171,7 +171,7 @@ func TestACS3(t *testing.T) {
 		{"no nonce", list(header("x-acs-signature-nonce", "")), 400, "MissingParameter.SignatureNonce"},
 		{"bad date", list(header("x-acs-date", "today")), 400, "InvalidTimeStamp.Format"},
 		{"old", list(func(a *acs3) { a.at = now.Add(-16 * time.Minute) }), 400, "InvalidTimeStamp.Expired"},
-		{"bad query", list(func(a *acs3) { a.spoil = func(r *http.Request) { r.URL.RawQuery = "a=%zz" } }), 400, "InvalidParameter"},
+		{"bad query", list(func(a *acs3) { a.tamper = func(r *http.Request) { r.URL.RawQuery = "a=%zz" } }), 400, "InvalidParameter"},
 		{"nonce", list(func(a *acs3) { a.nonce = "once" }), 200, ""},
 		{"nonce again", list(func(a *acs3) { a.nonce = "once" }), 400, "SignatureNonceUsed"},
 		{"not allowed", list(func(a *acs3) { a.key = c.Client("nobody") }), 403, "Forbidden.NoPermission"},

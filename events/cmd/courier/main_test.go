@@ -36,8 +36,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/pages"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // TestMain runs the courier's program instead of the tests where a test has started
@@ -159,27 +159,27 @@ func TestHealsThroughKills(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := cluster.Alone(t)
-	stage, err := scene.Start(ctx, scene.Options{Cluster: c, Namespace: "shop"})
+	tb, err := testbed.Start(ctx, testbed.Options{Cluster: c, Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stage.Close()
+	defer tb.Close()
 	server := nats.Start(t, embedded.Options{Token: "t0ken"})
 	st := nats.Connect(t, stream.Config{URL: server.URL(), Token: "t0ken"})
 	whole := &host.Host{Remedies: functions.All}
-	if _, err := st.Setup(ctx, whole.Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
+	if _, err := st.Setup(ctx, whole.Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(ctx, st, scene.ClusterID, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 100, Least: 100}}); err != nil {
+	if err := policy.Publish(ctx, st, testbed.ClusterID, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 100, Least: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	// The function is an endpoint as its program opens it, with the rights of its class and no
 	// others, and asks for a token.
 	const class = "vswitch-ip-exhausted"
 	// What a killed courier had in hand comes again after this, in place of 30 s.
-	nats.Patience(t, "nats://t0ken@"+strings.TrimPrefix(server.URL(), "nats://"), scene.ClusterID, class, 15*time.Second)
+	nats.Patience(t, "nats://t0ken@"+strings.TrimPrefix(server.URL(), "nats://"), testbed.ClusterID, class, 15*time.Second)
 	h := &host.Host{Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool { return r.Class != class })}
-	if h.Env, err = stage.Env(ctx, st, class); err != nil {
+	if h.Env, err = tb.Env(ctx, st, class); err != nil {
 		t.Fatal(err)
 	}
 	h.Env.Who, h.Env.Watch = "http", 10*time.Second
@@ -207,11 +207,11 @@ func TestHealsThroughKills(t *testing.T) {
 	defer courier.log.Close()
 	token := shell.File(t, "token", "kn0wn\n")
 	routes := shell.File(t, "routes.yaml", fmt.Sprintf("default: {url: '%s/{class}/', auth: {bearer: '%s'}}", function.URL, token))
-	courier.args = []string{"--cluster=" + scene.ClusterID, "--nats=" + server.URL(), "--routes=" + routes, "--listen=" + health, "--drain=20s"}
+	courier.args = []string{"--cluster=" + testbed.ClusterID, "--nats=" + server.URL(), "--routes=" + routes, "--listen=" + health, "--drain=20s"}
 	courier.start(t)
 	defer func() { _ = courier.cmd.Process.Kill() }()
 
-	x, err := stage.Exporter(ctx, st)
+	x, err := tb.Exporter(ctx, st)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,12 +226,12 @@ func TestHealsThroughKills(t *testing.T) {
 	defer stop()
 
 	marks := watchWrites(t, ctx, c)
-	all := scene.All()
-	full := all[slices.IndexFunc(all, func(s scene.Scene) bool {
-		return s.Class == class && s.Ends == event.Fixed && s.On == scene.Setting{} && s.Playable()
+	all := testbed.All()
+	full := all[slices.IndexFunc(all, func(f testbed.Fixture) bool {
+		return f.Class == class && f.Ends == event.Fixed && f.Config == testbed.Config{} && f.Supported()
 	})]
-	roles := scene.Bulk(full, "web", services)
-	if err := stage.Play(ctx, roles...); err != nil {
+	fixtures := testbed.Bulk(full, "web", services)
+	if err := tb.Fail(ctx, fixtures...); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -245,8 +245,8 @@ func TestHealsThroughKills(t *testing.T) {
 		}
 		courier.start(t)
 	}
-	if err := stage.Until(ctx, func() bool {
-		return !slices.ContainsFunc(roles, func(r scene.Role) bool { return !stage.Healed(r.Service) })
+	if err := tb.Until(ctx, func() bool {
+		return !slices.ContainsFunc(fixtures, func(f testbed.Fixture) bool { return !tb.Healed(f.Service) })
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -261,12 +261,12 @@ func TestHealsThroughKills(t *testing.T) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		ledger, err := st.Ledger(ctx, scene.ClusterID, time.Now(), stream.Late)
+		ledger, err := st.Ledger(ctx, testbed.ClusterID, time.Now(), stream.Late)
 		if err != nil {
 			t.Fatal(err)
 		}
 		open := uint64(0)
-		queues, err := st.Queues(ctx, scene.ClusterID)
+		queues, err := st.Queues(ctx, testbed.ClusterID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func TestHealsThroughKills(t *testing.T) {
 	if body := get(t, "http://"+health+"/readyz"); body != "ok\n" {
 		t.Errorf("not ready: %s", body)
 	}
-	if body := get(t, "http://"+health+"/metrics"); !strings.Contains(body, `lbremedy_courier_posts_total{class="`+class+`",cluster="`+scene.ClusterID+`",status="2xx"}`) {
+	if body := get(t, "http://"+health+"/metrics"); !strings.Contains(body, `lbremedy_courier_posts_total{class="`+class+`",cluster="`+testbed.ClusterID+`",status="2xx"}`) {
 		t.Errorf("the metrics are %s", body)
 	}
 	if err := courier.end(syscall.SIGTERM); err != nil {

@@ -28,7 +28,7 @@ func Start(root fs.FS, id string) (map[string][]byte, error) {
 		"doc.md":                  docTemplate,
 		"testdata/a_person.txtar": scenarioTemplate,
 		"testdata/corpus.jsonl":   corpusTemplate,
-		"testdata/scenes.yaml":    scenesTemplate,
+		"testdata/fixtures.yaml":  fixturesTemplate,
 	} {
 		var b strings.Builder
 		if err := t.Execute(&b, class{ID: id, Name: name, Words: strings.ReplaceAll(id, "-", " ")}); err != nil {
@@ -95,16 +95,16 @@ var corpusTemplate = parse("the corpus of a class", `{"want": "{{.ID}}", "reason
 	`"component": "service-controller", "message": "Error syncing load balancer []: apply model error: {{.Words}}"}
 `)
 
-var scenesTemplate = parse("the scenes of a class", `class: {{.ID}}
-scenes:
+var fixturesTemplate = parse("the fixtures of a class", `class: {{.ID}}
+fixtures:
 - name: {{.ID}}
   story: It is created, and the cloud refuses its load balancer with {{.Words}}.
   says: {{.Words}}
   ends: asked
-  stage: {own: {{.Words}}}
-  spoil:
+  testbed: {own: {{.Words}}}
+  inject:
   - refuse: {action: CreateLoadBalancer, code: Refused, message: {{.Words}}}
   - create: {}
-  mend:
+  repair:
   - accept: {}
 `)

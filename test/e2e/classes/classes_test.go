@@ -1,4 +1,4 @@
-// Package classes plays a scene of every class against the whole of lbremedy.
+// Package classes lets Services fail in every way of every class against the whole of lbremedy.
 package classes
 
 import (
@@ -29,11 +29,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
-	"github.com/lbremedy/lbremedy/test/scene"
-	"github.com/lbremedy/lbremedy/test/snapshot"
+	"github.com/lbremedy/lbremedy/test/statediff"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// listed are the scenes whose load balancer somebody has changed, and what their records
+// listed are the fixtures whose load balancer somebody has changed, and what their records
 // say of it: part of the record of what the sync will change, and whether that takes
 // traffic down.
 var listed = map[string]struct {
@@ -45,14 +45,14 @@ var listed = map[string]struct {
 	"drifted-lost-settings": {"listener tcp:80", false}, "drifted-lost-nlb-settings": {"listener TCPSSL:80", false},
 }
 
-// noWayBack are the scenes whose fix can't be taken back, which their plans say
+// noWayBack are the fixtures whose fix can't be taken back, which their plans say
 // themselves: what there was before does not exist any more.
 var noWayBack = []string{"balancer-gone"}
 
-// TestClasses plays the scenes of every class on a real API server, with the
+// TestClasses injects the failures of every class on a real API server, with the
 // exporter and a worker for each class that has its generated rights and no others. The
-// controller's own event starts each case. Whole snapshots of cluster and cloud
-// are compared, in four acts:
+// controller's own event starts each case. The whole state of cluster and cloud
+// is compared, in four phases:
 //
 //   - The worker answers while no controller runs. Only what the journalled steps
 //     name has changed. A class that asks has asked one question.
@@ -71,118 +71,118 @@ func TestClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var roles []scene.Role
-	for _, s := range scene.All() {
-		if !s.Playable() {
-			t.Logf("%s is not played: the controller does not fail so", s.Name)
+	var fixtures []testbed.Fixture
+	for _, f := range testbed.All() {
+		if !f.Supported() {
+			t.Logf("%s is left out: the controller does not fail so", f.Name)
 			continue
 		}
-		roles = append(roles, s.As(s.Name))
+		fixtures = append(fixtures, f)
 	}
-	for _, cast := range scene.Casts(roles) {
-		t.Run(cast[0].Name, func(t *testing.T) { playClasses(t, cast, rules) })
+	for _, fixtures := range testbed.ByConfig(fixtures) {
+		t.Run(fixtures[0].Name, func(t *testing.T) { runClasses(t, fixtures, rules) })
 	}
 }
 
-func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
+func runClasses(t *testing.T, fixtures []testbed.Fixture, rules remedy.Policy) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	stage, err := scene.Start(ctx, scene.Options{Setting: cast[0].On, Cluster: cluster.Alone(t), Namespace: "shop"})
+	tb, err := testbed.Start(ctx, testbed.Options{Config: fixtures[0].Config, Cluster: cluster.Alone(t), Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stage.Close()
-	r := newRig(t, ctx, stage, rules)
-	if err := stage.Play(ctx, cast...); err != nil {
+	defer tb.Close()
+	r := newRig(t, ctx, tb, rules)
+	if err := tb.Fail(ctx, fixtures...); err != nil {
 		t.Fatal(err)
 	}
-	if err := stage.Halt(ctx); err != nil {
+	if err := tb.Halt(ctx); err != nil {
 		t.Fatal(err)
 	}
-	broken := snapshot.Look(t, stage)
+	broken := statediff.Read(t, tb)
 
 	end := r.start(t, ctx)
-	r.until(t, ctx, cast, func(role scene.Role) bool {
-		if role.Ends == event.Fixed {
-			return r.written(role).Done()
+	r.until(t, ctx, fixtures, func(f testbed.Fixture) bool {
+		if f.Ends == event.Fixed {
+			return r.written(f).Done()
 		}
-		return r.ended(role).Result == role.Ends
+		return r.ended(f).Result == f.Ends
 	})
-	written := snapshot.Look(t, stage)
-	var steps []snapshot.Allowance
-	for _, role := range cast {
-		steps = append(steps, snapshot.BySteps(t, r.written(role))...)
-		rec := r.ended(role)
-		if role.Ends == event.Fixed {
-			rec = r.written(role)
+	written := statediff.Read(t, tb)
+	var steps []statediff.Allowance
+	for _, f := range fixtures {
+		steps = append(steps, statediff.BySteps(t, r.written(f))...)
+		rec := r.ended(f)
+		if f.Ends == event.Fixed {
+			rec = r.written(f)
 		}
-		if want, ok := listed[role.Name]; ok {
+		if want, ok := listed[f.Name]; ok {
 			named := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.What == want.what && c.Down == want.down })
 			if !named || rec.Risk != "high" || !strings.Contains(rec.Note, want.what) {
-				t.Errorf("%s is of %s risk, says %q and lists %v", role.Name, rec.Risk, rec.Note, rec.Changes)
+				t.Errorf("%s is of %s risk, says %q and lists %v", f.Name, rec.Risk, rec.Note, rec.Changes)
 			}
 		}
-		if asked := r.asked(role); role.Ends == event.Asked && len(asked) != 1 || role.Ends != event.Asked && len(asked) > 0 {
-			t.Errorf("%s (%s) has asked %d questions: %q", role.Name, role.Class, len(asked), asked)
+		if asked := r.asked(f); f.Ends == event.Asked && len(asked) != 1 || f.Ends != event.Asked && len(asked) > 0 {
+			t.Errorf("%s (%s) has asked %d questions: %q", f.Name, f.Class, len(asked), asked)
 		}
 	}
-	same(t, "no step names this, and the worker has changed it", snapshot.Compare(broken, written, steps))
-	r.cloudWrites(t, cast)
-	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == event.Asked })
-	writes := stage.WorkerWrites()
+	same(t, "no step names this, and the worker has changed it", statediff.Compare(broken, written, steps))
+	r.cloudWrites(t, fixtures)
+	r.tickets(t, ctx, fixtures, func(f testbed.Fixture) bool { return f.Ends == event.Asked })
+	writes := tb.WorkerWrites()
 
-	stage.Resume(ctx)
-	r.until(t, ctx, cast, func(role scene.Role) bool {
-		return !role.Heals || r.ended(role).Result == role.Ends && stage.Healed(role.Service)
+	tb.Resume(ctx)
+	r.until(t, ctx, fixtures, func(f testbed.Fixture) bool {
+		return !f.Heals || r.ended(f).Result == f.Ends && tb.Healed(f.Service)
 	})
 	end()
-	if err := stage.Halt(ctx); err != nil {
+	if err := tb.Halt(ctx); err != nil {
 		t.Fatal(err)
 	}
-	healed := snapshot.Look(t, stage)
+	healed := statediff.Read(t, tb)
 	var synced []event.Service
-	for _, role := range cast {
-		if rec := r.written(role); role.Heals && rec.Next > 0 {
+	for _, f := range fixtures {
+		if rec := r.written(f); f.Heals && rec.Next > 0 {
 			synced = append(synced, rec.Service)
 		}
 	}
-	syncs := snapshot.ByNodes(synced, written.World, healed.World)
-	for _, role := range cast {
+	syncs := statediff.ByNodes(synced, written.World, healed.World)
+	for _, f := range fixtures {
 		// The failure goes on, with a controller that is new: the question is the same.
-		if asked := r.asked(role); len(slices.Compact(slices.Sorted(slices.Values(asked)))) > 1 {
-			t.Errorf("%s (%s) has asked different questions: %q", role.Name, role.Class, asked)
+		if asked := r.asked(f); len(slices.Compact(slices.Sorted(slices.Values(asked)))) > 1 {
+			t.Errorf("%s (%s) has asked different questions: %q", f.Name, f.Class, asked)
 		}
-		if rec := r.written(role); role.Heals && rec.Next > 0 {
-			syncs = append(syncs, snapshot.ByChanges(t, written, healed, rec)...)
+		if rec := r.written(f); f.Heals && rec.Next > 0 {
+			syncs = append(syncs, statediff.ByChanges(t, written, healed, rec)...)
 			continue
 		}
 		// This reason is that of a sync that succeeds.
-		if in, _ := stage.Event(role.Service); role.Heals || in.Reason == "UnAvailableLoadBalancer" {
-			syncs = append(syncs, snapshot.ByController(written, healed, r.ended(role).Service)...)
+		if in, _ := tb.Event(f.Service); f.Heals || in.Reason == "UnAvailableLoadBalancer" {
+			syncs = append(syncs, statediff.ByController(written, healed, r.ended(f).Service)...)
 		}
 	}
-	same(t, "no record says that the sync changes this", snapshot.Compare(written, healed, syncs))
+	same(t, "no record says that the sync changes this", statediff.Compare(written, healed, syncs))
 
-	r.later(t, ctx, cast)
-	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == event.Asked || role.Ends == event.Waiting })
-	same(t, "a class that waits has changed this", snapshot.Compare(healed, snapshot.Look(t, stage)))
-	if all := stage.WorkerWrites(); len(all) != len(writes) {
+	r.later(t, ctx, fixtures)
+	r.tickets(t, ctx, fixtures, func(f testbed.Fixture) bool { return f.Ends == event.Asked || f.Ends == event.Waiting })
+	same(t, "a class that waits has changed this", statediff.Compare(healed, statediff.Read(t, tb)))
+	if all := tb.WorkerWrites(); len(all) != len(writes) {
 		t.Errorf("the worker has written to the cloud once more: %v, after %v", all, writes)
 	}
 
 	var fixes []event.Record
-	var stays []snapshot.Allowance
-	for _, role := range cast {
-		if role.Ends == event.Fixed {
-			fixes = append(fixes, r.written(role))
-			stays = append(stays, r.undo(t, ctx, stage, role)...)
+	var stays []statediff.Allowance
+	for _, f := range fixtures {
+		if f.Ends == event.Fixed {
+			fixes = append(fixes, r.written(f))
+			stays = append(stays, r.undo(t, ctx, tb, f)...)
 		}
 	}
-	restored := snapshot.Look(t, stage)
+	restored := statediff.Read(t, tb)
 	for _, rec := range fixes {
-		stays = append(stays, snapshot.ByUndo(t, restored, rec)...)
+		stays = append(stays, statediff.ByUndo(t, restored, rec)...)
 	}
-	same(t, "this is not as it was before the fix", snapshot.Compare(broken, restored, syncs, stays))
+	same(t, "this is not as it was before the fix", statediff.Compare(broken, restored, syncs, stays))
 	if _, err := r.stream.Last(ctx, stream.Dead, "lbremedy.dead.>"); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("something could not be handled: %v", err)
 	}
@@ -197,12 +197,12 @@ func same(t *testing.T, what string, diff []string) {
 	}
 }
 
-// A rig is lbremedy on a stage, and what its journal has said so far.
+// A rig is lbremedy on a testbed, and what its journal has said so far.
 type rig struct {
-	stage  *scene.Stage
-	stream *stream.Stream
-	hosts  map[string]*host.Host // of each class, with its own rights
-	ahead  atomic.Int64          // how far the engine's clock is put forward
+	testbed *testbed.Testbed
+	stream  *stream.Stream
+	hosts   map[string]*host.Host // of each class, with its own rights
+	ahead   atomic.Int64          // how far the engine's clock is put forward
 
 	mu      sync.Mutex
 	settled map[string]event.Record // the last of each Service and class
@@ -211,22 +211,22 @@ type rig struct {
 	opened  map[string]int          // by ticket: how often somebody was told that there is one
 }
 
-// newRig sets lbremedy up on the stage. Nothing of it runs yet.
-func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.Policy) *rig {
+// newRig sets lbremedy up on the testbed. Nothing of it runs yet.
+func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy.Policy) *rig {
 	t.Helper()
 	st := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL(), Grace: time.Second})
 	r := &rig{
-		stage: stage, stream: st, hosts: map[string]*host.Host{},
+		testbed: tb, stream: st, hosts: map[string]*host.Host{},
 		settled: map[string]event.Record{}, steps: map[string]event.Record{}, asks: map[string][]string{}, opened: map[string]int{},
 	}
-	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
+	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(ctx, st, scene.ClusterID, rules); err != nil {
+	if err := policy.Publish(ctx, st, testbed.ClusterID, rules); err != nil {
 		t.Fatal(err)
 	}
 	for _, class := range functions.All {
-		env, err := stage.Env(ctx, st, class.Class)
+		env, err := tb.Env(ctx, st, class.Class)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 		t.Fatal(err)
 	}
 	tells, err := ticket.New(ticket.Config{
-		Stream: st, Remedies: functions.All, Cluster: scene.ClusterID, Now: r.now,
+		Stream: st, Remedies: functions.All, Cluster: testbed.ClusterID, Now: r.now,
 		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(event.Asked)}}},
 	})
 	if err != nil {
@@ -268,7 +268,7 @@ func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load
 // start starts the exporter and a worker for each class. end ends them.
 func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 	t.Helper()
-	x, err := r.stage.Exporter(ctx, r.stream)
+	x, err := r.testbed.Exporter(ctx, r.stream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func (r *rig) see(m stream.Message) error {
 			r.asks[k] = append(r.asks[k], figures.ReplaceAllString(rec.Finding, ""))
 		}
 	}
-	r.stage.Wake()
+	r.testbed.Wake()
 	return nil
 }
 
@@ -327,15 +327,15 @@ func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 		r.opened[e.Data.Key]++
 	}
 	r.mu.Unlock()
-	r.stage.Wake()
+	r.testbed.Wake()
 }
 
-// tickets waits until each of the roles that ask is in one open ticket, which was opened
+// tickets waits until each of the fixtures that ask is in one open ticket, which was opened
 // once, and none of the others is.
-func (r *rig) tickets(t *testing.T, ctx context.Context, cast []scene.Role, asks func(scene.Role) bool) {
+func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, asks func(testbed.Fixture) bool) {
 	t.Helper()
-	in := func(role scene.Role) (open []string) {
-		all, err := ticket.Of(ctx, r.stream, role.Class, r.ended(role).Service.UID)
+	in := func(f testbed.Fixture) (open []string) {
+		all, err := ticket.Of(ctx, r.stream, f.Class, r.ended(f).Service.UID)
 		if err != nil {
 			return nil // it is asked again
 		}
@@ -355,24 +355,24 @@ func (r *rig) tickets(t *testing.T, ctx context.Context, cast []scene.Role, asks
 		for {
 			select {
 			case <-tick.C:
-				r.stage.Wake()
+				r.testbed.Wake()
 			case <-waiting.Done():
 				return
 			}
 		}
 	}()
-	err := r.stage.Until(ctx, func() bool {
-		return !slices.ContainsFunc(cast, func(role scene.Role) bool { return asks(role) && len(in(role)) == 0 })
+	err := r.testbed.Until(ctx, func() bool {
+		return !slices.ContainsFunc(fixtures, func(f testbed.Fixture) bool { return asks(f) && len(in(f)) == 0 })
 	})
-	for _, role := range cast {
-		open := in(role)
-		if want := asks(role); want != (len(open) == 1) || len(open) > 1 {
-			t.Errorf("%s (%s) is in the open tickets %v, and that it asks is %t", role.Name, role.Class, open, want)
+	for _, f := range fixtures {
+		open := in(f)
+		if want := asks(f); want != (len(open) == 1) || len(open) > 1 {
+			t.Errorf("%s (%s) is in the open tickets %v, and that it asks is %t", f.Name, f.Class, open, want)
 		}
 		r.mu.Lock()
 		for _, key := range open {
 			if n := r.opened[key]; n != 1 {
-				t.Errorf("%s (%s): its ticket was opened %d times", role.Name, role.Class, n)
+				t.Errorf("%s (%s): its ticket was opened %d times", f.Name, f.Class, n)
 			}
 		}
 		r.mu.Unlock()
@@ -382,81 +382,81 @@ func (r *rig) tickets(t *testing.T, ctx context.Context, cast []scene.Role, asks
 	}
 }
 
-func key(role scene.Role) string { return role.Service + " " + role.Class }
+func key(f testbed.Fixture) string { return f.Service + " " + f.Class }
 
-// ended returns how the last run on the role's failure ended.
-func (r *rig) ended(role scene.Role) event.Record {
+// ended returns how the last run on the fixture's failure ended.
+func (r *rig) ended(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.settled[key(role)]
+	return r.settled[key(f)]
 }
 
-// written returns the last record of the role's failure that tells of steps which
+// written returns the last record of the fixture's failure that tells of steps which
 // were applied.
-func (r *rig) written(role scene.Role) event.Record {
+func (r *rig) written(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.steps[key(role)]
+	return r.steps[key(f)]
 }
 
-// asked returns the findings of the questions that were asked about the role's
+// asked returns the findings of the questions that were asked about the fixture's
 // failure, without the figures in them.
-func (r *rig) asked(role scene.Role) []string {
+func (r *rig) asked(f testbed.Fixture) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.asks[key(role)])
+	return slices.Clone(r.asks[key(f)])
 }
 
 // figures are what a finding may say otherwise from one look to the next.
 var figures = regexp.MustCompile(`\d+`)
 
-// until waits until ok of all roles, and says of which it is not if that does not
+// until waits until ok of all fixtures, and says of which it is not if that does not
 // come about.
-func (r *rig) until(t *testing.T, ctx context.Context, cast []scene.Role, ok func(scene.Role) bool) {
+func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, ok func(testbed.Fixture) bool) {
 	t.Helper()
-	err := r.stage.Until(ctx, func() bool {
-		return !slices.ContainsFunc(cast, func(role scene.Role) bool { return !ok(role) })
+	err := r.testbed.Until(ctx, func() bool {
+		return !slices.ContainsFunc(fixtures, func(f testbed.Fixture) bool { return !ok(f) })
 	})
 	if err == nil {
 		return
 	}
-	for _, role := range cast {
-		if rec := r.ended(role); !ok(role) {
+	for _, f := range fixtures {
+		if rec := r.ended(f); !ok(f) {
 			t.Errorf("%s (%s) ended as %q and should have ended as %s (healed: %t): %s %s %s",
-				role.Name, role.Class, rec.Result, role.Ends, r.stage.Healed(role.Service), rec.Finding, rec.Rule, rec.Error)
+				f.Name, f.Class, rec.Result, f.Ends, r.testbed.Healed(f.Service), rec.Finding, rec.Rule, rec.Error)
 		}
 	}
 	t.Fatal(err)
 }
 
 // cloudWrites holds the worker's calls that wrote to the cloud to the journal: a
-// write that another one has taken back would show in no snapshot.
-func (r *rig) cloudWrites(t *testing.T, cast []scene.Role) {
+// write that another one has taken back would show in no state diff.
+func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	t.Helper()
 	steps := 0
-	for _, role := range cast {
-		rec := r.written(role)
+	for _, f := range fixtures {
+		rec := r.written(f)
 		for _, s := range rec.Steps[:rec.Next] {
 			if s.Target != "" {
 				steps++
 			}
 		}
 	}
-	if writes := r.stage.WorkerWrites(); len(writes) > steps {
+	if writes := r.testbed.WorkerWrites(); len(writes) > steps {
 		t.Errorf("the worker wrote to the cloud %v, and the journal has %d steps there", writes, steps)
 	}
 }
 
 // later lets time pass for those who wait, and sees each of them ask in the end,
 // once.
-func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
+func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixture) {
 	t.Helper()
-	for _, role := range cast {
-		if role.Ends != event.Waiting {
+	for _, f := range fixtures {
+		if f.Ends != event.Waiting {
 			continue
 		}
-		rec := r.ended(role)
-		m, err := r.stream.Last(ctx, stream.Failed, event.FailedSubject(scene.ClusterID, role.Class, rec.Service.UID))
+		rec := r.ended(f)
+		m, err := r.stream.Last(ctx, stream.Failed, event.FailedSubject(testbed.ClusterID, f.Class, rec.Service.UID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -469,17 +469,17 @@ func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 				break
 			}
 			r.ahead.Add(int64(rec.Wait + lasts))
-			reply := r.hosts[role.Class].Handle(ctx, e)
+			reply := r.hosts[f.Class].Handle(ctx, e)
 			if reply.Err != nil || reply.Dead != "" {
-				t.Fatalf("%s (%s): %v %s", role.Name, role.Class, reply.Err, reply.Dead)
+				t.Fatalf("%s (%s): %v %s", f.Name, f.Class, reply.Err, reply.Dead)
 			}
 			rec = reply.Record
 		}
 		if rec.Result != event.Asked || rec.Ask == "" {
-			t.Errorf("%s (%s) has waited long and is %s: %s", role.Name, role.Class, rec.Result, rec.Finding)
+			t.Errorf("%s (%s) has waited long and is %s: %s", f.Name, f.Class, rec.Result, rec.Finding)
 		}
-		if again := r.hosts[role.Class].Handle(ctx, e); again.Record.Result != event.Asked || !again.Record.At.Equal(rec.At) {
-			t.Errorf("%s (%s) has asked, and then ended as %s at %v", role.Name, role.Class, again.Record.Result, again.Record.At)
+		if again := r.hosts[f.Class].Handle(ctx, e); again.Record.Result != event.Asked || !again.Record.At.Equal(rec.At) {
+			t.Errorf("%s (%s) has asked, and then ended as %s at %v", f.Name, f.Class, again.Record.Result, again.Record.At)
 		}
 	}
 }
@@ -488,35 +488,35 @@ func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 // becomes a question.
 const lasts = 16 * time.Minute
 
-// undo takes back what was done for a role, and returns what can't be.
-func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role scene.Role) []snapshot.Allowance {
+// undo takes back what was done for a fixture, and returns what can't be.
+func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f testbed.Fixture) []statediff.Allowance {
 	t.Helper()
-	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == role.Class })
-	rec := r.written(role)
+	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == f.Class })
+	rec := r.written(f)
 	back := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo != nil })
 	stuck := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo == nil && !s.Wakes })
-	if stuck != slices.Contains(noWayBack, role.Name) {
-		t.Errorf("%s: the steps are %v, and that some have no way back is %t", role.Name, rec.Steps, stuck)
+	if stuck != slices.Contains(noWayBack, f.Name) {
+		t.Errorf("%s: the steps are %v, and that some have no way back is %t", f.Name, rec.Steps, stuck)
 	}
-	out, err := engine.Undo(ctx, r.person(t, ctx, stage), functions.All[i], []event.Record{rec})
+	out, err := engine.Undo(ctx, r.person(t, ctx, tb), functions.All[i], []event.Record{rec})
 	switch {
 	case stuck && !errors.Is(err, engine.ErrNoUndo):
-		t.Errorf("%s: what has no way back was taken back: %+v, %v", role.Name, out, err)
+		t.Errorf("%s: what has no way back was taken back: %+v, %v", f.Name, out, err)
 	case stuck || !back:
-		return snapshot.BySteps(t, rec)
+		return statediff.BySteps(t, rec)
 	case err != nil:
-		t.Errorf("%s: %v", role.Name, err)
+		t.Errorf("%s: %v", f.Name, err)
 	case out.Result != event.Undone:
-		t.Errorf("%s: it was taken back and ended as %s", role.Name, out.Result)
+		t.Errorf("%s: it was taken back and ended as %s", f.Name, out.Result)
 	}
 	return nil
 }
 
 // person returns the environment of somebody who takes fixes back: what that
 // writes is not among the rights of the classes.
-func (r *rig) person(t *testing.T, ctx context.Context, stage *scene.Stage) *engine.Env {
+func (r *rig) person(t *testing.T, ctx context.Context, tb *testbed.Testbed) *engine.Env {
 	t.Helper()
-	env, err := stage.Person(ctx, r.stream, functions.All)
+	env, err := tb.Person(ctx, r.stream, functions.All)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package clusters plays two clusters that share one NATS and one courier: two API servers,
+// Package clusters runs two clusters that share one NATS and one courier: two API servers,
 // two simulated clouds, an exporter and "lbremedy up" for each, and functions for each
 // behind the courier. All of them are users of NATS as infra/keys makes them.
 package clusters
@@ -33,8 +33,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // built is where the programs are built.
@@ -72,9 +72,9 @@ type rig struct {
 
 // A place is one cluster with all that is its own.
 type place struct {
-	id    string
-	stage *scene.Stage
-	desk  *desk
+	id      string
+	testbed *testbed.Testbed
+	desk    *desk
 }
 
 // A desk is where people of one cluster are told.
@@ -127,12 +127,12 @@ func newRig(t *testing.T) *rig {
 	for id, c := range map[string]*cluster.Cluster{one: first, two: second} {
 		p := &place{id: id, desk: &desk{}}
 		var err error
-		p.stage, err = scene.Start(ctx, scene.Options{Cluster: c, ID: id, Namespace: "shop", BackoffBase: time.Second, BackoffMax: 3 * time.Second})
+		p.testbed, err = testbed.Start(ctx, testbed.Options{Cluster: c, ID: id, Namespace: "shop", BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 		r.must(err)
-		t.Cleanup(p.stage.Close)
+		t.Cleanup(p.testbed.Close)
 		at := httptest.NewServer(p.desk)
 		t.Cleanup(at.Close)
-		p.desk.url, p.desk.wake = at.URL, p.stage.Wake
+		p.desk.url, p.desk.wake = at.URL, p.testbed.Wake
 		r.places[id] = p
 	}
 	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
@@ -176,7 +176,7 @@ func (r *rig) as(cluster, user string) *stream.Stream {
 
 // environ returns the environment of a program of a cluster that is a user of NATS.
 func (r *rig) environ(cluster, seed, user string) []string {
-	return append(r.places[cluster].stage.Environ(r.url, ""),
+	return append(r.places[cluster].testbed.Environ(r.url, ""),
 		"LBREMEDY_NATS_NKEY="+seed, "LBREMEDY_NATS_INBOX="+stream.InboxOf(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
@@ -239,7 +239,7 @@ func (r *rig) see(m stream.Message) error {
 	r.records = append(r.records, rec)
 	r.mu.Unlock()
 	for _, p := range r.places {
-		p.stage.Wake()
+		p.testbed.Wake()
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (r *rig) of(cluster, service string) []event.Record {
 func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
 	var found event.Record
-	err := r.places[cluster].stage.Until(r.ctx, func() bool {
+	err := r.places[cluster].testbed.Until(r.ctx, func() bool {
 		all := r.of(cluster, service)
 		i := slices.IndexFunc(all, func(rec event.Record) bool { return rec.Phase == event.Settled && wanted(rec) })
 		if i >= 0 {
@@ -278,21 +278,21 @@ func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool
 func (r *rig) fixed(cluster, service string) event.Record {
 	r.Helper()
 	rec := r.ends(cluster, service, "fixed", func(rec event.Record) bool { return rec.Result == event.Fixed })
-	r.must(r.places[cluster].stage.Until(r.ctx, func() bool { return r.places[cluster].stage.Healed(service) }))
+	r.must(r.places[cluster].testbed.Until(r.ctx, func() bool { return r.places[cluster].testbed.Healed(service) }))
 	return rec
 }
 
-// play has a Service fail in a cluster.
-func (r *rig) play(cluster, class, service string) {
+// fail has a Service fail in a cluster.
+func (r *rig) fail(cluster, class, service string) {
 	r.Helper()
-	role := scene.LostTag().As(service)
+	f := testbed.LostTag().As(service)
 	if class == full {
-		all := scene.All()
-		role = all[slices.IndexFunc(all, func(s scene.Scene) bool {
-			return s.Class == full && s.Ends == event.Fixed && s.On == scene.Setting{} && s.Playable()
+		all := testbed.All()
+		f = all[slices.IndexFunc(all, func(f testbed.Fixture) bool {
+			return f.Class == full && f.Ends == event.Fixed && f.Config == testbed.Config{} && f.Supported()
 		})].As(service)
 	}
-	r.must(r.places[cluster].stage.Play(r.ctx, role))
+	r.must(r.places[cluster].testbed.Fail(r.ctx, f))
 }
 
 // functions starts the functions of a cluster, of two classes, and returns where they are.
@@ -300,7 +300,7 @@ func (r *rig) functions(cluster string) string {
 	r.Helper()
 	mux := http.NewServeMux()
 	for _, class := range []string{full, lost} {
-		env, err := r.places[cluster].stage.Env(r.ctx, r.as(cluster, class), class)
+		env, err := r.places[cluster].testbed.Env(r.ctx, r.as(cluster, class), class)
 		r.must(err)
 		env.Who, env.Watch = "http", 10*time.Second
 		h := &host.Host{Env: env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(f *remedy.Remedy) bool { return f.Class != class })}
@@ -320,7 +320,7 @@ func TestClusters(t *testing.T) {
 	r.policy(one, narrow)
 	r.policy(two, narrow+"classes: {tag-missing: {risk: high}}\n")
 	for id, p := range r.places {
-		x, err := p.stage.Exporter(r.ctx, r.as(id, "exporter"))
+		x, err := p.testbed.Exporter(r.ctx, r.as(id, "exporter"))
 		r.must(err)
 		r.beside("the exporter of "+id, x.Run)
 	}
@@ -331,8 +331,8 @@ func TestClusters(t *testing.T) {
 		"--nats-nkey="+filepath.Join(r.keys, "{cluster}", "courier.seed"), "--nats-inbox="+stream.InboxOf("courier"), "--drain=20s")
 
 	// Other failures in each, of Services with the same name.
-	r.play(two, lost, "web")
-	r.play(one, full, "web")
+	r.fail(two, lost, "web")
+	r.fail(one, full, "web")
 	if rec := r.fixed(one, "web"); rec.Class != full || rec.Who != "http" {
 		t.Errorf("web in %s is of class %s, fixed by %s", one, rec.Class, rec.Who)
 	}
@@ -360,13 +360,13 @@ func TestClusters(t *testing.T) {
 	}
 
 	// Budgets: a place that one cluster has taken is none of the other's.
-	r.play(one, full, "budget")
+	r.fail(one, full, "budget")
 	r.ends(one, "budget", "held by the budget", held(event.HeldByBudget))
-	r.play(two, full, "budget")
+	r.fail(two, full, "budget")
 	r.fixed(two, "budget")
 	r.policy(one, careful)
 	r.fixed(one, "budget")
-	r.play(two, full, "budget-2")
+	r.fail(two, full, "budget-2")
 	r.ends(two, "budget-2", "held by the budget", held(event.HeldByBudget))
 	r.policy(two, careful+"classes: {tag-missing: {risk: high}}\n")
 	r.fixed(two, "budget-2")
@@ -395,11 +395,11 @@ func TestClusters(t *testing.T) {
 			rule("The breaker of the class " + full + " has been open since")},
 	} {
 		tt.hold()
-		r.play(one, full, tt.name)
-		r.play(two, full, tt.name)
+		r.fail(one, full, tt.name)
+		r.fail(two, full, tt.name)
 		r.ends(one, tt.name, "held", tt.held)
 		r.fixed(two, tt.name)
-		if r.places[one].stage.Healed(tt.name) {
+		if r.places[one].testbed.Healed(tt.name) {
 			t.Errorf("%s: the Service of %s was healed all the same", tt.name, one)
 		}
 		tt.end()
@@ -407,25 +407,25 @@ func TestClusters(t *testing.T) {
 	}
 
 	// What one's policy allows, a person has to agree to in the other.
-	r.play(one, lost, "approval")
-	r.play(two, lost, "approval")
+	r.fail(one, lost, "approval")
+	r.fail(two, lost, "approval")
 	r.fixed(two, "approval")
 	asked := r.ends(one, "approval", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
 	r.policy(two, careful)
-	r.play(two, lost, "approval-2")
+	r.fail(two, lost, "approval-2")
 	alike := r.ends(two, "approval-2", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
 	r.says(one, "ann approved", "approve", asked.Case, "--as", "ann")
 	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != "ann" {
 		t.Errorf("approved by %+v", rec.Approved)
 	}
 	written := func(rec event.Record) bool { return rec.Phase == event.Intent || rec.Next > 0 }
-	if slices.ContainsFunc(r.of(two, "approval-2"), written) || r.places[two].stage.Healed("approval-2") {
+	if slices.ContainsFunc(r.of(two, "approval-2"), written) || r.places[two].testbed.Healed("approval-2") {
 		t.Errorf("the Service of %s, whose case is %s, was written to", two, alike.Case)
 	}
 
 	// Each was told of its own, nothing is dead, and nothing waits but what asks.
 	for id, p := range r.places {
-		r.must(p.stage.Until(r.ctx, func() bool { return len(p.desk.told()) > 0 }))
+		r.must(p.testbed.Until(r.ctx, func() bool { return len(p.desk.told()) > 0 }))
 		if told := p.desk.told(); !slices.Equal(told, []string{id}) {
 			t.Errorf("the desk of %s was told of %v", id, told)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
-	"github.com/lbremedy/lbremedy/test/snapshot"
+	"github.com/lbremedy/lbremedy/test/statediff"
 )
 
 // Policy files of those who fix.
@@ -25,16 +25,16 @@ const (
 // A fix is a finding that the program ends.
 type fix struct {
 	check, service string
-	again          func(*rig)                           // breaks it again; nil: it is broken
-	also           func(lb string) []snapshot.Allowance // what the controller's sync changes beside the marks of each sync
-	oneWay         bool                                 // there is no way back
-	touch          bool                                 // it only wakes the controller, so that there is nothing to take back
+	again          func(*rig)                            // breaks it again; nil: it is broken
+	also           func(lb string) []statediff.Allowance // what the controller's sync changes beside the marks of each sync
+	oneWay         bool                                  // there is no way back
+	touch          bool                                  // it only wakes the controller, so that there is nothing to take back
 }
 
 func (r *rig) fixable() []fix {
-	inCLB := func(why, field string) func(string) []snapshot.Allowance {
-		return func(lb string) []snapshot.Allowance {
-			return []snapshot.Allowance{snapshot.Allow(why, append([]string{"cloud", "loadBalancers", lb}, strings.Fields(field)...)...)}
+	inCLB := func(why, field string) func(string) []statediff.Allowance {
+		return func(lb string) []statediff.Allowance {
+			return []statediff.Allowance{statediff.Allow(why, append([]string{"cloud", "loadBalancers", lb}, strings.Fields(field)...)...)}
 		}
 	}
 	return []fix{
@@ -53,7 +53,7 @@ func (r *rig) fixable() []fix {
 		}},
 		{check: "lb-gone", service: "gone", oneWay: true},
 		{check: "not-renamable", service: "untagged", again: func(r *rig) {
-			r.stage.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag)
+			r.testbed.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag)
 		}},
 		{check: "reuse", service: "retyped", also: inCLB("the mark of a reused one", "tags kubernetes.reused.by.user")},
 		{check: "silent", service: "unheeded", touch: true, again: func(r *rig) {
@@ -63,7 +63,7 @@ func (r *rig) fixable() []fix {
 }
 
 // fixed has the program end a finding of each check that has a way to, while the
-// controller runs again: by plan, policy, journal and engine. Whole snapshots of cluster
+// controller runs again: by plan, policy, journal and engine. The whole state of cluster
 // and cloud are compared: nothing changes but what the journalled steps name and what the
 // controller's sync brings, and undo takes the steps back. What a policy does not allow
 // is not done.
@@ -75,10 +75,10 @@ func (r *rig) fixed() {
 			r.Errorf("the check %s has a fix: %t; it is fixed here: %t", c.ID, c.Fix != nil, there)
 		}
 	}
-	r.stage.Resume(r.ctx)
+	r.testbed.Resume(r.ctx)
 	r.until("wait for the controller", func() bool { // that everything has been its turn
 		full := true
-		r.stage.Cloud.View(func(st *sim.State) {
+		r.testbed.Cloud.View(func(st *sim.State) {
 			for _, lb := range st.LoadBalancers {
 				for _, g := range lb.VGroups {
 					full = full && (len(g.Backends) > 1 || !strings.Contains(g.Name, "/stale/") && !strings.Contains(g.Name, "/empty/"))
@@ -106,11 +106,11 @@ func (r *rig) fixed() {
 func (r *rig) stopped(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
-	before := snapshot.Look(r.T, r.stage)
+	before := statediff.Read(r.T, r.testbed)
 	d.says(codeFine, f.args(files["fix"])...)
 	d.says(codeOpen, f.args(files["look"], "--apply")...)
 	d.says(codeOpen, f.args(files["frozen"], "--apply")...)
-	if diff := snapshot.Compare(before, snapshot.Look(r.T, r.stage)); len(diff) > 0 {
+	if diff := statediff.Compare(before, statediff.Read(r.T, r.testbed)); len(diff) > 0 {
 		r.Errorf("a look, a policy that only observes or a freeze has changed this:\n%s", strings.Join(diff, "\n"))
 	}
 }
@@ -129,7 +129,7 @@ func (r *rig) fix(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
 	name := namespace + "/" + f.service
-	before := snapshot.Look(r.T, r.stage)
+	before := statediff.Read(r.T, r.testbed)
 	out, errs := d.says(codeFine, f.args(files["fix"], "--apply")...)
 	var records []event.Record
 	if err := json.Unmarshal([]byte(out), &records); err != nil || len(records) != 1 || records[0].Result != event.Fixed || records[0].Next != len(records[0].Steps) {
@@ -141,12 +141,12 @@ func (r *rig) fix(f fix, files map[string]string) {
 	if len(found.Unknown) > 0 {
 		r.Errorf("%s of %s: after the fix it can't be told: %q", f.check, name, unknowns(found))
 	}
-	after := snapshot.Look(r.T, r.stage)
-	may := snapshot.ByController(before, after, rec.Service)
+	after := statediff.Read(r.T, r.testbed)
+	may := statediff.ByController(before, after, rec.Service)
 	if f.also != nil {
 		may = append(may, f.also(r.balancerOf(f.service))...)
 	}
-	if diff := snapshot.Compare(before, after, may, snapshot.BySteps(r.T, rec)); len(diff) > 0 {
+	if diff := statediff.Compare(before, after, may, statediff.BySteps(r.T, rec)); len(diff) > 0 {
 		r.Errorf("%s of %s: neither the journal's steps nor the controller's sync explain this:\n%s", f.check, name, strings.Join(diff, "\n"))
 	}
 	switch {
@@ -156,8 +156,9 @@ func (r *rig) fix(f fix, files map[string]string) {
 		d.says(codeFine, "undo", rec.Case)
 	default:
 		d.says(codeFine, "undo", rec.Case, "--apply")
-		restored := snapshot.Look(r.T, r.stage)
-		if diff := snapshot.Compare(before, restored, may, snapshot.ByController(before, restored, rec.Service), snapshot.ByUndo(r.T, restored, rec)); len(diff) > 0 {
+		restored := statediff.Read(r.T, r.testbed)
+		syncs := statediff.ByController(before, restored, rec.Service)
+		if diff := statediff.Compare(before, restored, may, syncs, statediff.ByUndo(r.T, restored, rec)); len(diff) > 0 {
 			r.Errorf("%s of %s: this is not as it was before the fix:\n%s", f.check, name, strings.Join(diff, "\n"))
 		}
 	}

@@ -30,7 +30,7 @@ func (r *rig) gaps() {
 		r.lacks("without "+gap, whole, r.survey(env), true)
 	}
 	for _, product := range []string{"slb", "nlb"} {
-		lift := r.stage.Cloud.Fault(sim.Fault{Product: product, Caller: caller, Code: "Forbidden.RAM", Status: 403, Rate: 0.5})
+		lift := r.testbed.Cloud.Fault(sim.Fault{Product: product, Caller: caller, Code: "Forbidden.RAM", Status: 403, Rate: 0.5})
 		r.lacks("with half of the calls to "+product, whole, r.survey(r.env), true)
 		lift()
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // everywhere is a Pod on each worker.
@@ -25,7 +25,7 @@ var healthy = []struct {
 	{"idle-local", nil, []change{local}},
 	{"one-pod", []int{1}, nil},
 	{"everywhere", everywhere, []change{local}},
-	{"private", everywhere, []change{with("address-type", "intranet", "vswitch-id", scene.RoomyVSwitchI)}},
+	{"private", everywhere, []change{with("address-type", "intranet", "vswitch-id", testbed.RoomyVSwitchI)}},
 	{"many-ports", everywhere, []change{manyPorts}},
 	{"http", everywhere, []change{with("protocol-port", "http:80", "health-check-flag", "on", "health-check-type", "http")}},
 	{"settings", everywhere, []change{with("scheduler", "rr", "persistence-timeout", "60", "bandwidth", "20", "charge-type", "paybybandwidth", "name", "settings", "connection-drain", "on", "connection-drain-timeout", "30")}},
@@ -56,22 +56,22 @@ func (r *rig) build() {
 	r.policy(policyText)
 	r.ahead.Store(int64(later))
 	r.allow()
-	r.stage.Cloud.Edit(func(st *sim.State) {
-		for _, id := range []string{scene.FullVSwitchH, scene.SmallVSwitchH, scene.FullVSwitchI, scene.RoomyVSwitchI} {
+	r.testbed.Cloud.Edit(func(st *sim.State) {
+		for _, id := range []string{testbed.FullVSwitchH, testbed.SmallVSwitchH, testbed.FullVSwitchI, testbed.RoomyVSwitchI} {
 			st.VSwitches[id].Free = new(room)
 		}
 		st.Cluster.APIServer = apiServer
 		st.LoadBalancers[apiServer] = &sim.LoadBalancer{
-			Name: "api-server", Spec: "slb.s1.small", ChargeType: "PayBySpec", AddressType: "intranet", VSwitch: scene.RoomyVSwitchI,
-			Tags: map[string]string{"ack.aliyun.com": scene.ClusterID}, Listeners: []sim.Listener{{Port: 6443, Protocol: "tcp"}},
+			Name: "api-server", Spec: "slb.s1.small", ChargeType: "PayBySpec", AddressType: "intranet", VSwitch: testbed.RoomyVSwitchI,
+			Tags: map[string]string{"ack.aliyun.com": testbed.ClusterID}, Listeners: []sim.Listener{{Port: 6443, Protocol: "tcp"}},
 		}
-		st.Instances["i-worker3"] = &sim.Instance{ID: "i-worker3", Name: "i-worker3", VPC: st.Cluster.VPC, VSwitch: scene.RoomyVSwitchI, Zone: "cn-hangzhou-i", Status: "Running"}
+		st.Instances["i-worker3"] = &sim.Instance{ID: "i-worker3", Name: "i-worker3", VPC: st.Cluster.VPC, VSwitch: testbed.RoomyVSwitchI, Zone: "cn-hangzhou-i", Status: "Running"}
 	})
 	for _, name := range []string{"lb-of-lent", "lb-of-by-hand"} {
 		r.lend(name)
 	}
-	r.stage.Cloud.Edit(func(st *sim.State) {
-		st.NLBs["nlb-of-nlb-lent"] = &sim.NLB{Name: "by hand", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: scene.RoomyVSwitchI}, {VSwitch: scene.FullVSwitchH}}}
+	r.testbed.Cloud.Edit(func(st *sim.State) {
+		st.NLBs["nlb-of-nlb-lent"] = &sim.NLB{Name: "by hand", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: testbed.RoomyVSwitchI}, {VSwitch: testbed.FullVSwitchH}}}
 	})
 	r.join()
 	for _, s := range healthy {
@@ -87,18 +87,18 @@ func (r *rig) build() {
 	})
 }
 
-// allow has the role's policy in force allow what the controller of this stage is known
+// allow has the role's policy in force allow what the controller of this testbed is known
 // to call, whatever its release.
 func (r *rig) allow() {
 	r.Helper()
-	v, ok := ccm.ParseVersion(r.stage.Version())
+	v, ok := ccm.ParseVersion(r.testbed.Version())
 	if !ok {
-		r.Fatalf("the controller is of the release %q", r.stage.Version())
+		r.Fatalf("the controller is of the release %q", r.testbed.Version())
 	}
 	of := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("alibabacloud.com/nlb")}}
 	actions := ccm.Needs(v, ccm.InUse(cloud.Cluster{Network: "flannel"}, []corev1.Service{of}))
 	document := r.json(map[string]any{"Version": "1", "Statement": []any{map[string]any{"Effect": "Allow", "Action": actions, "Resource": []string{"*"}}}})
-	r.stage.Cloud.Edit(func(st *sim.State) {
+	r.testbed.Cloud.Edit(func(st *sim.State) {
 		for _, p := range st.Policies {
 			for i := range p.Versions {
 				if p.Versions[i].Default {
@@ -115,15 +115,15 @@ func (r *rig) lend(id string, changes ...func(*sim.LoadBalancer)) {
 	for _, c := range changes {
 		c(lb)
 	}
-	r.stage.Cloud.Edit(func(st *sim.State) { st.LoadBalancers[id] = lb })
+	r.testbed.Cloud.Edit(func(st *sim.State) { st.LoadBalancers[id] = lb })
 }
 
 // join has a third worker join the cluster.
 func (r *rig) join() {
 	r.Helper()
-	api := r.stage.Cluster.Client().CoreV1().Nodes()
+	api := r.testbed.Cluster.Client().CoreV1().Nodes()
 	node, err := api.Create(r.ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: worker(3), Labels: map[string]string{"lbremedy.io/stage": namespace, corev1.LabelHostname: worker(3)}},
+		ObjectMeta: metav1.ObjectMeta{Name: worker(3), Labels: map[string]string{"lbremedy.io/testbed": namespace, corev1.LabelHostname: worker(3)}},
 		Spec:       corev1.NodeSpec{ProviderID: "cn-hangzhou.i-worker3"},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}},
 	}, metav1.CreateOptions{})

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // roundVariable makes a test binary one scheduled run.
@@ -96,7 +96,7 @@ func (r *rig) unlocked() {
 	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a round that was killed stands, the next one ends with %v", err)
 	}
-	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+scene.ClusterID))
+	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+testbed.ClusterID))
 }
 
 // scheduledGrants is what a scheduled run needs: what the checks declare, and the labels of a
@@ -105,14 +105,14 @@ func scheduledGrants() []grant.Grant {
 	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }
 
-// environ returns the environment of a program that works on the stage by a kubeconfig,
+// environ returns the environment of a program that works on the testbed by a kubeconfig,
 // and in the cloud with the RAM actions of grants.
 func (r *rig) environ(kubeconfig, name string, grants []grant.Grant) []string {
-	key := r.stage.Cloud.Client(name, grant.Actions(grants)...)
+	key := r.testbed.Cloud.Client(name, grant.Actions(grants)...)
 	return []string{
-		"LBREMEDY_CLUSTER=" + scene.ClusterID, "LBREMEDY_REGION=" + r.stage.Cloud.Region(), "LBREMEDY_KUBECONFIG=" + kubeconfig,
+		"LBREMEDY_CLUSTER=" + testbed.ClusterID, "LBREMEDY_REGION=" + r.testbed.Cloud.Region(), "LBREMEDY_KUBECONFIG=" + kubeconfig,
 		"LBREMEDY_NATS=" + r.nats, "LBREMEDY_NATS_TOKEN=" + token,
-		"LBREMEDY_CLOUD_ENDPOINT=" + r.stage.Cloud.Addr(), "LBREMEDY_CLOUD_SCHEME=HTTP",
+		"LBREMEDY_CLOUD_ENDPOINT=" + r.testbed.Cloud.Addr(), "LBREMEDY_CLOUD_SCHEME=HTTP",
 		"ALIBABA_CLOUD_ACCESS_KEY_ID=" + key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + key.Secret,
 		"HOME=" + r.TempDir(), "PATH=" + os.Getenv("PATH"),
 	}

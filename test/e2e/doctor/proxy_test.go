@@ -26,7 +26,7 @@ import (
 // may hold it up.
 func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request)) (kubeconfig string) {
 	r.Helper()
-	config, err := r.stage.Cluster.Impersonate(r.ctx, user, rules(grants))
+	config, err := r.testbed.Cluster.Impersonate(r.ctx, user, rules(grants))
 	r.must(err)
 	to, err := url.Parse(config.Host)
 	r.must(err)
@@ -54,8 +54,8 @@ func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request
 	r.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	file := filepath.Join(r.TempDir(), "kubeconfig")
 	r.must(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"stage": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"person": {}},
-		Contexts: map[string]*clientcmdapi.Context{"stage": {Cluster: "stage", AuthInfo: "person"}}, CurrentContext: "stage",
+		Clusters: map[string]*clientcmdapi.Cluster{"testbed": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"person": {}},
+		Contexts: map[string]*clientcmdapi.Context{"testbed": {Cluster: "testbed", AuthInfo: "person"}}, CurrentContext: "testbed",
 	}, file))
 	return file
 }

@@ -33,10 +33,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 func TestMain(m *testing.M) {
@@ -65,19 +65,19 @@ const (
 	later = 20 * time.Minute
 )
 
-// A rig is a stage with a survey of it, which has the rights that the checks declare
+// A rig is a testbed with a survey of it, which has the rights that the checks declare
 // and no others.
 type rig struct {
 	*testing.T
-	ctx   context.Context
-	stage *scene.Stage
-	env   *engine.Env
-	nats  string       // URL of JetStream
-	ahead atomic.Int64 // how far the survey's clock is put forward
-	pods  int          // addresses of Pods that were given
+	ctx     context.Context
+	testbed *testbed.Testbed
+	env     *engine.Env
+	nats    string       // URL of JetStream
+	ahead   atomic.Int64 // how far the survey's clock is put forward
+	pods    int          // addresses of Pods that were given
 }
 
-// newRig sets the stage in a cluster of its own.
+// newRig sets up the testbed in a cluster of its own.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	c := cluster.Alone(t)
@@ -85,9 +85,11 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx}
 	var err error
-	r.stage, err = scene.Start(ctx, scene.Options{Cluster: c, Namespace: namespace, Room: room, BackoffBase: 100 * time.Millisecond, BackoffMax: 5 * time.Minute})
+	r.testbed, err = testbed.Start(ctx, testbed.Options{
+		Cluster: c, Namespace: namespace, Room: room, BackoffBase: 100 * time.Millisecond, BackoffMax: 5 * time.Minute,
+	})
 	r.must(err)
-	t.Cleanup(r.stage.Close)
+	t.Cleanup(r.testbed.Close)
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: token})
 	r.must(err)
 	t.Cleanup(server.Close)
@@ -106,18 +108,18 @@ func newRig(t *testing.T) *rig {
 // as returns what a survey runs on that has these rights.
 func (r *rig) as(name string, grants []grant.Grant) *engine.Env {
 	r.Helper()
-	config, err := r.stage.Cluster.Impersonate(r.ctx, name, rules(grants))
+	config, err := r.testbed.Cluster.Impersonate(r.ctx, name, rules(grants))
 	r.must(err)
 	reader, err := kube.New(config)
 	r.must(err)
-	key := r.stage.Cloud.Client(name, grant.Actions(grants)...)
+	key := r.testbed.Cloud.Client(name, grant.Actions(grants)...)
 	account, _, err := cloud.New(cloud.Config{
-		Region: r.stage.Cloud.Region(), ClusterID: scene.ClusterID, Endpoint: r.stage.Cloud.Addr(), Scheme: "HTTP",
+		Region: r.testbed.Cloud.Region(), ClusterID: testbed.ClusterID, Endpoint: r.testbed.Cloud.Addr(), Scheme: "HTTP",
 		Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
 	})
 	r.must(err)
 	r.Cleanup(account.Close)
-	return &engine.Env{Cluster: scene.ClusterID, Who: "worker", Kube: reader, Cloud: account, Now: r.now}
+	return &engine.Env{Cluster: testbed.ClusterID, Who: "worker", Kube: reader, Cloud: account, Now: r.now}
 }
 
 // rules returns the RBAC rules of grants.
@@ -197,7 +199,7 @@ func long(name string) string {
 func nlb(svc *corev1.Service) {
 	svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb")
 	if svc.Annotations[prefix+"id"] == "" {
-		svc.Annotations[prefix+"zone-maps"] = "cn-hangzhou-h:" + scene.FullVSwitchH + ",cn-hangzhou-i:" + scene.RoomyVSwitchI
+		svc.Annotations[prefix+"zone-maps"] = "cn-hangzhou-h:" + testbed.FullVSwitchH + ",cn-hangzhou-i:" + testbed.RoomyVSwitchI
 	}
 }
 
@@ -234,7 +236,7 @@ func (r *rig) create(name string, workers []int, changes ...change) {
 		c(svc)
 	}
 	r.staff(name, workers)
-	_, err := r.stage.Cluster.Client().CoreV1().Services(namespace).Create(r.ctx, svc, metav1.CreateOptions{})
+	_, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Create(r.ctx, svc, metav1.CreateOptions{})
 	r.must(err)
 }
 
@@ -262,7 +264,7 @@ func (r *rig) staff(service string, workers []int) {
 // apply writes an EndpointSlice as its controller does.
 func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
 	r.Helper()
-	_, err := r.stage.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice), metav1.PatchOptions{FieldManager: "stage", Force: new(true)})
+	_, err := r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice), metav1.PatchOptions{FieldManager: "testbed", Force: new(true)})
 	r.must(err)
 }
 
@@ -271,7 +273,7 @@ func worker(n int) string { return fmt.Sprintf("%s-worker-%d", namespace, n) }
 // patch changes an object as kubectl does.
 func (r *rig) patch(service, text string, subresources ...string) {
 	r.Helper()
-	_, err := r.stage.Cluster.Client().CoreV1().Services(namespace).Patch(r.ctx, service, types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
+	_, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Patch(r.ctx, service, types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
 	r.must(err)
 }
 
@@ -288,7 +290,7 @@ func (r *rig) annotate(service, name, value string) {
 // service returns a Service as it is now.
 func (r *rig) service(name string) *corev1.Service {
 	r.Helper()
-	svc, err := r.stage.Cluster.Client().CoreV1().Services(namespace).Get(r.ctx, name, metav1.GetOptions{})
+	svc, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Get(r.ctx, name, metav1.GetOptions{})
 	r.must(err)
 	return svc
 }
@@ -296,7 +298,7 @@ func (r *rig) service(name string) *corev1.Service {
 // until waits until ok, which is asked after each change of a Service or an Event.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
-	if err := r.stage.Until(r.ctx, ok); err != nil {
+	if err := r.testbed.Until(r.ctx, ok); err != nil {
 		r.Fatalf("%s: %v", what, err)
 	}
 }
@@ -321,7 +323,7 @@ func (r *rig) failed(service string) {
 // counted returns how often an Event about a Service was seen.
 func (r *rig) counted(service, reason string) int {
 	r.Helper()
-	list, err := r.stage.Cluster.Client().CoreV1().Events(namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
+	list, err := r.testbed.Cluster.Client().CoreV1().Events(namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
 	r.must(err)
 	n := 0
 	for _, e := range list.Items {
@@ -334,7 +336,7 @@ func (r *rig) counted(service, reason string) int {
 // what it has written of that in two hours. Its own Events it may still be writing.
 func (r *rig) aged(service, reason string) {
 	r.Helper()
-	events := r.stage.Cluster.Client().CoreV1().Events(namespace)
+	events := r.testbed.Cluster.Client().CoreV1().Events(namespace)
 	list, err := events.List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
 	r.must(err)
 	if len(list.Items) == 0 {
@@ -351,7 +353,7 @@ func (r *rig) aged(service, reason string) {
 func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
 	r.Helper()
 	id := r.balancerOf(service)
-	r.stage.Cloud.Edit(func(st *sim.State) { change(st.LoadBalancers[id]) })
+	r.testbed.Cloud.Edit(func(st *sim.State) { change(st.LoadBalancers[id]) })
 }
 
 // balancerOf returns the ID of the load balancer of a Service that was synced.

@@ -21,7 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // scheduled surveys the cluster as the timer's function does, and holds what it did to how
@@ -93,7 +93,7 @@ func (r *rig) told() []string {
 }
 
 // caseSubjects are the subjects of the cluster's cases.
-const caseSubjects = "lbremedy.case." + scene.ClusterID + ".>"
+const caseSubjects = "lbremedy.case." + testbed.ClusterID + ".>"
 
 // nameOf returns the case of a check by check and what it is about.
 func nameOf(rec event.Record) string {
@@ -125,7 +125,7 @@ func (r *rig) tell() *desk {
 	secret := filepath.Join(r.TempDir(), "secret")
 	r.must(os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600))
 	follower, err := ticket.New(ticket.Config{
-		Stream: r.env.Stream, Remedies: checks.Remedies(), Cluster: scene.ClusterID, Now: r.now,
+		Stream: r.env.Stream, Remedies: checks.Remedies(), Cluster: testbed.ClusterID, Now: r.now,
 		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: server.URL, SecretFrom: policy.Reference{File: secret}}},
 	})
 	r.must(err)
@@ -153,7 +153,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	d.mu.Lock()
 	d.came[kind+" "+strings.TrimPrefix(e.Data.Class, doctor.ClassPrefix)]++
 	d.mu.Unlock()
-	d.r.stage.Wake()
+	d.r.testbed.Wake()
 }
 
 // hears waits until the desk has been told so of these checks, and holds it to once each.
@@ -171,7 +171,7 @@ func (d *desk) hears(kind string, checks []string) {
 		slices.Sort(all)
 		return all
 	}
-	if err := d.r.stage.Until(d.r.ctx, func() bool { return len(told()) >= len(checks) }); err != nil {
+	if err := d.r.testbed.Until(d.r.ctx, func() bool { return len(told()) >= len(checks) }); err != nil {
 		d.r.Errorf("wait for tickets: %v", err)
 	}
 	d.r.same("tickets that were "+kind, checks, told())

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // policyText is what the operator wants of the sick world.
@@ -28,7 +28,7 @@ type illness struct {
 	live    func(*rig) // what goes wrong while the controller runs
 	quiet   func(*rig) // what goes wrong while it does not
 	finds   []string   // one line each: severity, check, what it is about, key
-	mend    func(*rig) // what a person does about it without the controller; nil: it stays
+	repair  func(*rig) // what a person does about it without the controller; nil: it stays
 }
 
 // sick is a world in which each check has something to find, and nothing of it is
@@ -36,13 +36,13 @@ type illness struct {
 // What every check finds could be made here; what a few of them find besides can't:
 //
 //   - no-events, of a release that writes none, and all that depends on older releases:
-//     the stage has one controller, of one release. Its scenarios show these.
+//     the testbed has one controller, of one release. Its scenarios show these.
 //   - room, of quotas: with few Services a quota is near its end only if it is tiny.
 //   - scale, of 500 Services and of 64,000 endpoints: it would take a minute. The
 //     benchmark of the survey has them.
 //   - silent, of swallowed Events: the filter opens after 25 syncs, which take longer
 //     than all of this.
-//   - lb-gone, of the ingress: its Service is in kube-system, and the stage's controller
+//   - lb-gone, of the ingress: its Service is in kube-system, and the testbed's controller
 //     keeps to its own namespace.
 func (r *rig) sick() []illness {
 	return []illness{
@@ -61,8 +61,8 @@ func (r *rig) sick() []illness {
 				r.annotate("by-spec", "instance-charge-type", "PayBySpec")
 				r.failed("by-spec")
 			},
-			finds: []string{"critical silent by-spec hash", "warning charge-types by-spec charge-type-conflict"},
-			mend:  func(r *rig) { r.annotate("by-spec", "instance-charge-type", "") },
+			finds:  []string{"critical silent by-spec hash", "warning charge-types by-spec charge-type-conflict"},
+			repair: func(r *rig) { r.annotate("by-spec", "instance-charge-type", "") },
 		},
 		{
 			service: "cordoned", pods: everywhere, waits: "sync", changes: []change{keepsCordoned},
@@ -76,7 +76,7 @@ func (r *rig) sick() []illness {
 				})
 			},
 			finds: []string{"warning deletion mixed others"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				r.balancer("mixed", func(lb *sim.LoadBalancer) {
 					lb.Listeners = slices.DeleteFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == 8080 })
 				})
@@ -84,9 +84,9 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "unprotected", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }) },
-			finds: []string{"warning deletion-protection unprotected made"},
-			mend:  func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
+			quiet:  func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }) },
+			finds:  []string{"warning deletion-protection unprotected made"},
+			repair: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
 		},
 		{
 			service: "busy", pods: everywhere, waits: "sync", changes: []change{local},
@@ -100,44 +100,44 @@ func (r *rig) sick() []illness {
 				r.until("wait for the last sync", func() bool { return r.counted("busy", "EnsuredLoadBalancer") > before+7 })
 			},
 			quiet: func(r *rig) { r.aged("busy", "EnsuredLoadBalancer") },
-			finds: []string{"warning draining busy", "warning event-writers " + scene.ClusterID + " writers"}, // the Event is the test's
+			finds: []string{"warning draining busy", "warning event-writers " + testbed.ClusterID + " writers"}, // the Event is the test's
 		},
 		{
 			service: "resized", pods: everywhere, waits: "sync", changes: []change{with("charge-type", "paybybandwidth", "bandwidth", "20")},
-			quiet: func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 50 }) },
-			finds: []string{"warning drift resized"},
-			mend:  func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 20 }) },
+			quiet:  func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 50 }) },
+			finds:  []string{"warning drift resized"},
+			repair: func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 20 }) },
 		},
 		{
 			service: "tuned", pods: everywhere, waits: "sync", changes: []change{with("scheduler", "wrr")},
-			quiet: func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wlc" }) },
-			finds: []string{"warning drift tuned listeners"},
-			mend:  func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }) },
+			quiet:  func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wlc" }) },
+			finds:  []string{"warning drift tuned listeners"},
+			repair: func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }) },
 		},
 		{
 			service: "stopped", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }) },
-			finds: []string{"critical drift stopped down"},
-			mend:  func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "running" }) },
+			quiet:  func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }) },
+			finds:  []string{"critical drift stopped down"},
+			repair: func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "running" }) },
 		},
 		{
 			service: "unguarded", pods: everywhere, waits: "sync",
 			quiet: func(r *rig) { r.patch("unguarded", `{"metadata":{"finalizers":null}}`) },
 			finds: []string{"critical finalizers unguarded missing"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				r.patch("unguarded", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, ccm.CLBFinalizer))
 			},
 		},
 		{
 			service: "gone", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.stage.Cloud.DropLoadBalancer(r.balancerOf("gone")) },
+			quiet: func(r *rig) { r.testbed.Cloud.DropLoadBalancer(r.balancerOf("gone")) },
 			finds: []string{"critical lb-gone gone"},
 		},
 		{
 			service: "gone-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
 			quiet: func(r *rig) {
 				id := r.balancerOf("gone-nlb")
-				r.stage.Cloud.Edit(func(st *sim.State) { delete(st.NLBs, id) })
+				r.testbed.Cloud.Edit(func(st *sim.State) { delete(st.NLBs, id) })
 			},
 			finds: []string{"critical lb-gone gone-nlb"},
 		},
@@ -150,19 +150,19 @@ func (r *rig) sick() []illness {
 				})
 			},
 			finds: []string{"warning lb-gone lost lost"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				svc := r.service("lost")
 				r.balancer("lost", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
 			},
 		},
 		{
-			quiet: func(r *rig) { r.stage.Cloud.DropLoadBalancer(apiServer) },
-			finds: []string{"warning lb-gone " + scene.ClusterID + " api-server"}, // it answers all the same
+			quiet: func(r *rig) { r.testbed.Cloud.DropLoadBalancer(apiServer) },
+			finds: []string{"warning lb-gone " + testbed.ClusterID + " api-server"}, // it answers all the same
 		},
 		{
 			service: "no-listener", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-no-listener")},
-			finds: []string{"critical listeners-missing no-listener"},
-			mend:  func(r *rig) { r.adopt("no-listener") },
+			finds:  []string{"critical listeners-missing no-listener"},
+			repair: func(r *rig) { r.adopt("no-listener") },
 		},
 		{
 			service: "elsewhere", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-elsewhere")},
@@ -175,14 +175,14 @@ func (r *rig) sick() []illness {
 			finds: []string{"warning listeners-missing elsewhere elsewhere/tcp:80"},
 		},
 		{
-			service: "full", pods: everywhere, waits: "failure", changes: []change{with("address-type", "intranet", "vswitch-id", scene.FullVSwitchI)},
-			finds: []string{"critical pending full", "critical room " + scene.FullVSwitchI, "critical silent full missed"},
+			service: "full", pods: everywhere, waits: "failure", changes: []change{with("address-type", "intranet", "vswitch-id", testbed.FullVSwitchI)},
+			finds: []string{"critical pending full", "critical room " + testbed.FullVSwitchI, "critical silent full missed"},
 		},
 		{
 			quiet: func(r *rig) { r.create("unheard", everywhere) },
 			finds: []string{"critical no-events unheard", "critical pending unheard", "critical silent unheard missed"},
-			mend: func(r *rig) {
-				r.must(r.stage.Cluster.Client().CoreV1().Services(namespace).Delete(r.ctx, "unheard", metav1.DeleteOptions{}))
+			repair: func(r *rig) {
+				r.must(r.testbed.Cluster.Client().CoreV1().Services(namespace).Delete(r.ctx, "unheard", metav1.DeleteOptions{}))
 			},
 		},
 		{
@@ -191,22 +191,22 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "uneven", pods: []int{1, 1, 1, 1, 2, 3}, waits: "sync", changes: []change{local, with("scheduler", "rr")},
-			finds: []string{"warning node-weights uneven tcp:80"},
-			mend:  func(r *rig) { r.staff("uneven", everywhere) },
+			finds:  []string{"warning node-weights uneven tcp:80"},
+			repair: func(r *rig) { r.staff("uneven", everywhere) },
 		},
 		{
 			service: "untagged", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.stage.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag) },
+			quiet: func(r *rig) { r.testbed.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag) },
 			finds: []string{"warning not-renamable untagged"},
-			mend: func(r *rig) {
+			repair: func(r *rig) {
 				svc := r.service("untagged")
 				r.balancer("untagged", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
 			},
 		},
 		{
-			quiet: func(r *rig) { r.policyVersion("v1") },
-			finds: []string{"warning permissions " + scene.ClusterID + " missing"},
-			mend:  func(r *rig) { r.policyVersion("v2") },
+			quiet:  func(r *rig) { r.policyVersion("v1") },
+			finds:  []string{"warning permissions " + testbed.ClusterID + " missing"},
+			repair: func(r *rig) { r.policyVersion("v2") },
 		},
 		{
 			service: "wrong-type", pods: everywhere, waits: "failure", changes: []change{with("id", "lb-of-wrong-type", "address-type", "intranet", "force-override-listeners", "true")},
@@ -223,15 +223,15 @@ func (r *rig) sick() []illness {
 		{
 			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")}, live: func(r *rig) { r.crowd("crowd", 3001) },
 			finds: []string{"warning scale crowd endpoints"},
-			mend: func(r *rig) {
-				r.must(r.stage.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
+			repair: func(r *rig) {
+				r.must(r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
 			},
 		},
 		{
 			service: "unheeded", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.annotate("unheeded", "example.com/team", "blue") },
-			finds: []string{"critical silent unheeded hash"},
-			mend:  func(r *rig) { r.annotate("unheeded", "example.com/team", "") },
+			quiet:  func(r *rig) { r.annotate("unheeded", "example.com/team", "blue") },
+			finds:  []string{"critical silent unheeded hash"},
+			repair: func(r *rig) { r.annotate("unheeded", "example.com/team", "") },
 		},
 		{
 			service: "stale", pods: everywhere, waits: "sync",
@@ -248,7 +248,7 @@ func (r *rig) sick() []illness {
 		{
 			service: "empty-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
 			quiet: func(r *rig) {
-				r.stage.Cloud.Edit(func(st *sim.State) {
+				r.testbed.Cloud.Edit(func(st *sim.State) {
 					for _, g := range st.ServerGroups {
 						if strings.Contains(g.Name, ".empty-nlb.") {
 							g.Servers = nil
@@ -259,20 +259,20 @@ func (r *rig) sick() []illness {
 			finds: []string{"critical stale-groups empty-nlb TCP:80"},
 		},
 		{
-			service: "here", pods: []int{1}, waits: "sync", changes: []change{local, with("address-type", "intranet", "vswitch-id", scene.RoomyVSwitchI)},
+			service: "here", pods: []int{1}, waits: "sync", changes: []change{local, with("address-type", "intranet", "vswitch-id", testbed.RoomyVSwitchI)},
 			finds: []string{"warning unreachable-inside here local"},
 		},
 	}
 }
 
-// spoil makes the healthy world sick. The controller has ended when it returns: what it
-// would mend stays as it is.
-func (r *rig) spoil(all []illness) {
+// inject makes the healthy world sick. The controller has ended when it returns: what it
+// would repair stays as it is.
+func (r *rig) inject(all []illness) {
 	r.Helper()
 	for _, id := range []string{"lb-of-no-listener", "lb-of-elsewhere", "lb-of-wrong-type", "lb-of-retyped"} {
 		r.lend(id)
 	}
-	r.stage.Cloud.SetFree(scene.FullVSwitchI, 0)
+	r.testbed.Cloud.SetFree(testbed.FullVSwitchI, 0)
 	for _, ill := range all {
 		if ill.service != "" {
 			r.create(ill.service, ill.pods, ill.changes...)
@@ -292,7 +292,7 @@ func (r *rig) spoil(all []illness) {
 		}
 	}
 	r.cordon()
-	r.must(r.stage.Halt(r.ctx))
+	r.must(r.testbed.Halt(r.ctx))
 	for _, ill := range all {
 		if ill.quiet != nil {
 			ill.quiet(r)
@@ -304,11 +304,11 @@ func (r *rig) spoil(all []illness) {
 // taken it from all Services but the one that says nothing of it.
 func (r *rig) cordon() {
 	r.Helper()
-	_, err := r.stage.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
 	r.must(err)
 	r.until("wait for the cordoned node to be taken out", func() bool {
 		in := 0
-		r.stage.Cloud.View(func(st *sim.State) {
+		r.testbed.Cloud.View(func(st *sim.State) {
 			for _, lb := range st.LoadBalancers {
 				for _, g := range lb.VGroups {
 					if slices.ContainsFunc(g.Backends, func(b sim.Backend) bool { return b.Server == "i-worker3" }) {
@@ -339,7 +339,7 @@ func (r *rig) adopt(service string) {
 
 // policyVersion puts a version of the role's policy in force: v1 is the poorer one.
 func (r *rig) policyVersion(id string) {
-	r.stage.Cloud.Edit(func(st *sim.State) {
+	r.testbed.Cloud.Edit(func(st *sim.State) {
 		for _, name := range slices.Sorted(maps.Keys(st.Policies)) {
 			for i := range st.Policies[name].Versions {
 				v := &st.Policies[name].Versions[i]

@@ -35,7 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// TestSurvey is the whole survey in a world that falls ill and is mended again.
+// TestSurvey is the whole survey in a world that falls ill and is repaired again.
 func TestSurvey(t *testing.T) {
 	go program() // it takes as long as the world
 	r := newRig(t)
@@ -45,11 +45,11 @@ func TestSurvey(t *testing.T) {
 	r.scheduled("a healthy world", r.env, 0, 0)
 
 	ills := r.sick()
-	r.spoil(ills)
-	var mended []string
+	r.inject(ills)
+	var repaired []string
 	for _, ill := range ills {
-		if ill.mend != nil {
-			mended = append(mended, ill.finds...)
+		if ill.repair != nil {
+			repaired = append(repaired, ill.finds...)
 		}
 	}
 	want := table(ills)
@@ -72,12 +72,12 @@ func TestSurvey(t *testing.T) {
 	r.scheduled("the same again", r.env, 0, 0)
 
 	// A round that can't read closes nothing and opens nothing, whatever has changed.
-	lift := r.stage.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
+	lift := r.testbed.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
 	r.scheduled("a round that sees no CLB", r.env, 0, 0)
 	lift()
 	for _, ill := range ills {
-		if ill.mend != nil {
-			ill.mend(r)
+		if ill.repair != nil {
+			ill.repair(r)
 		}
 	}
 	blind := r.as("lbremedy-survey-blind", nil)
@@ -85,9 +85,9 @@ func TestSurvey(t *testing.T) {
 	r.scheduled("a round that sees nothing", blind, 0, 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 
-	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(mended, line) })
-	r.looks("a world half mended", left)
-	gone := slices.DeleteFunc(matters(mended), func(m string) bool { return slices.Contains(matters(left), m) })
+	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(repaired, line) })
+	r.looks("a half-repaired world", left)
+	gone := slices.DeleteFunc(matters(repaired), func(m string) bool { return slices.Contains(matters(left), m) })
 	r.scheduled("the round after", r.env, 0, len(gone))
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
@@ -100,18 +100,18 @@ func TestSurvey(t *testing.T) {
 }
 
 // TestStandIn is the same two worlds with a program in the controller's place, started as
-// CCM_BIN has it: what stands for a real one plays another release, v2.14.0.
+// CCM_BIN has it: what stands for a real one is of another release, v2.14.0.
 func TestStandIn(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
 	t.Setenv(controller.VersionVariable, standin.Version)
 	r := newRig(t)
-	if r.stage.Version() != standin.Version {
-		t.Fatalf("the stage's controller is of the release %s", r.stage.Version())
+	if r.testbed.Version() != standin.Version {
+		t.Fatalf("the testbed's controller is of the release %s", r.testbed.Version())
 	}
 	r.build()
 	r.looks("a healthy world", nil)
 	ills := r.sick()
-	r.spoil(ills)
+	r.inject(ills)
 	r.looks("a sick world", table(ills))
 }
 

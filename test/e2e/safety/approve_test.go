@@ -9,8 +9,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // careful applies by itself only what moves no traffic and touches nothing shared.
@@ -21,21 +21,21 @@ const careful = "mode: fix\nramDelay: 1s\n"
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		scene scene.Scene
-		risk  string
+		fixture testbed.Fixture
+		risk    string
 	}{
-		"medium": {scene.NoListener(), "medium"},
-		"high":   {scene.LostTag(), "high"},
+		"medium": {testbed.NoListener(), "medium"},
+		"high":   {testbed.LostTag(), "high"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, tt.scene.On, careful).start()
-			r.must(r.stage.Play(r.ctx, tt.scene.As("web")))
+			r := newRig(t, tt.fixture.Config, careful).start()
+			r.must(r.testbed.Fail(r.ctx, tt.fixture.As("web")))
 			asked := r.ends("web", event.Asked)
 			if asked.Risk != tt.risk || asked.Digest == "" || !strings.Contains(asked.Ask, "lbremedy approve "+asked.Case) || asked.Next != 0 {
 				t.Errorf("it asks %q of risk %s, with %d steps done", asked.Ask, asked.Risk, asked.Next)
 			}
-			if writes := r.stage.WorkerWrites(); len(writes) > 0 {
+			if writes := r.testbed.WorkerWrites(); len(writes) > 0 {
 				t.Fatalf("nobody has agreed, and the worker wrote %v", writes)
 			}
 			r.says(0, "lbremedy approve "+asked.Case, "", "show", asked.Case)
@@ -58,12 +58,12 @@ func TestApprove(t *testing.T) {
 				}
 			}
 			intents := slices.DeleteFunc(r.records("web"), func(rec event.Record) bool { return rec.Phase != event.Intent })
-			if writes := r.stage.WorkerWrites(); len(writes) != 1 || len(intents) != 1 || intents[0].Approved == nil {
+			if writes := r.testbed.WorkerWrites(); len(writes) != 1 || len(intents) != 1 || intents[0].Approved == nil {
 				t.Errorf("the worker wrote %v, with %d intents", writes, len(intents))
 			}
 			r.says(0, fixed.Approved.By+" approved this plan at", "", "show", fixed.Case)
 			r.says(command.CodeWrong, "", "has no plan that waits for an approval", "approve", fixed.Case)
-			if !r.stage.Healed("web") {
+			if !r.testbed.Healed("web") {
 				t.Error("the Service does not work")
 			}
 		})
@@ -78,14 +78,14 @@ func TestApproveTooLate(t *testing.T) {
 		meanwhile func(*rig)
 		note      string
 	}{
-		"the plan has changed": {func(r *rig) { r.stage.Cloud.Edit(rewrite) }, "ann approved another plan"},
+		"the plan has changed": {func(r *rig) { r.testbed.Cloud.Edit(rewrite) }, "ann approved another plan"},
 		"it has expired":       {func(r *rig) { r.advance(25 * time.Hour) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			role := scene.NoListener().As("web")
-			r := newRig(t, role.On, careful).start()
-			r.must(r.stage.Play(r.ctx, role))
+			f := testbed.NoListener().As("web")
+			r := newRig(t, f.Config, careful).start()
+			r.must(r.testbed.Fail(r.ctx, f))
 			asked := r.ends("web", event.Asked)
 			r.says(0, "All clusters: Paused by cat", "", "pause", "--as", "cat")
 			r.says(0, "ann approved the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
@@ -96,7 +96,7 @@ func TestApproveTooLate(t *testing.T) {
 			if !strings.Contains(again.Note, tt.note) || (tt.note != "") != (again.Digest != asked.Digest) || again.Approved != nil {
 				t.Errorf("it asks about %s with %q, and asked about %s; approved: %+v", again.Digest, again.Note, asked.Digest, again.Approved)
 			}
-			if writes := r.stage.WorkerWrites(); len(writes) > 0 {
+			if writes := r.testbed.WorkerWrites(); len(writes) > 0 {
 				t.Fatalf("the worker wrote %v", writes)
 			}
 			if tt.note == "" {

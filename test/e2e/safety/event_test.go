@@ -13,7 +13,7 @@ import (
 const fullMessage = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
 // complain writes the Event by which the controller says that a sync of a Service has
-// failed: for scenes in which no controller runs, or in which there are too many Services
+// failed: for tests in which no controller runs, or in which there are too many Services
 // for one.
 func (r *rig) complain(service, message string) {
 	r.Helper()
@@ -29,7 +29,7 @@ func (r *rig) complainLater(service, message string) {
 
 func (r *rig) complainAt(svc *corev1.Service, message string, at time.Time) {
 	r.Helper()
-	_, err := r.stage.Cluster.Client().CoreV1().Events(svc.Namespace).Create(r.ctx, complaint(svc, message, at), metav1.CreateOptions{})
+	_, err := r.testbed.Cluster.Client().CoreV1().Events(svc.Namespace).Create(r.ctx, complaint(svc, message, at), metav1.CreateOptions{})
 	r.must(err)
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // What a GitOps tool keeps is not written to, since it would be put back: a person is
@@ -53,7 +53,7 @@ func TestGitOps(t *testing.T) {
 			write: func(r *rig, svc *corev1.Service) {
 				delete(svc.Annotations, vswitch)
 				r.update(svc, "helm")
-				r.annotate(svc.Name, map[string]any{vswitch: scene.FullVSwitchH}, "kubectl-annotate")
+				r.annotate(svc.Name, map[string]any{vswitch: testbed.FullVSwitchH}, "kubectl-annotate")
 			}, result: fixes,
 		},
 		"helm-unset": {
@@ -67,7 +67,7 @@ func TestGitOps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, scene.Setting{}, careful)
+			r := newRig(t, testbed.Config{}, careful)
 			svc := bare("web")
 			svc.Labels = tt.labels
 			for k, v := range tt.annotations {
@@ -98,9 +98,9 @@ func TestGitOps(t *testing.T) {
 			if !ok || !json.Valid([]byte(patch)) {
 				t.Fatalf("it asks %q", rec.Ask)
 			}
-			_, err := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Patch(r.ctx, "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: tt.manager})
+			_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: tt.manager})
 			r.must(err)
-			r.must(r.stage.Until(r.ctx, func() bool { return len(r.service("web").Status.LoadBalancer.Ingress) > 0 }))
+			r.must(r.testbed.Until(r.ctx, func() bool { return len(r.service("web").Status.LoadBalancer.Ingress) > 0 }))
 		})
 	}
 }
@@ -114,14 +114,14 @@ func (r *rig) apply(svc *corev1.Service, manager string) {
 	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
 	data, err := json.Marshal(svc)
 	r.must(err)
-	_, err = r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Patch(r.ctx, svc.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: manager, Force: new(true)})
+	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, svc.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: manager, Force: new(true)})
 	r.must(err)
 }
 
 // update creates a Service as a tool does that keeps no list of its fields.
 func (r *rig) update(svc *corev1.Service, manager string) {
 	r.Helper()
-	of := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace)
+	of := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace)
 	_, err := of.Create(r.ctx, svc, metav1.CreateOptions{FieldManager: manager})
 	r.must(err)
 }
@@ -140,6 +140,6 @@ func (r *rig) annotate(service string, change map[string]any, manager string) {
 	r.Helper()
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
 	r.must(err)
-	_, err = r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Patch(r.ctx, service, types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager})
+	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, service, types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager})
 	r.must(err)
 }

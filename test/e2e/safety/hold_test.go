@@ -12,7 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // In a freeze a plan waits, and is applied when it is over.
@@ -30,19 +30,19 @@ func TestFreeze(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, scene.Setting{}, careful+"freezes:\n- "+freeze+"\n").start()
+			r := newRig(t, testbed.Config{}, careful+"freezes:\n- "+freeze+"\n").start()
 			r.create("web", nil)
 			rec := r.held("web", event.HeldByFreeze)
 			if !strings.Contains(rec.Rule, `The freeze "office" blocks all writes until`) || len(rec.Steps) == 0 || rec.Next != 0 {
 				t.Errorf("with %d of %d steps done the rule is %q", rec.Next, len(rec.Steps), rec.Rule)
 			}
 			r.says(0, `The freeze "office" blocks all writes`, "", "policy", "show")
-			if at := r.vswitch("web"); at != scene.FullVSwitchH {
+			if at := r.vswitch("web"); at != testbed.FullVSwitchH {
 				t.Fatalf("in the freeze it was moved to %s", at)
 			}
 			r.advance(2*time.Hour + time.Minute)
 			r.ends("web", event.Fixed)
-			if at := r.vswitch("web"); at == scene.FullVSwitchH {
+			if at := r.vswitch("web"); at == testbed.FullVSwitchH {
 				t.Error("it was not moved")
 			}
 		})
@@ -54,14 +54,14 @@ func TestFreeze(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const services, places = 5, 2
-	r := newRig(t, scene.Setting{}, careful+fmt.Sprintf("budgets: {class: %d, least: 100}\n", places)).start()
+	r := newRig(t, testbed.Config{}, careful+fmt.Sprintf("budgets: {class: %d, least: 100}\n", places)).start()
 	name := func(i int) string { return fmt.Sprintf("web-%d", i) }
 	for i := range services {
 		r.create(name(i), nil)
 	}
 	count := func() (moved int) {
 		for i := range services {
-			if r.vswitch(name(i)) != scene.FullVSwitchH {
+			if r.vswitch(name(i)) != testbed.FullVSwitchH {
 				moved++
 			}
 		}
@@ -88,7 +88,7 @@ func TestBudget(t *testing.T) {
 	}
 	for window := 1; ; window++ {
 		most := min(window*places, services)
-		err := r.stage.Until(r.ctx, func() bool {
+		err := r.testbed.Until(r.ctx, func() bool {
 			fixed, waiting := standing()
 			return fixed == most && waiting == services-most
 		})
@@ -100,7 +100,7 @@ func TestBudget(t *testing.T) {
 			return
 		}
 		// The server drops the places after ten minutes.
-		keys, err := r.stream.Keys(r.ctx, "claim.budget."+scene.ClusterID+"."+full+".*")
+		keys, err := r.stream.Keys(r.ctx, "claim.budget."+testbed.ClusterID+"."+full+".*")
 		r.must(err)
 		if len(keys) != places {
 			t.Fatalf("in window %d the places taken are %v", window, keys)
@@ -115,8 +115,8 @@ func TestBudget(t *testing.T) {
 // closes the breaker. What waits, goes away or is another class's by then counts for nothing.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, scene.Setting{}, careful+"budgets: {class: 100, least: 100}\n").start()
-	r.must(r.stage.Halt(r.ctx)) // nothing that is written works
+	r := newRig(t, testbed.Config{}, careful+"budgets: {class: 100, least: 100}\n").start()
+	r.must(r.testbed.Halt(r.ctx)) // nothing that is written works
 	// fails has a Service fail, with its plan written, and lets minutes pass before anybody
 	// looks whether it worked.
 	fails := func(name string, meanwhile func(*corev1.Service)) {
@@ -131,14 +131,14 @@ func TestBreaker(t *testing.T) {
 	}
 	open := func() int {
 		t.Helper()
-		all, err := engine.Breakers(context.WithoutCancel(r.ctx), r.stream, scene.ClusterID)
+		all, err := engine.Breakers(context.WithoutCancel(r.ctx), r.stream, testbed.ClusterID)
 		r.must(err)
 		return len(all)
 	}
 	fails("one", nil)
 	r.ends("one", event.Unsettled)
 	fails("gone", func(svc *corev1.Service) {
-		r.must(r.stage.Cluster.Client().CoreV1().Services(svc.Namespace).Delete(r.ctx, svc.Name, metav1.DeleteOptions{}))
+		r.must(r.testbed.Cluster.Client().CoreV1().Services(svc.Namespace).Delete(r.ctx, svc.Name, metav1.DeleteOptions{}))
 	})
 	r.ends("gone", event.Gone)
 	// Since the write it fails for another cause: that one is gone.
@@ -162,11 +162,11 @@ func TestBreaker(t *testing.T) {
 	r.create("next", nil)
 	r.complain("next", fullMessage)
 	asked := r.ends("next", event.Asked)
-	if !strings.Contains(asked.Rule, "The breaker of the class "+full+" has been open since") || r.vswitch("next") != scene.FullVSwitchH {
+	if !strings.Contains(asked.Rule, "The breaker of the class "+full+" has been open since") || r.vswitch("next") != testbed.FullVSwitchH {
 		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.vswitch("next"))
 	}
 	r.says(0, full+" may write again in cluster", "", "breaker", "close", full)
 	r.says(0, "The breaker of "+full+" is not open.", "", "breaker", "close", full)
-	r.stage.Resume(r.ctx)
+	r.testbed.Resume(r.ctx)
 	r.ends("next", event.Fixed)
 }

@@ -11,14 +11,14 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // Labels on a Service and on its namespace make the policy stricter, and never looser.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	label := func(key, value string) map[string]any { return map[string]any{key: value} }
-	r := newRig(t, scene.Setting{}, careful).start()
+	r := newRig(t, testbed.Config{}, careful).start()
 	for i, tt := range []struct {
 		name            string
 		policy          string
@@ -51,7 +51,7 @@ func TestLabels(t *testing.T) {
 		if rec.Result != tt.result || !strings.Contains(rec.Rule, tt.rule) || rec.Muted != tt.muted {
 			t.Errorf("%s: it ended as %s, muted: %t, by %q", tt.name, rec.Result, rec.Muted, rec.Rule)
 		}
-		if at := r.vswitch(name); (at == scene.FullVSwitchH) != (tt.result == event.Planned) {
+		if at := r.vswitch(name); (at == testbed.FullVSwitchH) != (tt.result == event.Planned) {
 			t.Errorf("%s: it ended as %s, and the Service is in %s", tt.name, rec.Result, at)
 		}
 		if tt.around != nil { // labels go one by one
@@ -70,6 +70,6 @@ func (r *rig) around(labels map[string]any) {
 	}
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
 	r.must(err)
-	_, err = r.stage.Cluster.Client().CoreV1().Namespaces().Patch(r.ctx, r.stage.Namespace, types.MergePatchType, data, metav1.PatchOptions{})
+	_, err = r.testbed.Cluster.Client().CoreV1().Namespaces().Patch(r.ctx, r.testbed.Namespace, types.MergePatchType, data, metav1.PatchOptions{})
 	r.must(err)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/pages"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // manifest is what "lbremedy doctor -f" looks at.
@@ -29,9 +29,9 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 
 // code above 2 tells what was found.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, scene.Setting{}, careful).start()
-	r.must(r.stage.Play(r.ctx, scene.LostTag().As("web"), scene.FullVSwitch(scene.FullVSwitchH).As("cart"), scene.Gone().As("images"),
-		scene.LostTag().As("login")))
+	r := newRig(t, testbed.Config{}, careful).start()
+	r.must(r.testbed.Fail(r.ctx, testbed.LostTag().As("web"), testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.Gone().As("images"),
+		testbed.LostTag().As("login")))
 	asked, fixed := r.ends("web", event.Asked), r.ends("cart", event.Fixed)
 	r.ends("images", event.Asked)
 	r.ends("login", event.Asked)
@@ -56,8 +56,8 @@ func TestPages(t *testing.T) {
 		case strings.Contains(c.Text, "lbremedy restore "):
 			url = nats.Start(t, embedded.Options{Token: token}).URL()
 		}
-		text := strings.NewReplacer("shop/web", r.stage.Namespace+service, "shop/fixed-family", r.stage.Namespace+"/cart", "<case>", id, "CASE", id,
-			"<cluster ID>", scene.ClusterID, "CLUSTER", scene.ClusterID, "REGION", r.stage.Cloud.Region(), "/var/backups/", dir+"/").Replace(c.Text)
+		text := strings.NewReplacer("shop/web", r.testbed.Namespace+service, "shop/fixed-family", r.testbed.Namespace+"/cart", "<case>", id, "CASE", id,
+			"<cluster ID>", testbed.ClusterID, "CLUSTER", testbed.ClusterID, "REGION", r.testbed.Cloud.Region(), "/var/backups/", dir+"/").Replace(c.Text)
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(r.ctx, "sh", "-c", text)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs

@@ -13,8 +13,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // bold lets the class with two steps a plan write by itself.
@@ -29,45 +29,45 @@ budgets: {class: 100, least: 100}
 // stands half done goes on after it.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	role := scene.NoListener()
-	r := newRig(t, role.On, bold)
-	roles := scene.Bulk(role, "web", 4)
-	r.must(r.stage.Play(r.ctx, roles...))
-	r.must(r.stage.Halt(r.ctx)) // or it would find out about the policy by itself
+	f := testbed.NoListener()
+	r := newRig(t, f.Config, bold)
+	fixtures := testbed.Bulk(f, "web", 4)
+	r.must(r.testbed.Fail(r.ctx, fixtures...))
+	r.must(r.testbed.Halt(r.ctx)) // or it would find out about the policy by itself
 	up := r.up()
 	r.beside("the worker", r.work)
 	// Touches are two seconds apart: after the first one there are more to come.
-	r.must(r.stage.Until(r.ctx, func() bool { return len(r.touched(roles)) > 0 }))
+	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) > 0 }))
 	r.says(0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "too much at once")
 	stopped := time.Now().Add(time.Second)
-	for _, role := range roles {
-		r.until(role.Service, "touched or stopped", func(rec event.Record) bool {
+	for _, f := range fixtures {
+		r.until(f.Service, "touched or stopped", func(rec event.Record) bool {
 			return rec.Done() || rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
 		})
 	}
-	before := r.touched(roles)
-	if len(before) == len(roles) {
+	before := r.touched(fixtures)
+	if len(before) == len(fixtures) {
 		t.Fatal("all was written before the pause")
 	}
-	for _, role := range roles {
-		for _, rec := range r.records(role.Service) {
+	for _, f := range fixtures {
+		for _, rec := range r.records(f.Service) {
 			if rec.Written.After(stopped) {
-				t.Errorf("%s was written to at %s, and the pause was in force since %s", role.Service, rec.Written, stopped)
+				t.Errorf("%s was written to at %s, and the pause was in force since %s", f.Service, rec.Written, stopped)
 			}
 		}
-		if mark := r.service(role.Service).Annotations[ccm.Resync]; (mark != "") != slices.Contains(before, role.Service) {
-			t.Errorf("%s bears the mark %q, and those that the journal calls touched are %v", role.Service, mark, before)
+		if mark := r.service(f.Service).Annotations[ccm.Resync]; (mark != "") != slices.Contains(before, f.Service) {
+			t.Errorf("%s bears the mark %q, and those that the journal calls touched are %v", f.Service, mark, before)
 		}
 	}
 	r.says(0, "Paused by ann", "", "policy", "show")
 	r.says(0, "Ended. All clusters: Paused by ann", "", "resume")
-	r.must(r.stage.Until(r.ctx, func() bool { return len(r.touched(roles)) == len(roles) }))
-	r.stage.Resume(r.ctx)
-	for _, role := range roles {
-		r.ends(role.Service, event.Fixed)
+	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) == len(fixtures) }))
+	r.testbed.Resume(r.ctx)
+	for _, f := range fixtures {
+		r.ends(f.Service, event.Fixed)
 	}
 	extended := 0
-	for _, c := range r.stage.Cloud.Calls() {
+	for _, c := range r.testbed.Cloud.Calls() {
 		if c.Action == "CreatePolicyVersion" && c.Code == "" {
 			extended++
 		}
@@ -86,23 +86,23 @@ func TestPauseUnreadable(t *testing.T) {
 		says func(event.Record) string
 		want string
 	}{
-		"pause":  {"pause." + scene.ClusterID, func(rec event.Record) string { return rec.Rule }, "Paused by somebody"},
-		"policy": {"policy." + scene.ClusterID, func(rec event.Record) string { return rec.Error }, "read the policy in force"},
+		"pause":  {"pause." + testbed.ClusterID, func(rec event.Record) string { return rec.Rule }, "Paused by somebody"},
+		"policy": {"policy." + testbed.ClusterID, func(rec event.Record) string { return rec.Error }, "read the policy in force"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, scene.Setting{}, careful)
+			r := newRig(t, testbed.Config{}, careful)
 			r.must(r.stream.Put(r.ctx, tt.key, []byte("{")))
 			r.start()
 			r.create("web", nil)
 			r.until("web", "paused", func(rec event.Record) bool {
 				return rec.Phase == event.Settled && rec.Result == event.Waiting && strings.Contains(tt.says(rec), tt.want)
 			})
-			if at := r.vswitch("web"); at != scene.FullVSwitchH {
+			if at := r.vswitch("web"); at != testbed.FullVSwitchH {
 				t.Errorf("it was moved to %s", at)
 			}
 			if name == "pause" {
-				r.says(0, "Ended. Cluster "+scene.ClusterID, "", "resume")
+				r.says(0, "Ended. Cluster "+testbed.ClusterID, "", "resume")
 			} else {
 				r.policy(careful)
 			}
@@ -115,10 +115,10 @@ func TestPauseUnreadable(t *testing.T) {
 // case is diagnosed afresh, and what is done already is found done.
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
-	role := scene.NoListener().As("web")
-	r := newRig(t, role.On, bold)
-	r.must(r.stage.Play(r.ctx, role))
-	r.must(r.stage.Halt(r.ctx))
+	f := testbed.NoListener().As("web")
+	r := newRig(t, f.Config, bold)
+	r.must(r.testbed.Fail(r.ctx, f))
+	r.must(r.testbed.Halt(r.ctx))
 	r.start()
 	r.until("web", "half done", func(rec event.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
 	r.says(0, "", "", "pause", "--as", "ann")
@@ -131,21 +131,21 @@ func TestPauseLong(t *testing.T) {
 	if len(again.Steps) != 1 || again.Steps[0].Kind != "touch" {
 		t.Errorf("the plan is %+v", again.Steps)
 	}
-	r.stage.Resume(r.ctx)
+	r.testbed.Resume(r.ctx)
 	r.ends("web", event.Fixed)
-	if n := r.stage.WorkerCalls("CreatePolicyVersion"); n != 1 || half.Next != 1 {
+	if n := r.testbed.WorkerCalls("CreatePolicyVersion"); n != 1 || half.Next != 1 {
 		t.Errorf("the policy was extended %d times, and it was stopped after %d steps", n, half.Next)
 	}
 }
 
 // touched returns the Services that were woken.
-func (r *rig) touched(roles []scene.Role) []string {
+func (r *rig) touched(fixtures []testbed.Fixture) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []string
-	for _, role := range roles {
-		if slices.ContainsFunc(r.journal, func(rec event.Record) bool { return rec.Service.Name == role.Service && rec.Done() }) {
-			all = append(all, role.Service)
+	for _, f := range fixtures {
+		if slices.ContainsFunc(r.journal, func(rec event.Record) bool { return rec.Service.Name == f.Service && rec.Done() }) {
+			all = append(all, f.Service)
 		}
 	}
 	return all

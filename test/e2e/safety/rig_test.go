@@ -1,5 +1,5 @@
 // Package safety tries what limits lbremedy (policy, pause, freeze, budgets, breaker,
-// approval) in scenes with all that is real: an API server, JetStream, the exporter, a
+// approval) on testbeds with all that is real: an API server, JetStream, the exporter, a
 // worker in fix mode, the ticket sinks, and the
 // operator's program as a process of its own. Cloud and controller are simulated.
 //
@@ -7,7 +7,7 @@
 // forward. Keys that run out do so by the clock of the NATS server, which goes its own
 // way; a test that needs the end of a budget's window removes the keys as that would.
 //
-// Scenes share one API server and run side by side. A scene sees its own namespace of
+// Testbeds share one API server, and tests run side by side. A test sees its own namespace of
 // it and no other, through a proxy that narrows what spans all namespaces.
 package safety
 
@@ -53,8 +53,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // built is where the operator's program is built, once.
@@ -75,48 +75,48 @@ const (
 	prefix = ccm.Prefix
 )
 
-// full is the class of most scenes, since its plan is one write.
+// full is the class of most failures, since its plan is one write.
 const full = "vswitch-ip-exhausted"
 
-// A rig is a stage with all of lbremedy on it.
+// A rig is a testbed with all of lbremedy on it.
 type rig struct {
 	*testing.T
-	ctx    context.Context
-	stage  *scene.Stage
-	stream *stream.Stream
-	env    *engine.Env
-	ahead  atomic.Int64 // how far the clock of worker and sinks is put forward
-	step   atomic.Int64 // how far it was last put forward
-	file   string       // of the kubeconfig that shows one namespace
-	url    string       // of NATS
+	ctx     context.Context
+	testbed *testbed.Testbed
+	stream  *stream.Stream
+	env     *engine.Env
+	ahead   atomic.Int64 // how far the clock of worker and sinks is put forward
+	step    atomic.Int64 // how far it was last put forward
+	file    string       // of the kubeconfig that shows one namespace
+	url     string       // of NATS
 
 	mu      sync.Mutex
 	journal []event.Record
 	read    map[string]int // by Service: how far until has looked
 }
 
-// limit is how long one scene may take.
+// limit is how long one test may take.
 const limit = 6 * time.Minute
 
-// newRig sets the stage with a policy in force, and journal, exporter and worker on it.
-func newRig(t *testing.T, on scene.Setting, rules string) *rig {
+// newRig sets up the testbed with a policy in force, and journal, exporter and worker on it.
+func newRig(t *testing.T, on testbed.Config, rules string) *rig {
 	t.Helper()
 	if _, err := program(); err != nil {
 		t.Fatal(err)
 	}
 	c := cluster.Join(t)
 	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
-	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the scene takes more than %s", limit))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, read: map[string]int{}}
 	r.file = narrow(t, c, namespace)
 	var err error
-	r.stage, err = scene.Start(ctx, scene.Options{Setting: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})
+	r.testbed, err = testbed.Start(ctx, testbed.Options{Config: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 	r.must(err)
-	t.Cleanup(r.stage.Close)
+	t.Cleanup(r.testbed.Close)
 	r.url = nats.Start(t, embedded.Options{Token: token}).URL()
 	r.stream = nats.Connect(t, stream.Config{URL: r.url, Token: token, Grace: time.Second})
-	_, err = r.stream.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{scene.ClusterID}})
+	_, err = r.stream.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}})
 	r.must(err)
 	r.policy(rules)
 	r.env = r.worker()
@@ -129,7 +129,7 @@ func newRig(t *testing.T, on scene.Setting, rules string) *rig {
 // start starts exporter and worker.
 func (r *rig) start() *rig {
 	r.Helper()
-	x, err := exporter.New(exporter.Config{Cluster: scene.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: event.NewClassifier(table.Table()),
+	x, err := exporter.New(exporter.Config{Cluster: testbed.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: event.NewClassifier(table.Table()),
 		Rate: 100_000, Burst: 100_000, Now: r.env.Now})
 	r.must(err)
 	r.beside("the exporter", x.Run)
@@ -145,10 +145,10 @@ func (r *rig) work(ctx context.Context) error {
 // tell starts what tells the sinks of the policy in force.
 func (r *rig) tell() {
 	r.Helper()
-	sinks, err := policy.TellInForce(r.ctx, r.stream, scene.ClusterID)
+	sinks, err := policy.TellInForce(r.ctx, r.stream, testbed.ClusterID)
 	r.must(err)
 	f, err := ticket.New(ticket.Config{
-		Stream: r.stream, Sinks: sinks, Remedies: functions.All, Cluster: scene.ClusterID, Kube: r.env.KubeWriter,
+		Stream: r.stream, Sinks: sinks, Remedies: functions.All, Cluster: testbed.ClusterID, Kube: r.env.KubeWriter,
 		Cloud: r.env.Cloud, CloudWriter: r.env.CloudWriter, Now: r.env.Now,
 	})
 	r.must(err)
@@ -158,15 +158,15 @@ func (r *rig) tell() {
 // worker returns what a worker runs on.
 func (r *rig) worker() *engine.Env {
 	r.Helper()
-	key := r.stage.Cloud.Client(worker, "*")
+	key := r.testbed.Cloud.Client(worker, "*")
 	env, err := host.Look(host.Config{
-		Cluster: scene.ClusterID, Region: r.stage.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.stage.Cloud.Addr(), Scheme: "HTTP",
+		Cluster: testbed.ClusterID, Region: r.testbed.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.testbed.Cloud.Addr(), Scheme: "HTTP",
 		Who: "worker", Watch: 4 * time.Second, Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
 	})
 	r.must(err)
 	env.Stream, env.Now = r.stream, r.now
 	env.Policy = func(ctx context.Context) (remedy.Policy, error) {
-		return policy.InForce(ctx, r.stream, scene.ClusterID)
+		return policy.InForce(ctx, r.stream, testbed.ClusterID)
 	}
 	return env
 }
@@ -208,7 +208,7 @@ func (r *rig) see(m stream.Message) error {
 	r.mu.Lock()
 	r.journal = append(r.journal, rec)
 	r.mu.Unlock()
-	r.stage.Wake()
+	r.testbed.Wake()
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (r *rig) records(service string) []event.Record {
 func (r *rig) until(service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
 	var found, last event.Record
-	err := r.stage.Until(r.ctx, func() bool {
+	err := r.testbed.Until(r.ctx, func() bool {
 		all := r.records(service)
 		for ; r.read[service] < len(all); r.read[service]++ {
 			if last = all[r.read[service]]; wanted(last) {
@@ -257,7 +257,7 @@ func (r *rig) held(service string, by event.Hold) event.Record {
 // service returns a Service as it is now.
 func (r *rig) service(name string) *corev1.Service {
 	r.Helper()
-	svc, err := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Get(r.ctx, name, metav1.GetOptions{})
+	svc, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Get(r.ctx, name, metav1.GetOptions{})
 	r.must(err)
 	return svc
 }
@@ -275,14 +275,14 @@ func (r *rig) create(name string, change func(*corev1.Service)) {
 	if change != nil {
 		change(svc)
 	}
-	_, err := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Create(r.ctx, svc, metav1.CreateOptions{})
+	_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Create(r.ctx, svc, metav1.CreateOptions{})
 	r.must(err)
 }
 
 // bare returns a Service in the full vSwitch whose backends are the nodes.
 func bare(name string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{prefix + "address-type": "intranet", prefix + "vswitch-id": scene.FullVSwitchH}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{prefix + "address-type": "intranet", prefix + "vswitch-id": testbed.FullVSwitchH}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
 	}
 }
@@ -325,7 +325,7 @@ func (r *rig) command(args ...string) *exec.Cmd {
 	file, err := program()
 	r.must(err)
 	cmd := exec.CommandContext(r.ctx, file, args...)
-	cmd.Env = append(r.stage.Environ(r.url, token), "HOME="+r.TempDir(), "LBREMEDY_KUBECONFIG="+r.file, "PATH="+os.Getenv("PATH"))
+	cmd.Env = append(r.testbed.Environ(r.url, token), "HOME="+r.TempDir(), "LBREMEDY_KUBECONFIG="+r.file, "PATH="+os.Getenv("PATH"))
 	return cmd
 }
 
@@ -368,8 +368,8 @@ func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	config := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"stage": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"all": {}},
-		Contexts: map[string]*clientcmdapi.Context{"stage": {Cluster: "stage", AuthInfo: "all"}}, CurrentContext: "stage",
+		Clusters: map[string]*clientcmdapi.Cluster{"testbed": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"all": {}},
+		Contexts: map[string]*clientcmdapi.Context{"testbed": {Cluster: "testbed", AuthInfo: "all"}}, CurrentContext: "testbed",
 	}
 	if err := clientcmd.WriteToFile(config, file); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // A thousand Services fail for one cause, a RAM policy that lacks an action. They are one
@@ -23,11 +23,11 @@ import (
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	const thousand, again, places = 1000, 40, 5
-	role := scene.NoListener().As("web-0000")
-	r := newRig(t, role.On, careful)
-	r.must(r.stage.Play(r.ctx, role))
-	r.must(r.stage.Halt(r.ctx)) // a thousand are too many for one controller within a test
-	failed, ok := r.stage.Event(role.Service)
+	f := testbed.NoListener().As("web-0000")
+	r := newRig(t, f.Config, careful)
+	r.must(r.testbed.Fail(r.ctx, f))
+	r.must(r.testbed.Halt(r.ctx)) // a thousand are too many for one controller within a test
+	failed, ok := r.testbed.Event(f.Service)
 	if !ok {
 		t.Fatal("nobody says that it failed")
 	}
@@ -38,7 +38,7 @@ func TestThousand(t *testing.T) {
 	r.start()
 	r.tell()
 	asked := func() int { return r.stand(func(rec event.Record) bool { return rec.Result == event.Asked }) }
-	if err := r.stage.Until(r.ctx, func() bool { return asked() == thousand }); err != nil {
+	if err := r.testbed.Until(r.ctx, func() bool { return asked() == thousand }); err != nil {
 		t.Fatalf("of %d Services %d have asked: %v; %v", thousand, asked(), err, r.tally())
 	}
 	t.Logf("%d Services have asked after %s", thousand, time.Since(began))
@@ -57,10 +57,10 @@ func TestThousand(t *testing.T) {
 	}
 	written := func(rec event.Record) bool { return rec.Done() }
 	held := func(rec event.Record) bool { return rec.Held == event.HeldByBudget }
-	if err := r.stage.Until(r.ctx, func() bool { return r.stand(written) == places && r.stand(held) == again-places }); err != nil {
+	if err := r.testbed.Until(r.ctx, func() bool { return r.stand(written) == places && r.stand(held) == again-places }); err != nil {
 		t.Fatalf("%d are written to and %d wait: %v; %v", r.stand(written), r.stand(held), err, r.tally())
 	}
-	if writes := r.stage.WorkerWrites(); !slices.Equal(writes, []string{"ram:CreatePolicyVersion"}) {
+	if writes := r.testbed.WorkerWrites(); !slices.Equal(writes, []string{"ram:CreatePolicyVersion"}) {
 		t.Errorf("the worker has written to the cloud: %v", writes)
 	}
 	var touches []time.Time
@@ -83,7 +83,7 @@ func crowded(i int) string { return fmt.Sprintf("web-%04d", i) }
 // crowd makes n Services that have failed, of whom nobody else says so.
 func (r *rig) crowd(n int, message string) {
 	r.Helper()
-	client := r.stage.Cluster.Client().CoreV1()
+	client := r.testbed.Cluster.Client().CoreV1()
 	var wait sync.WaitGroup
 	queue := make(chan int)
 	for range 16 {
@@ -92,9 +92,9 @@ func (r *rig) crowd(n int, message string) {
 				svc := bare(crowded(i + 1))
 				svc.Spec.Ports[0].Protocol = corev1.ProtocolUDP
 				svc.Spec.AllocateLoadBalancerNodePorts = new(false) // there are not that many
-				made, err := client.Services(r.stage.Namespace).Create(r.ctx, svc, metav1.CreateOptions{})
+				made, err := client.Services(r.testbed.Namespace).Create(r.ctx, svc, metav1.CreateOptions{})
 				if err == nil {
-					_, err = client.Events(r.stage.Namespace).Create(r.ctx, complaint(made, message, time.Now()), metav1.CreateOptions{})
+					_, err = client.Events(r.testbed.Namespace).Create(r.ctx, complaint(made, message, time.Now()), metav1.CreateOptions{})
 				}
 				if err != nil && r.ctx.Err() == nil {
 					r.Errorf("make Service %d: %v", i, err)
@@ -110,7 +110,7 @@ func (r *rig) crowd(n int, message string) {
 	r.Cleanup(func() {
 		zero := int64(0)
 		options := metav1.DeleteOptions{GracePeriodSeconds: &zero}
-		err := client.Events(r.stage.Namespace).DeleteCollection(context.WithoutCancel(r.ctx), options, metav1.ListOptions{})
+		err := client.Events(r.testbed.Namespace).DeleteCollection(context.WithoutCancel(r.ctx), options, metav1.ListOptions{})
 		if err != nil {
 			r.Error(err)
 		}

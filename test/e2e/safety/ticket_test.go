@@ -21,8 +21,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ticket"
-	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // secret is what webhooks are signed with, in base64.
@@ -97,7 +97,7 @@ func (d *desk) take(h http.Header, body []byte) error {
 		d.came = append(d.came, t)
 	}
 	d.mu.Unlock()
-	d.r.stage.Wake()
+	d.r.testbed.Wake()
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (d *desk) take(h http.Header, body []byte) error {
 func (d *desk) hears(what string, wanted func(telling) bool) telling {
 	d.r.Helper()
 	var found telling
-	err := d.r.stage.Until(d.r.ctx, func() bool {
+	err := d.r.testbed.Until(d.r.ctx, func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		i := slices.IndexFunc(d.came, wanted)
@@ -150,21 +150,21 @@ func (d *desk) tells(name string) string {
 // nobody up and misses nothing.
 func TestTicket(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, scene.Setting{}, careful).start()
+	r := newRig(t, testbed.Config{}, careful).start()
 	up, down := r.desk(time.Time{}), r.desk(r.now().Add(time.Hour))
 	r.policy(careful + "budgets: {class: 100, least: 100}\ntell:\n" + up.tells("desk") + down.tells("down") +
 		"- {name: events, kind: event}\n- {name: support, kind: alibaba, category: \"53811\"}\n")
 	r.tell()
 	room := func(free int) {
-		r.stage.Cloud.SetFree(scene.SmallVSwitchH, 0)
-		r.stage.Cloud.SetFree(scene.RoomyVSwitchI, free)
+		r.testbed.Cloud.SetFree(testbed.SmallVSwitchH, 0)
+		r.testbed.Cloud.SetFree(testbed.RoomyVSwitchI, free)
 	}
 
 	// Opened, once.
 	room(0)
 	r.create("one", nil)
 	first := up.hears("it is open", func(t telling) bool { return t.Type == ticket.TypeOpened })
-	if f := first.Data.Facts; f.Failing != 1 || f.Cause != scene.FullVSwitchH || f.Impact != event.NeverUp || f.Services[0].Service.Name != "one" {
+	if f := first.Data.Facts; f.Failing != 1 || f.Cause != testbed.FullVSwitchH || f.Impact != event.NeverUp || f.Services[0].Service.Name != "one" {
 		t.Errorf("the ticket tells of %+v", f)
 	}
 	for _, part := range []string{"Add a vSwitch to the VPC", "never worked", first.Data.LogQuery} {
@@ -181,8 +181,8 @@ func TestTicket(t *testing.T) {
 	r.advance(time.Minute)
 	joined := up.hears("two Services fail", func(t telling) bool { return t.Type == ticket.TypeUpdate && t.Data.Failing == 2 })
 	r.support(func(k sim.Ticket) bool { return strings.Contains(strings.Join(k.Notes, "\n"), "/two") })
-	r.says(0, "cluster-"+scene.ClusterID+"."+full, "", "tickets", "ls")
-	r.says(0, "desk: open, "+joined.Data.Key, "", "show", r.stage.Namespace+"/two")
+	r.says(0, "cluster-"+testbed.ClusterID+"."+full, "", "tickets", "ls")
+	r.says(0, "desk: open, "+joined.Data.Key, "", "show", r.testbed.Namespace+"/two")
 
 	// Closed, with the outcome.
 	room(50)
@@ -233,8 +233,8 @@ func TestTicket(t *testing.T) {
 func (r *rig) event(service, reason, kind, text string) {
 	r.Helper()
 	var ours []corev1.Event
-	err := r.stage.Until(r.ctx, func() bool {
-		list, err := r.stage.Cluster.Client().CoreV1().Events(r.stage.Namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service})
+	err := r.testbed.Until(r.ctx, func() bool {
+		list, err := r.testbed.Cluster.Client().CoreV1().Events(r.testbed.Namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service})
 		if err != nil {
 			return false
 		}
@@ -253,8 +253,8 @@ func (r *rig) event(service, reason, kind, text string) {
 func (r *rig) support(wanted func(sim.Ticket) bool) {
 	r.Helper()
 	var all []sim.Ticket
-	err := r.stage.Until(r.ctx, func() bool {
-		all = r.stage.Cloud.Snapshot().Tickets
+	err := r.testbed.Until(r.ctx, func() bool {
+		all = r.testbed.Cloud.Snapshot().Tickets
 		return len(all) == 1 && wanted(all[0])
 	})
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // A fix is taken back by a person, who sees before what that does; not against
 // somebody who has moved on since, and not twice.
 func TestUndo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, scene.Setting{}, careful).start()
-	r.must(r.stage.Play(r.ctx, scene.FullVSwitch(scene.FullVSwitchH).As("web")))
+	r := newRig(t, testbed.Config{}, careful).start()
+	r.must(r.testbed.Fail(r.ctx, testbed.FullVSwitch(testbed.FullVSwitchH).As("web")))
 	fixed := r.ends("web", event.Fixed)
 	to := r.vswitch("web")
-	if to == scene.FullVSwitchH {
+	if to == testbed.FullVSwitchH {
 		t.Fatal("the Service was not moved")
 	}
-	r.says(0, "vswitch-id="+scene.FullVSwitchH, "Nothing was written; --apply undoes the steps.", "undo", fixed.Case)
+	r.says(0, "vswitch-id="+testbed.FullVSwitchH, "Nothing was written; --apply undoes the steps.", "undo", fixed.Case)
 	if now := r.vswitch("web"); now != to {
 		t.Fatalf("to look at an undo has moved the Service to %s", now)
 	}
@@ -31,7 +31,7 @@ func TestUndo(t *testing.T) {
 	move := func(vswitch string) {
 		t.Helper()
 		patch := []byte(`{"metadata":{"annotations":{"` + prefix + `vswitch-id":"` + vswitch + `"}}}`)
-		_, err := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Patch(r.ctx, "web", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-annotate"})
+		_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-annotate"})
 		r.must(err)
 	}
 	move("vsw-of-somebody")
@@ -42,7 +42,7 @@ func TestUndo(t *testing.T) {
 
 	move(to)
 	r.says(0, "undone", "", "undo", fixed.Case, "--apply")
-	if now := r.vswitch("web"); now != scene.FullVSwitchH {
+	if now := r.vswitch("web"); now != testbed.FullVSwitchH {
 		t.Errorf("after the undo the Service asks for %s", now)
 	}
 	undone := r.ends("web", event.Undone)

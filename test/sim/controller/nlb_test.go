@@ -232,7 +232,7 @@ func TestNLBEnd(t *testing.T) {
 		ranges     []string
 		breaks     func(r *rig, id string)
 		fails      string // event, where LB stands for the ID
-		mends      func(*rig)
+		repair     func(*rig)
 		stays      bool
 	}{
 		{name: "deleted", ranges: []string{"192.0.2.0/24"}},
@@ -241,15 +241,15 @@ func TestNLBEnd(t *testing.T) {
 		{name: "gone already", breaks: func(r *rig, id string) { r.cloud.Edit(func(s *sim.State) { delete(s.NLBs, id) }) }},
 		{name: "deletion protected by a rule of RAM", fails: "[LB]: Message: code: 403, Authentication is failed for NoPermission. ",
 			breaks: func(r *rig, _ string) { r.cloud.Revoke("ccm", "nlb:UpdateLoadBalancerProtection") },
-			mends:  func(r *rig) { r.cloud.Grant("ccm", "nlb:UpdateLoadBalancerProtection") }},
+			repair: func(r *rig) { r.cloud.Grant("ccm", "nlb:UpdateLoadBalancerProtection") }},
 		{name: "deletion refused", fails: "[LB]: Message: code: 400, The operation is not allowed because of DeletionProtectionEnabled. ",
 			breaks: func(r *rig, _ string) {
 				r.cloud.Fault(sim.Fault{Action: "DeleteLoadBalancer", Code: "OperationDenied.DeletionProtectionEnabled", Message: "The operation is not allowed because of DeletionProtectionEnabled.", Count: 1})
-			}, mends: func(*rig) {}},
+			}, repair: func(*rig) {}},
 		{name: "deletion protected by hand, v2.6", version: "v2.6.0", fails: "[]: Message: code: 400, The operation is not allowed because of DeletionProtectionEnabled. ",
 			breaks: func(r *rig, id string) {
 				r.cloud.Edit(func(s *sim.State) { s.NLBs[id].DeletionProtection = true })
-			}, mends: func(r *rig) {
+			}, repair: func(r *rig) {
 				r.cloud.Edit(func(s *sim.State) {
 					for _, n := range s.NLBs {
 						n.DeletionProtection = false
@@ -264,7 +264,7 @@ func TestNLBEnd(t *testing.T) {
 				r.cloud.Edit(func(s *sim.State) {
 					s.NLBs["nlb-1"].Listeners = []sim.NLBListener{{ID: "lsn-1", Port: 81, ServerGroup: s.NLBs[id].Listeners[0].ServerGroup}}
 				})
-			}, mends: func(r *rig) { r.cloud.Edit(func(s *sim.State) { s.NLBs["nlb-1"].Listeners = nil }) }},
+			}, repair: func(r *rig) { r.cloud.Edit(func(s *sim.State) { s.NLBs["nlb-1"].Listeners = nil }) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -286,7 +286,7 @@ func TestNLBEnd(t *testing.T) {
 			r.delete("web")
 			if c.fails != "" {
 				r.saw("web", "Warning CleanLoadBalancerFailed Error deleting load balancer "+strings.ReplaceAll(c.fails, "LB", id))
-				c.mends(r)
+				c.repair(r)
 				r.touch("web", "1")
 			}
 			r.gone("web")

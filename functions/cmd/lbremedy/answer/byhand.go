@@ -16,9 +16,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Mending is a command that answers, of its own accord, what a class answers when the
+// A Repair is a command that answers, of its own accord, what a class answers when the
 // controller complains.
-type Mending struct {
+type Repair struct {
 	Use       string   // the command, behind its parent
 	Kinds     []string // of the steps that its plan may begin with
 	Otherwise string   // what is said of another plan
@@ -38,18 +38,18 @@ func ByHand(p *cli.Program, env *engine.Env, class *remedy.Remedy, ref event.Ser
 	}}
 }
 
-// Mend says what would be done, asks, and does it.
-func Mend(ctx context.Context, p *cli.Program, env *engine.Env, m Mending, it Item, a Flags, sure bool) error {
+// RunRepair says what would be done, asks, and does it.
+func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, it Item, a Flags, sure bool) error {
 	would, err := engine.Look(ctx, env, it.Remedy, it.Event)
 	if err != nil {
 		return err
 	}
-	if len(would.Steps) == 0 || !slices.Contains(m.Kinds, would.Steps[0].Kind) {
-		why := m.Otherwise
+	if len(would.Steps) == 0 || !slices.Contains(r.Kinds, would.Steps[0].Kind) {
+		why := r.Otherwise
 		if would.Result != event.Gone { // then nothing was found but that all is well
 			why = strings.TrimSpace(why + ". " + would.Finding + " " + would.Ask)
 		}
-		return command.Wrong("%s: nothing to do for %s: %s", m.Use, cmp.Or(m.Name, it.Event.Failure.Service.String()), command.Clean(why))
+		return command.Wrong("%s: nothing to do for %s: %s", r.Use, cmp.Or(r.Name, it.Event.Failure.Service.String()), command.Clean(why))
 	}
 	if !a.Apply {
 		return Failures(ctx, p, env, []Item{it}, a)
@@ -58,7 +58,7 @@ func Mend(ctx context.Context, p *cli.Program, env *engine.Env, m Mending, it It
 		asking := *p
 		asking.Out = p.Err // it belongs to the question, and is not the data that is asked for
 		journal.Report(&asking, would)
-		if err := p.Typed(cmp.Or(m.Name, it.Event.Failure.Service.String())); err != nil {
+		if err := p.Typed(cmp.Or(r.Name, it.Event.Failure.Service.String())); err != nil {
 			return err
 		}
 	}

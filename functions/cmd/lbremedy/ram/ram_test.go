@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// dedicated makes the cluster of a scene one whose masters have a RAM role with a policy.
+// dedicated makes the cluster of a testbed one whose masters have a RAM role with a policy.
 func dedicated(sc *operator.Testbed, document string) {
 	sc.Cloud.Edit(func(s *sim.State) {
 		s.Cluster.Type, s.Cluster.MasterRole = "Kubernetes", "masters"

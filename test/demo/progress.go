@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/testbed"
+)
+
+// A progress is what is known of the Services from the streams, which is what any
+// operator sees.
+type progress struct {
+	screen  *screen
+	testbed *testbed.Testbed
+
+	mu       sync.Mutex
+	services []*service
+	first    map[string]string // step -> the Service for which it was made first
+	err      error
+}
+
+// A service is what is known of one of them.
+type service struct {
+	testbed.Fixture
+	finding string
+	done    []string
+	plan    event.Record // of the Service's class, the last that has steps
+	result  event.Result // of the Service's class
+	at      time.Time    // of the result
+	said    map[string]bool
+}
+
+func newProgress(s *screen, tb *testbed.Testbed, fixtures []testbed.Fixture) *progress {
+	p := &progress{screen: s, testbed: tb, first: map[string]string{}}
+	for _, f := range fixtures {
+		p.services = append(p.services, &service{Fixture: f, said: map[string]bool{}})
+	}
+	return p
+}
+
+// of returns what is known of the Service, nil if the fixtures have none of that name.
+func (p *progress) of(svc event.Service) *service {
+	i := slices.IndexFunc(p.services, func(t *service) bool { return svc.Namespace == p.testbed.Namespace && svc.Name == t.Service })
+	if i < 0 {
+		return nil
+	}
+	return p.services[i]
+}
+
+// failure takes in a message of FAILED.
+func (p *progress) failure(m stream.Message) error {
+	e, err := event.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return err
+	}
+	f, err := event.ReadFailed(e)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.of(f.Service); t != nil {
+		p.say(t, failed, fmt.Sprintf("[%s] %s", f.Class, strings.TrimPrefix(f.Message, "Error syncing load balancer ")))
+	}
+	return nil
+}
+
+// record takes in a message of CASES.
+func (p *progress) record(m stream.Message) error {
+	r, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.of(r.Service)
+	if t == nil {
+		return nil
+	}
+	if r.Finding != "" && r.Result != event.Gone && r.Result != event.Superseded {
+		t.finding = r.Finding
+		p.say(t, finding, r.Finding)
+	}
+	if r.Class == t.Class && len(r.Steps) > 0 {
+		t.plan = r
+	}
+	switch r.Phase {
+	case event.Step:
+		p.step(t, r.Steps[r.Next-1])
+	case event.Settled:
+		p.settled(t, r)
+	}
+	p.testbed.Wake()
+	return nil
+}
+
+// step takes in that a step was applied, or found applied.
+func (p *progress) step(t *service, s event.StepRecord) {
+	text := brief(s.Text)
+	if s.Target != "" {
+		if by, ok := p.first[s.Text]; ok && by != t.Service {
+			text = fmt.Sprintf("finds the policy extended for %s", by)
+		} else {
+			p.first[s.Text] = t.Service
+		}
+	}
+	if !slices.Contains(t.done, text) {
+		t.done = append(t.done, text)
+	}
+	p.say(t, step, text)
+}
+
+// settled takes in how a run ended.
+func (p *progress) settled(t *service, r event.Record) {
+	switch {
+	case r.Error != "":
+		p.say(t, trouble, r.Error)
+	case r.Result == event.Asked:
+		p.say(t, asks, r.Ask)
+	case r.Result == event.Waiting:
+		p.say(t, waits, strings.TrimPrefix(r.Rule, "Waiting before the next step: ")+r.Note)
+	case r.Result == event.Fixed && r.Class == t.Class && t.result != r.Result:
+		at, _ := p.testbed.Failed(t.Service)
+		p.say(t, fixed, fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))
+	case r.Result != event.Fixed:
+		p.say(t, string(r.Result), r.Finding+spaced(r.Note))
+	}
+	// What may pass by itself is not waited for: a quarter of an hour is long.
+	ends := r.Result.Settled() || r.Result == event.Waiting && t.Ends == event.Waiting
+	if r.Class == t.Class && ends && r.Result != t.result && r.Result != event.Superseded {
+		t.result, t.at = r.Result, r.At
+		if r.Result == event.Asked {
+			t.done = []string{"asks a person: " + brief(r.Ask)}
+		}
+		if r.Result == event.Waiting {
+			t.done = []string{"looks again later"}
+		}
+	}
+}
+
+// say prints something once.
+func (p *progress) say(t *service, kind, text string) {
+	if key := kind + text; text != "" && !t.said[key] {
+		t.said[key] = true
+		p.screen.line(t.Service, kind, text)
+	}
+}
+
+// broke notes that the streams can't be read any more.
+func (p *progress) broke(err error) {
+	p.mu.Lock()
+	p.err = err
+	p.mu.Unlock()
+	p.screen.trouble("%v", err)
+	p.testbed.Wake()
+}
+
+// ended reports whether nothing more is to be waited for.
+func (p *progress) ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil || !slices.ContainsFunc(p.services, func(t *service) bool {
+		switch t.result {
+		case "":
+			return true
+		case event.Fixed, event.Gone:
+			return !p.testbed.Healed(t.Service)
+		}
+		return false
+	})
+}
+
+// wrong says what is not as it should be with the Service; empty: nothing.
+func (t *service) wrong(tb *testbed.Testbed) string {
+	healed := tb.Healed(t.Service)
+	switch {
+	case t.result == "":
+		return fmt.Sprintf("%s has no outcome.", t.Service)
+	case t.result != t.Ends:
+		return fmt.Sprintf("%s ended as %s and should have ended as %s.", t.Service, t.result, t.Ends)
+	case t.Heals && !healed:
+		return fmt.Sprintf("%s is said to be %s, and the controller has not synced it.", t.Service, t.result)
+	case !t.Heals && healed:
+		return fmt.Sprintf("%s works, although nobody has answered for it.", t.Service)
+	}
+	return ""
+}
+
+// brief shortens what a step says by what is always the same, and by the names
+// that the controller makes from UIDs.
+func brief(step string) string {
+	step = strings.ReplaceAll(step, "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-", "")
+	return defaultName.ReplaceAllString(step, "…")
+}
+
+var defaultName = regexp.MustCompile(`\ba[0-9a-f]{31}\b`)
+
+// gist returns the first and the last sentence of a text: what was found, and
+// what that means.
+func gist(text string) string {
+	all := sentences.FindAllString(strings.TrimSpace(text)+" ", -1)
+	if len(all) < 3 {
+		return text
+	}
+	return strings.TrimSpace(all[0]) + " … " + strings.TrimSpace(all[len(all)-1])
+}
+
+var sentences = regexp.MustCompile(`.*?[.:?!]"? +`)
+
+func spaced(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ". " + strings.TrimSuffix(s, ".")
+}

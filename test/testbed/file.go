@@ -1,0 +1,223 @@
+package testbed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// fixtureFiles are where classes declare fixtures of their own, below the root of the
+// repository.
+const fixtureFiles = "functions/*/testdata/fixtures.yaml"
+
+// A fixtureFile is such a file.
+type fixtureFile struct {
+	Class    string        `json:"class"`
+	Fixtures []fixtureSpec `json:"fixtures"`
+}
+
+// A fixtureSpec is a fixture as data; see [Fixture] for what its fields mean.
+type fixtureSpec struct {
+	Name    string          `json:"name"`
+	Story   string          `json:"story"`
+	Says    string          `json:"says"`
+	Ends    event.Result    `json:"ends"`
+	Config  Config          `json:"testbed"`
+	Prepare []operationSpec `json:"prepare"`
+	Inject  []operationSpec `json:"inject"`
+	Repair  []operationSpec `json:"repair"`
+}
+
+// An operationSpec is an operation by its name, with its argument.
+type operationSpec struct{ do operation }
+
+// operations are those that a file may name. Each gets what stands behind its name.
+var operations = map[string]func(arg []byte) (operation, error){
+	"create":       readCreate,
+	"annotate":     readAnnotate,
+	"touch":        readNothing(touched),
+	"delete":       readNothing(deleted),
+	"account":      readPatch(func(p []byte) operation { return account(func(st *sim.State) { patch(p, &st.Account) }) }, sim.Account{}),
+	"ram":          readPatch(func(p []byte) operation { return account(func(st *sim.State) { patch(p, &st.RAM) }) }, sim.RAM{}),
+	"loadBalancer": readPatch(func(p []byte) operation { return balancer(func(lb *sim.LoadBalancer) { patch(p, lb) }) }, sim.LoadBalancer{}),
+	"nlb":          readPatch(func(p []byte) operation { return networkBalancer(func(_ *sim.State, n *sim.NLB) { patch(p, n) }) }, sim.NLB{}),
+	"refuse":       readRefuse,
+	"accept":       readNothing(accepted),
+}
+
+// UnmarshalJSON reads a map with one key, the name of an operation.
+func (s *operationSpec) UnmarshalJSON(data []byte) error {
+	var named map[string]json.RawMessage
+	if err := json.Unmarshal(data, &named); err != nil {
+		return fmt.Errorf("read an operation: %w", err)
+	}
+	known := strings.Join(slices.Sorted(maps.Keys(operations)), ", ")
+	if len(named) != 1 {
+		return fmt.Errorf("an operation has %d names: give it one of %s", len(named), known)
+	}
+	for name, arg := range named {
+		read, ok := operations[name]
+		if !ok {
+			return fmt.Errorf("there is no operation %q: there are %s", name, known)
+		}
+		do, err := read(arg)
+		if err != nil {
+			return fmt.Errorf("read the operation %s: %w", name, err)
+		}
+		s.do = do
+	}
+	return nil
+}
+
+// readCreate reads what creates the Service, with annotations by their short names. An NLB gets a
+// zone, unless the annotation zone-maps is empty.
+func readCreate(arg []byte) (operation, error) {
+	var of struct {
+		NLB         bool              `json:"nlb"`
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := strict(arg, &of); err != nil {
+		return nil, err
+	}
+	options := []option{with(pairs(of.Annotations)...)}
+	if of.NLB {
+		options = append(options, network)
+	}
+	if zones, ok := of.Annotations["zone-maps"]; ok && zones == "" {
+		options = append(options, bare)
+	}
+	return created(options...), nil
+}
+
+// readAnnotate reads what changes annotations by their short names; an empty value takes one away.
+func readAnnotate(arg []byte) (operation, error) {
+	var to map[string]string
+	if err := strict(arg, &to); err != nil {
+		return nil, err
+	}
+	return annotated(pairs(to)...), nil
+}
+
+// readRefuse reads what makes the cloud refuse an action of CLB until accept.
+func readRefuse(arg []byte) (operation, error) {
+	var of struct {
+		Action  string `json:"action"`
+		Code    string `json:"code"`
+		Message string `json:"message"` // empty: the usual one of the code
+	}
+	if err := strict(arg, &of); err != nil {
+		return nil, err
+	}
+	return refused(of.Action, of.Code, of.Message), nil
+}
+
+// readNothing is for an operation without an argument: {} stands behind its name.
+func readNothing(do operation) func([]byte) (operation, error) {
+	return func(arg []byte) (operation, error) { return do, strict(arg, &struct{}{}) }
+}
+
+// readPatch is for an operation that changes those fields of a value of the cloud that are named.
+// zero is of the type of the value, to which the names are held.
+func readPatch(do func(patch []byte) operation, zero any) func([]byte) (operation, error) {
+	return func(arg []byte) (operation, error) {
+		return do(slices.Clone(arg)), strict(arg, reflect.New(reflect.TypeOf(zero)).Interface())
+	}
+}
+
+// patch changes the fields of v that p names. readPatch has read p before.
+func patch(p []byte, v any) {
+	if err := json.Unmarshal(p, v); err != nil {
+		panic("testbed: a patch does not decode: " + err.Error())
+	}
+}
+
+// strict reads JSON into v and refuses fields that v does not have.
+func strict(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+// pairs returns names and values in turn, sorted.
+func pairs(of map[string]string) []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, name, of[name])
+	}
+	return all
+}
+
+// sequence returns the operations in one, nil of none.
+func sequence(of []operationSpec) operation {
+	if len(of) == 0 {
+		return nil
+	}
+	var all []operation
+	for _, l := range of {
+		all = append(all, l.do)
+	}
+	return inOrder(all...)
+}
+
+// declared returns the fixtures that classes declare in their folders. A file that can't be
+// read is a mistake in the tree.
+var declared = sync.OnceValue(func() []Fixture {
+	root, err := cluster.Root()
+	if err != nil {
+		panic("testbed: " + err.Error())
+	}
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(fixtureFiles)))
+	if err != nil || len(files) == 0 {
+		panic(fmt.Sprintf("testbed: there is no %s: %v", fixtureFiles, err))
+	}
+	var all []Fixture
+	for _, file := range files {
+		fixtures, err := readFixtures(file)
+		if err != nil {
+			panic(fmt.Sprintf("testbed: read %s: %v", file, err))
+		}
+		all = append(all, fixtures...)
+	}
+	return all
+})
+
+// readFixtures returns the fixtures of one file.
+func readFixtures(file string) ([]Fixture, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var of fixtureFile
+	if err := yaml.UnmarshalStrict(text, &of); err != nil {
+		return nil, err
+	}
+	folder := filepath.Base(filepath.Dir(filepath.Dir(file)))
+	if strings.ReplaceAll(of.Class, "-", "") != folder {
+		return nil, fmt.Errorf("the fixtures of the class %q do not belong into the folder %s", of.Class, folder)
+	}
+	var all []Fixture
+	for _, s := range of.Fixtures {
+		if len(s.Inject) == 0 {
+			return nil, errors.New("the fixture injects nothing: " + s.Name)
+		}
+		all = append(all, Fixture{
+			Name: s.Name, Class: of.Class, Story: s.Story, Says: s.Says, Ends: s.Ends, Heals: s.Ends == event.Fixed, Config: s.Config,
+			prepare: sequence(s.Prepare), inject: sequence(s.Inject), repair: sequence(s.Repair),
+		})
+	}
+	return all, nil
+}

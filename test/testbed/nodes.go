@@ -1,0 +1,230 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// controllerName is the controller's: of its DaemonSet, of its add-on, and of
+// its caller in the cloud.
+const controllerName = "cloud-controller-manager"
+
+// testbedLabel keeps the nodes of testbeds on one cluster apart.
+const testbedLabel = "lbremedy.io/testbed"
+
+// nodes is how many workers a testbed begins with.
+const nodes = 2
+
+// A kind of node tells why it is no backend, or why it is none like the others.
+type kind string
+
+const (
+	ordinary    kind = "worker"
+	master      kind = "master"   // it has the label and the taint of masters
+	excluded    kind = "excluded" // a label keeps it out of load balancers
+	leaving     kind = "leaving"  // the autoscaler is about to delete it
+	broken      kind = "broken"   // it is not ready
+	cordoned    kind = "cordoned" // it takes no new Pods
+	unnamed     kind = "unnamed"  // its provider ID is none of the cloud's
+	masterLabel      = "node-role.kubernetes.io/master"
+)
+
+// build makes what is in the cluster before any Service: namespace, nodes, the
+// controller's DaemonSet.
+func (tb *Testbed) build(ctx context.Context) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tb.Namespace}}
+	if _, err := tb.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make namespace %s: %w", tb.Namespace, err)
+	}
+	if tb.opts.Cluster != nil {
+		tb.close = append(tb.close, func() { tb.clear(context.WithoutCancel(ctx)) })
+	}
+	for i := range nodes {
+		if err := tb.join(ctx, tb.workerNode(i), workerInstance(i), ordinary); err != nil {
+			return err
+		}
+	}
+	return tb.daemonSet(ctx)
+}
+
+// clear takes what is of no namespace of the testbed's off a cluster that outlives
+// it. What can't be deleted stays: the cluster is a sandbox.
+func (tb *Testbed) clear(ctx context.Context) {
+	tb.mu.Lock()
+	joined := slices.Clone(tb.joined)
+	tb.mu.Unlock()
+	for _, name := range joined {
+		_ = tb.kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	_ = tb.kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Delete(ctx, controllerName, metav1.DeleteOptions{})
+}
+
+func (tb *Testbed) workerNode(i int) string { return fmt.Sprintf("%s-worker-%d", tb.Namespace, i+1) }
+
+// node returns the name of the node of a kind, which joins the cluster if it is
+// not there yet.
+func (tb *Testbed) node(ctx context.Context, k kind) (string, error) {
+	tb.joining.Lock()
+	defer tb.joining.Unlock()
+	name := tb.Namespace + "-" + string(k)
+	tb.mu.Lock()
+	there := slices.Contains(tb.joined, name)
+	tb.mu.Unlock()
+	if there {
+		return name, nil
+	}
+	instance := "i-" + string(k)
+	tb.Cloud.Edit(func(st *sim.State) {
+		i := server(instance)
+		st.Instances[instance] = &i
+	})
+	return name, tb.join(ctx, name, instance, k)
+}
+
+// join makes a node of the cluster of an instance.
+func (tb *Testbed) join(ctx context.Context, name, instance string, k kind) error {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{testbedLabel: tb.Namespace, corev1.LabelHostname: name}},
+		Spec:       corev1.NodeSpec{ProviderID: region + "." + instance},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}},
+	}
+	switch k {
+	case master:
+		node.Labels[masterLabel] = ""
+		node.Spec.Taints = []corev1.Taint{{Key: masterLabel, Effect: corev1.TaintEffectNoSchedule}}
+	case excluded:
+		node.Labels[corev1.LabelNodeExcludeBalancers] = ""
+	case leaving:
+		node.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
+	case broken:
+		node.Status.Conditions = unready()
+	case cordoned:
+		node.Spec.Unschedulable = true
+	case unnamed:
+		node.Spec.ProviderID = "aws:///eu-west-1a/" + instance
+	}
+	tb.mu.Lock()
+	tb.joined = append(tb.joined, name)
+	tb.mu.Unlock()
+	api := tb.kube.CoreV1().Nodes()
+	made, err := api.Create(ctx, node, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err == nil {
+		// The API server taints what joins until a controller of the control plane,
+		// which is not here, sees that it is ready.
+		made.Spec.Taints = node.Spec.Taints
+		_, err = api.Update(ctx, made, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("make node %s: %w", name, err)
+	}
+	return nil
+}
+
+func unready() []corev1.NodeCondition {
+	return []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."},
+	}
+}
+
+// grown is done once a number of workers more have joined the cluster.
+func grown(more int) operation {
+	return func(ctx context.Context, tb *Testbed, _ string) error {
+		tb.joining.Lock()
+		defer tb.joining.Unlock()
+		for i := nodes; i < nodes+more; i++ {
+			tb.Cloud.Edit(func(st *sim.State) {
+				v := server(workerInstance(i))
+				st.Instances[v.ID] = &v
+			})
+			tb.mu.Lock()
+			there := slices.Contains(tb.joined, tb.workerNode(i))
+			tb.mu.Unlock()
+			if there {
+				continue
+			}
+			if err := tb.join(ctx, tb.workerNode(i), workerInstance(i), ordinary); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// outage makes the workers not ready; with over, they are ready again.
+func outage(over bool) operation {
+	conditions := unready()
+	if over {
+		conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}
+	}
+	return func(ctx context.Context, tb *Testbed, _ string) error {
+		for i := range nodes {
+			data, err := encode(map[string]any{"status": corev1.NodeStatus{Conditions: conditions}})
+			if err != nil {
+				return err
+			}
+			if _, err := tb.kube.CoreV1().Nodes().Patch(ctx, tb.workerNode(i), types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status"); err != nil {
+				return fmt.Errorf("change node %s: %w", tb.workerNode(i), err)
+			}
+		}
+		return nil
+	}
+}
+
+// daemonSet makes the controller's DaemonSet, or gives it the present version.
+// No Pod runs: what runs is the simulated controller.
+func (tb *Testbed) daemonSet(ctx context.Context) error {
+	app := map[string]string{"app": controllerName}
+	data, err := encode(&appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet"},
+		ObjectMeta: metav1.ObjectMeta{Name: controllerName},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: app},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: controllerName, Image: "registry.example/acs/" + controllerName + "-amd64:" + tb.Version(),
+				}}},
+			},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	// Several testbeds of one cluster make the same one, and delete it.
+	opts := metav1.PatchOptions{FieldManager: "testbed", Force: new(true)}
+	if _, err := tb.kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Patch(ctx, controllerName, types.ApplyPatchType, data, opts); err != nil {
+		return fmt.Errorf("make the controller's DaemonSet: %w", err)
+	}
+	return nil
+}
+
+// joins is done once a node of the kind is one of the cluster's.
+func joins(k kind) operation {
+	return func(ctx context.Context, tb *Testbed, _ string) error {
+		_, err := tb.node(ctx, k)
+		return err
+	}
+}
+
+// leaves is done once the node of the kind is none of the cluster's any more.
+func leaves(k kind) operation {
+	return func(ctx context.Context, tb *Testbed, _ string) error {
+		err := tb.kube.CoreV1().Nodes().Delete(ctx, tb.Namespace+"-"+string(k), metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete the node: %w", err)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,211 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+// patience is far more than a testbed takes, even on a machine with other things to do.
+const patience = 5 * time.Minute
+
+// TestFixtures injects every failure, several to a testbed, and looks whether the
+// controller's own event is of the fixture's class, whether the Service fails
+// then, and whether that ends when its cause is taken away.
+func TestFixtures(t *testing.T) {
+	c := cluster.Join(t)
+	bin, version := controller.Real()
+	if bin != "" {
+		c.Exclusive(t) // it syncs all Services
+	}
+	fixtures := slices.DeleteFunc(All(), func(f Fixture) bool {
+		if !f.Supported() {
+			t.Logf("%s is left out: %s, a %s, does not fail so", f.Name, bin, version)
+		}
+		return !f.Supported()
+	})
+	classes := event.NewClassifier(table.Table())
+	for _, fixtures := range ByConfig(fixtures) {
+		t.Run(name(fixtures[0].Config), func(t *testing.T) {
+			if bin == "" {
+				t.Parallel()
+			}
+			failAndRepair(t, c, classes, fixtures)
+		})
+	}
+}
+
+func name(c Config) string {
+	n := fmt.Sprint(c.Own, c.Version)
+	if c.Terway {
+		n += " terway"
+	}
+	if c.NoPublic {
+		n += " no public"
+	}
+	if n == "" {
+		return "usual"
+	}
+	return n
+}
+
+func failAndRepair(t *testing.T, c *cluster.Cluster, classes *event.Classifier, fixtures []Fixture) {
+	namespace := c.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tb, err := Start(ctx, Options{Config: fixtures[0].Config, Cluster: c, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tb.Close()
+	began := time.Now()
+	if err := tb.Fail(ctx, fixtures...); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d fixtures in %v", len(fixtures), time.Since(began))
+	for _, f := range fixtures {
+		in, ok := tb.Event(f.Service)
+		if got := classes.Classify(in); !ok || got.Class != f.Class {
+			t.Errorf("%s: %+v is of class %s, want %s", f.Name, in, got.Class, f.Class)
+		}
+		if tb.Healed(f.Service) {
+			t.Errorf("%s: it works all the same", f.Name)
+		}
+	}
+	if err := tb.Repair(ctx, fixtures...); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%v", time.Since(began))
+}
+
+// TestEviction shows that a Pod which is evicted from a master runs again on a
+// worker, as a ReplicaSet and a scheduler see to it.
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	c := cluster.Join(t)
+	namespace := c.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tb, err := Start(ctx, Options{Cluster: c, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tb.Close()
+	i := slices.IndexFunc(All(), func(f Fixture) bool { return f.Name == "nodes-master" })
+	if err := tb.Fail(ctx, All()[i].As("web")); err != nil {
+		t.Fatal(err)
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: tb.Namespace}}
+	if err := tb.kube.PolicyV1().Evictions(tb.Namespace).Evict(ctx, eviction); err != nil {
+		t.Fatal(err)
+	}
+	if err := tb.Until(ctx, func() bool { return tb.Healed("web") }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOtherFailure looks whether an error tells what the controller says, where
+// that is not what the fixture expects.
+func TestOtherFailure(t *testing.T) {
+	t.Parallel()
+	c := cluster.Join(t)
+	namespace := c.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tb, err := Start(ctx, Options{Cluster: c, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tb.Close()
+	f := FullVSwitch(FullVSwitchH)
+	f.Says = "something else"
+	failed := make(chan error)
+	go func() { failed <- tb.Fail(ctx, f.As("web")) }()
+	if err := tb.Until(ctx, func() bool { return tb.watch.hasFailed("web", saysFull) }); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	err = <-failed
+	for _, want := range []string{`to fail with "something else"`, "the controller says", saysFull, "context canceled"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestComplete holds the fixtures to the list of classes, and each to what a fixture
+// has to say of itself.
+func TestComplete(t *testing.T) {
+	has, names := map[string]bool{}, map[string]bool{}
+	for _, f := range All() {
+		has[f.Class] = true
+		if names[f.Name] {
+			t.Errorf("two fixtures are called %s", f.Name)
+		}
+		names[f.Name] = true
+		if f.Story == "" || f.Says == "" || f.Ends == "" || f.inject == nil || f.Heals != (f.Ends == event.Fixed) {
+			t.Errorf("the fixture %s is incomplete: %+v", f.Name, f)
+		}
+	}
+	for _, r := range functions.All {
+		if !has[r.Class] {
+			t.Errorf("no fixture shows %s: write testdata/fixtures.yaml in its folder", r.Class)
+		}
+		delete(has, r.Class)
+	}
+	for class := range has {
+		t.Errorf("there is no class %s", class)
+	}
+}
+
+// TestFiles looks at what a file of fixtures may not hold.
+func TestFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		"class: busy\nfixtures:\n- {name: a, inject: [{create: {}}]}\n": "",
+		"class: quota\n":                                                                              "the class \"quota\" do not belong into the folder busy",
+		"class: busy\nfixtures:\n- {name: a}\n":                                                       "the fixture injects nothing: a",
+		"class: busy\nfixtures:\n- {name: a, tells: b}\n":                                             `unknown field "tells"`,
+		"class: busy\nfixtures:\n- {name: a, inject: [{creates: {}}]}\n":                              `no operation "creates": there are accept, account, annotate,`,
+		"class: busy\nfixtures:\n- {name: a, inject: [{create: {}, touch: {}}]}\n":                    "an operation has 2 names",
+		"class: busy\nfixtures:\n- {name: a, inject: [{create: {nlbs: true}}]}\n":                     `read the operation create: json: unknown field "nlbs"`,
+		"class: busy\nfixtures:\n- {name: a, inject: [{touch: {twice: true}}]}\n":                     `unknown field "twice"`,
+		"class: busy\nfixtures:\n- {name: a, inject: [{nlb: {state: Configuring}}]}\n":                `read the operation nlb: json: unknown field "state"`,
+		"class: busy\nfixtures:\n- {name: a, inject: [{account: {balance: 5}}]}\n":                    "cannot unmarshal number",
+		"class: busy\nfixtures:\n- {name: a, testbed: {verson: v2.6.0}, inject: [{create: {}}]}\n":    `unknown field "verson"`,
+		"class: busy\nfixtures:\n- {name: a, inject: [{refuse: {action: A, kode: B}}, {accept: {}}]}": `unknown field "kode"`,
+	} {
+		dir := filepath.Join(t.TempDir(), "busy", "testdata")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "fixtures.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readFixtures(file)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestBulk(t *testing.T) {
+	fixtures := Bulk(AnyVSwitch(), "web", 11)
+	if first, last := fixtures[0].Service, fixtures[10].Service; first != "web-00" || last != "web-10" {
+		t.Errorf("from %s to %s", first, last)
+	}
+}

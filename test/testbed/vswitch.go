@@ -1,0 +1,92 @@
+package testbed
+
+import (
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// Classes of these fixtures.
+const (
+	full     = "vswitch-ip-exhausted"
+	notFound = "vswitch-not-found"
+)
+
+const saysFull = "The specified VSwitch has no available ip."
+
+// lateStage is one with Terway and a controller since v2.13.0.
+var lateConfig = Config{Version: "v2.14.0", Terway: true}
+
+// FullVSwitch is a Service that asks for an address in a vSwitch without any.
+func FullVSwitch(vswitch string) Fixture {
+	return Fixture{
+		Name: "vswitch-full", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,
+		Story:  fmt.Sprintf("It is created in the vSwitch %s, which has no free address.", vswitch),
+		inject: created(with("address-type", "intranet", "vswitch-id", vswitch)),
+		repair: annotated("vswitch-id", RoomyVSwitchI),
+	}
+}
+
+// AnyVSwitch is a Service that leaves the choice of a vSwitch to the controller,
+// which takes a full one. From v2.13.0 on the controller then takes another by itself.
+func AnyVSwitch() Fixture {
+	return Fixture{
+		Name: "vswitch-any", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,
+		Story: "It is created without a vSwitch, and the controller picks one that is full.",
+		until: "v2.13.0", picks: true,
+		inject: created(with("address-type", "intranet")),
+		repair: annotated("vswitch-id", RoomyVSwitchI),
+	}
+}
+
+// FixedAddress is a Service that asks for one address of a full vSwitch: no
+// other vSwitch has it.
+func FixedAddress() Fixture {
+	return Fixture{
+		Name: "vswitch-address", Class: full, Says: saysFull, Ends: event.Asked,
+		Story:  fmt.Sprintf("It asks for one certain address in %s, which is full.", FullVSwitchH),
+		inject: created(with("address-type", "intranet", "vswitch-id", FullVSwitchH, "ip", "10.0.0.40")),
+		repair: annotated("vswitch-id", RoomyVSwitchI, "ip", ""),
+	}
+}
+
+func vswitchFixtures() []Fixture {
+	return []Fixture{
+		FullVSwitch(FullVSwitchH), AnyVSwitch(), FixedAddress(),
+		{
+			Name: "vswitch-full-nlb", Class: full, Says: "The specified resource of VSwitchIp is not enough.", Ends: event.Fixed, Heals: true,
+			Story:  "Its NLB is to have an address in a vSwitch that is full.",
+			inject: created(with("zone-maps", zoneI+":"+FullVSwitchI), network),
+			repair: annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
+		},
+		{
+			Name: "vswitch-full-all", Class: full, Says: "no available vsw found", Ends: event.Asked, Config: lateConfig,
+			Story: "It is created without a vSwitch, and all that the controller knows are full.",
+			inject: inOrder(account(func(st *sim.State) {
+				st.VSwitches[SmallVSwitchH].Free, st.VSwitches[RoomyVSwitchI].Free = new(0), new(0)
+			}), created(with("address-type", "intranet"))),
+			repair: account(func(st *sim.State) { st.VSwitches[RoomyVSwitchI].Free = new(50) }),
+		},
+		{
+			Name: "vswitch-gone", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: event.Asked,
+			Story:  "It is created in a vSwitch that does not exist.",
+			inject: created(with("address-type", "intranet", "vswitch-id", "vsw-of-yesteryear")),
+			repair: annotated("vswitch-id", RoomyVSwitchI),
+		},
+		{
+			Name: "vswitch-gone-nlb", Class: notFound, Says: "The specified resource of vSwitch is not found.", Ends: event.Asked,
+			Story:  "Its NLB is to have an address in a vSwitch that does not exist.",
+			inject: created(with("zone-maps", zoneI+":vsw-of-yesteryear"), network),
+			repair: annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
+		},
+		{
+			Name: "vswitch-deleted", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: event.Fixed, Heals: true,
+			Config: Config{Own: "default vSwitch deleted"},
+			picks:  true,
+			Story:  "It is created without a vSwitch, and somebody has deleted the one that the controller puts load balancers into.",
+			inject: inOrder(account(func(st *sim.State) { delete(st.VSwitches, FullVSwitchH) }), created(with("address-type", "intranet"))),
+			repair: annotated("vswitch-id", RoomyVSwitchI),
+		},
+	}
+}

@@ -1,0 +1,223 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// What the controller leaves on a Service after a successful sync.
+const (
+	hashLabel     = "service.beta.kubernetes.io/hash"
+	balancerLabel = "service.k8s.alibaba/loadbalancer-id"
+)
+
+// A watch is a view of a testbed's Services and of the controller's events. It
+// tells the testbed of Pods that go.
+type watch struct {
+	end func()
+
+	mu       sync.Mutex
+	seen     sync.Cond
+	services map[string]*corev1.Service
+	failures map[string][]failure // of each Service, in the order in which they were seen
+	tally    int                  // syncs of the controller that have succeeded
+	changes  int                  // so far, so that none is missed
+	err      error                // of the controller
+}
+
+// A failure is the first sight of an event that says that a sync failed, or left
+// backends out.
+type failure struct {
+	event.Input
+	at time.Time
+}
+
+// reasons are those of such events, in all releases of the controller.
+var reasons = []string{
+	"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
+	"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", "Failed",
+}
+
+// newWatch returns a watch that has seen what is there.
+func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
+	w := &watch{services: map[string]*corev1.Service{}, failures: map[string][]failure{}}
+	w.seen.L = &w.mu
+	namespace := tb.Namespace
+	f := informers.NewSharedInformerFactoryWithOptions(tb.kube, 0, informers.WithNamespace(namespace))
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    w.note,
+		UpdateFunc: func(_, o any) { w.note(o) },
+		DeleteFunc: w.forget,
+	}
+	var synced []cache.InformerSynced
+	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer()} {
+		h, err := i.AddEventHandler(handler)
+		if err != nil {
+			return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
+		}
+		synced = append(synced, h.HasSynced)
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	gone := cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
+		if pod, ok := o.(*corev1.Pod); ok && running.Err() == nil {
+			if err := tb.replace(running, pod); err != nil && running.Err() == nil {
+				w.fail(err)
+			}
+		}
+	}}
+	if _, err := f.Core().V1().Pods().Informer().AddEventHandler(gone); err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
+	}
+	w.end = func() { cancel(); f.Shutdown() }
+	f.Start(running.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		w.end()
+		return nil, ctx.Err()
+	}
+	return w, nil
+}
+
+func (w *watch) close() { w.end() }
+
+func (w *watch) note(o any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch o := o.(type) {
+	case *corev1.Service:
+		w.services[o.Name] = o
+	case *corev1.Event:
+		name := o.InvolvedObject.Name
+		in := event.Input{Reason: o.Reason, Type: o.Type, Component: o.Source.Component, Message: o.Message}
+		known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.Input == in })
+		if o.InvolvedObject.Kind == "Service" && slices.Contains(reasons, o.Reason) && !known {
+			w.failures[name] = append(w.failures[name], failure{in, time.Now()})
+		}
+	}
+	w.changed()
+}
+
+func (w *watch) forget(o any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if svc, ok := o.(*corev1.Service); ok {
+		delete(w.services, svc.Name)
+	}
+	w.changed()
+}
+
+// changed wakes those who wait. The lock is held.
+func (w *watch) changed() {
+	w.changes++
+	w.seen.Broadcast()
+}
+
+func (w *watch) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed()
+}
+
+// fail ends all waiting: the controller has ended by itself.
+func (w *watch) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = errors.Join(w.err, err)
+	w.changed()
+}
+
+// until waits until ok, which runs without a lock and may use the watch.
+func (w *watch) until(ctx context.Context, ok func() bool) error {
+	defer context.AfterFunc(ctx, w.wake)()
+	for {
+		w.mu.Lock()
+		asked := w.changes
+		w.mu.Unlock()
+		if ok() {
+			return nil
+		}
+		w.mu.Lock()
+		for ctx.Err() == nil && w.err == nil && w.changes == asked {
+			w.seen.Wait()
+		}
+		err := w.err
+		w.mu.Unlock()
+		switch {
+		case err != nil:
+			return fmt.Errorf("the controller has ended: %w", err)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// synced waits until a Service has the marks of a successful sync, and returns it.
+func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error) {
+	var svc *corev1.Service
+	err := w.until(ctx, func() bool {
+		svc = w.service(name)
+		return svc != nil && marked(svc)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for it to be synced: %w%s", err, w.said(name))
+	}
+	return svc, nil
+}
+
+// marked reports whether a Service carries the marks that a successful sync
+// leaves in all releases; the ID of the load balancer came with v2.4.0.
+func marked(svc *corev1.Service) bool {
+	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
+}
+
+// service returns a Service as it was seen last, nil if it is not there.
+func (w *watch) service(name string) *corev1.Service {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.services[name]
+}
+
+// failure returns the first failure of a Service that says this, or else its
+// first, and whether there is one.
+func (w *watch) failure(name, text string) (failure, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.failures[name]
+	if len(all) == 0 {
+		return failure{}, false
+	}
+	return all[max(0, slices.IndexFunc(all, saying(text)))], true
+}
+
+// hasFailed reports whether a failure of the Service says this.
+func (w *watch) hasFailed(name, text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.failures[name], saying(text))
+}
+
+func saying(text string) func(failure) bool {
+	return func(f failure) bool { return strings.Contains(f.Message, text) }
+}
+
+// said returns what the controller said of a Service instead, for errors.
+func (w *watch) said(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all strings.Builder
+	for _, f := range w.failures[name] {
+		fmt.Fprintf(&all, "; the controller says %q", f.Message)
+	}
+	return all.String()
+}
