@@ -141,7 +141,7 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	}
 }
 
-// Of two that survey a cluster at once, one does.
+// Of two that check a cluster at once, one does.
 func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -330,7 +330,7 @@ func TestScheduledRunRenews(t *testing.T) {
 	}
 }
 
-// However many survey at once, and wherever one of them ends, each case is told once.
+// However many doctor at once, and wherever one of them ends, each case is told once.
 func TestScheduledRunOnce(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)

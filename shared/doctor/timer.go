@@ -24,7 +24,7 @@ func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
 		err = blinded(round.Result)
 	}
 	if err == nil && env.Log != nil {
-		env.Log.Info("survey ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", round.Opened, round.Closed, round.Stands), "unknown", len(round.Result.Unknown))
+		env.Log.Info("scheduled run ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", round.Opened, round.Closed, round.Stands), "unknown", len(round.Result.Unknown))
 	}
 	return err
 }
@@ -40,5 +40,5 @@ func blinded(r Result) error {
 	if len(whole) < len(r.Checks) {
 		return nil
 	}
-	return fmt.Errorf("survey the cluster: no check can tell anything of the Services: %s", r.Unknown[0].Why)
+	return fmt.Errorf("check the cluster: no check can tell anything of the Services: %s", r.Unknown[0].Why)
 }

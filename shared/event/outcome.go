@@ -140,11 +140,11 @@ type Record struct {
 	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Timings Timings       `json:"timings,omitzero"`
 	Repeats bool          `json:"-"`               // the run ended as the record before says: it is counted, and this one is not in the journal
-	Found   []Found       `json:"found,omitempty"` // by a survey: what its next look is compared with
+	Found   []Found       `json:"found,omitempty"` // by the doctor: what its next run is compared with
 	Said    Said          `json:"said,omitzero"`   // Finding, Rule, Decided, Ask and Note as messages, for readers of other languages
 }
 
-// A Found is one finding of a survey's check about one thing, as the journal keeps it.
+// A Found is one finding of a doctor's check about one thing, as the journal keeps it.
 type Found struct {
 	Key      string `json:"key,omitempty"` // tells findings of the check about the thing apart
 	Severity string `json:"severity"`      // warning or critical

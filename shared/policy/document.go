@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -42,6 +43,10 @@ const version = 1
 type document struct {
 	Version int `json:"version"`
 	remedy.Policy
+
+	// Survey is the section doctor by its name of the first releases. It is written by this
+	// name for one release more: earlier programs pause on a field that they don't know.
+	Survey remedy.Doctor `json:"survey,omitzero"`
 }
 
 // ErrNewer says that what is in force is of a newer release: it has a version or a field
@@ -50,7 +55,9 @@ var ErrNewer = errors.New("it is of a newer release than this program, which wri
 
 // Publish makes the policy the one in force in a cluster.
 func Publish(ctx context.Context, s *stream.Stream, cluster string, p remedy.Policy) error {
-	data, err := json.Marshal(document{version, p})
+	d := document{Version: version, Policy: p, Survey: p.Doctor}
+	d.Doctor = remedy.Doctor{}
+	data, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("encode the policy: %w", err)
 	}
@@ -81,6 +88,9 @@ func read(data []byte) (remedy.Policy, error) {
 	var d document
 	if err := open(data, version, &d); err != nil {
 		return remedy.Policy{}, err
+	}
+	if reflect.ValueOf(d.Doctor).IsZero() {
+		d.Doctor = d.Survey
 	}
 	return d.Policy, nil
 }

@@ -71,7 +71,7 @@ func TestVersions(t *testing.T) {
 		Rules:     []remedy.Rule{{Namespaces: []string{"prod-*"}, Mode: remedy.Observe}},
 		Freezes:   []remedy.Freeze{{Name: "n", Days: []time.Weekday{time.Monday}, From: time.Hour, Until: 2 * time.Hour, Zone: []remedy.Offset{{Seconds: 28800}}}},
 		VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, ReplaceMissing: true}, Budgets: remedy.Budgets{Attempts: 2, Share: 50}, TakeBack: true, RAMDelay: time.Second, PayBySpec: true,
-		Survey: remedy.Survey{Protect: []string{"a"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 1, Last: 2}},
+		Doctor: remedy.Doctor{Protect: []string{"a"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 1, Last: 2}},
 	}
 	put := func(text string) {
 		t.Helper()
@@ -87,9 +87,13 @@ func TestVersions(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// The same, as this release writes it.
+	// The same, as this release writes it: with no field that the release before does not know.
 	if err := Publish(t.Context(), s, "c1", got); err != nil {
 		t.Fatal(err)
+	}
+	data, err := s.Get(t.Context(), key+".c1")
+	if text := string(data); err != nil || !strings.Contains(text, `"survey":{"protect":["a"]`) || strings.Contains(text, `"doctor"`) {
+		t.Errorf("what is written: %s, %v", text, err)
 	}
 	if got, err = InForce(t.Context(), s, "c1"); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("%v: %s", err, cmp.Diff(want, got))

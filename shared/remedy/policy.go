@@ -34,12 +34,12 @@ type Policy struct {
 	TakeBack  bool             `json:"takeBack,omitzero"`  // a fix that did not work is taken back when its attempts are spent
 	RAMDelay  time.Duration    `json:"ramDelay,omitzero"`  // how long RAM takes to act on a new policy version; zero: a minute
 	PayBySpec bool             `json:"payBySpec,omitzero"` // CLBs that pay by spec are still sold to this account, such as slb.s1.small
-	Survey    Survey           `json:"survey,omitzero"`
+	Doctor    Doctor           `json:"doctor,omitzero"`
 }
 
-// A Survey is what the operator wants of the cluster beyond syncs that succeed. The
-// checks of the survey compare the cluster with it.
-type Survey struct {
+// A Doctor is what the operator wants of the cluster beyond syncs that succeed. The
+// doctor's checks compare the cluster with it.
+type Doctor struct {
 	Protect    []string    `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
 	Target     ccm.Version `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
 	LocalPorts Ports       `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
@@ -47,7 +47,7 @@ type Survey struct {
 
 // Protects reports whether the operator wants the load balancers of a namespace
 // protected from deletion.
-func (s Survey) Protects(namespace string) bool {
+func (s Doctor) Protects(namespace string) bool {
 	return slices.ContainsFunc(s.Protect, func(p string) bool {
 		ok, err := path.Match(p, namespace)
 		return ok && err == nil
@@ -71,7 +71,7 @@ func (p Ports) Hold(port int32) bool { return p.First <= port && port <= p.Last 
 func DefaultLocalPorts() Ports { return Ports{32768, 60999} }
 
 // Local returns the ports that nodes take for connections of their own.
-func (s Survey) Local() Ports {
+func (s Doctor) Local() Ports {
 	if s.LocalPorts == (Ports{}) {
 		return DefaultLocalPorts()
 	}

@@ -42,8 +42,9 @@ type File struct {
 	RAMDelay  string           `json:"ramDelay,omitempty"`  // how long RAM takes to act on a new policy version; default 1m
 	VSwitches VSwitches        `json:"vswitches,omitzero"`
 	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
-	Survey    Survey           `json:"survey,omitzero"`
-	Tell      []policy.Sink    `json:"tell,omitempty"` // who is told of what, see Sink
+	Doctor    *Doctor          `json:"doctor,omitempty"`
+	Survey    *Doctor          `json:"survey,omitempty"` // the old name of doctor, for one release more
+	Tell      []policy.Sink    `json:"tell,omitempty"`   // who is told of what, see Sink
 }
 
 // A Class is what the policy file says of one class.
@@ -88,8 +89,8 @@ type VSwitches struct {
 	ReplaceMissing bool     `json:"replaceMissing,omitempty"` // a vSwitch that a person named and that doesn't exist may be replaced
 }
 
-// A Survey is what the survey compares the cluster with.
-type Survey struct {
+// A Doctor is what the doctor compares the cluster with.
+type Doctor struct {
 	Protect    []string `json:"protect,omitempty"`    // namespaces whose load balancers must have deletion protection; * and ? stand for any text and any character
 	Target     string   `json:"target,omitempty"`     // version of the controller that an upgrade is planned to, such as v2.14.0; default the newest that lbremedy knows
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
@@ -117,6 +118,24 @@ func load(path string, classes []string) (remedy.Policy, []policy.Sink, error) {
 		return remedy.Policy{}, nil, fmt.Errorf("policy file %s: %w", path, err)
 	}
 	return p, sinks, nil
+}
+
+// Outdated returns what the policy file at path, which Load has read, calls by a name that
+// the next release refuses, with its line; nil if there is nothing.
+func Outdated(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read policy file: %w", err)
+	}
+	var f File
+	d, err := config.Decode(data, &f)
+	if err != nil {
+		return err
+	}
+	if f.Survey != nil {
+		d.Fail("survey", "this section is called doctor now: rename it, the next release refuses the old name")
+	}
+	return d.Err()
 }
 
 // Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
@@ -181,7 +200,14 @@ func parse(data []byte, classes []string) (remedy.Policy, []policy.Sink, error) 
 		}
 		p.RAMDelay = d
 	}
-	p.Survey = r.survey(f.Survey)
+	switch {
+	case f.Doctor == nil:
+		p.Doctor = r.doctor("survey", f.Survey)
+	case f.Survey != nil:
+		r.Fail("survey", "it is the old name of doctor, and both are there: move its fields to doctor")
+	default:
+		p.Doctor = r.doctor("doctor", f.Doctor)
+	}
 	checkTell(d, f.Tell, classes)
 	if err := r.Err(); err != nil {
 		return remedy.Policy{}, nil, err
@@ -223,17 +249,20 @@ func (r reader) risk(at, value string) *remedy.Risk {
 	return &risk
 }
 
-func (r reader) survey(f Survey) remedy.Survey {
-	s := remedy.Survey{Protect: f.Protect}
+func (r reader) doctor(at string, f *Doctor) remedy.Doctor {
+	if f == nil {
+		return remedy.Doctor{}
+	}
+	s := remedy.Doctor{Protect: f.Protect}
 	for i, p := range f.Protect {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			r.Fail(fmt.Sprintf("survey.protect[%d]", i), "%q is no name or pattern", p)
+			r.Fail(fmt.Sprintf("%s.protect[%d]", at, i), "%q is no name or pattern", p)
 		}
 	}
 	if f.Target != "" {
 		var ok bool
 		if s.Target, ok = ccm.ParseVersion(f.Target); !ok {
-			r.Fail("survey.target", "%q is no version such as v2.14.0", f.Target)
+			r.Fail(at+".target", "%q is no version such as v2.14.0", f.Target)
 		}
 	}
 	if f.LocalPorts != "" {
@@ -241,7 +270,7 @@ func (r reader) survey(f Survey) remedy.Survey {
 		a, errA := strconv.ParseUint(first, 10, 16)
 		b, errB := strconv.ParseUint(last, 10, 16)
 		if errA != nil || errB != nil || a == 0 || a > b {
-			r.Fail("survey.localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
+			r.Fail(at+".localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
 		} else {
 			s.LocalPorts = remedy.Ports{First: int32(a), Last: int32(b)}
 		}

@@ -19,7 +19,7 @@ import (
 // roundVariable makes a test binary one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
-// round is the process: it surveys the cluster once, as the timer's program does, on what
+// round is the process: it checks the cluster once, as the timer's program does, on what
 // the environment names.
 func round() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -34,7 +34,7 @@ func round() error {
 	return doctor.OnTimer(ctx, env, checks.Checks())
 }
 
-// killed has a process of its own survey the cluster, and kills it as a power cut would
+// killed has a process of its own check the cluster, and kills it as a power cut would
 // when it asks the API server for this path for the nth time, which gets no answer.
 func (r *rig) killed(path string, n int32) {
 	r.Helper()

@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
-// scheduled surveys the cluster as the timer's function does, and holds what it did to how
+// scheduled runs the doctor as the timer's function does, and holds what it did to how
 // many cases it was to open and to close.
 func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
 	r.Helper()
