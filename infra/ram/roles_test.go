@@ -107,9 +107,11 @@ Nothing was done: --apply runs these commands.
 		"ISSUER", "https://oidc-ack-cn-hangzhou.oss-cn-hangzhou.aliyuncs.com/c0ffee").Replace(trustRRSA))
 
 	// Whoever runs the doctor in one program gets the doctor's rights beside its own, and nobody else does.
-	out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", "doctor", "--doctor")...)
-	if err != nil || strings.Count(out, "--PolicyName lbremedy-doctor --RoleName lbremedy-up") != 1 || strings.Count(out, "--PolicyName lbremedy-doctor --RoleName ") != 2 {
-		t.Errorf("with the doctor: %v: %s", err, out)
+	for _, name := range []string{"doctor", "survey"} { // its old name
+		out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", name, "--"+name)...)
+		if err != nil || strings.Count(out, "--PolicyName lbremedy-doctor --RoleName lbremedy-up") != 1 || strings.Count(out, "--PolicyName lbremedy-doctor --RoleName ") != 2 {
+			t.Errorf("with --%s: %v: %s", name, err, out)
+		}
 	}
 	if out, err := shell(t, t.TempDir(), append(base, "--class", "up")...); err != nil || strings.Contains(out, "doctor") {
 		t.Errorf("without the doctor: %v: %s", err, out)

@@ -53,6 +53,7 @@ type upping struct {
 	parts          parts
 	workers        int
 	every          time.Duration // between two scheduled runs; zero: none
+	old            bool          // every is given by its old flag, --survey
 	rate           float64       // budget of a namespace
 	burst          int
 	sizes          sizes
@@ -91,7 +92,10 @@ http://collector:4318; without it there are none.`,
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
   lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts teller`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u.old = cmd.Flags().Changed("survey")
+			return u.run(cmd.Context())
+		},
 	}
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
@@ -104,7 +108,7 @@ http://collector:4318; without it there are none.`,
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
 		"run the doctor on the whole cluster every `time`, such as 1h, and open and close cases for its findings; without it there are no scheduled runs")
 	cmd.Flags().DurationVar(&u.every, "survey", 0, "old name of --doctor")
-	_ = cmd.Flags().MarkDeprecated("survey", "use --doctor")
+	_ = cmd.Flags().MarkHidden("survey")
 	return cmd
 }
 
@@ -136,6 +140,12 @@ func (u *upping) run(ctx context.Context) error {
 		if allowed, err = cli.PolicyFile(u.policy); err != nil {
 			return err
 		}
+		if old := policyfile.Outdated(u.policy); old != nil {
+			u.Note("%s: %v", u.policy, old)
+		}
+	}
+	if u.old {
+		u.Note("--survey is called --doctor now: the next release refuses the old name.")
 	}
 	var door net.Listener
 	if u.listen != "" {
