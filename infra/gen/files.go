@@ -208,8 +208,8 @@ permissions are all that the class needs, and all that its function is given{{if
 ## The doctor
 
 A timer calls it, and no failure: it looks at the whole cluster for what will fail or has failed without a word, as ` + "`lbremedy doctor`" + `
-does, and opens and closes cases. It writes nothing to the cluster or to Alibaba Cloud. [infra](../infra/README.md#8-scheduled-runs-of-the-doctor) says how
-to turn it on.
+does, and opens and closes cases. It writes nothing to the cluster or to Alibaba Cloud. [infra](../infra/README.md#8-scheduled-runs-of-the-doctor)
+says how to turn it on.
 
 | program | what it does | writes | risk | RAM actions | Kubernetes |
 |---|---|---|---|---|---|

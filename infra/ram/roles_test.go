@@ -109,7 +109,8 @@ Nothing was done: --apply runs these commands.
 	// Whoever runs the doctor in one program gets the doctor's rights beside its own, and nobody else does.
 	for _, name := range []string{"doctor", "survey"} { // its old name
 		out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", name, "--"+name)...)
-		if err != nil || strings.Count(out, "--PolicyName lbremedy-doctor --RoleName lbremedy-up") != 1 || strings.Count(out, "--PolicyName lbremedy-doctor --RoleName ") != 2 {
+		const attached = "--PolicyName lbremedy-doctor --RoleName "
+		if err != nil || strings.Count(out, attached+"lbremedy-up") != 1 || strings.Count(out, attached) != 2 {
 			t.Errorf("with --%s: %v: %s", name, err, out)
 		}
 	}
