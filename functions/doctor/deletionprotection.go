@@ -48,7 +48,7 @@ var protectsNLBs = ccm.Version{Major: 2, Minor: 9, Patch: 1}
 
 func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
-		if !s.Policy.Survey.Protects(svc.Namespace) {
+		if !s.Policy.Doctor.Protects(svc.Namespace) {
 			continue
 		}
 		b, err := s.Balancer(svc)

@@ -33,7 +33,7 @@ var nodePorts = &doctor.Check{
 var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
-	known, local := ccm.Known(), s.Policy.Survey.Local()
+	known, local := ccm.Known(), s.Policy.Doctor.Local()
 	if err := s.Err(doctor.Policy); err != nil {
 		r.Unknown(doctor.All(doctor.Service), fmt.Errorf("from which range nodes take ports for their own connections: %w", err))
 		local = remedy.Ports{}
@@ -86,7 +86,7 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
 		Text: say.F("Nodes take ports for their own connections from %s, and the Service has %s in this range: %s.",
 			local, say.Count(len(ports), "node port"), strings.Join(ports, ", ")).
 			And("A connection that gets the same port fails now and then, without a visible cause."),
-		Do: do.And("If the nodes use another range, set survey.localPorts in the policy file.")})
+		Do: do.And("If the nodes use another range, set doctor.localPorts in the policy file.")})
 }
 
 // unread reports annotations for a load balancer on a Service that gets none.

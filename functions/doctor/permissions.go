@@ -57,7 +57,7 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 		return
 	}
 	f := doctor.Finding{Severity: doctor.Warning, Key: "target/"}
-	target := s.Policy.Survey.Target
+	target := s.Policy.Doctor.Target
 	if target == (ccm.Version{}) {
 		target, f.Severity = ccm.Newest(), doctor.Info
 	}

@@ -117,8 +117,8 @@ func TestObjects(t *testing.T) {
 	limited, broker, cron := base, base, base
 	limited.only = "shop"
 	broker.delivery = "broker"
-	broker.survey = "pingsource"
-	cron.survey, cron.schedule = "cronjob", "3 4 * * *"
+	broker.doctor = "pingsource"
+	cron.doctor, cron.schedule = "cronjob", "3 4 * * *"
 	for name, o := range map[string]options{"courier": base, "limited": limited, "broker": broker, "cronjob": cron} {
 		t.Run(name, func(t *testing.T) {
 			all, err := o.objects()
@@ -137,9 +137,9 @@ func TestObjects(t *testing.T) {
 				if (m.text("kind") == "CronJob" || m.text("kind") == "PingSource") && strings.Contains(text, `"schedule":"3 4 * * *"`) != (o.schedule != "") {
 					t.Errorf("%s has another schedule: %s", m, text)
 				}
-				surveys := m.text("metadata", "labels", "lbremedy.io/class") == "survey" || m.text("metadata", "name") == "lbremedy-survey"
-				if surveys && o.survey == "" {
-					t.Errorf("%s is deployed, and nobody has asked for the survey", m)
+				ofDoctor := m.text("metadata", "labels", "lbremedy.io/class") == "doctor" || m.text("metadata", "name") == "lbremedy-doctor"
+				if ofDoctor && o.doctor == "" {
+					t.Errorf("%s is deployed, and nobody has asked for the doctor", m)
 				}
 				if m.text("kind") == "Service" && strings.Contains(text, "lbremedy-door") != (o.delivery == "courier") {
 					t.Errorf("%s with the %s: %s", m, o.delivery, text)
@@ -151,12 +151,12 @@ func TestObjects(t *testing.T) {
 			functions, classes := count["Service"]+count["CronJob"], count["Service"]-count["PingSource"]
 			if classes < 30 || count["ServiceAccount"] != functions || count["Trigger"] != map[string]int{"broker": classes}[o.delivery] ||
 				count["ClusterRoleBinding"] != functions || (count["RoleBinding"] > 0) != (o.only != "") ||
-				count["CronJob"] != map[string]int{"cronjob": 1}[o.survey] || count["PingSource"] != map[string]int{"pingsource": 1}[o.survey] {
+				count["CronJob"] != map[string]int{"cronjob": 1}[o.doctor] || count["PingSource"] != map[string]int{"pingsource": 1}[o.doctor] {
 				t.Errorf("the objects are %v", count)
 			}
 		})
 	}
-	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", survey: "bell"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", schedule: "1 * * * *"}, {root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
+	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", doctor: "bell"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", schedule: "1 * * * *"}, {root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
 		if _, err := o.objects(); err == nil {
 			t.Errorf("%+v is no error", o)
 		}

@@ -15,7 +15,7 @@ import (
 
 // options say what is deployed, and where.
 type options struct {
-	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only, survey, schedule string
+	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only, doctor, schedule string
 	apply, force                                                                                     bool
 }
 
@@ -70,11 +70,11 @@ func (o options) objects() ([]object, error) {
 	if o.delivery != "courier" && o.delivery != "broker" {
 		errs = append(errs, fmt.Errorf("the delivery is courier or broker, not %q", o.delivery))
 	}
-	if o.survey != "" && o.survey != "cronjob" && o.survey != "pingsource" {
-		errs = append(errs, fmt.Errorf("the survey is called by a cronjob or a pingsource, not by %q", o.survey))
+	if o.doctor != "" && o.doctor != "cronjob" && o.doctor != "pingsource" {
+		errs = append(errs, fmt.Errorf("the doctor is run by a cronjob or a pingsource, not by %q", o.doctor))
 	}
-	if o.survey == "" && o.schedule != "" {
-		errs = append(errs, errors.New("the schedule is that of the survey: name what calls it with -survey"))
+	if o.doctor == "" && o.schedule != "" {
+		errs = append(errs, errors.New("the schedule is that of the doctor: name what runs it with -doctor"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (o options) objects() ([]object, error) {
 	if o.delivery == "broker" {
 		files = append(files, "knative/triggers.yaml")
 	}
-	if o.survey != "" {
-		files = append(files, "knative/survey-"+o.survey+".yaml")
+	if o.doctor != "" {
+		files = append(files, "knative/doctor-"+o.doctor+".yaml")
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(o.root, "infra", file))
@@ -112,7 +112,7 @@ func (o options) objects() ([]object, error) {
 				return nil, fmt.Errorf("read %s: %w", file, err)
 			}
 			role, _, _ := strings.Cut(m.text("metadata", "name"), ".")
-			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up" || role == "lbremedy-survey" && o.survey == "") {
+			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up" || role == "lbremedy-doctor" && o.doctor == "") {
 				continue // comments, and what no function has
 			}
 			if err := o.place(m, named); err != nil {

@@ -139,7 +139,7 @@ func TestGenerated(t *testing.T) {
 			all = append(all, r.Class)
 		}
 		if custom { // a timer calls no function of go1
-			all = append(all, "survey")
+			all = append(all, "doctor")
 		}
 		if len(resources) != len(all) {
 			t.Errorf("%s has %d functions, want %d", name, len(resources), len(all))
@@ -153,7 +153,7 @@ func TestGenerated(t *testing.T) {
 				t.Errorf("%s: the role of %s is %v, want %s", name, class, got, want)
 			}
 			trigger := props["triggers"].([]any)[0].(map[string]any)["triggerType"]
-			if want := map[bool]string{true: "timer", false: "http"}[class == "survey"]; trigger != want {
+			if want := map[bool]string{true: "timer", false: "http"}[class == "doctor"]; trigger != want {
 				t.Errorf("%s: %s has a trigger of type %v, want %s", name, class, trigger, want)
 			}
 		}
@@ -192,12 +192,12 @@ func TestTypos(t *testing.T) {
 		"no kubeconfig":         {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data"}, want: "LBREMEDY_KUBECONFIG_DATA"},
 		"kubeconfig from":       {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "sc"}, want: "kubeconfigFrom"},
 		"a timer":               {edit: replace("cronExpression:", "cron:"), want: "cron"},
-		"a schedule":            {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "hourly"}, want: "cronExpression"},
-		"five fields":           {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "17 * * * *"}, want: "cronExpression"},
-		"every other minute":    {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "@every 2m"}, want: "cronExpression"},
-		"each second":           {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "* 17 * * * *"}, want: "cronExpression"},
-		"too short a survey":    {edit: replace("timeout: 630", "timeout: 130"), want: "timeout"},
-		"two surveys at once":   {edit: replace("timeout: 630\n      instanceConcurrency: 1", "timeout: 630\n      instanceConcurrency: 2"), want: "instanceConcurrency"},
+		"a schedule":            {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "hourly"}, want: "cronExpression"},
+		"five fields":           {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "17 * * * *"}, want: "cronExpression"},
+		"every other minute":    {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "@every 2m"}, want: "cronExpression"},
+		"each second":           {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "* 17 * * * *"}, want: "cronExpression"},
+		"too short a run":       {edit: replace("timeout: 630", "timeout: 130"), want: "timeout"},
+		"two runs at once":      {edit: replace("timeout: 630\n      instanceConcurrency: 1", "timeout: 630\n      instanceConcurrency: 2"), want: "instanceConcurrency"},
 		"a timer for a class":   {edit: replace("        triggerType: http", "        triggerType: timer"), want: "timeout"},
 		"a seed":                {env: map[string]string{"LBREMEDY_NATS_SEED_BUSY": "secret"}, want: "LBREMEDY_NATS_SEED"},
 	} {

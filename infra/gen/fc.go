@@ -33,7 +33,7 @@ var runtimes = []runtime{
 // shared/cloud): a function that asks one of them needs a way out.
 var onlyPublic = []string{"bss", "quotas", "workorder"}
 
-// A function is what s.yaml says of one class, or of the survey, beyond what all have.
+// A function is what s.yaml says of one class, or of the doctor, beyond what all have.
 type function struct {
 	Class       string
 	Title       string
@@ -55,10 +55,10 @@ func functionOf(class, title string, grants []grant.Grant) function {
 	}
 }
 
-// functionsOf returns one function for each remedy, and the survey where the runtime
+// functionsOf returns one function for each remedy, and the doctor where the runtime
 // has it: to go1 a timer's event would come by the SDK, which its program has not.
 //
-// A survey ends by ten minutes; half a minute more is for the start and the answer. Its
+// A scheduled run ends by ten minutes; half a minute more is for the start and the answer. Its
 // memory is what 5,000 Services took three times over: Function Compute counts what the
 // runtime has beside it, and ends what takes more.
 func functionsOf(all []*remedy.Remedy, rt runtime) []function {
@@ -69,7 +69,7 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 		out = append(out, f)
 	}
 	if rt.HTTP {
-		f := functionOf(surveyClass, surveyTitle, checks.Grants())
+		f := functionOf(doctorClass, doctorTitle, checks.Grants())
 		f.CPU, f.Memory, f.Timeout, f.Concurrency, f.Timer = "0.25", 512, 630, 1, true
 		out = append(out, f)
 	}
@@ -88,12 +88,12 @@ func deployments(all []*remedy.Remedy, out map[string][]byte) error {
 	return nil
 }
 
-// A survey that failed is not tried as often as an event: each takes of the calls that
+// A scheduled run that failed is not tried as often as an event: each takes of the calls that
 // the controller needs.
 var deploymentTemplate = template.Must(template.New("s.yaml").Funcs(template.FuncMap{"text": yamlText}).Parse(generated + `#
-# The functions on Function Compute 3.0, one for each class{{if .Runtime.HTTP}} and the survey{{end}}, for Serverless Devs: see infra/fc/README.md.
+# The functions on Function Compute 3.0, one for each class{{if .Runtime.HTTP}} and the doctor{{end}}, for Serverless Devs: see infra/fc/README.md.
 {{- if not .Runtime.HTTP}}
-# The survey is not here: a function on a timer needs a custom runtime, which s.yaml has.
+# The doctor is not here: a function on a timer needs a custom runtime, which s.yaml has.
 {{- end}}
 # What differs from one environment to the next is in vars, and comes from variables of the shell; those
 # without a default have to be set. Runtime: {{.Runtime.Name}}.
@@ -138,9 +138,9 @@ vars:
     methods:
     - POST
 {{- if .Runtime.HTTP}}
-  # When the survey looks: @every with minutes, or six fields from the second to the day of the week, in UTC.
+  # When the doctor runs: @every with minutes, or six fields from the second to the day of the week, in UTC.
   timer:
-    cronExpression: ${env('LBREMEDY_SURVEY_SCHEDULE', '@every 60m')}
+    cronExpression: ${env('LBREMEDY_DOCTOR_SCHEDULE', '@every 60m')}
     enable: true
   # A timer's call is asynchronous. One that failed is made again once and soon: the next is near.
   timed:

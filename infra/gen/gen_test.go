@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 		"no Diagnose":  {all: []*remedy.Remedy{broken}, want: "no Diagnose"},
 		"other folder": {all: []*remedy.Remedy{asks("bus", "x")}, want: "belongs in functions/bus"},
 		"one folder":   {all: []*remedy.Remedy{asks("busy", "x"), asks("bu-sy", "y")}, want: "share the folder"},
-		"the survey":   {all: []*remedy.Remedy{asks("survey-room", "x")}, want: "choose another ID"},
+		"the doctor":   {all: []*remedy.Remedy{asks("survey-room", "x")}, want: "choose another ID"},
 		"same text":    {all: []*remedy.Remedy{asks("busy", "Is  Configuring"), asks("quota", "is configuring")}, want: "only one can win"},
 		"text twice":   {all: []*remedy.Remedy{asks("busy", "a b", "A B")}, want: "twice"},
 		"shared":       {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", patience)}},
@@ -247,12 +247,12 @@ func TestManifests(t *testing.T) {
 		"infra/knative/triggers.yaml":            {"class: busy}", "kind: Broker"},
 		"infra/knative/bindings.yaml":            {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml":          {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
-		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-teller", "name: lbremedy-survey", "name: lbremedy-up"},
-		"infra/knative/survey-cronjob.yaml":      {"metadata: {name: lbremedy-survey}", "concurrencyPolicy: Forbid", "args: [--once]", "image: registry.invalid/lbremedy/survey:latest"},
-		"infra/knative/survey-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_survey"`},
-		"infra/cluster/templates/survey.yaml":    {".Values.survey.enabled"},
-		"infra/nats/accounts.conf":               {"$NKEY_SURVEY", `"lbremedy.case.THIS-CLUSTER.*.survey-room"`},
-		"infra/ram/generated/class/survey.json":  {"slb:DescribeLoadBalancers"},
+		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-teller", "name: lbremedy-doctor", "name: lbremedy-up"},
+		"infra/knative/doctor-cronjob.yaml":      {"metadata: {name: lbremedy-doctor}", "concurrencyPolicy: Forbid", "args: [--once]", "image: registry.invalid/lbremedy/doctor:latest"},
+		"infra/knative/doctor-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_doctor"`},
+		"infra/cluster/templates/doctor.yaml":    {".Values.doctor.enabled"},
+		"infra/nats/accounts.conf":               {"$NKEY_DOCTOR", `"lbremedy.case.THIS-CLUSTER.*.survey-room"`},
+		"infra/ram/generated/class/doctor.json":  {"slb:DescribeLoadBalancers"},
 		"s.yaml":                                 {"triggerType: timer"},
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},
 		"infra/cluster/classes.yaml":             {"- busy\n- zone-shortage\n"},
@@ -269,11 +269,11 @@ func TestManifests(t *testing.T) {
 		t.Error("a part that is bound in the whole cluster writes")
 	}
 	for _, name := range []string{"infra/cluster/rbac-parts.yaml", "infra/cluster/classes.yaml", "infra/knative/services.yaml", "infra/knative/triggers.yaml"} {
-		if strings.Contains(string(got[name]), "survey") {
-			t.Errorf("%s has the survey, which is no class", name)
+		if strings.Contains(string(got[name]), "doctor") {
+			t.Errorf("%s has the doctor, which is no class", name)
 		}
 	}
-	if strings.Contains(string(got["infra/fc/go1.yaml"]), "survey.zip") {
-		t.Error("the survey is deployed where no timer can call it")
+	if strings.Contains(string(got["infra/fc/go1.yaml"]), "doctor.zip") {
+		t.Error("the doctor is deployed where no timer can call it")
 	}
 }

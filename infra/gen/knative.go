@@ -33,7 +33,7 @@ type placing struct {
 	IfRole                        string // around the annotation that names the RAM role
 	Limits, Annotations           string // of the function, as YAML in one line
 	Type, Broker                  string // of the events; the class of the Broker
-	Component                     string // in the labels: function, or survey
+	Component                     string // in the labels: function, or doctor
 	System                        bool   // whether the class reads parts of the controller
 }
 

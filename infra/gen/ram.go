@@ -15,7 +15,7 @@ import (
 
 // ramPolicies adds the RAM policies to the files: those of the classes, that of what
 // tells people, which may tell Alibaba Cloud's support, and that of "lbremedy up", which
-// looks its cluster up besides; and that of the survey.
+// looks its cluster up besides; and that of the doctor.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
@@ -23,7 +23,7 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	}
 	grants[upClass] = slices.Concat(together(all).Grants(), ticket.DeskGrants, []grant.Grant{grant.DescribeClusterDetail})
 	grants[tellClass] = ticket.DeskGrants
-	grants[surveyClass] = checks.Grants()
+	grants[doctorClass] = checks.Grants()
 	files, err := ram.Files(grants)
 	for name, text := range files {
 		out["infra/ram/generated/"+name] = text

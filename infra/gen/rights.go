@@ -38,9 +38,9 @@ const upClass = "up"
 // "lbremedy up" that tells people, where it runs alone.
 const tellClass = "teller"
 
-// surveyClass takes the place of a class in the names of what belongs to the survey,
+// doctorClass takes the place of a class in the names of what belongs to the doctor,
 // which a timer calls and which is no class: nothing of it fails, and it writes nothing.
-const surveyClass = "survey"
+const doctorClass = "doctor"
 
 // together returns a remedy that declares what all of them declare.
 func together(all []*remedy.Remedy) *remedy.Remedy {
@@ -54,15 +54,15 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns all that rights are generated for: each class, the exporter, what
-// tells people, and "lbremedy up", which is all of them; and the survey. Where "lbremedy
-// up" is to survey its cluster, it gets the survey's beside its own.
+// tells people, and "lbremedy up", which is all of them; and the doctor. Where "lbremedy
+// up" runs the doctor, it gets the doctor's beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants}, holder{"lbremedy-" + surveyClass, checks.Grants()},
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants}, holder{"lbremedy-" + doctorClass, checks.Grants()},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
 }
 
@@ -86,7 +86,7 @@ func clusterRoles(all []*remedy.Remedy) ([]byte, error) {
 func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	var parts []holder
 	for _, h := range holders(all) {
-		if h.role == "lbremedy-"+surveyClass {
+		if h.role == "lbremedy-"+doctorClass {
 			continue // it looks at a whole cluster, whichever Services may be touched
 		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {

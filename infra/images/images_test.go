@@ -451,7 +451,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	var manifests []byte
-	for _, name := range []string{"services.yaml", "survey-cronjob.yaml"} {
+	for _, name := range []string{"services.yaml", "doctor-cronjob.yaml"} {
 		text, err := os.ReadFile(filepath.Join(root, "infra/knative", name))
 		if err != nil {
 			t.Fatal(err)

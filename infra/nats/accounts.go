@@ -24,7 +24,7 @@ type User struct {
 
 // Users returns the users of these clusters, and those that are not one cluster's, in the
 // order of their names. The key of a user has its cluster in its name if there are several
-// clusters. Findings are the classes under which the survey's findings stand.
+// clusters. Findings are the classes under which the doctor's findings stand.
 func Users(clusters, classes, findings []string) ([]User, error) {
 	var all []User
 	for i, cluster := range clusters {

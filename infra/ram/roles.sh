@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the RAM roles of lbremedy, one for each class and for the survey: see "infra/ram/roles.sh --help".
+# Makes the RAM roles of lbremedy, one for each class and for the doctor: see "infra/ram/roles.sh --help".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/generated"
 
@@ -7,7 +7,7 @@ help() {
 	cat <<-'TEXT'
 		Usage: infra/ram/roles.sh --account ID --region REGION --cluster ID [flags]
 
-		Makes one RAM role for each class of failure and for the survey, with a policy of
+		Makes one RAM role for each class of failure and for the doctor, with a policy of
 		exactly its actions in this account, region and cluster. It prints the commands of the aliyun command
 		line that it would run, and runs them with --apply.
 
@@ -18,9 +18,9 @@ help() {
 		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
-		  --class CLASS       this class alone, or survey, or up for "lbremedy up", or teller for
+		  --class CLASS       this class alone, or doctor, or up for "lbremedy up", or teller for
 		                      its part that tells people; may be given several times
-		  --survey            "lbremedy up" surveys the cluster, too
+		  --doctor            "lbremedy up" runs the doctor, too
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
 		  --apply             run the commands
@@ -32,19 +32,21 @@ die() {
 	exit 2
 }
 
-account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' survey='' extra=() classes=()
+account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' doctor='' extra=() classes=()
 while [ $# -gt 0 ]; do
 	flag=$1
 	shift
 	case $flag in
 	--help | -h) help && exit 0 ;;
 	--apply) apply=yes ;;
-	--survey) survey=yes ;;
+	--doctor | --survey) doctor=yes ;; # --survey: the name of the first releases
 	--kubeconfig | --runtime) extra+=("${flag#--}") ;;
 	--account | --region | --cluster | --trust | --namespace | --issuer | --name | --class)
 		[ $# -gt 0 ] || die "$flag needs a value"
 		case $1 in *[!A-Za-z0-9:/._-]* | '') die "$flag: \"$1\" is no value that it can have" ;; esac
-		if [ "$flag" = --class ]; then classes+=("$1"); else printf -v "${flag#--}" %s "$1"; fi
+		if [ "$flag $1" = '--class survey' ]; then
+			classes+=(doctor) # survey: the name of the first releases
+		elif [ "$flag" = --class ]; then classes+=("$1"); else printf -v "${flag#--}" %s "$1"; fi
 		shift
 		;;
 	*) die "unknown flag $flag: see --help" ;;
@@ -120,9 +122,9 @@ for class in "${classes[@]}"; do
 		policy "$role" "class/$class.json"
 		attach "$role" "$role"
 	fi
-	if [ -n "$survey" ] && [ "$class" = up ]; then
-		policy "$name-survey" class/survey.json
-		attach "$name-survey" "$role"
+	if [ -n "$doctor" ] && [ "$class" = up ]; then
+		policy "$name-doctor" class/doctor.json
+		attach "$name-doctor" "$role"
 	fi
 	for more in ${extra[@]+"${extra[@]}"}; do attach "$name-$more" "$role"; done
 done

@@ -106,13 +106,16 @@ Nothing was done: --apply runs these commands.
 	same(t, state, "role-lbremedy-busy", strings.NewReplacer("ACCOUNT", "1234567890123456", "CLUSTER", "c0ffee", "NAMESPACE", "healing", "ROLE", "lbremedy-busy",
 		"ISSUER", "https://oidc-ack-cn-hangzhou.oss-cn-hangzhou.aliyuncs.com/c0ffee").Replace(trustRRSA))
 
-	// Whoever surveys in one program gets the survey's rights beside its own, and nobody else does.
-	out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", "survey", "--survey")...)
-	if err != nil || strings.Count(out, "--PolicyName lbremedy-survey --RoleName lbremedy-up") != 1 || strings.Count(out, "--PolicyName lbremedy-survey --RoleName ") != 2 {
-		t.Errorf("with the survey: %v: %s", err, out)
+	// Whoever runs the doctor in one program gets the doctor's rights beside its own, and nobody else does.
+	for _, name := range []string{"doctor", "survey"} { // its old name
+		out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", name, "--"+name)...)
+		const attached = "--PolicyName lbremedy-doctor --RoleName "
+		if err != nil || strings.Count(out, attached+"lbremedy-up") != 1 || strings.Count(out, attached) != 2 {
+			t.Errorf("with --%s: %v: %s", name, err, out)
+		}
 	}
-	if out, err := shell(t, t.TempDir(), append(base, "--class", "up")...); err != nil || strings.Contains(out, "survey") {
-		t.Errorf("without the survey: %v: %s", err, out)
+	if out, err := shell(t, t.TempDir(), append(base, "--class", "up")...); err != nil || strings.Contains(out, "doctor") {
+		t.Errorf("without the doctor: %v: %s", err, out)
 	}
 
 	// All classes.

@@ -129,7 +129,7 @@ func TestKubeconfigRequest(t *testing.T) {
 	}
 }
 
-// Where a survey makes too many calls it makes fewer, and asks again for longer than a
+// Where the doctor makes too many calls it makes fewer, and asks again for longer than a
 // reader of a few things does.
 func TestLimited(t *testing.T) {
 	t.Parallel()

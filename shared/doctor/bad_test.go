@@ -39,7 +39,7 @@ func flaws() *sim.World {
 	return w
 }
 
-// look surveys what an API server and an account hold, as one of its callers.
+// look examines what an API server and an account hold, as one of its callers.
 func look(t *testing.T, api http.Handler, account *sim.Cloud, key sim.Credentials) (*doctor.Snapshot, doctor.Result) {
 	t.Helper()
 	return lookAt(t, api, account, account.Addr(), key)
@@ -58,7 +58,7 @@ func lookAt(t *testing.T, api http.Handler, account *sim.Cloud, endpoint string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, r, err := doctor.Survey(context.Background(), doctor.Source{Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}, checks.Checks())
+	s, r, err := doctor.Run(context.Background(), doctor.Source{Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}, checks.Checks())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func ids(list []doctor.Finding) []string {
 	return out
 }
 
-// honest holds for a survey of which part could not be read: it finds nothing that is
+// honest holds for a run of which part could not be read: it finds nothing that is
 // not so, and says of what it does not find that it can't tell.
 func honest(t *testing.T, whole, r doctor.Result) {
 	t.Helper()
@@ -219,7 +219,7 @@ func TestBareServices(t *testing.T) {
 	}
 }
 
-// A load balancer that goes while the survey reads is gone, whichever call says so, and
+// A load balancer that goes while the doctor reads is gone, whichever call says so, and
 // nothing else is found or unknown for it.
 func TestGoneMeanwhile(t *testing.T) {
 	t.Parallel()

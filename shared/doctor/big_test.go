@@ -135,10 +135,10 @@ func (z size) serve(service func(int) any) http.Handler {
 	return mux
 }
 
-// env is how the survey of a process of its own is told where to look.
-const bigEnv = "LBREMEDY_TEST_SURVEY"
+// bigEnv is how a run in a process of its own is told where to look.
+const bigEnv = "LBREMEDY_TEST_DOCTOR"
 
-// A bill is what a survey cost.
+// A bill is what a run cost.
 type bill struct {
 	Took     time.Duration
 	Peak     int // KiB resident, at most
@@ -147,7 +147,7 @@ type bill struct {
 	Read     []doctor.Reading
 }
 
-// TestMain runs a survey where a test asks for one in a process of its own.
+// TestMain runs the doctor where a test asks for it in a process of its own.
 func TestMain(m *testing.M) {
 	if where := os.Getenv(bigEnv); where != "" {
 		if err := child(strings.Fields(where)); err != nil {
@@ -169,7 +169,7 @@ func child(where []string) error {
 		return err
 	}
 	var b bill
-	_, r, err := doctor.Survey(context.Background(), doctor.Source{
+	_, r, err := doctor.Run(context.Background(), doctor.Source{
 		Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC),
 	}, checks.Checks())
 	if err != nil {
@@ -192,7 +192,7 @@ func child(where []string) error {
 	return json.NewEncoder(os.Stdout).Encode(b)
 }
 
-// run surveys a cluster of this size in a process of its own.
+// run checks a cluster of this size in a process of its own.
 func (z size) run(t testing.TB, delay time.Duration) (bill, *sim.Cloud) {
 	t.Helper()
 	account := sim.New(t, z.world())
@@ -216,8 +216,8 @@ func (z size) run(t testing.TB, delay time.Duration) (bill, *sim.Cloud) {
 	return b, account
 }
 
-// A survey makes no more calls than it has to, knows all, and stays small.
-func TestSurvey(t *testing.T) {
+// A run makes no more calls than it has to, knows all, and stays small.
+func TestDoctor(t *testing.T) {
 	z := size{services: 300, balancers: 30, pods: 10}
 	b, account := z.run(t, 0)
 	if len(b.Findings) > 0 || len(b.Unknown) > 0 {
@@ -244,11 +244,11 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// BenchmarkSurvey is a survey of the size that lbremedy is built for, 50 ms a call.
-func BenchmarkSurvey(b *testing.B) {
+// BenchmarkRun is a run of the size that lbremedy is built for, 50 ms a call.
+func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		got, _ := size{services: 5000, balancers: 500, pods: 10}.run(b, 50*time.Millisecond)
-		b.ReportMetric(got.Took.Seconds(), "s/survey")
+		b.ReportMetric(got.Took.Seconds(), "s/run")
 		b.ReportMetric(float64(got.Peak)/1024, "MB-resident")
 		if len(got.Unknown) > 0 || got.Took > time.Minute || got.Peak > 300<<10 {
 			b.Errorf("took %s and %d KiB, unknown %+v", got.Took, got.Peak, got.Unknown)

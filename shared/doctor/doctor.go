@@ -251,7 +251,7 @@ func (f *Finding) UnmarshalJSON(data []byte) error {
 // JSONSchemaAlias returns what the schema of a finding is made of.
 func (Finding) JSONSchemaAlias() any { return wireFinding{} }
 
-// ID returns what a finding is known by from one survey to the next.
+// ID returns what a finding is known by from one run to the next.
 func (f Finding) ID() string {
 	return strings.Join([]string{f.Check, string(f.About.Kind), f.About.String(), f.Key}, "|")
 }

@@ -32,7 +32,7 @@ type Source struct {
 	Now     time.Time
 	// Rate is how many calls a second each product of the cloud gets at most; zero:
 	// 150. The cloud counts them by account, so that the controller's come on top:
-	// where it refuses one, the survey makes fewer (cloud.Reader.Limited).
+	// where it refuses one, the doctor makes fewer (cloud.Reader.Limited).
 	Rate float64
 	// Only names the one Service to read, "namespace/name", with what belongs to it;
 	// empty: all.

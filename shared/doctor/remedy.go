@@ -17,7 +17,7 @@ import (
 
 // ClassPrefix begins the class IDs of checks, under which their findings stand in the
 // journal.
-const ClassPrefix = event.SurveyPrefix
+const ClassPrefix = event.DoctorPrefix
 
 // Remedy returns the remedy that ends the findings of a check about a Service, for the
 // engine. It gathers the Service again, and asks the check itself whether the finding

@@ -17,9 +17,9 @@ import (
 )
 
 // SchemaFile is where the JSON Schema of a Result lies, from the root of the module.
-const SchemaFile = "shared/event/schema/survey.v1.json"
+const SchemaFile = "shared/event/schema/doctor.v1.json"
 
-// A Result is what a survey found, and what it could not tell.
+// A Result is what a run found, and what it could not tell.
 type Result struct {
 	Cluster  string        `json:"cluster"`
 	At       time.Time     `json:"at"`   // when it was read
@@ -31,8 +31,8 @@ type Result struct {
 	Read     []Reading     `json:"read"`
 }
 
-// Survey gathers what the checks look at and examines it.
-func Survey(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, error) {
+// Run gathers what the checks look at and examines it.
+func Run(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, error) {
 	began := time.Now()
 	src.Policy = readable(src.Policy, checks)
 	s, readings, err := Gather(ctx, src, PartsOf(checks))
@@ -71,7 +71,7 @@ func PartsOf(checks []*Check) []Part {
 	return closure(all)
 }
 
-// Grants returns what a survey with these checks reads.
+// Grants returns what a run with these checks reads.
 func Grants(checks []*Check) []grant.Grant { return reads(PartsOf(checks)) }
 
 // Examine runs the checks over a snapshot. A check whose needs could not be read is
@@ -173,7 +173,7 @@ func (r Result) untold(check string, about About) []string {
 }
 
 // arrange sorts a list, and keeps what is equal as it stands. slices.SortFunc is
-// compiled for each type anew, which the survey's program has no room for.
+// compiled for each type anew, which the doctor's program has no room for.
 func arrange[T any](list []T, compare func(a, b T) int) {
 	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }

@@ -30,7 +30,7 @@ import (
 // of "lbremedy doctor" did counts. Findings of the severity info are no cases.
 //
 // The journal is all that a scheduled run remembers: each record holds what was found, and the
-// next round is compared with it. So a round that ends anywhere, at whatever moment, has
+// next run is compared with it. So a run that ends anywhere, at whatever moment, has
 // told what it told and no more, and the next one tells the rest; of two that look at
 // once one wins each case. What a check could not tell stands as it stood. A case that
 // stands is written again, unchanged, before the journal forgets it.
@@ -39,9 +39,9 @@ import (
 //
 // Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
 // the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
-// know which cases stand), to write lbremedy.case.*.*.survey-<check> for each of its
+// know which cases stand), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its
 // checks, those of older releases too where their cases are to be closed, and the key
-// lock.survey.*.
+// lock.<event.DoctorLock>*.
 type ScheduledRun struct {
 	Env    *engine.Env // with a stream
 	Checks []*Check
@@ -54,7 +54,7 @@ func ScheduledRunGrants(checks []*Check) []grant.Grant {
 	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
 }
 
-// A RunResult is what a survey found to have changed.
+// A RunResult is what a scheduled run found to have changed.
 type RunResult struct {
 	Result Result
 	Opened int // cases that are new, or of which something else is said
@@ -62,11 +62,11 @@ type RunResult struct {
 	Stands int // cases that stand now
 }
 
-// ErrElsewhere says that another process surveys the cluster now.
-var ErrElsewhere = errors.New("another process surveys the cluster now")
+// ErrElsewhere says that another process runs the doctor on the cluster now.
+var ErrElsewhere = errors.New("another process runs the doctor on the cluster now")
 
 const (
-	// longest is how long a survey may take before another process begins one. A run
+	// longest is how long a scheduled run may take before another process begins one. A run
 	// takes less, so that one which has said nothing for as long has ended.
 	longest = 10 * time.Minute
 	// renewed is the age at which a record of a case that stands is written again.
@@ -76,11 +76,11 @@ const (
 	told, noted = 10, 500
 )
 
-// Run surveys the cluster once and tells what changed. ErrElsewhere: another does.
+// Run checks the cluster once and tells what changed. ErrElsewhere: another does.
 func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
-	unlock, held, err := p.Env.Stream.Lock(ctx, "survey."+p.Env.Cluster, p.Env.Who, longest)
+	unlock, held, err := p.Env.Stream.Lock(ctx, event.DoctorLock+p.Env.Cluster, p.Env.Who, longest)
 	if err != nil {
-		return RunResult{}, fmt.Errorf("lock the survey: %w", err)
+		return RunResult{}, fmt.Errorf("lock the scheduled run: %w", err)
 	}
 	if !held {
 		return RunResult{}, ErrElsewhere
@@ -88,12 +88,12 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	s, r, err := Survey(ctx, Source{
+	s, r, err := Run(ctx, Source{
 		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Env.Cloud, Now: p.now(), Policy: p.Env.Policy,
 		Stream: func(context.Context) (*stream.Stream, error) { return p.Env.Stream, nil },
 	}, p.Checks)
 	if err != nil {
-		return RunResult{}, fmt.Errorf("survey the cluster: %w", err)
+		return RunResult{}, fmt.Errorf("check the cluster: %w", err)
 	}
 	return p.tell(ctx, s, r)
 }
@@ -144,7 +144,7 @@ func (m *matter) aged(now time.Time) bool {
 	return m.was.settled() && (m.was.Found == nil && len(m.findings) > 0 || now.Sub(m.was.stored) > renewed)
 }
 
-// A standing is a case of the survey that stands, by its last record.
+// A standing is a case of the doctor that stands, by its last record.
 type standing struct {
 	event.Record
 	sequence uint64
@@ -165,7 +165,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		server = now // its own newest record tells that a clock here has gone back
 	}
 	all := p.matters(s, r.AtLeast(Warning), open)
-	round := RunResult{Result: r}
+	out := RunResult{Result: r}
 	ids := map[string]bool{}
 	var errs []error
 	var dropped []*matter
@@ -176,7 +176,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 			continue
 		}
 		if m.was != nil && m.stands() && !m.news() && !m.aged(server) {
-			round.Stands++
+			out.Stands++
 			continue
 		}
 		done, err := p.journal(ctx, s, m, ids)
@@ -184,44 +184,44 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		case err != nil && !errors.Is(err, stream.ErrConflict):
 			errs = append(errs, fmt.Errorf("tell of %s, %s: %w", m.about, m.check, err))
 			if errors.Is(err, stream.ErrUnavailable) || ctx.Err() != nil {
-				return round, errors.Join(errs...) // the others would not get through either
+				return out, errors.Join(errs...) // the others would not get through either
 			}
-		case err != nil || !done: // a run is at work on it: the next survey sees what came of it
+		case err != nil || !done: // a run is at work on it: the next scheduled run sees what came of it
 			if m.was != nil {
-				round.Stands++
+				out.Stands++
 			}
 		case !m.stands():
-			round.Closed++
+			out.Closed++
 		default:
-			round.Stands++
+			out.Stands++
 			if m.news() {
-				round.Opened++
+				out.Opened++
 			}
 		}
 	}
-	p.drop(ctx, s, dropped, ids, &round)
-	return round, errors.Join(errs...)
+	p.drop(ctx, s, dropped, ids, &out)
+	return out, errors.Join(errs...)
 }
 
 // drop closes the cases of checks that there are no more. Where NATS does not let this
 // program write them any more, a person does: nothing else waits for it.
-func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, round *RunResult) {
+func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, out *RunResult) {
 	for i, m := range list {
 		done, err := p.journal(ctx, s, m, ids)
 		switch {
 		case err != nil && !errors.Is(err, stream.ErrConflict):
-			round.Stands += len(list) - i
+			out.Stands += len(list) - i
 			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case, "error", event.Redact(err.Error()))
 			return
 		case err != nil || !done:
-			round.Stands++
+			out.Stands++
 		default:
-			round.Closed++
+			out.Closed++
 		}
 	}
 }
 
-// open returns the cases of the survey that stand, by subject, and the time at which
+// open returns the cases of the doctor that stand, by subject, and the time at which
 // the newest record of all was stored. A record that can't be read is passed over: a
 // finding that stands is told anew in its place.
 func (p *ScheduledRun) open(ctx context.Context) (map[string]*standing, time.Time, error) {
@@ -244,7 +244,7 @@ func (p *ScheduledRun) open(ctx context.Context) (map[string]*standing, time.Tim
 			}
 			rec, err := event.DecodeRecord(m.Header, m.Data)
 			if err != nil {
-				p.log().Warn("a record of the survey can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
+				p.log().Warn("a record of the doctor can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
 				return nil
 			}
 			if stands(rec) {
@@ -289,7 +289,7 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing)
 		m.was = was
 		switch {
 		case !r.looked(m.check):
-			m.dropped, m.over = true, "The survey does not look for this any more."
+			m.dropped, m.over = true, "The doctor does not look for this any more."
 		case s.without(m.about):
 			m.over = "The Service is gone."
 		case len(r.untold(m.check, m.about)) > 0:
@@ -436,7 +436,7 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 	}
 	rec.Event = fmt.Sprintf("%s.%s.%s", svc.UID, class, now.UTC().Format("20060102T150405"))
 	rec.Began, rec.Phase, rec.Mode = now, event.Settled, string(remedy.Observe)
-	rec.Result, rec.Message = event.Gone, cmp.Or(m.over, "The survey finds nothing of it any more.")
+	rec.Result, rec.Message = event.Gone, cmp.Or(m.over, "The doctor finds nothing of it any more.")
 	switch {
 	case m.stands() && !m.news():
 		rec = m.was.Record // as it stands, with what was told of it and may be agreed to

@@ -146,7 +146,7 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	}
 }
 
-// Of two that survey a cluster at once, one does.
+// Of two that check a cluster at once, one does.
 func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -203,7 +203,7 @@ func (p *ScheduledRun) count(t *testing.T) int {
 
 const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
 
-// What may go wrong between two rounds, and what the next one makes of it.
+// What may go wrong between two scheduled runs, and what the next one makes of it.
 func TestScheduledRunBoundaries(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
@@ -290,7 +290,7 @@ func TestScheduledRunBoundaries(t *testing.T) {
 	}
 }
 
-// told1 returns what has one round tell.
+// told1 returns what has one scheduled run tell.
 func told1(r Result) func(*testing.T, *ScheduledRun) {
 	return func(t *testing.T, p *ScheduledRun) {
 		t.Helper()
@@ -337,7 +337,7 @@ func TestScheduledRunRenews(t *testing.T) {
 	}
 }
 
-// However many survey at once, and wherever one of them ends, each case is told once.
+// However many doctor at once, and wherever one of them ends, each case is told once.
 func TestScheduledRunOnce(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -380,7 +380,7 @@ func TestScheduledRunOnce(t *testing.T) {
 	}
 }
 
-// A stream that is away is an error of the round, and the next one tells all.
+// A stream that is away is an error of the scheduled run, and the next one tells all.
 func TestScheduledRunWithoutStream(t *testing.T) {
 	t.Parallel()
 	server := nats.Start(t, embedded.Options{})
@@ -398,7 +398,7 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 	}
 }
 
-// Two checks that find something about one Service in one round begin two cases, and
+// Two checks that find something about one Service in one scheduled run begin two cases, and
 // each has an ID of its own.
 func TestScheduledRunNamesCases(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Snapshot is what one survey has read of a cluster and its cloud. Checks only read
+// A Snapshot is what one run has read of a cluster and its cloud. Checks only read
 // it. Lists are sorted by name or ID.
 type Snapshot struct {
 	Time    time.Time // when it was read
@@ -152,7 +152,7 @@ func (b *LoadBalancer) Err(list ...Part) error {
 }
 
 // Answers reports whether the API server has answered when it was asked for Services, if
-// only that they are none of the survey's business.
+// only that they are none of the doctor's business.
 func (s *Snapshot) Answers() bool {
 	err := s.Failed[Services]
 	return err == nil || errors.Is(err, kube.ErrDenied)

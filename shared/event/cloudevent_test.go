@@ -297,7 +297,7 @@ func TestRecords(t *testing.T) {
 		{"settled", record(), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
 		{"intent", record(func(r *Record) { r.Phase, r.Attempts, r.Result = Intent, nil, "" }), TypeIntent,
 			"b32ada40-20261120T080910Z.vswitch-ip-exhausted.intent.1.1.1795162151000000000"},
-		{"of the survey", record(func(r *Record) {
+		{"of the doctor", record(func(r *Record) {
 			r.Service = Service{Kind: "load balancer", Name: "lb-1", UID: r.Service.UID}
 			r.Found = []Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
 		}), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
@@ -322,7 +322,7 @@ func TestRecords(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if subject := map[bool]string{true: "load-balancers/lb-1", false: "namespaces/shop/services/web"}[tt.name == "of the survey"]; e.Subject() != subject {
+			if subject := map[bool]string{true: "load-balancers/lb-1", false: "namespaces/shop/services/web"}[tt.name == "of the doctor"]; e.Subject() != subject {
 				t.Errorf("got the subject %q", e.Subject())
 			}
 			if diff := cmp.Diff(tt.record, got); diff != "" {

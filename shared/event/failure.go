@@ -57,7 +57,7 @@ type Failure struct {
 	Recorded time.Time `json:"-"` // when the exporter made the event; zero: it isn't said
 }
 
-// A Service names the Service that an event is about. Of what a survey finds it may name
+// A Service names the Service that an event is about. Of what the doctor finds it may name
 // something else: then Kind says what, there is no namespace, Name is its ID, and UID a
 // digest that stays the same.
 type Service struct {

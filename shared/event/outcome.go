@@ -175,7 +175,7 @@ type Outcome struct {
 	Repeats bool          `json:"-"` // the run ended as the record before says: it is counted, and this one is not in the journal
 }
 
-// A Found is one finding of a survey's check about one thing, as the journal keeps it.
+// A Found is one finding of a doctor's check about one thing, as the journal keeps it.
 type Found struct {
 	Key      string `json:"key,omitempty"` // tells findings of the check about the thing apart
 	Severity string `json:"severity"`      // warning or critical

@@ -57,9 +57,16 @@ func CaseSubject(cluster, uid, class string) string {
 	return caseRoot + "." + cluster + "." + uid + "." + class
 }
 
-// SurveyPrefix begins the classes under which the findings of the survey stand in the
-// journal; the ID of the check follows.
-const SurveyPrefix = "survey-"
+// DoctorPrefix begins the classes under which the doctor's findings stand in the journal; the
+// ID of the check follows. The stored word is that of the first releases: it is part of
+// journal subjects, bucket keys, ticket keys, NATS permissions and policy files. Another one
+// would orphan open cases and their tickets, and approvals, breakers and undo of what was
+// written under it.
+const DoctorPrefix = "survey-"
+
+// DoctorLock begins the name of the lock of scheduled runs; the cluster's ID follows. The
+// word is that of the first releases, so that their timers and these exclude each other.
+const DoctorLock = "survey."
 
 // CaseFilter returns the filter for the journal of one Service, over all classes.
 func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }

@@ -263,21 +263,23 @@ var (
 	plain  = regexp.MustCompile(`^lbremedy_[a-z_]+$`)
 )
 
-// What a survey found stands until the next has ended well, and what is found no more is
+// What a scheduled run found stands until the next has ended well, and what is found no more is
 // not there.
-func TestSurvey(t *testing.T) {
+func TestDoctor(t *testing.T) {
 	m := New("v1", "c1")
-	s := m.Survey([]string{"drift", "room"}, time.Hour)
+	s := m.Doctor([]string{"drift", "room"}, time.Hour)
 	say := func(want ...string) {
 		t.Helper()
-		var got []string
-		for _, l := range scrape(t, m) {
-			if strings.HasPrefix(l, "lbremedy_survey_") && !strings.Contains(l, "interval") {
-				got = append(got, strings.ReplaceAll(strings.TrimPrefix(l, "lbremedy_survey_"), `cluster="c1",`, ""))
+		for _, prefix := range []string{"lbremedy_doctor_", "lbremedy_survey_"} {
+			var got []string
+			for _, l := range scrape(t, m) {
+				if strings.HasPrefix(l, prefix) && !strings.Contains(l, "interval") {
+					got = append(got, strings.ReplaceAll(strings.TrimPrefix(l, prefix), `cluster="c1",`, ""))
+				}
 			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s", prefix, diff)
+			}
 		}
 	}
 	at := time.Unix(1000, 0)
@@ -289,7 +291,7 @@ func TestSurvey(t *testing.T) {
 	s.Elsewhere(at.Add(time.Minute))
 	say(`failures_total{cluster="c1"} 1`, `findings{check="room",severity="critical"} 1`,
 		`last_timestamp_seconds{cluster="c1"} 1060`, `read_seconds{cluster="c1"} 1`, `unknown{check="drift",cluster="c1"} 0`, `unknown{check="room",cluster="c1"} 0`)
-	var none *Survey
+	var none *Doctor
 	none.Ended(at, 0, nil, nil)
 	none.Elsewhere(at)
 	none.Failed()
@@ -307,7 +309,7 @@ func TestCatalogue(t *testing.T) {
 	m.Seen(record(func(r *event.Record) { r.Next, r.Held, r.Repeats = 2, event.HeldByPause, true }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
-	s := m.Survey([]string{"room"}, time.Hour)
+	s := m.Doctor([]string{"room"}, time.Hour)
 	s.Ended(time.Now(), time.Second, map[[2]string]int{{"room", "critical"}: 2}, map[string]int{"room": 1})
 	c := m.Courier([]string{"busy"})
 	c.Took("busy")

@@ -41,7 +41,7 @@ func (m *Mode) ReadText(text string) error {
 // The file and the stream have other forms of three things, which policyfile translates. A
 // freeze has a zone there, and here its offsets, because a function has no data of time zones.
 // What ends an unsettled fix is a word there and takeBack in the stream since before it had
-// other answers. What the survey compares with is text there and numbers here.
+// other answers. What the doctor compares with is text there and numbers here.
 type Policy struct {
 	Mode     Mode             `json:"mode"`
 	Risk     Risk             `json:"risk"`             // fix mode applies plans up to this risk
@@ -50,16 +50,16 @@ type Policy struct {
 	Freezes  []Freeze         `json:"freezes,omitzero"` // when nothing is written
 	Budgets  Budgets          `json:"budgets,omitzero"`
 	TakeBack bool             `json:"takeBack,omitzero"` // a fix that did not work is taken back when its attempts are spent
-	Survey   Survey           `json:"survey,omitzero"`
+	Doctor   Doctor           `json:"survey,omitzero"`   // in the stream it has its old name for one release more: earlier programs pause on a field that they don't know
 
 	// Sections are what classes declare beside that, by their keys, as they lie in the
 	// stream. Setting.Of reads one.
 	Sections map[string]json.RawMessage `json:"-"`
 }
 
-// A Survey is what the operator wants of the cluster beyond syncs that succeed. The
-// checks of the survey compare the cluster with it.
-type Survey struct {
+// A Doctor is what the operator wants of the cluster beyond syncs that succeed. The
+// doctor's checks compare the cluster with it.
+type Doctor struct {
 	Protect    []string    `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
 	Target     ccm.Version `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
 	LocalPorts Ports       `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
@@ -67,7 +67,7 @@ type Survey struct {
 
 // Protects reports whether the operator wants the load balancers of a namespace
 // protected from deletion.
-func (s Survey) Protects(namespace string) bool {
+func (s Doctor) Protects(namespace string) bool {
 	return slices.ContainsFunc(s.Protect, func(p string) bool {
 		ok, err := path.Match(p, namespace)
 		return ok && err == nil
@@ -91,7 +91,7 @@ func (p Ports) Hold(port int32) bool { return p.First <= port && port <= p.Last 
 func DefaultLocalPorts() Ports { return Ports{32768, 60999} }
 
 // Local returns the ports that nodes take for connections of their own.
-func (s Survey) Local() Ports {
+func (s Doctor) Local() Ports {
 	if s.LocalPorts == (Ports{}) {
 		return DefaultLocalPorts()
 	}

@@ -86,15 +86,15 @@ func PermitTeller(cluster string) Permissions {
 	return p
 }
 
-// PermitSurvey returns what the survey of one cluster on a timer needs, and no more: its lock, what it
+// PermitDoctor returns what the scheduled runs of one cluster need, and no more: its lock, what it
 // keeps from one time to the next, the policy, what has failed, and the journal of the
-// classes under which findings stand. Its user is "survey". It takes no failure out of
+// classes under which findings stand. Its user is "doctor". It takes no failure out of
 // the stream, no place of a budget and no lock of a target: it writes nothing that would
 // need one.
-func PermitSurvey(cluster string, classes []string) (Permissions, error) {
+func PermitDoctor(cluster string, classes []string) (Permissions, error) {
 	p := Permissions{
-		Publish:   []string{"$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed, bucketPrefix + "lock.survey." + cluster},
-		Subscribe: []string{inboxIn(InboxOf("survey"), cluster) + ".>"},
+		Publish:   []string{"$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed, bucketPrefix + "lock." + event.DoctorLock + cluster},
+		Subscribe: []string{inboxIn(InboxOf("doctor"), cluster) + ".>"},
 	}
 	for _, stream := range []string{Cases, Failed, bucketStream} {
 		p.Publish = append(p.Publish, getSubject(stream))
@@ -110,8 +110,8 @@ func PermitSurvey(cluster string, classes []string) (Permissions, error) {
 }
 
 // PermitWorker returns what "lbremedy up" needs for one cluster in a NATS that it shares:
-// it does the work of the exporter, of these classes and of those who tell people, surveys
-// the cluster, and puts its policy file in force. Its user is "worker". It sets nothing up
+// it does the work of the exporter, of these classes and of those who tell people, runs
+// the doctor, and puts its policy file in force. Its user is "worker". It sets nothing up
 // but its followers: an operator has run "lbremedy setup" before.
 //
 // What it claims and locks of a cloud is common to all clusters, as Permit says.
@@ -129,7 +129,7 @@ func PermitWorker(cluster string, classes []string) Permissions {
 	)
 	for _, keys := range []string{
 		"claim.vswitch.*.*", "claim.evict.%s.>", "claim.budget.%s.>", "claim.unsettled.%s.>",
-		"breaker.%s.*", "run.%s.>", "approval.%s.>", "lock.target.>", "lock.survey.%s", "lock.again.%s", "pace.touch.%s",
+		"breaker.%s.*", "run.%s.>", "approval.%s.>", "lock.target.>", "lock." + event.DoctorLock + "%s", "lock.again.%s", "pace.touch.%s",
 	} {
 		p.Publish = append(p.Publish, bucketPrefix+strings.ReplaceAll(keys, "%s", cluster))
 	}
@@ -177,17 +177,17 @@ const ThisCluster = "THIS-CLUSTER"
 // name: one for each class, and one for each program and kind of person. What has no entry here has
 // no business in lbremedy's account.
 //
-// Findings are the classes under which the survey's findings stand in the journal.
+// Findings are the classes under which the doctor's findings stand in the journal.
 func Users(cluster string, classes, findings []string) (map[string]Permissions, error) {
 	if err := event.ValidCluster(cluster); err != nil {
 		return nil, fmt.Errorf("permit the users of a cluster: %w", err)
 	}
-	survey, err := PermitSurvey(cluster, findings)
+	doctor, err := PermitDoctor(cluster, findings)
 	if err != nil {
-		return nil, fmt.Errorf("permit the survey: %w", err)
+		return nil, fmt.Errorf("permit the doctor: %w", err)
 	}
 	users := map[string]Permissions{
-		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "teller": PermitTeller(cluster), "survey": survey,
+		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "teller": PermitTeller(cluster), "doctor": doctor,
 		"worker": PermitWorker(cluster, classes), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {

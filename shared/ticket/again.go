@@ -20,7 +20,7 @@ import (
 // that it is over, and the ticket would stay. What is found to be over is run once
 // more, so that the journal says so; all else is left as it is.
 //
-// What the survey found is not looked at here: each survey looks at all cases of its
+// What the doctor found is not looked at here: each scheduled run looks at all cases of its
 // checks, whoever told of them, and one look at one of them would read all load
 // balancers of the account.
 type Looker struct {
@@ -114,7 +114,7 @@ func (l *Looker) due(ctx context.Context) ([]change, error) {
 	for _, e := range entries {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == event.Unsettled || // the stream brings what is unsettled
-			strings.HasPrefix(i.class, event.SurveyPrefix) {
+			strings.HasPrefix(i.class, event.DoctorPrefix) {
 			continue
 		}
 		if t, ok := before[e.Key]; ok {

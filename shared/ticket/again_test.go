@@ -122,8 +122,8 @@ func TestLookAgain(t *testing.T) {
 	same(t, h.told(), "closed slb: 0 fail, 2 over")
 }
 
-// However much the survey has found, it takes nobody's turn.
-func TestLookPastTheSurvey(t *testing.T) {
+// However much the doctor has found, it takes nobody's turn.
+func TestLookPastTheDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
@@ -140,9 +140,9 @@ func TestLookPastTheSurvey(t *testing.T) {
 	}
 }
 
-// A ticket of the survey names what was found, of whatever it is, and puts no words into
+// A ticket of the doctor names what was found, of whatever it is, and puts no words into
 // the controller's mouth.
-func TestTextOfSurvey(t *testing.T) {
+func TestTextOfDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
@@ -159,7 +159,7 @@ func TestTextOfSurvey(t *testing.T) {
 	}
 	q.put(w.write(w.record(1, "survey-room", event.Asked, found("load balancer", "lb-1"))))
 	_, one := h.take()[0].notice(t)
-	want := `The survey finds it of 1 load balancer, since 2026-01-02 15:04 UTC.
+	want := `The doctor finds it on 1 load balancer, since 2026-01-02 15:04 UTC.
 
 Finding: It is full.
 
@@ -185,7 +185,7 @@ Reference: ` + one.Key
 	q.put(w.write(w.record(1, "survey-room", event.Gone, found("load balancer", "lb-1"))))
 	q.pass(time.Minute)
 	_, three := h.take()[0].notice(t)
-	if !strings.Contains(three.Text, "The survey finds it of 1 thing, since 2026-01-02 15:04 UTC. 1 thing: it is over.") {
+	if !strings.Contains(three.Text, "The doctor finds it on 1 thing, since 2026-01-02 15:04 UTC. 1 thing: it is over.") {
 		t.Errorf("one of them over: %s", three.Text)
 	}
 }

@@ -30,7 +30,7 @@
 // An incident is a class and a cause within a scope. The scope is the class's: the
 // account or the cluster. Each cluster that shares a NATS has incidents and tickets of
 // its own, for an account too: it has sinks of its own, and its account may be another.
-// What a check of the survey finds is one incident for the
+// What a check of the doctor finds is one incident for the
 // cluster, whatever it is about: Services, load balancers, the cluster itself. A class of scope Service covers the Services of a cluster that
 // share a cause, such as one full vSwitch, and without a cause the one Service.
 //
@@ -137,8 +137,8 @@ type Facts struct {
 // All returns how many Services the ticket is about.
 func (f Facts) All() int { return f.Failing + f.Over }
 
-// Survey reports whether the survey found it: no controller has said a word then.
-func (f Facts) Survey() bool { return strings.HasPrefix(f.Class, event.SurveyPrefix) }
+// ByDoctor reports whether the doctor found it: no controller has said a word then.
+func (f Facts) ByDoctor() bool { return strings.HasPrefix(f.Class, event.DoctorPrefix) }
 
 // Approve reports whether the plan of the lead waits for a person's consent.
 func (f Facts) Approve() bool {

@@ -120,7 +120,7 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	if len(all) > 0 {
 		f.Lead = lead(all)
 		f.Cause = f.Lead.Cause
-		if !f.Survey() && kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // a command is made of them
+		if !f.ByDoctor() && kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // a command is made of them
 			f.LogQuery = remedy.LogQuery(f.Lead.Service.String())
 		}
 	}

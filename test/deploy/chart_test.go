@@ -275,7 +275,7 @@ func TestPlainManifests(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"services.yaml", "triggers.yaml", "bindings.yaml", "survey-cronjob.yaml", "survey-pingsource.yaml"} {
+	for _, name := range []string{"services.yaml", "triggers.yaml", "bindings.yaml", "doctor-cronjob.yaml", "doctor-pingsource.yaml"} {
 		for _, doc := range documents(manifest(t, "infra/knative/"+name)) {
 			o := new(unstructured.Unstructured)
 			if err := strict(doc, &o.Object); err != nil {
@@ -314,11 +314,12 @@ func TestValues(t *testing.T) {
 		"no such stream":   {"up", "{nats: {streams: {cases: {size: 1Gi}}}}", "cases"},
 		"sizes of others":  {"fc", "{nats: {streams: {journal: {size: 4Gi}}}}", "lbremedy setup --journal-size"},
 		"no rate":          {"up", "{exporter: {budget: {rate: 0}}}", "rate"},
-		"no such timer":    {"knative", "{survey: {by: bell}}", "by"},
-		"a bad schedule":   {"knative", "{survey: {schedule: hourly}}", "schedule"},
-		"each minute":      {"knative", "{survey: {schedule: '* * * * *'}}", "schedule"},
-		"other interval":   {"up", "{survey: {every: hourly}}", "every"},
-		"no Knative":       {"fc", "{survey: {by: pingsource}}", "survey.by"},
+		"no such timer":    {"knative", "{doctor: {by: bell}}", "by"},
+		"a bad schedule":   {"knative", "{doctor: {schedule: hourly}}", "schedule"},
+		"each minute":      {"knative", "{doctor: {schedule: '* * * * *'}}", "schedule"},
+		"other interval":   {"up", "{doctor: {every: hourly}}", "every"},
+		"no Knative":       {"fc", "{doctor: {by: pingsource}}", "doctor.by"},
+		"an old name":      {"up", "{survey: {enabled: true}}", "survey: this section is called doctor now"},
 		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -435,7 +436,7 @@ func TestNamespaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"default/lbremedy-up", "kube-public/lbremedy-up", "kube-system/lbremedy-up.system"}, local); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"lbremedy-up.survey", "lbremedy-up.cluster"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"lbremedy-up.doctor", "lbremedy-up.cluster"}, wide); diff != "" {
 		t.Errorf("bindings of the whole cluster (-want +got):\n%s", diff)
 	}
 }

@@ -127,7 +127,7 @@ func manifest(t *testing.T, name string) []byte {
 
 // Knative takes all manifests as they are.
 func TestKnative(t *testing.T) {
-	for name, least := range map[string]int{"infra/knative/services.yaml": 30, "infra/knative/triggers.yaml": 32, "infra/knative/survey-pingsource.yaml": 2, "infra/knative/survey-cronjob.yaml": 0} {
+	for name, least := range map[string]int{"infra/knative/services.yaml": 30, "infra/knative/triggers.yaml": 32, "infra/knative/doctor-pingsource.yaml": 2, "infra/knative/doctor-cronjob.yaml": 0} {
 		checked := 0
 		for _, doc := range documents(manifest(t, name)) {
 			known, err := checkKnative(doc)
@@ -149,8 +149,8 @@ func TestKnativeMistakes(t *testing.T) {
 	service := documents(manifest(t, "infra/knative/services.yaml"))[1]
 	all := documents(manifest(t, "infra/knative/triggers.yaml"))
 	broker, channel, trigger := all[0], all[1], all[2]
-	timed := documents(manifest(t, "infra/knative/survey-pingsource.yaml"))
-	survey, ping := timed[2], timed[3]
+	timed := documents(manifest(t, "infra/knative/doctor-pingsource.yaml"))
+	doctor, ping := timed[2], timed[3]
 	for _, tt := range []struct {
 		doc       []byte
 		old, with string
@@ -176,8 +176,8 @@ func TestKnativeMistakes(t *testing.T) {
 		{trigger, "broker: lbremedy", "broker: ''", "broker"},
 		{trigger, "kind: Service,", "kind: '',", "kind"},
 		{broker, "namespace: lbremedy", "namespaces: lbremedy", "namespaces"},
-		{survey, "timeoutSeconds: 600", "timeoutSeconds: 630", "timeoutSeconds"},
-		{survey, "responseStartTimeoutSeconds: 600", "responseStartTimeout: 600", `unknown field "spec.template.spec.responseStartTimeout"`},
+		{doctor, "timeoutSeconds: 600", "timeoutSeconds: 630", "timeoutSeconds"},
+		{doctor, "responseStartTimeoutSeconds: 600", "responseStartTimeout: 600", `unknown field "spec.template.spec.responseStartTimeout"`},
 		{ping, `schedule: "17 * * * *"`, `schedule: hourly`, "schedule"},
 		{ping, `schedule: "17 * * * *"`, `cron: "17 * * * *"`, `unknown field "spec.cron"`},
 		{ping, "kind: Service,", "kind: '',", "kind"},

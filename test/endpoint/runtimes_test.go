@@ -339,9 +339,9 @@ func TestEveryProgram(t *testing.T) {
 		})
 	}
 	files, err := os.ReadDir(dir)
-	// The survey is one more, which a timer calls.
+	// The doctor is one more, which a timer calls.
 	if err != nil || len(files) != len(functions.All)+1 {
-		t.Errorf("%d programs for %d classes and the survey, %v", len(files), len(functions.All), err)
+		t.Errorf("%d programs for %d classes and the doctor, %v", len(files), len(functions.All), err)
 	}
 }
 

@@ -63,7 +63,7 @@ type Rights struct {
 	Policy ram.Document        // on Alibaba Cloud
 }
 
-// Of returns the rights of a class, or of another part of lbremedy: "exporter", "survey",
+// Of returns the rights of a class, or of another part of lbremedy: "exporter", "doctor",
 // or "up", which is all classes in one program.
 func Of(who string) (Rights, error) {
 	files, err := read()

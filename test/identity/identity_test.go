@@ -151,7 +151,7 @@ func TestAdmission(t *testing.T) {
 	for _, r := range functions.All {
 		up.Steps, up.Annotations = append(up.Steps, r.Steps...), append(up.Annotations, r.Annotations...)
 	}
-	for _, r := range append(slices.Clone(functions.All), &remedy.Remedy{Class: "exporter"}, &remedy.Remedy{Class: "survey"}, up) {
+	for _, r := range append(slices.Clone(functions.All), &remedy.Remedy{Class: "exporter"}, &remedy.Remedy{Class: "doctor"}, up) {
 		t.Run(r.Class, func(t *testing.T) {
 			client := as(t, c, identity.User(r.Class))
 			tried := changes
@@ -264,17 +264,17 @@ func TestRights(t *testing.T) {
 			}
 		}
 	}
-	all, err := identity.Of("survey")
+	all, err := identity.Of("doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(checks.Grants(), all.Grants()); d != "" {
-		t.Errorf("the survey (-declared +granted):\n%s", d)
+		t.Errorf("the doctor (-declared +granted):\n%s", d)
 	}
 	for _, g := range all.Grants() {
 		_, action, _ := strings.Cut(g.Action, ":")
 		if reads := []string{"get", "list"}; !g.RAM() && !slices.Contains(reads, g.Verb) || g.RAM() && !strings.HasPrefix(action, "Describe") && !strings.HasPrefix(action, "List") && !strings.HasPrefix(action, "Get") {
-			t.Errorf("the survey may %s, and is to read alone", g)
+			t.Errorf("the doctor may %s, and is to read alone", g)
 		}
 	}
 	if _, err := identity.Of("no-such-class"); err == nil {

@@ -34,7 +34,7 @@ var clock = map[string][]string{
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
 }
 
-// ofClass reports whether a file is code of a class or of the survey.
+// ofClass reports whether a file is code of a class or of the doctor.
 func ofClass(f *file) bool { return matches(f.dir(), "functions/*") && f.ast != nil && !f.test() }
 
 // classCode checks that classes read and decide, and reach nothing.

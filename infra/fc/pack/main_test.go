@@ -156,7 +156,9 @@ func TestRun(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	all := names([]*remedy.Remedy{{Class: "zone"}, {Class: "busy"}})
-	for only, want := range map[string]string{"": "busy survey zone", "zone": "zone", "zone,busy,zone": "busy zone", "survey": "survey"} {
+	for only, want := range map[string]string{
+		"": "busy doctor zone", "zone": "zone", "zone,busy,zone": "busy zone", "doctor": "doctor", "survey,busy": "busy doctor",
+	} {
 		got, err := choose(all, only)
 		if err != nil {
 			t.Fatal(err)

@@ -179,6 +179,7 @@ func TestValidClass(t *testing.T) {
 		{id: "a\n", want: "lower-case"},
 		{id: strings.Repeat("a", 49), want: "49 characters"},
 		{id: "ignored", want: "something else"},
+		{id: "doctor", want: "something else"},
 		{id: "survey", want: "something else"},
 		{id: "c-m-d", want: "something else"},
 		{id: "s-elect", want: "can't be named select"},

@@ -41,8 +41,9 @@ type File struct {
 	Freezes   []Freeze                `json:"freezes,omitempty"`   // when nothing is written
 	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much is written at most
 	Unsettled string                  `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
-	Survey    Survey                  `json:"survey,omitzero"`
-	Tell      []policy.Sink           `json:"tell,omitempty"` // who is told of what, see Sink
+	Doctor    *Doctor                 `json:"doctor,omitempty"`
+	Survey    *Doctor                 `json:"survey,omitempty"` // the old name of doctor, for one release more
+	Tell      []policy.Sink           `json:"tell,omitempty"`   // who is told of what, see Sink
 }
 
 // A Freeze is a time in which nothing is written: each week, with days, from, until
@@ -55,8 +56,8 @@ type Freeze struct {
 	Zone  string   `json:"zone,omitempty"` // for times of day, such as Asia/Shanghai; default UTC
 }
 
-// A Survey is what the survey compares the cluster with.
-type Survey struct {
+// A Doctor is what the doctor compares the cluster with.
+type Doctor struct {
 	Protect    []string `json:"protect,omitempty"`    // namespaces whose load balancers must have deletion protection; * and ? stand for any text and any character
 	Target     string   `json:"target,omitempty"`     // version of the controller that an upgrade is planned to, such as v2.14.0; default the newest that lbremedy knows
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
@@ -85,6 +86,24 @@ func load(path string, classes []string, sections []remedy.Section) (remedy.Poli
 		return remedy.Policy{}, nil, fmt.Errorf("policy file %s: %w", path, err)
 	}
 	return p, sinks, nil
+}
+
+// Outdated returns what the policy file at path, which Load has read, calls by a name that
+// the next release refuses, with its line; nil if there is nothing.
+func Outdated(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read policy file: %w", err)
+	}
+	var f File
+	d, err := config.Decode(data, &f)
+	if err != nil {
+		return err
+	}
+	if f.Survey != nil {
+		d.Fail("survey", "this section is called doctor now: rename it, the next release refuses the old name")
+	}
+	return d.Err()
 }
 
 // Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
@@ -123,7 +142,14 @@ func parse(data []byte, classes []string, sections []remedy.Section) (remedy.Pol
 	default:
 		r.Fail("unsettled", "%q is unknown: want leave or undo", f.Unsettled)
 	}
-	p.Survey = r.survey(f.Survey)
+	switch {
+	case f.Doctor == nil:
+		p.Doctor = r.doctor("survey", f.Survey)
+	case f.Survey != nil:
+		r.Fail("survey", "it is the old name of doctor, and both are there: move its fields to doctor")
+	default:
+		p.Doctor = r.doctor("doctor", f.Doctor)
+	}
 	for i, s := range sections {
 		s.Judge(more[i].Into, func(field, format string, args ...any) {
 			r.Fail(strings.TrimSuffix(s.Name()+"."+field, "."), format, args...)
@@ -163,17 +189,20 @@ func (r reader) ofClasses(all map[string]remedy.Class) {
 	}
 }
 
-func (r reader) survey(f Survey) remedy.Survey {
-	s := remedy.Survey{Protect: f.Protect}
+func (r reader) doctor(at string, f *Doctor) remedy.Doctor {
+	if f == nil {
+		return remedy.Doctor{}
+	}
+	s := remedy.Doctor{Protect: f.Protect}
 	for i, p := range f.Protect {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			r.Fail(fmt.Sprintf("survey.protect[%d]", i), "%q is no name or pattern", p)
+			r.Fail(fmt.Sprintf("%s.protect[%d]", at, i), "%q is no name or pattern", p)
 		}
 	}
 	if f.Target != "" {
 		var ok bool
 		if s.Target, ok = ccm.ParseVersion(f.Target); !ok {
-			r.Fail("survey.target", "%q is no version such as v2.14.0", f.Target)
+			r.Fail(at+".target", "%q is no version such as v2.14.0", f.Target)
 		}
 	}
 	if f.LocalPorts != "" {
@@ -181,7 +210,7 @@ func (r reader) survey(f Survey) remedy.Survey {
 		a, errA := strconv.ParseUint(first, 10, 16)
 		b, errB := strconv.ParseUint(last, 10, 16)
 		if errA != nil || errB != nil || a == 0 || a > b {
-			r.Fail("survey.localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
+			r.Fail(at+".localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
 		} else {
 			s.LocalPorts = remedy.Ports{First: int32(a), Last: int32(b)}
 		}

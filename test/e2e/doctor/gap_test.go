@@ -15,7 +15,7 @@ import (
 // unknown, with a reason.
 func (r *rig) gaps() {
 	r.Helper()
-	whole := lines(r.survey(r.env), doctor.Info)
+	whole := lines(r.run(r.env), doctor.Info)
 	var all []string
 	for _, g := range scheduledGrants() {
 		all = append(all, place(g))
@@ -25,16 +25,16 @@ func (r *rig) gaps() {
 		if gap == place(grant.GetNamespaces) {
 			continue // no check reads it
 		}
-		env := r.as("lbremedy-survey-gap", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return place(g) == gap }))
+		env := r.as("lbremedy-doctor-gap", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return place(g) == gap }))
 		env.Policy = r.env.Policy
-		r.lacks("without "+gap, whole, r.survey(env), true)
+		r.lacks("without "+gap, whole, r.run(env), true)
 	}
 	for _, product := range []string{"slb", "nlb"} {
 		lift := r.testbed.Cloud.Fault(sim.Fault{Product: product, Caller: caller, Code: "Forbidden.RAM", Status: 403, Rate: 0.5})
-		r.lacks("with half of the calls to "+product, whole, r.survey(r.env), true)
+		r.lacks("with half of the calls to "+product, whole, r.run(r.env), true)
 		lift()
 	}
-	r.lacks("with all of it again", whole, r.survey(r.env), false)
+	r.lacks("with all of it again", whole, r.run(r.env), false)
 }
 
 // place returns which permissions are taken away together.
@@ -45,7 +45,7 @@ func place(g grant.Grant) string {
 	return strings.TrimPrefix(g.Group+"/"+g.Resource, "/")
 }
 
-// lacks holds a survey that could not read all to the one that could.
+// lacks holds a run that could not read all to the one that could.
 func (r *rig) lacks(what string, whole []string, result doctor.Result, unknown bool) {
 	r.Helper()
 	blind := map[string]bool{}

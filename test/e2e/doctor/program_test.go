@@ -102,7 +102,7 @@ func (r *rig) examined(want []string) {
 	d.finds(codeWarning, "--policy", wants, "--checks", "annotations")
 	d.finds(codeFine, "--policy", wants, "--checks", "annotations", "--severity", "critical")
 
-	short := r.person("lbremedy-survey-short", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return g == grant.DescribeLoadBalancers }))
+	short := r.person("lbremedy-doctor-short", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return g == grant.DescribeLoadBalancers }))
 	got := short.finds(codeUnknown, "--policy", wants, "--checks", "scale,charge-types")
 	r.same("what somebody finds who may not list CLBs", []string{"warning scale crowd endpoints"}, lines(got, doctor.Warning))
 	if why := strings.Join(unknowns(got), "\n"); !strings.Contains(why, "charge-types") || !strings.Contains(why, "slb:DescribeLoadBalancers") && !strings.Contains(why, "DescribeLoadBalancers") {

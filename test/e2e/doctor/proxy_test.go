@@ -22,7 +22,7 @@ import (
 // proxy returns a kubeconfig that leads to the cluster with the rights of grants, for a
 // process of its own. Such a process has a clock that can't be put forward, so that the
 // proxy puts the cluster's back: all times that the API server states are earlier by as
-// much as the survey's clock is ahead. before, if it is not nil, sees each request and
+// much as the doctor's clock is ahead. before, if it is not nil, sees each request and
 // may hold it up.
 func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request)) (kubeconfig string) {
 	r.Helper()

@@ -42,7 +42,7 @@ import (
 func TestMain(m *testing.M) {
 	standin.Main()
 	if os.Getenv(roundVariable) != "" {
-		if err := round(); err != nil {
+		if err := onTimer(); err != nil {
 			log.Fatal(err)
 		}
 		return
@@ -53,19 +53,19 @@ func TestMain(m *testing.M) {
 const (
 	prefix    = ccm.Prefix
 	namespace = "shop"
-	caller    = "lbremedy-survey" // by that name the simulated cloud knows the survey's calls
+	caller    = "lbremedy-doctor" // by that name the simulated cloud knows the doctor's calls
 	apiServer = "lb-api"
-	token     = "survey"
+	token     = "doctor"
 	room      = 4000 // free addresses of a vSwitch that has 4,092
 
 	// limit is how long one test may take.
 	limit = 8 * time.Minute
-	// later is how far the survey's clock is put forward: beyond all that the checks
+	// later is how far the doctor's clock is put forward: beyond all that the checks
 	// wait for, and within the hour that Events are kept.
 	later = 20 * time.Minute
 )
 
-// A rig is a testbed with a survey of it, which has the rights that the checks declare
+// A rig is a testbed with a doctor of it, which has the rights that the checks declare
 // and no others.
 type rig struct {
 	*testing.T
@@ -73,7 +73,7 @@ type rig struct {
 	testbed *testbed.Testbed
 	env     *engine.Env
 	nats    string       // URL of JetStream
-	ahead   atomic.Int64 // how far the survey's clock is put forward
+	ahead   atomic.Int64 // how far the doctor's clock is put forward
 	pods    int          // addresses of Pods that were given
 }
 
@@ -105,7 +105,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// as returns what a survey runs on that has these rights.
+// as returns what the doctor runs on that has these rights.
 func (r *rig) as(name string, grants []grant.Grant) *engine.Env {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, name, rules(grants))
@@ -133,7 +133,7 @@ func rules(grants []grant.Grant) []rbacv1.PolicyRule {
 	return all
 }
 
-// now is the survey's clock.
+// now is the doctor's clock.
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 func (r *rig) must(err error) {
@@ -143,10 +143,10 @@ func (r *rig) must(err error) {
 	}
 }
 
-// survey looks at the whole cluster.
-func (r *rig) survey(env *engine.Env) doctor.Result {
+// run has the doctor look at the whole cluster.
+func (r *rig) run(env *engine.Env) doctor.Result {
 	r.Helper()
-	_, result, err := doctor.Survey(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
+	_, result, err := doctor.Run(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
 		Stream: func(context.Context) (*stream.Stream, error) { return cmp.Or(env.Stream, r.env.Stream), nil }}, checks.Checks())
 	r.must(err)
 	return result

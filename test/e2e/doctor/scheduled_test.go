@@ -24,16 +24,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// scheduled surveys the cluster as the timer's function does, and holds what it did to how
+// scheduled runs the doctor as the timer's function does, and holds what it did to how
 // many cases it was to open and to close.
 func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
 	r.Helper()
-	round, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
+	result, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
 	if err != nil {
 		r.Fatalf("%s: %v", what, err)
 	}
-	if round.Opened != opened || round.Closed != closed {
-		r.Errorf("%s: %d cases opened and %d closed, want %d and %d", what, round.Opened, round.Closed, opened, closed)
+	if result.Opened != opened || result.Closed != closed {
+		r.Errorf("%s: %d cases opened and %d closed, want %d and %d", what, result.Opened, result.Closed, opened, closed)
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 )
 
 // policyText is what the operator wants of the sick world.
-const policyText = `survey: {protect: [shop], localPorts: 30000-30050}`
+const policyText = `doctor: {protect: [shop], localPorts: 30000-30050}`
 
-// An illness is something wrong in the world, and what the survey is to find of it.
+// An illness is something wrong in the world, and what the doctor is to find of it.
 type illness struct {
 	service string // that is made for it; empty: none
 	pods    []int
@@ -39,7 +39,7 @@ type illness struct {
 //     the testbed has one controller, of one release. Its scenarios show these.
 //   - room, of quotas: with few Services a quota is near its end only if it is tiny.
 //   - scale, of 500 Services and of 64,000 endpoints: it would take a minute. The
-//     benchmark of the survey has them.
+//     benchmark of the doctor has them.
 //   - silent, of swallowed Events: the filter opens after 25 syncs, which take longer
 //     than all of this.
 //   - lb-gone, of the ingress: its Service is in kube-system, and the testbed's controller

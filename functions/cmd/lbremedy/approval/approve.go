@@ -63,18 +63,18 @@ journal records who did: --as, by default the user of this machine.`,
 			if digest != "" && !strings.HasPrefix(r.Digest, digest) {
 				return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
 			}
-			check, surveyed := strings.CutPrefix(r.Class, doctor.ClassPrefix)
-			if surveyed && (r.Service.Kind != "" || len(r.Steps) == 0) {
-				return command.Wrong("case %s is a finding of the survey without a plan to approve: \"lbremedy show %s\" says what to do", r.Case, r.Case)
+			check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix)
+			if finding && (r.Service.Kind != "" || len(r.Steps) == 0) {
+				return command.Wrong("case %s is a finding of the doctor without a plan to approve: \"lbremedy show %s\" says what to do", r.Case, r.Case)
 			}
-			if !surveyed && r.Service.Kind != "" {
+			if !finding && r.Service.Kind != "" {
 				return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
 			}
 			a, err := engine.Approve(ctx, s, r, by, p.Now(), life)
 			if err != nil {
 				return command.Mistake{Err: err}
 			}
-			if surveyed { // no event brings it again
+			if finding { // no event brings it again
 				return p.Print(a, func() {
 					fmt.Fprintf(p.Out, "%s approved the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, cli.Clock(a.Until))
 					p.Note("To apply it if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)

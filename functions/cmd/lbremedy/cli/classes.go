@@ -22,7 +22,7 @@ func Classes() []string {
 	return ids
 }
 
-// Remedies returns all that cases can be of: the classes, and the checks of the survey.
+// Remedies returns all that cases can be of: the classes, and the doctor's checks.
 func Remedies() []*remedy.Remedy { return slices.Concat(functions.All, checks.Remedies()) }
 
 // Ruled returns the IDs that a policy file can name: those of remedies.

@@ -102,7 +102,7 @@ func SetPolicy(env *engine.Env, path string, s *stream.Stream) error {
 
 // Prepare connects to what a fix takes. Without --apply the stream is not needed, but
 // where one is known the policy in force is read from it: a plan is judged by the rule
-// that holds, and the survey compares with what the operator wants.
+// that holds, and the doctor compares the cluster with it.
 func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*engine.Env, error) {
 	if apply {
 		return p.Connect(ctx, file)

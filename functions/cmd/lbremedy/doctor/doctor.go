@@ -193,7 +193,7 @@ func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.S
 	return checks, least, services, err
 }
 
-// examine surveys the cluster and prints what was found.
+// examine checks the cluster and prints what was found.
 func examine(ctx context.Context, p *cli.Program, e examining, args []string) error {
 	checks, least, services, err := e.wanted(args)
 	if err != nil {
@@ -209,7 +209,7 @@ func examine(ctx context.Context, p *cli.Program, e examining, args []string) er
 	if err := there(ctx, p, env, e.namespace, services); err != nil {
 		return err
 	}
-	s, r, err := surveyOf(ctx, p, env, checks)
+	s, r, err := runOf(ctx, p, env, checks)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func examine(ctx context.Context, p *cli.Program, e examining, args []string) er
 }
 
 // there refuses a namespace and Services that the cluster does not have: what nobody
-// looked at is not well. What can't be read here is left to the survey.
+// looked at is not well. What can't be read here is left to the checks.
 func there(ctx context.Context, p *cli.Program, env *engine.Env, namespace string, services []string) error {
 	for _, name := range services {
 		ns, svc, _ := strings.Cut(name, "/")
@@ -235,8 +235,8 @@ func there(ctx context.Context, p *cli.Program, env *engine.Env, namespace strin
 	return nil
 }
 
-// surveyOf reads the cluster, with progress, and asks the checks.
-func surveyOf(ctx context.Context, p *cli.Program, env *engine.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
+// runOf reads the cluster, with progress, and asks the checks.
+func runOf(ctx context.Context, p *cli.Program, env *engine.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.Progress()
 	defer g.Done()
 	from := p.Source(env, g)
@@ -251,7 +251,7 @@ func surveyOf(ctx context.Context, p *cli.Program, env *engine.Env, checks []*do
 			s.Close()
 		}
 	}()
-	return doctor.Survey(ctx, from, checks)
+	return doctor.Run(ctx, from, checks)
 }
 
 // failures connects to the stream in which failures are kept; nil: none is named, and

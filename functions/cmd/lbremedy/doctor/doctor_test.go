@@ -182,7 +182,7 @@ func TestDoctorChecks(t *testing.T) {
 	}
 }
 
-// The whole way: a survey of a real API server and the simulated cloud, with reads that
+// The whole way: a run of the doctor on a real API server and the simulated cloud, with reads that
 // fail, and a fix under the journal.
 func TestDoctor(t *testing.T) {
 	t.Parallel()

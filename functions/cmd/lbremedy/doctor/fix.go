@@ -39,7 +39,7 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 	if err := there(ctx, p, env, e.namespace, services); err != nil {
 		return err
 	}
-	_, r, err := surveyOf(ctx, p, env, checks)
+	_, r, err := runOf(ctx, p, env, checks)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func toFix(p *cli.Program, r doctor.Result, check *doctor.Check) ([]answer.Item,
 		items = append(items, answer.Item{Remedy: class, Event: engine.Event{
 			ID: fmt.Sprintf("%s.%s.%s", f.About.UID, class.Class, r.At.UTC().Format("20060102T150405")),
 			Failure: event.Failure{
-				Cluster: r.Cluster, Class: class.Class, Reason: "Survey", Component: "lbremedy", Message: f.Text.String(), Count: 1,
+				Cluster: r.Cluster, Class: class.Class, Reason: "Doctor", Component: "lbremedy", Message: f.Text.String(), Count: 1,
 				Service: event.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
 				First:   r.At.Truncate(time.Second), Last: r.At.Truncate(time.Second),
 			},

@@ -27,7 +27,7 @@ func Report(p *cli.Program, r event.Record) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
 	p.Field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
 	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
-		p.Field("Found", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago, by the check "+check+" of the survey")
+		p.Field("Found", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago, by the doctor's check "+check)
 	} else if strings.HasPrefix(r.Message, ByPerson) {
 		p.Field("Begun", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago\n"+r.Message)
 	} else {

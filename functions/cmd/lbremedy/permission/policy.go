@@ -70,6 +70,9 @@ not change.`,
 			if err != nil {
 				return command.Mistake{Err: err}
 			}
+			if old := policyfile.Outdated(args[0]); old != nil {
+				p.Note("%s: %v", args[0], old)
+			}
 			return p.Print(allowed, func() { fmt.Fprintln(p.Out, Describe(allowed)+".") })
 		},
 	}

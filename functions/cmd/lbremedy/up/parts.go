@@ -54,7 +54,7 @@ func (p parts) check(nats, policy string, every time.Duration) error {
 	case policy != "" && !p.worker && !p.teller:
 		return command.Wrong("--policy: an exporter alone puts no policy in force: leave it out, or add worker or teller to --parts")
 	case every != 0 && !p.worker:
-		return command.Wrong("--survey: only the worker surveys the cluster: leave it out, or add worker to --parts")
+		return command.Wrong("--doctor: only the worker runs the doctor: leave it out, or add worker to --parts")
 	}
 	return nil
 }

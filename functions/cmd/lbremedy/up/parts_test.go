@@ -38,7 +38,7 @@ func TestParts(t *testing.T) {
 		"worker without NATS":   {[]string{"--parts", "worker,teller"}, "name the NATS that they share"},
 		"exporter without NATS": {[]string{"--parts", "exporter, teller"}, "name the NATS that they share"},
 		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone puts no policy in force"},
-		"teller's survey":       {append(nats, "--parts", "teller", "--survey", "1h"), "--survey: only the worker surveys the cluster"},
+		"teller's doctor":       {append(nats, "--parts", "teller", "--doctor", "1h"), "--doctor: only the worker runs the doctor"},
 		"teller's kubeconfig":   {append(nats, "--parts", "teller", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"worker's kubeconfig":   {append(nats, "--parts", "worker", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"exporter's kubeconfig": {append(nats, "--parts", "exporter", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},

@@ -52,7 +52,8 @@ type upping struct {
 	chosen         string // --parts
 	parts          parts
 	workers        int
-	every          time.Duration // between two surveys; zero: none
+	every          time.Duration // between two scheduled runs; zero: none
+	old            bool          // every is given by its old flag, --survey
 	rate           float64       // budget of a namespace
 	burst          int
 	sizes          sizes
@@ -91,7 +92,10 @@ http://collector:4318; without it there are none.`,
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
   lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts teller`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u.old = cmd.Flags().Changed("survey")
+			return u.run(cmd.Context())
+		},
 	}
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
@@ -101,8 +105,10 @@ http://collector:4318; without it there are none.`,
 		"failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "failures of one namespace that are published at `once`")
 	u.sizes.flags(cmd)
-	cmd.Flags().DurationVar(&u.every, "survey", 0,
-		"look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
+	cmd.Flags().DurationVar(&u.every, "doctor", 0,
+		"run the doctor on the whole cluster every `time`, such as 1h, and open and close cases for its findings; without it there are no scheduled runs")
+	cmd.Flags().DurationVar(&u.every, "survey", 0, "old name of --doctor")
+	_ = cmd.Flags().MarkHidden("survey")
 	return cmd
 }
 
@@ -127,13 +133,19 @@ func (u *upping) run(ctx context.Context) error {
 		return command.Wrong("--namespace-rate and --namespace-burst: %g and %d are not both above zero", u.rate, u.burst)
 	}
 	if u.every != 0 && u.every < oftenest {
-		return command.Wrong("--survey: %s is less than %s: surveys take API calls from the controller", u.every, oftenest)
+		return command.Wrong("--doctor: %s is less than %s: each run takes API calls from the controller", u.every, oftenest)
 	}
 	allowed := remedy.Policy{Mode: remedy.Observe}
 	if u.policy != "" {
 		if allowed, err = cli.PolicyFile(u.policy); err != nil {
 			return err
 		}
+		if old := policyfile.Outdated(u.policy); old != nil {
+			u.Note("%s: %v", u.policy, old)
+		}
+	}
+	if u.old {
+		u.Note("--survey is called --doctor now: the next release refuses the old name.")
 	}
 	var door net.Listener
 	if u.listen != "" {
@@ -293,7 +305,7 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
 		if u.every > 0 {
 			p := &doctor.ScheduledRun{Env: env, Checks: checks.Checks()}
-			said := u.metrics.Survey(checkIDs(p.Checks), u.every)
+			said := u.metrics.Doctor(checkIDs(p.Checks), u.every)
 			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
 		}
 	}
@@ -349,14 +361,14 @@ func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Expo
 	}}
 }
 
-// oftenest is the least time between two surveys: each takes some hundred calls of
+// oftenest is the least time between two scheduled runs: each takes some hundred calls of
 // those that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
-// scheduled surveys the cluster soon and each time again. A survey that fails is tried
+// scheduled runs the doctor soon and each time again. A run that fails is tried
 // again at the next time. The first one waits for a moment that chance chooses: programs
 // that start together would take the account's calls together.
-func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
+func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
 	tick := time.NewTicker(u.every)
@@ -374,13 +386,13 @@ func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *ob
 			return nil
 		case errors.Is(err, doctor.ErrElsewhere):
 			said.Elsewhere(u.Now())
-			u.Log().Info("the cluster is being surveyed by another process")
+			u.Log().Info("another process runs the doctor on the cluster now")
 		case err != nil:
 			said.Failed()
-			u.Log().Error("the survey failed; it is tried again at the next time", "error", event.Redact(err.Error()))
+			u.Log().Error("the scheduled run failed; the next one tries again", "error", event.Redact(err.Error()))
 		default:
-			surveyed(said, u.Now(), r.Result)
-			u.Note("Survey: %s opened, %d closed, %d stand, %d unknown. To see the findings: lbremedy doctor.",
+			report(said, u.Now(), r.Result)
+			u.Note("Scheduled run: %s opened, %d closed, %d stand, %d unknown. To see the findings: lbremedy doctor.",
 				say.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
 		}
 	}
@@ -395,11 +407,11 @@ func checkIDs(checks []*doctor.Check) []string {
 	return ids
 }
 
-// startWithin is how long the first survey waits at most.
+// startWithin is how long the first scheduled run waits at most.
 const startWithin = time.Minute
 
-// surveyed says in the metrics what a survey found.
-func surveyed(said *observe.Survey, at time.Time, r doctor.Result) {
+// report puts what a scheduled run found into the metrics.
+func report(said *observe.Doctor, at time.Time, r doctor.Result) {
 	findings, unknown := map[[2]string]int{}, map[string]int{}
 	for _, f := range r.Findings {
 		findings[[2]string{f.Check, f.Severity.String()}]++

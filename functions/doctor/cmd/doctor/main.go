@@ -1,4 +1,4 @@
-// Survey looks at the whole cluster whenever a timer calls it.
+// Doctor checks the whole cluster whenever a timer calls it: a scheduled run.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	serve.Timer(context.Background(), "survey", func(ctx context.Context, env *engine.Env) error {
+	serve.Timer(context.Background(), "doctor", func(ctx context.Context, env *engine.Env) error {
 		return doctor.OnTimer(ctx, env, checks.Checks())
 	})
 }

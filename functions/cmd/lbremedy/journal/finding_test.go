@@ -10,9 +10,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// What the survey found about a load balancer is called that wherever a person meets it,
+// What the doctor found about a load balancer is called that wherever a person meets it,
 // and nothing takes it for a Service.
-func TestSurveyedCase(t *testing.T) {
+func TestFindingCase(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
 	now := time.Now().Add(-time.Minute)
@@ -40,8 +40,8 @@ func TestSurveyedCase(t *testing.T) {
 		{"ls", 0, "load balancer lb-1"},
 		{"ls --service lb-1 --class survey-room", 0, "load balancer lb-1"},
 		{"show 44444444", 0, "load balancer lb-1  asked"},
-		{"show 44444444", 0, "by the check room of the survey"},
-		{"approve 44444444", command.CodeWrong, "is a finding of the survey without a plan to approve"},
+		{"show 44444444", 0, "by the doctor's check room"},
+		{"approve 44444444", command.CodeWrong, "is a finding of the doctor without a plan to approve"},
 		{"approve 55555555 --as me", 0, "lbremedy doctor --fix finalizers shop/web --apply"},
 		{"undo 44444444", command.CodeWrong, "there is nothing to undo"},
 		{"export --case 44444444", 0, `"kind":"load balancer"`},

@@ -22,7 +22,7 @@ import (
 )
 
 // misspelled builds a world whose Service has an annotation that the controller does not
-// know, which the survey finds however new the Service is.
+// know, which the doctor finds however new the Service is.
 func misspelled(t *testing.T) *world {
 	t.Helper()
 	w := build(t)
@@ -33,9 +33,9 @@ func misspelled(t *testing.T) *world {
 	return w
 }
 
-// surveyed returns how many cases of the survey ask somebody about the world's Service:
+// findings returns how many cases of the doctor ask somebody about the world's Service:
 // the cluster has those of other tests, too.
-func (w *world) surveyed(t *testing.T) int {
+func (w *world) findings(t *testing.T) int {
 	t.Helper()
 	n := 0
 	err := w.stream.EachLast(t.Context(), stream.Cases, event.CaseSubject("c-1", string(w.svc.UID), "*"), func(m stream.Message) error {
@@ -64,14 +64,14 @@ func away(t *testing.T) string {
 	return "LBREMEDY_KUBECONFIG=" + file
 }
 
-// once runs the program of the survey as a CronJob does, and returns its exit code and log.
+// once runs the program of the doctor as a CronJob does, and returns its exit code and log.
 func (w *world) once(t *testing.T, args []string, env ...string) (int, string) {
 	t.Helper()
 	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), filepath.Join(dir, "survey"), args...)
+	c := exec.CommandContext(t.Context(), filepath.Join(dir, "doctor"), args...)
 	c.Env = append(append([]string{}, w.env...), env...)
 	said, err := c.CombinedOutput()
 	var exit *exec.ExitError
@@ -81,13 +81,13 @@ func (w *world) once(t *testing.T, args []string, env ...string) (int, string) {
 	return c.ProcessState.ExitCode(), string(said)
 }
 
-// The program of the survey as a function on a timer: Function Compute brings the event
+// The program of the doctor as a function on a timer: Function Compute brings the event
 // of its trigger as application/octet-stream, with the credentials of the function's
 // role, and counts by x-fc-status whether to call again.
-func TestSurveyTimer(t *testing.T) {
+func TestDoctorTimer(t *testing.T) {
 	t.Parallel()
 	w := misspelled(t)
-	f := w.startOf(t, "survey", "FC_FUNCTION_NAME=lbremedy-survey", "FC_CUSTOM_LISTEN_PORT=0")
+	f := w.startOf(t, "doctor", "FC_FUNCTION_NAME=lbremedy-doctor", "FC_CUSTOM_LISTEN_PORT=0")
 	event := []byte(`{"triggerTime":"2026-05-04T12:00:00Z","triggerName":"timer","payload":""}`)
 	role := map[string]string{
 		"x-fc-control-path": "/invoke", "x-fc-request-id": "r-1", "x-fc-function-timeout": "630",
@@ -99,8 +99,8 @@ func TestSurveyTimer(t *testing.T) {
 			t.Errorf("%s: %d, x-fc-status %s: %s", path, a.StatusCode, a.Header.Get("x-fc-status"), said)
 		}
 	}
-	if w.surveyed(t) == 0 {
-		t.Error("an annotation that the controller does not know is no case of the survey")
+	if w.findings(t) == 0 {
+		t.Error("an annotation that the controller does not know is no case of the doctor")
 	}
 	if len(w.cloud.CallsOf("function")) == 0 {
 		t.Error("no call came with the credentials of the invocation")
@@ -119,7 +119,7 @@ func TestSurveyTimer(t *testing.T) {
 	f.ends(t)
 
 	// The Go runtime brings no HTTP: it is refused at the start, and not at the first call.
-	code, said := w.once(t, nil, append(w.own(), fc.New(t).Environ("lbremedy-survey")...)...)
+	code, said := w.once(t, nil, append(w.own(), fc.New(t).Environ("lbremedy-doctor")...)...)
 	if code != 1 || !strings.Contains(said, "needs a custom runtime") {
 		t.Errorf("under the Go runtime it ends with %d: %s", code, said)
 	}
@@ -127,18 +127,18 @@ func TestSurveyTimer(t *testing.T) {
 
 // The program as a container of Knative, called by a PingSource: a CloudEvent in binary
 // mode, without a token.
-func TestSurveyPing(t *testing.T) {
+func TestDoctorPing(t *testing.T) {
 	t.Parallel()
 	w := misspelled(t)
-	f := w.startOf(t, "survey", append(w.own(), "K_SERVICE=lbremedy-survey", "PORT=0")...)
+	f := w.startOf(t, "doctor", append(w.own(), "K_SERVICE=lbremedy-doctor", "PORT=0")...)
 	ping := map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Type": "dev.knative.sources.ping", "Ce-Id": "1", "Ce-Source": "/apis/v1/namespaces/lbremedy/pingsources/lbremedy-survey",
+		"Ce-Specversion": "1.0", "Ce-Type": "dev.knative.sources.ping", "Ce-Id": "1", "Ce-Source": "/apis/v1/namespaces/lbremedy/pingsources/lbremedy-doctor",
 	}
 	if a, said := f.post(t, http.DefaultClient, "/", "application/json", nil, ping); a.StatusCode != 204 {
 		t.Errorf("a ping: %d, %s", a.StatusCode, said)
 	}
-	if w.surveyed(t) == 0 {
-		t.Error("an annotation that the controller does not know is no case of the survey")
+	if w.findings(t) == 0 {
+		t.Error("an annotation that the controller does not know is no case of the doctor")
 	}
 	a, err := http.Get(f.url + "/health/readiness")
 	if err != nil {
@@ -154,13 +154,13 @@ func TestSurveyPing(t *testing.T) {
 
 // The program as a CronJob runs it: once, and the Job fails where the cluster could not
 // be looked at, and not for what was found there.
-func TestSurveyOnce(t *testing.T) {
+func TestDoctorOnce(t *testing.T) {
 	t.Parallel()
 	w := misspelled(t)
-	if code, said := w.once(t, []string{"--once"}, w.own()...); code != 0 || w.surveyed(t) == 0 {
-		t.Errorf("it ends with %d and %d cases: %s", code, w.surveyed(t), said)
+	if code, said := w.once(t, []string{"--once"}, w.own()...); code != 0 || w.findings(t) == 0 {
+		t.Errorf("it ends with %d and %d cases: %s", code, w.findings(t), said)
 	}
-	asks := w.surveyed(t)
+	asks := w.findings(t)
 	for what, tt := range map[string]struct {
 		args []string
 		env  []string
@@ -175,7 +175,7 @@ func TestSurveyOnce(t *testing.T) {
 			t.Errorf("%s: it ends with %d: %s", what, code, said)
 		}
 	}
-	if n := w.surveyed(t); n != asks {
+	if n := w.findings(t); n != asks {
 		t.Errorf("of %d cases %d still ask after nothing could be looked at", asks, n)
 	}
 }

@@ -1,13 +1,13 @@
-// Package doctor has the whole survey look at a whole world: a real API server with the
+// Package doctor has the whole doctor look at a whole world: a real API server with the
 // rights that the checks declare, the simulated cloud over HTTP with the actions that
 // they declare, a controller that syncs, and a real JetStream.
 //
 // There is one world. First it is healthy, and nothing is found. Then each check is given
-// something to find, by what people do to a cluster and in a console, and the survey finds
-// exactly that: the table is in sick_test.go. Then the timer's round goes over it, the
+// something to find, by what people do to a cluster and in a console, and the doctor finds
+// exactly that: the table is in sick_test.go. Then the timer's run goes over it, the
 // operator's program and its fixes.
 //
-// The survey's clock is 20 minutes ahead of the cluster's: what a check waits for has
+// The doctor's clock is 20 minutes ahead of the cluster's: what a check waits for has
 // passed, and the controller's Events are still there.
 //
 // With CCM_BIN that controller syncs in place of the simulated one, and what it leaves is
@@ -35,8 +35,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// TestSurvey is the whole survey in a world that falls ill and is repaired again.
-func TestSurvey(t *testing.T) {
+// TestDoctor is the whole doctor in a world that falls ill and is repaired again.
+func TestDoctor(t *testing.T) {
 	go program() // it takes as long as the world
 	r := newRig(t)
 	r.build()
@@ -65,30 +65,30 @@ func TestSurvey(t *testing.T) {
 
 	open := matters(want)
 	told := r.kill()
-	r.scheduled("the first whole round", r.env, len(open)-len(told), 0)
+	r.scheduled("the first whole run", r.env, len(open)-len(told), 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 	r.same("all that was ever told", open, r.told())
 	desk.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
 
-	// A round that can't read closes nothing and opens nothing, whatever has changed.
+	// A run that can't read closes nothing and opens nothing, whatever has changed.
 	lift := r.testbed.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
-	r.scheduled("a round that sees no CLB", r.env, 0, 0)
+	r.scheduled("a run that sees no CLB", r.env, 0, 0)
 	lift()
 	for _, ill := range ills {
 		if ill.repair != nil {
 			ill.repair(r)
 		}
 	}
-	blind := r.as("lbremedy-survey-blind", nil)
+	blind := r.as("lbremedy-doctor-blind", nil)
 	blind.Stream, blind.Policy = r.env.Stream, r.env.Policy
-	r.scheduled("a round that sees nothing", blind, 0, 0)
+	r.scheduled("a run that sees nothing", blind, 0, 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 
 	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(repaired, line) })
 	r.looks("a half-repaired world", left)
 	gone := slices.DeleteFunc(matters(repaired), func(m string) bool { return slices.Contains(matters(left), m) })
-	r.scheduled("the round after", r.env, 0, len(gone))
+	r.scheduled("the run after", r.env, 0, len(gone))
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
 	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
@@ -115,7 +115,7 @@ func TestStandIn(t *testing.T) {
 	r.looks("a sick world", table(ills))
 }
 
-// table returns what a survey of a sick world finds, sorted.
+// table returns what a run of a sick world finds, sorted.
 func table(ills []illness) []string {
 	var all []string
 	for _, ill := range ills {
@@ -125,10 +125,10 @@ func table(ills []illness) []string {
 	return all
 }
 
-// looks surveys the world, and holds what is found from warnings on to what is wanted.
+// looks checks the world, and holds what is found from warnings on to what is wanted.
 func (r *rig) looks(what string, want []string) {
 	r.Helper()
-	result := r.survey(r.env)
+	result := r.run(r.env)
 	got := lines(result, doctor.Warning)
 	if !slices.Equal(want, got) {
 		r.same(what, want, got)

@@ -31,7 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// users starts a server with these users of the survey, by their cluster, and an
+// users starts a server with these users of the doctor, by their cluster, and an
 // administrator, and returns what connects as one of them.
 func users(t *testing.T, may map[string]stream.Permissions) func(name string) *stream.Stream {
 	t.Helper()
@@ -46,7 +46,7 @@ func users(t *testing.T, may map[string]stream.Permissions) func(name string) *s
 	t.Cleanup(server.Close)
 	as := func(name string) *stream.Stream {
 		t.Helper()
-		c := stream.Config{URL: server.URL(), User: name, Password: "p", Inbox: stream.InboxOf("survey"), Cluster: name}
+		c := stream.Config{URL: server.URL(), User: name, Password: "p", Inbox: stream.InboxOf("doctor"), Cluster: name}
 		if name == "admin" {
 			c.Inbox, c.Cluster = "", ""
 		}
@@ -67,7 +67,7 @@ func users(t *testing.T, may map[string]stream.Permissions) func(name string) *s
 	return as
 }
 
-// permitted returns what the generated users of NATS let the survey of a cluster do.
+// permitted returns what the generated users of NATS let the doctor of a cluster do.
 func permitted(t *testing.T, cluster string) stream.Permissions {
 	t.Helper()
 	var findings []string
@@ -78,11 +78,11 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all["survey"]
+	return all["doctor"]
 }
 
-// round surveys once and returns what could not be done or told of it; nil: all could.
-func round(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
+// scheduled runs the doctor once and returns what could not be done or told of it; nil: all could.
+func scheduled(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
 	r, err := (&doctor.ScheduledRun{Env: env, Checks: checks}).Run(ctx)
 	if err == nil && len(r.Result.Unknown) > 0 {
 		u := r.Result.Unknown[0]
@@ -91,10 +91,10 @@ func round(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor
 	return r, err
 }
 
-// On a timer the survey works with its ServiceAccount, its RAM role and its NATS user,
+// On a timer the doctor works with its ServiceAccount, its RAM role and its NATS user,
 // as they are generated, and all of its checks can tell how things stand. Without any
 // one of its verbs or actions one of them can't.
-func TestSurvey(t *testing.T) {
+func TestDoctor(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
@@ -153,21 +153,21 @@ func TestSurvey(t *testing.T) {
 	fresh := func() *stream.Stream {
 		return users(t, map[string]stream.Permissions{testbed.ClusterID: permitted(t, testbed.ClusterID)})(testbed.ClusterID)
 	}
-	env, err := tb.Env(ctx, fresh(), "survey")
+	env, err := tb.Env(ctx, fresh(), "doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := round(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
+	if r, err := scheduled(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
 		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
 	}
 
-	rights, err := identity.Of("survey")
+	rights, err := identity.Of("doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, g := range rights.Grants() {
 		less, lacking := rights.Without(g), *env
-		who := fmt.Sprintf("survey-%d", i)
+		who := fmt.Sprintf("doctor-%d", i)
 		config, err := less.Cluster(ctx, c, who)
 		if err != nil {
 			t.Fatal(err)
@@ -182,21 +182,21 @@ func TestSurvey(t *testing.T) {
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
 			lacking.Stream = fresh()
 		}
-		if _, err := round(ctx, &lacking, checks.Checks()); err == nil {
+		if _, err := scheduled(ctx, &lacking, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)
 		}
 	}
 }
 
-// The survey's user of NATS has nothing that it does not need: without any one of its
-// subjects a round fails, or a check can't tell. Each cluster lacks another one here.
-func TestSurveyPermitNeeded(t *testing.T) {
+// The doctor's user of NATS has nothing that it does not need: without any one of its
+// subjects a scheduled run fails, or a check can't tell. Each cluster lacks another one here.
+func TestDoctorPermitNeeded(t *testing.T) {
 	c := cluster.Join(t)
-	rights, err := identity.Of("survey")
+	rights, err := identity.Of("doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := rights.Cluster(t.Context(), c, "survey")
+	config, err := rights.Cluster(t.Context(), c, "doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		}})
 	}
 	// The cloud is asked for nothing.
-	account, _, err := rights.Cloud(sim.New(t, nil), "survey", "c-1")
+	account, _, err := rights.Cloud(sim.New(t, nil), "doctor", "c-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), late)
 		defer cancel()
 		do := func() {
-			r, err := round(ctx, &own, inParts)
+			r, err := scheduled(ctx, &own, inParts)
 			mu.Lock()
 			defer mu.Unlock()
 			switch lack, ok := lacks[name]; {

@@ -1,0 +1,79 @@
+package observe
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Doctor is how scheduled runs went. Its methods may be called side by side.
+type Doctor struct {
+	last, took, every prometheus.Gauge
+	findings, unknown *prometheus.GaugeVec
+	failures          prometheus.Counter
+	checks            []string
+	old               *Doctor // the same by their names of the first releases; nil here itself
+}
+
+// Doctor makes a program say how its scheduled runs went, with these checks. What a run
+// found stays until the next one has ended well: of the one in between it is not known.
+// For one release each metric is there by its old name, lbremedy_survey_*, too.
+func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
+	d := m.doctor("lbremedy_doctor_", "", checks, every)
+	d.old = m.doctor("lbremedy_survey_", "Old name of lbremedy_doctor_*: ", checks, every)
+	return d
+}
+
+func (m *Metrics) doctor(prefix, about string, checks []string, every time.Duration) *Doctor {
+	gauge := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Name: prefix + name, Help: about + help}
+	}
+	d := &Doctor{
+		last: prometheus.NewGauge(gauge("last_timestamp_seconds",
+			"When the last scheduled run on the cluster ended well, of this process or another that it left the cluster to, in seconds since 1970; before the first one, when the process began.")),
+		took:     prometheus.NewGauge(gauge("read_seconds", "How long the last scheduled run took to read cluster and cloud; 0 before the first one.")),
+		every:    prometheus.NewGauge(gauge("interval_seconds", "Time from one scheduled run to the next.")),
+		findings: prometheus.NewGaugeVec(gauge("findings", "What the last scheduled run found, by check and severity."), []string{"check", "severity"}),
+		unknown:  prometheus.NewGaugeVec(gauge("unknown", "Things of which the last scheduled run could not tell how they stand, by check."), []string{"check"}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "failures_total", Help: about + "Scheduled runs that failed; the next one tries again."}),
+		checks:   checks,
+	}
+	m.ours.MustRegister(d.last, d.took, d.every, d.findings, d.unknown, d.failures)
+	d.every.Set(every.Seconds())
+	d.last.Set(unix(m.began))
+	return d
+}
+
+// Ended says what a scheduled run found: how many findings of each check and severity, and
+// how many things each check could not tell.
+func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]int, unknown map[string]int) {
+	if d == nil {
+		return
+	}
+	d.last.Set(unix(at))
+	d.took.Set(took.Seconds())
+	d.findings.Reset()
+	for k, n := range findings {
+		d.findings.WithLabelValues(k[0], k[1]).Set(float64(n))
+	}
+	for _, c := range d.checks {
+		d.unknown.WithLabelValues(c).Set(float64(unknown[c]))
+	}
+	d.old.Ended(at, took, findings, unknown)
+}
+
+// Elsewhere says that another process runs the doctor: what it finds it says itself.
+func (d *Doctor) Elsewhere(at time.Time) {
+	if d != nil {
+		d.last.Set(unix(at))
+		d.old.Elsewhere(at)
+	}
+}
+
+// Failed counts a scheduled run that failed.
+func (d *Doctor) Failed() {
+	if d != nil {
+		d.failures.Inc()
+		d.old.Failed()
+	}
+}
