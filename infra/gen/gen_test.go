@@ -238,7 +238,7 @@ func TestManifests(t *testing.T) {
 		"infra/knative/triggers.yaml":            {"class: busy}", "kind: Broker"},
 		"infra/knative/bindings.yaml":            {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml":          {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
-		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-teller", "name: lbremedy-survey", "name: lbremedy-up"},
+		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-survey", "name: lbremedy-up"},
 		"infra/knative/survey-cronjob.yaml":      {"metadata: {name: lbremedy-survey}", "concurrencyPolicy: Forbid", "args: [--once]", "image: registry.invalid/lbremedy/survey:latest"},
 		"infra/knative/survey-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_survey"`},
 		"infra/cluster/templates/survey.yaml":    {".Values.survey.enabled"},

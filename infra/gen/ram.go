@@ -21,8 +21,8 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	for _, r := range all {
 		grants[r.Class] = r.Grants()
 	}
-	grants[upClass] = slices.Concat(together(all).Grants(), ticket.DeskGrants, []grant.Grant{grant.DescribeClusterDetail})
-	grants[tellClass] = ticket.DeskGrants
+	grants[upClass] = slices.Concat(together(all).Grants(), ticket.SupportGrants, []grant.Grant{grant.DescribeClusterDetail})
+	grants[notifierClass] = ticket.SupportGrants
 	grants[surveyClass] = checks.Grants()
 	files, err := ram.Files(grants)
 	for name, text := range files {

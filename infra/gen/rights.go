@@ -34,9 +34,9 @@ type holder struct {
 // which does the work of all.
 const upClass = "up"
 
-// tellClass takes the place of a class in the names of what belongs to the part of
+// notifierClass takes the place of a class in the names of what belongs to the part of
 // "lbremedy up" that tells people, where it runs alone.
-const tellClass = "teller"
+const notifierClass = "notifier"
 
 // surveyClass takes the place of a class in the names of what belongs to the survey,
 // which a timer calls and which is no class: nothing of it fails, and it writes nothing.
@@ -62,7 +62,7 @@ func holders(all []*remedy.Remedy) []holder {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants}, holder{"lbremedy-" + surveyClass, checks.Grants()},
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, ticket.EventGrants}, holder{"lbremedy-" + surveyClass, checks.Grants()},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
 }
 

@@ -18,8 +18,8 @@ func TestTell(t *testing.T) {
 		{Name: "events", Kind: Event, Results: []string{"planned", "asked"}},
 		{Name: "on-call", Kind: DingTalk, URLFrom: Reference{Env: "DING_URL"}, SecretFrom: Reference{File: "/run/secrets/ding"}, Namespaces: []string{"shop"}},
 		{Name: "team", Kind: Slack, URLFrom: Reference{File: "/run/secrets/slack"}},
-		{Name: "desk", Kind: Webhook, URL: "https://desk.example/hook", SecretFrom: Reference{Env: "DESK_KEY"}, Template: "desk.tmpl"},
-		{Name: "here", Kind: Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: Reference{Env: "DESK_KEY"}},
+		{Name: "ops", Kind: Webhook, URL: "https://ops.example/hook", SecretFrom: Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
+		{Name: "here", Kind: Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: Reference{Env: "OPS_KEY"}},
 	}
 	for i, want := range []string{"asked failed unsettled", "planned asked", "asked failed unsettled fixed"} {
 		if got := strings.Join(sinks[i].Wants(), " "); got != want {

@@ -70,18 +70,18 @@ func telling(cluster string) []string {
 	return subjects
 }
 
-// PermitTeller returns what tells people of one cluster what becomes of cases, puts a policy file in
+// PermitNotifier returns what tells people of one cluster what becomes of cases, puts a policy file in
 // force and measures how things stand, beside couriers or workers, and no more: its
 // followers of the journal, the keys of incidents and of what their sinks were told, and
-// the policy. Its user is "teller". It writes no record, no failure and no dead letter,
+// the policy. Its user is "notifier". It writes no record, no failure and no dead letter,
 // agrees to nothing and ends no pause.
 //
 // Its followers are as many as the policy has sinks, so that it may create consumers of
 // its cluster's records under any name. Who has its key can with that have these records
 // delivered on other subjects, and take what another follower has not read yet. The keys
 // of incidents name Services by their UIDs, and not their clusters.
-func PermitTeller(cluster string) Permissions {
-	p := reading(inboxIn(InboxOf("teller"), cluster))
+func PermitNotifier(cluster string) Permissions {
+	p := reading(inboxIn(InboxOf("notifier"), cluster))
 	p.Publish = append(append(p.Publish, listConsumers), telling(cluster)...)
 	return p
 }
@@ -187,7 +187,7 @@ func Users(cluster string, classes, findings []string) (map[string]Permissions, 
 		return nil, fmt.Errorf("permit the survey: %w", err)
 	}
 	users := map[string]Permissions{
-		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "teller": PermitTeller(cluster), "survey": survey,
+		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "notifier": PermitNotifier(cluster), "survey": survey,
 		"worker": PermitWorker(cluster, classes), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {

@@ -10,9 +10,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// DeskGrants is what the sink "alibaba" needs. No class has it: the program that
+// SupportGrants is what the sink "alibaba" needs. No class has it: the program that
 // tells people does.
-var DeskGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
+var SupportGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
 
 // alibaba opens tickets with Alibaba Cloud's support. It asks for help: what is over
 // before anybody there has heard of it is not told.

@@ -140,11 +140,11 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk:
-		return &dingtalk{newDoor(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
+		return &dingtalk{newEndpoint(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
 	case policy.Slack:
-		return &slack{newDoor(s, c.Now)}, kind{quiet: true, title: 150, text: 12000}, nil
+		return &slack{newEndpoint(s, c.Now)}, kind{quiet: true, title: 150, text: 12000}, nil
 	case policy.Webhook:
-		return &webhook{newDoor(s, c.Now)}, kind{title: 200, text: 16000}, nil
+		return &webhook{newEndpoint(s, c.Now)}, kind{title: 200, text: 16000}, nil
 	}
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }

@@ -32,7 +32,7 @@ type Notice struct {
 // Standard Webhooks 1.0, symmetric
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 // A try that is made again has the same webhook-id, by which the receiver knows it.
-type webhook struct{ door }
+type webhook struct{ endpoint }
 
 // Open posts that a ticket is there. The ticket's ID is its key.
 func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {

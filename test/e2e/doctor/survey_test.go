@@ -40,7 +40,7 @@ func TestSurvey(t *testing.T) {
 	go program() // it takes as long as the world
 	r := newRig(t)
 	r.build()
-	desk := r.tell()
+	receiver := r.tell()
 	r.looks("a healthy world", nil)
 	r.scheduled("a healthy world", r.env, 0, 0)
 
@@ -68,7 +68,7 @@ func TestSurvey(t *testing.T) {
 	r.scheduled("the first whole round", r.env, len(open)-len(told), 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 	r.same("all that was ever told", open, r.told())
-	desk.hears("opened", checksOf(open))
+	receiver.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
 
 	// A round that can't read closes nothing and opens nothing, whatever has changed.
@@ -92,8 +92,8 @@ func TestSurvey(t *testing.T) {
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
 	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
-	desk.hears("closed", slices.DeleteFunc(checksOf(gone), func(c string) bool { return slices.Contains(checksOf(matters(left)), c) }))
-	desk.hears("opened", checksOf(open))
+	receiver.hears("closed", slices.DeleteFunc(checksOf(gone), func(c string) bool { return slices.Contains(checksOf(matters(left)), c) }))
+	receiver.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
 
 	r.fixed()

@@ -20,13 +20,13 @@ func (u *upping) Begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 	return u.begin(ctx, s, allowed)
 }
 
-// Teller returns what tells the sinks in force.
-func (u *upping) Teller(ctx context.Context, env *engine.Env) (*teller, error) {
-	return u.teller(ctx, env)
+// Notifier returns the notifier of the sinks in force.
+func (u *upping) Notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
+	return u.notifier(ctx, env)
 }
 
-// Change waits for other sinks and returns what tells them.
-func (t *teller) Change(ctx context.Context) *teller { return t.change(ctx) }
+// Change waits for other sinks and returns their notifier.
+func (t *notifier) Change(ctx context.Context) *notifier { return t.change(ctx) }
 
 // Sinks returns the sinks that are told.
-func (t *teller) Sinks() []policy.Sink { return t.sinks }
+func (t *notifier) Sinks() []policy.Sink { return t.sinks }

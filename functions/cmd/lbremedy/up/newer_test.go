@@ -75,7 +75,7 @@ func TestNewerSinks(t *testing.T) {
 	const newer = `{"version":1,"sinks":[{"name":"e","kind":"event","quiet":"22:00"}]}`
 	const known = `{"version":1,"sinks":[{"name":"e","kind":"event"}]}`
 	put(newer)
-	told, err := u.Teller(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
 	if err != nil || len(told.Sinks()) > 0 {
 		t.Fatalf("%v, %+v", err, told)
 	}

@@ -70,11 +70,11 @@ func upCommand(p *cli.Program) *cobra.Command {
 		Short: "Watch a cluster and handle its failures, all in one process",
 		Long: `Watch a cluster for failed load-balancer syncs and handle each failure: find the cause,
 show what would be done, and apply what the policy allows. Exporter, stream, a worker for
-all classes and the teller run in this one process until it is interrupted.
+all classes and the notifier run in this one process until it is interrupted.
 
 With --parts it runs only some of them, next to others on the NATS of --nats: the exporter
-stores failures, the worker handles them, and the teller opens tickets and exports the
-metrics of the stream. Functions behind a courier need a teller alone.
+stores failures, the worker handles them, and the notifier opens tickets and exports the
+metrics of the stream. Functions behind a courier need a notifier alone.
 
 The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
 directory, with its address and token for the other commands. With --nats an existing
@@ -89,7 +89,7 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, s
 http://collector:4318; without it there are none.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
-  lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts teller`,
+  lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts notifier`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
 	}
@@ -111,6 +111,9 @@ func (u *upping) run(ctx context.Context) error {
 	var err error
 	if u.parts, err = readParts(u.chosen); err != nil {
 		return err
+	}
+	if u.parts.old {
+		u.Log().Warn("--parts names the notifier by its old name: write notifier")
 	}
 	config := u.Host()
 	config.Who = u.parts.who()
@@ -135,12 +138,12 @@ func (u *upping) run(ctx context.Context) error {
 			return err
 		}
 	}
-	var door net.Listener
+	var listener net.Listener
 	if u.listen != "" {
-		if door, err = net.Listen("tcp", u.listen); err != nil {
+		if listener, err = net.Listen("tcp", u.listen); err != nil {
 			return command.Wrong("--listen: %w", err)
 		}
-		defer door.Close()
+		defer listener.Close()
 	}
 	if u.traces, err = trace.New(ctx, u.Version, u.Cluster, u.Log()); err != nil {
 		return command.Mistake{Err: err}
@@ -182,13 +185,13 @@ func (u *upping) run(ctx context.Context) error {
 		return err
 	}
 	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, u.Cluster) }
-	return u.work(ctx, env, door)
+	return u.work(ctx, env, listener)
 }
 
-// env connects to the cluster and the cloud. A teller alone asks neither before there is
+// env connects to the cluster and the cloud. A notifier alone asks neither before there is
 // something to tell: a sink of kind event or alibaba is all that needs one.
 func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, error) {
-	if u.parts.teller && !u.parts.exporter && !u.parts.worker {
+	if u.parts.notifier && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.Keys
 		env, err := host.Look(config)
 		if err != nil {
@@ -268,7 +271,7 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 }
 
 // work runs the parts until ctx ends.
-func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) error {
+func (u *upping) work(ctx context.Context, env *engine.Env, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
@@ -297,9 +300,9 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
 		}
 	}
-	var told *teller
-	if u.parts.teller {
-		if told, err = u.teller(ctx, env); err != nil {
+	var told *notifier
+	if u.parts.notifier {
+		if told, err = u.notifier(ctx, env); err != nil {
 			return err
 		}
 		begin = append(begin, func() error { return told.run(ctx) })
@@ -307,11 +310,11 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 	if u.policy != "" {
 		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })
 	}
-	if door != nil {
-		u.Note("Health: http://%s/readyz", door.Addr())
+	if listener != nil {
+		u.Note("Health: http://%s/readyz", listener.Addr())
 		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
 		begin = append(begin, func() error {
-			return serve.Serve(ctx, door, frame.Health(ready(x, env.Stream, u.Cluster), u.metrics.Handler()))
+			return serve.Serve(ctx, listener, frame.Health(ready(x, env.Stream, u.Cluster), u.metrics.Handler()))
 		})
 	}
 	for _, f := range begin {
@@ -329,9 +332,9 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 }
 
 // measure adds the metrics of the parts that run, nil being those that don't, and
-// returns what keeps them up to date. How things stand is the teller's to measure: of
+// returns what keeps them up to date. How things stand is the notifier's to measure: of
 // several programs on one NATS each would count the same.
-func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *teller) []func() error {
+func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *notifier) []func() error {
 	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
 	if x != nil {

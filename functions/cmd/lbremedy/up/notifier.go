@@ -17,8 +17,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// A teller tells the sinks in force, whichever those are at the time.
-type teller struct {
+// A notifier opens and closes tickets at the sinks in force, whichever those are at the time.
+type notifier struct {
 	*upping
 	env      *engine.Env
 	sinks    []policy.Sink
@@ -28,10 +28,10 @@ type teller struct {
 	before map[string]observe.Tellings // by sink, of followers that have ended
 }
 
-// teller returns what tells the sinks in force; an error if one of them can't be told. Of
-// sinks of a newer release it tells none.
-func (u *upping) teller(ctx context.Context, env *engine.Env) (*teller, error) {
-	t := &teller{upping: u, env: env}
+// notifier returns one for the sinks in force; an error if one of them can't be notified. Of
+// sinks of a newer release it notifies none.
+func (u *upping) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
+	t := &notifier{upping: u, env: env}
 	sinks, err := policy.TellInForce(ctx, env.Stream, env.Cluster)
 	if errors.Is(err, policy.ErrNewer) {
 		t.pause(err)
@@ -47,13 +47,13 @@ func (u *upping) teller(ctx context.Context, env *engine.Env) (*teller, error) {
 }
 
 // pause says that nobody is told: the sinks in force are not known here.
-func (t *teller) pause(why error) {
+func (t *notifier) pause(why error) {
 	t.Log().Error("nobody is told: the sinks in force are not known here", "error", why)
 	t.Note("Told: nobody (%s).", why)
 }
 
 // take makes a follower for the sinks.
-func (t *teller) take(sinks []policy.Sink) error {
+func (t *notifier) take(sinks []policy.Sink) error {
 	f, err := ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter,
 		Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
@@ -69,13 +69,13 @@ func (t *teller) take(sinks []policy.Sink) error {
 }
 
 // tellings returns what all followers have told, by sink.
-func (t *teller) tellings() map[string]observe.Tellings {
+func (t *notifier) tellings() map[string]observe.Tellings {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sum()
 }
 
-func (t *teller) sum() map[string]observe.Tellings {
+func (t *notifier) sum() map[string]observe.Tellings {
 	all := maps.Clone(t.before)
 	if all == nil {
 		all = map[string]observe.Tellings{}
@@ -88,9 +88,9 @@ func (t *teller) sum() map[string]observe.Tellings {
 	return all
 }
 
-// run tells until ctx ends, and takes over the sinks when they change. Those that are
+// run notifies until ctx ends, and takes over the sinks when they change. Those that are
 // wrong change nothing.
-func (t *teller) run(ctx context.Context) error {
+func (t *notifier) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		inner, stop := context.WithCancel(ctx)
 		var wait sync.WaitGroup
@@ -117,8 +117,8 @@ func (t *teller) run(ctx context.Context) error {
 	return nil
 }
 
-// change waits for other sinks and returns what tells them; nil if ctx ends before.
-func (t *teller) change(ctx context.Context) *teller {
+// change waits for other sinks and returns their notifier; nil if ctx ends before.
+func (t *notifier) change(ctx context.Context) *notifier {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	refused := t.sinks
@@ -136,7 +136,7 @@ func (t *teller) change(ctx context.Context) *teller {
 		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
 			continue // without NATS nobody can be told anyway
 		}
-		next := &teller{upping: t.upping, env: t.env}
+		next := &notifier{upping: t.upping, env: t.env}
 		if err := next.take(sinks); err != nil {
 			refused = sinks
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
