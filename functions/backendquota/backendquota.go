@@ -37,7 +37,7 @@ var Remedy = &remedy.Remedy{
 	Steps:      []remedy.Step{step.ApplyQuota{}},
 	Scope:      remedy.Account,
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 	Sees:       true,
 }
 
@@ -139,8 +139,8 @@ func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (re
 	return step.Raise(ctx, c, plan, limit, float64(n), reason)
 }
 
-// holds reports whether a port of the Service has fewer backends than it needs.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether a port of the Service has fewer backends than it needs.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	s, err := read(ctx, c)
 	if err != nil {
 		return remedy.Unknown, err

@@ -40,7 +40,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: mendable(),
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // Short names of the annotations that real and repair treat specially.
@@ -155,9 +155,9 @@ func others(list []fault) say.Text {
 	return say.F("Other annotations have values that the documentation does not list: %s.", say.Clauses(parts, len(parts)))
 }
 
-// holds reports whether the annotation that the failure names is still wrong. If lbremedy
+// stillFails reports whether the annotation that the failure names is still wrong. If lbremedy
 // does not know that annotation, only the controller can tell.
-func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	known := false
 	for _, r := range ccm.ValueRules() {
 		known = known || r.Reads(ccm.NLB(c.Service)) && fault{ValueRule: r}.named(c.Event.Message)

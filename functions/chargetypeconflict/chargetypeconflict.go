@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{chargeType, spec},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // Short names of the annotations for the billing of a CLB, and for its size if it is billed by
@@ -104,8 +104,8 @@ func billing(lb *cloud.LoadBalancer) say.Text {
 	return say.F("The CLB %s is billed by its spec %s (%s).", lb.ID, lb.Spec, lb.PayType)
 }
 
-// holds reports whether the annotations still ask for anything but what the load balancer has.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the annotations still ask for anything but what the load balancer has.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	wantCharge, _ := ccm.Annotation(c.Service, chargeType)
 	wantSpec, _ := ccm.Annotation(c.Service, spec)
 	if wantCharge == "" && wantSpec == "" {

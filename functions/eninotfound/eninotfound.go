@@ -39,7 +39,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{ccm.BackendType},
 	Sees:        true,
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -151,9 +151,9 @@ func behind(ctx context.Context, c *remedy.Case) (endpoints, error) {
 	return pods.unique(), nil
 }
 
-// holds reports whether the load balancer lacks a ready Pod that should be a backend. If nodes
+// stillFails reports whether the load balancer lacks a ready Pod that should be a backend. If nodes
 // are the backends, it reports whether a port has none.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
 		return remedy.Unknown, err

@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{chargeType, spec},
 	OptIn:       true,
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // Short names of the annotations for the charge type of a CLB, and for its size when it is billed
@@ -153,9 +153,9 @@ func throughNodes(svc *corev1.Service) say.Text {
 	return way
 }
 
-// holds reports whether the Service still wants network interfaces behind a shared-resource
+// stillFails reports whether the Service still wants network interfaces behind a shared-resource
 // CLB. A CLB without a spec is one unless it is billed by LCU.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // nothing to compare: a person checks
 	}

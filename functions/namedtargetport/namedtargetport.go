@@ -34,7 +34,7 @@ var Remedy = &remedy.Remedy{
 		ccm.BoundReads, []grant.Grant{grant.ListSLBTags}, ccm.NetworkReads),
 	Steps:      []remedy.Step{step.TargetPorts{}},
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // resolves is the first release that resolves names through EndpointSlices
@@ -143,9 +143,9 @@ func list(c *remedy.Case) say.Text {
 	return say.Clauses(ports, 10)
 }
 
-// holds reports whether the controller would still take a name for 0. If that was not the cause, a
+// stillFails reports whether the controller would still take a name for 0. If that was not the cause, a
 // person has to check.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil
 	}

@@ -31,7 +31,7 @@ var Remedy = &remedy.Remedy{
 		ccm.GroupReads),
 	Steps:      []remedy.Step{step.Evict{}},
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 	Sees:       true,
 }
 
@@ -93,9 +93,9 @@ func opening(c *remedy.Case, groups []ccm.Group, lb string) say.Text {
 	return text
 }
 
-// holds reports whether a port of the Service has no backend. The controller reports that in a sync
+// stillFails reports whether a port of the Service has no backend. The controller reports that in a sync
 // that succeeds, and therefore nothing that it leaves on the Service shows it.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
 		return remedy.Unknown, err

@@ -38,7 +38,7 @@ var Remedy = &remedy.Remedy{
 	Steps:      []remedy.Step{step.ApplyQuota{}},
 	Scope:      remedy.Account,
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // calm is how long after a failure its absence means something: the controller has retried by then.
@@ -70,9 +70,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// holds reports whether the limit is used up. If it is not, that means something only once the
+// stillFails reports whether the limit is used up. If it is not, that means something only once the
 // controller has retried without a failure.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	f, err := find(ctx, c)
 	if err != nil {
 		return remedy.Unknown, err

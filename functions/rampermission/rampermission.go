@@ -39,7 +39,7 @@ var Remedy = &remedy.Remedy{
 	OptIn:      true,
 	Deleting:   true,
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // Limits of RAM.
@@ -212,9 +212,9 @@ func (g gap) hearsay(v ccm.Version) say.Text {
 	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", g.told, v)
 }
 
-// holds reports whether the role still lacks something, or the controller has not yet shown that it
+// stillFails reports whether the role still lacks something, or the controller has not yet shown that it
 // lacks nothing.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
 		return remedy.Unknown, fmt.Errorf("describe the cluster: %w", err)

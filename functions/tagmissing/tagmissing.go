@@ -36,7 +36,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{"id"},
 	Sees:        true,
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -208,8 +208,8 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	return plan
 }
 
-// holds reports whether the controller still cannot find the load balancer.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the controller still cannot find the load balancer.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		lb, err := c.Named(ctx, id)
 		if err != nil {

@@ -38,7 +38,7 @@ var Remedy = &remedy.Remedy{
 	Steps:      []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
 	Deleting:   true,
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // soon is the longest time until the controller retries.
@@ -204,8 +204,8 @@ func network(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 	}, nil
 }
 
-// holds reports whether a group that the controller wants to delete is still in use.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether a group that the controller wants to delete is still in use.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // the engine has already checked for a successful sync
 	}

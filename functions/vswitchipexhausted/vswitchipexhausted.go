@@ -34,7 +34,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{vswitchID, zoneMaps},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // lag is how long to wait until the cloud's figures of free addresses are up to date.
@@ -205,9 +205,9 @@ func setMap(c *remedy.Case) string {
 	return ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")
 }
 
-// holds reports whether the vSwitch that the Service asks for is still full. The cloud's figures lag,
+// stillFails reports whether the vSwitch that the Service asks for is still full. The cloud's figures lag,
 // and therefore a few free addresses prove nothing.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}

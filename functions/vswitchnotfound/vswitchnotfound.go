@@ -32,7 +32,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{vswitchID, zoneMaps},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // Short names of the annotations that name vSwitches.
@@ -189,10 +189,10 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	return p
 }
 
-// holds reports whether the Service still asks for a vSwitch that does not exist. The controller's
+// stillFails reports whether the Service still asks for a vSwitch that does not exist. The controller's
 // default cannot be read: there only a successful sync is evidence, and the engine has already checked
 // for one.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}

@@ -97,7 +97,7 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 func (x *run) byCause(ctx context.Context) (event.Record, error) {
 	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
-		return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+		return x.fail(ctx, fmt.Errorf("ask whether it still fails: %w", err))
 	}
 	x.lap(&x.rec.Timings.Verify)
 	if v == remedy.No {
@@ -133,7 +133,7 @@ func (x *run) proven(ctx context.Context) (bool, error) {
 	}
 	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
-		return false, fmt.Errorf("ask whether the failure holds: %w", err)
+		return false, fmt.Errorf("ask whether it still fails: %w", err)
 	}
 	return v == remedy.No, nil
 }
@@ -173,7 +173,7 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 		}
 		v, err := x.r.StillFails(ctx, x.c)
 		if err != nil {
-			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+			return x.fail(ctx, fmt.Errorf("ask whether it still fails: %w", err))
 		}
 		if v == remedy.No {
 			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))

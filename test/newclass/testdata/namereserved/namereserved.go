@@ -19,7 +19,7 @@ var Remedy = &remedy.Remedy{
 	Doc:        doc,
 	Texts:      []string{"LoadBalancerName is reserved"},
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // nameOf is the short name of the annotation that names the load balancer.
@@ -34,8 +34,8 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// holds reports whether the Service still asks for a name.
-func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the Service still asks for a name.
+func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	name, _ := ccm.Annotation(c.Service, nameOf)
 	return remedy.Is(name != ""), nil
 }
