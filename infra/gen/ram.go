@@ -14,7 +14,7 @@ import (
 )
 
 // ramPolicies adds the RAM policies to the files: those of the classes, that of what
-// tells people, which may tell Alibaba Cloud's support, and that of "lbremedy up", which
+// notifies people, which may write to Alibaba Cloud's support, and that of "lbremedy up", which
 // looks its cluster up besides; and that of the survey.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}

@@ -35,7 +35,7 @@ type holder struct {
 const upClass = "up"
 
 // notifierClass takes the place of a class in the names of what belongs to the part of
-// "lbremedy up" that tells people, where it runs alone.
+// "lbremedy up" that notifies people, where it runs alone.
 const notifierClass = "notifier"
 
 // surveyClass takes the place of a class in the names of what belongs to the survey,
@@ -54,7 +54,7 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns all that rights are generated for: each class, the exporter, what
-// tells people, and "lbremedy up", which is all of them; and the survey. Where "lbremedy
+// notifies people, and "lbremedy up", which is all of them; and the survey. Where "lbremedy
 // up" is to survey its cluster, it gets the survey's beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder

@@ -30,7 +30,7 @@ import (
 // of "lbremedy doctor" did counts. Findings of the severity info are no cases.
 //
 // The journal is all that a scheduled run remembers: each record holds what was found, and the
-// next round is compared with it. So a round that ends anywhere, at whatever moment, has
+// next one is compared with it. So a run that ends anywhere, at whatever moment, has
 // told what it told and no more, and the next one tells the rest; of two that look at
 // once one wins each case. What a check could not tell stands as it stood. A case that
 // stands is written again, unchanged, before the journal forgets it.
@@ -165,7 +165,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		server = now // its own newest record tells that a clock here has gone back
 	}
 	all := p.matters(s, r.AtLeast(Warning), open)
-	round := RunResult{Result: r}
+	result := RunResult{Result: r}
 	ids := map[string]bool{}
 	var errs []error
 	var dropped []*matter
@@ -176,7 +176,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 			continue
 		}
 		if m.was != nil && m.stands() && !m.news() && !m.aged(server) {
-			round.Stands++
+			result.Stands++
 			continue
 		}
 		done, err := p.journal(ctx, s, m, ids)
@@ -184,39 +184,39 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		case err != nil && !errors.Is(err, stream.ErrConflict):
 			errs = append(errs, fmt.Errorf("tell of %s, %s: %w", m.about, m.check, err))
 			if errors.Is(err, stream.ErrUnavailable) || ctx.Err() != nil {
-				return round, errors.Join(errs...) // the others would not get through either
+				return result, errors.Join(errs...) // the others would not get through either
 			}
 		case err != nil || !done: // a run is at work on it: the next survey sees what came of it
 			if m.was != nil {
-				round.Stands++
+				result.Stands++
 			}
 		case !m.stands():
-			round.Closed++
+			result.Closed++
 		default:
-			round.Stands++
+			result.Stands++
 			if m.news() {
-				round.Opened++
+				result.Opened++
 			}
 		}
 	}
-	p.drop(ctx, s, dropped, ids, &round)
-	return round, errors.Join(errs...)
+	p.drop(ctx, s, dropped, ids, &result)
+	return result, errors.Join(errs...)
 }
 
 // drop closes the cases of checks that there are no more. Where NATS does not let this
 // program write them any more, a person does: nothing else waits for it.
-func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, round *RunResult) {
+func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, result *RunResult) {
 	for i, m := range list {
 		done, err := p.journal(ctx, s, m, ids)
 		switch {
 		case err != nil && !errors.Is(err, stream.ErrConflict):
-			round.Stands += len(list) - i
+			result.Stands += len(list) - i
 			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case, "error", event.Redact(err.Error()))
 			return
 		case err != nil || !done:
-			round.Stands++
+			result.Stands++
 		default:
-			round.Closed++
+			result.Closed++
 		}
 	}
 }

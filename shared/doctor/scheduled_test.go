@@ -196,7 +196,7 @@ func (p *ScheduledRun) count(t *testing.T) int {
 
 const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
 
-// What may go wrong between two rounds, and what the next one makes of it.
+// What may go wrong between two runs, and what the next one makes of it.
 func TestScheduledRunBoundaries(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
@@ -283,7 +283,7 @@ func TestScheduledRunBoundaries(t *testing.T) {
 	}
 }
 
-// told1 returns what has one round tell.
+// told1 returns what has one run tell.
 func told1(r Result) func(*testing.T, *ScheduledRun) {
 	return func(t *testing.T, p *ScheduledRun) {
 		t.Helper()
@@ -373,7 +373,7 @@ func TestScheduledRunOnce(t *testing.T) {
 	}
 }
 
-// A stream that is away is an error of the round, and the next one tells all.
+// A stream that is away is an error of the run, and the next one tells all.
 func TestScheduledRunWithoutStream(t *testing.T) {
 	t.Parallel()
 	server := nats.Start(t, embedded.Options{})
@@ -391,7 +391,7 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 	}
 }
 
-// Two checks that find something about one Service in one round begin two cases, and
+// Two checks that find something about one Service in one run begin two cases, and
 // each has an ID of its own.
 func TestScheduledRunNamesCases(t *testing.T) {
 	t.Parallel()

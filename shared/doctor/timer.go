@@ -13,7 +13,7 @@ import (
 // that some checks can't tell how things stand; it is one that no check can tell anything
 // of the Services.
 func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
-	round, err := (&ScheduledRun{Env: env, Checks: checks}).Run(ctx)
+	result, err := (&ScheduledRun{Env: env, Checks: checks}).Run(ctx)
 	if errors.Is(err, ErrElsewhere) {
 		if env.Log != nil {
 			env.Log.Info(ErrElsewhere.Error())
@@ -21,10 +21,10 @@ func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
 		return nil
 	}
 	if err == nil {
-		err = blinded(round.Result)
+		err = blinded(result.Result)
 	}
 	if err == nil && env.Log != nil {
-		env.Log.Info("survey ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", round.Opened, round.Closed, round.Stands), "unknown", len(round.Result.Unknown))
+		env.Log.Info("survey ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", result.Opened, result.Closed, result.Stands), "unknown", len(result.Result.Unknown))
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Survey is how rounds of the survey went. Its methods may be called side by side.
+// A Survey is how runs of the survey went. Its methods may be called side by side.
 type Survey struct {
 	last, took, every prometheus.Gauge
 	findings, unknown *prometheus.GaugeVec

@@ -84,7 +84,7 @@ func TestPermitNotifier(t *testing.T) {
 			return err
 		},
 		"keep a member":                 put("incident.vswitch-vsw-1." + class + ".0000." + uid),
-		"keep what a sink was told":     put("ticket.ops.x"),
+		"keep what a sink was sent":     put("ticket.ops.x"),
 		"put a policy in force":         put("policy." + cluster),
 		"put the sinks in force":        put("tell." + cluster),
 		"read who closed a ticket":      func(ctx context.Context) error { _, err := s.Keys(ctx, "closed.>"); return err },

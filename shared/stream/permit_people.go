@@ -57,8 +57,8 @@ func PermitExporter(cluster string) Permissions {
 	return p
 }
 
-// telling are the subjects with which people of a cluster are told.
-func telling(cluster string) []string {
+// notifying are the subjects with which people of a cluster are notified.
+func notifying(cluster string) []string {
 	subjects := []string{
 		"$JS.API.CONSUMER.CREATE." + Cases + ".*." + strings.TrimSuffix(event.CaseSubjects, ">") + cluster + ".>",
 		"$JS.API.CONSUMER.MSG.NEXT." + Cases + ".*",
@@ -70,9 +70,9 @@ func telling(cluster string) []string {
 	return subjects
 }
 
-// PermitNotifier returns what tells people of one cluster what becomes of cases, puts a policy file in
+// PermitNotifier returns what notifies people of one cluster of what becomes of cases, puts a policy file in
 // force and measures how things stand, beside couriers or workers, and no more: its
-// followers of the journal, the keys of incidents and of what their sinks were told, and
+// followers of the journal, the keys of incidents and of what their sinks were sent, and
 // the policy. Its user is "notifier". It writes no record, no failure and no dead letter,
 // agrees to nothing and ends no pause.
 //
@@ -82,7 +82,7 @@ func telling(cluster string) []string {
 // of incidents name Services by their UIDs, and not their clusters.
 func PermitNotifier(cluster string) Permissions {
 	p := reading(inboxIn(InboxOf("notifier"), cluster))
-	p.Publish = append(append(p.Publish, listConsumers), telling(cluster)...)
+	p.Publish = append(append(p.Publish, listConsumers), notifying(cluster)...)
 	return p
 }
 
@@ -110,14 +110,14 @@ func PermitSurvey(cluster string, classes []string) (Permissions, error) {
 }
 
 // PermitWorker returns what "lbremedy up" needs for one cluster in a NATS that it shares:
-// it does the work of the exporter, of these classes and of those who tell people, surveys
+// it does the work of the exporter, of these classes and of those who notify people, surveys
 // the cluster, and puts its policy file in force. Its user is "worker". It sets nothing up
 // but its followers: an operator has run "lbremedy setup" before.
 //
 // What it claims and locks of a cloud is common to all clusters, as Permit says.
 func PermitWorker(cluster string, classes []string) Permissions {
 	p := reading(inboxIn(InboxOf("worker"), cluster))
-	p.Publish = append(append(append(p.Publish, listConsumers), exporting(cluster)...), telling(cluster)...)
+	p.Publish = append(append(append(p.Publish, listConsumers), exporting(cluster)...), notifying(cluster)...)
 	for _, class := range slices.Sorted(slices.Values(classes)) {
 		consumer := Failed + "." + ConsumerOf(cluster, class)
 		p.Publish = append(p.Publish, "$JS.API.CONSUMER.MSG.NEXT."+consumer, "$JS.ACK."+consumer+".>")

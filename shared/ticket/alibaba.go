@@ -11,11 +11,11 @@ import (
 )
 
 // SupportGrants is what the sink "alibaba" needs. No class has it: the program that
-// tells people does.
+// notifies people does.
 var SupportGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
 
 // alibaba opens tickets with Alibaba Cloud's support. It asks for help: what is over
-// before anybody there has heard of it is not told.
+// before anybody there has heard of it is not sent.
 type alibaba struct {
 	reads    cloud.Tickets
 	writes   cloud.TicketWriter

@@ -207,7 +207,7 @@ func TestAccountOfTheReleaseBefore(t *testing.T) {
 	before := incident{"account", "arrearage", hash("bill")}
 	for key, v := range map[string]any{
 		before.member(r.Service.UID): memberOf(r, m.Sequence, Member{}),
-		headKey("ops", before, ""):   Head{Status: Open, Revision: 1, Number: 1, Opened: w.now(), Told: w.now()},
+		headKey("ops", before, ""):   Head{Status: Open, Revision: 1, Number: 1, Opened: w.now(), Notified: w.now()},
 	} {
 		data, err := json.Marshal(v)
 		if err == nil {
@@ -225,7 +225,7 @@ func TestAccountOfTheReleaseBefore(t *testing.T) {
 	q.empty()
 }
 
-// A thousand Services with one cause make one ticket, and a few tellings.
+// A thousand Services with one cause make one ticket, and a few notifications.
 func TestThousand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -393,7 +393,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("it was tried %d times in half an hour", n)
 	}
 	q.empty()
-	if stats(f).Refused != 1 || !strings.Contains(w.log.String(), "a sink refuses what it is told") || strings.Contains(w.log.String(), "abcdefgh12345678") {
+	if stats(f).Refused != 1 || !strings.Contains(w.log.String(), "a sink refuses what it is sent") || strings.Contains(w.log.String(), "abcdefgh12345678") {
 		t.Errorf("counted %d, logged %s", stats(f).Refused, w.log.String())
 	}
 	list, err := List(w.ctx, w.s)

@@ -199,7 +199,7 @@ func TestEvents(t *testing.T) {
 	}
 	q.empty()
 	if n := stats(f).Refused + stats(f).Retries; n != 0 {
-		t.Errorf("%d tellings failed: %s", n, w.log.String())
+		t.Errorf("%d notifications failed: %s", n, w.log.String())
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Types of the CloudEvents that a webhook gets; data is a Told ticket as Notice has it.
+// Types of the CloudEvents that a webhook gets; data is a Notified ticket as Notice has it.
 const (
 	TypeOpened = "io.lbremedy.ticket.opened.v1" // also of one that is over already, and of one that is open again
 	TypeUpdate = "io.lbremedy.ticket.updated.v1"

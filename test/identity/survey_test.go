@@ -81,8 +81,8 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 	return all["survey"]
 }
 
-// round surveys once and returns what could not be done or told of it; nil: all could.
-func round(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
+// scheduledRun surveys once and returns what could not be done or told of it; nil: all could.
+func scheduledRun(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
 	r, err := (&doctor.ScheduledRun{Env: env, Checks: checks}).Run(ctx)
 	if err == nil && len(r.Result.Unknown) > 0 {
 		u := r.Result.Unknown[0]
@@ -157,7 +157,7 @@ func TestSurvey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := round(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
+	if r, err := scheduledRun(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
 		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
 	}
 
@@ -182,14 +182,14 @@ func TestSurvey(t *testing.T) {
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
 			lacking.Stream = fresh()
 		}
-		if _, err := round(ctx, &lacking, checks.Checks()); err == nil {
+		if _, err := scheduledRun(ctx, &lacking, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)
 		}
 	}
 }
 
 // The survey's user of NATS has nothing that it does not need: without any one of its
-// subjects a round fails, or a check can't tell. Each cluster lacks another one here.
+// subjects a scheduled run fails, or a check can't tell. Each cluster lacks another one here.
 func TestSurveyPermitNeeded(t *testing.T) {
 	c := cluster.Join(t)
 	rights, err := identity.Of("survey")
@@ -261,7 +261,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), late)
 		defer cancel()
 		do := func() {
-			r, err := round(ctx, &own, inParts)
+			r, err := scheduledRun(ctx, &own, inParts)
 			mu.Lock()
 			defer mu.Unlock()
 			switch lack, ok := lacks[name]; {

@@ -1,5 +1,5 @@
 // Package policyfile reads the policy file, in which the operator says what lbremedy may do
-// and who is told of it.
+// and who is notified of it.
 //
 // Function programs read the policy in force, from the stream, by package policy. They link no
 // reader of files, and no library for YAML with lines.
@@ -43,7 +43,7 @@ type File struct {
 	VSwitches VSwitches        `json:"vswitches,omitzero"`
 	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
 	Survey    Survey           `json:"survey,omitzero"`
-	Tell      []policy.Sink    `json:"tell,omitempty"` // who is told of what, see Sink
+	Tell      []policy.Sink    `json:"tell,omitempty"` // who is notified of what, see Sink
 }
 
 // A Class is what the policy file says of one class.
@@ -101,8 +101,8 @@ func Load(path string, classes []string) (remedy.Policy, error) {
 	return p, err
 }
 
-// LoadTell reads the section tell of the policy file at path. It refuses what Load refuses.
-func LoadTell(path string, classes []string) ([]policy.Sink, error) {
+// LoadSinks reads the section tell of the policy file at path. It refuses what Load refuses.
+func LoadSinks(path string, classes []string) ([]policy.Sink, error) {
 	_, sinks, err := load(path, classes)
 	return sinks, err
 }
@@ -126,8 +126,8 @@ func Parse(data []byte, classes []string) (remedy.Policy, error) {
 	return p, err
 }
 
-// ParseTell reads the section tell of a policy from YAML. It refuses what Parse refuses.
-func ParseTell(data []byte, classes []string) ([]policy.Sink, error) {
+// ParseSinks reads the section tell of a policy from YAML. It refuses what Parse refuses.
+func ParseSinks(data []byte, classes []string) ([]policy.Sink, error) {
 	_, sinks, err := parse(data, classes)
 	return sinks, err
 }
@@ -182,7 +182,7 @@ func parse(data []byte, classes []string) (remedy.Policy, []policy.Sink, error) 
 		p.RAMDelay = d
 	}
 	p.Survey = r.survey(f.Survey)
-	checkTell(d, f.Tell, classes)
+	checkSinks(d, f.Tell, classes)
 	if err := r.Err(); err != nil {
 		return remedy.Policy{}, nil, err
 	}

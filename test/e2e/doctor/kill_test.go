@@ -19,9 +19,9 @@ import (
 // roundVariable makes a test binary one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
-// round is the process: it surveys the cluster once, as the timer's program does, on what
+// scheduledRun is the process: it surveys the cluster once, as the timer's program does, on what
 // the environment names.
-func round() error {
+func scheduledRun() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := host.FromEnv()
@@ -65,12 +65,12 @@ func (r *rig) killed(path string, n int32) {
 		r.must(cmd.Process.Kill())
 		<-ended
 	case err := <-ended:
-		r.Fatalf("the round has ended before it was killed: %v %s", err, said.String())
+		r.Fatalf("the run has ended before it was killed: %v %s", err, said.String())
 	}
 }
 
-// kill has rounds end in the middle: while they read the cluster, and while they tell. The
-// next round finds the lock of the one that is gone until that has run out, by the clock
+// kill has runs end in the middle: while they read the cluster, and while they tell. The
+// next run finds the lock of the one that is gone until that has run out, by the clock
 // of NATS, which nobody puts forward: the test takes it away as that would. It returns the
 // cases that were told of.
 func (r *rig) kill() []string {
@@ -78,23 +78,23 @@ func (r *rig) kill() []string {
 	r.killed("/api/v1/nodes", 1)
 	r.unlocked()
 	if told := r.told(); len(told) > 0 {
-		r.Errorf("a round that was killed while it read has told of %q", told)
+		r.Errorf("a run that was killed while it read has told of %q", told)
 	}
 	r.killed("/api/v1/namespaces/"+namespace, 8) // one is asked for each case of a Service
 	r.unlocked()
 	told := r.told()
 	if len(told) == 0 {
-		r.Error("a round that was killed while it told has told of nothing")
+		r.Error("a run that was killed while it told has told of nothing")
 	}
 	return told
 }
 
-// unlocked waits for nobody: it holds the next round to being refused, and then takes the
+// unlocked waits for nobody: it holds the next run to being refused, and then takes the
 // lock away.
 func (r *rig) unlocked() {
 	r.Helper()
 	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
-		r.Errorf("while the lock of a round that was killed stands, the next one ends with %v", err)
+		r.Errorf("while the lock of a run that was killed stands, the next one ends with %v", err)
 	}
 	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+scene.ClusterID))
 }

@@ -42,7 +42,7 @@ import (
 func TestMain(m *testing.M) {
 	standin.Main()
 	if os.Getenv(roundVariable) != "" {
-		if err := round(); err != nil {
+		if err := scheduledRun(); err != nil {
 			log.Fatal(err)
 		}
 		return

@@ -28,12 +28,12 @@ import (
 // many cases it was to open and to close.
 func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
 	r.Helper()
-	round, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
+	result, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
 	if err != nil {
 		r.Fatalf("%s: %v", what, err)
 	}
-	if round.Opened != opened || round.Closed != closed {
-		r.Errorf("%s: %d cases opened and %d closed, want %d and %d", what, round.Opened, round.Closed, opened, closed)
+	if result.Opened != opened || result.Closed != closed {
+		r.Errorf("%s: %d cases opened and %d closed, want %d and %d", what, result.Opened, result.Closed, opened, closed)
 	}
 }
 
@@ -108,7 +108,7 @@ func (r *rig) same(what string, want, got []string) {
 	}
 }
 
-// A receiver is what a webhook posts to, which counts tellings by kind and check.
+// A receiver is what a webhook posts to, which counts notifications by kind and check.
 type receiver struct {
 	r *rig
 

@@ -4,7 +4,7 @@
 //
 // There is one world. First it is healthy, and nothing is found. Then each check is given
 // something to find, by what people do to a cluster and in a console, and the survey finds
-// exactly that: the table is in sick_test.go. Then the timer's round goes over it, the
+// exactly that: the table is in sick_test.go. Then the scheduled run goes over it, the
 // operator's program and its fixes.
 //
 // The survey's clock is 20 minutes ahead of the cluster's: what a check waits for has
@@ -65,15 +65,15 @@ func TestSurvey(t *testing.T) {
 
 	open := matters(want)
 	told := r.kill()
-	r.scheduled("the first whole round", r.env, len(open)-len(told), 0)
+	r.scheduled("the first whole run", r.env, len(open)-len(told), 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 	r.same("all that was ever told", open, r.told())
 	receiver.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
 
-	// A round that can't read closes nothing and opens nothing, whatever has changed.
+	// A run that can't read closes nothing and opens nothing, whatever has changed.
 	lift := r.stage.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
-	r.scheduled("a round that sees no CLB", r.env, 0, 0)
+	r.scheduled("a run that sees no CLB", r.env, 0, 0)
 	lift()
 	for _, ill := range ills {
 		if ill.mend != nil {
@@ -82,13 +82,13 @@ func TestSurvey(t *testing.T) {
 	}
 	blind := r.as("lbremedy-survey-blind", nil)
 	blind.Stream, blind.Policy = r.env.Stream, r.env.Policy
-	r.scheduled("a round that sees nothing", blind, 0, 0)
+	r.scheduled("a run that sees nothing", blind, 0, 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 
 	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(mended, line) })
 	r.looks("a world half mended", left)
 	gone := slices.DeleteFunc(matters(mended), func(m string) bool { return slices.Contains(matters(left), m) })
-	r.scheduled("the round after", r.env, 0, len(gone))
+	r.scheduled("the run after", r.env, 0, len(gone))
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
 	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most

@@ -16,9 +16,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Mending is a command that answers, of its own accord, what a class answers when the
+// A Repair is a command by which a person has a class do what it does when the
 // controller complains.
-type Mending struct {
+type Repair struct {
 	Use       string   // the command, behind its parent
 	Kinds     []string // of the steps that its plan may begin with
 	Otherwise string   // what is said of another plan
@@ -38,8 +38,8 @@ func ByHand(p *cli.Program, env *engine.Env, class *remedy.Remedy, ref event.Ser
 	}}
 }
 
-// Mend says what would be done, asks, and does it.
-func Mend(ctx context.Context, p *cli.Program, env *engine.Env, m Mending, it Item, a Flags, sure bool) error {
+// RunRepair says what would be done, asks, and does it.
+func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, m Repair, it Item, a Flags, sure bool) error {
 	would, err := engine.Look(ctx, env, it.Remedy, it.Event)
 	if err != nil {
 		return err

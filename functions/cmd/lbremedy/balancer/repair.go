@@ -15,7 +15,7 @@ import (
 )
 
 func tagCommand(p *cli.Program) *cobra.Command {
-	return repairCommand(p, answer.Mending{
+	return repairCommand(p, answer.Repair{
 		Use: "tag", Kinds: []string{step.TagLB{}.Kind()}, Otherwise: "no load balancer of its own lacks the tag",
 	}, "Restore the name tag of a Service's load balancer",
 		`Restore the tag by which the controller finds the load balancer that it created for a
@@ -26,7 +26,7 @@ deleted.`)
 }
 
 func recreateCommand(p *cli.Program) *cobra.Command {
-	return repairCommand(p, answer.Mending{
+	return repairCommand(p, answer.Repair{
 		Use: "recreate", Kinds: []string{step.ClearStatus{}.Kind(), step.Touch{}.Kind()}, Otherwise: "no load balancer of its own is known to be gone",
 	}, "Recreate the load balancer of a Service if it is gone",
 		`Let the controller create a new load balancer in place of one that is gone: the addresses
@@ -35,7 +35,7 @@ has another address. This is done only if the API reports that the known ID does
 exist. Without --apply it only shows what would be done. With it you are asked first.`)
 }
 
-func repairCommand(p *cli.Program, m answer.Mending, short, long string) *cobra.Command {
+func repairCommand(p *cli.Program, m answer.Repair, short, long string) *cobra.Command {
 	var file string
 	var sure bool
 	var a answer.Flags
@@ -60,7 +60,7 @@ func repairCommand(p *cli.Program, m answer.Mending, short, long string) *cobra.
 			if err != nil {
 				return err
 			}
-			return answer.Mend(cmd.Context(), p, env, m, it, a, sure)
+			return answer.RunRepair(cmd.Context(), p, env, m, it, a, sure)
 		},
 	}
 	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")

@@ -101,7 +101,7 @@ missing. With --apply the codes are those of run.`,
 			}
 			it := answer.ByHand(p, env, rampermission.For(to), s.OfCluster().InJournal(env.Cluster), "the RAM actions that the controller lacks.")
 			if a.Apply {
-				return answer.Mend(ctx, p, env, answer.Mending{
+				return answer.RunRepair(ctx, p, env, answer.Repair{
 					Use: "ram gap --apply", Kinds: []string{step.PolicyVersion{}.Kind()}, Name: cmp.Or(v.Policy, v.Role),
 					Otherwise: "the missing actions can't be added by a new version of a policy",
 				}, it, a, sure)

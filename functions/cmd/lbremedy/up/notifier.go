@@ -19,20 +19,20 @@ import (
 
 // A notifier opens and closes tickets at the sinks in force, whichever those are at the time.
 type notifier struct {
-	*upping
+	*upRun
 	env      *engine.Env
 	sinks    []policy.Sink
 	follower *ticket.Follower
 
-	mu     sync.Mutex                  // of what follows, and of a change of follower
-	before map[string]observe.Tellings // by sink, of followers that have ended
+	mu     sync.Mutex                       // of what follows, and of a change of follower
+	before map[string]observe.Notifications // by sink, of followers that have ended
 }
 
 // notifier returns one for the sinks in force; an error if one of them can't be notified. Of
 // sinks of a newer release it notifies none.
-func (u *upping) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
-	t := &notifier{upping: u, env: env}
-	sinks, err := policy.TellInForce(ctx, env.Stream, env.Cluster)
+func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
+	t := &notifier{upRun: u, env: env}
+	sinks, err := policy.SinksInForce(ctx, env.Stream, env.Cluster)
 	if errors.Is(err, policy.ErrNewer) {
 		t.pause(err)
 		err = nil
@@ -46,10 +46,10 @@ func (u *upping) notifier(ctx context.Context, env *engine.Env) (*notifier, erro
 	return t, nil
 }
 
-// pause says that nobody is told: the sinks in force are not known here.
+// pause says that nobody is notified: the sinks in force are not known here.
 func (t *notifier) pause(why error) {
-	t.Log().Error("nobody is told: the sinks in force are not known here", "error", why)
-	t.Note("Told: nobody (%s).", why)
+	t.Log().Error("nobody is notified: the sinks in force are not known here", "error", why)
+	t.Note("Notified: nobody (%s).", why)
 }
 
 // take makes a follower for the sinks.
@@ -63,25 +63,25 @@ func (t *notifier) take(sinks []policy.Sink) error {
 	}
 	t.sinks, t.follower = sinks, f
 	for _, s := range sinks {
-		t.Note("Told: %s (%s).", s.Name, s.Kind)
+		t.Note("Notified: %s (%s).", s.Name, s.Kind)
 	}
 	return nil
 }
 
-// tellings returns what all followers have told, by sink.
-func (t *notifier) tellings() map[string]observe.Tellings {
+// notifications returns what all followers have sent, by sink.
+func (t *notifier) notifications() map[string]observe.Notifications {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sum()
 }
 
-func (t *notifier) sum() map[string]observe.Tellings {
+func (t *notifier) sum() map[string]observe.Notifications {
 	all := maps.Clone(t.before)
 	if all == nil {
-		all = map[string]observe.Tellings{}
+		all = map[string]observe.Notifications{}
 	}
 	for name, s := range t.follower.Stats() {
-		all[name] = all[name].Plus(observe.Tellings{
+		all[name] = all[name].Plus(observe.Notifications{
 			Opened: s.Opened, Updated: s.Updated, Closed: s.Closed, Reopened: s.Reopened, Retried: s.Retries, Refused: s.Refused,
 		})
 	}
@@ -128,15 +128,15 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			return nil
 		case <-tick.C:
 		}
-		sinks, err := policy.TellInForce(ctx, t.env.Stream, t.env.Cluster)
+		sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
 		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
 			t.pause(err)
 			err = nil // and none are taken over
 		}
 		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
-			continue // without NATS nobody can be told anyway
+			continue // without NATS nobody can be notified anyway
 		}
-		next := &notifier{upping: t.upping, env: t.env}
+		next := &notifier{upRun: t.upRun, env: t.env}
 		if err := next.take(sinks); err != nil {
 			refused = sinks
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))

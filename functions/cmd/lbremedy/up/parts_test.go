@@ -53,7 +53,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Two notifiers with a notifier's rights tell once what another process wrote into the
+// Two notifiers with a notifier's rights send once what another process wrote into the
 // journal. They ask neither the cluster, which is not there, nor the cloud, put their
 // policy file in force, and measure how things stand.
 func TestNotifiers(t *testing.T) {
@@ -126,7 +126,7 @@ func TestNotifiers(t *testing.T) {
 		if res, err := http.Get(address + "/readyz"); err != nil || res.StatusCode != http.StatusOK {
 			t.Errorf("readyz: %v, %v", res, err)
 		}
-		text := metricsOf(t, address+"/metrics", `lbremedy_state_known{cluster="c1"} 1`, `lbremedy_stream_messages{cluster="c1",stream="DEAD"} 1`, `lbremedy_tellings_total{`)
+		text := metricsOf(t, address+"/metrics", `lbremedy_state_known{cluster="c1"} 1`, `lbremedy_stream_messages{cluster="c1",stream="DEAD"} 1`, `lbremedy_notifications_total{`)
 		for _, other := range []string{"lbremedy_exporter_ready", "lbremedy_runs_total"} {
 			if strings.Contains(text, other) {
 				t.Errorf("a notifier has the metric %s, which is another part's", other)

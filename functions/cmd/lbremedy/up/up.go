@@ -45,8 +45,8 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{upCommand(p), setup(p)}
 }
 
-// An upping is one call of up.
-type upping struct {
+// An upRun is one call of up.
+type upRun struct {
 	*cli.Program
 	policy, listen string
 	chosen         string // --parts
@@ -64,7 +64,7 @@ type upping struct {
 }
 
 func upCommand(p *cli.Program) *cobra.Command {
-	u := &upping{Program: p, said: map[string]string{}}
+	u := &upRun{Program: p, said: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Watch a cluster and handle its failures, all in one process",
@@ -107,7 +107,7 @@ http://collector:4318; without it there are none.`,
 }
 
 // run does first what can be wrong and writes nothing, then begins.
-func (u *upping) run(ctx context.Context) error {
+func (u *upRun) run(ctx context.Context) error {
 	var err error
 	if u.parts, err = readParts(u.chosen); err != nil {
 		return err
@@ -189,8 +189,8 @@ func (u *upping) run(ctx context.Context) error {
 }
 
 // env connects to the cluster and the cloud. A notifier alone asks neither before there is
-// something to tell: a sink of kind event or alibaba is all that needs one.
-func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, error) {
+// something to send: a sink of kind event or alibaba is all that needs one.
+func (u *upRun) env(ctx context.Context, config host.Config) (*engine.Env, error) {
 	if u.parts.notifier && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.Keys
 		env, err := host.Look(config)
@@ -211,7 +211,7 @@ func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, erro
 
 // endTraces sends the traces that wait. A collector that doesn't answer does not keep
 // the program from ending.
-func (u *upping) endTraces(ctx context.Context) {
+func (u *upRun) endTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := u.traces.Shutdown(ctx); err != nil {
@@ -220,7 +220,7 @@ func (u *upping) endTraces(ctx context.Context) {
 }
 
 // begin sets the stream up, puts the policy in force, if there is one, and says what applies.
-func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
 	c := u.sizes.settings(0)
 	c.Clusters = []string{u.Cluster}
 	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
@@ -237,7 +237,7 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 		if err := policy.Publish(ctx, s, u.Cluster, *allowed); err != nil {
 			return err
 		}
-		if err := permission.PublishTell(ctx, s, u.Cluster, u.policy); err != nil {
+		if err := permission.PublishSinks(ctx, s, u.Cluster, u.policy); err != nil {
 			return err
 		}
 	}
@@ -271,7 +271,7 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 }
 
 // work runs the parts until ctx ends.
-func (u *upping) work(ctx context.Context, env *engine.Env, listener net.Listener) error {
+func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
@@ -334,7 +334,7 @@ func (u *upping) work(ctx context.Context, env *engine.Env, listener net.Listene
 // measure adds the metrics of the parts that run, nil being those that don't, and
 // returns what keeps them up to date. How things stand is the notifier's to measure: of
 // several programs on one NATS each would count the same.
-func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *notifier) []func() error {
+func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *notifier) []func() error {
 	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
 	if x != nil {
@@ -343,7 +343,7 @@ func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Expo
 	if told == nil {
 		return nil
 	}
-	u.metrics.Tickets(told.tellings)
+	u.metrics.Tickets(told.notifications)
 	return []func() error{func() error {
 		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s) },
 			func(err error) {
@@ -359,7 +359,7 @@ const oftenest = 5 * time.Minute
 // scheduled surveys the cluster soon and each time again. A survey that fails is tried
 // again at the next time. The first one waits for a moment that chance chooses: programs
 // that start together would take the account's calls together.
-func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
+func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
 	tick := time.NewTicker(u.every)
@@ -419,7 +419,7 @@ const reread = time.Second
 
 // follow puts the policy file in force again whenever it has changed. One that is
 // wrong changes nothing: the last good one stays.
-func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
+func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 	taken, said := "", "" // the text in force; what was said last of one that is not
 	if text, err := os.ReadFile(u.policy); err == nil {
 		taken = string(text)
@@ -438,17 +438,17 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 		}
 		var allowed remedy.Policy
 		if err == nil {
-			allowed, err = policyfile.Parse(text, cli.Ruled())
+			allowed, err = policyfile.Parse(text, cli.PolicyClasses())
 		}
 		var sinks []policy.Sink
 		if err == nil {
-			sinks, err = policyfile.ParseTell(text, cli.Ruled())
+			sinks, err = policyfile.ParseSinks(text, cli.PolicyClasses())
 		}
 		if err == nil {
 			err = policy.Publish(ctx, s, u.Cluster, allowed)
 		}
 		if err == nil {
-			err = policy.PublishTell(ctx, s, u.Cluster, sinks)
+			err = policy.PublishSinks(ctx, s, u.Cluster, sinks)
 		}
 		if err != nil {
 			if ctx.Err() == nil && err.Error() != said {
@@ -463,7 +463,7 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 }
 
 // standing reads how things stand in the stream.
-func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
+func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
 	now := observe.State{Classes: cli.Classes()}
 	allowed, err := policy.InForce(ctx, s, u.Cluster)
 	if err != nil {
@@ -502,7 +502,7 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 }
 
 // seen counts and traces a run, and prints how the case stands, if that is new.
-func (u *upping) seen(r event.Record, err error) {
+func (u *upRun) seen(r event.Record, err error) {
 	u.metrics.Seen(r, err)
 	u.traces.Seen(r)
 	if err != nil || r.Case == "" {
@@ -538,7 +538,7 @@ func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.
 			_, err = policy.InForce(ctx, s, cluster)
 		}
 		if err == nil {
-			_, err = policy.TellInForce(ctx, s, cluster)
+			_, err = policy.SinksInForce(ctx, s, cluster)
 		}
 		return err
 	}

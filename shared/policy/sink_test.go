@@ -12,7 +12,7 @@ import (
 )
 
 // They lie in the stream as they stand in the file.
-func TestTell(t *testing.T) {
+func TestSinks(t *testing.T) {
 	sinks := []Sink{
 		{Name: "support", Kind: Alibaba, Category: "53811", Urgent: true, Classes: []string{"busy"}, Risks: []string{"high"}},
 		{Name: "events", Kind: Event, Results: []string{"planned", "asked"}},
@@ -31,13 +31,13 @@ func TestTell(t *testing.T) {
 	}
 
 	s := nats.Streams(t)
-	if got, err := TellInForce(t.Context(), s, "c1"); err != nil || got != nil {
+	if got, err := SinksInForce(t.Context(), s, "c1"); err != nil || got != nil {
 		t.Errorf("before: got %+v, %v", got, err)
 	}
-	if err := PublishTell(t.Context(), s, "c1", sinks); err != nil {
+	if err := PublishSinks(t.Context(), s, "c1", sinks); err != nil {
 		t.Fatal(err)
 	}
-	got, err := TellInForce(t.Context(), s, "c1")
+	got, err := SinksInForce(t.Context(), s, "c1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,12 @@ tell:
 - {name: here, kind: webhook, url: "http://127.0.0.1:8080/", secretFrom: {env: OPS_KEY}}
 `
 
-func TestTell(t *testing.T) {
+func TestSinks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte("mode: fix\n"+allSinks), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sinks, err := LoadTell(file, []string{"busy"})
+	sinks, err := LoadSinks(file, []string{"busy"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-func TestTellRefuses(t *testing.T) {
+func TestSinksRefuse(t *testing.T) {
 	for _, tt := range []struct{ sink, want string }{
 		{`{kind: event}`, "tell[0]: it has no name"},
 		{`{name: "A b", kind: event}`, `tell[0].name: "A b" is not 1 to 32`},
