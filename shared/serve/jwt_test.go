@@ -428,7 +428,9 @@ func TestNewVerifier(t *testing.T) {
 		}
 	}
 	v, err := NewVerifier(t.Context(), func(name string) string {
-		return map[string]string{"LBREMEDY_ENDPOINT_JWT_KEYS": "http://127.0.0.1:1/keys", "LBREMEDY_ENDPOINT_JWT_ISSUER": "i", "LBREMEDY_ENDPOINT_JWT_AUDIENCE": "a"}[name]
+		return map[string]string{
+			"LBREMEDY_ENDPOINT_JWT_KEYS": "http://127.0.0.1:1/keys", "LBREMEDY_ENDPOINT_JWT_ISSUER": "i", "LBREMEDY_ENDPOINT_JWT_AUDIENCE": "a",
+		}[name]
 	})
 	if err != nil || v == nil {
 		t.Errorf("keys of this machine: %v", err)

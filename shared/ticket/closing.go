@@ -156,7 +156,8 @@ func readNotified(e stream.Entry) (i incident, uid string, t Notified, err error
 		return i, uid, t, fmt.Errorf("read what a sink was sent in %s: %w", e.Key, err)
 	}
 	return i, uid, Notified{
-		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID, Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Refused: h.Refused,
+		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID,
+		Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Refused: h.Refused,
 	}, nil
 }
 

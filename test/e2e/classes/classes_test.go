@@ -241,7 +241,9 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 	}
 	tells, err := ticket.New(ticket.Config{
 		Stream: st, Remedies: functions.All, Cluster: scene.ClusterID, Now: r.now,
-		Sinks: []policy.Sink{{Name: "ops", Kind: policy.Webhook, URL: receiver.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(event.Asked)}}},
+		Sinks: []policy.Sink{{
+			Name: "ops", Kind: policy.Webhook, URL: receiver.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(event.Asked)},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,8 @@ func TestNotifiers(t *testing.T) {
 		came <- string(body)
 	}))
 	defer receiver.Close()
-	told := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", receiver.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))
+	told := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", receiver.URL,
+		operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))
 	file := operator.Write(t, "policy.yaml", "mode: observe\n"+told)
 	sc := &operator.Testbed{Namespace: "shop"}
 	sc.Env = map[string]string{
