@@ -203,9 +203,9 @@ func (l *lane) run() {
 	}
 }
 
-// consume opens the door and hands out what the stream has.
+// consume opens the endpoint and hands out what the stream has.
 func (l *lane) consume() error {
-	d, err := newDoor(l.target, l.keys)
+	d, err := newEndpoint(l.target, l.keys)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (l *lane) consume() error {
 }
 
 // deliver posts one message, and says what becomes of it.
-func (l *lane) deliver(ctx context.Context, d *door, m stream.Message) (end, stream.Reply) {
+func (l *lane) deliver(ctx context.Context, d *endpoint, m stream.Message) (end, stream.Reply) {
 	giveBack := stream.Reply{Retry: atOnce}
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	var body []byte

@@ -291,7 +291,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q is no cluster", cluster)
 			}
 			for class, r := range routes {
-				d, err := newDoor(target{url: r.url, workers: r.workers}, nil)
+				d, err := newEndpoint(target{url: r.url, workers: r.workers}, nil)
 				if err != nil || !slices.Contains(known, class) || r.workers < 1 || r.timeout <= 0 || r.burst < 1 {
 					t.Errorf("%s: %+v, %v", class, r, err)
 				} else {

@@ -159,8 +159,8 @@ func TestEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	environment := map[string]string{
-		"LBREMEDY_DOOR_JWT_KEYS":   writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
-		"LBREMEDY_DOOR_JWT_ISSUER": "lbremedy-courier", "LBREMEDY_DOOR_JWT_AUDIENCE": "lbremedy", "LBREMEDY_DOOR_JWT_SUBJECT": "lbremedy-courier",
+		"LBREMEDY_ENDPOINT_JWT_KEYS":   writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
+		"LBREMEDY_ENDPOINT_JWT_ISSUER": "lbremedy-courier", "LBREMEDY_ENDPOINT_JWT_AUDIENCE": "lbremedy", "LBREMEDY_ENDPOINT_JWT_SUBJECT": "lbremedy-courier",
 	}
 	verifier, err := serve.NewVerifier(t.Context(), func(name string) string { return environment[name] })
 	if err != nil {

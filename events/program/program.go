@@ -1,6 +1,6 @@
 // Package program is what the programs that move events have in common: how they
 // end, the flags of a cluster, of NATS and of the log, the table of classes, and the
-// door for health and metrics. What they do is in their own packages.
+// listener for health and metrics. What they do is in their own packages.
 //
 // The standard flags do for programs without commands. Those with commands are built
 // with shared/command.
@@ -205,8 +205,8 @@ func Classes(rows []event.Row) []string {
 	return ids
 }
 
-// Door opens the address of the flag --listen; nil without one.
-func (f *Flags) Door() (net.Listener, error) {
+// Listener opens the address of the flag --listen; nil without one.
+func (f *Flags) Listener() (net.Listener, error) {
 	if f.Listen == "" {
 		return nil, nil
 	}
@@ -218,14 +218,14 @@ func (f *Flags) Door() (net.Listener, error) {
 }
 
 // Open serves /healthz, which says that the process lives, /readyz, which says what
-// ready says, and /metrics. It returns what closes them. Without a door it does nothing.
-func Open(door net.Listener, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) func() {
-	if door == nil {
+// ready says, and /metrics. It returns what closes them. Without a listener it does nothing.
+func Open(listener net.Listener, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) func() {
+	if listener == nil {
 		return func() {}
 	}
 	server := &http.Server{Handler: Health(ready, metrics), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
 	go func() {
-		if err := server.Serve(door); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the health endpoints are gone", "error", err)
 		}
 	}()

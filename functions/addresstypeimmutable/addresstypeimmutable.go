@@ -23,7 +23,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{addressType},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // addressType is the short name of the annotation for the address type.
@@ -62,8 +62,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// holds reports whether the annotation still asks for another address type. Upper and lower case differ.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the annotation still asks for another address type. Upper and lower case differ.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	if want == "" {
 		return remedy.No, nil // without the annotation the controller compares nothing

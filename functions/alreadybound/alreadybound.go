@@ -31,7 +31,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{balancerID, externalIP},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // Short names of the annotations that bind a Service to a load balancer and that give it the
@@ -105,9 +105,9 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 	return plan
 }
 
-// holds reports whether the Service names a load balancer that does not have its address.
+// stillFails reports whether the Service names a load balancer that does not have its address.
 // The controller compares them only if the Service has an address.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, balancerID)
 	if id == "" || !ccm.Synced(c.Service) {
 		return remedy.No, nil

@@ -29,7 +29,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip"},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -49,7 +49,7 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	if err := known(lb, list); err != nil {
 		return remedy.Plan{}, err
 	}
-	if len(list) == 0 { // found or fixed since holds read it
+	if len(list) == 0 { // found or fixed since stillFails read it
 		return remedy.Plan{
 			Finding: say.F("The load balancer %s now has everything that the annotations ask for. The controller retries.", lb.ID),
 			Wait:    c.PollInterval(),
@@ -155,8 +155,8 @@ func annotated(version string) string {
 	return strings.ToLower(version)
 }
 
-// holds reports whether the annotations still ask for something that the load balancer lacks.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the annotations still ask for something that the load balancer lacks.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Unknown, err

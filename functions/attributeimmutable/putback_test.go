@@ -30,7 +30,7 @@ func TestNotSaid(t *testing.T) {
 	}
 }
 
-// TestPutRightMeanwhile waits if the load balancer was found or fixed after holds read it.
+// TestPutRightMeanwhile waits if the load balancer was found or fixed after stillFails read it.
 func TestPutRightMeanwhile(t *testing.T) {
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
 	for _, lb := range []*ccm.Instance{

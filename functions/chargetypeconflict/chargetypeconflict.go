@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -94,8 +94,8 @@ func billing(lb *cloud.LoadBalancer) say.Text {
 	return say.F("The CLB %s is billed by its spec %s (%s).", lb.ID, lb.Spec, lb.PayType)
 }
 
-// holds reports whether the annotations still ask for anything but what the load balancer has.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the annotations still ask for anything but what the load balancer has.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	wantCharge, _ := ccm.Annotation(c.Service, ccm.ChargeType)
 	wantSpec, _ := ccm.Annotation(c.Service, ccm.ChargeSpec)
 	if wantCharge == "" && wantSpec == "" {

@@ -38,7 +38,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{ccm.BackendType},
 	Sees:        true,
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -136,9 +136,9 @@ func terway(c *remedy.Case, plugin string, known ccm.Addresses, pods say.Text) r
 	return plan
 }
 
-// holds reports whether the load balancer lacks a ready Pod that should be a backend. If nodes
+// stillFails reports whether the load balancer lacks a ready Pod that should be a backend. If nodes
 // are the backends, it reports whether a port has none.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
 		return remedy.Unknown, err

@@ -31,7 +31,7 @@ var Remedy = &remedy.Remedy{
 	OptIn:       true,
 	Sections:    []remedy.Section{PayBySpec},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // PayBySpec says that CLBs that pay by spec are still sold to this account, such as slb.s1.small.
@@ -144,9 +144,9 @@ func throughNodes(svc *corev1.Service) say.Text {
 	return way
 }
 
-// holds reports whether the Service still wants network interfaces behind a shared-resource
+// stillFails reports whether the Service still wants network interfaces behind a shared-resource
 // CLB. A CLB without a spec is one unless it is billed by LCU.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // nothing to compare: a person checks
 	}

@@ -35,7 +35,7 @@ var Remedy = &remedy.Remedy{
 		ccm.BoundReads, ccm.NetworkReads),
 	Steps:      []remedy.Step{step.TargetPorts{}},
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -130,9 +130,9 @@ func names(c *remedy.Case) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(c.Service.Spec.Ports), func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.String })
 }
 
-// holds reports whether the controller would still take a name for 0. If that was not the cause, a
+// stillFails reports whether the controller would still take a name for 0. If that was not the cause, a
 // person has to check.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil
 	}

@@ -24,7 +24,7 @@ var Remedy = &remedy.Remedy{
 	Texts:      []string{"create public address slb is not allowed"},
 	Reads:      []grant.Grant{grant.DescribeLoadBalancerAttribute},
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // addressType is the short name of the annotation for the address type.
@@ -64,10 +64,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// holds reports whether the Service still asks for a public load balancer. The controller checks
+// stillFails reports whether the Service still asks for a public load balancer. The controller checks
 // that before anything else
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
-func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	value, _ := ccm.Annotation(c.Service, addressType)
 	return remedy.Is(value == "" || value == "internet"), nil
 }

@@ -40,7 +40,7 @@ var Remedy = &remedy.Remedy{
 	Sections:   []remedy.Section{delay},
 	Deleting:   true,
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // delay is how long RAM takes to act on a new policy version.
@@ -98,9 +98,9 @@ func For(release ccm.Version) *remedy.Remedy {
 	return &r
 }
 
-// holds reports whether the role still lacks something, or the controller has not yet shown that it
+// stillFails reports whether the role still lacks something, or the controller has not yet shown that it
 // lacks nothing.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil
 	}

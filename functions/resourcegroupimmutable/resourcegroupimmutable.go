@@ -28,7 +28,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{groupID},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // groupID is the short name of the annotation that asks for a resource group.
@@ -52,8 +52,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// holds reports whether the annotation asks for another group than the load balancer's.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the annotation asks for another group than the load balancer's.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, groupID)
 	if want == "" {
 		return remedy.No, nil // without the annotation the controller compares nothing

@@ -25,7 +25,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{balancerID},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // balancerID is the short name of the annotation that binds a Service to a load balancer.
@@ -115,9 +115,9 @@ func decide(c *remedy.Case, id string, named *ccm.Instance, origin say.Text, s c
 	return plan
 }
 
-// holds reports whether the annotation still names a load balancer with a tag of the controller, or one that
+// stillFails reports whether the annotation still names a load balancer with a tag of the controller, or one that
 // does not exist.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, balancerID)
 	if id == "" {
 		return remedy.No, nil

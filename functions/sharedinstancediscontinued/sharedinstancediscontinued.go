@@ -34,7 +34,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	Scope:       remedy.Cluster,
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 // retry is the time after which the controller has tried again.
@@ -161,8 +161,8 @@ func lacks(role ccm.Role, runs ccm.Version, needs, gains []string) say.Text {
 	return text
 }
 
-// holds reports whether the Service still has no load balancer.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the Service still has no load balancer.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // there is nothing to compare: a person must check
 	}

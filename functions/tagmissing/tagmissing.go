@@ -36,7 +36,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{"id"},
 	Sees:        true,
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -191,9 +191,9 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	return plan
 }
 
-// holds reports whether the controller still cannot find the load balancer, by the annotation id, or
+// stillFails reports whether the controller still cannot find the load balancer, by the annotation id, or
 // else by the tag or the default name.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Unknown, err

@@ -34,7 +34,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -166,9 +166,9 @@ func setMap(c *remedy.Case) string {
 	return ccm.SetCommand(c.Service, ccm.ZoneMap, "ZONE:VSWITCH,ZONE:VSWITCH")
 }
 
-// holds reports whether the vSwitch that the Service asks for is still full. The cloud's figures lag,
+// stillFails reports whether the vSwitch that the Service asks for is still full. The cloud's figures lag,
 // and therefore a few free addresses prove nothing.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}

@@ -32,7 +32,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Diagnose:    diagnose,
-	StillFails:  holds,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -161,10 +161,10 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	return p
 }
 
-// holds reports whether the Service still asks for a vSwitch that does not exist. The controller's
+// stillFails reports whether the Service still asks for a vSwitch that does not exist. The controller's
 // default cannot be read: there only a successful sync is evidence, and the engine has already checked
 // for one.
-func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}

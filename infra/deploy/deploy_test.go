@@ -141,7 +141,7 @@ func TestObjects(t *testing.T) {
 				if ofDoctor && o.doctor == "" {
 					t.Errorf("%s is deployed, and nobody has asked for the doctor", m)
 				}
-				if m.text("kind") == "Service" && strings.Contains(text, "lbremedy-door") != (o.delivery == "courier") {
+				if m.text("kind") == "Service" && strings.Contains(text, "lbremedy-endpoint") != (o.delivery == "courier") {
 					t.Errorf("%s with the %s: %s", m, o.delivery, text)
 				}
 				if m.pod() != nil && !strings.Contains(text, `"image":"registry.example/acme/`) {

@@ -185,14 +185,14 @@ func (o options) place(m object, named func(image string) (string, error)) error
 		}
 		container["image"] = o.registry + "/" + name + version
 		if o.delivery == "broker" { // a Broker shows no token of ours
-			container["env"] = slices.DeleteFunc(container["env"].([]any), func(e any) bool { return e.(map[string]any)["name"] == "LBREMEDY_DOOR_TOKEN_FILE" })
+			container["env"] = slices.DeleteFunc(container["env"].([]any), func(e any) bool { return e.(map[string]any)["name"] == "LBREMEDY_ENDPOINT_TOKEN_FILE" })
 		}
 	}
 	if o.delivery == "broker" {
 		for _, v := range spec["volumes"].([]any) {
 			projected := v.(map[string]any)["projected"].(map[string]any)
 			projected["sources"] = slices.DeleteFunc(projected["sources"].([]any), func(s any) bool {
-				return object(s.(map[string]any)).text("secret", "name") == "lbremedy-door"
+				return object(s.(map[string]any)).text("secret", "name") == "lbremedy-endpoint"
 			})
 		}
 	}

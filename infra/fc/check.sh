@@ -62,7 +62,7 @@ s verify -t "$few" || fail 'the doctor alone is not good'
 refused 'a schedule that no timer has' 's/@every 60m/hourly/' 'cronExpression'
 refused 'a doctor under the Go runtime' 's/runtime: custom.debian12/runtime: go1/' 'runtime'
 mv "$work/one.yaml" "$few"
-refused 'a door that is open to anybody' 's/authType: function/authType: anonymous/' 'authType'
+refused 'an endpoint that is open to anybody' 's/authType: function/authType: anonymous/' 'authType'
 refused 'more than 4 KB of environment' "s/\${vars.kubeconfigData}/$(printf 'x%.0s' {1..4096})/" 'LBREMEDY_KUBECONFIG_DATA must NOT have more than'
 
 # A deployment goes the same way up to the component, and the stub prints what it gets.

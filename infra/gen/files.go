@@ -39,7 +39,7 @@ func check(all []*remedy.Remedy, names []string) error {
 		if err := r.Validate(); err != nil {
 			errs = append(errs, err)
 		}
-		if slices.Contains([]string{upClass, tellClass, doctorClass, "exporter", "courier"}, r.Class) || strings.HasPrefix(r.Class, doctor.ClassPrefix) {
+		if slices.Contains([]string{upClass, notifierClass, doctorClass, "exporter", "courier"}, r.Class) || strings.HasPrefix(r.Class, doctor.ClassPrefix) {
 			errs = append(errs, fmt.Errorf("class %s: a program has what belongs to that name: choose another ID", r.Class))
 		}
 		name := folders.Name(r.Class)

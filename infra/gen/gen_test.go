@@ -247,7 +247,7 @@ func TestManifests(t *testing.T) {
 		"infra/knative/triggers.yaml":            {"class: busy}", "kind: Broker"},
 		"infra/knative/bindings.yaml":            {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml":          {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
-		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-teller", "name: lbremedy-doctor", "name: lbremedy-up"},
+		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor", "name: lbremedy-up"},
 		"infra/knative/doctor-cronjob.yaml":      {"metadata: {name: lbremedy-doctor}", "concurrencyPolicy: Forbid", "args: [--once]", "image: registry.invalid/lbremedy/doctor:latest"},
 		"infra/knative/doctor-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_doctor"`},
 		"infra/cluster/templates/doctor.yaml":    {".Values.doctor.enabled"},

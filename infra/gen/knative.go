@@ -191,7 +191,7 @@ spec:
         - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}
         [[- with .IfToken]]
         [[.]][[end]]
-        - {name: LBREMEDY_DOOR_TOKEN_FILE, value: /var/run/lbremedy/token}
+        - {name: LBREMEDY_ENDPOINT_TOKEN_FILE, value: /var/run/lbremedy/token}
         [[- if .IfToken]]
         [[.End]][[end]]
         readinessProbe: {httpGet: {path: /health/readiness}, periodSeconds: 5, timeoutSeconds: 3}
@@ -213,7 +213,7 @@ spec:
           - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
           [[- with .IfToken]]
           [[.]][[end]]
-          - secret: {name: lbremedy-door, items: [{key: token, path: token}]}
+          - secret: {name: lbremedy-endpoint, items: [{key: token, path: token}]}
           [[- if .IfToken]]
           [[.End]][[end]]
 `)

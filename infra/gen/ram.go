@@ -14,15 +14,15 @@ import (
 )
 
 // ramPolicies adds the RAM policies to the files: those of the classes, that of what
-// tells people, which may tell Alibaba Cloud's support, and that of "lbremedy up", which
+// notifies people, which may write to Alibaba Cloud's support, and that of "lbremedy up", which
 // looks its cluster up besides; and that of the doctor.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
 		grants[r.Class] = r.Grants()
 	}
-	grants[upClass] = slices.Concat(together(all).Grants(), ticket.DeskGrants, []grant.Grant{grant.DescribeClusterDetail})
-	grants[tellClass] = ticket.DeskGrants
+	grants[upClass] = slices.Concat(together(all).Grants(), ticket.SupportGrants, []grant.Grant{grant.DescribeClusterDetail})
+	grants[notifierClass] = ticket.SupportGrants
 	grants[doctorClass] = checks.Grants()
 	files, err := ram.Files(grants)
 	for name, text := range files {

@@ -34,9 +34,9 @@ type holder struct {
 // which does the work of all.
 const upClass = "up"
 
-// tellClass takes the place of a class in the names of what belongs to the part of
-// "lbremedy up" that tells people, where it runs alone.
-const tellClass = "teller"
+// notifierClass takes the place of a class in the names of what belongs to the part of
+// "lbremedy up" that notifies people, where it runs alone.
+const notifierClass = "notifier"
 
 // doctorClass takes the place of a class in the names of what belongs to the doctor,
 // which a timer calls and which is no class: nothing of it fails, and it writes nothing.
@@ -54,7 +54,7 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns all that rights are generated for: each class, the exporter, what
-// tells people, and "lbremedy up", which is all of them; and the doctor. Where "lbremedy
+// notifies people, and "lbremedy up", which is all of them; and the doctor. Where "lbremedy
 // up" runs the doctor, it gets the doctor's beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
@@ -62,7 +62,7 @@ func holders(all []*remedy.Remedy) []holder {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants}, holder{"lbremedy-" + doctorClass, checks.Grants()},
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, ticket.EventGrants}, holder{"lbremedy-" + doctorClass, checks.Grants()},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
 }
 

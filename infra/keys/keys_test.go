@@ -242,7 +242,7 @@ func TestAccounts(t *testing.T) {
 	}
 	listener := as(mine, theirs) // who would hear what another is answered
 	exporter, worker, viewer, class := as("exporter", "exporter"), as("worker", "worker"), as("viewer", "viewer"), as(mine, mine)
-	teller := as("teller", "teller")
+	notifier := as("notifier", "notifier")
 	courier := as("courier", "courier")
 	neighbour := of(elsewhere, "worker", "worker")
 	// Who has another cluster's key hears no answers of this one.
@@ -355,16 +355,16 @@ func TestAccounts(t *testing.T) {
 		{"class writes its record", record(class, mine)},
 		{"viewer looks at all", lookAt(viewer)},
 		{"worker sets up", setup(worker)},
-		{"worker follows the journal", follow(worker, cluster, "teller")},
+		{"worker follows the journal", follow(worker, cluster, "notifier")},
 		{"worker takes a failure", consume(worker, theirs)},
 		{"worker writes a record", record(worker, theirs)},
 		{"worker publishes a failure", failure(worker, theirs)},
 		{"worker puts a policy in force", put(worker, "policy."+cluster)},
 		{"worker keeps a ticket", put(worker, "incident.head.x")},
-		{"teller follows the journal", follow(teller, cluster, "tell-desk")},
-		{"teller looks at all", lookAt(teller)},
-		{"teller puts a policy in force", put(teller, "policy."+cluster)},
-		{"teller keeps a ticket", put(teller, "ticket.desk.x")},
+		{"notifier follows the journal", follow(notifier, cluster, "tell-ops")},
+		{"notifier looks at all", lookAt(notifier)},
+		{"notifier puts a policy in force", put(notifier, "policy."+cluster)},
+		{"notifier keeps a ticket", put(notifier, "ticket.ops.x")},
 		{"operator pauses", put(operator, "pause")},
 		{"operator looks at all", lookAt(operator)},
 		{"operator approves", put(operator, "approval."+cluster+"."+uid+"."+mine)},
@@ -409,11 +409,11 @@ func TestAccounts(t *testing.T) {
 		{"viewer writes a record", record(viewer, mine)},
 		{"viewer follows the journal", follow(viewer, cluster, "x")},
 		{"viewer backs up", func(ctx context.Context) error { _, err := viewer.Backup(ctx, stream.Cases, io.Discard); return err }},
-		{"teller writes a record", record(teller, mine)},
-		{"teller publishes a failure", failure(teller, mine)},
-		{"teller consumes", consume(teller, mine)},
-		{"teller puts another cluster's policy in force", put(teller, "policy."+elsewhere)},
-		{"teller follows the journal of another cluster", follow(teller, elsewhere, "x")},
+		{"notifier writes a record", record(notifier, mine)},
+		{"notifier publishes a failure", failure(notifier, mine)},
+		{"notifier consumes", consume(notifier, mine)},
+		{"notifier puts another cluster's policy in force", put(notifier, "policy."+elsewhere)},
+		{"notifier follows the journal of another cluster", follow(notifier, elsewhere, "x")},
 		{"worker sets a stream up", func(ctx context.Context) error {
 			_, err := worker.Setup(ctx, classes, stream.Settings{CasesBytes: 2 << 30})
 			return err
@@ -447,8 +447,8 @@ func TestAccounts(t *testing.T) {
 		{"courier reads all dead letters", heard(courier, stream.Dead, stream.DeadSubjects)},
 		{"courier reads the failures", heard(courier, stream.Failed, event.FailedSubjects)},
 		{"courier consumes another cluster", consumeIn(courier, elsewhere, mine)},
-		{"teller pauses", put(teller, "pause")},
-		{"teller approves", put(teller, "approval."+cluster+"."+uid+"."+mine)},
+		{"notifier pauses", put(notifier, "pause")},
+		{"notifier approves", put(notifier, "approval."+cluster+"."+uid+"."+mine)},
 		{"worker discards the journal", func(ctx context.Context) error { return worker.Discard(ctx, stream.Cases) }},
 		{"worker removes a record", func(ctx context.Context) error { _, err := worker.Remove(ctx, stream.Cases, 1); return err }},
 		{"class reads another's answers", func(ctx context.Context) error { _, err := listener.Get(ctx, "policy"); return err }},

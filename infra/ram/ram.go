@@ -49,16 +49,16 @@ type scope struct {
 
 // The pages that say which resources an action can be narrowed to.
 const (
-	slbPage    = "https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-ram"
-	nlbPage    = "https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-ram"
-	vpcPage    = "https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-ram"
-	ecsPage    = "https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-ram"
-	csPage     = "https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-ram"
-	ramPage    = "https://www.alibabacloud.com/help/en/ram/developer-reference/api-ram-2015-05-01-ram"
-	quotasPage = "https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-ram"
-	stsPage    = "https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-getcalleridentity"
-	bssPage    = "https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance"
-	deskPage   = "https://www.alibabacloud.com/help/en/support/developer-reference/api-workorder-2021-06-10-overview"
+	slbPage     = "https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-ram"
+	nlbPage     = "https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-ram"
+	vpcPage     = "https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-ram"
+	ecsPage     = "https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-ram"
+	csPage      = "https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-ram"
+	ramPage     = "https://www.alibabacloud.com/help/en/ram/developer-reference/api-ram-2015-05-01-ram"
+	quotasPage  = "https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-ram"
+	stsPage     = "https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-getcalleridentity"
+	bssPage     = "https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance"
+	supportPage = "https://www.alibabacloud.com/help/en/support/developer-reference/api-workorder-2021-06-10-overview"
 )
 
 var all = []string{"*"}
@@ -106,7 +106,7 @@ var scopes = []scope{
 	{"quotas:*", all, quotasPage},
 	{"sts:GetCallerIdentity", all, stsPage},
 	{"bss:DescribeAcccount", all, bssPage},
-	{"workorder:*", all, deskPage},
+	{"workorder:*", all, supportPage},
 }
 
 // Policy returns the document that allows the RAM actions among the grants, one

@@ -18,8 +18,8 @@ help() {
 		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
-		  --class CLASS       this class alone, or doctor, or up for "lbremedy up", or teller for
-		                      its part that tells people; may be given several times
+		  --class CLASS       this class alone, or doctor, or up for "lbremedy up", or notifier for
+		                      its part that opens tickets; may be given several times
 		  --doctor            "lbremedy up" runs the doctor, too
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
@@ -44,6 +44,7 @@ while [ $# -gt 0 ]; do
 	--account | --region | --cluster | --trust | --namespace | --issuer | --name | --class)
 		[ $# -gt 0 ] || die "$flag needs a value"
 		case $1 in *[!A-Za-z0-9:/._-]* | '') die "$flag: \"$1\" is no value that it can have" ;; esac
+		if [ "$flag $1" = '--class teller' ]; then set -- notifier "${@:2}"; fi # until the next release
 		if [ "$flag $1" = '--class survey' ]; then
 			classes+=(doctor) # survey: the name of the first releases
 		elif [ "$flag" = --class ]; then classes+=("$1"); else printf -v "${flag#--}" %s "$1"; fi
@@ -110,7 +111,7 @@ attach() {
 
 for more in ${extra[@]+"${extra[@]}"}; do policy "$name-$more" "$more.json"; done
 for class in "${classes[@]}"; do
-	[ "$class" = up ] || [ "$class" = teller ] || every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
+	[ "$class" = up ] || [ "$class" = notifier ] || every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
 	role=$name-$class
 	document=$(narrow "trust/$trust.json" "$role")
 	if ! there GetRole --RoleName "$role"; then

@@ -118,6 +118,12 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("without the doctor: %v: %s", err, out)
 	}
 
+	// The notifier by its old name, until the next release.
+	out, err := shell(t, t.TempDir(), append(base, "--class", "teller")...) // until the next release
+	if err != nil || !strings.Contains(out, "CreateRole --RoleName lbremedy-notifier") || !strings.Contains(out, "CreatePolicy --PolicyName lbremedy-notifier") {
+		t.Errorf("the notifier: %v: %s", err, out)
+	}
+
 	// All classes.
 	if out, err := shell(t, t.TempDir(), base...); err != nil || strings.Count(out, " CreateRole ") < 30 {
 		t.Errorf("all classes: %v, %d roles", err, strings.Count(out, " CreateRole "))

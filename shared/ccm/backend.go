@@ -157,7 +157,7 @@ func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	return 0
 }
 
-// Labels and taints by which the controller leaves nodes out
+// Labels and taints by which the controller excludes nodes
 // (pkg/controller/helper/node_utils.go). Of the labels for masters only the old
 // one counts.
 const (

@@ -105,8 +105,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Which nodes the controller leaves out, and why.
-func TestLeftOut(t *testing.T) {
+// Which nodes the controller excludes, and why.
+func TestExcluded(t *testing.T) {
 	t.Parallel()
 	ready := []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	with := func(labels map[string]string) *corev1.Node {

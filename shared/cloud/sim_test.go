@@ -571,7 +571,7 @@ func TestWrites(t *testing.T) {
 	if i < 0 || found[i].Title != ask.Title || found[i].Description != ask.Description || found[i].Severity != 2 {
 		t.Errorf("got tickets %+v", found)
 	}
-	desk := func() sim.Ticket {
+	ticket := func() sim.Ticket {
 		found := s.Snapshot().Tickets
 		return found[slices.IndexFunc(found, func(t sim.Ticket) bool { return t.ID == id })]
 	}
@@ -583,13 +583,13 @@ func TestWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := desk(); got.Status != "completed" {
+	if got := ticket(); got.Status != "completed" {
 		t.Errorf("after Close: got %+v", got)
 	}
 	if err := one(grant.ReopenTicket.Action).Tickets.Reopen(ctx, id, "It is back."); err != nil {
 		t.Fatal(err)
 	}
-	if got := desk(); got.Status != "in_progress" || !slices.Equal(got.Notes, []string{"Another Service, too.", "It is back."}) {
+	if got := ticket(); got.Status != "in_progress" || !slices.Equal(got.Notes, []string{"Another Service, too.", "It is back."}) {
 		t.Errorf("after Reopen: got %+v", got)
 	}
 

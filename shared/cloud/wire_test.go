@@ -1014,8 +1014,8 @@ func TestMasterRoles(t *testing.T) {
 	}
 }
 
-// TestDeskRefuses: support says no with a status of 200.
-func TestDeskRefuses(t *testing.T) {
+// TestSupportRefuses: support says no with a status of 200.
+func TestSupportRefuses(t *testing.T) {
 	for _, method := range []string{"Find", "Create"} {
 		for code, want := range map[string]error{`"illegal.auth"`: ErrDenied, `401`: ErrDenied, `500`: ErrUnavailable, `"param.illegal"`: nil} {
 			body := `{"RequestId":"R","Success":false,"Code":` + code + `,"Message":"no"}`

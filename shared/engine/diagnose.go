@@ -72,7 +72,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if x.r.StillFails != nil {
 			v, err := x.r.StillFails(ctx, x.c)
 			if err != nil {
-				return remedy.Plan{}, false, fmt.Errorf("ask whether the failure holds: %w", err)
+				return remedy.Plan{}, false, fmt.Errorf("ask whether it still fails: %w", err)
 			}
 			switch {
 			case newer != "" && v != remedy.Yes:

@@ -54,7 +54,7 @@ func TestOneErrorIsNoFailure(t *testing.T) {
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Wait: time.Hour})
 	r.ends(event.Waiting)
 	r.advance(2 * time.Hour)
-	r.once("holds", boom)
+	r.once("still fails", boom)
 	rec := r.fails("boom")
 	if rec.Result != event.Waiting {
 		t.Errorf("ended as %q", rec.Result)
@@ -70,7 +70,7 @@ func TestPanic(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	crash := func(context.Context) error { panic("oh no") }
-	for _, point := range []string{"holds", "diagnose", "before 1", "check 1", "holds after"} {
+	for _, point := range []string{"still fails", "diagnose", "before 1", "check 1", "still fails after"} {
 		r.once(point, crash)
 		rec := r.fails("class fake panicked: oh no")
 		if rec.Result != event.Waiting || rec.Wait <= 0 {
@@ -234,8 +234,8 @@ func TestReadsFail(t *testing.T) {
 	r.on("after 1", r.syncs)
 	r.cloud.Fault(sim.Fault{Product: "slb", Action: "DescribeLoadBalancerAttribute", Status: 403, Code: "NoPermission", Count: 1})
 	r.fails("prove that it worked: describe load balancer ")
-	r.once("holds after", boom)
-	r.fails("prove that it worked: ask whether the failure holds: boom")
+	r.once("still fails after", boom)
+	r.fails("prove that it worked: ask whether it still fails: boom")
 	r.ends(event.Fixed)
 	r.wrote(1)
 
@@ -243,7 +243,7 @@ func TestReadsFail(t *testing.T) {
 	r = build(t)
 	r.ends(event.Waiting)
 	r.publish(r.failure("other", r.now().Add(5*time.Second)))
-	r.on("holds after", boom)
+	r.on("still fails after", boom)
 	r.fails("boom")
 
 	// While it watches.

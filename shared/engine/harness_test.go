@@ -128,9 +128,9 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 			return remedy.Plan{Finding: say.F("It is old."), Steps: r.bind(r.steps)}, r.hit(ctx, "diagnose")
 		},
 		StillFails: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-			point := "holds"
+			point := "still fails"
 			if c.Written() {
-				point = "holds after"
+				point = "still fails after"
 			}
 			return remedy.Is(c.Service.Annotations[key] == "old"), r.hit(ctx, point)
 		},
@@ -232,8 +232,8 @@ func (r *rig) setPolicy(p remedy.Policy) {
 	r.policy = p
 }
 
-// on has f called whenever a run comes to a point: "policy", "diagnose", "holds",
-// "holds after" (the write), and of a fake step "check 1", "before 1", "after 1".
+// on has f called whenever a run comes to a point: "policy", "diagnose", "still fails",
+// "still fails after" (the write), and of a fake step "check 1", "before 1", "after 1".
 func (r *rig) on(point string, f func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	known   = 30 * 24 * time.Hour // how long a key outlives its last run; the journal keeps records as long
 )
 
-// A lease is a run's hold on the key that says who runs on its Service and class. While
+// A lease is a run's claim on the key that says who runs on its Service and class. While
 // it reads, however slowly, it renews the lease; who dies stops to.
 type lease struct {
 	env      *Env

@@ -72,13 +72,13 @@ func TestKill(t *testing.T) {
 		point string
 		lease time.Duration // how long the next run waits
 	}{
-		{"diagnose", 10 * time.Second},    // started
-		{"before 1", 2 * time.Minute},     // intent
-		{"after 1", 2 * time.Minute},      // applied, and not journalled
-		{"before 2", 2 * time.Minute},     // between two steps
-		{"after 2", 2 * time.Minute},      //
-		{"WATCH", 10 * time.Second},       // all written
-		{"holds after", 10 * time.Second}, // about to be proven
+		{"diagnose", 10 * time.Second},          // started
+		{"before 1", 2 * time.Minute},           // intent
+		{"after 1", 2 * time.Minute},            // applied, and not journalled
+		{"before 2", 2 * time.Minute},           // between two steps
+		{"after 2", 2 * time.Minute},            //
+		{"WATCH", 10 * time.Second},             // all written
+		{"still fails after", 10 * time.Second}, // about to be proven
 	} {
 		t.Run(tt.point, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +86,7 @@ func TestKill(t *testing.T) {
 			r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "")})
 			r.steps[1].(act).Was["example.com/second"] = "no"
 			r.patch("", `{"metadata":{"annotations":{"example.com/second":"no"}}}`)
-			if tt.point == "holds after" {
+			if tt.point == "still fails after" {
 				r.env.Watch = 20 * time.Second
 				r.on("after 2", r.syncs)
 			}
@@ -208,7 +208,7 @@ func TestTrace(t *testing.T) {
 	// The same event again, and the step works.
 	r.advance(broke.Wait)
 	r.on("after 1", r.syncs)
-	r.once("holds after", func(context.Context) error { return errors.New("no") })
+	r.once("still fails after", func(context.Context) error { return errors.New("no") })
 	unproven := r.fails("no")
 	if s := unproven.Steps[0]; !unproven.Prior.Equal(broke.At) || s.Began.Before(unproven.Began) || s.Ended.Before(s.Began) || unproven.Timings.Verify <= 0 {
 		t.Errorf("the second run says prior %s, a step from %s to %s, and verify %s", unproven.Prior, s.Began, s.Ended, unproven.Timings.Verify)

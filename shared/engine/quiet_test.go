@@ -39,7 +39,7 @@ func TestQuietReasons(t *testing.T) {
 			r.event.Failure.Reason = tt.reason
 			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
 			r.ends(tt.want)
-			r.on("holds", nil)
+			r.on("still fails", nil)
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
 			r.event.Again = true
 			r.ends(event.Gone)
@@ -160,7 +160,7 @@ func TestByCause(t *testing.T) {
 	}{
 		{"an error", func() {
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, errBoom }
-		}, "", "ask whether the failure holds: boom"},
+		}, "", "ask whether it still fails: boom"},
 		{"unknown", func() {
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 		}, event.Waiting, ""},

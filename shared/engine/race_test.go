@@ -177,7 +177,7 @@ func TestClaims(t *testing.T) {
 	r.fails("claim a place")
 
 	// What ends while it looks for another place ends there.
-	for _, point := range []string{"holds", "diagnose"} {
+	for _, point := range []string{"still fails", "diagnose"} {
 		r = build(t)
 		r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			if !c.Full(place) {

@@ -100,7 +100,7 @@ func (x verification) verify(ctx context.Context) (event.Record, error) {
 func (x verification) byCause(ctx context.Context) (event.Record, error) {
 	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
-		return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+		return x.fail(ctx, fmt.Errorf("ask whether it still fails: %w", err))
 	}
 	x.lap(&x.rec.Timings.Verify)
 	if v == remedy.No {
@@ -136,7 +136,7 @@ func (x verification) proven(ctx context.Context) (bool, error) {
 	}
 	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
-		return false, fmt.Errorf("ask whether the failure holds: %w", err)
+		return false, fmt.Errorf("ask whether it still fails: %w", err)
 	}
 	return v == remedy.No, nil
 }
@@ -176,7 +176,7 @@ func (x verification) unproven(ctx context.Context) (event.Record, error) {
 		}
 		v, err := x.r.StillFails(ctx, x.c)
 		if err != nil {
-			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+			return x.fail(ctx, fmt.Errorf("ask whether it still fails: %w", err))
 		}
 		if v == remedy.No {
 			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))

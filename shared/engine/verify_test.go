@@ -112,7 +112,7 @@ func TestNoTimeToProve(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.on("after 1", r.syncs)
-	r.once("holds after", func(context.Context) error { return errors.Join(cloud.ErrThrottled, context.DeadlineExceeded) })
+	r.once("still fails after", func(context.Context) error { return errors.Join(cloud.ErrThrottled, context.DeadlineExceeded) })
 	if rec := r.ends(event.Waiting); rec.Reason != event.ForSync {
 		t.Errorf("it waits for %q", rec.Reason)
 	}

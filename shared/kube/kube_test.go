@@ -236,7 +236,7 @@ func TestPutEvent(t *testing.T) {
 	ctx := limited(t)
 	join := cluster.Join(t)
 	ns := join.Namespace(t)
-	c := open(t, join.As(t, "kube-test-teller", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
+	c := open(t, join.As(t, "kube-test-notifier", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
 	w := kube.NewWriter(c)
 	began := metav1.Now().Rfc3339Copy()
 	e := corev1.Event{

@@ -18,17 +18,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// A door is an API server that knows one namespace and takes one token.
-type door struct {
+// An apiServer is one that knows one namespace and takes one token.
+type apiServer struct {
 	*httptest.Server
 	token  atomic.Value // string
 	turned atomic.Int32 // requests that were turned away
 	bodies atomic.Value // string: the last body
 }
 
-func newDoor(t *testing.T, token string) *door {
+func newAPIServer(t *testing.T, token string) *apiServer {
 	t.Helper()
-	d := &door{}
+	d := &apiServer{}
 	d.token.Store(token)
 	d.bodies.Store("")
 	d.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ func newDoor(t *testing.T, token string) *door {
 }
 
 // kubeconfig returns one that leads here, with a token.
-func (d *door) kubeconfig(token string) []byte {
+func (d *apiServer) kubeconfig(token string) []byte {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: d.Certificate().Raw})
 	return fmt.Appendf(nil, `{"clusters":[{"name":"a","cluster":{"server":"%s/prefix","certificate-authority-data":%q}}],
 		"contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],"current-context":"a","users":[{"name":"a","user":{"token":%q}}]}`,
@@ -77,7 +77,7 @@ func look(t *testing.T, c *kube.Cluster) error {
 }
 
 func TestLeaseIsKept(t *testing.T) {
-	d := newDoor(t, "one")
+	d := newAPIServer(t, "one")
 	c, lent := leased(t, func(int) (kube.Lease, error) {
 		return kube.Lease{Kubeconfig: d.kubeconfig("one"), Ends: time.Now().Add(time.Hour)}, nil
 	})
@@ -99,7 +99,7 @@ func TestLeaseIsKept(t *testing.T) {
 }
 
 func TestLeaseIsRenewedEarly(t *testing.T) {
-	d := newDoor(t, "one")
+	d := newAPIServer(t, "one")
 	fails := false
 	c, lent := leased(t, func(int) (kube.Lease, error) {
 		if fails {
@@ -124,7 +124,7 @@ func TestLeaseIsRenewedEarly(t *testing.T) {
 
 // The API server turns a request away; it is made again with a new lease, whole.
 func TestLeaseEndsAtOnce(t *testing.T) {
-	d := newDoor(t, "one")
+	d := newAPIServer(t, "one")
 	c, lent := leased(t, func(n int) (kube.Lease, error) {
 		return kube.Lease{Kubeconfig: d.kubeconfig([]string{"", "one", "two"}[min(n, 2)]), Ends: time.Now().Add(time.Hour)}, nil
 	})
@@ -133,7 +133,7 @@ func TestLeaseEndsAtOnce(t *testing.T) {
 	}
 	d.token.Store("two")
 	status := "closed for today"
-	if _, err := kube.NewWriter(c).PatchService(t.Context(), "shop", "web", "7", kube.ServicePatch{Annotations: map[string]*string{"door": &status}}); err != nil {
+	if _, err := kube.NewWriter(c).PatchService(t.Context(), "shop", "web", "7", kube.ServicePatch{Annotations: map[string]*string{"note": &status}}); err != nil {
 		t.Fatal(err)
 	}
 	if body := d.bodies.Load().(string); !strings.Contains(body, status) {

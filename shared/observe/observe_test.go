@@ -183,12 +183,14 @@ func TestExporter(t *testing.T) {
 
 func TestTickets(t *testing.T) {
 	m := New("v1", "c1")
-	m.Tickets(func() map[string]Tellings {
-		return map[string]Tellings{"desk": Tellings{1, 2, 3, 4, 5, 6}.Plus(Tellings{10, 20, 30, 40, 50, 60}), "chat": {Retried: 7}}
+	m.Tickets(func() map[string]Notifications {
+		return map[string]Notifications{"ops": Notifications{1, 2, 3, 4, 5, 6}.Plus(Notifications{10, 20, 30, 40, 50, 60}), "chat": {Retried: 7}}
 	})
-	expect(t, m, map[string]string{`lbremedy_tellings_total{sink="chat",telling="retried"}`: "7", `lbremedy_tellings_total{sink="chat",telling="refused"}`: "0"})
-	for telling, want := range map[string]string{"opened": "11", "updated": "22", "closed": "33", "reopened": "44", "retried": "55", "refused": "66"} {
-		expect(t, m, map[string]string{`lbremedy_tellings_total{sink="desk",telling="` + telling + `"}`: want})
+	expect(t, m, map[string]string{`lbremedy_notifications_total{kind="retried",sink="chat"}`: "7"})
+	expect(t, m, map[string]string{`lbremedy_notifications_total{kind="refused",sink="chat"}`: "0"})
+	for kind, want := range map[string]string{"opened": "11", "updated": "22", "closed": "33", "reopened": "44", "retried": "55", "refused": "66"} {
+		expect(t, m, map[string]string{`lbremedy_notifications_total{kind="` + kind + `",sink="ops"}`: want})
+		expect(t, m, map[string]string{`lbremedy_tellings_total{sink="ops",telling="` + kind + `"}`: want}) // until the next release
 	}
 }
 
@@ -304,7 +306,7 @@ func TestCatalogue(t *testing.T) {
 	m.Runs(nil)
 	m.Exporter(func() Export { return Export{} })
 	m.Full(func() []string { return []string{"CASES"} })
-	m.Tickets(func() map[string]Tellings { return map[string]Tellings{"desk": {}} })
+	m.Tickets(func() map[string]Notifications { return map[string]Notifications{"ops": {}} })
 	m.Traces(func() Spans { return Spans{} })
 	m.Seen(record(func(r *event.Record) { r.Next, r.Held, r.Repeats = 2, event.HeldByPause, true }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)

@@ -2,45 +2,54 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Tellings count what people were told.
-type Tellings struct {
+// Notifications count what people were notified of.
+type Notifications struct {
 	Opened, Updated, Closed, Reopened int64 // tickets
-	Retried                           int64 // tellings that failed and are made again
-	Refused                           int64 // tellings that a sink will never take
+	Retried                           int64 // that failed and are sent again
+	Refused                           int64 // that a sink will never take
 }
 
 // Plus returns the sum of both.
-func (t Tellings) Plus(o Tellings) Tellings {
-	return Tellings{
+func (t Notifications) Plus(o Notifications) Notifications {
+	return Notifications{
 		t.Opened + o.Opened, t.Updated + o.Updated, t.Closed + o.Closed, t.Reopened + o.Reopened,
 		t.Retried + o.Retried, t.Refused + o.Refused,
 	}
 }
 
-// Tickets says what people were told, by asking at each scrape what each sink was
-// told, by its name in the policy. Ask must be quick.
-func (m *Metrics) Tickets(ask func() map[string]Tellings) {
-	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_tellings_total",
-		"What was told to people: tickets that were opened, updated, closed or reopened at a sink, and tellings that it failed to take and gets again, or refused.",
-		[]string{"sink", "telling"}, nil)})
+// Tickets says what people were notified of, by asking at each scrape what each sink got,
+// by its name in the policy. Ask must be quick.
+func (m *Metrics) Tickets(ask func() map[string]Notifications) {
+	m.ours.MustRegister(sinks{ask, []*prometheus.Desc{
+		prometheus.NewDesc("lbremedy_notifications_total",
+			"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
+			[]string{"sink", "kind"}, nil),
+		prometheus.NewDesc("lbremedy_tellings_total", "The old name of lbremedy_notifications_total, until the next release.", []string{"sink", "telling"}, nil),
+	}})
 }
 
 // sinks are a collector: which ones there are is the policy's, which changes.
 type sinks struct {
-	ask  func() map[string]Tellings
-	desc *prometheus.Desc
+	ask   func() map[string]Notifications
+	descs []*prometheus.Desc
 }
 
-// Describe tells which metric there is.
-func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
+// Describe says which metrics there are.
+func (s sinks) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range s.descs {
+		to <- d
+	}
+}
 
-// Collect says what each sink was told.
+// Collect says what each sink was notified of.
 func (s sinks) Collect(to chan<- prometheus.Metric) {
 	for name, t := range s.ask() {
-		for telling, n := range map[string]int64{
+		for kind, n := range map[string]int64{
 			"opened": t.Opened, "updated": t.Updated, "closed": t.Closed, "reopened": t.Reopened, "retried": t.Retried, "refused": t.Refused,
 		} {
-			to <- prometheus.MustNewConstMetric(s.desc, prometheus.CounterValue, float64(n), name, telling)
+			for _, d := range s.descs {
+				to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), name, kind)
+			}
 		}
 	}
 }

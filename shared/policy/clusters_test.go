@@ -17,7 +17,7 @@ func TestInForceByCluster(t *testing.T) {
 		if err != nil || p.Mode != want {
 			t.Errorf("%s: the mode is %q, %v; want %q", cluster, p.Mode, err, want)
 		}
-		told, err := TellInForce(t.Context(), s, cluster)
+		told, err := SinksInForce(t.Context(), s, cluster)
 		if err != nil || len(told) != sinks {
 			t.Errorf("%s: %d sinks, %v; want %d", cluster, len(told), err, sinks)
 		}
@@ -27,7 +27,7 @@ func TestInForceByCluster(t *testing.T) {
 		if err := Publish(t.Context(), s, cluster, remedy.Policy{Mode: mode}); err != nil {
 			t.Fatal(err)
 		}
-		if err := PublishTell(t.Context(), s, cluster, sinks); err != nil {
+		if err := PublishSinks(t.Context(), s, cluster, sinks); err != nil {
 			t.Fatal(err)
 		}
 	}

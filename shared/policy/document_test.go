@@ -61,7 +61,7 @@ func TestTagged(t *testing.T) {
 		}
 	}
 	check(reflect.TypeFor[document]())
-	check(reflect.TypeFor[tellDocument]())
+	check(reflect.TypeFor[sinksDocument]())
 	if len(seen) < 11 {
 		t.Errorf("only %d types were looked at", len(seen))
 	}
@@ -135,12 +135,12 @@ func TestVersions(t *testing.T) {
 
 // Sinks of the release before, which wrote the list alone, are read as they were meant;
 // those of a release to come are not read at all.
-func TestTellVersions(t *testing.T) {
+func TestSinkVersions(t *testing.T) {
 	t.Parallel()
 	s := nats.Streams(t)
 	put := func(text string) {
 		t.Helper()
-		if err := s.Put(t.Context(), tellKey+".c1", []byte(text)); err != nil {
+		if err := s.Put(t.Context(), sinksKey+".c1", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestTellVersions(t *testing.T) {
 		`{"version":1,"sinks":[{"name":"e","kind":"event"}]}`: {{Name: "e", Kind: Event}},
 	} {
 		put(text)
-		if got, err := TellInForce(t.Context(), s, "c1"); err != nil || !cmp.Equal(want, got) {
+		if got, err := SinksInForce(t.Context(), s, "c1"); err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%s: %v %s", text, err, cmp.Diff(want, got))
 		}
 	}
@@ -162,7 +162,7 @@ func TestTellVersions(t *testing.T) {
 		`[{"name":"e","kind":"event","to":1}]`:                       `its field "to" is not known`,
 	} {
 		put(text)
-		if got, err := TellInForce(t.Context(), s, "c1"); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), says) || got != nil {
+		if got, err := SinksInForce(t.Context(), s, "c1"); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), says) || got != nil {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}

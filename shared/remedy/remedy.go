@@ -108,7 +108,7 @@ func Always(p Plan) func(context.Context, *Case) (Plan, error) {
 	return func(context.Context, *Case) (Plan, error) { return p, nil }
 }
 
-// A Verdict answers whether a failure still holds.
+// A Verdict answers whether a Service still fails.
 type Verdict int
 
 // The verdicts. Unknown ends in "later", never in a plan.
@@ -118,9 +118,9 @@ const (
 	No
 )
 
-// Is returns Yes if holds is true, else No.
-func Is(holds bool) Verdict {
-	if holds {
+// Is returns Yes if failing is true, else No.
+func Is(failing bool) Verdict {
+	if failing {
 		return Yes
 	}
 	return No

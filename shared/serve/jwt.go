@@ -41,20 +41,20 @@ type Verifier struct {
 // NewVerifier returns the Verifier that the environment asks for, nil if it asks for
 // none:
 //
-//	LBREMEDY_DOOR_JWT_KEYS        file or https:// URL of the issuer's public keys, as JWKS or PEM
-//	LBREMEDY_DOOR_JWT_ISSUER      the "iss" that a token must have
-//	LBREMEDY_DOOR_JWT_AUDIENCE    the "aud" that a token must name
-//	LBREMEDY_DOOR_JWT_SUBJECT     the "sub" that a token must have, several with commas between; empty: any
-//	LBREMEDY_DOOR_JWT_CA          file with the root certificates of the URL; empty: the system's
-//	LBREMEDY_DOOR_JWT_TOKEN_FILE  file with the token that the URL asks for, as a cluster's API server does
+//	LBREMEDY_ENDPOINT_JWT_KEYS        file or https:// URL of the issuer's public keys, as JWKS or PEM
+//	LBREMEDY_ENDPOINT_JWT_ISSUER      the "iss" that a token must have
+//	LBREMEDY_ENDPOINT_JWT_AUDIENCE    the "aud" that a token must name
+//	LBREMEDY_ENDPOINT_JWT_SUBJECT     the "sub" that a token must have, several with commas between; empty: any
+//	LBREMEDY_ENDPOINT_JWT_CA          file with the root certificates of the URL; empty: the system's
+//	LBREMEDY_ENDPOINT_JWT_TOKEN_FILE  file with the token that the URL asks for, as a cluster's API server does
 //
 // A file of keys is read at once, so that a wrong one is known at the start; a URL
 // when the first token comes. It is an error if one of the first three is missing:
 // a signature says who wrote a token, and not whom it is for.
 func NewVerifier(ctx context.Context, getenv func(string) string) (*Verifier, error) {
-	v := &Verifier{issuer: getenv("LBREMEDY_DOOR_JWT_ISSUER"), audience: getenv("LBREMEDY_DOOR_JWT_AUDIENCE"), now: wallClock}
-	source := getenv("LBREMEDY_DOOR_JWT_KEYS")
-	for s := range strings.SplitSeq(getenv("LBREMEDY_DOOR_JWT_SUBJECT"), ",") {
+	v := &Verifier{issuer: getenv("LBREMEDY_ENDPOINT_JWT_ISSUER"), audience: getenv("LBREMEDY_ENDPOINT_JWT_AUDIENCE"), now: wallClock}
+	source := getenv("LBREMEDY_ENDPOINT_JWT_KEYS")
+	for s := range strings.SplitSeq(getenv("LBREMEDY_ENDPOINT_JWT_SUBJECT"), ",") {
 		if s = strings.TrimSpace(s); s != "" {
 			v.subjects = append(v.subjects, s)
 		}
@@ -62,7 +62,7 @@ func NewVerifier(ctx context.Context, getenv func(string) string) (*Verifier, er
 	var missing []string
 	for name, value := range map[string]string{"KEYS": source, "ISSUER": v.issuer, "AUDIENCE": v.audience} {
 		if value == "" {
-			missing = append(missing, "LBREMEDY_DOOR_JWT_"+name)
+			missing = append(missing, "LBREMEDY_ENDPOINT_JWT_"+name)
 		}
 	}
 	if len(missing) == 3 && len(v.subjects) == 0 {
@@ -73,7 +73,7 @@ func NewVerifier(ctx context.Context, getenv func(string) string) (*Verifier, er
 		return nil, fmt.Errorf("check the tokens of callers: set %s too", strings.Join(missing, " and "))
 	}
 	var err error
-	v.keys, err = newKeys(ctx, source, getenv("LBREMEDY_DOOR_JWT_CA"), getenv("LBREMEDY_DOOR_JWT_TOKEN_FILE"))
+	v.keys, err = newKeys(ctx, source, getenv("LBREMEDY_ENDPOINT_JWT_CA"), getenv("LBREMEDY_ENDPOINT_JWT_TOKEN_FILE"))
 	if err != nil {
 		return nil, err
 	}

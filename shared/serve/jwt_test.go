@@ -104,9 +104,9 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func verifier(t testing.TB, env map[string]string) *Verifier {
 	t.Helper()
-	all := map[string]string{"LBREMEDY_DOOR_JWT_ISSUER": "https://issuer", "LBREMEDY_DOOR_JWT_AUDIENCE": "lbremedy"}
+	all := map[string]string{"LBREMEDY_ENDPOINT_JWT_ISSUER": "https://issuer", "LBREMEDY_ENDPOINT_JWT_AUDIENCE": "lbremedy"}
 	for k, v := range env {
-		all["LBREMEDY_DOOR_JWT_"+k] = v
+		all["LBREMEDY_ENDPOINT_JWT_"+k] = v
 	}
 	v, err := NewVerifier(t.Context(), func(name string) string { return all[name] })
 	if err != nil {
@@ -409,8 +409,8 @@ func TestNewVerifier(t *testing.T) {
 		says string
 	}{
 		{"nothing", nil, ""},
-		{"keys alone", map[string]string{"KEYS": "x"}, "set LBREMEDY_DOOR_JWT_AUDIENCE and LBREMEDY_DOOR_JWT_ISSUER too"},
-		{"a subject alone", map[string]string{"SUBJECT": "x"}, "LBREMEDY_DOOR_JWT_KEYS"},
+		{"keys alone", map[string]string{"KEYS": "x"}, "set LBREMEDY_ENDPOINT_JWT_AUDIENCE and LBREMEDY_ENDPOINT_JWT_ISSUER too"},
+		{"a subject alone", map[string]string{"SUBJECT": "x"}, "LBREMEDY_ENDPOINT_JWT_KEYS"},
 		{"no file", map[string]string{"KEYS": "/nowhere", "ISSUER": "i", "AUDIENCE": "a"}, "no such file"},
 		{"plain HTTP", map[string]string{"KEYS": "http://example.com/keys", "ISSUER": "i", "AUDIENCE": "a"}, "use https:// for http://example.com/keys"},
 		{"no host", map[string]string{"KEYS": "https://", "ISSUER": "i", "AUDIENCE": "a"}, "neither a file nor a URL"},
@@ -422,13 +422,15 @@ func TestNewVerifier(t *testing.T) {
 		{"a broken block", map[string]string{"KEYS": block("PUBLIC KEY", []byte("x")), "ISSUER": "i", "AUDIENCE": "a"}, "can't be read"},
 		{"a key for secrets", map[string]string{"KEYS": put(t, strings.ReplaceAll(jwks("ed"), `"sig"`, `"enc"`)), "ISSUER": "i", "AUDIENCE": "a"}, "no key that can be used"},
 	} {
-		v, err := NewVerifier(t.Context(), func(name string) string { return tt.env[strings.TrimPrefix(name, "LBREMEDY_DOOR_JWT_")] })
+		v, err := NewVerifier(t.Context(), func(name string) string { return tt.env[strings.TrimPrefix(name, "LBREMEDY_ENDPOINT_JWT_")] })
 		if (tt.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.says) || v != nil {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 	}
 	v, err := NewVerifier(t.Context(), func(name string) string {
-		return map[string]string{"LBREMEDY_DOOR_JWT_KEYS": "http://127.0.0.1:1/keys", "LBREMEDY_DOOR_JWT_ISSUER": "i", "LBREMEDY_DOOR_JWT_AUDIENCE": "a"}[name]
+		return map[string]string{
+			"LBREMEDY_ENDPOINT_JWT_KEYS": "http://127.0.0.1:1/keys", "LBREMEDY_ENDPOINT_JWT_ISSUER": "i", "LBREMEDY_ENDPOINT_JWT_AUDIENCE": "a",
+		}[name]
 	})
 	if err != nil || v == nil {
 		t.Errorf("keys of this machine: %v", err)
@@ -505,8 +507,8 @@ func TestAddress(t *testing.T) {
 		{map[string]string{"FC_FUNCTION_NAME": "f"}, true, ":9000", ""},
 		{map[string]string{"FC_FUNCTION_NAME": "f"}, false, ":9000", "triggers of the function"},
 		{map[string]string{"K_SERVICE": "s", "PORT": "1"}, false, ":1", "Knative"},
-		{map[string]string{"LBREMEDY_DOOR_OPEN": "true"}, false, ":8080", "LBREMEDY_DOOR_OPEN lets"},
-		{map[string]string{"LBREMEDY_DOOR_OPEN": "1"}, false, "127.0.0.1:8080", "this machine alone"},
+		{map[string]string{"LBREMEDY_ENDPOINT_OPEN": "true"}, false, ":8080", "LBREMEDY_ENDPOINT_OPEN lets"},
+		{map[string]string{"LBREMEDY_ENDPOINT_OPEN": "1"}, false, "127.0.0.1:8080", "this machine alone"},
 		{nil, false, "127.0.0.1:8080", "this machine alone"},
 	} {
 		got, warns := address(func(name string) string { return tt.env[name] }, tt.guarded)

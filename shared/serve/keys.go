@@ -72,7 +72,7 @@ func newKeys(ctx context.Context, source, ca, tokenFile string) (*keys, error) {
 	}
 	u, err := url.Parse(source)
 	if err != nil || u.Host == "" {
-		return nil, errors.New("read the keys of callers: LBREMEDY_DOOR_JWT_KEYS is neither a file nor a URL")
+		return nil, errors.New("read the keys of callers: LBREMEDY_ENDPOINT_JWT_KEYS is neither a file nor a URL")
 	}
 	k.source = u.Scheme + "://" + u.Host + u.Path // without what else the URL may hold
 	loopback := net.ParseIP(u.Hostname()).IsLoopback()

@@ -7,11 +7,11 @@
 // Function Compute counts an invocation as failed only by the header x-fc-status,
 // so that it is set too.
 //
-// Callers show a bearer token: one of LBREMEDY_DOOR_TOKEN or
-// LBREMEDY_DOOR_TOKEN_FILE, or a JSON Web Token as NewVerifier says, such as the
+// Callers show a bearer token: one of LBREMEDY_ENDPOINT_TOKEN or
+// LBREMEDY_ENDPOINT_TOKEN_FILE, or a JSON Web Token as NewVerifier says, such as the
 // token of a Kubernetes service account that is projected for the audience of the
 // endpoint. Everybody who may create Pods in a cluster can have such a token for any
-// audience, so that there LBREMEDY_DOOR_JWT_SUBJECT should name who may call.
+// audience, so that there LBREMEDY_ENDPOINT_JWT_SUBJECT should name who may call.
 // Tokens are of use to HTTP callers: the event invocations of Function Compute
 // bring no headers of the caller's, and RAM decides who may invoke.
 //
@@ -23,7 +23,7 @@
 //
 // An endpoint that asks for no token says so at the start. It is open where a platform
 // stands before it, which is Function Compute (FC_FUNCTION_NAME) or Knative
-// (K_SERVICE), and where LBREMEDY_DOOR_OPEN is true; everywhere else it listens to
+// (K_SERVICE), and where LBREMEDY_ENDPOINT_OPEN is true; everywhere else it listens to
 // its own machine alone. An event that a stranger sends can make a function look at a
 // Service, which costs time; it can't make it write anything that the cluster itself
 // does not ask for.
@@ -327,20 +327,21 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	getenv := renamed(os.Getenv, log)
+	d := &Endpoint{Log: log, Tokens: Tokens(getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}
 		}
 		return h.Handle(ctx, e)
 	}}
-	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
+	if d.JWT, err = NewVerifier(ctx, getenv); err != nil {
 		return err
 	}
 	if inFC {
 		return d.goRuntime(ctx, os.Getenv("FC_RUNTIME_API"))
 	}
-	address, warning := address(os.Getenv, d.guarded())
+	address, warning := address(getenv, d.guarded())
 	if warning != "" {
 		log.Warn(warning, "address", address)
 	}
@@ -368,10 +369,10 @@ func address(getenv func(string) string, guarded bool) (address, warning string)
 		return ":" + port, "the endpoint asks for no token: the triggers of the function decide who may call"
 	case getenv("K_SERVICE") != "":
 		return ":" + port, "the endpoint asks for no token: whoever reaches the Knative Service may call"
-	case getenv("LBREMEDY_DOOR_OPEN") == "true":
-		return ":" + port, "the endpoint asks for no token: LBREMEDY_DOOR_OPEN lets whoever reaches it call"
+	case getenv("LBREMEDY_ENDPOINT_OPEN") == "true":
+		return ":" + port, "the endpoint asks for no token: LBREMEDY_ENDPOINT_OPEN lets whoever reaches it call"
 	}
-	return "127.0.0.1:" + port, "the endpoint asks for no token and listens to this machine alone: set LBREMEDY_DOOR_TOKEN, LBREMEDY_DOOR_TOKEN_FILE or LBREMEDY_DOOR_JWT_KEYS, or LBREMEDY_DOOR_OPEN=true"
+	return "127.0.0.1:" + port, "the endpoint asks for no token and listens to this machine alone: set LBREMEDY_ENDPOINT_TOKEN, LBREMEDY_ENDPOINT_TOKEN_FILE or LBREMEDY_ENDPOINT_JWT_KEYS, or LBREMEDY_ENDPOINT_OPEN=true"
 }
 
 // idle is how long a connection without requests is kept: longer than platforms keep

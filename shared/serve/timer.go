@@ -60,11 +60,12 @@ func runTimer(ctx context.Context, args []string, do func(context.Context, *engi
 	if once {
 		return do(ctx, env)
 	}
-	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
-	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
+	getenv := renamed(os.Getenv, log)
+	d := &Endpoint{Log: log, Tokens: Tokens(getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
+	if d.JWT, err = NewVerifier(ctx, getenv); err != nil {
 		return err
 	}
-	address, warning := address(os.Getenv, d.guarded())
+	address, warning := address(getenv, d.guarded())
 	if warning != "" {
 		log.Warn(warning, "address", address)
 	}

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Tokens returns what callers of an endpoint must show, as LBREMEDY_DOOR_TOKEN and the
-// file that LBREMEDY_DOOR_TOKEN_FILE names say; nil if neither is set. The file holds
+// Tokens returns what callers of an endpoint must show, as LBREMEDY_ENDPOINT_TOKEN and the
+// file that LBREMEDY_ENDPOINT_TOKEN_FILE names say; nil if neither is set. The file holds
 // a token on each line, so that a new one can be good before the old one ends, and is
 // read for each request: a mounted Secret changes in place.
 func Tokens(getenv func(string) string) func() ([]string, error) {
-	fixed, file := getenv("LBREMEDY_DOOR_TOKEN"), getenv("LBREMEDY_DOOR_TOKEN_FILE")
+	fixed, file := getenv("LBREMEDY_ENDPOINT_TOKEN"), getenv("LBREMEDY_ENDPOINT_TOKEN_FILE")
 	if fixed == "" && file == "" {
 		return nil
 	}

@@ -27,7 +27,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	put("old-one\nnew-one\n")
-	env := map[string]string{"LBREMEDY_DOOR_TOKEN": "fixed", "LBREMEDY_DOOR_TOKEN_FILE": file}
+	env := map[string]string{"LBREMEDY_ENDPOINT_TOKEN": "fixed", "LBREMEDY_ENDPOINT_TOKEN_FILE": file}
 	handled := 0
 	d := &Endpoint{Tokens: Tokens(func(name string) string { return env[name] }), Handle: func(context.Context, cloudevents.Event) host.Reply {
 		handled++
@@ -63,7 +63,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	call("Bearer fixed", http.StatusServiceUnavailable)
-	env["LBREMEDY_DOOR_TOKEN"] = ""
+	env["LBREMEDY_ENDPOINT_TOKEN"] = ""
 	d.Tokens = Tokens(func(name string) string { return env[name] })
 	put(" \n")
 	if said := call("Bearer ", http.StatusServiceUnavailable); !strings.Contains(said, "holds none") {

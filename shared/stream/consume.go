@@ -43,7 +43,7 @@ func (s *Stream) Consume(ctx context.Context, cluster, class string, workers int
 }
 
 // ConsumeCases is Consume for the journal and a follower that SetupFollower has
-// set up. Its handlers don't count towards Config.Handlers: who tells people must
+// set up. Its handlers don't count towards Config.Handlers: who notifies people must
 // not wait for those who work.
 func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int, handle func(context.Context, Message) Reply) error {
 	return s.consume(ctx, Cases, follower, workers, nil, handle)

@@ -536,20 +536,20 @@ func TestConsumeCases(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	since, err := s.SetupFollower(ctx, "tell-desk", "c1")
+	since, err := s.SetupFollower(ctx, "tell-ops", "c1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if since.Before(began.Add(-time.Minute)) || since.After(time.Now().Add(time.Minute)) {
 		t.Errorf("it exists since %s", since)
 	}
-	if again, err := s.SetupFollower(ctx, "tell-desk", "c1"); err != nil || !again.Equal(since) {
+	if again, err := s.SetupFollower(ctx, "tell-ops", "c1"); err != nil || !again.Equal(since) {
 		t.Errorf("got %s, %v, want %s", again, err, since)
 	}
 	if _, err := s.SetupFollower(ctx, "no.name", ""); err == nil {
 		t.Error("a name with a dot was taken")
 	}
-	if _, err := s.SetupFollower(ctx, "tell-desk", "c.1"); err == nil {
+	if _, err := s.SetupFollower(ctx, "tell-ops", "c.1"); err == nil {
 		t.Error("a cluster with a dot was taken")
 	}
 	if err := s.Journal("c2", "u2", "busy").Append(ctx, "other", nil, []byte("another cluster's")); err != nil {
@@ -563,7 +563,7 @@ func TestConsumeCases(t *testing.T) {
 	}
 	inner, stop := context.WithCancel(ctx)
 	var got []string
-	err = s.ConsumeCases(inner, "tell-desk", 1, func(_ context.Context, m Message) Reply {
+	err = s.ConsumeCases(inner, "tell-ops", 1, func(_ context.Context, m Message) Reply {
 		got = append(got, string(m.Data))
 		if len(got) == 2 {
 			stop()

@@ -57,8 +57,8 @@ func PermitExporter(cluster string) Permissions {
 	return p
 }
 
-// telling are the subjects with which people of a cluster are told.
-func telling(cluster string) []string {
+// notifying are the subjects with which people of a cluster are notified.
+func notifying(cluster string) []string {
 	subjects := []string{
 		"$JS.API.CONSUMER.CREATE." + Cases + ".*." + strings.TrimSuffix(event.CaseSubjects, ">") + cluster + ".>",
 		"$JS.API.CONSUMER.MSG.NEXT." + Cases + ".*",
@@ -70,19 +70,19 @@ func telling(cluster string) []string {
 	return subjects
 }
 
-// PermitTeller returns what tells people of one cluster what becomes of cases, puts a policy file in
+// PermitNotifier returns what notifies people of one cluster of what becomes of cases, puts a policy file in
 // force and measures how things stand, beside couriers or workers, and no more: its
-// followers of the journal, the keys of incidents and of what their sinks were told, and
-// the policy. Its user is "teller". It writes no record, no failure and no dead letter,
+// followers of the journal, the keys of incidents and of what their sinks were sent, and
+// the policy. Its user is "notifier". It writes no record, no failure and no dead letter,
 // agrees to nothing and ends no pause.
 //
 // Its followers are as many as the policy has sinks, so that it may create consumers of
 // its cluster's records under any name. Who has its key can with that have these records
 // delivered on other subjects, and take what another follower has not read yet. The keys
 // of incidents name Services by their UIDs, and not their clusters.
-func PermitTeller(cluster string) Permissions {
-	p := reading(inboxIn(InboxOf("teller"), cluster))
-	p.Publish = append(append(p.Publish, listConsumers), telling(cluster)...)
+func PermitNotifier(cluster string) Permissions {
+	p := reading(inboxIn(InboxOf("notifier"), cluster))
+	p.Publish = append(append(p.Publish, listConsumers), notifying(cluster)...)
 	return p
 }
 
@@ -110,14 +110,14 @@ func PermitDoctor(cluster string, classes []string) (Permissions, error) {
 }
 
 // PermitWorker returns what "lbremedy up" needs for one cluster in a NATS that it shares:
-// it does the work of the exporter, of these classes and of those who tell people, runs
+// it does the work of the exporter, of these classes and of those who notify people, runs
 // the doctor, and puts its policy file in force. Its user is "worker". It sets nothing up
 // but its followers: an operator has run "lbremedy setup" before.
 //
 // What it claims and locks of a cloud is common to all clusters, as Permit says.
 func PermitWorker(cluster string, classes []string) Permissions {
 	p := reading(inboxIn(InboxOf("worker"), cluster))
-	p.Publish = append(append(append(p.Publish, listConsumers), exporting(cluster)...), telling(cluster)...)
+	p.Publish = append(append(append(p.Publish, listConsumers), exporting(cluster)...), notifying(cluster)...)
 	for _, class := range slices.Sorted(slices.Values(classes)) {
 		consumer := Failed + "." + ConsumerOf(cluster, class)
 		p.Publish = append(p.Publish, "$JS.API.CONSUMER.MSG.NEXT."+consumer, "$JS.ACK."+consumer+".>")
@@ -187,7 +187,7 @@ func Users(cluster string, classes, findings []string) (map[string]Permissions, 
 		return nil, fmt.Errorf("permit the doctor: %w", err)
 	}
 	users := map[string]Permissions{
-		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "teller": PermitTeller(cluster), "doctor": doctor,
+		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "notifier": PermitNotifier(cluster), "doctor": doctor,
 		"worker": PermitWorker(cluster, classes), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {

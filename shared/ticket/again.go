@@ -15,13 +15,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Looker looks again at the failures that people were told of. Who sets right by hand
+// A Looker looks again at the failures that people were notified of. Who sets right by hand
 // what lbremedy asked about leaves no failure behind, so that no event would ever say
 // that it is over, and the ticket would stay. What is found to be over is run once
 // more, so that the journal says so; all else is left as it is.
 //
 // What the doctor found is not looked at here: each scheduled run looks at all cases of its
-// checks, whoever told of them, and one look at one of them would read all load
+// checks, whoever reported them, and one look at one of them would read all load
 // balancers of the account.
 type Looker struct {
 	Env      *engine.Env
@@ -54,7 +54,7 @@ func (l *Looker) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := l.round(ctx); err != nil && ctx.Err() == nil {
-			l.log().Warn("failures that people were told of are looked at later", "cluster", l.Env.Cluster, "error", event.Redact(err.Error()))
+			l.log().Warn("failures that people were notified of are looked at later", "cluster", l.Env.Cluster, "error", event.Redact(err.Error()))
 		}
 	}
 }

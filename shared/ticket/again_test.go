@@ -42,7 +42,7 @@ func TestLookAgain(t *testing.T) {
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 	}
 	services := join.Client().CoreV1().Services(ns)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	for _, name := range []string{"stays", "goes"} {
 		svc, err := services.Create(w.ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
@@ -126,7 +126,7 @@ func TestLookAgain(t *testing.T) {
 func TestLookPastTheDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	for n := range looks + 1 {
 		q.put(w.write(w.record(n, "survey-room", event.Asked)))
 	}
@@ -145,7 +145,7 @@ func TestLookPastTheDoctor(t *testing.T) {
 func TestTextOfDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	q.o.since = at
 	found := func(kind, name string) func(*event.Record) {

@@ -10,12 +10,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// DeskGrants is what the sink "alibaba" needs. No class has it: the program that
-// tells people does.
-var DeskGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
+// SupportGrants is what the sink "alibaba" needs. No class has it: the program that
+// notifies people does.
+var SupportGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
 
 // alibaba opens tickets with Alibaba Cloud's support. It asks for help: what is over
-// before anybody there has heard of it is not told.
+// before anybody there has heard of it is not sent.
 type alibaba struct {
 	reads    cloud.Tickets
 	writes   cloud.TicketWriter

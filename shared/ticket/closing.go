@@ -30,7 +30,7 @@ func (o *outlet) closings(ctx context.Context) {
 	}
 }
 
-// close tells the sink of the incidents that a person closed, if it hasn't been yet.
+// close notifies the sink of the incidents that a person closed, if it hasn't been yet.
 func (o *outlet) close(ctx context.Context) error {
 	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
 	if err != nil {
@@ -46,7 +46,7 @@ func (o *outlet) close(ctx context.Context) error {
 			return err
 		}
 		if slices.ContainsFunc(list, func(c change) bool { return c.member.Cluster != o.c.Cluster }) {
-			continue // that cluster's sinks tell of it
+			continue // that cluster's sinks are notified of it
 		}
 		last := Member{Over: true, revision: math.MaxUint64} // none is left: the ticket is ended all the same
 		for n, c := range list {
@@ -54,13 +54,13 @@ func (o *outlet) close(ctx context.Context) error {
 				last = c.member
 			}
 			if o.alone {
-				if _, err := o.tell(ctx, i, c.member); err != nil {
+				if _, err := o.notify(ctx, i, c.member); err != nil {
 					return err
 				}
 			}
 		}
 		if !o.alone {
-			if _, err := o.tell(ctx, i, last); err != nil {
+			if _, err := o.notify(ctx, i, last); err != nil {
 				return err
 			}
 		}
@@ -70,28 +70,28 @@ func (o *outlet) close(ctx context.Context) error {
 
 // An Incident is what one ticket is about, as List finds it.
 type Incident struct {
-	ID      string    `json:"id"` // scope, class and hash of the cause, with dots between
-	Scope   string    `json:"scope"`
-	Class   string    `json:"class"`
-	Cause   string    `json:"cause,omitempty"`
-	Open    bool      `json:"open"`
-	Since   time.Time `json:"since"`
-	Failing int       `json:"failing"`
-	Members []Member  `json:"members"` // those that fail first, by name
-	Tickets []Told    `json:"tickets"` // by sink
-	Finding string    `json:"finding,omitempty"`
-	at      time.Time // of the newest record
+	ID      string     `json:"id"` // scope, class and hash of the cause, with dots between
+	Scope   string     `json:"scope"`
+	Class   string     `json:"class"`
+	Cause   string     `json:"cause,omitempty"`
+	Open    bool       `json:"open"`
+	Since   time.Time  `json:"since"`
+	Failing int        `json:"failing"`
+	Members []Member   `json:"members"` // those that fail first, by name
+	Tickets []Notified `json:"tickets"` // by sink
+	Finding string     `json:"finding,omitempty"`
+	at      time.Time  // of the newest record
 }
 
-// Told is what one sink knows of an incident.
-type Told struct {
+// Notified is what one sink knows of an incident.
+type Notified struct {
 	Incident string    `json:"incident"`
 	Sink     string    `json:"sink"`
 	Key      string    `json:"key"`
-	Service  string    `json:"service,omitempty"` // where each is told on its own
+	Service  string    `json:"service,omitempty"` // where there is one for each
 	ID       string    `json:"id,omitempty"`      // that the sink gave it
 	Status   Status    `json:"status"`
-	Number   int       `json:"number"` // tellings that got through
+	Number   int       `json:"number"` // notifications that got through
 	At       time.Time `json:"at,omitzero"`
 	Error    string    `json:"error,omitempty"`
 	Refused  bool      `json:"refused,omitempty"` // the sink will never take it as it is
@@ -114,7 +114,7 @@ func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 	names := map[string]string{}
 	get := func(i incident) *Incident {
 		if all[i] == nil {
-			all[i] = &Incident{ID: i.String(), Scope: i.scope, Class: i.class, Members: []Member{}, Tickets: []Told{}}
+			all[i] = &Incident{ID: i.String(), Scope: i.scope, Class: i.class, Members: []Member{}, Tickets: []Notified{}}
 		}
 		return all[i]
 	}
@@ -128,7 +128,7 @@ func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 		get(i).add(m)
 	}
 	for _, e := range heads {
-		i, uid, t, err := readTold(e)
+		i, uid, t, err := readNotified(e)
 		if err != nil {
 			bad = append(bad, err)
 			continue
@@ -145,30 +145,31 @@ func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 	return list, errors.Join(bad...)
 }
 
-// readTold reads what a sink knows from its key.
-func readTold(e stream.Entry) (i incident, uid string, t Told, err error) {
+// readNotified reads what a sink knows from its key.
+func readNotified(e stream.Entry) (i incident, uid string, t Notified, err error) {
 	sink, i, uid, ok := parseHead(e.Key)
 	if !ok {
-		return i, uid, t, fmt.Errorf("read what a sink was told in %s: the key has not five parts or six", e.Key)
+		return i, uid, t, fmt.Errorf("read what a sink was sent in %s: the key has not five parts or six", e.Key)
 	}
 	var h Head
 	if err := json.Unmarshal(e.Value, &h); err != nil {
-		return i, uid, t, fmt.Errorf("read what a sink was told in %s: %w", e.Key, err)
+		return i, uid, t, fmt.Errorf("read what a sink was sent in %s: %w", e.Key, err)
 	}
-	return i, uid, Told{
-		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID, Status: h.Status, Number: h.Number, At: h.Told, Error: h.Error, Refused: h.Refused,
+	return i, uid, Notified{
+		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID,
+		Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Refused: h.Refused,
 	}, nil
 }
 
 // Of returns the tickets of the incidents that a Service and class is in, by sink; one
 // that can't be read is an error.
-func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Told, error) {
+func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Notified, error) {
 	doing := "look for the tickets of the case"
 	members, err := s.Entries(ctx, memberRoot+"*."+class+".*."+serviceUID)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	var found []Told
+	var found []Notified
 	for _, m := range members {
 		i, _, ok := parseMember(m.Key)
 		if !ok {
@@ -180,7 +181,7 @@ func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Told
 				return nil, fmt.Errorf("%s: %w", doing, err)
 			}
 			for _, e := range heads {
-				_, _, t, err := readTold(e)
+				_, _, t, err := readNotified(e)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", doing, err)
 				}
@@ -188,7 +189,7 @@ func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Told
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Told) int { return strings.Compare(a.Sink+a.Incident, b.Sink+b.Incident) })
+	slices.SortFunc(found, func(a, b Notified) int { return strings.Compare(a.Sink+a.Incident, b.Sink+b.Incident) })
 	return found, nil
 }
 
@@ -224,11 +225,11 @@ func (i *Incident) sort() {
 		m := lead(i.Members)
 		i.Cause, i.Finding = m.Cause, m.Finding
 	}
-	slices.SortFunc(i.Tickets, func(a, b Told) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
+	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }
 
 // Close ends an incident by hand: its Services count as over until the next record that
-// says otherwise, and the followers that run tell the sinks. A failure that comes back
+// says otherwise, and the followers that run notify the sinks. A failure that comes back
 // says otherwise, also where it has changed nothing. It returns how many
 // Services were closed; ErrNotFound of package stream if the incident isn't known.
 func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (int, error) {

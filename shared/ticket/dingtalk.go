@@ -16,7 +16,7 @@ import (
 // dingtalk posts messages through a custom robot of a DingTalk group. A robot's
 // messages can't be changed, and it may send 20 in a minute
 // (https://open.dingtalk.com/document/orgapp/custom-robot-access).
-type dingtalk struct{ door }
+type dingtalk struct{ endpoint }
 
 // Codes that DingTalk answers with, under a status of 200
 // (https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages).

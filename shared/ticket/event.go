@@ -16,7 +16,7 @@ import (
 )
 
 // EventGrants is what the sink "event" needs. No class has it: the program that
-// tells people does.
+// notifies people does.
 var EventGrants = []grant.Grant{grant.CreateEvents, grant.PatchEvents}
 
 // event writes a Kubernetes Event on the Service, one for each class, in place of the
@@ -77,7 +77,7 @@ func (e *eventSink) put(ctx context.Context, t Ticket) error {
 	})
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
-		return nil // with the namespace, the Service and all that was to be told of it is gone
+		return nil // with the namespace, the Service and all that was to be said of it is gone
 	case errors.Is(err, kube.ErrDenied), errors.Is(err, kube.ErrInvalid):
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}

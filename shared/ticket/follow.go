@@ -22,13 +22,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Config says who is told of what, and by what means. Stream is required; the rest
+// A Config says who is notified of what, and by what means. Stream is required; the rest
 // is needed by the sinks that use it.
 type Config struct {
 	Stream      *stream.Stream
 	Sinks       []policy.Sink
 	Remedies    []*remedy.Remedy // scope and title of the classes
-	Cluster     string           // ID of the cluster whose failures are told, and that Kube leads to
+	Cluster     string           // ID of the cluster whose failures they are, and that Kube leads to
 	Kube        *kube.Writer
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
@@ -38,9 +38,9 @@ type Config struct {
 
 // Stats count what a sink has met since its follower was made.
 type Stats struct {
-	Opened, Updated, Closed, Reopened int64 // tellings that got through
-	Retries                           int64 // tellings that failed and are made again
-	Refused                           int64 // tellings that the sink will never take
+	Opened, Updated, Closed, Reopened int64 // notifications that got through
+	Retries                           int64 // notifications that failed and are made again
+	Refused                           int64 // notifications that the sink will never take
 	Unreadable                        int64 // records that were passed over
 	Templates                         int64 // texts that a template failed to make
 }
@@ -50,17 +50,17 @@ type counters struct {
 	opened, updated, closed, reopened, retries, refused, unreadable, templates atomic.Int64
 }
 
-// A Follower tells the sinks of the policy what becomes of the cases in the journal.
+// A Follower notifies the sinks of the policy of what becomes of the cases in the journal.
 type Follower struct {
 	c       Config
 	log     *slog.Logger
 	now     func() time.Time
 	classes map[string]*remedy.Remedy
 	outlets []*outlet
-	gap     time.Duration // between two tellings of one ticket, at least
+	gap     time.Duration // between two notifications of one ticket, at least
 }
 
-// An outlet is one sink with what it takes to tell it.
+// An outlet is one sink with what it takes to notify it.
 type outlet struct {
 	*Follower
 	policy.Sink
@@ -68,23 +68,23 @@ type outlet struct {
 	stats counters
 	to    Sink
 	texts *texts
-	since time.Time // of the consumer; what was over before is not told
+	since time.Time // of the consumer; what was over before is not sent
 
 	mu     sync.Mutex
 	failed int             // tries in a row that failed, whatever the ticket
 	closed time.Time       // no try before
-	looked map[string]look // tickets that were found to have nothing to tell yet
+	looked map[string]look // tickets that were found to have nothing to say yet
 }
 
 // A look says when all members of an incident were read, and when their ticket, as it
-// stood then, is told again.
+// stood then, is sent again.
 type look struct{ at, due time.Time }
 
 // A kind is what sinks of one kind have in common.
 type kind struct {
-	alone bool // each Service is told on its own
+	alone bool // each Service has a ticket of its own
 	named bool // the sink gives tickets IDs; one without is opened
-	quiet bool // what doesn't change is not told again, and an open ticket seldom
+	quiet bool // what doesn't change is not sent again, and an open ticket seldom
 	title int  // most bytes of a title
 	text  int  // most bytes of a text
 }
@@ -126,7 +126,7 @@ func New(c Config) (*Follower, error) {
 	return f, errors.Join(errs...)
 }
 
-// sink returns what tells a sink of the policy.
+// sink returns what notifies a sink of the policy.
 func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 	switch s.Kind {
 	case policy.Alibaba:
@@ -140,11 +140,11 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk:
-		return &dingtalk{newDoor(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
+		return &dingtalk{newEndpoint(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
 	case policy.Slack:
-		return &slack{newDoor(s, c.Now)}, kind{quiet: true, title: 150, text: 12000}, nil
+		return &slack{newEndpoint(s, c.Now)}, kind{quiet: true, title: 150, text: 12000}, nil
 	case policy.Webhook:
-		return &webhook{newDoor(s, c.Now)}, kind{title: 200, text: 16000}, nil
+		return &webhook{newEndpoint(s, c.Now)}, kind{title: 200, text: 16000}, nil
 	}
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }
@@ -163,17 +163,17 @@ func (f *Follower) Stats() map[string]Stats {
 }
 
 // consumer returns the name of the sink's consumer. Another cluster's policy may have a
-// sink of the same name elsewhere: each cluster is told of by its own.
+// sink of the same name elsewhere: each cluster has its own.
 func (o *outlet) consumer() string { return "tell-" + o.Name + "_" + o.c.Cluster }
 
-// Run tells until ctx ends, and returns nil then. Without a sink it returns at once.
+// Run notifies until ctx ends, and returns nil then. Without a sink it returns at once.
 // Any number of followers may run side by side on one stream.
 func (f *Follower) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, o := range f.outlets {
 		since, err := f.c.Stream.SetupFollower(ctx, o.consumer(), f.c.Cluster)
 		if err != nil {
-			return fmt.Errorf("tell %s: %w", o.Name, err)
+			return fmt.Errorf("notify %s: %w", o.Name, err)
 		}
 		o.since = since
 	}
@@ -187,7 +187,7 @@ func (f *Follower) Run(ctx context.Context) error {
 const (
 	firstWait    = time.Second
 	lastWait     = 5 * time.Minute
-	busyWait     = 2 * time.Second  // while another worker tells
+	busyWait     = 2 * time.Second  // while another worker notifies
 	longestAsked = time.Hour        // that a sink may ask for
 	refusals     = time.Hour        // between two tries of what was refused
 	unread       = time.Minute      // until a record that can't be read is tried again, after the others
@@ -204,7 +204,7 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 			return stream.Reply{Retry: unread}
 		}
 		o.stats.unreadable.Add(1)
-		o.log.Error("a record of the journal can't be read, and nobody is told of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
+		o.log.Error("a record of the journal can't be read, and nobody is notified of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
 		return stream.Reply{}
 	}
 	wait, err := o.take(ctx, r, m.Sequence)
@@ -217,8 +217,8 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 	return stream.Reply{Retry: wait}
 }
 
-// take brings the members of a record's Service up to date and tells the sink of the
-// incidents that they are in. It returns when to come back; zero: all is told.
+// take brings the members of a record's Service up to date and notifies the sink of the
+// incidents that they are in. It returns when to come back; zero: all is sent.
 func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (time.Duration, error) {
 	var scope remedy.Scope
 	if c := o.classes[r.Class]; c != nil {
@@ -230,7 +230,7 @@ func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (tim
 	}
 	var wait time.Duration
 	for i, m := range members {
-		later, err := o.tell(ctx, i, m)
+		later, err := o.notify(ctx, i, m)
 		if err != nil {
 			return later, err
 		}
@@ -316,9 +316,9 @@ func (f *Follower) list(ctx context.Context, filter string) ([]change, error) {
 	return found, nil
 }
 
-// tell brings the sink up to date on an incident, at least on this member. It returns
+// notify brings the sink up to date on an incident, at least on this member. It returns
 // when to come back; zero: it is.
-func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration, error) {
+func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duration, error) {
 	one := ""
 	if o.alone {
 		one = m.uid
@@ -326,7 +326,7 @@ func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration,
 	key := headKey(o.Name, i, one)
 	h, err := readHead(ctx, o.c.Stream, key)
 	if errors.Is(err, errUnreadable) {
-		o.log.Error("what a sink was told can't be read; it is told anew", "sink", o.Name, "key", key, "error", event.Redact(err.Error()))
+		o.log.Error("what a sink was sent can't be read; it is sent again", "sink", o.Name, "key", key, "error", event.Redact(err.Error()))
 		h, err = Head{Tried: true, entry: h.entry}, nil
 	}
 	if err != nil {
@@ -358,12 +358,12 @@ func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration,
 	same := o.quiet && status == h.Status && v.print() == h.Print
 	switch {
 	case status == None:
-		return 0, nil // the sink isn't told of such
+		return 0, nil // the sink isn't notified of such
 	case same, h.Status == Closed && status == Closed && len(v.over) == 0:
 		return o.skip(ctx, h, v)
 	}
 	if o.quiet && h.Status == Open && status == Open {
-		due := h.Told.Add(o.patience(h.Updates))
+		due := h.Notified.Add(o.patience(h.Updates))
 		if wait := due.Sub(o.now()); wait > 0 {
 			o.look(key, due)
 			return wait, nil
@@ -372,7 +372,7 @@ func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration,
 	return o.deliver(ctx, key, i, one, h, v, status)
 }
 
-// early returns how long nothing may be told of a ticket. over says that what calls for
+// early returns how long nothing may be sent of a ticket. over says that what calls for
 // it is the end of a failure, which may end the ticket and then doesn't wait for long.
 func (o *outlet) early(key string, h Head, over bool) time.Duration {
 	o.mu.Lock()
@@ -387,8 +387,8 @@ func (o *outlet) early(key string, h Head, over bool) time.Duration {
 	}
 	o.mu.Unlock()
 	next = later(next, later(h.Lease, h.Next))
-	if !h.Told.IsZero() {
-		next = later(next, h.Told.Add(o.gap))
+	if !h.Notified.IsZero() {
+		next = later(next, h.Notified.Add(o.gap))
 	}
 	return max(0, next.Sub(o.now()))
 }
@@ -400,7 +400,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// look remembers when a ticket is due that has nothing to tell yet.
+// look remembers when a ticket is due that has nothing to say yet.
 func (o *outlet) look(key string, due time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -413,13 +413,13 @@ func (o *outlet) look(key string, due time.Time) {
 	o.looked[key] = look{now, due}
 }
 
-// patience returns how long an open ticket stays as it was told after that many
+// patience returns how long an open ticket stays as it was sent after that many
 // updates, in a place where each one is a message that people read.
 func (o *outlet) patience(updates int) time.Duration {
 	return []time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(updates, 3)]
 }
 
-// skip notes that the sink need not be told of what has changed.
+// skip notes that the sink need not be notified of what has changed.
 func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error) {
 	h.Revision = v.revision
 	if h.Status == Closed {
@@ -427,12 +427,12 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 	}
 	err := h.write(ctx, o.c.Stream, o.now())
 	if errors.Is(err, stream.ErrConflict) {
-		return busyWait, nil // somebody tells of what was before
+		return busyWait, nil // somebody notifies it of what was before
 	}
 	return 0, err
 }
 
-// deliver tells the sink, under a lease.
+// deliver notifies the sink, under a lease.
 func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
 	now := o.now()
 	was := h
@@ -446,19 +446,19 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 		return 0, err
 	}
 	t := o.render(i, uid, was, v, status)
-	telling, cancel := context.WithTimeout(ctx, answerFor)
+	sending, cancel := context.WithTimeout(ctx, answerFor)
 	defer cancel()
 	var err error
 	switch {
 	case opens:
-		h.ID, err = o.to.Open(telling, t)
+		h.ID, err = o.to.Open(sending, t)
 	case status == Closed:
-		err = o.to.Close(telling, t)
+		err = o.to.Close(sending, t)
 	default:
-		err = o.to.Update(telling, t)
+		err = o.to.Update(sending, t)
 	}
 	if ctx.Err() != nil {
-		return 0, ctx.Err() // the lease runs out by itself; what was told is told again
+		return 0, ctx.Err() // the lease runs out by itself; what was sent is sent again
 	}
 	now = o.now()
 	h.Lease = time.Time{}
@@ -469,7 +469,7 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	return wait, nil
 }
 
-// outcome notes in the head how a telling ended, and returns when to try again.
+// outcome notes in the head how a notification ended, and returns when to try again.
 func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	now := o.now()
 	log := o.log.With("sink", o.Name, "class", t.Facts.Class, "incident", t.Incident, "ticket", t.Key)
@@ -486,10 +486,10 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		if t.Status == Closed {
 			h.ClosedAt, h.Updates = v.revision, 0
 		}
-		h.Status, h.Revision, h.Print, h.Told = t.Status, v.revision, v.print(), now
+		h.Status, h.Revision, h.Print, h.Notified = t.Status, v.revision, v.print(), now
 		h.Number++
 		h.Tried, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = false, 0, time.Time{}, "", false, time.Time{}
-		log.Info("people were told", "status", string(t.Status), "id", h.ID, "failing", t.Facts.Failing, "over", t.Facts.Over)
+		log.Info("people were notified", "status", string(t.Status), "id", h.ID, "failing", t.Facts.Failing, "over", t.Facts.Over)
 		return 0
 	}
 	h.Failures++
@@ -497,7 +497,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	if errors.Is(err, ErrRefused) {
 		o.stats.refused.Add(1)
 		h.Refused, h.RefusedAt = true, now
-		log.Error("a sink refuses what it is told; it is tried again with a later record, after an hour", "error", h.Error)
+		log.Error("a sink refuses what it is sent; it is tried again with a later record, after an hour", "error", h.Error)
 		return 0
 	}
 	o.stats.retries.Add(1)
@@ -515,7 +515,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	if after != nil && h.Next.After(o.closed) {
 		o.closed = h.Next
 	}
-	log.Warn("a sink can't be told now", "error", h.Error, "again", wait.String())
+	log.Warn("a sink can't be notified now", "error", h.Error, "again", wait.String())
 	return wait
 }
 
@@ -537,7 +537,7 @@ func (o *outlet) count(t Ticket) {
 	}
 }
 
-// render makes the ticket that the sink is told.
+// render makes the ticket that the sink is sent.
 func (o *outlet) render(i incident, uid string, h Head, v view, status Status) Ticket {
 	title := i.class
 	if c := o.classes[i.class]; c != nil {

@@ -32,7 +32,7 @@ func same(t testing.TB, got []string, want ...string) {
 func TestLife(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
@@ -78,7 +78,7 @@ func TestResults(t *testing.T) {
 		t.Run(string(tt.result), func(t *testing.T) {
 			w := newWorld(t)
 			h := newHook(t)
-			q := w.queue(w.follower(nil, h.sink("desk")), 0)
+			q := w.queue(w.follower(nil, h.sink("ops")), 0)
 			q.put(w.write(w.record(1, "vswitch-ip-exhausted", tt.result)))
 			q.pass(time.Hour)
 			same(t, h.told(), tt.want...)
@@ -92,7 +92,7 @@ func TestResults(t *testing.T) {
 func TestMuted(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	muted := func(r *event.Record) { r.Muted = true }
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, muted)))
 	q.pass(time.Minute)
@@ -109,7 +109,7 @@ func TestMuted(t *testing.T) {
 func TestIncidents(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	none := func(r *event.Record) { r.Cause = "" }
 	c2 := func(r *event.Record) { r.Cluster = "c2" }
 	for _, r := range []event.Record{
@@ -168,7 +168,7 @@ func TestClustersAreToldApart(t *testing.T) {
 	for i, cluster := range []string{"c1", "c2"} {
 		h := newHook(t)
 		hooks[cluster] = h
-		f := w.follower(func(c *Config) { c.Cluster = cluster }, h.sink("desk"))
+		f := w.follower(func(c *Config) { c.Cluster = cluster }, h.sink("ops"))
 		f.gap = 0
 		wait.Go(func() {
 			if err := f.Run(ctx); err != nil {
@@ -201,13 +201,13 @@ func TestClustersAreToldApart(t *testing.T) {
 func TestAccountOfTheReleaseBefore(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	r := w.record(1, "arrearage", event.Asked, cause("bill"))
 	m := w.write(r)
 	before := incident{"account", "arrearage", hash("bill")}
 	for key, v := range map[string]any{
 		before.member(r.Service.UID): memberOf(r, m.Sequence, Member{}),
-		headKey("desk", before, ""):  Head{Status: Open, Revision: 1, Number: 1, Opened: w.now(), Told: w.now()},
+		headKey("ops", before, ""):   Head{Status: Open, Revision: 1, Number: 1, Opened: w.now(), Notified: w.now()},
 	} {
 		data, err := json.Marshal(v)
 		if err == nil {
@@ -225,11 +225,11 @@ func TestAccountOfTheReleaseBefore(t *testing.T) {
 	q.empty()
 }
 
-// A thousand Services with one cause make one ticket, and a few tellings.
+// A thousand Services with one cause make one ticket, and a few notifications.
 func TestThousand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	var ms []stream.Message
 	for n := range 1000 {
 		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", event.Asked)))
@@ -349,7 +349,7 @@ func TestDownForAnHour(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	h.answers(func(n int, _ post) (int, http.Header, string) {
 		switch n {
 		case 1:
@@ -381,7 +381,7 @@ func TestRetryAfter(t *testing.T) {
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	f := w.follower(nil, h.sink("desk"))
+	f := w.follower(nil, h.sink("ops"))
 	q := w.queue(f, 0)
 	h.answers(func(int, post) (int, http.Header, string) { return 401, nil, "Authorization: Bearer abcdefgh12345678" })
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
@@ -393,7 +393,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("it was tried %d times in half an hour", n)
 	}
 	q.empty()
-	if stats(f).Refused != 1 || !strings.Contains(w.log.String(), "a sink refuses what it is told") || strings.Contains(w.log.String(), "abcdefgh12345678") {
+	if stats(f).Refused != 1 || !strings.Contains(w.log.String(), "a sink refuses what it is sent") || strings.Contains(w.log.String(), "abcdefgh12345678") {
 		t.Errorf("counted %d, logged %s", stats(f).Refused, w.log.String())
 	}
 	list, err := List(w.ctx, w.s)
@@ -421,7 +421,7 @@ func TestKilledBetweenTellingAndNote(t *testing.T) {
 		}
 		return 200, nil, ""
 	})
-	sink := h.sink("desk")
+	sink := h.sink("ops")
 	q := w.queue(w.follower(nil, sink), 0)
 	m := w.write(w.record(1, "vswitch-ip-exhausted", event.Asked))
 	if reply := q.o.handle(w.ctx, m); reply.Retry <= 0 {
@@ -445,7 +445,7 @@ func TestKilledBetweenTellingAndNote(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	f := w.follower(nil, h.sink("desk"))
+	f := w.follower(nil, h.sink("ops"))
 	q := w.queue(f, 0)
 	bad := stream.Message{Subject: "lbremedy.case.c1.x.busy", Data: []byte("{"), Sequence: 1}
 	q.put(bad, w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
@@ -464,10 +464,10 @@ func TestUnreadable(t *testing.T) {
 func TestBrokenKeys(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	r := w.record(1, "vswitch-ip-exhausted", event.Asked)
 	i := incidentOf("", r)
-	for _, key := range []string{i.member(uid(1)), i.member(uid(2)), headKey("desk", i, "")} {
+	for _, key := range []string{i.member(uid(1)), i.member(uid(2)), headKey("ops", i, "")} {
 		if err := w.s.Put(w.ctx, key, []byte("{")); err != nil {
 			t.Fatal(err)
 		}
@@ -506,7 +506,7 @@ func TestWants(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			h := newHook(t)
-			s := h.sink("desk")
+			s := h.sink("ops")
 			tt.change(&s)
 			q := w.queue(w.follower(nil, s), 0)
 			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
@@ -525,7 +525,7 @@ func TestWants(t *testing.T) {
 func TestNewSink(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	f := w.follower(nil, h.sink("desk"))
+	f := w.follower(nil, h.sink("ops"))
 	q := w.queue(f, 0)
 	f.outlets[0].since = w.now().Add(time.Hour)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)), w.write(w.record(2, "throttling", event.Fixed, cause("slb"))))
@@ -537,7 +537,7 @@ func TestNewSink(t *testing.T) {
 func TestTwoWorkers(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	sink := h.sink("desk")
+	sink := h.sink("ops")
 	ctx, stop := context.WithCancel(w.ctx)
 	done := make(chan error, 3)
 	for range 3 {
@@ -580,7 +580,7 @@ func TestTwoWorkers(t *testing.T) {
 func TestCloseByHand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	f := w.follower(nil, h.sink("desk"))
+	f := w.follower(nil, h.sink("ops"))
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)), w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Minute)

@@ -18,7 +18,7 @@ func FuzzKeys(f *testing.F) {
 		if i, m, err := readMember(key, value, 1); err == nil && len(key) > len(memberRoot) && key[:len(memberRoot)] == memberRoot && i.member(m.uid) != key {
 			t.Errorf("member %q comes back as %q", key, i.member(m.uid))
 		}
-		i, uid, told, err := readTold(stream.Entry{Key: key, Value: value})
+		i, uid, told, err := readNotified(stream.Entry{Key: key, Value: value})
 		if err != nil {
 			return
 		}

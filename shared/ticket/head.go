@@ -11,20 +11,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Head is what one sink has been told of an incident.
+// A Head is what one sink has been notified of an incident.
 type Head struct {
 	ID       string    `json:"id,omitempty"` // that the sink gave the ticket
-	Status   Status    `json:"status"`       // as the sink was told
-	Revision uint64    `json:"revision"`     // of the bucket: all members up to it have been told
+	Status   Status    `json:"status"`       // as the sink knows it
+	Revision uint64    `json:"revision"`     // of the bucket: the sink was notified of all members up to it
 	ClosedAt uint64    `json:"closedAt"`     // the revision when it was last closed
-	Print    string    `json:"print"`        // fingerprint of what was told last
-	Number   int       `json:"number"`       // tellings that got through
+	Print    string    `json:"print"`        // fingerprint of what was sent last
+	Number   int       `json:"number"`       // notifications that got through
 	Updates  int       `json:"updates"`      // of these, updates since it was opened
 	Opened   time.Time `json:"opened,omitzero"`
-	Told     time.Time `json:"told,omitzero"` // last time
+	Notified time.Time `json:"told,omitzero"` // last time
 
 	Tried     bool      `json:"tried,omitempty"`    // an Open was begun
-	Lease     time.Time `json:"lease,omitzero"`     // until then somebody tells
+	Lease     time.Time `json:"lease,omitzero"`     // until then somebody notifies
 	Failures  int       `json:"failures,omitempty"` // tries in a row that failed
 	Next      time.Time `json:"next,omitzero"`      // no try before
 	Error     string    `json:"error,omitempty"`    // of the last try, if it failed
@@ -35,11 +35,11 @@ type Head struct {
 	entry stream.Entry
 }
 
-// lease is how long one telling may take. Who is killed while he tells stands in the
+// lease is how long one notification may take. Who is killed while he notifies stands in the
 // way for as long.
 const lease = time.Minute
 
-// headKey returns the key of what a sink knows; uid only for a sink that tells each
+// headKey returns the key of what a sink knows; uid only for a sink that has a ticket for each
 // Service on its own.
 func headKey(sink string, i incident, uid string) string {
 	key := headRoot + sink + "." + i.String()
@@ -72,7 +72,7 @@ func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 		return Head{entry: e}, nil
 	}
 	if err != nil {
-		return Head{}, fmt.Errorf("read what a sink was told: %w", err)
+		return Head{}, fmt.Errorf("read what a sink was sent: %w", err)
 	}
 	var h Head
 	if err := json.Unmarshal(e.Value, &h); err != nil {
@@ -87,7 +87,7 @@ func (h *Head) write(ctx context.Context, s *stream.Stream, now time.Time) error
 	h.Changed = now
 	data, err := json.Marshal(h)
 	if err != nil {
-		return fmt.Errorf("encode what a sink was told: %w", err)
+		return fmt.Errorf("encode what a sink was sent: %w", err)
 	}
 	ttl := time.Duration(0)
 	if h.Status != Open && h.Lease.IsZero() {
@@ -95,7 +95,7 @@ func (h *Head) write(ctx context.Context, s *stream.Stream, now time.Time) error
 	}
 	revision, err := s.Swap(ctx, h.entry.Key, data, h.entry.Revision, ttl)
 	if err != nil {
-		return fmt.Errorf("note what a sink was told: %w", err)
+		return fmt.Errorf("note what a sink was sent: %w", err)
 	}
 	h.entry.Revision = revision
 	return nil

@@ -47,7 +47,7 @@ const (
 	Muted  event.Result = "muted"  // a label says that nobody is to be asked
 )
 
-// Longest texts of a member. A thousand of them are read for one telling.
+// Longest texts of a member. A thousand of them are read for one notification.
 const (
 	longText  = 2 << 10
 	shortText = 1 << 10
@@ -90,7 +90,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
-		// What it was about is told together with how it ended.
+		// What it was about is sent together with how it ended.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
 		m.Finding = cmp.Or(m.Finding, was.Finding)
 	case m.Over:

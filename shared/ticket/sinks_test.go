@@ -30,11 +30,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// desk is a ticket desk with a follower's access to it.
-func desk(w *world) (*sim.Cloud, func(*Config)) {
+// simulated is Alibaba Cloud's support with a follower's access to it.
+func simulated(w *world) (*sim.Cloud, func(*Config)) {
 	w.Helper()
 	s := sim.New(w, &sim.World{})
-	k := s.Client("teller", grant.Actions(DeskGrants)...)
+	k := s.Client("notifier", grant.Actions(SupportGrants)...)
 	r, wr, err := cloud.New(cloud.Config{
 		Region: s.Region(), ClusterID: "c1", Endpoint: s.Addr(), Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: k.AccessKeyID, Secret: k.Secret}),
 	})
@@ -49,7 +49,7 @@ var support = policy.Sink{Name: "support", Kind: policy.Alibaba, Category: "5381
 
 func TestAlibaba(t *testing.T) {
 	w := newWorld(t)
-	s, access := desk(w)
+	s, access := simulated(w)
 	q := w.queue(w.follower(access, support), 0)
 	one := func(status string, notes int) sim.Ticket {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestAlibabaHalfAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			s, access := desk(w)
+			s, access := simulated(w)
 			q := w.queue(w.follower(access, support), 0)
 			s.Fault(f)
 			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
@@ -115,14 +115,14 @@ func TestAlibabaHalfAnswers(t *testing.T) {
 
 func TestAlibabaRefuses(t *testing.T) {
 	w := newWorld(t)
-	s, access := desk(w)
+	s, access := simulated(w)
 	bad := support
 	bad.Category = "1"
 	f := w.follower(access, bad)
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
-	if n := len(s.CallsOf("teller")); n != 1 || stats(f).Refused != 1 {
+	if n := len(s.CallsOf("notifier")); n != 1 || stats(f).Refused != 1 {
 		t.Errorf("%d calls, %d refused", n, stats(f).Refused)
 	}
 	q.empty()
@@ -132,7 +132,7 @@ func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	join := cluster.Join(t)
 	ns := join.Namespace(t)
-	k, err := kube.New(join.As(t, "ticket-test-teller", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
+	k, err := kube.New(join.As(t, "ticket-test-notifier", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestEvents(t *testing.T) {
 	}
 	q.empty()
 	if n := stats(f).Refused + stats(f).Retries; n != 0 {
-		t.Errorf("%d tellings failed: %s", n, w.log.String())
+		t.Errorf("%d notifications failed: %s", n, w.log.String())
 	}
 }
 
@@ -313,7 +313,7 @@ func TestSlack(t *testing.T) {
 func TestWebhook(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(func(c *Config) { c.Now = nil }, h.sink("desk")), 0)
+	q := w.queue(w.follower(func(c *Config) { c.Now = nil }, h.sink("ops")), 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
 		r.At = time.Now()
 		r.Steps = []event.StepRecord{{Kind: "x", Text: "send Signature=abcdefghijkl0123456789 there", Risk: "low"}}
@@ -348,13 +348,13 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// Doors are shut to what must not be sent: to other places, in the clear, at length.
-func TestDoors(t *testing.T) {
+// Endpoints are shut to what must not be sent: to other places, in the clear, at length.
+func TestEndpoints(t *testing.T) {
 	h := newHook(t)
-	d := func(change func(*policy.Sink)) door {
-		s := h.sink("desk")
+	d := func(change func(*policy.Sink)) endpoint {
+		s := h.sink("ops")
 		change(&s)
-		return newDoor(s, nil)
+		return newEndpoint(s, nil)
 	}
 	missing := policy.Reference{File: filepath.Join(t.TempDir(), "none")}
 	for name, tt := range map[string]struct {
@@ -417,21 +417,21 @@ func TestTemplates(t *testing.T) {
 		"too long":    {strings.Repeat("x", 70<<10), "larger than 64 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := h.sink("desk")
+			s := h.sink("ops")
 			s.Template = file(tt.text)
 			_, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{s}})
-			if err == nil || !strings.Contains(err.Error(), "tell.desk: template ") || !strings.Contains(err.Error(), tt.want) {
+			if err == nil || !strings.Contains(err.Error(), "tell.ops: template ") || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	missing := h.sink("desk")
+	missing := h.sink("ops")
 	missing.Template = filepath.Join(t.TempDir(), "none")
 	if _, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{missing}}); err == nil {
 		t.Error("a template that isn't there was taken")
 	}
 	// One that fails only later is replaced for that ticket, and that is said.
-	s := h.sink("desk")
+	s := h.sink("ops")
 	s.Template = file(`{{define "text"}}Mine: {{(index .Services 0).Service.Name}} {{slice .Cause 0 4}}{{end}}`)
 	f := w.follower(nil, s)
 	q := w.queue(f, 0)
@@ -452,7 +452,7 @@ func TestTemplates(t *testing.T) {
 func TestHugeTexts(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	huge := func(r *event.Record) {
 		text := strings.Repeat("满 \x1b[31m ", 4000)
 		r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error, r.Cause = text, text, text, text, text, text, text
@@ -479,7 +479,7 @@ func TestHugeTexts(t *testing.T) {
 func TestText(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	full := func(r *event.Record) {
 		r.At, r.First, r.EventTime = at, at, at

@@ -7,7 +7,7 @@ import (
 
 // slack posts messages through an incoming webhook of Slack. They can't be changed, and
 // one in a second is allowed (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
-type slack struct{ door }
+type slack struct{ endpoint }
 
 // Open posts a message.
 func (s *slack) Open(ctx context.Context, t Ticket) (string, error) { return "", s.send(ctx, t) }

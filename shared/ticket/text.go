@@ -100,7 +100,7 @@ func loadTexts(s policy.Sink) (*texts, error) {
 }
 
 // CheckTexts returns what is wrong with the templates that the sinks name, one sentence
-// each with the sink's name, or nil. It tries each as New does, and tells nobody.
+// each with the sink's name, or nil. It tries each as New does, and notifies nobody.
 func CheckTexts(sinks []policy.Sink) error {
 	var errs []error
 	for _, s := range sinks {

@@ -1,4 +1,4 @@
-// Package ticket tells people: it makes one ticket of all Services that fail for one
+// Package ticket notifies people: it makes one ticket of all Services that fail for one
 // cause, in each place that the policy file names, and ends it when the failures are over.
 //
 // Functions only journal. Tickets are a projection of the journal: a [Follower] reads
@@ -6,8 +6,8 @@
 // lags alone, loses nothing and holds nobody up. The design has it that whoever creates
 // the head key of an incident owns its ticket; here nobody owns one. Any number of
 // workers share the consumers, and what keeps two of them from opening two tickets is
-// the head itself, which is written by compare-and-set before and after each telling:
-// with a lease while somebody tells, and with how far the sink has been told.
+// the head itself, which is written by compare-and-set before and after each notification:
+// with a lease while somebody notifies, and with how far the sink has been notified.
 //
 // # Keys
 //
@@ -17,13 +17,13 @@
 //     stands, by the newest record of its class. It knows the record's sequence, so that
 //     duplicates and older records change nothing. All sinks share the members.
 //   - ticket.<sink>.<scope>.<class>.<hash of the cause> is a [Head]: what one sink has
-//     been told of the incident, and up to which revision of the bucket. For a sink that
-//     tells each Service on its own, such as Events, the UID follows.
+//     been notified of the incident, and up to which revision of the bucket. For a sink that
+//     has a ticket for each Service, such as Events, the UID follows.
 //
 // A message of the journal is acknowledged when the head's revision has passed that of
 // the member which the message changed. Until then it comes again: after ten seconds
-// where the sink has just been told, so that a thousand Services of one cause make few
-// tellings, and after a growing pause where the sink doesn't answer.
+// where the sink has just been notified, so that a thousand Services of one cause make few
+// notifications, and after a growing pause where the sink doesn't answer.
 //
 // # Scope
 //
@@ -36,7 +36,7 @@
 //
 // # What a sink may see twice
 //
-// A telling that reached the sink, but whose answer or whose note in the head was lost,
+// A notification that reached the sink, but whose answer or whose note in the head was lost,
 // is made again. Alibaba Cloud's support is searched for the ticket first, an Event is
 // written in place of itself, and a webhook gets the same webhook-id. A chat shows the
 // message twice.
@@ -54,16 +54,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Sink is one place where people are told. Its methods are called for one ticket at
+// A Sink is one place where people are notified. Its methods are called for one ticket at
 // a time. An error for which errors.Is(err, ErrRefused) is not worth another try.
 type Sink interface {
-	// Open tells of a new ticket, which may be over already, and returns the ID that
+	// Open opens a new ticket, which may be over already, and returns the ID that
 	// it has there; empty: it has none. If an earlier Open may have got through, the
 	// ticket says Tried, and a sink that can find what it made finds it.
 	Open(context.Context, Ticket) (id string, err error)
-	// Update tells how an open ticket stands now, or that one that was closed is open again.
+	// Update says how an open ticket stands now, or that one that was closed is open again.
 	Update(context.Context, Ticket) error
-	// Close tells how it ended.
+	// Close says how it ended.
 	Close(context.Context, Ticket) error
 }
 
@@ -93,15 +93,15 @@ const (
 	Closed Status = "closed" // all failures are over
 )
 
-// A Ticket is what a sink is told. All its texts are redacted and cut.
+// A Ticket is what a sink is sent. All its texts are redacted and cut.
 type Ticket struct {
 	Key      string // names the ticket at the sink, whatever else changes: "lbr-" and 16 hex digits
 	Message  string // names what it says: the same for a try that is made again
 	ID       string // that the sink gave it
 	Tried    bool   // an earlier Open may have got through
-	Was      Status // how the sink was told that it stands
+	Was      Status // how it stands as the sink knows it
 	Status   Status // how it stands
-	Number   int    // tellings before this one
+	Number   int    // notifications before this one
 	Incident string // scope, class and hash of the cause, with dots between
 	Title    string // one line
 	Text     string // as the template has it
@@ -190,7 +190,7 @@ func incidentOf(scope remedy.Scope, r event.Record) incident {
 	i := incident{class: r.Class, cause: hash(r.Cause)}
 	switch {
 	case scope == remedy.Account:
-		i.scope = "account-" + r.Cluster // as this cluster is told of it, whoever else has the account
+		i.scope = "account-" + r.Cluster // as this cluster is notified of it, whoever else has the account
 	case scope == remedy.Cluster || r.Cause != "":
 		i.scope = "cluster-" + r.Cluster
 	default:

@@ -14,13 +14,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A view is an incident as one sink sees it: the members that it is told of.
+// A view is an incident as one sink sees it: the members that it is notified of.
 type view struct {
 	open, over []Member // sorted
-	revision   uint64   // the highest of all members, also of those that the sink isn't told of
+	revision   uint64   // the highest of all members, also of those that the sink isn't notified of
 }
 
-// wants reports whether the sink is told of a member that stands, or stood, with this result.
+// wants reports whether the sink is notified of a member that stands, or stood, with this result.
 func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 	return slices.Contains(s.Wants(), string(result)) && in(s.Classes, class) &&
@@ -28,7 +28,7 @@ func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 }
 
 // viewOf returns what a sink sees. Members that are over count while the ticket is the
-// one that told of them: those from before it was last closed don't, and neither do
+// one that spoke of them: those from before it was last closed don't, and neither do
 // those from before there was a sink.
 func viewOf(s policy.Sink, class string, members []Member, h Head, since time.Time) view {
 	var v view
@@ -56,7 +56,7 @@ func (v view) sort() {
 	}
 }
 
-// status returns how the ticket stands by the view; None: there is nothing to tell.
+// status returns how the ticket stands by the view; None: there is nothing to say.
 func (v view) status(was Status) Status {
 	switch {
 	case len(v.open) > 0:
@@ -82,7 +82,7 @@ func (v view) print() string {
 // listed is how many Services a ticket names.
 const listed = 20
 
-// facts returns what is told of the view. h is what the sink knows.
+// facts returns what is said of the view. h is what the sink knows.
 func (v view) facts(key string, i incident, title string, h Head, status Status) Facts {
 	f := Facts{
 		Key: key, Incident: i.String(), Status: status, Reopened: h.Status == Closed && status == Open, Class: i.class, Title: title,

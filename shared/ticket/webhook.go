@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Types of the CloudEvents that a webhook gets; data is a Told ticket as Notice has it.
+// Types of the CloudEvents that a webhook gets; data is a Notified ticket as Notice has it.
 const (
 	TypeOpened = "io.lbremedy.ticket.opened.v1" // also of one that is over already, and of one that is open again
 	TypeUpdate = "io.lbremedy.ticket.updated.v1"
@@ -32,7 +32,7 @@ type Notice struct {
 // Standard Webhooks 1.0, symmetric
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 // A try that is made again has the same webhook-id, by which the receiver knows it.
-type webhook struct{ door }
+type webhook struct{ endpoint }
 
 // Open posts that a ticket is there. The ticket's ID is its key.
 func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {

@@ -53,10 +53,10 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err != nil {
 		b.Fatal(err)
 	}
-	state, door := r.top.TempDir(), "127.0.0.1:"+shell.Port(b)
+	state, address := r.top.TempDir(), "127.0.0.1:"+shell.Port(b)
 	env := append(tb.Environ("", ""), "XDG_CONFIG_HOME="+state) // a person's settings are not for here
-	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", policy, "--listen", door, "--state-dir", state)
-	await(b, time.Minute, func() error { return p.asked("http://" + door + "/readyz") })
+	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", policy, "--listen", address, "--state-dir", state)
+	await(b, time.Minute, func() error { return p.asked("http://" + address + "/readyz") })
 	data, err := os.ReadFile(filepath.Join(state, "nats.json"))
 	if err != nil {
 		b.Fatal(err)

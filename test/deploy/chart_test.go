@@ -299,7 +299,7 @@ func TestValues(t *testing.T) {
 		"bad digest":       {"up", "{image: {digests: {lbremedy: latest}}}", "digests"},
 		"bad namespace":    {"up", "{rbac: {namespaces: [Shop]}}", "namespaces"},
 		"no replica":       {"fc", "{exporter: {replicas: 0}}", "replicas"},
-		"two tellers":      {"fc", "{teller: {replicas: 2}}", "replicas"},
+		"two notifiers":    {"fc", "{notifier: {replicas: 2}}", "replicas"},
 		"no NATS":          {"fc", "{nats: {url: ''}}", "nats.url"},
 		"other NATS":       {"fc", "{nats: {url: 'http://nats'}}", "url"},
 		"no routes":        {"fc", "{courier: {routes: null}}", "courier.routes"},
@@ -441,18 +441,18 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// Beside couriers one teller runs, as nobody but itself: what it may do in the cluster
+// Beside couriers one notifier runs, as nobody but itself: what it may do in the cluster
 // is to write Events. A Pod that does all has none beside it.
-func TestTeller(t *testing.T) {
+func TestNotifier(t *testing.T) {
 	got := map[string]*unstructured.Unstructured{}
 	for _, o := range objects(t, readValues(t, "testdata/fc.yaml"), "lbremedy") {
-		if o.GetName() == "lbremedy-teller" {
+		if o.GetName() == "lbremedy-notifier" {
 			got[o.GetKind()] = o
 		}
 	}
 	for _, kind := range []string{"ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "ClusterRole", "ClusterRoleBinding"} {
 		if got[kind] == nil {
-			t.Fatalf("the teller has no %s", kind)
+			t.Fatalf("the notifier has no %s", kind)
 		}
 	}
 	role := new(rbacv1.ClusterRole)
@@ -467,16 +467,27 @@ func TestTeller(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"replicas":1`, `"--parts=teller"`, `"--policy=/etc/lbremedy/policy.yaml"`, `"name":"lbremedy-policy"`, `"serviceAccountName":"lbremedy-teller"`,
-		`"lbremedy-nats-teller"`, `"_INBOX_teller"`, `"DING_URL"`, `acme/lbremedy:v1.2.3"`,
+		`"replicas":1`, `"--parts=notifier"`, `"--policy=/etc/lbremedy/policy.yaml"`, `"name":"lbremedy-policy"`, `"serviceAccountName":"lbremedy-notifier"`,
+		`"lbremedy-nats-notifier"`, `"_INBOX_notifier"`, `"DING_URL"`, `acme/lbremedy:v1.2.3"`,
 	} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("its Deployment lacks %s:\n%s", want, text)
 		}
 	}
+	old := readValues(t, "testdata/fc.yaml")
+	old["teller"] = old["notifier"] // until the next release
+	delete(old, "notifier")
+	for _, o := range objects(t, old, "lbremedy") {
+		if o.GetName() != "lbremedy-notifier" || o.GetKind() != "Deployment" {
+			continue
+		}
+		if diff := cmp.Diff(got["Deployment"].Object, o.Object); diff != "" {
+			t.Errorf("with values of the old name (-want +got):\n%s", diff)
+		}
+	}
 	for _, o := range objects(t, readValues(t, "testdata/up.yaml"), "lbremedy") {
-		if o.GetName() == "lbremedy-teller" {
-			t.Errorf("mode up has the %s of a teller", o.GetKind())
+		if o.GetName() == "lbremedy-notifier" {
+			t.Errorf("mode up has the %s of a notifier", o.GetKind())
 		}
 	}
 }

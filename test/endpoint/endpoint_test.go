@@ -41,7 +41,7 @@ const class = "tag-missing"
 // programs builds the programs of all classes, once for all tests, and returns the
 // folder where they are, each by the name of its class's folder.
 var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "lbremedy-door")
+	dir, err := os.MkdirTemp("", "lbremedy-endpoint")
 	if err != nil {
 		return "", err
 	}

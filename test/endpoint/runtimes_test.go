@@ -286,7 +286,7 @@ func TestBareEndpoint(t *testing.T) {
 	stop(t, f)
 	f.ends(t)
 
-	f = w.start(t, append(w.own(), "PORT=0", "LBREMEDY_DOOR_TOKEN=sesame")...)
+	f = w.start(t, append(w.own(), "PORT=0", "LBREMEDY_ENDPOINT_TOKEN=sesame")...)
 	for token, want := range map[string]int{"": 401, "Bearer other": 401, "Bearer sesame": 204} {
 		if a, said := f.post(t, http.DefaultClient, "/", structured, w.event(t, "2"), map[string]string{"Authorization": token}); a.StatusCode != want {
 			t.Errorf("%q: %d, %s", token, a.StatusCode, said)

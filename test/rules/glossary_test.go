@@ -38,8 +38,11 @@ func retired(contributing string) map[string]string {
 	return out
 }
 
+// lastTime marks a line that has to have an old word, because users may still write it.
+const lastTime = "until the next release"
+
 // glossary checks that each thing has one word: what the glossary has replaced stands
-// nowhere, neither in prose nor in names.
+// nowhere, neither in prose nor in names, but in lines that say until when.
 func glossary(tr *tree) []string {
 	var instead map[string]string
 	for _, f := range tr.files {
@@ -54,7 +57,7 @@ func glossary(tr *tree) []string {
 			continue
 		}
 		for i, line := range strings.Split(string(f.text), "\n") {
-			if f.name == "CONTRIBUTING.md" && strings.HasPrefix(line, "|") {
+			if f.name == "CONTRIBUTING.md" && strings.HasPrefix(line, "|") || strings.Contains(line, lastTime) {
 				continue
 			}
 			for _, w := range wordPattern.FindAllString(line, -1) {
@@ -80,6 +83,8 @@ func TestGlossary(t *testing.T) {
 		"package x\n\n// The " + old + " is in hand.\n":                       "say case",
 		"package x\n\nconst c, d = \"" + old + "-room\", \"--" + old + "\"\n": "",
 		"package x\n\nvar matters, other, wide, get = 1, 2, 3, 4\n":           "",
+		"package x\n\nconst old = \"widget\" // " + lastTime + "\n":           "",
+		"package x\n\nconst old = \"widget\" // for long\n":                   "say case",
 	} {
 		tr, err := read(fstest.MapFS{"CONTRIBUTING.md": {Data: []byte(table)}, "shared/x/x.go": {Data: []byte(text)}})
 		if err != nil {

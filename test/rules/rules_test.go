@@ -142,7 +142,7 @@ func TestRules(t *testing.T) {
 			type h struct { ctx context.Context }
 			// A life holds a context, because it ends requests.
 			type life struct { ctx context.Context }
-			type door struct { ctx context.Context // of the guests
+			type room struct { ctx context.Context // of the guests
 			}
 			func Main() { context.Background() }
 			func f(n int, ctx context.Context) { context.Background() }

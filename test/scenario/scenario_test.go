@@ -114,9 +114,9 @@ func TestLaws(t *testing.T) {
 		}, law: 1, says: "in the finding no message says"},
 		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Touch{}} }, law: 1, says: "does not declare"},
 		{name: "swallows an error", wrong: func(r *remedy.Remedy) {
-			holds := r.StillFails
+			stillFails := r.StillFails
 			r.StillFails = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-				if v, err := holds(ctx, c); err == nil {
+				if v, err := stillFails(ctx, c); err == nil {
 					return v, nil
 				}
 				return remedy.Yes, nil

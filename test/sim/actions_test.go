@@ -182,7 +182,7 @@ func denied(t *testing.T, product, action string, err error) {
 // TestActions calls each action of the Cloud with the SDK: with the one grant
 // that it needs, with none, and with a wrong key.
 func TestActions(t *testing.T) {
-	calls := slices.Concat(slbCalls(), vpcCalls(), ecsCalls(), ramCalls(), stsCalls(), csCalls(), deskCalls(), nlbCalls())
+	calls := slices.Concat(slbCalls(), vpcCalls(), ecsCalls(), ramCalls(), stsCalls(), csCalls(), supportCalls(), nlbCalls())
 	byName := map[string]actionCall{}
 	for _, c := range calls {
 		if _, twice := byName[c.name]; twice {

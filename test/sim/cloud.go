@@ -10,7 +10,7 @@
 //
 // Each product is a package below this one, with a table from action to handler and
 // a state of its own: slb, nlb, vpc, ecs, ram (with STS), cs, quotas, billing and
-// desk. What they share is in core. This package carries requests to them and puts
+// support. What they share is in core. This package carries requests to them and puts
 // their states together. A handler runs with the state locked, so that each action
 // is atomic, and answers with the fields that the public API reference names. A
 // product that needs another reads its state and comes after it in newState. A

@@ -104,7 +104,7 @@ func TestGet(t *testing.T) {
 }
 
 // TestNotThere names what does not exist to each action that is about one
-// thing. The desk calls such an ID illegal.
+// thing. Support calls such an ID illegal.
 func TestNotThere(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin()}

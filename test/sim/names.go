@@ -4,12 +4,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/billing"
 	"github.com/lbremedy/lbremedy/test/sim/core"
 	"github.com/lbremedy/lbremedy/test/sim/cs"
-	"github.com/lbremedy/lbremedy/test/sim/desk"
 	"github.com/lbremedy/lbremedy/test/sim/ecs"
 	"github.com/lbremedy/lbremedy/test/sim/nlb"
 	"github.com/lbremedy/lbremedy/test/sim/quotas"
 	"github.com/lbremedy/lbremedy/test/sim/ram"
 	"github.com/lbremedy/lbremedy/test/sim/slb"
+	"github.com/lbremedy/lbremedy/test/sim/support"
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
@@ -105,6 +105,6 @@ type (
 	// NodePool is [cs.NodePool].
 	NodePool = cs.NodePool
 
-	// Ticket is [desk.Ticket].
-	Ticket = desk.Ticket
+	// Ticket is [support.Ticket].
+	Ticket = support.Ticket
 )

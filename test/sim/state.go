@@ -9,12 +9,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/billing"
 	"github.com/lbremedy/lbremedy/test/sim/core"
 	"github.com/lbremedy/lbremedy/test/sim/cs"
-	"github.com/lbremedy/lbremedy/test/sim/desk"
 	"github.com/lbremedy/lbremedy/test/sim/ecs"
 	"github.com/lbremedy/lbremedy/test/sim/nlb"
 	"github.com/lbremedy/lbremedy/test/sim/quotas"
 	"github.com/lbremedy/lbremedy/test/sim/ram"
 	"github.com/lbremedy/lbremedy/test/sim/slb"
+	"github.com/lbremedy/lbremedy/test/sim/support"
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
@@ -32,7 +32,7 @@ type State struct {
 	*slbState
 	*nlbState
 	*csState
-	*deskState
+	*supportState
 }
 
 // The names tell the parts apart, which are all called State.
@@ -46,7 +46,7 @@ type (
 	slbState     = slb.State
 	nlbState     = nlb.State
 	csState      = cs.State
-	deskState    = desk.State
+	supportState = support.State
 )
 
 const (
@@ -85,7 +85,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	s.slbState, errs[6] = slb.New(base, slb.Start{LoadBalancers: w.LoadBalancers, ACLs: w.ACLs, Certificates: w.Certificates, KnownServers: w.KnownServers})
 	s.nlbState, errs[7] = nlb.New(base, w.NLBs, w.ServerGroups)
 	s.csState = cs.New(base, w.Cluster)
-	s.deskState, errs[8] = desk.New(base, w.Tickets)
+	s.supportState, errs[8] = support.New(base, w.Tickets)
 	s.quotasState.Used = s.used
 	s.vpcState.Balancers, s.vpcState.Instance = s.balancers, func(id string) bool { return s.Instances[id] != nil }
 	s.ecsState.InUse = s.nlbState.Guarded

@@ -23,12 +23,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/billing"
 	"github.com/lbremedy/lbremedy/test/sim/core"
 	"github.com/lbremedy/lbremedy/test/sim/cs"
-	"github.com/lbremedy/lbremedy/test/sim/desk"
 	"github.com/lbremedy/lbremedy/test/sim/ecs"
 	"github.com/lbremedy/lbremedy/test/sim/nlb"
 	"github.com/lbremedy/lbremedy/test/sim/quotas"
 	"github.com/lbremedy/lbremedy/test/sim/ram"
 	"github.com/lbremedy/lbremedy/test/sim/slb"
+	"github.com/lbremedy/lbremedy/test/sim/support"
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
@@ -36,7 +36,7 @@ import (
 var byVersion = func() map[string]*core.Product {
 	m := map[string]*core.Product{}
 	for _, p := range []*core.Product{
-		slb.Product(), nlb.Product(), vpc.Product(), ecs.Product(), ram.Product(), ram.STS(), cs.Product(), quotas.Product(), desk.Product(), billing.Product(),
+		slb.Product(), nlb.Product(), vpc.Product(), ecs.Product(), ram.Product(), ram.STS(), cs.Product(), quotas.Product(), support.Product(), billing.Product(),
 	} {
 		m[p.Version] = p
 		for name, a := range p.Actions {

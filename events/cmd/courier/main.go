@@ -103,12 +103,12 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	if err != nil {
 		return program.Wrong(err)
 	}
-	door, err := o.Door()
+	listener, err := o.Listener()
 	if err != nil {
 		return err
 	}
-	if door != nil {
-		defer door.Close()
+	if listener != nil {
+		defer listener.Close()
 	}
 	metrics := observe.New(version, clusters[0])
 	var all []*served
@@ -137,7 +137,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		}
 		return errors.Join(errs...)
 	}
-	defer program.Open(door, ready, metrics.Handler(), log)()
+	defer program.Open(listener, ready, metrics.Handler(), log)()
 	changed := courier.Watch(ctx, o.routes, text, clusters, classes, log)
 	ends := make([]error, len(all))
 	var running sync.WaitGroup

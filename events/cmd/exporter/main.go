@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	metrics := observe.New(version, o.Cluster)
 	metrics.Exporter(e.Export)
 	metrics.Full(s.Full)
-	door, err := o.Door()
+	listener, err := o.Listener()
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		}
 		return s.Room()
 	}
-	defer program.Open(door, ready, metrics.Handler(), log)()
+	defer program.Open(listener, ready, metrics.Handler(), log)()
 	log.Info("the exporter begins", "version", version, "cluster", o.Cluster)
 	if err := e.Run(ctx); err != nil {
 		return err

@@ -84,14 +84,14 @@ func TestProgram(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := nats.Start(t, embedded.Options{Token: "t0ken"})
-	door := "127.0.0.1:" + shell.Port(t)
+	address := "127.0.0.1:" + shell.Port(t)
 
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	var out, errs bytes.Buffer
 	go func() {
 		ended <- run(running, nil, shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+server.URL(),
-			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+door), &out, &errs)
+			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address), &out, &errs)
 	}()
 	svc, err := j.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}, metav1.CreateOptions{})
 	if err != nil {
@@ -113,7 +113,7 @@ func TestProgram(t *testing.T) {
 		return err == nil
 	}
 	ask := func(path string) int {
-		resp, err := http.Get("http://" + door + path)
+		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			return 0
 		}
@@ -155,9 +155,9 @@ func TestWithoutRights(t *testing.T) {
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
-	door := "127.0.0.1:" + shell.Port(t)
+	address := "127.0.0.1:" + shell.Port(t)
 	env := shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+strings.Replace(server.URL(), "nats://", "nats://exporter:p@", 1),
-		"LBREMEDY_NATS_INBOX="+stream.InboxOf("exporter"), "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+door)
+		"LBREMEDY_NATS_INBOX="+stream.InboxOf("exporter"), "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address)
 	var out, errs bytes.Buffer
 	if err := run(ctx, nil, env, &out, &errs); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "run lbremedy setup") {
 		t.Fatalf("without streams the program ended with %v", err)
@@ -179,7 +179,7 @@ func TestWithoutRights(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatal("the program is not ready")
 		}
-		if resp, err := http.Get("http://" + door + "/readyz"); err == nil {
+		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
 			resp.Body.Close()
 			ready = resp.StatusCode == http.StatusOK
 		}

@@ -91,7 +91,7 @@ securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
 
 {{- /* The programs of the mode, as a YAML list. */}}
 {{- define "lbremedy.programs" -}}
-{{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier, teller]{{ end }}
+{{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier, notifier]{{ end }}
 {{- end }}
 
 {{- /* The nodes' metadata service gives out their RAM role to whoever asks. */}}

@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if _, err := ParseTell([]byte(text), []string{"tag-missing"}, sections...); err != nil {
+		if _, err := ParseSinks([]byte(text), []string{"tag-missing"}, sections...); err != nil {
 			t.Errorf("%q: the policy can be read, and its sinks can't: %v", text, err)
 		}
 		data, err := json.Marshal(p)

@@ -1,5 +1,5 @@
 // Package policyfile reads the policy file, in which the operator says what lbremedy may do
-// and who is told of it.
+// and who is notified of it.
 //
 // Function programs read the policy in force, from the stream, by package policy. They link no
 // reader of files, and no library for YAML with lines.
@@ -43,7 +43,7 @@ type File struct {
 	Unsettled string                  `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
 	Doctor    *Doctor                 `json:"doctor,omitempty"`
 	Survey    *Doctor                 `json:"survey,omitempty"` // the old name of doctor, for one release more
-	Tell      []policy.Sink           `json:"tell,omitempty"`   // who is told of what, see Sink
+	Tell      []policy.Sink           `json:"tell,omitempty"`   // who is notified of what, see Sink
 }
 
 // A Freeze is a time in which nothing is written: each week, with days, from, until
@@ -70,8 +70,8 @@ func Load(path string, classes []string, sections ...remedy.Section) (remedy.Pol
 	return p, err
 }
 
-// LoadTell reads the section tell of the policy file at path. It refuses what Load refuses.
-func LoadTell(path string, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
+// LoadSinks reads the section tell of the policy file at path. It refuses what Load refuses.
+func LoadSinks(path string, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
 	_, sinks, err := load(path, classes, sections)
 	return sinks, err
 }
@@ -113,8 +113,8 @@ func Parse(data []byte, classes []string, sections ...remedy.Section) (remedy.Po
 	return p, err
 }
 
-// ParseTell reads the section tell of a policy from YAML. It refuses what Parse refuses.
-func ParseTell(data []byte, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
+// ParseSinks reads the section tell of a policy from YAML. It refuses what Parse refuses.
+func ParseSinks(data []byte, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
 	_, sinks, err := parse(data, classes, sections)
 	return sinks, err
 }
@@ -158,7 +158,7 @@ func parse(data []byte, classes []string, sections []remedy.Section) (remedy.Pol
 			return remedy.Policy{}, nil, err
 		}
 	}
-	checkTell(d, f.Tell, classes)
+	checkSinks(d, f.Tell, classes)
 	if err := r.Err(); err != nil {
 		return remedy.Policy{}, nil, err
 	}

@@ -233,15 +233,17 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy
 		env.Now = r.now
 		r.hosts[class.Class] = &host.Host{Env: env, Remedies: []*remedy.Remedy{class}}
 	}
-	desk := httptest.NewServer(http.HandlerFunc(r.told))
-	t.Cleanup(desk.Close)
+	receiver := httptest.NewServer(http.HandlerFunc(r.told))
+	t.Cleanup(receiver.Close)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tells, err := ticket.New(ticket.Config{
 		Stream: st, Remedies: functions.All, Cluster: testbed.ClusterID, Now: r.now,
-		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(event.Asked)}}},
+		Sinks: []policy.Sink{{
+			Name: "ops", Kind: policy.Webhook, URL: receiver.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(event.Asked)},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

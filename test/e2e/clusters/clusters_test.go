@@ -72,20 +72,20 @@ type rig struct {
 
 // A place is one cluster with all that is its own.
 type place struct {
-	id      string
-	testbed *testbed.Testbed
-	desk    *desk
+	id       string
+	testbed  *testbed.Testbed
+	receiver *receiver
 }
 
-// A desk is where people of one cluster are told.
-type desk struct {
+// A receiver is where people of one cluster are told.
+type receiver struct {
 	url  string
 	wake func() // called after it was told of something
 	mu   sync.Mutex
 	of   []string // the clusters of what it was told of
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var e struct{ Data struct{ Clusters []string } }
 	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -98,7 +98,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // told returns the clusters that it was told of.
-func (d *desk) told() []string {
+func (d *receiver) told() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Compact(slices.Sorted(slices.Values(d.of)))
@@ -125,14 +125,14 @@ func newRig(t *testing.T) *rig {
 	}
 	r.serve()
 	for id, c := range map[string]*cluster.Cluster{one: first, two: second} {
-		p := &place{id: id, desk: &desk{}}
+		p := &place{id: id, receiver: &receiver{}}
 		var err error
 		p.testbed, err = testbed.Start(ctx, testbed.Options{Cluster: c, ID: id, Namespace: "shop", BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 		r.must(err)
 		t.Cleanup(p.testbed.Close)
-		at := httptest.NewServer(p.desk)
+		at := httptest.NewServer(p.receiver)
 		t.Cleanup(at.Close)
-		p.desk.url, p.desk.wake = at.URL, p.testbed.Wake
+		p.receiver.url, p.receiver.wake = at.URL, p.testbed.Wake
 		r.places[id] = p
 	}
 	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
@@ -194,7 +194,7 @@ func (r *rig) says(cluster, want string, args ...string) {
 func (r *rig) policy(cluster, rules string) {
 	r.Helper()
 	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
-	tell := fmt.Sprintf("tell: [{name: desk, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", r.places[cluster].desk.url, key)
+	tell := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", r.places[cluster].receiver.url, key)
 	r.says(cluster, "In force: ", "policy", "apply", shell.File(r, "policy.yaml", rules+tell))
 }
 
@@ -356,7 +356,7 @@ func TestClusters(t *testing.T) {
 	// From here on workers answer, beside the courier of the second cluster alone.
 	endCourier()
 	for id := range r.places {
-		r.start(r.environ(id, r.seed(id, "worker"), "worker"), "lbremedy", "up", "--parts", "worker,teller")
+		r.start(r.environ(id, r.seed(id, "worker"), "worker"), "lbremedy", "up", "--parts", "worker,notifier")
 	}
 
 	// Budgets: a place that one cluster has taken is none of the other's.
@@ -425,9 +425,9 @@ func TestClusters(t *testing.T) {
 
 	// Each was told of its own, nothing is dead, and nothing waits but what asks.
 	for id, p := range r.places {
-		r.must(p.testbed.Until(r.ctx, func() bool { return len(p.desk.told()) > 0 }))
-		if told := p.desk.told(); !slices.Equal(told, []string{id}) {
-			t.Errorf("the desk of %s was told of %v", id, told)
+		r.must(p.testbed.Until(r.ctx, func() bool { return len(p.receiver.told()) > 0 }))
+		if told := p.receiver.told(); !slices.Equal(told, []string{id}) {
+			t.Errorf("the receiver of %s was told of %v", id, told)
 		}
 		ledger, err := r.operator.Ledger(r.ctx, id, time.Now(), stream.Late)
 		r.must(err)

@@ -4,7 +4,7 @@
 //
 // There is one world. First it is healthy, and nothing is found. Then each check is given
 // something to find, by what people do to a cluster and in a console, and the doctor finds
-// exactly that: the table is in sick_test.go. Then the timer's run goes over it, the
+// exactly that: the table is in sick_test.go. Then the scheduled run goes over it, the
 // operator's program and its fixes.
 //
 // The doctor's clock is 20 minutes ahead of the cluster's: what a check waits for has
@@ -40,7 +40,7 @@ func TestDoctor(t *testing.T) {
 	go program() // it takes as long as the world
 	r := newRig(t)
 	r.build()
-	desk := r.tell()
+	receiver := r.tell()
 	r.looks("a healthy world", nil)
 	r.scheduled("a healthy world", r.env, 0, 0)
 
@@ -68,7 +68,7 @@ func TestDoctor(t *testing.T) {
 	r.scheduled("the first whole run", r.env, len(open)-len(told), 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 	r.same("all that was ever told", open, r.told())
-	desk.hears("opened", checksOf(open))
+	receiver.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
 
 	// A run that can't read closes nothing and opens nothing, whatever has changed.
@@ -92,8 +92,8 @@ func TestDoctor(t *testing.T) {
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
 	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
-	desk.hears("closed", slices.DeleteFunc(checksOf(gone), func(c string) bool { return slices.Contains(checksOf(matters(left)), c) }))
-	desk.hears("opened", checksOf(open))
+	receiver.hears("closed", slices.DeleteFunc(checksOf(gone), func(c string) bool { return slices.Contains(checksOf(matters(left)), c) }))
+	receiver.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
 
 	r.fixed()

@@ -108,8 +108,8 @@ func (r *rig) same(what string, want, got []string) {
 	}
 }
 
-// A desk is a webhook's receiver, which counts tellings by kind and check.
-type desk struct {
+// A receiver is what a webhook posts to, which counts notifications by kind and check.
+type receiver struct {
 	r *rig
 
 	mu   sync.Mutex
@@ -117,30 +117,30 @@ type desk struct {
 }
 
 // tell starts what tells people of the cases in the journal.
-func (r *rig) tell() *desk {
+func (r *rig) tell() *receiver {
 	r.Helper()
-	d := &desk{r: r, came: map[string]int{}}
+	d := &receiver{r: r, came: map[string]int{}}
 	server := httptest.NewServer(d)
 	r.Cleanup(server.Close)
 	secret := filepath.Join(r.TempDir(), "secret")
 	r.must(os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600))
 	follower, err := ticket.New(ticket.Config{
 		Stream: r.env.Stream, Remedies: checks.Remedies(), Cluster: testbed.ClusterID, Now: r.now,
-		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: server.URL, SecretFrom: policy.Reference{File: secret}}},
+		Sinks: []policy.Sink{{Name: "ops", Kind: policy.Webhook, URL: server.URL, SecretFrom: policy.Reference{File: secret}}},
 	})
 	r.must(err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		if err := follower.Run(ctx); err != nil && ctx.Err() == nil {
-			r.Errorf("the teller has ended: %v", err)
+			r.Errorf("the notifier has ended: %v", err)
 		}
 	})
 	r.Cleanup(func() { cancel(); wait.Wait() })
 	return d
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var e struct {
 		Type string
 		Data ticket.Facts
@@ -156,8 +156,8 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	d.r.testbed.Wake()
 }
 
-// hears waits until the desk has been told so of these checks, and holds it to once each.
-func (d *desk) hears(kind string, checks []string) {
+// hears waits until the receiver has been told so of these checks, and holds it to once each.
+func (d *receiver) hears(kind string, checks []string) {
 	d.r.Helper()
 	told := func() []string {
 		d.mu.Lock()

@@ -151,17 +151,17 @@ func (r *rig) touched(fixtures []testbed.Fixture) []string {
 	return all
 }
 
-// An upping is "lbremedy up" as a process of its own.
-type upping struct {
+// An upProcess is "lbremedy up" as a process of its own.
+type upProcess struct {
 	interrupt func() error
 	wait      func() error
 	errs      shell.Log
 }
 
 // up starts "lbremedy up" with the policy in force, and returns when it watches.
-func (r *rig) up() *upping {
+func (r *rig) up() *upProcess {
 	r.Helper()
-	u := &upping{}
+	u := &upProcess{}
 	cmd := r.command("up", "-o", "json")
 	out, err := cmd.StdoutPipe()
 	r.must(err)
@@ -186,7 +186,7 @@ func (r *rig) up() *upping {
 }
 
 // end ends it as Ctrl-C does, and wants it to end well.
-func (u *upping) end(r *rig) {
+func (u *upProcess) end(r *rig) {
 	r.Helper()
 	r.must(u.interrupt())
 	if err := u.wait(); err != nil {

@@ -145,7 +145,7 @@ func (r *rig) work(ctx context.Context) error {
 // tell starts what tells the sinks of the policy in force.
 func (r *rig) tell() {
 	r.Helper()
-	sinks, err := policy.TellInForce(r.ctx, r.stream, testbed.ClusterID)
+	sinks, err := policy.SinksInForce(r.ctx, r.stream, testbed.ClusterID)
 	r.must(err)
 	f, err := ticket.New(ticket.Config{
 		Stream: r.stream, Sinks: sinks, Remedies: functions.All, Cluster: testbed.ClusterID, Kube: r.env.KubeWriter,

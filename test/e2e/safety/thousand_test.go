@@ -31,8 +31,8 @@ func TestThousand(t *testing.T) {
 	if !ok {
 		t.Fatal("nobody says that it failed")
 	}
-	d := r.desk(time.Time{})
-	r.policy(careful + "tell:\n" + d.tells("desk"))
+	d := r.receiver(time.Time{})
+	r.policy(careful + "tell:\n" + d.tells("ops"))
 	r.crowd(thousand-1, failed.Message)
 	began := time.Now()
 	r.start()
@@ -50,7 +50,7 @@ func TestThousand(t *testing.T) {
 		t.Errorf("there are %d tickets", len(keys))
 	}
 
-	r.policy(bold[:strings.Index(bold, "budgets:")] + "budgets: {least: 1000}\ntell:\n" + d.tells("desk"))
+	r.policy(bold[:strings.Index(bold, "budgets:")] + "budgets: {least: 1000}\ntell:\n" + d.tells("ops"))
 	at := time.Now() // before any fix: what fails long after it fails for something else
 	for i := range again {
 		r.complainAt(r.service(crowded(i)), failed.Message, at)

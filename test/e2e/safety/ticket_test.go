@@ -28,8 +28,8 @@ import (
 // secret is what webhooks are signed with, in base64.
 var secret = base64.StdEncoding.EncodeToString([]byte("sixteen bytes or more"))
 
-// A desk is a webhook's receiver. It refuses what is not signed as Standard Webhooks has it.
-type desk struct {
+// A receiver is a webhook's receiver. It refuses what is not signed as Standard Webhooks has it.
+type receiver struct {
 	r     *rig
 	url   string
 	opens time.Time // by the clock of the sinks: before it nobody is there
@@ -45,15 +45,15 @@ type telling struct {
 	Data ticket.Notice `json:"data"`
 }
 
-func (r *rig) desk(opens time.Time) *desk {
-	d := &desk{r: r, opens: opens}
+func (r *rig) receiver(opens time.Time) *receiver {
+	d := &receiver{r: r, opens: opens}
 	server := httptest.NewServer(d)
 	r.Cleanup(server.Close)
 	d.url = server.URL
 	return d
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err == nil {
 		err = d.take(req.Header, body)
@@ -66,7 +66,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-func (d *desk) take(h http.Header, body []byte) error {
+func (d *receiver) take(h http.Header, body []byte) error {
 	id, at := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	key, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *desk) take(h http.Header, body []byte) error {
 }
 
 // hears returns the first telling that is as wanted.
-func (d *desk) hears(what string, wanted func(telling) bool) telling {
+func (d *receiver) hears(what string, wanted func(telling) bool) telling {
 	d.r.Helper()
 	var found telling
 	err := d.r.testbed.Until(d.r.ctx, func() bool {
@@ -121,13 +121,13 @@ func (d *desk) hears(what string, wanted func(telling) bool) telling {
 		if len(d.came) > 0 {
 			last = d.came[len(d.came)-1]
 		}
-		d.r.Fatalf("nobody tells that %s: %v; %d tellings came and %d before the desk opened, the last is %s %s", what, err, len(d.came), d.late, last.Type, last.Data.Text)
+		d.r.Fatalf("nobody tells that %s: %v; %d notifications came and %d before the receiver opened, the last is %s %s", what, err, len(d.came), d.late, last.Type, last.Data.Text)
 	}
 	return found
 }
 
 // keys returns the tickets that it was told of.
-func (d *desk) keys() []string {
+func (d *receiver) keys() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []string
@@ -139,8 +139,8 @@ func (d *desk) keys() []string {
 	return all
 }
 
-// tells is a policy file's entry for a desk.
-func (d *desk) tells(name string) string {
+// tells is a policy file's entry for a receiver.
+func (d *receiver) tells(name string) string {
 	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, d.r.write("key", secret))
 }
 
@@ -151,8 +151,8 @@ func (d *desk) tells(name string) string {
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testbed.Config{}, careful).start()
-	up, down := r.desk(time.Time{}), r.desk(r.now().Add(time.Hour))
-	r.policy(careful + "budgets: {class: 100, least: 100}\ntell:\n" + up.tells("desk") + down.tells("down") +
+	up, down := r.receiver(time.Time{}), r.receiver(r.now().Add(time.Hour))
+	r.policy(careful + "budgets: {class: 100, least: 100}\ntell:\n" + up.tells("ops") + down.tells("down") +
 		"- {name: events, kind: event}\n- {name: support, kind: alibaba, category: \"53811\"}\n")
 	r.tell()
 	room := func(free int) {
@@ -182,7 +182,7 @@ func TestTicket(t *testing.T) {
 	joined := up.hears("two Services fail", func(t telling) bool { return t.Type == ticket.TypeUpdate && t.Data.Failing == 2 })
 	r.support(func(k sim.Ticket) bool { return strings.Contains(strings.Join(k.Notes, "\n"), "/two") })
 	r.says(0, "cluster-"+testbed.ClusterID+"."+full, "", "tickets", "ls")
-	r.says(0, "desk: open, "+joined.Data.Key, "", "show", r.testbed.Namespace+"/two")
+	r.says(0, "ops: open, "+joined.Data.Key, "", "show", r.testbed.Namespace+"/two")
 
 	// Closed, with the outcome.
 	room(50)
@@ -220,7 +220,7 @@ func TestTicket(t *testing.T) {
 		t.Errorf("the webhook that was down is told of %v, want %v", names, want)
 	}
 	if keys := append(up.keys(), down.keys()...); len(keys) != 2 {
-		t.Errorf("there are the tickets %v, and there is one incident at two desks", keys)
+		t.Errorf("there are the tickets %v, and there is one incident at two receivers", keys)
 	}
 	room(50)
 	r.ends("three", event.Fixed)

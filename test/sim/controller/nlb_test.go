@@ -311,9 +311,9 @@ func TestNLBEnd(t *testing.T) {
 	}
 }
 
-// TestNLBBackendsLeftOut plays a sync that goes on without some of its pods, and
+// TestNLBBackendsExcluded plays a sync that goes on without some of its pods, and
 // one without any.
-func TestNLBBackendsLeftOut(t *testing.T) {
+func TestNLBBackendsExcluded(t *testing.T) {
 	t.Parallel()
 	world := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
 	r := newRig(t, &world, 0, func(r *rig) { r.opts.Speed = 200 })

@@ -314,7 +314,7 @@ func TestRealLog(t *testing.T) {
 
 // TestRealFails shows that a test fails as soon as its controller does.
 func TestRealFails(t *testing.T) {
-	told := &teller{TB: t, failed: make(chan string, 1)}
+	told := &reporter{TB: t, failed: make(chan string, 1)}
 	stop := controller.StartReal(told, script(t, "echo why >&2; exit 1"), realOptions())
 	if got := <-told.failed; !strings.Contains(got, "why") {
 		t.Errorf("the test was told %s", got)
@@ -322,13 +322,13 @@ func TestRealFails(t *testing.T) {
 	stop()
 }
 
-// A teller is a test that tells what it failed with.
-type teller struct {
+// A reporter is a test that reports what it failed with.
+type reporter struct {
 	testing.TB
 	failed chan string
 }
 
-func (t *teller) Error(args ...any) { t.failed <- args[0].(error).Error() }
+func (t *reporter) Error(args ...any) { t.failed <- args[0].(error).Error() }
 
 // TestReal names the controller of the environment.
 func TestReal(t *testing.T) {

@@ -55,7 +55,7 @@ type group struct {
 
 type groups []*group
 
-// invalid reports whether a backend is left out that should be there.
+// invalid reports whether a backend is excluded that should be there.
 func (g groups) invalid() bool {
 	return slices.ContainsFunc(g, func(g *group) bool { return len(g.bad) > 0 })
 }
@@ -531,8 +531,8 @@ func share(all []backend, total, normal int) {
 
 // findInterfaces finds the network interfaces of the pods that are backends.
 //
-// A pod without one fails the sync up to v2.12; later it is left out, with an
-// event. One outside the VPC is left out since v2.8.0, of which an event tells
+// A pod without one fails the sync up to v2.12; later it is excluded, with an
+// event. One outside the VPC is excluded since v2.8.0, of which an event tells
 // since v2.9.0.
 func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	var ips []string

@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Repair is a command that answers, of its own accord, what a class answers when the
+// A Repair is a command by which a person has a class do what it does when the
 // controller complains.
 type Repair struct {
 	Use       string   // the command, behind its parent

@@ -25,8 +25,8 @@ func Classes() []string {
 // Remedies returns all that cases can be of: the classes, and the doctor's checks.
 func Remedies() []*remedy.Remedy { return slices.Concat(functions.All, checks.Remedies()) }
 
-// Ruled returns the IDs that a policy file can name: those of remedies.
-func Ruled() []string {
+// PolicyClasses returns the IDs that a policy file can name: those of remedies.
+func PolicyClasses() []string {
 	ids := Classes()
 	for _, r := range checks.Remedies() {
 		ids = append(ids, r.Class)

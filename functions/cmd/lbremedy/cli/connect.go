@@ -77,7 +77,7 @@ var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|Incomp
 
 // PolicyFile reads a policy file.
 func PolicyFile(path string) (remedy.Policy, error) {
-	allowed, err := policyfile.Load(path, Ruled(), Sections()...)
+	allowed, err := policyfile.Load(path, PolicyClasses(), Sections()...)
 	if err != nil {
 		return allowed, command.Mistake{Err: err}
 	}

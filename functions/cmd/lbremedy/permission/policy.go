@@ -63,7 +63,7 @@ not change.`,
 			if err != nil {
 				return err
 			}
-			sinks, err := policyfile.LoadTell(args[0], cli.Classes(), cli.Sections()...)
+			sinks, err := policyfile.LoadSinks(args[0], cli.Classes(), cli.Sections()...)
 			if err == nil {
 				err = ticket.CheckTexts(sinks)
 			}
@@ -97,7 +97,7 @@ not change.`,
 			if err := policy.Publish(cmd.Context(), s, cluster, allowed); err != nil {
 				return err
 			}
-			if err := PublishTell(cmd.Context(), s, cluster, args[0]); err != nil {
+			if err := PublishSinks(cmd.Context(), s, cluster, args[0]); err != nil {
 				return err
 			}
 			return p.Print(allowed, func() { fmt.Fprintln(p.Out, "In force: "+Describe(allowed)+".") })
@@ -170,14 +170,14 @@ func told(r remedy.Rule) string {
 	return text
 }
 
-// PublishTell puts the sinks of a policy file in force in a cluster; no file: none.
-func PublishTell(ctx context.Context, s *stream.Stream, cluster, path string) error {
+// PublishSinks puts the sinks of a policy file in force in a cluster; no file: none.
+func PublishSinks(ctx context.Context, s *stream.Stream, cluster, path string) error {
 	var sinks []policy.Sink
 	if path != "" {
 		var err error
-		if sinks, err = policyfile.LoadTell(path, cli.Ruled(), cli.Sections()...); err != nil {
+		if sinks, err = policyfile.LoadSinks(path, cli.PolicyClasses(), cli.Sections()...); err != nil {
 			return command.Mistake{Err: err}
 		}
 	}
-	return policy.PublishTell(ctx, s, cluster, sinks)
+	return policy.PublishSinks(ctx, s, cluster, sinks)
 }

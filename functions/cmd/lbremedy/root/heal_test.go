@@ -124,11 +124,11 @@ func TestHeal(t *testing.T) {
 
 	// The policy names who is told: the Service has an Event on the plan, and a webhook hears of the fix.
 	told := make(chan string, 100)
-	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		told <- string(body)
 	}))
-	defer desk.Close()
+	defer receiver.Close()
 	watch, err := sc.Kube.Client().CoreV1().Events(sc.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "reason=LBRemedyPlanned"})
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +136,8 @@ func TestHeal(t *testing.T) {
 	defer watch.Stop()
 	run(0, "In force: ", "", "policy", "apply", operator.Write(t, "tell.yaml", fmt.Sprintf(`tell:
 - {name: events, kind: event}
-- {name: desk, kind: webhook, url: %q, secretFrom: {file: %q}}
-`, desk.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))))
+- {name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}
+`, receiver.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))))
 	select {
 	case e := <-watch.ResultChan():
 		if e, ok := e.Object.(*corev1.Event); !ok || e.InvolvedObject.Name != "web" || !strings.Contains(e.Message, "Plan ") {

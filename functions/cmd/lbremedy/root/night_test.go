@@ -54,10 +54,10 @@ func TestNight(t *testing.T) {
 	policy("mode: fixx\n")
 	sc.Wants(t, command.CodeWrong, "", `"fixx" is no mode`, "policy", "check", file)
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(bad, []byte("tell: [{name: desk, kind: event, template: /none.tmpl}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(bad, []byte("tell: [{name: ops, kind: event, template: /none.tmpl}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sc.Wants(t, command.CodeWrong, "", "tell.desk: template /none.tmpl", "policy", "check", bad)
+	sc.Wants(t, command.CodeWrong, "", "tell.ops: template /none.tmpl", "policy", "check", bad)
 	old := filepath.Join(t.TempDir(), "old.yaml")
 	if err := os.WriteFile(old, []byte("survey: {protect: [shop]}\n"), 0o600); err != nil {
 		t.Fatal(err)

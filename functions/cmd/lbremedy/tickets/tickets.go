@@ -85,7 +85,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 }
 
 // sinks says what the sinks know, in one line.
-func sinks(list []ticket.Told) string {
+func sinks(list []ticket.Notified) string {
 	count := map[string]int{}
 	var order []string
 	for _, t := range list {
@@ -106,7 +106,7 @@ func sinks(list []ticket.Told) string {
 }
 
 // standing returns the word for what a sink knows.
-func standing(t ticket.Told) string {
+func standing(t ticket.Notified) string {
 	switch {
 	case t.Refused:
 		return "refused"
@@ -123,7 +123,7 @@ func incident(ctx context.Context, p *cli.Program, s *stream.Stream, name string
 		return ticket.Incident{}, err
 	}
 	list = slices.DeleteFunc(list, func(i ticket.Incident) bool {
-		return !strings.HasPrefix(i.ID, name) && !slices.ContainsFunc(i.Tickets, func(t ticket.Told) bool { return t.Key == name || t.ID == name })
+		return !strings.HasPrefix(i.ID, name) && !slices.ContainsFunc(i.Tickets, func(t ticket.Notified) bool { return t.Key == name || t.ID == name })
 	})
 	switch len(list) {
 	case 0:
@@ -176,7 +176,7 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 		return
 	}
 	fmt.Fprintln(p.Out)
-	t = p.Table("sink", "ticket", "status", "told", "last", "error")
+	t = p.Table("sink", "ticket", "status", "sent", "last", "error")
 	for _, k := range i.Tickets {
 		last := "never"
 		if !k.At.IsZero() {

@@ -36,15 +36,15 @@ func TestTickets(t *testing.T) {
 	run(0, "close INCIDENT", "", "tickets", "close", "--help")
 
 	came := make(chan string, 10)
-	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		came <- string(body)
 	}))
-	defer desk.Close()
+	defer receiver.Close()
 	follow := func() {
 		t.Helper()
 		f, err := ticket.New(ticket.Config{Stream: s, Cluster: "c1", Remedies: functions.All, Sinks: []policy.Sink{
-			{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg==")}},
+			{Name: "ops", Kind: policy.Webhook, URL: receiver.URL, SecretFrom: policy.Reference{File: operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg==")}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestTickets(t *testing.T) {
 	}
 	follow()
 	got := run(0, "account-c1.arrearage.", "", "tickets", "ls")
-	if !strings.Contains(got.Out, "desk open") || !strings.Contains(got.Out, "bill") {
+	if !strings.Contains(got.Out, "ops open") || !strings.Contains(got.Out, "bill") {
 		t.Errorf("got %s", got.Out)
 	}
 	var list []ticket.Incident
@@ -81,7 +81,7 @@ func TestTickets(t *testing.T) {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)
-	run(0, "desk: open, lbr-", "", "show", "shop/web")
+	run(0, "ops: open, lbr-", "", "show", "shop/web")
 	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage")
 	run(0, "", "No incident.\n", "tickets", "ls")
 	follow() // by the mark alone, without a record

@@ -12,21 +12,21 @@ import (
 // Ready is what /readyz asks.
 var Ready = ready
 
-// Upping is one call of up.
-type Upping = upping
+// UpRun is one call of up.
+type UpRun = upRun
 
 // Begin sets the stream up and says what applies.
-func (u *upping) Begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+func (u *upRun) Begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
 	return u.begin(ctx, s, allowed)
 }
 
-// Teller returns what tells the sinks in force.
-func (u *upping) Teller(ctx context.Context, env *engine.Env) (*teller, error) {
-	return u.teller(ctx, env)
+// Notifier returns the notifier of the sinks in force.
+func (u *upRun) Notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
+	return u.notifier(ctx, env)
 }
 
-// Change waits for other sinks and returns what tells them.
-func (t *teller) Change(ctx context.Context) *teller { return t.change(ctx) }
+// Change waits for other sinks and returns their notifier.
+func (t *notifier) Change(ctx context.Context) *notifier { return t.change(ctx) }
 
-// Sinks returns the sinks that are told.
-func (t *teller) Sinks() []policy.Sink { return t.sinks }
+// Sinks returns the sinks that are notified.
+func (t *notifier) Sinks() []policy.Sink { return t.sinks }

@@ -28,7 +28,7 @@ func TestNewerPolicy(t *testing.T) {
 	}
 	const says = `its field "curfew" is not known: it is of a newer release than this program`
 	var said strings.Builder
-	u := &up.Upping{Program: c.Program(io.Discard, &said)}
+	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 	u.Cluster = "c1"
 	if err := u.Begin(t.Context(), s, nil); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestNewerPolicy(t *testing.T) {
 	if got := c.Run(t.Context(), "policy", "show", "--cluster", "c1"); got.Code != command.CodeFailed || got.Out != "" || !strings.Contains(got.Err, says) {
 		t.Errorf("policy show: %+v", got)
 	}
-	allowed, err := policyfile.Parse([]byte("mode: fix"), cli.Ruled())
+	allowed, err := policyfile.Parse([]byte("mode: fix"), cli.PolicyClasses())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +59,12 @@ func TestNewerPolicy(t *testing.T) {
 	}
 }
 
-// Where the sinks in force are of a newer release, nobody is told, from the start or from
-// then on, and up says so; those that it knows are told again.
+// Where the sinks in force are of a newer release, nobody is notified, from the start or from
+// then on, and up says so; those that it knows are notified again.
 func TestNewerSinks(t *testing.T) {
 	c, s := operator.Embed(t)
 	var said strings.Builder
-	u := &up.Upping{Program: c.Program(io.Discard, &said)}
+	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 	u.Cluster = "c1"
 	put := func(text string) {
 		t.Helper()
@@ -75,11 +75,11 @@ func TestNewerSinks(t *testing.T) {
 	const newer = `{"version":1,"sinks":[{"name":"e","kind":"event","quiet":"22:00"}]}`
 	const known = `{"version":1,"sinks":[{"name":"e","kind":"event"}]}`
 	put(newer)
-	told, err := u.Teller(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
 	if err != nil || len(told.Sinks()) > 0 {
 		t.Fatalf("%v, %+v", err, told)
 	}
-	const says = `Told: nobody (read the sinks in force: its field "quiet" is not known`
+	const says = `Notified: nobody (read the sinks in force: its field "quiet" is not known`
 	if n := strings.Count(said.String(), says); n != 1 {
 		t.Errorf("up says it %d times: %s", n, said.String())
 	}

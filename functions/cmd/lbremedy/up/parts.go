@@ -8,27 +8,37 @@ import (
 )
 
 // parts are what "lbremedy up" runs.
-type parts struct{ exporter, worker, teller bool }
+type parts struct {
+	exporter, worker, notifier bool
+	old                        bool // the notifier was named by its old name
+}
 
 // allParts are the parts as --parts names them.
-const allParts = "exporter,worker,teller"
+const allParts = "exporter,worker,notifier"
+
+// oldNotifier is what --parts called the notifier.
+const oldNotifier = "teller" // until the next release
 
 // readParts reads the value of --parts.
 func readParts(list string) (parts, error) {
 	const want = "want some of " + allParts
 	var p parts
 	for name := range strings.SplitSeq(list, ",") {
-		switch strings.TrimSpace(name) {
+		name = strings.TrimSpace(name)
+		if name == oldNotifier {
+			p.old, name = true, "notifier"
+		}
+		switch name {
 		case "exporter":
 			p.exporter = true
 		case "worker":
 			p.worker = true
-		case "teller":
-			p.teller = true
+		case "notifier":
+			p.notifier = true
 		case "":
 			return parts{}, command.Wrong("--parts: %q names an empty part: %s", list, want)
 		default:
-			return parts{}, command.Wrong("--parts: there is no part %q: %s", strings.TrimSpace(name), want)
+			return parts{}, command.Wrong("--parts: there is no part %q: %s", name, want)
 		}
 	}
 	return p, nil
@@ -42,7 +52,7 @@ func (p parts) who() string {
 	case p.exporter:
 		return "exporter"
 	}
-	return "teller"
+	return "notifier"
 }
 
 // check returns what the parts lack, or nil. A NATS of its own holds what its exporter
@@ -51,8 +61,8 @@ func (p parts) check(nats, policy string, every time.Duration) error {
 	switch {
 	case nats == "" && !(p.exporter && p.worker):
 		return command.Wrong("--parts: exporter and worker don't both run here: name the NATS that they share with --nats or LBREMEDY_NATS")
-	case policy != "" && !p.worker && !p.teller:
-		return command.Wrong("--policy: an exporter alone puts no policy in force: leave it out, or add worker or teller to --parts")
+	case policy != "" && !p.worker && !p.notifier:
+		return command.Wrong("--policy: an exporter alone puts no policy in force: leave it out, or add worker or notifier to --parts")
 	case every != 0 && !p.worker:
 		return command.Wrong("--doctor: only the worker runs the doctor: leave it out, or add worker to --parts")
 	}

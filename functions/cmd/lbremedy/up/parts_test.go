@@ -31,15 +31,16 @@ func TestParts(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown part":          {[]string{"--parts", "exporter,courier"}, `--parts: there is no part "courier": want some of exporter,worker,teller`},
+		"unknown part":          {[]string{"--parts", "exporter,courier"}, `--parts: there is no part "courier": want some of exporter,worker,notifier`},
 		"no part":               {[]string{"--parts", ""}, `--parts: "" names an empty part: want some of`},
-		"empty part":            {[]string{"--parts", "worker,,teller"}, `--parts: "worker,,teller" names an empty part`},
-		"teller without NATS":   {[]string{"--parts", "teller"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},
-		"worker without NATS":   {[]string{"--parts", "worker,teller"}, "name the NATS that they share"},
-		"exporter without NATS": {[]string{"--parts", "exporter, teller"}, "name the NATS that they share"},
+		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: "worker,,notifier" names an empty part`},
+		"notifier without NATS": {[]string{"--parts", "notifier"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},
+		"its old name":          {[]string{"--parts", "teller"}, "name the NATS that they share with --nats or LBREMEDY_NATS"}, // until the next release
+		"worker without NATS":   {[]string{"--parts", "worker,notifier"}, "name the NATS that they share"},
+		"exporter without NATS": {[]string{"--parts", "exporter, notifier"}, "name the NATS that they share"},
 		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone puts no policy in force"},
-		"teller's doctor":       {append(nats, "--parts", "teller", "--doctor", "1h"), "--doctor: only the worker runs the doctor"},
-		"teller's kubeconfig":   {append(nats, "--parts", "teller", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
+		"notifier's doctor":     {append(nats, "--parts", "notifier", "--doctor", "1h"), "--doctor: only the worker runs the doctor"},
+		"notifier's kubeconfig": {append(nats, "--parts", "notifier", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"worker's kubeconfig":   {append(nats, "--parts", "worker", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"exporter's kubeconfig": {append(nats, "--parts", "exporter", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 	} {
@@ -52,36 +53,37 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Two tellers with a teller's rights tell once what another process wrote into the
+// Two notifiers with a notifier's rights send once what another process wrote into the
 // journal. They ask neither the cluster, which is not there, nor the cloud, put their
 // policy file in force, and measure how things stand.
-func TestTellers(t *testing.T) {
-	may := stream.PermitTeller("c1")
+func TestNotifiers(t *testing.T) {
+	may := stream.PermitNotifier("c1")
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
-		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
+		{Name: "admin", Password: "p"}, {Name: "notifier", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
 	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
 	if _, err := admin.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	came := make(chan string, 1000)
-	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		came <- string(body)
 	}))
-	defer desk.Close()
-	told := fmt.Sprintf("tell: [{name: desk, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", desk.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))
+	defer receiver.Close()
+	told := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", receiver.URL,
+		operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))
 	file := operator.Write(t, "policy.yaml", "mode: observe\n"+told)
 	sc := &operator.Testbed{Namespace: "shop"}
 	sc.Env = map[string]string{
 		"HOME": t.TempDir(), "LBREMEDY_CLUSTER": "c1", "LBREMEDY_REGION": "cn-hangzhou",
 		"LBREMEDY_KUBECONFIG": operator.Write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`),
-		"LBREMEDY_NATS":       strings.Replace(server.URL(), "nats://", "nats://teller:p@", 1), "LBREMEDY_NATS_INBOX": stream.InboxOf("teller"),
+		"LBREMEDY_NATS":       strings.Replace(server.URL(), "nats://", "nats://notifier:p@", 1), "LBREMEDY_NATS_INBOX": stream.InboxOf("notifier"),
 		"LBREMEDY_CLOUD_ENDPOINT": "127.0.0.1:1", "LBREMEDY_CLOUD_SCHEME": "HTTP",
 	}
-	var tellers []*operator.UpRun
-	for range 2 {
-		tellers = append(tellers, sc.Up(t, "--parts", "teller", "--policy", file, "--listen", "127.0.0.1:0"))
+	var notifiers []*operator.UpRun
+	for _, name := range []string{"notifier", "teller"} { // until the next release
+		notifiers = append(notifiers, sc.Up(t, "--parts", name, "--policy", file, "--listen", "127.0.0.1:0"))
 	}
 	const causes = 6
 	at := time.Now()
@@ -119,11 +121,11 @@ func TestTellers(t *testing.T) {
 		case body := <-came:
 			hear(body)
 		case <-late:
-			t.Fatalf("told of %v only: %s %s", opened, tellers[0].Errs, tellers[1].Errs)
+			t.Fatalf("told of %v only: %s %s", opened, notifiers[0].Errs, notifiers[1].Errs)
 		}
 	}
 
-	for _, u := range tellers {
+	for _, u := range notifiers {
 		address := u.Address(t)
 		if res, err := http.Get(address + "/healthz"); err != nil || res.StatusCode != http.StatusOK {
 			t.Errorf("healthz: %v, %v", res, err)
@@ -131,10 +133,10 @@ func TestTellers(t *testing.T) {
 		if res, err := http.Get(address + "/readyz"); err != nil || res.StatusCode != http.StatusOK {
 			t.Errorf("readyz: %v, %v", res, err)
 		}
-		text := metricsOf(t, address+"/metrics", `lbremedy_state_known{cluster="c1"} 1`, `lbremedy_stream_messages{cluster="c1",stream="DEAD"} 1`, `lbremedy_tellings_total{`)
+		text := metricsOf(t, address+"/metrics", `lbremedy_state_known{cluster="c1"} 1`, `lbremedy_stream_messages{cluster="c1",stream="DEAD"} 1`, `lbremedy_notifications_total{`)
 		for _, other := range []string{"lbremedy_exporter_ready", "lbremedy_runs_total"} {
 			if strings.Contains(text, other) {
-				t.Errorf("a teller has the metric %s, which is another part's", other)
+				t.Errorf("a notifier has the metric %s, which is another part's", other)
 			}
 		}
 	}
@@ -157,8 +159,11 @@ func TestTellers(t *testing.T) {
 		default:
 		}
 	}
-	for _, u := range tellers {
+	for i, u := range notifiers {
 		u.End(t)
+		if said := u.Errs.String(); strings.Contains(said, "names the notifier by its old name") != (i == 1) {
+			t.Errorf("%d said %q", i, said)
+		}
 		if said := u.Errs.String(); !strings.Contains(said, "Opening tickets for failures of cluster c1") || strings.Contains(said, "Watching") {
 			t.Errorf("up said %q", said)
 		}

@@ -78,7 +78,7 @@ clusters.`,
 					if err := policy.Publish(cmd.Context(), s, cluster, allowed); err != nil {
 						return err
 					}
-					if err := permission.PublishTell(cmd.Context(), s, cluster, file); err != nil {
+					if err := permission.PublishSinks(cmd.Context(), s, cluster, file); err != nil {
 						return err
 					}
 				}

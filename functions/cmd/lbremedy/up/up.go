@@ -45,8 +45,8 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{upCommand(p), setup(p)}
 }
 
-// An upping is one call of up.
-type upping struct {
+// An upRun is one call of up.
+type upRun struct {
 	*cli.Program
 	policy, listen string
 	chosen         string // --parts
@@ -65,17 +65,17 @@ type upping struct {
 }
 
 func upCommand(p *cli.Program) *cobra.Command {
-	u := &upping{Program: p, said: map[string]string{}}
+	u := &upRun{Program: p, said: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Watch a cluster and handle its failures, all in one process",
 		Long: `Watch a cluster for failed load-balancer syncs and handle each failure: find the cause,
 show what would be done, and apply what the policy allows. Exporter, stream, a worker for
-all classes and the teller run in this one process until it is interrupted.
+all classes and the notifier run in this one process until it is interrupted.
 
 With --parts it runs only some of them, next to others on the NATS of --nats: the exporter
-stores failures, the worker handles them, and the teller opens tickets and exports the
-metrics of the stream. Functions behind a courier need a teller alone.
+stores failures, the worker handles them, and the notifier opens tickets and exports the
+metrics of the stream. Functions behind a courier need a notifier alone.
 
 The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
 directory, with its address and token for the other commands. With --nats an existing
@@ -90,7 +90,7 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, s
 http://collector:4318; without it there are none.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
-  lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts teller`,
+  lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts notifier`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.old = cmd.Flags().Changed("survey")
@@ -113,10 +113,13 @@ http://collector:4318; without it there are none.`,
 }
 
 // run does first what can be wrong and writes nothing, then begins.
-func (u *upping) run(ctx context.Context) error {
+func (u *upRun) run(ctx context.Context) error {
 	var err error
 	if u.parts, err = readParts(u.chosen); err != nil {
 		return err
+	}
+	if u.parts.old {
+		u.Log().Warn("--parts names the notifier by its old name: write notifier")
 	}
 	config := u.Host()
 	config.Who = u.parts.who()
@@ -147,12 +150,12 @@ func (u *upping) run(ctx context.Context) error {
 	if u.old {
 		u.Note("--survey is called --doctor now: the next release refuses the old name.")
 	}
-	var door net.Listener
+	var listener net.Listener
 	if u.listen != "" {
-		if door, err = net.Listen("tcp", u.listen); err != nil {
+		if listener, err = net.Listen("tcp", u.listen); err != nil {
 			return command.Wrong("--listen: %w", err)
 		}
-		defer door.Close()
+		defer listener.Close()
 	}
 	if u.traces, err = trace.New(ctx, u.Version, u.Cluster, u.Log()); err != nil {
 		return command.Mistake{Err: err}
@@ -194,13 +197,13 @@ func (u *upping) run(ctx context.Context) error {
 		return err
 	}
 	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, u.Cluster) }
-	return u.work(ctx, env, door)
+	return u.work(ctx, env, listener)
 }
 
-// env connects to the cluster and the cloud. A teller alone asks neither before there is
-// something to tell: a sink of kind event or alibaba is all that needs one.
-func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, error) {
-	if u.parts.teller && !u.parts.exporter && !u.parts.worker {
+// env connects to the cluster and the cloud. A notifier alone asks neither before there is
+// something to send: a sink of kind event or alibaba is all that needs one.
+func (u *upRun) env(ctx context.Context, config host.Config) (*engine.Env, error) {
+	if u.parts.notifier && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.Keys
 		env, err := host.Look(config)
 		if err != nil {
@@ -220,7 +223,7 @@ func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, erro
 
 // endTraces sends the traces that wait. A collector that doesn't answer does not keep
 // the program from ending.
-func (u *upping) endTraces(ctx context.Context) {
+func (u *upRun) endTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := u.traces.Shutdown(ctx); err != nil {
@@ -229,7 +232,7 @@ func (u *upping) endTraces(ctx context.Context) {
 }
 
 // begin sets the stream up, puts the policy in force, if there is one, and says what applies.
-func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
 	c := u.sizes.settings(0)
 	c.Clusters = []string{u.Cluster}
 	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
@@ -246,7 +249,7 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 		if err := policy.Publish(ctx, s, u.Cluster, *allowed); err != nil {
 			return err
 		}
-		if err := permission.PublishTell(ctx, s, u.Cluster, u.policy); err != nil {
+		if err := permission.PublishSinks(ctx, s, u.Cluster, u.policy); err != nil {
 			return err
 		}
 	}
@@ -280,7 +283,7 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 }
 
 // work runs the parts until ctx ends.
-func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) error {
+func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
@@ -309,9 +312,9 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
 		}
 	}
-	var told *teller
-	if u.parts.teller {
-		if told, err = u.teller(ctx, env); err != nil {
+	var told *notifier
+	if u.parts.notifier {
+		if told, err = u.notifier(ctx, env); err != nil {
 			return err
 		}
 		begin = append(begin, func() error { return told.run(ctx) })
@@ -319,11 +322,11 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 	if u.policy != "" {
 		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })
 	}
-	if door != nil {
-		u.Note("Health: http://%s/readyz", door.Addr())
+	if listener != nil {
+		u.Note("Health: http://%s/readyz", listener.Addr())
 		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
 		begin = append(begin, func() error {
-			return serve.Serve(ctx, door, frame.Health(ready(x, env.Stream, u.Cluster), u.metrics.Handler()))
+			return serve.Serve(ctx, listener, frame.Health(ready(x, env.Stream, u.Cluster), u.metrics.Handler()))
 		})
 	}
 	for _, f := range begin {
@@ -341,9 +344,9 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 }
 
 // measure adds the metrics of the parts that run, nil being those that don't, and
-// returns what keeps them up to date. How things stand is the teller's to measure: of
+// returns what keeps them up to date. How things stand is the notifier's to measure: of
 // several programs on one NATS each would count the same.
-func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *teller) []func() error {
+func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *notifier) []func() error {
 	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
 	if x != nil {
@@ -352,7 +355,7 @@ func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Expo
 	if told == nil {
 		return nil
 	}
-	u.metrics.Tickets(told.tellings)
+	u.metrics.Tickets(told.notifications)
 	return []func() error{func() error {
 		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s) },
 			func(err error) {
@@ -368,7 +371,7 @@ const oftenest = 5 * time.Minute
 // scheduled runs the doctor soon and each time again. A run that fails is tried
 // again at the next time. The first one waits for a moment that chance chooses: programs
 // that start together would take the account's calls together.
-func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
+func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
 	tick := time.NewTicker(u.every)
@@ -428,7 +431,7 @@ const reread = time.Second
 
 // follow puts the policy file in force again whenever it has changed. One that is
 // wrong changes nothing: the last good one stays.
-func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
+func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 	taken, said := "", "" // the text in force; what was said last of one that is not
 	if text, err := os.ReadFile(u.policy); err == nil {
 		taken = string(text)
@@ -447,17 +450,17 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 		}
 		var allowed remedy.Policy
 		if err == nil {
-			allowed, err = policyfile.Parse(text, cli.Ruled(), cli.Sections()...)
+			allowed, err = policyfile.Parse(text, cli.PolicyClasses(), cli.Sections()...)
 		}
 		var sinks []policy.Sink
 		if err == nil {
-			sinks, err = policyfile.ParseTell(text, cli.Ruled(), cli.Sections()...)
+			sinks, err = policyfile.ParseSinks(text, cli.PolicyClasses(), cli.Sections()...)
 		}
 		if err == nil {
 			err = policy.Publish(ctx, s, u.Cluster, allowed)
 		}
 		if err == nil {
-			err = policy.PublishTell(ctx, s, u.Cluster, sinks)
+			err = policy.PublishSinks(ctx, s, u.Cluster, sinks)
 		}
 		if err != nil {
 			if ctx.Err() == nil && err.Error() != said {
@@ -472,7 +475,7 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 }
 
 // standing reads how things stand in the stream.
-func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
+func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
 	now := observe.State{Classes: cli.Classes()}
 	allowed, err := policy.InForce(ctx, s, u.Cluster)
 	if err != nil {
@@ -511,7 +514,7 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 }
 
 // seen counts and traces a run, and prints how the case stands, if that is new.
-func (u *upping) seen(r event.Record, err error) {
+func (u *upRun) seen(r event.Record, err error) {
 	u.metrics.Seen(r, err)
 	u.traces.Seen(r)
 	if err != nil || r.Case == "" {
@@ -547,7 +550,7 @@ func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.
 			_, err = policy.InForce(ctx, s, cluster)
 		}
 		if err == nil {
-			_, err = policy.TellInForce(ctx, s, cluster)
+			_, err = policy.SinksInForce(ctx, s, cluster)
 		}
 		return err
 	}

@@ -20,7 +20,7 @@ var Remedy = &remedy.Remedy{
 	Texts:      []string{"LoadBalancerName is reserved"},
 	Sections:   []remedy.Section{instead},
 	Diagnose:   diagnose,
-	StillFails: holds,
+	StillFails: stillFails,
 }
 
 // instead is a section of the policy file, which this class alone has.
@@ -42,8 +42,8 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// holds reports whether the Service still asks for a name.
-func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+// stillFails reports whether the Service still asks for a name.
+func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	name, _ := ccm.Annotation(c.Service, nameOf)
 	return remedy.Is(name != ""), nil
 }

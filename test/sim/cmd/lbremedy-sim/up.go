@@ -24,8 +24,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// An upping is one call of up.
-type upping struct {
+// An upRun is one call of up.
+type upRun struct {
 	*program
 	listen, world, env, kubeconfig, context, namespace, release string
 	speed                                                       float64
@@ -47,7 +47,7 @@ type announcement struct {
 }
 
 func (p *program) up() *cobra.Command {
-	u := &upping{program: p}
+	u := &upRun{program: p}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run the simulated cloud, and a controller for a cluster",
@@ -88,7 +88,7 @@ the environment and the controller use, so that RAM can be played too.`,
 }
 
 // run does first what can be wrong and changes nothing, then begins.
-func (u *upping) run(ctx context.Context) error {
+func (u *upRun) run(ctx context.Context) error {
 	if u.speed <= 0 {
 		return command.Wrong("--speed: %v is not above 0", u.speed)
 	}
@@ -142,7 +142,7 @@ func (u *upping) run(ctx context.Context) error {
 
 // cluster reads the kubeconfig, and looks whether its server answers: a
 // controller would wait for that without a word. It returns nil if there is none.
-func (u *upping) cluster(ctx context.Context) (*rest.Config, error) {
+func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if u.kubeconfig == "" {
 		return nil, nil
 	}
@@ -176,7 +176,7 @@ func onThisMachine(server string) bool {
 }
 
 // options connect the controller with the cluster and the cloud.
-func options(cloud *sim.Cloud, cluster *rest.Config, u *upping) (controller.Options, error) {
+func options(cloud *sim.Cloud, cluster *rest.Config, u *upRun) (controller.Options, error) {
 	level := slog.LevelWarn
 	if u.verbose {
 		level = slog.LevelDebug
@@ -206,7 +206,7 @@ func options(cloud *sim.Cloud, cluster *rest.Config, u *upping) (controller.Opti
 }
 
 // ready says where the cloud is: to the other commands, and on standard output.
-func (u *upping) ready(cloud *sim.Cloud, write func(record) error, bin string) error {
+func (u *upRun) ready(cloud *sim.Cloud, write func(record) error, bin string) error {
 	w := cloud.Snapshot()
 	r := record{Name: u.name, Address: cloud.Addr(), PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second), Controller: "none", Context: u.context}
 	if u.kubeconfig != "" {

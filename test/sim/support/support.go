@@ -1,5 +1,5 @@
-// Package desk is the ticket desk, the product workorder.
-package desk
+// Package support is the support system, the product workorder.
+package support
 
 import (
 	"cmp"
@@ -58,7 +58,7 @@ func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the ticket desk.
+// Product is the ticket support.
 //
 // https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-overview
 func Product() *core.Product {
@@ -108,8 +108,8 @@ func (t *Ticket) in(states []string) bool {
 	return states == nil || slices.Contains(states, t.Status)
 }
 
-// desk is what the ticket desk has a category for.
-var desk = []struct {
+// categories are what the support system has a category for.
+var categories = []struct {
 	product, category int
 	name, title       string
 }{
@@ -118,7 +118,7 @@ var desk = []struct {
 	{18521, 53813, "Resource Access Management", "Permission"},
 }
 
-// done is a good answer of the ticket desk. Its code is 0 for some actions and
+// done is a good answer of the ticket support. Its code is 0 for some actions and
 // 200 for others.
 func done(code int, data any) (any, *core.Failure) {
 	return core.Reply{"Code": code, "Message": "success", "Success": true, "Data": data}, nil
@@ -141,7 +141,7 @@ func createTicket(q *request) (any, *core.Failure) {
 		return nil, illegal()
 	}
 	known := false
-	for _, d := range desk {
+	for _, d := range categories {
 		known = known || strconv.Itoa(d.category) == q.Params["CategoryId"]
 	}
 	if !known {
@@ -270,7 +270,7 @@ func closeTicket(q *request) (any, *core.Failure) {
 
 func listProducts(q *request) (any, *core.Failure) {
 	list := []core.Reply{}
-	for _, d := range desk {
+	for _, d := range categories {
 		if strings.Contains(strings.ToLower(d.name), strings.ToLower(q.Params["Name"])) {
 			list = append(list, core.Reply{"ProductId": d.product, "ProductName": d.name})
 		}
@@ -280,7 +280,7 @@ func listProducts(q *request) (any, *core.Failure) {
 
 func listCategories(q *request) (any, *core.Failure) {
 	list := []core.Reply{}
-	for _, d := range desk {
+	for _, d := range categories {
 		if strconv.Itoa(d.product) == q.Params["ProductId"] && strings.Contains(d.title, q.Params["Name"]) {
 			list = append(list, core.Reply{"CategoryId": d.category, "CategoryName": d.title, "Status": 0, "Tip": ""})
 		}

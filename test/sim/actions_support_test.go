@@ -6,8 +6,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/workorder"
 )
 
-// deskCalls are the calls of quotas, tickets and money.
-func deskCalls() []actionCall {
+// supportCalls are the calls of quotas, tickets and money.
+func supportCalls() []actionCall {
 	const product, version = "Workorder", "2021-06-10"
 	return []actionCall{
 		on("bss:DescribeAcccount", bssopenapi.CreateQueryAccountBalanceRequest, bssopenapi.CreateQueryAccountBalanceResponse),

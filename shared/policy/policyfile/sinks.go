@@ -10,8 +10,8 @@ import (
 
 var sinkName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// checkTell notes what is wrong with the section tell.
-func checkTell(d *config.Document, sinks []policy.Sink, classes []string) {
+// checkSinks notes what is wrong with the section tell.
+func checkSinks(d *config.Document, sinks []policy.Sink, classes []string) {
 	seen := map[string]bool{}
 	for i, s := range sinks {
 		at := fmt.Sprintf("tell[%d]", i)

@@ -17,9 +17,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// A door is a URL that things are posted to, with its secrets by reference: they are
+// An endpoint is a URL that things are posted to, with its secrets by reference: they are
 // read for each post, so that a changed one counts at once and none stays in memory.
-type door struct {
+type endpoint struct {
 	sink   policy.Sink
 	client *http.Client
 	now    func() time.Time
@@ -32,11 +32,11 @@ const (
 	postSize   = 512 << 10
 )
 
-func newDoor(s policy.Sink, now func() time.Time) door {
+func newEndpoint(s policy.Sink, now func() time.Time) endpoint {
 	if now == nil {
 		now = time.Now
 	}
-	return door{sink: s, now: now, client: &http.Client{
+	return endpoint{sink: s, now: now, client: &http.Client{
 		Timeout: answerIn,
 		// A redirect would carry what is signed for one place to another.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -44,7 +44,7 @@ func newDoor(s policy.Sink, now func() time.Time) door {
 }
 
 // address returns the URL to post to.
-func (d door) address() (*url.URL, error) {
+func (d endpoint) address() (*url.URL, error) {
 	text := d.sink.URL
 	if text == "" {
 		var err error
@@ -64,7 +64,7 @@ func (d door) address() (*url.URL, error) {
 
 // post sends a body and returns the answer of a good status. The errors hold neither
 // the address nor a secret; those that trying again can't help are ErrRefused.
-func (d door) post(ctx context.Context, u *url.URL, header http.Header, body []byte) ([]byte, error) {
+func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte) ([]byte, error) {
 	if len(body) > postSize {
 		return nil, fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
 	}
@@ -98,7 +98,7 @@ func (d door) post(ctx context.Context, u *url.URL, header http.Header, body []b
 }
 
 // postJSON is post of a value.
-func (d door) postJSON(ctx context.Context, u *url.URL, value any) ([]byte, error) {
+func (d endpoint) postJSON(ctx context.Context, u *url.URL, value any) ([]byte, error) {
 	body, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("%w: encode the message: %w", ErrRefused, err)

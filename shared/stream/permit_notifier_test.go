@@ -14,14 +14,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// A teller does what it is for in a NATS that an operator has set up, and the server
+// A notifier does what it is for in a NATS that an operator has set up, and the server
 // refuses it what is a worker's, an exporter's or a person's.
-func TestPermitTeller(t *testing.T) {
+func TestPermitNotifier(t *testing.T) {
 	t.Parallel()
 	const class, cluster = "tag-missing", "c1"
-	may := stream.PermitTeller(cluster)
+	may := stream.PermitNotifier(cluster)
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
-		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
+		{Name: "admin", Password: "p"}, {Name: "notifier", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
 	as := func(user, inbox string) *stream.Stream {
 		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Cluster: cluster})
@@ -49,7 +49,7 @@ func TestPermitTeller(t *testing.T) {
 	if err := admin.Dead(t.Context(), "it is a test", "exporter."+cluster, nil, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	s, other := as("teller", stream.InboxOf("teller")), as("teller", stream.InboxOf("courier"))
+	s, other := as("notifier", stream.InboxOf("notifier")), as("notifier", stream.InboxOf("courier"))
 	put := func(key string) func(context.Context) error {
 		return func(ctx context.Context) error { return s.Put(ctx, key, []byte("{}")) }
 	}
@@ -63,13 +63,13 @@ func TestPermitTeller(t *testing.T) {
 			return err
 		},
 		"follow the journal": func(ctx context.Context) error {
-			if _, err := s.SetupFollower(ctx, "tell-desk_"+cluster, cluster); err != nil {
+			if _, err := s.SetupFollower(ctx, "tell-ops_"+cluster, cluster); err != nil {
 				return err
 			}
 			in, stop := context.WithCancel(ctx)
 			defer stop()
 			got := false
-			err := s.ConsumeCases(in, "tell-desk_"+cluster, 1, func(context.Context, stream.Message) stream.Reply {
+			err := s.ConsumeCases(in, "tell-ops_"+cluster, 1, func(context.Context, stream.Message) stream.Reply {
 				got = true
 				stop()
 				return stream.Reply{}
@@ -84,7 +84,7 @@ func TestPermitTeller(t *testing.T) {
 			return err
 		},
 		"keep a member":                 put("incident.vswitch-vsw-1." + class + ".0000." + uid),
-		"keep what a sink was told":     put("ticket.desk.x"),
+		"keep what a sink was sent":     put("ticket.ops.x"),
 		"put a policy in force":         put("policy." + cluster),
 		"put the sinks in force":        put("tell." + cluster),
 		"read who closed a ticket":      func(ctx context.Context) error { _, err := s.Keys(ctx, "closed.>"); return err },
@@ -111,7 +111,7 @@ func TestPermitTeller(t *testing.T) {
 			return err
 		},
 		"follow the records of another cluster": func(ctx context.Context) error {
-			_, err := s.SetupFollower(ctx, "tell-desk_c2", "c2")
+			_, err := s.SetupFollower(ctx, "tell-ops_c2", "c2")
 			return err
 		},
 		"publish a failure": func(ctx context.Context) error {

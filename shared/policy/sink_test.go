@@ -12,14 +12,14 @@ import (
 )
 
 // They lie in the stream as they stand in the file.
-func TestTell(t *testing.T) {
+func TestSinks(t *testing.T) {
 	sinks := []Sink{
 		{Name: "support", Kind: Alibaba, Category: "53811", Urgent: true, Classes: []string{"busy"}, Risks: []string{"high"}},
 		{Name: "events", Kind: Event, Results: []string{"planned", "asked"}},
 		{Name: "on-call", Kind: DingTalk, URLFrom: Reference{Env: "DING_URL"}, SecretFrom: Reference{File: "/run/secrets/ding"}, Namespaces: []string{"shop"}},
 		{Name: "team", Kind: Slack, URLFrom: Reference{File: "/run/secrets/slack"}},
-		{Name: "desk", Kind: Webhook, URL: "https://desk.example/hook", SecretFrom: Reference{Env: "DESK_KEY"}, Template: "desk.tmpl"},
-		{Name: "here", Kind: Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: Reference{Env: "DESK_KEY"}},
+		{Name: "ops", Kind: Webhook, URL: "https://ops.example/hook", SecretFrom: Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
+		{Name: "here", Kind: Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: Reference{Env: "OPS_KEY"}},
 	}
 	for i, want := range []string{"asked failed unsettled", "planned asked", "asked failed unsettled fixed"} {
 		if got := strings.Join(sinks[i].Wants(), " "); got != want {
@@ -31,13 +31,13 @@ func TestTell(t *testing.T) {
 	}
 
 	s := nats.Streams(t)
-	if got, err := TellInForce(t.Context(), s, "c1"); err != nil || got != nil {
+	if got, err := SinksInForce(t.Context(), s, "c1"); err != nil || got != nil {
 		t.Errorf("before: got %+v, %v", got, err)
 	}
-	if err := PublishTell(t.Context(), s, "c1", sinks); err != nil {
+	if err := PublishSinks(t.Context(), s, "c1", sinks); err != nil {
 		t.Fatal(err)
 	}
-	got, err := TellInForce(t.Context(), s, "c1")
+	got, err := SinksInForce(t.Context(), s, "c1")
 	if err != nil {
 		t.Fatal(err)
 	}

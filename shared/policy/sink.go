@@ -16,8 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Sink is one place where people are told of what happens: an entry of the section
-// tell. Package ticket tells them. It holds no secret, only where to find it, so that
+// A Sink is one place where people are notified of what happens: an entry of the section
+// tell. Package ticket notifies them. It holds no secret, only where to find it, so that
 // it may lie in the stream and in a repository.
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
@@ -89,10 +89,10 @@ const (
 
 var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
 
-// Told are the results that a sink may be told of.
+// told are the results that a sink may be notified of.
 var told = []string{string(event.Asked), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Planned)}
 
-// Wants returns the results that the sink is told of.
+// Wants returns the results that the sink is notified of.
 func (s Sink) Wants() []string {
 	switch {
 	case len(s.Results) > 0:
@@ -168,7 +168,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	for _, r := range s.Results {
 		if !slices.Contains(may, r) {
-			bad("results", "%q is none that a sink of kind %s is told of; those are %s", r, s.Kind, strings.Join(may, ", "))
+			bad("results", "%q is none that a sink of kind %s is notified of; those are %s", r, s.Kind, strings.Join(may, ", "))
 		}
 	}
 }
@@ -196,54 +196,54 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") && strings.Trim(host, "0123456789.") == ""
 }
 
-// tellKey is where the sinks in force lie in the stream's bucket, as the policy under key.
-const tellKey = "tell"
+// sinksKey is where the sinks in force lie in the stream's bucket, as the policy under key.
+const sinksKey = "tell"
 
-// tellVersion is that of the document in which the sinks in force lie, as version is the
+// sinksVersion is that of the document in which the sinks in force lie, as version is the
 // policy's. Releases that knew no version wrote the list alone.
-const tellVersion = 1
+const sinksVersion = 1
 
-// A tellDocument are the sinks in force, as they lie in the bucket.
-type tellDocument struct {
+// A sinksDocument are the sinks in force, as they lie in the bucket.
+type sinksDocument struct {
 	Version int    `json:"version"`
 	Sinks   []Sink `json:"sinks"`
 }
 
-// PublishTell makes the sinks the ones in force in a cluster.
-func PublishTell(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink) error {
-	data, err := json.Marshal(tellDocument{tellVersion, sinks})
+// PublishSinks makes the sinks the ones in force in a cluster.
+func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink) error {
+	data, err := json.Marshal(sinksDocument{sinksVersion, sinks})
 	if err != nil {
 		return fmt.Errorf("encode the sinks: %w", err)
 	}
-	if err := s.Put(ctx, tellKey+"."+cluster, data); err != nil {
+	if err := s.Put(ctx, sinksKey+"."+cluster, data); err != nil {
 		return fmt.Errorf("publish the sinks: %w", err)
 	}
 	return nil
 }
 
-// TellInForce returns the sinks that are in force in a cluster; none if nobody has published
-// any. Those of a newer release are an ErrNewer: who meets them tells nobody.
-func TellInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
-	data, err := inForce(ctx, s, tellKey, cluster)
+// SinksInForce returns the sinks that are in force in a cluster; none if nobody has published
+// any. Those of a newer release are an ErrNewer: who meets them notifies nobody.
+func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
+	data, err := inForce(ctx, s, sinksKey, cluster)
 	if errors.Is(err, stream.ErrNotFound) {
 		return nil, nil
 	}
 	if err == nil {
 		var sinks []Sink
-		if sinks, err = readTell(data); err == nil {
+		if sinks, err = readSinks(data); err == nil {
 			return sinks, nil
 		}
 	}
 	return nil, fmt.Errorf("read the sinks in force: %w", err)
 }
 
-// readTell reads the document of the sinks.
-func readTell(data []byte) ([]Sink, error) {
+// readSinks reads the document of the sinks.
+func readSinks(data []byte) ([]Sink, error) {
 	if list := bytes.TrimSpace(data); bytes.HasPrefix(list, []byte("[")) || string(list) == "null" {
 		data = slices.Concat([]byte(`{"sinks":`), list, []byte("}"))
 	}
-	var d tellDocument
-	if err := open(data, tellVersion, &d); err != nil {
+	var d sinksDocument
+	if err := open(data, sinksVersion, &d); err != nil {
 		return nil, err
 	}
 	return d.Sinks, nil

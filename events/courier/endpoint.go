@@ -24,15 +24,15 @@ const (
 	mostDiscard = 64 << 10 // that is thrown away so that the connection can be used again
 )
 
-// A door is where the messages of one class are posted. Each has connections of its
+// An endpoint is where the messages of one class are posted. Each has connections of its
 // own, so that a slow function holds no other's.
-type door struct {
+type endpoint struct {
 	target
 	client *http.Client
 	keys   invoke.Keys
 }
 
-func newDoor(t target, keys invoke.Keys) (*door, error) {
+func newEndpoint(t target, keys invoke.Keys) (*endpoint, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.ca != "" {
 		text, err := os.ReadFile(t.ca)
@@ -44,7 +44,7 @@ func newDoor(t target, keys invoke.Keys) (*door, error) {
 			return nil, fmt.Errorf("read the root certificates: %s holds none", t.ca)
 		}
 	}
-	return &door{target: t, keys: keys, client: &http.Client{
+	return &endpoint{target: t, keys: keys, client: &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
@@ -61,7 +61,7 @@ func newDoor(t target, keys invoke.Keys) (*door, error) {
 	}}, nil
 }
 
-func (d *door) close() { d.client.CloseIdleConnections() }
+func (d *endpoint) close() { d.client.CloseIdleConnections() }
 
 // An answer is what a function said to a request.
 type answer struct {
@@ -73,7 +73,7 @@ type answer struct {
 }
 
 // post sends an event. It never fails: what went wrong is in the answer.
-func (d *door) post(ctx context.Context, body []byte, trace string) answer {
+func (d *endpoint) post(ctx context.Context, body []byte, trace string) answer {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
@@ -143,7 +143,7 @@ const misdirected = "Misdirected"
 
 // failed judges a request that got no answer. A name or a certificate that is wrong
 // needs a person; all else may pass by itself.
-func (d *door) failed(err error) end {
+func (d *endpoint) failed(err error) end {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -154,7 +154,7 @@ func (d *door) failed(err error) end {
 }
 
 // why says why there is no answer, without what the URL may hold besides the address.
-func (d *door) why(ctx context.Context, err error) string {
+func (d *endpoint) why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer came within %s", d.timeout)
 	}

@@ -17,16 +17,16 @@ tell:
 - {name: events, kind: event, results: [planned, asked]}
 - {name: on-call, kind: dingtalk, urlFrom: {env: DING_URL}, secretFrom: {file: /run/secrets/ding}, namespaces: [shop]}
 - {name: team, kind: slack, urlFrom: {file: /run/secrets/slack}}
-- {name: desk, kind: webhook, url: "https://desk.example/hook", secretFrom: {env: DESK_KEY}, template: desk.tmpl}
-- {name: here, kind: webhook, url: "http://127.0.0.1:8080/", secretFrom: {env: DESK_KEY}}
+- {name: ops, kind: webhook, url: "https://ops.example/hook", secretFrom: {env: OPS_KEY}, template: ops.tmpl}
+- {name: here, kind: webhook, url: "http://127.0.0.1:8080/", secretFrom: {env: OPS_KEY}}
 `
 
-func TestTell(t *testing.T) {
+func TestSinks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte("mode: fix\n"+allSinks), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sinks, err := LoadTell(file, []string{"busy"})
+	sinks, err := LoadSinks(file, []string{"busy"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +35,15 @@ func TestTell(t *testing.T) {
 		{Name: "events", Kind: policy.Event, Results: []string{"planned", "asked"}},
 		{Name: "on-call", Kind: policy.DingTalk, URLFrom: policy.Reference{Env: "DING_URL"}, SecretFrom: policy.Reference{File: "/run/secrets/ding"}, Namespaces: []string{"shop"}},
 		{Name: "team", Kind: policy.Slack, URLFrom: policy.Reference{File: "/run/secrets/slack"}},
-		{Name: "desk", Kind: policy.Webhook, URL: "https://desk.example/hook", SecretFrom: policy.Reference{Env: "DESK_KEY"}, Template: "desk.tmpl"},
-		{Name: "here", Kind: policy.Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: policy.Reference{Env: "DESK_KEY"}},
+		{Name: "ops", Kind: policy.Webhook, URL: "https://ops.example/hook", SecretFrom: policy.Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
+		{Name: "here", Kind: policy.Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: policy.Reference{Env: "OPS_KEY"}},
 	}
 	if diff := cmp.Diff(want, sinks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
-func TestTellRefuses(t *testing.T) {
+func TestSinksRefuse(t *testing.T) {
 	for _, tt := range []struct{ sink, want string }{
 		{`{kind: event}`, "tell[0]: it has no name"},
 		{`{name: "A b", kind: event}`, `tell[0].name: "A b" is not 1 to 32`},

@@ -1,4 +1,4 @@
-package desk_test
+package support_test
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-func TestDesk(t *testing.T) {
+func TestSupport(t *testing.T) {
 	c := sim.New(t, nil)
 	client := simtest.Dial(t, c, c.Admin(), workorder.NewClientWithOptions)
 	products, err := client.ListProducts(workorder.CreateListProductsRequest())

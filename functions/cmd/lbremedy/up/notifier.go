@@ -17,22 +17,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// A teller tells the sinks in force, whichever those are at the time.
-type teller struct {
-	*upping
+// A notifier opens and closes tickets at the sinks in force, whichever those are at the time.
+type notifier struct {
+	*upRun
 	env      *engine.Env
 	sinks    []policy.Sink
 	follower *ticket.Follower
 
-	mu     sync.Mutex                  // of what follows, and of a change of follower
-	before map[string]observe.Tellings // by sink, of followers that have ended
+	mu     sync.Mutex                       // of what follows, and of a change of follower
+	before map[string]observe.Notifications // by sink, of followers that have ended
 }
 
-// teller returns what tells the sinks in force; an error if one of them can't be told. Of
-// sinks of a newer release it tells none.
-func (u *upping) teller(ctx context.Context, env *engine.Env) (*teller, error) {
-	t := &teller{upping: u, env: env}
-	sinks, err := policy.TellInForce(ctx, env.Stream, env.Cluster)
+// notifier returns one for the sinks in force; an error if one of them can't be notified. Of
+// sinks of a newer release it notifies none.
+func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
+	t := &notifier{upRun: u, env: env}
+	sinks, err := policy.SinksInForce(ctx, env.Stream, env.Cluster)
 	if errors.Is(err, policy.ErrNewer) {
 		t.pause(err)
 		err = nil
@@ -46,14 +46,14 @@ func (u *upping) teller(ctx context.Context, env *engine.Env) (*teller, error) {
 	return t, nil
 }
 
-// pause says that nobody is told: the sinks in force are not known here.
-func (t *teller) pause(why error) {
-	t.Log().Error("nobody is told: the sinks in force are not known here", "error", why)
-	t.Note("Told: nobody (%s).", why)
+// pause says that nobody is notified: the sinks in force are not known here.
+func (t *notifier) pause(why error) {
+	t.Log().Error("nobody is notified: the sinks in force are not known here", "error", why)
+	t.Note("Notified: nobody (%s).", why)
 }
 
 // take makes a follower for the sinks.
-func (t *teller) take(sinks []policy.Sink) error {
+func (t *notifier) take(sinks []policy.Sink) error {
 	f, err := ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter,
 		Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
@@ -63,34 +63,34 @@ func (t *teller) take(sinks []policy.Sink) error {
 	}
 	t.sinks, t.follower = sinks, f
 	for _, s := range sinks {
-		t.Note("Told: %s (%s).", s.Name, s.Kind)
+		t.Note("Notified: %s (%s).", s.Name, s.Kind)
 	}
 	return nil
 }
 
-// tellings returns what all followers have told, by sink.
-func (t *teller) tellings() map[string]observe.Tellings {
+// notifications returns what all followers have sent, by sink.
+func (t *notifier) notifications() map[string]observe.Notifications {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sum()
 }
 
-func (t *teller) sum() map[string]observe.Tellings {
+func (t *notifier) sum() map[string]observe.Notifications {
 	all := maps.Clone(t.before)
 	if all == nil {
-		all = map[string]observe.Tellings{}
+		all = map[string]observe.Notifications{}
 	}
 	for name, s := range t.follower.Stats() {
-		all[name] = all[name].Plus(observe.Tellings{
+		all[name] = all[name].Plus(observe.Notifications{
 			Opened: s.Opened, Updated: s.Updated, Closed: s.Closed, Reopened: s.Reopened, Retried: s.Retries, Refused: s.Refused,
 		})
 	}
 	return all
 }
 
-// run tells until ctx ends, and takes over the sinks when they change. Those that are
+// run notifies until ctx ends, and takes over the sinks when they change. Those that are
 // wrong change nothing.
-func (t *teller) run(ctx context.Context) error {
+func (t *notifier) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		inner, stop := context.WithCancel(ctx)
 		var wait sync.WaitGroup
@@ -117,8 +117,8 @@ func (t *teller) run(ctx context.Context) error {
 	return nil
 }
 
-// change waits for other sinks and returns what tells them; nil if ctx ends before.
-func (t *teller) change(ctx context.Context) *teller {
+// change waits for other sinks and returns their notifier; nil if ctx ends before.
+func (t *notifier) change(ctx context.Context) *notifier {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	refused := t.sinks
@@ -128,15 +128,15 @@ func (t *teller) change(ctx context.Context) *teller {
 			return nil
 		case <-tick.C:
 		}
-		sinks, err := policy.TellInForce(ctx, t.env.Stream, t.env.Cluster)
+		sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
 		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
 			t.pause(err)
 			err = nil // and none are taken over
 		}
 		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
-			continue // without NATS nobody can be told anyway
+			continue // without NATS nobody can be notified anyway
 		}
-		next := &teller{upping: t.upping, env: t.env}
+		next := &notifier{upRun: t.upRun, env: t.env}
 		if err := next.take(sinks); err != nil {
 			refused = sinks
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
