@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -38,6 +39,10 @@ func inForce(ctx context.Context, s *stream.Stream, key, cluster string) ([]byte
 // version wrote the same fields, and read them whatever the case of their letters.
 const version = 1
 
+// doctorWas is the name of the section doctor in the first releases. It is written by this name
+// for one release more, since earlier programs pause on a field that they don't know.
+const doctorWas = "survey"
+
 // A document is the policy in force, as it lies in the bucket: the fields of the policy, and
 // beside them the version. The sections of classes lie there as they are, whether or not this
 // program has the class; package remedy knows which there are.
@@ -46,13 +51,23 @@ type document struct {
 	remedy.Policy
 }
 
-// MarshalJSON writes the version first.
+// MarshalJSON writes the version first, and the section doctor by its old name.
 func (d document) MarshalJSON() ([]byte, error) {
-	text, err := json.Marshal(d.Policy)
+	p := d.Policy
+	p.Doctor = remedy.Doctor{}
+	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	return append(fmt.Appendf(nil, `{"version":%d,`, d.Version), text[1:]...), nil
+	out := fmt.Appendf(nil, `{"version":%d,`, d.Version)
+	if !reflect.ValueOf(d.Doctor).IsZero() {
+		doctor, err := json.Marshal(d.Doctor)
+		if err != nil {
+			return nil, err
+		}
+		out = fmt.Appendf(out, "%q:%s,", doctorWas, doctor)
+	}
+	return append(out, text[1:]...), nil
 }
 
 // UnmarshalJSON reads the version and the policy.
@@ -66,6 +81,12 @@ func (d *document) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		delete(fields, "version")
+	}
+	for name, text := range fields {
+		if strings.EqualFold(name, doctorWas) {
+			delete(fields, name)
+			fields["doctor"] = text
+		}
 	}
 	rest, err := json.Marshal(fields)
 	if err != nil {

@@ -50,7 +50,7 @@ type Policy struct {
 	Freezes  []Freeze         `json:"freezes,omitzero"` // when nothing is written
 	Budgets  Budgets          `json:"budgets,omitzero"`
 	TakeBack bool             `json:"takeBack,omitzero"` // a fix that did not work is taken back when its attempts are spent
-	Doctor   Doctor           `json:"survey,omitzero"`   // in the stream it has its old name for one release more: earlier programs pause on a field that they don't know
+	Doctor   Doctor           `json:"doctor,omitzero"`
 
 	// Sections are what classes declare beside that, by their keys, as they lie in the
 	// stream. Setting.Of reads one.
