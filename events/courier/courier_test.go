@@ -169,7 +169,8 @@ func (f *function) all() []post {
 // ends it.
 func running(t testing.TB, s *stream.Stream, classes []string, text string, log io.Writer) (*Courier, func()) {
 	t.Helper()
-	return runningRoutes(t, Config{Cluster: "c1", Stream: s, Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: observe.New("v1", "c1").Courier(classes)}, parsed(t, text, classes), nil)
+	return runningRoutes(t, Config{Cluster: "c1", Stream: s, Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: observe.New("v1", "c1").Courier(classes)},
+		parsed(t, text, classes), nil)
 }
 
 // parsed returns the routes of cluster c1.
@@ -288,7 +289,8 @@ func TestAnswers(t *testing.T) {
 			}
 			if tt.end == dead {
 				origin, reason, _ := letters[0].Origin()
-				if origin != event.FailedSubject("c1", "busy", uid(1)) || !strings.HasPrefix(reason, "class busy: ") || !strings.Contains(reason, tt.says) || strings.Contains(reason, "c2VjcmV0") {
+				if origin != event.FailedSubject("c1", "busy", uid(1)) || !strings.HasPrefix(reason, "class busy: ") || !strings.Contains(reason, tt.says) ||
+					strings.Contains(reason, "c2VjcmV0") {
 					t.Errorf("the dead letter is of %s, because %s", origin, reason)
 				}
 			}
@@ -811,7 +813,8 @@ func TestPermit(t *testing.T) {
 	}
 	following, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
-	if err := s.ConsumeCases(following, stream.CourierFollower("c1"), 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} }); err != nil {
+	if err := s.ConsumeCases(following, stream.CourierFollower("c1"), 1,
+		func(context.Context, stream.Message) stream.Reply { return stream.Reply{} }); err != nil {
 		t.Errorf("follow the journal: %v", err)
 	}
 	other := as("courier", "")

@@ -30,7 +30,7 @@ const SchemaFile = "shared/event/schema/routes.v1.json"
 // of them under clusters, or has {cluster} in all its addresses. Nothing that stands under
 // one cluster is another's, so that no credential goes where nobody meant it to.
 type File struct {
-	Default  *Route             `json:"default,omitempty"`  // of each class that routes does not name; where it does, of what the route leaves out, except for the address and what goes with it
+	Default  *Route             `json:"default,omitempty"`  // of classes without a route, and of what a route leaves out, except its address
 	Routes   map[string]Route   `json:"routes,omitempty"`   // by class
 	Clusters map[string]Section `json:"clusters,omitempty"` // by ID of the cluster, instead of default and routes
 }
@@ -206,7 +206,8 @@ func (c checker) apart(all map[string]Routes, f File, clusters []string) {
 		if r, own := f.Routes[class]; own && (r.URL != "" || r.Invoke != nil) {
 			at = "routes." + class
 		}
-		c.Fail(at, "the failures of %s would go to one function, and a function works on one cluster: put {cluster} into the address, or name each cluster under clusters", strings.Join(clusters, ", "))
+		c.Fail(at, "the failures of %s would go to one function, and a function works on one cluster: put {cluster} into the address, or name each cluster "+
+			"under clusters", strings.Join(clusters, ", "))
 	}
 }
 
@@ -339,7 +340,8 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 	field := at + ".url"
 	if i := r.Invoke; i != nil {
 		t.api = true
-		f := invoke.Function{Name: fill.Replace(i.Function), Qualifier: i.Qualifier, Account: i.Account, Region: i.Region, Internal: i.Internal, Endpoint: strings.TrimSuffix(i.Endpoint, "/")}
+		f := invoke.Function{Name: fill.Replace(i.Function), Qualifier: i.Qualifier, Account: i.Account, Region: i.Region, Internal: i.Internal,
+			Endpoint: strings.TrimSuffix(i.Endpoint, "/")}
 		if !functionName.MatchString(f.Name) {
 			c.Fail(at+".invoke.function", "%q is no name of a function", f.Name)
 		}

@@ -39,7 +39,8 @@ func TestParse(t *testing.T) {
 	same := target{workers: 4, rate: 20, burst: 4, timeout: 45 * time.Second}
 	own := same
 	own.workers, own.burst, own.api = 2, 2, true
-	own.url, own.headers = "https://123456789012.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/lbremedy-quota/invocations?qualifier=LATEST", map[string]string{}
+	own.url, own.headers = "https://123456789012.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/lbremedy-quota/invocations?qualifier=LATEST",
+		map[string]string{}
 	same.url, same.auth, same.ca = "https://busy.example/busy", Auth{Bearer: "/run/token"}, "/run/ca.pem"
 	same.headers = map[string]string{"X-Class": "busy", "Host": "busy.internal"}
 	for _, tt := range []struct {
@@ -50,7 +51,8 @@ func TestParse(t *testing.T) {
 		{"no routes", "{}", Routes{}},
 		{"whole", wholeFile, Routes{"busy": same, "quota": own}},
 		{"as JSON", asJSON(t, wholeFile), Routes{"busy": same, "quota": own}},
-		{"an address of its own takes no credential", "default: {url: 'https://a', auth: {bearer: t}, headers: {A: b}}\nroutes: {quota: {url: 'http://b'}, busy: {hold: true}, tag-missing: {hold: true}}",
+		{"an address of its own takes no credential", "default: {url: 'https://a', auth: {bearer: t}, headers: {A: b}}\nroutes: {quota: {url: 'http://b'}, " +
+			"busy: {hold: true}, tag-missing: {hold: true}}",
 			Routes{"quota": {url: "http://b", headers: map[string]string{}, workers: defaultWorkers, burst: defaultWorkers, timeout: defaultTimeout}}},
 		{"a JWT", "routes: {quota: {url: 'https://a:1/b', auth: {jwt: {key: k, audience: x}}}}", Routes{"quota": {
 			url: "https://a:1/b", headers: map[string]string{}, workers: defaultWorkers, burst: defaultWorkers, timeout: defaultTimeout,
@@ -131,13 +133,16 @@ func TestParseClusters(t *testing.T) {
 		"clusters: {}":                         "there are no routes for c1, which",
 		"clusters:":                            "clusters: it must be a list of fields",
 		"clusters: {c1: {}, c2: {}, c3: {}}":   "line 1: clusters.c3: the courier does not serve this cluster, but c1, c2: name it with --cluster, or leave it out",
-		"default: {url: 'https://{cluster}'}\nclusters: {c1: {}, c2: {}}":                           "line 1: default: the file has clusters, each with routes of its own",
-		"routes: {}\nclusters: {c1: {}, c2: {}}":                                                    "line 1: routes: the file has clusters, each",
-		"default: {url: 'https://{class}'}":                                                         "line 1: default: the failures of c1, c2 would go to one function, and a function works on one cluster: put {cluster} into the address",
-		"default: {url: 'https://{cluster}'}\nroutes: {busy: {url: 'https://a'}, quota: {rate: 3}}": "line 2: routes.busy: the failures of c1, c2 would go to one function",
-		"clusters:\n  c1: {}\n  c2:\n    routes: {qouta: {}}":                                       "line 4: clusters.c2.routes.qouta: there is no such class; there are busy",
-		"clusters:\n  c1: {}\n  c2:\n    default: {url: a, rate: -1}":                               "line 4: clusters.c2.default.rate: -1 is no number",
-		"clusters:\n  c1: {}\n  c2:\n    clusters: {}":                                              "line 4: clusters.c2.clusters: there is no such field; there are default, routes",
+		"default: {url: 'https://{cluster}'}\nclusters: {c1: {}, c2: {}}": "line 1: default: the file has clusters, each with " +
+			"routes of its own",
+		"routes: {}\nclusters: {c1: {}, c2: {}}": "line 1: routes: the file has clusters, each",
+		"default: {url: 'https://{class}'}": "line 1: default: the failures of c1, c2 would go to one " +
+			"function, and a function works on one cluster: put {cluster} into the address",
+		"default: {url: 'https://{cluster}'}\nroutes: {busy: {url: 'https://a'}, " +
+			"quota: {rate: 3}}": "line 2: routes.busy: the failures of c1, c2 would go to one function",
+		"clusters:\n  c1: {}\n  c2:\n    routes: {qouta: {}}":         "line 4: clusters.c2.routes.qouta: there is no such class; there are busy",
+		"clusters:\n  c1: {}\n  c2:\n    default: {url: a, rate: -1}": "line 4: clusters.c2.default.rate: -1 is no number",
+		"clusters:\n  c1: {}\n  c2:\n    clusters: {}":                "line 4: clusters.c2.clusters: there is no such field; there are default, routes",
 	} {
 		_, err := Parse([]byte(text), []string{"c1", "c2"}, known)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), want) != 1 {

@@ -119,7 +119,8 @@ func TestJWT(t *testing.T) {
 		if head.Alg != tt.algorithm || head.Typ != "JWT" || head.Kid != "k1" {
 			t.Errorf("%s: the head is %+v", name, head)
 		}
-		if claims.Iss != "i" || claims.Sub != "s" || claims.Aud != "https://a" || claims.Jti == "" || claims.Iat != now.Unix() || claims.Nbf != now.Unix()-30 || claims.Exp != now.Unix()+60 {
+		if claims.Iss != "i" || claims.Sub != "s" || claims.Aud != "https://a" || claims.Jti == "" || claims.Iat != now.Unix() || claims.Nbf != now.Unix()-30 ||
+			claims.Exp != now.Unix()+60 {
 			t.Errorf("%s: the claims are %+v", name, claims)
 		}
 		if !proves[tt.algorithm]([]byte(parts[0]+"."+parts[1]), decoded[2]) {
@@ -140,7 +141,8 @@ func TestJWT(t *testing.T) {
 		if text == "" {
 			file += "-none"
 		}
-		if _, err := makeToken(JWT{Key: file}, time.Minute, now); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "czNj") {
+		if _, err := makeToken(JWT{Key: file}, time.Minute, now); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cr3t") ||
+			strings.Contains(err.Error(), "czNj") {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -173,7 +175,8 @@ func TestEndpoint(t *testing.T) {
 	p.fail(t, "busy", 1, 1)
 	p.fail(t, "quota", 1, 1)
 	file := writeFile(t, pemOf(t, key))
-	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {jwt: {key: '%s', audience: lbremedy}}}, quota: {url: '%s', auth: {jwt: {key: '%s'}}}}",
+	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {jwt: {key: '%s', audience: lbremedy}}}, quota: {url: '%s', auth: "+
+		"{jwt: {key: '%s'}}}}",
 		function.URL, file, function.URL, file), io.Discard)
 	shell.Until(t, "the one whose token is for the function is delivered", func() bool { return p.open(t, "busy") == 0 })
 	shell.Until(t, "the other one is told of", func() bool { return c.Ready() != nil })
@@ -195,7 +198,8 @@ func TestUnhandled(t *testing.T) {
 	endpoint.Handle = func(context.Context, cloudevents.Event) host.Reply {
 		return host.Reply{Dead: "no", Err: engine.ErrForeign}
 	}
-	if _, err := endpoint.Invoke(t.Context(), []byte(`{"specversion":"1.0","id":"1","type":"t","source":"s"}`)); err == nil || reflect.TypeOf(err).Name() != misdirected {
+	if _, err := endpoint.Invoke(t.Context(), []byte(`{"specversion":"1.0","id":"1","type":"t","source":"s"}`)); err == nil || reflect.TypeOf(err).
+		Name() != misdirected {
 		t.Errorf("another cluster's: got %T", err)
 	}
 }
@@ -208,7 +212,8 @@ func TestBearer(t *testing.T) {
 	f := newFunction(t, nil)
 	file := writeFile(t, "first\n")
 	var log shell.Log
-	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {bearer: '%s'}, headers: {X-Api: k3y, Host: busy.internal}}}", f.URL, file), &log)
+	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {bearer: '%s'}, headers: {X-Api: k3y, Host: busy.internal}}}", f.URL,
+		file), &log)
 	p.fail(t, "busy", 1, 1)
 	shell.Until(t, "it is delivered", func() bool { return p.open(t, "busy") == 0 })
 	if err := os.WriteFile(file, []byte("second"), 0o600); err != nil {
@@ -217,7 +222,8 @@ func TestBearer(t *testing.T) {
 	p.fail(t, "busy", 2, 1)
 	shell.Until(t, "it is delivered", func() bool { return p.open(t, "busy") == 0 })
 	got := f.all()
-	if got[0].Get("Authorization") != "Bearer first" || got[1].Get("Authorization") != "Bearer second" || got[1].Get("X-Api") != "k3y" || got[1].host != "busy.internal" {
+	if got[0].Get("Authorization") != "Bearer first" || got[1].Get("Authorization") != "Bearer second" || got[1].Get("X-Api") != "k3y" ||
+		got[1].host != "busy.internal" {
 		t.Errorf("the function got %v and %v at %s", got[0].Header, got[1].Header, got[1].host)
 	}
 	if err := os.WriteFile(file, []byte("two words of s3cr3t"), 0o600); err != nil {
@@ -225,7 +231,8 @@ func TestBearer(t *testing.T) {
 	}
 	p.fail(t, "busy", 3, 1)
 	shell.Until(t, "the route is told to be wrong", func() bool { return c.Ready() != nil })
-	if text := c.Ready().Error() + log.String(); !strings.Contains(text, "holds none") || strings.Contains(text, "s3cr3t") || strings.Contains(text, "k3y") || strings.Contains(text, "second") {
+	if text := c.Ready().Error() + log.String(); !strings.Contains(text, "holds none") || strings.Contains(text, "s3cr3t") || strings.Contains(text, "k3y") ||
+		strings.Contains(text, "second") {
 		t.Errorf("it says %s", text)
 	}
 	if n := len(f.all()); n != 2 {
@@ -282,7 +289,8 @@ routes:
 	}
 	shell.Until(t, "the wrong routes are told of", func() bool {
 		err := c.Ready()
-		return err != nil && strings.Contains(err.Error(), "nobody: ") && strings.Contains(err.Error(), "mistaken: ") && strings.Contains(err.Error(), "other: ") && strings.Contains(log.String(), "not settled yet")
+		return err != nil && strings.Contains(err.Error(), "nobody: ") && strings.Contains(err.Error(), "mistaken: ") &&
+			strings.Contains(err.Error(), "other: ") && strings.Contains(log.String(), "not settled yet")
 	})
 	if got := c.Ready().Error(); strings.Contains(got, "waits") || strings.Contains(got, "fine") {
 		t.Errorf("wrong are %s", got)
@@ -309,7 +317,10 @@ func TestNoKey(t *testing.T) {
 	p := newPlace(t, time.Second, "busy")
 	routes := parsed(t, "routes: {busy: {url: 'http://127.0.0.1:1', auth: {fc: true}}}", known)
 	p.fail(t, "busy", 1, 1)
-	c, _ := runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Keys: func(context.Context) (invoke.Key, error) { return invoke.Key{}, errors.New("no access key found") }}, routes, nil)
+	c, _ := runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Keys: func(context.Context) (invoke.Key, error) {
+		return invoke.Key{},
+			errors.New("no access key found")
+	}}, routes, nil)
 	shell.Until(t, "it is told", func() bool { return c.Ready() != nil })
 	if got := c.Ready().Error(); got != "busy: no access key found" {
 		t.Errorf("got %s", got)

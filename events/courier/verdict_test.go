@@ -51,7 +51,8 @@ func TestAsked(t *testing.T) {
 
 func TestPause(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[uint64]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 10: longestPause, 40: longestPause, 1 << 63: longestPause} {
+	for n, want := range map[uint64]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 10: longestPause, 40: longestPause,
+		1 << 63: longestPause} {
 		seen := map[time.Duration]bool{}
 		for range 50 {
 			got := pause(time.Second, n)

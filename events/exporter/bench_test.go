@@ -142,7 +142,8 @@ func BenchmarkBurst(b *testing.B) {
 		b.Cleanup(cancel)
 		go func() {
 			_ = k.WatchEvents(ctx, services, from, spell, func(ch kube.Change) error {
-				_, _, err := s.PublishNewer(ctx, "lbremedy.failed.c1.bare."+ch.Event.Object.UID, "", nil, []byte(ch.Event.Message), func(stream.Message) bool { return true })
+				_, _, err := s.PublishNewer(ctx, "lbremedy.failed.c1.bare."+ch.Event.Object.UID, "", nil, []byte(ch.Event.Message),
+					func(stream.Message) bool { return true })
 				return err
 			})
 		}()

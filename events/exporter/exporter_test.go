@@ -117,7 +117,8 @@ func (w *world) budgeted(config *rest.Config, perSecond float64, burst int) *Exp
 	if err != nil {
 		w.Fatal(err)
 	}
-	e, err := New(Config{Cluster: w.id, Kube: k, Stream: w.connect(), Classifier: event.NewClassifier(table), Rate: perSecond, Burst: burst, Log: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	e, err := New(Config{Cluster: w.id, Kube: k, Stream: w.connect(), Classifier: event.NewClassifier(table), Rate: perSecond, Burst: burst,
+		Log: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -620,8 +621,9 @@ func TestCutWatches(t *testing.T) {
 func TestRefusedWatches(t *testing.T) {
 	for name, refusal := range map[string]string{
 		"closed at once": "",
-		"gone":           `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`,
-		"broken":         `{"type":"ADDED","object":{"kind":"Event","meta`,
+		"gone": `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version",` +
+			`"reason":"Expired","code":410}}`,
+		"broken": `{"type":"ADDED","object":{"kind":"Event","meta`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -784,7 +786,8 @@ func TestAlienMessage(t *testing.T) {
 		}
 	}
 	store(w.uid(1), "999999999999")
-	if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2)), "", nil, []byte("no failure"), func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2)), "", nil, []byte("no failure"),
+		func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	w.event("a", w.uid(1), full)

@@ -307,7 +307,8 @@ func (ls *lanes) back(l *lane, w *waiting) (was *waiting) {
 // size is roughly what an occurrence takes in memory.
 func (o occurrence) size() int {
 	n := 1024
-	for _, s := range []string{o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Reason, o.Type, o.Message, o.Component, o.Object.Kind, o.Object.Namespace, o.Object.Name, o.Object.UID} {
+	for _, s := range []string{o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Reason, o.Type, o.Message, o.Component, o.Object.Kind, o.Object.Namespace,
+		o.Object.Name, o.Object.UID} {
 		n += len(s)
 	}
 	return n
@@ -488,7 +489,8 @@ func (s *session) deal(l *lane, w *waiting) {
 		}
 		s.stats.Unread.Add(1)
 		if s.told.first("unread " + w.Namespace) {
-			s.log.Warn("a Service can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", err)
+			s.log.Warn("a Service can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name,
+				"error", err)
 		}
 		if was := s.lanes.back(l, w); was != nil {
 			s.stats.Overtaken.Add(1)

@@ -182,7 +182,8 @@ func TestLanes(t *testing.T) {
 	l := newLedger()
 	for i := range 40_000 {
 		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i%100), Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(i + 1),
-			Message: strings.Repeat("x", 4000), Object: kube.Object{Namespace: fmt.Sprint("ns-", i%100), Name: "web", UID: fmt.Sprintf("00000000-0000-4000-8000-%012x", i)}}}
+			Message: strings.Repeat("x", 4000), Object: kube.Object{Namespace: fmt.Sprint("ns-", i%100), Name: "web",
+				UID: fmt.Sprintf("00000000-0000-4000-8000-%012x", i)}}}
 		ls.add(&waiting{occurrence: o, entry: l.open(o.ResourceVersion)}, false)
 	}
 	const most = 6000 // of one occurrence

@@ -52,7 +52,8 @@ func TestForgedEvents(t *testing.T) {
 	if _, after := w.last("vswitch-ip-exhausted", victim); after.Sequence != before.Sequence {
 		t.Error("a forged Event took the place of the Service's failure")
 	}
-	if _, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", "00000000-0000-4000-8000-000000000000")); !errors.Is(err, stream.ErrNotFound) {
+	if _, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", "00000000-0000-4000-8000-000000000000")); !errors.Is(err,
+		stream.ErrNotFound) {
 		t.Errorf("a failure of a Service that never was: %v", err)
 	}
 	if n := e.Stats().Dead.Load(); n != 0 {

@@ -34,7 +34,8 @@ func (e *Exporter) Page() stream.Page {
 // Export returns what the exporter has met so far, for its metrics.
 func (e *Exporter) Export() observe.Export {
 	n := &e.stats
-	return observe.Export{Page: e.Page(), Relists: n.Relists.Load(), Retries: n.Retries.Load(), Saves: n.Saves.Load(), Slowed: n.Slowed.Load(), Unread: n.Unread.Load(), Ready: e.Ready()}
+	return observe.Export{Page: e.Page(), Relists: n.Relists.Load(), Retries: n.Retries.Load(), Saves: n.Saves.Load(), Slowed: n.Slowed.Load(),
+		Unread: n.Unread.Load(), Ready: e.Ready()}
 }
 
 // tell keeps the exporter's page in NATS until ctx ends, and a last time then. One

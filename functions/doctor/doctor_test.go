@@ -178,7 +178,8 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	s.Balancers = map[string]*doctor.LoadBalancer{}
 	for _, b := range w.CLBs {
 		s.Balancers[b.ID] = &doctor.LoadBalancer{
-			Instance: *ccm.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Near: b.Near, Gone: b.Gone, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+			Instance: *ccm.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Near: b.Near, Gone: b.Gone, Used: b.Used == nil ||
+				*b.Used, Failed: failed(b.Failed),
 		}
 	}
 	for _, b := range w.NLBs {

@@ -159,7 +159,8 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 	}
 	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", say.Items(list, 5))
 	if len(pairs) == 1 {
-		p.Ask = p.Ask.And("For example, with the pair of the map that has capacity as the second: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, pairs[0]+",ZONE:VSWITCH"))
+		p.Ask = p.Ask.And("For example, with the pair of the map that has capacity as the second: %s.",
+			ccm.SetCommand(c.Service, ccm.ZoneMap, pairs[0]+",ZONE:VSWITCH"))
 	} else {
 		p.Ask = p.Ask.And("For example: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, pairs[0]+","+pairs[1]))
 	}

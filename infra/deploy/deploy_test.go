@@ -113,7 +113,8 @@ func TestNewNamespace(t *testing.T) {
 
 // The manifests get the names of the installation, and nothing of the plain ones stays.
 func TestObjects(t *testing.T) {
-	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222", delivery: "courier"}
+	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222",
+		delivery: "courier"}
 	limited, broker, cron := base, base, base
 	limited.only = "shop"
 	broker.delivery = "broker"
@@ -156,7 +157,9 @@ func TestObjects(t *testing.T) {
 			}
 		})
 	}
-	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", doctor: "bell"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", schedule: "1 * * * *"}, {root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
+	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {registry: "r", cluster: "c", region: "r",
+		delivery: "courier", doctor: "bell"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", schedule: "1 * * * *"},
+		{root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
 		if _, err := o.objects(); err == nil {
 			t.Errorf("%+v is no error", o)
 		}
@@ -166,7 +169,8 @@ func TestObjects(t *testing.T) {
 // With the digests of make images each image is named by its own; one that has none is
 // an error.
 func TestDigests(t *testing.T) {
-	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222", delivery: "courier"}
+	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222",
+		delivery: "courier"}
 	classes, err := os.ReadFile("../cluster/classes.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +203,8 @@ func TestDigests(t *testing.T) {
 			t.Errorf("%s has no %q", m, want)
 		}
 	}
-	for name, text := range map[string]string{"no digest of": "image: {digests: {busy: 'sha256:00'}}", "line 1: images: there is no such field; there are image": "images: {}", "read the digests": ""} {
+	for name, text := range map[string]string{"no digest of": "image: {digests: {busy: 'sha256:00'}}",
+		"line 1: images: there is no such field; there are image": "images: {}", "read the digests": ""} {
 		if text == "" {
 			o.digests = filepath.Join(t.TempDir(), "nowhere")
 		} else if err := os.WriteFile(o.digests, []byte(text), 0o600); err != nil {

@@ -173,7 +173,11 @@ kind: Service
 metadata:
   name: [[.Name]]
   namespace: [[.Namespace]]
-  labels: {networking.knative.dev/visibility: cluster-local, app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: doctor, lbremedy.io/class: doctor}
+  labels:
+    networking.knative.dev/visibility: cluster-local
+    app.kubernetes.io/part-of: lbremedy
+    app.kubernetes.io/component: doctor
+    lbremedy.io/class: doctor
 spec:
   template:
     metadata:

@@ -193,9 +193,10 @@ func TestCheck(t *testing.T) {
 		"same text":    {all: []*remedy.Remedy{asks("busy", "Is  Configuring"), asks("quota", "is configuring")}, want: "only one can win"},
 		"text twice":   {all: []*remedy.Remedy{asks("busy", "a b", "A B")}, want: "twice"},
 		"shared":       {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", patience)}},
-		"two sections": {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", &remedy.Setting[bool]{Key: "patience", Doc: "x"})}, want: "another section patience"},
-		"a taken key":  {all: []*remedy.Remedy{patient("busy", "a", &remedy.Setting[bool]{Key: "risk", Doc: "x"})}, want: "choose another one"},
-		"no text":      {all: []*remedy.Remedy{asks("busy", " ")}, want: "empty text"},
+		"two sections": {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", &remedy.Setting[bool]{Key: "patience", Doc: "x"})},
+			want: "another section patience"},
+		"a taken key": {all: []*remedy.Remedy{patient("busy", "a", &remedy.Setting[bool]{Key: "risk", Doc: "x"})}, want: "choose another one"},
+		"no text":     {all: []*remedy.Remedy{asks("busy", " ")}, want: "empty text"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -243,12 +244,14 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wants := range map[string][]string{
-		"infra/knative/services.yaml":            {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:latest", `value: "_INBOX_busy"`},
-		"infra/knative/triggers.yaml":            {"class: busy}", "kind: Broker"},
-		"infra/knative/bindings.yaml":            {"metadata: {name: lbremedy-busy}"},
-		"infra/knative/namespaced.yaml":          {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
-		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor", "name: lbremedy-up"},
-		"infra/knative/doctor-cronjob.yaml":      {"metadata: {name: lbremedy-doctor}", "concurrencyPolicy: Forbid", "args: [--once]", "image: registry.invalid/lbremedy/doctor:latest"},
+		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:latest", `value: "_INBOX_busy"`},
+		"infra/knative/triggers.yaml":   {"class: busy}", "kind: Broker"},
+		"infra/knative/bindings.yaml":   {"metadata: {name: lbremedy-busy}"},
+		"infra/knative/namespaced.yaml": {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
+		"infra/cluster/rbac.yaml": {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor",
+			"name: lbremedy-up"},
+		"infra/knative/doctor-cronjob.yaml": {"metadata: {name: lbremedy-doctor}", "concurrencyPolicy: Forbid", "args: [--once]",
+			"image: registry.invalid/lbremedy/doctor:latest"},
 		"infra/knative/doctor-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_doctor"`},
 		"infra/cluster/templates/doctor.yaml":    {".Values.doctor.enabled"},
 		"infra/nats/accounts.conf":               {"$NKEY_DOCTOR", `"lbremedy.case.THIS-CLUSTER.*.survey-room"`},

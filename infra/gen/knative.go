@@ -40,7 +40,8 @@ type placing struct {
 // What a function needs, from the measurements of infra/knative/README.md.
 const (
 	functionResources = `{requests: {cpu: 20m, memory: 32Mi}, limits: {cpu: "1", memory: 96Mi}}`
-	functionScaling   = `{autoscaling.knative.dev/min-scale: "0", autoscaling.knative.dev/max-scale: "5", autoscaling.knative.dev/scale-to-zero-pod-retention-period: 2m}`
+	functionScaling   = `{autoscaling.knative.dev/min-scale: "0", autoscaling.knative.dev/max-scale: "5", ` +
+		`autoscaling.knative.dev/scale-to-zero-pod-retention-period: 2m}`
 )
 
 // plain returns how a class is placed in the manifests that need no chart.
@@ -60,7 +61,8 @@ func charted() placing {
 		Image:   `{{ include "lbremedy.image" (list $ $class) }}`,
 		Role:    "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
 		IfToken: `{{- if eq $.Values.functions.delivery "courier" }}`, IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
-		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: event.TypeFailed, Broker: "{{ $.Values.functions.brokerClass }}",
+		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: event.TypeFailed,
+		Broker:    "{{ $.Values.functions.brokerClass }}",
 		Component: "function",
 	}
 }
@@ -168,7 +170,11 @@ kind: Service
 metadata:
   name: [[.Name]]
   namespace: [[.Namespace]]
-  labels: {networking.knative.dev/visibility: cluster-local, app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
+  labels:
+    networking.knative.dev/visibility: cluster-local
+    app.kubernetes.io/part-of: lbremedy
+    app.kubernetes.io/component: function
+    lbremedy.io/class: [[.Class]]
 spec:
   template:
     metadata:

@@ -99,7 +99,8 @@ func compile(ctx context.Context, root, into string, on v1.Platform, programs []
 		c := exec.CommandContext(ctx, "go", append(args, packages...)...)
 		c.Dir = root
 		// The user's own settings would make other bytes.
-		c.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+on.OS, "GOARCH="+on.Architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
+		c.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+on.OS, "GOARCH="+on.Architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=",
+			"GOEXPERIMENT=")
 		c.Stdout, c.Stderr = os.Stderr, os.Stderr
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("go build for %s: %w", on, err)
@@ -127,7 +128,8 @@ func assemble(ctx context.Context, s store, made string, programs []program, pla
 		return fmt.Errorf("begin the image layout: %w", err)
 	}
 	var values bytes.Buffer
-	fmt.Fprintf(&values, "# What make images built, for the chart: helm upgrade -f digests.yaml --set image.registry=...\nimage:\n  tag: %q\n  digests:\n", version)
+	fmt.Fprintf(&values, "# What make images built, for the chart: helm upgrade -f digests.yaml --set image.registry=...\nimage:\n  tag: %q\n "+
+		" digests:\n", version)
 	for _, p := range programs {
 		index, err := s.image(p, shared, made, platforms)
 		if err != nil {

@@ -95,7 +95,8 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, first := made(t, programs)
-	_, second := made(t, programs, changed(t, "functions/busy/busy.go", "\n// Changed is what is new.\nfunc Changed() string { return doc + doc }\n\nvar changed = Changed()\n"))
+	_, second := made(t, programs, changed(t, "functions/busy/busy.go",
+		"\n// Changed is what is new.\nfunc Changed() string { return doc + doc }\n\nvar changed = Changed()\n"))
 	for name, digest := range first {
 		if (second[name] == digest) != (name != "busy") {
 			t.Errorf("%s is %s, and after a change of busy %s", name, digest, second[name])
@@ -177,7 +178,8 @@ func inspect(t *testing.T, b built) {
 		t.Errorf("what can be executed (-want +got):\n%s", d)
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]) || !bytes.Contains(files["etc/ssl/certs/ca-certificates.crt"], []byte("CN=GlobalSign")) {
+	if !pool.AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]) || !bytes.Contains(files["etc/ssl/certs/ca-certificates.crt"],
+		[]byte("CN=GlobalSign")) {
 		t.Error("there are no root certificates, or not those of Alibaba Cloud's endpoints")
 	}
 	if zone, err := time.LoadLocationFromTZData("Asia/Shanghai", files["usr/share/zoneinfo/Asia/Shanghai"]); err != nil {
@@ -426,7 +428,8 @@ func TestPush(t *testing.T) {
 	r.broken = true
 	for _, apply := range []bool{false, true} {
 		var out bytes.Buffer
-		if err := push(s, r.repo, "", apply, &out, remote.WithContext(t.Context()), remote.WithRetryBackoff(remote.Backoff{Steps: 1})); err == nil || !strings.Contains(err.Error(), "ask the registry") || out.Len() > 0 {
+		if err := push(s, r.repo, "", apply, &out, remote.WithContext(t.Context()), remote.WithRetryBackoff(remote.Backoff{Steps: 1})); err == nil ||
+			!strings.Contains(err.Error(), "ask the registry") || out.Len() > 0 {
 			t.Errorf("a registry that can't be asked: got %v, and it says %q", err, out.String())
 		}
 	}

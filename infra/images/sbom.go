@@ -82,7 +82,8 @@ func sbom(name, file string, on v1.Platform, digest v1.Hash) ([]byte, error) {
 		Creation:  spdxCreation{Created: epoch.Format("2006-01-02T15:04:05Z"), Creators: []string{"Tool: lbremedy-images", "Organization: lbremedy"}},
 		Describes: []string{image},
 		Packages: []spdxPackage{
-			{ID: image, Name: name, Version: digest.String(), Purpose: "CONTAINER", Declared: licenses, Checksums: []spdxChecksum{{Algorithm: "SHA256", Value: digest.Hex}}},
+			{ID: image, Name: name, Version: digest.String(), Purpose: "CONTAINER", Declared: licenses,
+				Checksums: []spdxChecksum{{Algorithm: "SHA256", Value: digest.Hex}}},
 			{ID: main, Name: info.Path, Purpose: "APPLICATION", Declared: licenses},
 		},
 		Relationships: []spdxRelation{{"SPDXRef-DOCUMENT", "DESCRIBES", image}, {image, "CONTAINS", main}},

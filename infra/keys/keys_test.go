@@ -93,7 +93,8 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s has the mode %v, %v", e.Name(), info.Mode(), err)
 		}
 	}
-	for what, text := range map[string]string{"no seed": "a secret that is no seed", "another kind of key": "SOAH6T3UXVBJHYAJB3DSZS5YGWHGAHMZJTYMQHVOUALV2OZQX2T6FDWOZI"} {
+	for what, text := range map[string]string{"no seed": "a secret that is no seed",
+		"another kind of key": "SOAH6T3UXVBJHYAJB3DSZS5YGWHGAHMZJTYMQHVOUALV2OZQX2T6FDWOZI"} {
 		if err := os.WriteFile(filepath.Join(dir, "viewer.seed"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,8 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	if conf := read(t, dir, "accounts.conf"); strings.Contains(conf, stream.ThisCluster) || !strings.Contains(conf, `"$JS.API.CONSUMER.MSG.NEXT.FAILED.quota_c1"`) {
+	if conf := read(t, dir, "accounts.conf"); strings.Contains(conf, stream.ThisCluster) ||
+		!strings.Contains(conf, `"$JS.API.CONSUMER.MSG.NEXT.FAILED.quota_c1"`) {
 		t.Error("the configuration does not name the cluster")
 	}
 	for want, clusters := range map[string][]string{
@@ -170,7 +172,8 @@ func TestKeysOfClusters(t *testing.T) {
 		}
 	}
 	before := read(t, dir, "accounts.conf")
-	if err := run(dir, []string{"c1", "c3"}, "lbremedy", io.Discard); err == nil || !strings.Contains(err.Error(), "C1-b_2 holds keys of a cluster that is not named") {
+	if err := run(dir, []string{"c1", "c3"}, "lbremedy", io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "C1-b_2 holds keys of a cluster that is not named") {
 		t.Errorf("a cluster that is not named: %v", err)
 	}
 	if read(t, dir, "accounts.conf") != before {
@@ -379,7 +382,8 @@ func TestAccounts(t *testing.T) {
 	// Keys of one cluster, which its worker writes.
 	own := []string{
 		"policy." + cluster, "tell." + cluster, "breaker." + cluster + "." + mine, "approval." + cluster + "." + uid + "." + mine,
-		event.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0", "claim.unsettled." + cluster + "." + mine + ".0",
+		event.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0",
+		"claim.unsettled." + cluster + "." + mine + ".0",
 		"claim.evict." + cluster + ".shop.web.0", "lock.survey." + cluster, "lock.again." + cluster, "pace.touch." + cluster,
 		"progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster),
 	}
@@ -454,7 +458,8 @@ func TestAccounts(t *testing.T) {
 		{"class reads another's answers", func(ctx context.Context) error { _, err := listener.Get(ctx, "policy"); return err }},
 	}
 	for user, s := range map[string]*stream.Stream{"exporter": exporter, "viewer": viewer, "class": class} {
-		for _, key := range []string{"policy", "policy." + cluster, "tell." + cluster, "pause", "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs} {
+		for _, key := range []string{"policy", "policy." + cluster, "tell." + cluster, "pause", "breaker." + cluster + "." + theirs,
+			"approval." + cluster + "." + uid + "." + theirs} {
 			refused = append(refused, attempt{user + " writes " + key, put(s, key)})
 		}
 	}

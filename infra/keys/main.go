@@ -36,10 +36,11 @@ import (
 func main() {
 	dir := flag.String("dir", "keys", "folder that keeps the keys; keep it out of the repository")
 	var clusters []string
-	flag.Func("cluster", "ID of an ACK cluster whose users to make; several are separated by commas, or the flag is given again; required", func(list string) error {
-		clusters = append(clusters, strings.Split(list, ",")...)
-		return nil
-	})
+	flag.Func("cluster", "ID of an ACK cluster whose users to make; several are separated by commas, or the flag is given again; required",
+		func(list string) error {
+			clusters = append(clusters, strings.Split(list, ",")...)
+			return nil
+		})
 	namespace := flag.String("namespace", "lbremedy", "namespace of lbremedy and of NATS")
 	flag.Parse()
 	if err := run(*dir, clusters, *namespace, os.Stdout); err != nil {
@@ -129,7 +130,8 @@ func run(dir string, clusters []string, namespace string, out io.Writer) error {
 			return err
 		}
 	}
-	if err := secret(secrets[dir], namespace, "lbremedy-nats-users", map[string]string{"accounts.conf": string(accounts), "keys.conf": public.String()}); err != nil {
+	if err := secret(secrets[dir], namespace, "lbremedy-nats-users", map[string]string{"accounts.conf": string(accounts),
+		"keys.conf": public.String()}); err != nil {
 		return err
 	}
 	files := map[string][]byte{filepath.Join(dir, "keys.conf"): public.Bytes(), filepath.Join(dir, "accounts.conf"): accounts}
@@ -161,7 +163,8 @@ func layout(dir string, clusters []string) (apart bool, err error) {
 	for _, file := range seeds {
 		apart = true
 		if of := filepath.Base(filepath.Dir(file)); !slices.Contains(clusters, of) {
-			return false, fmt.Errorf("%s holds keys of a cluster that is not named, whose users NATS would forget: name it with -cluster, or remove the folder", filepath.Join(dir, of))
+			return false, fmt.Errorf("%s holds keys of a cluster that is not named, whose users NATS would forget: name it with -cluster, or remove the folder",
+				filepath.Join(dir, of))
 		}
 	}
 	if apart = apart || len(clusters) > 1; !apart {
@@ -173,7 +176,8 @@ func layout(dir string, clusters []string) (apart bool, err error) {
 	}
 	for _, file := range flat {
 		if name := strings.TrimSuffix(filepath.Base(file), ".seed"); name != nats.System && !slices.Contains(stream.Common, name) {
-			return false, fmt.Errorf("%s is of a folder for one cluster: move all seeds but those of %s and %s to %s", file, strings.Join(stream.Common, ", "), nats.System, filepath.Join(dir, "<its ID>"))
+			return false, fmt.Errorf("%s is of a folder for one cluster: move all seeds but those of %s and %s to %s", file, strings.Join(stream.Common, ", "),
+				nats.System, filepath.Join(dir, "<its ID>"))
 		}
 	}
 	return true, nil

@@ -233,7 +233,8 @@ var runtime = Document{Version: "1", Statement: []Statement{
 		"vpc:DescribeVSwitchAttributes",
 	}},
 	{Effect: "Allow", Resource: []string{"acs:log:*:*:project/*/logstore/*"}, Action: []string{"log:PostLogStoreLogs"}},
-	{Effect: "Allow", Resource: []string{"acs:mns:*:*:/queues/*/messages", "acs:mns:*:*:/topics/*/messages"}, Action: []string{"mns:PublishMessage", "mns:SendMessage"}},
+	{Effect: "Allow", Resource: []string{"acs:mns:*:*:/queues/*/messages", "acs:mns:*:*:/topics/*/messages"},
+		Action: []string{"mns:PublishMessage", "mns:SendMessage"}},
 }}
 
 // Narrow returns the text of a policy or trust policy for one account, region and

@@ -95,7 +95,8 @@ Nothing was done: --apply runs these commands.
 	if err := os.WriteFile(filepath.Join(state, "policy-lbremedy-busy"), []byte(`"{}"`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := shell(t, state, append(args, "--apply")...); err != nil || !strings.HasPrefix(out, "aliyun ram CreatePolicyVersion --PolicyName lbremedy-busy ") || strings.Count(out, "\n") != 1 {
+	if out, err := shell(t, state, append(args, "--apply")...); err != nil ||
+		!strings.HasPrefix(out, "aliyun ram CreatePolicyVersion --PolicyName lbremedy-busy ") || strings.Count(out, "\n") != 1 {
 		t.Errorf("a changed policy: %v, %q", err, out)
 	}
 

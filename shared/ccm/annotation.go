@@ -113,11 +113,16 @@ func ports(name string, of kind, allowed say.Text, pattern string, calls ...stri
 // ValueRules returns the annotations whose values are known, those that fail a sync first.
 func ValueRules() []ValueRule {
 	rules := []ValueRule{
-		like("zone-maps", nlb, say.F("zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b"), listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
-		ports("protocol-port", clb, say.F("protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https"), listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
-		ports("protocol-port", nlb, say.F("protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl"), listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
-		ports("forward-port", clb, say.F("pairs of an HTTP and an HTTPS port with commas between, such as 80:443"), listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
-		ports("vgroup-port", both, say.F("pairs of a vServer group and a port with commas between, such as rsp-1:443"), listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
+		like("zone-maps", nlb, say.F("zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b"),
+			listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
+		ports("protocol-port", clb, say.F("protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https"),
+			listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
+		ports("protocol-port", nlb, say.F("protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl"),
+			listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
+		ports("forward-port", clb, say.F("pairs of an HTTP and an HTTPS port with commas between, such as 80:443"), listOf(`\d{1,5}:\d{1,5}`),
+			"forward port format error", "forward port is not an integer"),
+		ports("vgroup-port", both, say.F("pairs of a vServer group and a port with commas between, such as rsp-1:443"), listOf(`[^:,]+:\d{1,5}`),
+			"vgroupid and protocol format"),
 	}
 	for _, n := range []struct {
 		name        string
@@ -177,7 +182,8 @@ func ValueRules() []ValueRule {
 			rules = append(rules, words(fields[2], of, fields[3:]...))
 		}
 	}
-	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: say.F("an IP address"), Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
+	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: say.F("an IP address"),
+		Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
 }
 
 // wordRules has on each line which load balancers read an annotation, whether its words

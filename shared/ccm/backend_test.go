@@ -89,7 +89,8 @@ func TestReady(t *testing.T) {
 		port corev1.ServicePort
 		want string
 	}{
-		{corev1.ServicePort{Name: "web", TargetPort: intstr.FromInt32(8080)}, "{10.0.0.9 8080  } {10.0.0.1 8080 a node-1} {10.0.0.2 8080 b node-2} {10.0.0.8 8080 h }"},
+		{corev1.ServicePort{Name: "web", TargetPort: intstr.FromInt32(8080)},
+			"{10.0.0.9 8080  } {10.0.0.1 8080 a node-1} {10.0.0.2 8080 b node-2} {10.0.0.8 8080 h }"},
 		{corev1.ServicePort{Name: "web", TargetPort: intstr.FromString("http")}, "{10.0.0.9 9090  } {10.0.0.1 8080 a node-1} {10.0.0.2 8080 b node-2}"},
 		{corev1.ServicePort{TargetPort: intstr.FromString("http")}, "{10.0.0.9 7070  } {10.0.0.1 7070 a node-1}"},
 		{corev1.ServicePort{Name: "other", TargetPort: intstr.FromString("http")}, ""},
@@ -116,7 +117,8 @@ func TestExcluded(t *testing.T) {
 	going.Spec.Taints = []corev1.Taint{{Key: "x"}, {Key: "ToBeDeletedByClusterAutoscaler"}}
 	cordoned := with(nil)
 	cordoned.Spec.Unschedulable = true
-	down := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}}}}
+	down := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+		Reason: "NodeStatusUnknown"}}}}
 	down2 := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}}
 	for _, tt := range []struct {
 		name string
@@ -128,10 +130,14 @@ func TestExcluded(t *testing.T) {
 		{"serves", with(nil), nil, ccm.Serves, ""},
 		{"the new label of masters alone", with(map[string]string{"node-role.kubernetes.io/control-plane": ""}), nil, ccm.Serves, ""},
 		{"a master", with(map[string]string{ccm.MasterLabel: ""}), nil, ccm.Master, "has the label node-role.kubernetes.io/master"},
-		{"excluded", with(map[string]string{corev1.LabelNodeExcludeBalancers: "false"}), nil, ccm.Excluded, "has the label node.kubernetes.io/exclude-from-external-load-balancers"},
-		{"excluded of old", with(map[string]string{"alpha.service-controller.kubernetes.io/exclude-balancer": ""}), nil, ccm.Excluded, "has the label alpha.service-controller.kubernetes.io/exclude-balancer"},
-		{"excluded by Alibaba", with(map[string]string{"service.alibabacloud.com/exclude-node": ""}), nil, ccm.Excluded, "has the label service.alibabacloud.com/exclude-node"},
-		{"excluded by Alibaba of old", with(map[string]string{"service.beta.kubernetes.io/exclude-node": ""}), nil, ccm.Excluded, "has the label service.beta.kubernetes.io/exclude-node"},
+		{"excluded", with(map[string]string{corev1.LabelNodeExcludeBalancers: "false"}), nil, ccm.Excluded,
+			"has the label node.kubernetes.io/exclude-from-external-load-balancers"},
+		{"excluded of old", with(map[string]string{"alpha.service-controller.kubernetes.io/exclude-balancer": ""}), nil, ccm.Excluded,
+			"has the label alpha.service-controller.kubernetes.io/exclude-balancer"},
+		{"excluded by Alibaba", with(map[string]string{"service.alibabacloud.com/exclude-node": ""}), nil, ccm.Excluded,
+			"has the label service.alibabacloud.com/exclude-node"},
+		{"excluded by Alibaba of old", with(map[string]string{"service.beta.kubernetes.io/exclude-node": ""}), nil, ccm.Excluded,
+			"has the label service.beta.kubernetes.io/exclude-node"},
 		{"going", going, nil, ccm.Going, "has the taint ToBeDeletedByClusterAutoscaler"},
 		{"cordoned", cordoned, nil, ccm.Serves, ""},
 		{"cordoned, and those are removed", cordoned, fixture.Notes("remove-unscheduled-backend", "on"), ccm.Cordoned, "is cordoned"},
@@ -177,7 +183,8 @@ func TestGroups(t *testing.T) {
 	}
 	two := func(svc *corev1.Service) {
 		svc.Spec.Ports = []corev1.ServicePort{
-			{Port: 80, Protocol: "TCP", NodePort: 30080, TargetPort: intstr.FromString("http")}, {Port: 53, Protocol: "UDP", NodePort: 30053, TargetPort: intstr.FromInt32(53)},
+			{Port: 80, Protocol: "TCP", NodePort: 30080, TargetPort: intstr.FromString("http")}, {Port: 53, Protocol: "UDP", NodePort: 30053,
+				TargetPort: intstr.FromInt32(53)},
 		}
 	}
 	for _, tt := range []struct {
@@ -189,13 +196,17 @@ func TestGroups(t *testing.T) {
 	}{
 		{"nodes", two, ccm.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
 		{"Pods", two, ccm.PodMode, "lb-1: rsp-2 1, none 0", "eni-1 10.0.0.1 8080"},
-		{"the user's group", fixture.Edits(two, fixture.Notes("id", "lb-1"), fixture.Notes("vgroup-port", "rsp-9:443, rsp-5:80")), ccm.LocalMode, "lb-1: rsp-5 0, none 0", ""},
-		{"a user's group on the controller's own", fixture.Edits(two, fixture.Notes("vgroup-port", "rsp-5:80")), ccm.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
-		{"a group that is not there", fixture.Edits(two, fixture.Notes("id", "lb-1"), fixture.Notes("vgroup-port", "rsp-9:80,nonsense")), ccm.LocalMode, "lb-1: none 0, none 0", ""},
+		{"the user's group", fixture.Edits(two, fixture.Notes("id", "lb-1"), fixture.Notes("vgroup-port", "rsp-9:443, rsp-5:80")), ccm.LocalMode,
+			"lb-1: rsp-5 0, none 0", ""},
+		{"a user's group on the controller's own", fixture.Edits(two, fixture.Notes("vgroup-port", "rsp-5:80")), ccm.ClusterMode, "lb-1: rsp-1 2, none 0",
+			"i-1  30080, i-2  30080"},
+		{"a group that is not there", fixture.Edits(two, fixture.Notes("id", "lb-1"), fixture.Notes("vgroup-port", "rsp-9:80,nonsense")), ccm.LocalMode,
+			"lb-1: none 0, none 0", ""},
 		{"another load balancer", fixture.Edits(two, fixture.Notes("id", "lb-2")), ccm.ClusterMode, "lb-2: none 0, none 0", ""},
 		{"no load balancer", fixture.Edits(two, fixture.Notes("id", "lb-3")), ccm.ClusterMode, ": none 0, none 0", ""},
 		{"nodes of an NLB", fixture.Edits(two, fixture.Network("")), ccm.ClusterMode, ": sgp-1 1, none 0", "i-1  30080"},
-		{"Pods of an NLB, with TLS", fixture.Edits(two, fixture.Network(""), fixture.Notes("protocol-port", "tcpssl:80")), ccm.PodMode, ": sgp-2 1, none 0", "eni-1 10.0.0.1 8080"},
+		{"Pods of an NLB, with TLS", fixture.Edits(two, fixture.Network(""), fixture.Notes("protocol-port", "tcpssl:80")), ccm.PodMode, ": sgp-2 1, none 0",
+			"eni-1 10.0.0.1 8080"},
 		{"no ports", func(svc *corev1.Service) { svc.Spec.Ports = nil }, ccm.ClusterMode, "lb-1:", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

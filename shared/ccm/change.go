@@ -29,7 +29,8 @@ func untold(what string, err error) ([]Difference, error) {
 // targets, as steps have them: such as "slb/lb-1".
 func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
 	if leaves := Leaving(c.Service); leaves != "" {
-		return nil, []Difference{{What: "load balancer", Text: say.F("is deleted, with all that the controller created for the Service, which %s", leaves), Quiet: true}}, nil
+		return nil, []Difference{{What: "load balancer", Text: say.F("is deleted, with all that the controller created for the Service, which %s", leaves),
+			Quiet: true}}, nil
 	}
 	lb, err := c.synced(ctx, targets)
 	if err != nil {
@@ -183,7 +184,8 @@ func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, er
 		is = append(is, domain+":"+have[domain])
 	}
 	if is, want := strings.Join(is, ","), strings.Join(sortedParts(asked), ","); is != want {
-		return []Difference{{What: "listener " + p.key, Text: say.F("the further domains of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
+		return []Difference{{What: "listener " + p.key, Text: say.F("the further domains of listener %s are %s and the annotations say %s", p.key,
+			clipped(or(is, "none")), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
 	}
 	return nil, nil
 }
@@ -244,7 +246,8 @@ func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 		want = sortedParts(asked)
 	}
 	if is := strings.Join(have, ","); is != strings.Join(want, ",") {
-		return []Difference{{What: "listener " + p.key, Text: say.F("the further certificates of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(or(asked, "none"))), Keep: "additional-cert-ids", Is: is}}, nil
+		return []Difference{{What: "listener " + p.key, Text: say.F("the further certificates of listener %s are %s and the annotations say %s", p.key,
+			clipped(or(is, "none")), clipped(or(asked, "none"))), Keep: "additional-cert-ids", Is: is}}, nil
 	}
 	return nil, nil
 }

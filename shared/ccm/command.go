@@ -67,7 +67,8 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 // same number apart by their place.
 func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 	at := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Port && p.Protocol == port.Protocol })
-	return fmt.Sprintf(`kubectl -n %[1]s patch service %[2]s --type=json -p '[{"op":"test","path":"/spec/ports/%[3]d/port","value":%[4]d},{"op":"replace","path":"/spec/ports/%[3]d/targetPort","value":NUMBER}]'`,
+	return fmt.Sprintf(`kubectl -n %[1]s patch service %[2]s --type=json -p '[{"op":"test","path":"/spec/ports/%[3]d/port","value":%[4]d},{"op":"replace",`+
+		`"path":"/spec/ports/%[3]d/targetPort","value":NUMBER}]'`,
 		svc.Namespace, svc.Name, at, port.Port)
 }
 
@@ -101,7 +102,8 @@ func WakeCommand(svc *corev1.Service) string {
 // ClearCommand returns the command by which a person takes the addresses off the status
 // of the Service.
 func ClearCommand(svc *corev1.Service) string {
-	return fmt.Sprintf("kubectl -n %s patch service %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}'", svc.Namespace, svc.Name)
+	return fmt.Sprintf("kubectl -n %s patch service %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}'",
+		svc.Namespace, svc.Name)
 }
 
 // TagCommand returns the command by which a person gives a load balancer, of the
@@ -167,7 +169,8 @@ func TrafficPolicyCommand(svc *corev1.Service, policy corev1.ServiceExternalTraf
 // MoveListenerCommand returns the command by which a person has a listener of a CLB use another vServer
 // group, for which GROUP-ID stands.
 func (c *View) MoveListenerCommand(lb *Instance, l Listener) string {
-	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on --VServerGroupId GROUP-ID",
+	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on "+
+		"--VServerGroupId GROUP-ID",
 		strings.ToUpper(l.Protocol), c.Cloud.Region(), lb.ID, l.Port)
 }
 

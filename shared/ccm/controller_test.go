@@ -63,7 +63,8 @@ func TestNeeds(t *testing.T) {
 		{"ecs:DescribeNetworkInterfaces", ccm.Version{1, 9, 3, 0}, ccm.Version{}, use("flannel", func(svc *corev1.Service) {
 			svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni"
 		}), nil},
-		{"vpc:DescribeEipAddresses", ccm.Version{1, 9, 3, 0}, ccm.Version{}, use("", fixture.Notes("external-ip-type", "eip")), use("", fixture.Notes("external-ip-type", "lb"))},
+		{"vpc:DescribeEipAddresses", ccm.Version{1, 9, 3, 0}, ccm.Version{}, use("", fixture.Notes("external-ip-type", "eip")),
+			use("", fixture.Notes("external-ip-type", "lb"))},
 		{"nlb:CreateLoadBalancer", ccm.Version{2, 5, 0, 0}, ccm.Version{}, use("", fixture.Network("")), use("")},
 		{"ecs:CreateSecurityGroup", ccm.Version{2, 14, 0, 0}, ccm.Version{}, use("", ranges), use("", fixture.Network(""), func(svc *corev1.Service) {
 			ranges(svc)
@@ -160,7 +161,8 @@ func TestElsewhere(t *testing.T) {
 	add("a", sim.LoadBalancer{}, fixture.Notes("resource-group-id", "rg-x"))
 	add("new", sim.LoadBalancer{Name: "x"}, fixture.Edits(fixture.Notes("name", "y"), func(svc *corev1.Service) { svc.Status = corev1.ServiceStatus{} }))
 	add("nlb", sim.LoadBalancer{Name: "x"}, fixture.Edits(fixture.Notes("name", "y"), fixture.Network("h")))
-	add("inside", sim.LoadBalancer{Name: "x"}, fixture.Edits(fixture.Notes("name", "y"), func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }))
+	add("inside", sim.LoadBalancer{Name: "x"}, fixture.Edits(fixture.Notes("name", "y"),
+		func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }))
 	add("lost", sim.LoadBalancer{}, fixture.Notes("id", "lb-gone"))
 	c, s := fixture.Account(t, world, nil)
 	ask := func() error { _, err := c.Elsewhere(t.Context(), services); return err }

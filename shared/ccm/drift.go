@@ -143,7 +143,8 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 			drift = append(drift, apart(settings, svc, l.Protocol, config, "listener "+key, "listener "+key)...)
 		}
 		if listeners[i].Status != "" && listeners[i].Status != "running" {
-			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s is %s and would be started", key, listeners[i].Status), Down: listeners[i].Status == "stopped"})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s is %s and would be started", key, listeners[i].Status),
+				Down: listeners[i].Status == "stopped"})
 		}
 	}
 	for _, l := range listeners {

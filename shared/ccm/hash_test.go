@@ -17,8 +17,9 @@ func TestHash(t *testing.T) {
 	class := ccm.NLBClass
 	port := corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("web"), NodePort: 30080}
 	for name, svc := range map[string]*corev1.Service{
-		"bare":      {Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}},
-		"annotated": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"b": "2", "a": "", "c": "x: y"}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port}}},
+		"bare": {Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}},
+		"annotated": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"b": "2", "a": "", "c": "x: y"}},
+			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port}}},
 		"NLB": {Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &class, LoadBalancerSourceRanges: []string{"10.0.0.0/8"},
 			ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: []corev1.ServicePort{port, {Port: 81, TargetPort: intstr.FromInt32(8081)}}}},
 	} {
@@ -31,7 +32,8 @@ func TestHash(t *testing.T) {
 			}
 		}
 	}
-	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port}, LoadBalancerSourceRanges: []string{"10.0.0.0/8"}}}
+	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port},
+		LoadBalancerSourceRanges: []string{"10.0.0.0/8"}}}
 	for _, release := range []string{"v2.9.1", "v2.12.1", "v2.14.0"} {
 		digest, err := controller.Hash(svc, release)
 		svc.Labels = map[string]string{ccm.HashLabel: digest}

@@ -40,18 +40,21 @@ func TestBound(t *testing.T) {
 		edit  func(*corev1.Service)
 		want  string // ID, kind, address type
 	}{
-		{name: "by its tag", world: two, edit: fixture.Edits(fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-2"}), fixture.Ingress("47.1.1.1")), want: "lb-1 CLB internet"},
+		{name: "by its tag", world: two, edit: fixture.Edits(fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-2"}), fixture.Ingress("47.1.1.1")),
+			want: "lb-1 CLB internet"},
 		{name: "by the annotation", world: two, edit: fixture.Notes("id", "lb-2"), want: "lb-2 CLB internet"},
 		{name: "an empty annotation", world: two, edit: fixture.Notes("id", ""), want: "lb-1 CLB internet"},
 		{name: "one that does not exist", world: two, edit: fixture.Notes("id", "lb-3")},
 		{name: "no ID at all", world: two, edit: fixture.Notes("id", strings.Repeat("lb ", 1e5))},
 		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName}}}, want: "lb-1 CLB internet"},
 		{name: "several tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}},
-		{name: "several named", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName}, {ID: "lb-2", Name: fixture.BalancerName}}}},
+		{name: "several named", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName},
+			{ID: "lb-2", Name: fixture.BalancerName}}}},
 		{name: "none"},
 		{name: "an NLB by its tag", world: nlbs, edit: fixture.Network(""), want: "nlb-1 NLB intranet"},
 		{name: "an NLB by the annotation", world: nlbs, edit: fixture.Edits(fixture.Network(""), fixture.Notes("id", "nlb-2")), want: "nlb-2 NLB internet"},
-		{name: "an NLB by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: fixture.BalancerName}}}, edit: fixture.Network(""), want: "nlb-1 NLB internet"},
+		{name: "an NLB by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: fixture.BalancerName}}}, edit: fixture.Network(""),
+			want: "nlb-1 NLB internet"},
 		{name: "an NLB that does not exist", world: nlbs, edit: fixture.Edits(fixture.Network(""), fixture.Notes("id", "nlb-3"))},
 		{name: "no NLB", edit: fixture.Network("")},
 	} {
@@ -86,7 +89,8 @@ func TestMade(t *testing.T) {
 		{name: "named", edit: fixture.Notes("id", "lb-1"), want: "lb-1"},
 		{name: "synced", edit: fixture.Ingress("10.1.1.1"), want: "10.1.1.1"},
 		{name: "tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}, want: "lb-1"},
-		{name: "of its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName}, {ID: "lb-2", Name: fixture.BalancerName + "-x"}}}, want: "lb-1"},
+		{name: "of its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName},
+			{ID: "lb-2", Name: fixture.BalancerName + "-x"}}}, want: "lb-1"},
 		{name: "none"},
 		{name: "an NLB, tagged", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: fixture.Network(""), want: "nlb-1"},
 		{name: "an NLB of its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: fixture.BalancerName}}}, edit: fixture.Network(""), want: "nlb-1"},
@@ -133,15 +137,19 @@ func TestServing(t *testing.T) {
 	}{
 		{"its own", clbs, fixture.Ingress("10.1.1.1"), "lb-1", ccm.Own},
 		{"a person's, in the cluster's VPC", clbs, fixture.Ingress("10.1.1.2"), "lb-2", ccm.Users},
-		{"the label says another one", clbs, fixture.Edits(fixture.Ingress("10.1.1.2"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "lb-2", ccm.Users},
+		{"the label says another one", clbs, fixture.Edits(fixture.Ingress("10.1.1.2"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})),
+			"lb-2", ccm.Users},
 		{"the label says the same", clbs, fixture.Edits(fixture.Ingress("10.1.1.1"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "lb-1", ccm.Own},
-		{"the label says one, and the address is nobody's", clbs, fixture.Edits(fixture.Ingress("10.9.9.9"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "", 0},
-		{"the address is a host name of the annotation", clbs, fixture.Edits(fixture.Network("web.example.com"), func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil },
+		{"the label says one, and the address is nobody's", clbs, fixture.Edits(fixture.Ingress("10.9.9.9"),
+			fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "", 0},
+		{"the address is a host name of the annotation", clbs, fixture.Edits(fixture.Network("web.example.com"),
+			func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil },
 			fixture.Notes("hostname", "web.example.com"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "lb-1", ccm.Own},
 		{"one with its tag and another address", clbs, fixture.Ingress("10.9.9.9"), "", 0},
 		{"none", sim.World{}, fixture.Ingress("10.1.1.1"), "", 0},
 		{"an NLB by its label", nlbs, fixture.Edits(fixture.Network(host), fixture.Labels(map[string]string{ccm.BalancerLabel: "nlb-1"})), "nlb-1", ccm.Own},
-		{"an NLB by its DNS name", nlbs, fixture.Edits(fixture.Network("nlb-2.cn-hangzhou.nlb.aliyuncs.com"), fixture.Labels(map[string]string{ccm.BalancerLabel: "nlb-1"})), "nlb-2", ccm.Users},
+		{"an NLB by its DNS name", nlbs, fixture.Edits(fixture.Network("nlb-2.cn-hangzhou.nlb.aliyuncs.com"),
+			fixture.Labels(map[string]string{ccm.BalancerLabel: "nlb-1"})), "nlb-2", ccm.Users},
 		{"an NLB of another name", nlbs, fixture.Network("nlb-3.cn-hangzhou.nlb.aliyuncs.com"), "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -183,10 +191,13 @@ func TestNetworkOwner(t *testing.T) {
 		want ccm.Owner
 		says string
 	}{
-		{"own by its tag", sim.NLB{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, ccm.Own, "listener k8s.80.TCP.web.shop.c-1"},
+		{"own by its tag", sim.NLB{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, ccm.Own,
+			"listener k8s.80.TCP.web.shop.c-1"},
 		{"own by its protection", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, ccm.Own, "managed.by.ack"},
-		{"another Service's too", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1", "k8s.81.TCP.api.shop.c-1")}, ccm.OtherService, "shop/api"},
-		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, ccm.Unproven, "0 listeners of this Service"},
+		{"another Service's too", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1", "k8s.81.TCP.api.shop.c-1")},
+			ccm.OtherService, "shop/api"},
+		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, ccm.Unproven,
+			"0 listeners of this Service"},
 		{"reused", sim.NLB{Tags: map[string]string{ccm.ReusedTag: "true"}}, ccm.Users, "reused"},
 		{"made by hand", sim.NLB{}, ccm.Users, "a person created it"},
 		{"the API server's", sim.NLB{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: []sim.NLBListener{{Port: 6443}}}, ccm.APIServer, "API server"},
@@ -213,7 +224,8 @@ func TestReusable(t *testing.T) {
 	t.Parallel()
 	world := sim.World{
 		LoadBalancers: []sim.LoadBalancer{
-			{ID: "lb-a"}, {ID: "lb-b", Listeners: []sim.Listener{{Port: 80}}}, {ID: "lb-c", Tags: map[string]string{ccm.NameTag: "x"}}, {ID: "lb-d", Tags: map[string]string{ccm.ClusterTag: ""}},
+			{ID: "lb-a"}, {ID: "lb-b", Listeners: []sim.Listener{{Port: 80}}}, {ID: "lb-c", Tags: map[string]string{ccm.NameTag: "x"}}, {ID: "lb-d",
+				Tags: map[string]string{ccm.ClusterTag: ""}},
 			{ID: "lb-e", VSwitch: "vsw-1"}, {ID: "lb-f", VSwitch: "vsw-2"}, {ID: "lb-g", Status: "inactive"}, {ID: "lb-h", Listeners: []sim.Listener{{Port: 81}}},
 			{ID: "lb-i", Tags: map[string]string{ccm.ReusedTag: "true"}},
 		},

@@ -77,7 +77,8 @@ var needs = []need{
 		"slb:DescribeVServerGroups slb:DescribeVServerGroupAttribute slb:CreateVServerGroup slb:DeleteVServerGroup " +
 		"slb:SetVServerGroupAttribute slb:AddVServerGroupBackendServers slb:RemoveVServerGroupBackendServers slb:ModifyVServerGroupBackendServers " +
 		"slb:CreateLoadBalancerTCPListener slb:CreateLoadBalancerUDPListener slb:CreateLoadBalancerHTTPListener slb:CreateLoadBalancerHTTPSListener " +
-		"slb:SetLoadBalancerTCPListenerAttribute slb:SetLoadBalancerUDPListenerAttribute slb:SetLoadBalancerHTTPListenerAttribute slb:SetLoadBalancerHTTPSListenerAttribute " +
+		"slb:SetLoadBalancerTCPListenerAttribute slb:SetLoadBalancerUDPListenerAttribute slb:SetLoadBalancerHTTPListenerAttribute " +
+		"slb:SetLoadBalancerHTTPSListenerAttribute " +
 		"slb:StartLoadBalancerListener slb:StopLoadBalancerListener slb:DeleteLoadBalancerListener"},
 	{actions: "slb:DescribeLoadBalancerListeners", from: Version{2, 0, 0, 0}},
 	{actions: "slb:AddTags slb:RemoveTags slb:DescribeTags", until: v25},
@@ -103,7 +104,8 @@ var needs = []need{
 	{actions: "nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", from: v26, feature: nlbs},
 	{actions: "nlb:UpdateLoadBalancerProtection nlb:AttachCommonBandwidthPackageToLoadBalancer nlb:DetachCommonBandwidthPackageFromLoadBalancer " +
 		"nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet", from: v291, feature: nlbs},
-	{actions: "nlb:ListListenerCertificates nlb:AssociateAdditionalCertificatesWithListener nlb:DisassociateAdditionalCertificatesWithListener", from: v213, feature: nlbs},
+	{actions: "nlb:ListListenerCertificates nlb:AssociateAdditionalCertificatesWithListener nlb:DisassociateAdditionalCertificatesWithListener", from: v213,
+		feature: nlbs},
 	{actions: "ecs:CreateSecurityGroup ecs:DeleteSecurityGroup ecs:DescribeSecurityGroups ecs:DescribeSecurityGroupAttribute " +
 		"ecs:ModifySecurityGroupAttribute ecs:ModifySecurityGroupRule ecs:AuthorizeSecurityGroup ecs:RevokeSecurityGroup", from: v214, feature: sourceRange},
 }

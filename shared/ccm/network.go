@@ -79,7 +79,8 @@ func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkLi
 		key := keyOf(l)
 		t, ok := ParseTrace(l.Description)
 		if !wanted[key] && (reused == "" || ok && t.Of(svc, cluster)) {
-			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s has no port of the Service and would be deleted", key), Cuts: l.Status != "Stopped"})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s has no port of the Service and would be deleted", key),
+				Cuts: l.Status != "Stopped"})
 		}
 	}
 	return drift

@@ -103,7 +103,8 @@ func (m *traces) judge() (Owner, say.Text) {
 	case !byController && !m.unmarked && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
 		return Users, say.F("%s has neither a tag nor a protection by the controller, so a person created it.", m.id)
 	}
-	return Unproven, say.F("It is not proven whether %s belongs to this Service or to a person: it has %s, and %s of this Service.", m.id, m.proof(), say.Count(len(m.ours), m.what))
+	return Unproven, say.F("It is not proven whether %s belongs to this Service or to a person: it has %s, and %s of this Service.", m.id, m.proof(),
+		say.Count(len(m.ours), m.what))
 }
 
 func (m *traces) proof() say.Text {

@@ -34,7 +34,8 @@ func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, 
 	selector := labels.SelectorFromSet(svc.Spec.Selector)
 	own := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !selector.Matches(labels.Set(p.Labels)) })
 	if len(own) == 0 {
-		return say.F("The selector %s matches no Pod of the namespace %s, which has %s.", selector, svc.Namespace, say.Count(len(pods), "Pod")).Then(nearest(svc, pods)),
+		return say.F("The selector %s matches no Pod of the namespace %s, which has %s.", selector, svc.Namespace, say.Count(len(pods), "Pod")).
+				Then(nearest(svc, pods)),
 			say.F("Start the Pods, or change the selector to match their labels: kubectl -n %s get pods --show-labels.", svc.Namespace), true
 	}
 	var reasons []say.Text

@@ -43,7 +43,9 @@ func TestSays(t *testing.T) {
 			t.Errorf("%q is a policy: %v", bad, rules)
 		}
 	}
-	if got := ccm.AllowCommand("role-1", []string{"nlb:ListAsynJobs"}).String(); !strings.Contains(got, `--PolicyDocument '{"Version":"1","Statement":[{"Effect":"Allow","Action":["nlb:ListAsynJobs"],"Resource":["*"]}]}'`) || !strings.HasSuffix(got, "--RoleName role-1") {
+	if got := ccm.AllowCommand("role-1", []string{"nlb:ListAsynJobs"}).
+		String(); !strings.Contains(got, `--PolicyDocument '{"Version":"1","Statement":[{"Effect":"Allow","Action":["nlb:ListAsynJobs"],"Resource":["*"]}]}'`) ||
+		!strings.HasSuffix(got, "--RoleName role-1") {
 		t.Error(got)
 	}
 }
@@ -51,7 +53,8 @@ func TestSays(t *testing.T) {
 // A role lacks each action for one reason, and which they are keeps its order.
 func TestLacks(t *testing.T) {
 	t.Parallel()
-	rules, err := ccm.ParsePolicy(`{"Statement":[{"Effect":"Allow","Action":["a:all","a:not"],"Resource":"*"},{"Effect":"Allow","Action":"a:some","Resource":"x"},{"Effect":"Deny","Action":"a:not","Resource":"*"}]}`)
+	rules, err := ccm.ParsePolicy(`{"Statement":[{"Effect":"Allow","Action":["a:all","a:not"],"Resource":"*"},{"Effect":"Allow","Action":"a:some",` +
+		`"Resource":"x"},{"Effect":"Deny","Action":"a:not","Resource":"*"}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +95,8 @@ func TestExtendable(t *testing.T) {
 // FuzzParsePolicy reads anything as a RAM policy and asks it for an action.
 func FuzzParsePolicy(f *testing.F) {
 	for _, s := range []string{
-		`{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*"],"Resource":"*"}]}`, `{"Statement":[{"Effect":"Deny","NotAction":"slb:Tag*","Condition":{}}]}`,
+		`{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*"],"Resource":"*"}]}`,
+		`{"Statement":[{"Effect":"Deny","NotAction":"slb:Tag*","Condition":{}}]}`,
 		`{"Statement":[{"Action":7}]}`, `{"Statement":null}`, `[]`, `{"Statement":[{"Effect":"Allow","Action":"**?*[","Resource":["*"]}]}`,
 	} {
 		f.Add(s, "slb:TagResources")
@@ -103,7 +107,8 @@ func FuzzParsePolicy(f *testing.F) {
 			t.Fatalf("%d statements, %v", len(rules), err)
 		}
 		before := ccm.Says(rules, action)
-		if got := ccm.Says(append(rules, ccm.Statement{Effect: "Deny", Action: []string{"*"}, Resource: []string{"*"}}), action); got != ccm.Denied && before != ccm.Denied {
+		if got := ccm.Says(append(rules, ccm.Statement{Effect: "Deny", Action: []string{"*"}, Resource: []string{"*"}}), action); got != ccm.Denied &&
+			before != ccm.Denied {
 			t.Errorf("%s: %v before all was denied, %v after", document, before, got)
 		}
 	})

@@ -25,7 +25,8 @@ func TestServers(t *testing.T) {
 	}
 	nodes := []corev1.Node{
 		node(1, nil, corev1.ConditionTrue), node(2, nil, corev1.ConditionTrue), node(3, nil, corev1.ConditionFalse),
-		node(4, map[string]string{corev1.LabelNodeExcludeBalancers: ""}, corev1.ConditionTrue), node(5, map[string]string{"type": "virtual-kubelet"}, corev1.ConditionTrue),
+		node(4, map[string]string{corev1.LabelNodeExcludeBalancers: ""}, corev1.ConditionTrue), node(5, map[string]string{"type": "virtual-kubelet"},
+			corev1.ConditionTrue),
 	}
 	pod := func(ip string, n int) discoveryv1.Endpoint {
 		name, ready := fmt.Sprintf("n-%d", n), true
@@ -46,8 +47,10 @@ func TestServers(t *testing.T) {
 		{"Pods", ccm.PodMode, nil, map[string]int{"10.0.0.1:8080": 100, "10.0.0.2:8080": 100, "10.0.0.3:8080": 100, "10.0.0.4:8080": 100, "10.0.0.5:8080": 100}},
 		{"another weight", ccm.ClusterMode, []string{"default-weight", "7"}, map[string]int{"i-1:30080": 7, "i-2:30080": 7, "10.0.0.5:8080": 7}},
 		{"no such weight", ccm.ClusterMode, []string{"default-weight", "101"}, map[string]int{"i-1:30080": 100, "i-2:30080": 100, "10.0.0.5:8080": 100}},
-		{"a weight together", ccm.LocalMode, []string{"id", "lb-1", "vgroup-port", "rsp-1:80", "weight", "50"}, map[string]int{"i-1:30080": 30, "i-2:30080": 10, "10.0.0.5:8080": 10}},
-		{"no weight at all", ccm.LocalMode, []string{"id", "lb-1", "vgroup-port", "rsp-1:80", "weight", "0"}, map[string]int{"i-1:30080": 0, "i-2:30080": 0, "10.0.0.5:8080": 0}},
+		{"a weight together", ccm.LocalMode, []string{"id", "lb-1", "vgroup-port", "rsp-1:80", "weight", "50"}, map[string]int{"i-1:30080": 30, "i-2:30080": 10,
+			"10.0.0.5:8080": 10}},
+		{"no weight at all", ccm.LocalMode, []string{"id", "lb-1", "vgroup-port", "rsp-1:80", "weight", "0"}, map[string]int{"i-1:30080": 0, "i-2:30080": 0,
+			"10.0.0.5:8080": 0}},
 		{"labelled nodes", ccm.ClusterMode, []string{"backend-label", "a=b"}, map[string]int{}},
 	} {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}

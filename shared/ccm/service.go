@@ -116,7 +116,8 @@ func HashWritten(svc *corev1.Service) time.Time {
 	}
 	var at time.Time
 	for _, f := range svc.ManagedFields {
-		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.GetRawBytes()), `"f:`+HashLabel+`"`) && f.Time.After(at) {
+		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.GetRawBytes()), `"f:`+HashLabel+`"`) &&
+			f.Time.After(at) {
 			at = f.Time.Time
 		}
 	}

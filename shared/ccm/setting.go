@@ -122,7 +122,8 @@ func apart(list []setting, svc *corev1.Service, protocol string, config map[stri
 		if !ok {
 			continue
 		}
-		d := Difference{What: what, Text: say.F("%s of %s is %s and the annotations say %s", s.name, called, clipped(or(is, "empty")), clipped(want)), Keep: s.short, Is: is}
+		d := Difference{What: what, Text: say.F("%s of %s is %s and the annotations say %s", s.name, called, clipped(or(is, "empty")), clipped(want)),
+			Keep: s.short, Is: is}
 		if s.as == flag || s.as == foldFlag {
 			d.Is = onOff(is == "true")
 		}
@@ -171,7 +172,8 @@ func groupDifferences(svc *corev1.Service, p corev1.ServicePort, g cloud.ServerG
 	is := g.Config["ServerGroupType"]
 	// "ip" in any letters is "Ip" (nlbv2/server_groups.go).
 	if want := value("server-group-type"); want != "" && is != "" && !strings.EqualFold(is, want) {
-		return []Difference{{What: what, Text: say.F("%s is of the type %s and would be recreated, since the annotations say %s", called, is, clipped(want)), Cuts: true}}
+		return []Difference{{What: what, Text: say.F("%s is of the type %s and would be recreated, since the annotations say %s", called, is, clipped(want)),
+			Cuts: true}}
 	}
 	out := apart(groupSettings, svc, "", g.Config, what, called)
 	sets := func(s setting, want string) {

@@ -22,7 +22,8 @@ func TestAmounts(t *testing.T) {
 			t.Errorf("%s: got %s and %v, want %s", in, a, err, want)
 		}
 	}
-	for _, in := range []string{`""`, `"-"`, `"1,23.00"`, `",123"`, `"1234,567.00"`, `"1.2.3"`, `"1e9"`, `"--1"`, `"CNY 5"`, `"1.-5"`, `true`, `{}`, `[1]`, `"92233720368547758070"`} {
+	for _, in := range []string{`""`, `"-"`, `"1,23.00"`, `",123"`, `"1234,567.00"`, `"1.2.3"`, `"1e9"`, `"--1"`, `"CNY 5"`, `"1.-5"`, `true`, `{}`, `[1]`,
+		`"92233720368547758070"`} {
 		var a Amount
 		if err := json.Unmarshal([]byte(in), &a); err == nil {
 			t.Errorf("%s became %s", in, a)
@@ -61,16 +62,20 @@ func TestBalanceThatIsRefused(t *testing.T) {
 // TestQuotas: numbers come with or without quotes, and several pages.
 func TestQuotas(t *testing.T) {
 	page := map[string]string{
-		"": `{"RequestId":"R","TotalCount":2,"NextToken":"1","Quotas":[{"ProductCode":"slb","QuotaActionCode":"q_2","QuotaName":"DescribeLoadBalancers","QuotaDescription":"calls",
-			"TotalQuota":"300","TotalUsage":null,"Adjustable":false,"UnadjustableDetail":"limitReached","ApplicableRange":[],"Period":{"PeriodValue":1,"PeriodUnit":"minute"},
+		"": `{"RequestId":"R","TotalCount":2,"NextToken":"1","Quotas":[{"ProductCode":"slb","QuotaActionCode":"q_2","QuotaName":"DescribeLoadBalancers",
+			"QuotaDescription":"calls",
+			"TotalQuota":"300","TotalUsage":null,"Adjustable":false,"UnadjustableDetail":"limitReached",
+			"ApplicableRange":[],"Period":{"PeriodValue":1,"PeriodUnit":"minute"},
 			"Dimensions":{"regionId":"cn-hangzhou"}}]}`,
-		"1": `{"RequestId":"R","TotalCount":2,"NextToken":"","Quotas":[{"ProductCode":"slb","QuotaActionCode":"q_1","QuotaName":"AddTags","TotalQuota":10,"TotalUsage":2.5,
+		"1": `{"RequestId":"R","TotalCount":2,"NextToken":"","Quotas":[{"ProductCode":"slb","QuotaActionCode":"q_1","QuotaName":"AddTags",
+			"TotalQuota":10,"TotalUsage":2.5,
 			"Adjustable":true,"ApplicableRange":[30,20],"ApplicableType":"discontinuous","Period":{}}]}`,
 	}
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) { says(200, page[r.FormValue("NextToken")])(w, r) })
 	got, err := c.Quotas.List(t.Context(), "slb", FlowControl, "")
 	want := []Quota{
-		{Product: "slb", Code: "q_1", Name: "AddTags", Total: 10, Used: 2.5, Adjustable: true, Least: 20, Most: 30, Steps: []float64{30, 20}, Dimensions: map[string]string{}},
+		{Product: "slb", Code: "q_1", Name: "AddTags", Total: 10, Used: 2.5, Adjustable: true, Least: 20, Most: 30, Steps: []float64{30, 20},
+			Dimensions: map[string]string{}},
 		{Product: "slb", Code: "q_2", Name: "DescribeLoadBalancers", Description: "calls", Total: 300, Why: "limitReached", Period: time.Minute,
 			Dimensions: map[string]string{"regionId": "cn-hangzhou"}},
 	}

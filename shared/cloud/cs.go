@@ -118,7 +118,8 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	return Cluster{
 		ID: string(a.ClusterID), Name: string(a.Name), VPC: string(a.VpcID), Region: string(a.RegionID), Version: string(a.Version),
 		Type: string(a.Type), Profile: string(a.Profile), State: string(a.State), WorkerRole: string(a.WorkerRole),
-		SecurityGroup: string(a.SecurityGroup), VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(), APIServer: apiServer(string(a.MasterURL)),
+		SecurityGroup: string(a.SecurityGroup), VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(),
+		APIServer: apiServer(string(a.MasterURL)),
 	}, nil
 }
 

@@ -170,7 +170,8 @@ var (
 	// addresses are URLs, with all that they carry.
 	addresses = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
 	// fields are parameters that hold secrets, plain or escaped.
-	fields = regexp.MustCompile(`(?i)\b(AccessKeyId|AccessKeySecret|SecurityToken|Signature|SignatureNonce|security-token|Authorization)("?\s*[=:]\s*"?|%3D|%253D)[^\s&",}]+`)
+	fields = regexp.MustCompile(`(?i)\b(AccessKeyId|AccessKeySecret|SecurityToken|Signature|SignatureNonce|security-token|Authorization)` +
+		`("?\s*[=:]\s*"?|%3D|%253D)[^\s&",}]+`)
 	// keys are access key IDs and tokens by their form.
 	keys = regexp.MustCompile(`\b(LTAI|TMP\.|STS\.)[A-Za-z0-9._-]{8,}`)
 )

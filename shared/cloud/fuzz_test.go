@@ -75,7 +75,8 @@ var reads = []func(context.Context, *Reader) error{
 // JSON, or is JSON that breaks off, is an error and never an empty answer.
 func FuzzAnswers(f *testing.F) {
 	for i, body := range []string{
-		`{"LoadBalancerId":"lb-1","RequestId":"R","Address":"10.0.0.1","ListenerPortsAndProtocol":{"ListenerPortAndProtocol":[{"ListenerPort":80,"ListenerProtocol":"tcp"}]}}`,
+		`{"LoadBalancerId":"lb-1","RequestId":"R","Address":"10.0.0.1","ListenerPortsAndProtocol":{"ListenerPortAndProtocol":[{"ListenerPort":80,` +
+			`"ListenerProtocol":"tcp"}]}}`,
 		`{"LoadBalancers":{"LoadBalancer":[{"LoadBalancerId":"lb-1"}]},"TotalCount":2,"PageNumber":1,"PageSize":1}`,
 		`{"TagResources":{"TagResource":[{"ResourceId":"lb-1","TagKey":"a","TagValue":"b"}]},"NextToken":"x"}`,
 		`{"Listeners":[{"LoadBalancerId":"lb-1","ListenerPort":80,"ListenerProtocol":"tcp"}],"NextToken":"again"}`,

@@ -39,7 +39,8 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	var err error
-	g.config, err = settings(b, "HealthCheck", "ServerGroupId", "ServerGroupName", "ServerGroupStatus", "VpcId", "Protocol", "RegionId", "AliUid", "ServerCount", "RelatedLoadBalancerIds")
+	g.config, err = settings(b, "HealthCheck", "ServerGroupId", "ServerGroupName", "ServerGroupStatus", "VpcId", "Protocol", "RegionId", "AliUid",
+		"ServerCount", "RelatedLoadBalancerIds")
 	return err
 }
 
@@ -80,7 +81,8 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	var out []ServerGroup
 	for _, g := range list {
 		out = append(out, ServerGroup{
-			ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus), Config: g.config,
+			ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus),
+			Config: g.config,
 		})
 	}
 	return sorted(out, func(g ServerGroup) string { return g.ID }), nil

@@ -69,18 +69,22 @@ func world() *sim.World {
 			Addons:    map[string]string{"cloud-controller-manager": "v2.12.1", "terway-eniip": "v1.15.0"},
 		},
 		LoadBalancers: []sim.LoadBalancer{{
-			ID: "lb-1", Name: "web", Address: "10.0.1.9", VSwitch: "vsw-b", SlaveZone: "cn-hangzhou-h", Spec: "slb.s1.small", Bandwidth: 5, ResourceGroup: "rg-1", DeleteProtection: true,
+			ID: "lb-1", Name: "web", Address: "10.0.1.9", VSwitch: "vsw-b", SlaveZone: "cn-hangzhou-h", Spec: "slb.s1.small", Bandwidth: 5, ResourceGroup: "rg-1",
+			DeleteProtection:       true,
 			Tags:                   map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
 			ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"},
 			Listeners: []sim.Listener{
-				{Port: 443, VGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1, Config: map[string]string{"HealthCheckInterval": "2", "HealthCheck": "on"}},
+				{Port: 443, VGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1,
+					Config: map[string]string{"HealthCheckInterval": "2", "HealthCheck": "on"}},
 				{Port: 53, Protocol: "udp", VGroup: "rsp-1", Scheduler: "rr", Bandwidth: 5},
 			},
 			VGroups: []sim.VGroup{{ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", Backends: []sim.Backend{
-				{Server: "i-1", IP: "10.0.0.2", Port: 30443, Weight: new(0), Description: "k8s/30443/web/shop/c0123456789"}, {Server: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443},
+				{Server: "i-1", IP: "10.0.0.2", Port: 30443, Weight: new(0), Description: "k8s/30443/web/shop/c0123456789"}, {Server: "eni-1", IP: "10.0.2.4",
+					Type: "eni", Port: 8443},
 			}}},
 		}, {
-			ID: "lb-9", Name: "tls", Listeners: []sim.Listener{{Port: 8443, Protocol: "https", Domains: []sim.Domain{{ID: "de-1", Name: "a.example.com", Certificate: "cert-2"}}}},
+			ID: "lb-9", Name: "tls", Listeners: []sim.Listener{{Port: 8443, Protocol: "https",
+				Domains: []sim.Domain{{ID: "de-1", Name: "a.example.com", Certificate: "cert-2"}}}},
 		}},
 		NLBs: []sim.NLB{
 			{
@@ -88,8 +92,10 @@ func world() *sim.World {
 				ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"}, SecurityGroups: []string{"sg-2", "sg-1"},
 				Tags:  map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
 				Zones: []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.20"}, {VSwitch: "vsw-a", Address: "10.0.0.20"}},
-				Listeners: []sim.NLBListener{{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Description: "k8s.443.TCPSSL.api.shop.c0123456789", Certificates: []string{"cert-1"}, Further: []string{"cert-3", "cert-2"},
-					Config: map[string]string{"SecurityPolicyId": "tls_1", "ProxyProtocolV2Config.Ppv2VpcIdEnabled": "true"}}, {ID: "lsn-1", Port: 53, Protocol: "UDP", Status: "Stopped"}},
+				Listeners: []sim.NLBListener{{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Description: "k8s.443.TCPSSL.api.shop.c0123456789",
+					Certificates: []string{"cert-1"}, Further: []string{"cert-3", "cert-2"},
+					Config: map[string]string{"SecurityPolicyId": "tls_1", "ProxyProtocolV2Config.Ppv2VpcIdEnabled": "true"}}, {ID: "lsn-1", Port: 53, Protocol: "UDP",
+					Status: "Stopped"}},
 			},
 			{ID: "nlb-2", Name: "other", Zones: []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.21"}}},
 		},
@@ -101,7 +107,8 @@ func world() *sim.World {
 				{ID: "i-1", Port: 30080, Weight: new(0)}, {ID: "eni-1", Type: "Eni", IP: "10.0.2.4", Port: 8080},
 			}},
 		},
-		Quotas: []sim.Quota{{Code: "q_1", Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true}, {Product: "nlb", Code: "q_2", Name: "nlb_quota_loadbalancers_num", Total: 60}},
+		Quotas: []sim.Quota{{Code: "q_1", Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true},
+			{Product: "nlb", Code: "q_2", Name: "nlb_quota_loadbalancers_num", Total: 60}},
 		QuotaApplications: []sim.QuotaApplication{
 			{ID: "app-1", Code: "q_1", Desired: 250, Status: "Disagree", Opinion: "Too many.", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 			{ID: "app-2", Code: "q_1", Desired: 300, At: time.Date(2026, 3, 2, 3, 4, 5, 0, time.UTC)},
@@ -145,7 +152,8 @@ var reads = []struct {
 	{
 		"SLB.LoadBalancers", grant.DescribeLoadBalancers,
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
-			return c.SLB.LoadBalancers(ctx, cloud.LBFilter{Address: "10.0.1.9", VPC: "vpc-1", Name: "web", TagKey: "kubernetes.do.not.delete", TagValue: "a1", IDs: []string{"lb-1", "lb-2"}})
+			return c.SLB.LoadBalancers(ctx, cloud.LBFilter{Address: "10.0.1.9", VPC: "vpc-1", Name: "web", TagKey: "kubernetes.do.not.delete", TagValue: "a1",
+				IDs: []string{"lb-1", "lb-2"}})
 		},
 		[]cloud.LoadBalancer{lb1},
 	},
@@ -274,7 +282,8 @@ var reads = []struct {
 			return c.ECS.Interfaces(ctx, "vpc-1", []string{"10.0.2.4", "10.0.9.9"})
 		},
 		[]cloud.Interface{{
-			ID: "eni-1", Instance: "i-1", VPC: "vpc-1", VSwitch: "vsw-pod", Status: "InUse", Type: "Secondary", IP: "10.0.2.5", IPs: []string{"10.0.2.4", "10.0.2.5", "2408:1::5"},
+			ID: "eni-1", Instance: "i-1", VPC: "vpc-1", VSwitch: "vsw-pod", Status: "InUse", Type: "Secondary", IP: "10.0.2.5", IPs: []string{"10.0.2.4", "10.0.2.5",
+				"2408:1::5"},
 		}},
 	},
 	{
@@ -315,8 +324,9 @@ var reads = []struct {
 		},
 		[]cloud.ServerGroup{{ID: "sgp-1", Name: "k8s.8080.TCP.api.shop.c0123456789", VPC: "vpc-1", Protocol: "TCP", Status: "Available", Config: map[string]string{
 			"ServerGroupType": "Instance", "AddressIPVersion": "ipv4", "AnyPortEnabled": "false", "ResourceGroupId": "rg-acfmubxxmqpafyz", "Scheduler": "Wrr",
-			"PersistenceEnabled": "false", "PersistenceTimeout": "0", "ConnectionDrainEnabled": "false", "ConnectionDrainTimeout": "0", "PreserveClientIpEnabled": "true",
-			"HealthCheckEnabled": "true", "HealthCheckType": "TCP", "HealthCheckConnectPort": "0", "HealthCheckConnectTimeout": "5", "HealthCheckInterval": "10",
+			"PersistenceEnabled": "false", "PersistenceTimeout": "0", "ConnectionDrainEnabled": "false", "ConnectionDrainTimeout": "0",
+			"PreserveClientIpEnabled": "true",
+			"HealthCheckEnabled":      "true", "HealthCheckType": "TCP", "HealthCheckConnectPort": "0", "HealthCheckConnectTimeout": "5", "HealthCheckInterval": "10",
 			"HealthyThreshold": "2", "UnhealthyThreshold": "2",
 		}}},
 	},
@@ -351,8 +361,10 @@ var reads = []struct {
 			return c.Quotas.Applications(ctx, "slb", "q_1")
 		},
 		[]cloud.QuotaApplication{
-			{ID: "app-2", Product: "slb", Code: "q_1", Desired: 300, Status: "Process", At: time.Date(2026, 3, 2, 3, 4, 5, 0, time.UTC), For: map[string]string{"regionId": "cn-hangzhou"}},
-			{ID: "app-1", Product: "slb", Code: "q_1", Desired: 250, Status: "Disagree", Opinion: "Too many.", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), For: map[string]string{"regionId": "cn-hangzhou"}},
+			{ID: "app-2", Product: "slb", Code: "q_1", Desired: 300, Status: "Process", At: time.Date(2026, 3, 2, 3, 4, 5, 0, time.UTC),
+				For: map[string]string{"regionId": "cn-hangzhou"}},
+			{ID: "app-1", Product: "slb", Code: "q_1", Desired: 250, Status: "Disagree", Opinion: "Too many.", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+				For: map[string]string{"regionId": "cn-hangzhou"}},
 		},
 	},
 	{
@@ -449,8 +461,10 @@ var reads = []struct {
 const account = "1234567890123456"
 
 var lb1 = cloud.LoadBalancer{
-	ID: "lb-1", Name: "web", Address: "10.0.1.9", AddressType: "intranet", IPVersion: "ipv4", VPC: "vpc-1", VSwitch: "vsw-b", Zone: "cn-hangzhou-i", SlaveZone: "cn-hangzhou-h",
-	Network: "vpc", Bandwidth: 5, InternetCharge: "paybytraffic", Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec", ResourceGroup: "rg-1",
+	ID: "lb-1", Name: "web", Address: "10.0.1.9", AddressType: "intranet", IPVersion: "ipv4", VPC: "vpc-1", VSwitch: "vsw-b", Zone: "cn-hangzhou-i",
+	SlaveZone: "cn-hangzhou-h",
+	Network:   "vpc", Bandwidth: 5, InternetCharge: "paybytraffic", Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec",
+	ResourceGroup:    "rg-1",
 	DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
 	Tags: map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
 }
@@ -458,7 +472,8 @@ var lb1 = cloud.LoadBalancer{
 var nlb1 = cloud.NetworkLoadBalancer{
 	ID: "nlb-1", Name: "api", DNSName: "nlb-1.example", VPC: "vpc-1", Status: "Active", AddressType: "Intranet", IPVersion: "DualStack", ResourceGroup: "rg-2",
 	SecurityGroups: []string{"sg-1", "sg-2"}, DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
-	Zones:     []cloud.NetworkZone{{Zone: "cn-hangzhou-h", VSwitch: "vsw-a", Address: "10.0.0.20"}, {Zone: "cn-hangzhou-i", VSwitch: "vsw-b", Address: "10.0.1.20"}},
+	Zones: []cloud.NetworkZone{{Zone: "cn-hangzhou-h", VSwitch: "vsw-a", Address: "10.0.0.20"}, {Zone: "cn-hangzhou-i", VSwitch: "vsw-b",
+		Address: "10.0.1.20"}},
 	CrossZone: true, IPv6AddressType: "Intranet",
 	Tags: map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
 }
@@ -826,7 +841,8 @@ func TestTogether(t *testing.T) {
 
 func TestTemporaryKeys(t *testing.T) {
 	w := world()
-	w.Callers = []sim.Caller{{Name: "session", AccessKeyID: "STS.NUabcdefghij", Secret: "s3cret-of-the-session", Token: "CAIS+token/of=the session", Allow: []string{"*"}}}
+	w.Callers = []sim.Caller{{Name: "session", AccessKeyID: "STS.NUabcdefghij", Secret: "s3cret-of-the-session", Token: "CAIS+token/of=the session",
+		Allow: []string{"*"}}}
 	s := sim.New(t, w)
 	k := s.Snapshot().Callers[0].Credentials()
 	c := dial(t, s, k)

@@ -441,7 +441,8 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	var out []Listener
 	for _, l := range list {
 		config := scalars(l.TCPListenerConfig, l.UDPListenerConfig, l.HTTPListenerConfig, l.HTTPSListenerConfig)
-		for name, v := range map[string]string{"AclStatus": string(l.AclStatus), "AclType": string(l.AclType), "AclId": cmp.Or(strings.Join(strs(l.AclIDs), ","), string(l.AclID))} {
+		for name, v := range map[string]string{"AclStatus": string(l.AclStatus), "AclType": string(l.AclType), "AclId": cmp.Or(strings.Join(strs(l.AclIDs), ","),
+			string(l.AclID))} {
 			if v == "" {
 				continue
 			}

@@ -20,7 +20,8 @@ func TestListenerWrites(t *testing.T) {
 		set, create grant.Grant
 		config      map[string]string
 	}{
-		{"tcp", grant.SetTCPListener, grant.CreateTCPListener, map[string]string{"EstablishedTimeout": "500", "HealthCheckType": "http", "AclStatus": "on", "AclType": "white", "AclId": "acl-1"}},
+		{"tcp", grant.SetTCPListener, grant.CreateTCPListener, map[string]string{"EstablishedTimeout": "500", "HealthCheckType": "http", "AclStatus": "on",
+			"AclType": "white", "AclId": "acl-1"}},
 		{"udp", grant.SetUDPListener, grant.CreateUDPListener, map[string]string{"HealthCheckInterval": "3"}},
 		{"http", grant.SetHTTPListener, grant.CreateHTTPListener, map[string]string{"StickySession": "on", "StickySessionType": "server"}},
 		{"https", grant.SetHTTPSListener, grant.CreateHTTPSListener, map[string]string{"ServerCertificateId": "cert-1", "TLSCipherPolicy": "tls_cipher_policy_1_2"}},
@@ -31,7 +32,8 @@ func TestListenerWrites(t *testing.T) {
 				ACLs:         []sim.ACL{{ID: "acl-1", Name: "office"}},
 				LoadBalancers: []sim.LoadBalancer{{
 					ID: "lb-1", VGroups: []sim.VGroup{{ID: "rsp-1", Name: "old"}, {ID: "rsp-2", Name: "new"}},
-					Listeners: []sim.Listener{{Port: 80, Protocol: tt.protocol, VGroup: "rsp-1", Description: "k8s/80/web/shop/c1", Scheduler: "wlc", Bandwidth: 7, Config: tt.config}},
+					Listeners: []sim.Listener{{Port: 80, Protocol: tt.protocol, VGroup: "rsp-1", Description: "k8s/80/web/shop/c1", Scheduler: "wlc", Bandwidth: 7,
+						Config: tt.config}},
 				}},
 			})
 			ctx := t.Context()
@@ -64,7 +66,8 @@ func TestListenerWrites(t *testing.T) {
 			}
 			nobody := writer(t, s, s.Client("nobody"))
 			for name, err := range map[string]error{
-				"set": nobody.SLB.SetListenerGroup(ctx, "lb-1", port, "rsp-1"), "delete": nobody.SLB.DeleteListener(ctx, "lb-1", port), "create": nobody.SLB.CreateListener(ctx, "lb-1", was[0]),
+				"set": nobody.SLB.SetListenerGroup(ctx, "lb-1", port, "rsp-1"), "delete": nobody.SLB.DeleteListener(ctx, "lb-1", port),
+				"create": nobody.SLB.CreateListener(ctx, "lb-1", was[0]),
 			} {
 				if !errors.Is(err, cloud.ErrDenied) {
 					t.Errorf("%s without a grant: got %v, want ErrDenied", name, err)
@@ -84,8 +87,9 @@ func TestListenerWrites(t *testing.T) {
 func TestReferences(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := sim.New(t, &sim.World{
-		Certificates: []sim.Certificate{{ID: "cert-2", Name: "old"}, {ID: "cert-1", Name: "shop", Domain: "shop.example.com", Names: []string{"www.example.com"}, Expires: ends}},
-		ACLs:         []sim.ACL{{ID: "acl-2", Name: "office"}, {ID: "acl-1", IPVersion: "ipv6"}},
+		Certificates: []sim.Certificate{{ID: "cert-2", Name: "old"}, {ID: "cert-1", Name: "shop", Domain: "shop.example.com", Names: []string{"www.example.com"},
+			Expires: ends}},
+		ACLs: []sim.ACL{{ID: "acl-2", Name: "office"}, {ID: "acl-1", IPVersion: "ipv6"}},
 	})
 	r, _ := both(t, s, s.Client("reader", grant.DescribeServerCertificates.Action, grant.DescribeAccessControlLists.Action))
 	certificates, err := r.SLB.Certificates(t.Context())
@@ -94,14 +98,16 @@ func TestReferences(t *testing.T) {
 		t.Errorf("%v\n%s", err, d)
 	}
 	lists, err := r.SLB.ACLs(t.Context())
-	if d := cmp.Diff([]cloud.ACL{{ID: "acl-1", Name: "acl-1", IPVersion: "ipv6"}, {ID: "acl-2", Name: "office", IPVersion: "ipv4"}}, lists); d != "" || err != nil {
+	if d := cmp.Diff([]cloud.ACL{{ID: "acl-1", Name: "acl-1", IPVersion: "ipv6"}, {ID: "acl-2", Name: "office", IPVersion: "ipv4"}}, lists); d != "" ||
+		err != nil {
 		t.Errorf("%v\n%s", err, d)
 	}
 }
 
 // TestNetworkTags puts a tag on an NLB and takes it off again.
 func TestNetworkTags(t *testing.T) {
-	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
+	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
+		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
 	ctx := t.Context()
 	one := func(action string) *cloud.Writer { return writer(t, s, s.Client("one", action)) }
 	tags := func() map[string]string { return s.Snapshot().NLBs[0].Tags }

@@ -66,11 +66,14 @@ func TestTagsOf(t *testing.T) {
 func TestOthersAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ method, body string }{
-		"a tag of another":       {"TagsOf", `{"RequestId":"R","TagResources":{"TagResource":[{"ResourceId":"lb-9","TagKey":"k","TagValue":"v"}]}}`},
-		"a tag without a key":    {"TagsOf", `{"RequestId":"R","TagResources":{"TagResource":[{"ResourceId":"lb-1","TagValue":"v"}]}}`},
-		"a table of another VPC": {"RouteTables", `{"RequestId":"R","TotalCount":1,"RouterTableList":{"RouterTableListType":[{"RouteTableId":"vtb-1","VpcId":"vpc-9","RouteTableType":"System"}]}}`},
-		"a table without a type": {"RouteTables", `{"RequestId":"R","TotalCount":1,"RouterTableList":{"RouterTableListType":[{"RouteTableId":"vtb-1","VpcId":"vpc-1"}]}}`},
-		"fewer tables than said": {"RouteTables", `{"RequestId":"R","TotalCount":2,"RouterTableList":{"RouterTableListType":[{"RouteTableId":"vtb-1","VpcId":"vpc-1","RouteTableType":"System"}]}}`},
+		"a tag of another":    {"TagsOf", `{"RequestId":"R","TagResources":{"TagResource":[{"ResourceId":"lb-9","TagKey":"k","TagValue":"v"}]}}`},
+		"a tag without a key": {"TagsOf", `{"RequestId":"R","TagResources":{"TagResource":[{"ResourceId":"lb-1","TagValue":"v"}]}}`},
+		"a table of another VPC": {"RouteTables", `{"RequestId":"R","TotalCount":1,"RouterTableList":{"RouterTableListType":[{"RouteTableId":"vtb-1",` +
+			`"VpcId":"vpc-9","RouteTableType":"System"}]}}`},
+		"a table without a type": {"RouteTables", `{"RequestId":"R","TotalCount":1,"RouterTableList":{"RouterTableListType":[{"RouteTableId":"vtb-1",` +
+			`"VpcId":"vpc-1"}]}}`},
+		"fewer tables than said": {"RouteTables", `{"RequestId":"R","TotalCount":2,"RouterTableList":{"RouterTableListType":[{"RouteTableId":"vtb-1",` +
+			`"VpcId":"vpc-1","RouteTableType":"System"}]}}`},
 		"a route to nowhere":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","Type":"Custom"}]}}`},
 		"a route of no type":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","DestinationCidrBlock":"10.0.0.0/24"}]}}`},
 		"an end that is no time": {"Kubeconfig", `{"config":"kind: Config","expiration":"soon"}`},
@@ -89,7 +92,8 @@ func TestRoutes(t *testing.T) {
 	status := 200
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("NextToken") == "" {
-			_, _ = io.WriteString(w, `{"RequestId":"R","NextToken":"more","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-2","DestinationCidrBlock":"10.0.2.0/24","Type":"Custom","Status":"Available"}]}}`)
+			_, _ = io.WriteString(w, `{"RequestId":"R","NextToken":"more","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-2",`+
+				`"DestinationCidrBlock":"10.0.2.0/24","Type":"Custom","Status":"Available"}]}}`)
 			return
 		}
 		w.WriteHeader(status)
@@ -97,10 +101,12 @@ func TestRoutes(t *testing.T) {
 			_, _ = io.WriteString(w, `{"RequestId":"R","Code":"Forbidden.RAM","Message":"m"}`)
 			return
 		}
-		_, _ = io.WriteString(w, `{"RequestId":"R","NextToken":"","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","DestinationCidrBlock":"10.0.1.0/24","Type":"System","Status":"Available"}]}}`)
+		_, _ = io.WriteString(w, `{"RequestId":"R","NextToken":"","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","DestinationCidrBlock":"10.0.1.0/24",`+
+			`"Type":"System","Status":"Available"}]}}`)
 	})
 	got, err := c.VPC.Routes(t.Context(), "vtb-1")
-	want := []Route{{ID: "rte-1", Block: "10.0.1.0/24", Type: "System", Status: "Available"}, {ID: "rte-2", Block: "10.0.2.0/24", Type: "Custom", Status: "Available"}}
+	want := []Route{{ID: "rte-1", Block: "10.0.1.0/24", Type: "System", Status: "Available"}, {ID: "rte-2", Block: "10.0.2.0/24", Type: "Custom",
+		Status: "Available"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}

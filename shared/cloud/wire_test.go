@@ -78,7 +78,8 @@ func TestErrorAnswers(t *testing.T) {
 	}{
 		"usual": {
 			403, `{"RequestId":"R-1","Code":"NoPermission","Message":"You are not authorized.","AccessDeniedDetail":{"AuthAction":"vpc:DescribeVSwitches"}}`, vswitch,
-			Error{Product: "vpc", Action: "DescribeVSwitches", Code: "NoPermission", Message: "You are not authorized.", RequestID: "R-1", Refused: "vpc:DescribeVSwitches", Status: 403, kind: ErrDenied},
+			Error{Product: "vpc", Action: "DescribeVSwitches", Code: "NoPermission", Message: "You are not authorized.", RequestID: "R-1",
+				Refused: "vpc:DescribeVSwitches", Status: 403, kind: ErrDenied},
 		},
 		"the code is a number": {
 			400, `{"RequestId":"R-1","Code":403,"Message":"no"}`, vswitch,
@@ -90,7 +91,8 @@ func TestErrorAnswers(t *testing.T) {
 		},
 		"lower case": {
 			404, `{"code":"ErrorClusterNotFound","message":"cluster (c1) not found in our records","requestId":"R-2","status":404}`, cluster,
-			Error{Product: "cs", Action: "DescribeClusterDetail", Code: "ErrorClusterNotFound", Message: "cluster (c1) not found in our records", RequestID: "R-2", Status: 404, kind: ErrNotFound},
+			Error{Product: "cs", Action: "DescribeClusterDetail", Code: "ErrorClusterNotFound", Message: "cluster (c1) not found in our records", RequestID: "R-2",
+				Status: 404, kind: ErrNotFound},
 		},
 		"snake case": {
 			403, `{"code":"StatusForbidden","message":"no","request_id":"R-3"}`, cluster,
@@ -244,7 +246,8 @@ var everything = map[string]func(context.Context, rig) error{
 // TestAnswersThatSayNothing: nobody takes an answer with nothing in it for news.
 func TestAnswersThatSayNothing(t *testing.T) {
 	for name, call := range everything {
-		for _, body := range []string{``, ` `, `null`, `{}`, `[]`, `""`, `{"RequestId":"R-1"}`, `{"RequestId":"R-1","TotalCount":null}`, `<html></html>`, `{"RequestId":"R-1","Tot`} {
+		for _, body := range []string{``, ` `, `null`, `{}`, `[]`, `""`, `{"RequestId":"R-1"}`, `{"RequestId":"R-1","TotalCount":null}`, `<html></html>`,
+			`{"RequestId":"R-1","Tot`} {
 			if name == "Tag" && strings.HasPrefix(body, `{"RequestId":"R-1"`) && strings.HasSuffix(body, "}") {
 				continue // all that there is to say
 			}
@@ -272,48 +275,56 @@ func TestMissingFields(t *testing.T) {
 	)
 	// Each field in braces is left out in turn.
 	for name, template := range map[string]string{
-		"LoadBalancer":        `{"RequestId":"R",` + marked(lb) + `,«` + ports + `»,«` + servers + `»}`,
-		"LoadBalancers":       `{"RequestId":"R",«"TotalCount":1»,"LoadBalancers":{"LoadBalancer":[{` + marked(lb) + `}]}}`,
-		"Tags":                `{"RequestId":"R",«"TagResources":{"TagResource":[{«"ResourceId":"lb-1"»,«"TagKey":"k"»,"TagValue":"v"}]}»}`,
-		"Certificates":        `{"RequestId":"R",«"ServerCertificates":{"ServerCertificate":[{«"ServerCertificateId":"c-1"»}]}»}`,
-		"ACLs":                `{"RequestId":"R",«"TotalCount":1»,«"Acls":{"Acl":[{«"AclId":"acl-1"»}]}»}`,
-		"Listeners":           `{"RequestId":"R",«"Listeners":[{«"LoadBalancerId":"lb-1"»,«"ListenerPort":80»,«"ListenerProtocol":"tcp"»}]»}`,
-		"VServerGroups":       `{"RequestId":"R",«"VServerGroups":{"VServerGroup":[{«"VServerGroupId":"rsp-1"»,«"ServerCount":0»}]}»}`,
-		"VServerGroup":        `{"RequestId":"R",«"VServerGroupId":"rsp-1"»,«"LoadBalancerId":"lb-1"»,«"BackendServers":{"BackendServer":[{«"ServerId":"i-1"»,«"Port":80»,«"Weight":0»}]}»}`,
-		"VSwitches":           `{"RequestId":"R",«"TotalCount":1»,"VSwitches":{"VSwitch":[{` + marked(vsw) + `}]}}`,
-		"VSwitch":             `{"RequestId":"R",«"TotalCount":1»,"VSwitches":{"VSwitch":[{` + marked(vsw) + `}]}}`,
-		"EIPs":                `{"RequestId":"R",«"TotalCount":1»,"EipAddresses":{"EipAddress":[{«"AllocationId":"eip-1"»,«"IpAddress":"198.51.100.7"»,«"Status":"InUse"»}]}}`,
-		"Interfaces":          `{"RequestId":"R",«"NetworkInterfaceSets":{"NetworkInterfaceSet":[{«"NetworkInterfaceId":"eni-1"»,«"VSwitchId":"vsw-1"»,«"Status":"InUse"»}]}»}`,
-		"Cluster":             `{"name":"shop",` + marked(detail) + `}`,
-		"NodePools":           `{«"nodepools":[{"nodepool_info":{«"nodepool_id":"np-1"»}}]»}`,
-		"Addons":              `{"ccm":{«"version":"v2"»}}`,
-		"MasterRole":          `[{«"resource_type":"ALIYUN::RAM::Role"»,"instance_id":"KubernetesMasterRole-x"}]`,
-		"RolePolicies":        `{"RequestId":"R",«"Policies":{"Policy":[{«"PolicyName":"p"»,«"PolicyType":"Custom"»}]}»}`,
-		"Policy":              `{"RequestId":"R","Policy":{«"PolicyName":"p"»,«"DefaultVersion":"v1"»},"DefaultPolicyVersion":{«"PolicyDocument":"{}"»}}`,
-		"PolicyVersions":      `{"RequestId":"R",«"PolicyVersions":{"PolicyVersion":[{«"VersionId":"v1"»,«"IsDefaultVersion":true»}]}»}`,
-		"PolicyRoles":         `{"RequestId":"R",«"Roles":{"Role":[]}»,«"Users":{"User":[]}»,«"Groups":{"Group":[]}»}`,
-		"Identity":            `{"RequestId":"R",«"AccountId":1»,«"Arn":"acs:ram::1:root"»}`,
-		"NLBs":                `{"RequestId":"R",«"TotalCount":1»,«"LoadBalancers":[{«"LoadBalancerId":"nlb-1"»,«"VpcId":"vpc-1"»,«"LoadBalancerStatus":"Active"»}]»}`,
-		"NLB":                 `{"RequestId":"R",` + marked(`"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active","DNSName":"d","AddressType":"Internet","AddressIpVersion":"ipv4","ResourceGroupId":"rg-1"`) + `}`,
-		"NLBTags":             `{"RequestId":"R",«"TagResources":[{«"ResourceId":"nlb-1"»,«"TagKey":"k"»,"TagValue":"v"}]»}`,
-		"NLBCertificates":     `{"RequestId":"R",«"Certificates":[{«"CertificateId":"c-1"»,"IsDefault":true}]»}`,
-		"Domains":             `{"RequestId":"R",«"DomainExtensions":{"DomainExtension":[{«"Domain":"a.example.com"»,«"ServerCertificateId":"c-1"»}]}»}`,
-		"NLBPorts":            `{"RequestId":"R",«"TotalCount":1»,«"Listeners":[{«"LoadBalancerId":"nlb-1"»,«"ListenerId":"lsn-1"»,«"ListenerPort":80»,«"ListenerProtocol":"TCP"»}]»}`,
+		"LoadBalancer":  `{"RequestId":"R",` + marked(lb) + `,«` + ports + `»,«` + servers + `»}`,
+		"LoadBalancers": `{"RequestId":"R",«"TotalCount":1»,"LoadBalancers":{"LoadBalancer":[{` + marked(lb) + `}]}}`,
+		"Tags":          `{"RequestId":"R",«"TagResources":{"TagResource":[{«"ResourceId":"lb-1"»,«"TagKey":"k"»,"TagValue":"v"}]}»}`,
+		"Certificates":  `{"RequestId":"R",«"ServerCertificates":{"ServerCertificate":[{«"ServerCertificateId":"c-1"»}]}»}`,
+		"ACLs":          `{"RequestId":"R",«"TotalCount":1»,«"Acls":{"Acl":[{«"AclId":"acl-1"»}]}»}`,
+		"Listeners":     `{"RequestId":"R",«"Listeners":[{«"LoadBalancerId":"lb-1"»,«"ListenerPort":80»,«"ListenerProtocol":"tcp"»}]»}`,
+		"VServerGroups": `{"RequestId":"R",«"VServerGroups":{"VServerGroup":[{«"VServerGroupId":"rsp-1"»,«"ServerCount":0»}]}»}`,
+		"VServerGroup": `{"RequestId":"R",«"VServerGroupId":"rsp-1"»,«"LoadBalancerId":"lb-1"»,` +
+			`«"BackendServers":{"BackendServer":[{«"ServerId":"i-1"»,«"Port":80»,«"Weight":0»}]}»}`,
+		"VSwitches": `{"RequestId":"R",«"TotalCount":1»,"VSwitches":{"VSwitch":[{` + marked(vsw) + `}]}}`,
+		"VSwitch":   `{"RequestId":"R",«"TotalCount":1»,"VSwitches":{"VSwitch":[{` + marked(vsw) + `}]}}`,
+		"EIPs": `{"RequestId":"R",«"TotalCount":1»,"EipAddresses":{"EipAddress":[{«"AllocationId":"eip-1"»,«"IpAddress":"198.51.100.7"»,` +
+			`«"Status":"InUse"»}]}}`,
+		"Interfaces": `{"RequestId":"R",«"NetworkInterfaceSets":{"NetworkInterfaceSet":[{«"NetworkInterfaceId":"eni-1"»,«"VSwitchId":"vsw-1"»,` +
+			`«"Status":"InUse"»}]}»}`,
+		"Cluster":        `{"name":"shop",` + marked(detail) + `}`,
+		"NodePools":      `{«"nodepools":[{"nodepool_info":{«"nodepool_id":"np-1"»}}]»}`,
+		"Addons":         `{"ccm":{«"version":"v2"»}}`,
+		"MasterRole":     `[{«"resource_type":"ALIYUN::RAM::Role"»,"instance_id":"KubernetesMasterRole-x"}]`,
+		"RolePolicies":   `{"RequestId":"R",«"Policies":{"Policy":[{«"PolicyName":"p"»,«"PolicyType":"Custom"»}]}»}`,
+		"Policy":         `{"RequestId":"R","Policy":{«"PolicyName":"p"»,«"DefaultVersion":"v1"»},"DefaultPolicyVersion":{«"PolicyDocument":"{}"»}}`,
+		"PolicyVersions": `{"RequestId":"R",«"PolicyVersions":{"PolicyVersion":[{«"VersionId":"v1"»,«"IsDefaultVersion":true»}]}»}`,
+		"PolicyRoles":    `{"RequestId":"R",«"Roles":{"Role":[]}»,«"Users":{"User":[]}»,«"Groups":{"Group":[]}»}`,
+		"Identity":       `{"RequestId":"R",«"AccountId":1»,«"Arn":"acs:ram::1:root"»}`,
+		"NLBs": `{"RequestId":"R",«"TotalCount":1»,«"LoadBalancers":[{«"LoadBalancerId":"nlb-1"»,«"VpcId":"vpc-1"»,` +
+			`«"LoadBalancerStatus":"Active"»}]»}`,
+		"NLB": `{"RequestId":"R",` + marked(`"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active","DNSName":"d",`+
+			`"AddressType":"Internet","AddressIpVersion":"ipv4","ResourceGroupId":"rg-1"`) + `}`,
+		"NLBTags":         `{"RequestId":"R",«"TagResources":[{«"ResourceId":"nlb-1"»,«"TagKey":"k"»,"TagValue":"v"}]»}`,
+		"NLBCertificates": `{"RequestId":"R",«"Certificates":[{«"CertificateId":"c-1"»,"IsDefault":true}]»}`,
+		"Domains":         `{"RequestId":"R",«"DomainExtensions":{"DomainExtension":[{«"Domain":"a.example.com"»,«"ServerCertificateId":"c-1"»}]}»}`,
+		"NLBPorts": `{"RequestId":"R",«"TotalCount":1»,«"Listeners":[{«"LoadBalancerId":"nlb-1"»,«"ListenerId":"lsn-1"»,` +
+			`«"ListenerPort":80»,«"ListenerProtocol":"TCP"»}]»}`,
 		"Find":                `{"RequestId":"R",«"Success":true»,«"TotalCount":1»,"Data":[{«"TicketId":"T"»}]}`,
 		"Create":              `{"RequestId":"R",«"Success":true»,«"Data":"T"»}`,
 		"Reply":               `{"RequestId":"R",«"Success":true»,"Data":"2"}`,
 		"Close":               `{"RequestId":"R",«"Success":true»}`,
 		"Reopen":              `{"RequestId":"R",«"Success":true»,"Data":"T"}`,
 		"CreatePolicyVersion": `{"RequestId":"R","PolicyVersion":{«"VersionId":"v2"»}}`,
-		"Available":           `{"RequestId":"R",«"AvailableResources":{"AvailableResource":[{«"MasterZoneId":"z"»,«"SupportResources":{"SupportResource":[{«"AddressType":"internet"»,«"AddressIPVersion":"ipv4"»}]}»}]}»}`,
-		"Quotas":              `{"RequestId":"R",«"TotalCount":1»,«"Quotas":[{«"QuotaActionCode":"q_1"»,«"QuotaName":"n"»,«"TotalQuota":1.5»,«"Adjustable":false»}]»}`,
-		"ServerGroups":        `{"RequestId":"R",«"TotalCount":1»,«"ServerGroups":[{«"ServerGroupId":"sgp-1"»,«"ServerGroupName":"k8s.80"»}]»}`,
-		"Servers":             `{"RequestId":"R",«"TotalCount":1»,«"Servers":[{«"ServerId":"i-1"»,«"ServerType":"Ecs"»,«"Port":80»}]»}`,
-		"Applications":        `{"RequestId":"R",«"TotalCount":1»,«"QuotaApplications":[{«"ApplicationId":"app-1"»,«"Status":"Process"»}]»}`,
-		"Apply":               `{"RequestId":"R",«"ApplicationId":"app-1"»,«"Status":"Process"»}`,
-		"Instances":           `{"RequestId":"R",«"Instances":{"Instance":[{«"InstanceId":"i-1"»,«"Status":"Running"»}]}»}`,
-		"Blocks":              `{"RequestId":"R",«"VpcId":"vpc-1"»,«"CidrBlock":"10.0.0.0/8"»}`,
-		"Balance":             `{"RequestId":"R",«"Success":true»,«"Data":{«"AvailableAmount":"1,234.56"»,«"Currency":"CNY"»}»}`,
+		"Available": `{"RequestId":"R",«"AvailableResources":{"AvailableResource":[{«"MasterZoneId":"z"»,` +
+			`«"SupportResources":{"SupportResource":[{«"AddressType":"internet"»,«"AddressIPVersion":"ipv4"»}]}»}]}»}`,
+		"Quotas": `{"RequestId":"R",«"TotalCount":1»,«"Quotas":[{«"QuotaActionCode":"q_1"»,«"QuotaName":"n"»,«"TotalQuota":1.5»,` +
+			`«"Adjustable":false»}]»}`,
+		"ServerGroups": `{"RequestId":"R",«"TotalCount":1»,«"ServerGroups":[{«"ServerGroupId":"sgp-1"»,«"ServerGroupName":"k8s.80"»}]»}`,
+		"Servers":      `{"RequestId":"R",«"TotalCount":1»,«"Servers":[{«"ServerId":"i-1"»,«"ServerType":"Ecs"»,«"Port":80»}]»}`,
+		"Applications": `{"RequestId":"R",«"TotalCount":1»,«"QuotaApplications":[{«"ApplicationId":"app-1"»,«"Status":"Process"»}]»}`,
+		"Apply":        `{"RequestId":"R",«"ApplicationId":"app-1"»,«"Status":"Process"»}`,
+		"Instances":    `{"RequestId":"R",«"Instances":{"Instance":[{«"InstanceId":"i-1"»,«"Status":"Running"»}]}»}`,
+		"Blocks":       `{"RequestId":"R",«"VpcId":"vpc-1"»,«"CidrBlock":"10.0.0.0/8"»}`,
+		"Balance":      `{"RequestId":"R",«"Success":true»,«"Data":{«"AvailableAmount":"1,234.56"»,«"Currency":"CNY"»}»}`,
 	} {
 		call := everything[name]
 		whole := strings.NewReplacer("«", "", "»", "").Replace(template)
@@ -372,7 +383,8 @@ func without(template string, i int) string {
 
 // TestLooseTypes: the API writes numbers and truths as it likes.
 func TestLooseTypes(t *testing.T) {
-	body := `{"RequestId":"R","TotalCount":"1","VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-1","ZoneId":"z","Status":"Available","AvailableIpAddressCount":%s}]}}`
+	body := `{"RequestId":"R","TotalCount":"1","VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-1","ZoneId":"z","Status":"Available",` +
+		`"AvailableIpAddressCount":%s}]}}`
 	for count, want := range map[string]int64{`41`: 41, `"41"`: 41, `41.0`: 41, `0`: 0, `4.1e1`: 41} {
 		got, err := wire(t, says(200, fmt.Sprintf(body, count))).VPC.VSwitch(t.Context(), "vsw-1")
 		if err != nil || got.Free != want {
@@ -384,7 +396,8 @@ func TestLooseTypes(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrUnavailable", count, err)
 		}
 	}
-	for raw, want := range map[string]on{`true`: true, `"true"`: true, `1`: true, `"on"`: true, `false`: false, `"off"`: false, `0`: false, `null`: false, `""`: false} {
+	for raw, want := range map[string]on{`true`: true, `"true"`: true, `1`: true, `"on"`: true, `false`: false, `"off"`: false, `0`: false, `null`: false,
+		`""`: false} {
 		var o on
 		if err := json.Unmarshal([]byte(`{"v":`+raw+`}`), &struct{ V *on }{&o}); err != nil || o != want {
 			t.Errorf("%s: got %t and %v, want %t", raw, o, err, want)
@@ -402,18 +415,23 @@ func TestLooseTypes(t *testing.T) {
 
 func TestAnswersAboutSomethingElse(t *testing.T) {
 	for name, body := range map[string]string{
-		"LoadBalancer":        `{"RequestId":"R","LoadBalancerId":"lb-2","Address":"10.0.0.1","AddressType":"intranet","LoadBalancerStatus":"active","ListenerPortsAndProtocol":{},"BackendServers":{}}`,
-		"Tags":                `{"RequestId":"R","TagResources":{"TagResource":[{"ResourceId":"lb-2","TagKey":"k","TagValue":"v"}]}}`,
-		"Listeners":           `{"RequestId":"R","Listeners":[{"LoadBalancerId":"lb-2","ListenerPort":80,"ListenerProtocol":"tcp"}]}`,
-		"VServerGroup":        `{"RequestId":"R","VServerGroupId":"rsp-2","LoadBalancerId":"lb-1","BackendServers":{}}`,
-		"VSwitches":           `{"RequestId":"R","TotalCount":1,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-2","ZoneId":"z","Status":"Available","AvailableIpAddressCount":3}]}}`,
-		"VSwitch":             `{"RequestId":"R","TotalCount":1,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-2","VpcId":"vpc-1","ZoneId":"z","Status":"Available","AvailableIpAddressCount":3}]}}`,
-		"EIPs":                `{"RequestId":"R","TotalCount":1,"EipAddresses":{"EipAddress":[{"AllocationId":"eip-1","IpAddress":"198.51.100.8","Status":"InUse"}]}}`,
+		"LoadBalancer": `{"RequestId":"R","LoadBalancerId":"lb-2","Address":"10.0.0.1","AddressType":"intranet","LoadBalancerStatus":"active",` +
+			`"ListenerPortsAndProtocol":{},"BackendServers":{}}`,
+		"Tags":         `{"RequestId":"R","TagResources":{"TagResource":[{"ResourceId":"lb-2","TagKey":"k","TagValue":"v"}]}}`,
+		"Listeners":    `{"RequestId":"R","Listeners":[{"LoadBalancerId":"lb-2","ListenerPort":80,"ListenerProtocol":"tcp"}]}`,
+		"VServerGroup": `{"RequestId":"R","VServerGroupId":"rsp-2","LoadBalancerId":"lb-1","BackendServers":{}}`,
+		"VSwitches": `{"RequestId":"R","TotalCount":1,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-2","ZoneId":"z",` +
+			`"Status":"Available","AvailableIpAddressCount":3}]}}`,
+		"VSwitch": `{"RequestId":"R","TotalCount":1,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-2","VpcId":"vpc-1","ZoneId":"z",` +
+			`"Status":"Available","AvailableIpAddressCount":3}]}}`,
+		"EIPs": `{"RequestId":"R","TotalCount":1,"EipAddresses":{"EipAddress":[{"AllocationId":"eip-1","IpAddress":"198.51.100.8",` +
+			`"Status":"InUse"}]}}`,
 		"Cluster":             `{"cluster_id":"c2","vpc_id":"vpc-1","current_version":"1.36","cluster_type":"Kubernetes","state":"running","vswitch_ids":[]}`,
 		"Policy":              `{"RequestId":"R","Policy":{"PolicyName":"q","DefaultVersion":"v1"},"DefaultPolicyVersion":{"PolicyDocument":"{}"}}`,
 		"Policy, its version": `{"RequestId":"R","Policy":{"PolicyName":"p","DefaultVersion":"v1"},"DefaultPolicyVersion":{"VersionId":"v2","PolicyDocument":"{}"}}`,
-		"MasterRole":          `[{"resource_type":"ALIYUN::RAM::Role","instance_id":"KubernetesMasterRole-x"},{"resource_type":"ALIYUN::RAM::Role","instance_id":"KubernetesMasterRole-y"}]`,
-		"PolicyVersions":      `{"RequestId":"R","IsTruncated":true,"PolicyVersions":{"PolicyVersion":[{"VersionId":"v1","IsDefaultVersion":true}]}}`,
+		"MasterRole": `[{"resource_type":"ALIYUN::RAM::Role","instance_id":"KubernetesMasterRole-x"},{"resource_type":"ALIYUN::RAM::Role",` +
+			`"instance_id":"KubernetesMasterRole-y"}]`,
+		"PolicyVersions": `{"RequestId":"R","IsTruncated":true,"PolicyVersions":{"PolicyVersion":[{"VersionId":"v1","IsDefaultVersion":true}]}}`,
 	} {
 		method, _, _ := strings.Cut(name, ",")
 		err := everything[method](t.Context(), wire(t, says(200, body)))
@@ -467,13 +485,15 @@ func TestListsThatChange(t *testing.T) {
 		list *register
 		want []string // nil: an error
 	}{
-		"still":           {&register{ids: abcde}, abcde},
-		"one goes":        {&register{ids: abcde, after: once(func(l []string) []string { return l[1:] })}, []string{"b", "c", "d", "e"}},
-		"one comes":       {&register{ids: abcde, after: once(func(l []string) []string { return append([]string{"0"}, l...) })}, []string{"0", "a", "b", "c", "d", "e"}},
-		"one for another": {&register{ids: abcde, after: once(func(l []string) []string { return append([]string{"0"}, l[:4]...) })}, []string{"0", "a", "b", "c", "d"}},
-		"never still":     {&register{ids: abcde, after: func(_ int, l []string) []string { return append(l, fmt.Sprint("x", len(l))) }}, nil},
-		"filtered":        {&register{ids: abcde, total: func(n int) int { return n + 3 }}, nil},
-		"more than said":  {&register{ids: abcde, total: func(int) int { return 3 }}, nil},
+		"still":    {&register{ids: abcde}, abcde},
+		"one goes": {&register{ids: abcde, after: once(func(l []string) []string { return l[1:] })}, []string{"b", "c", "d", "e"}},
+		"one comes": {&register{ids: abcde, after: once(func(l []string) []string { return append([]string{"0"}, l...) })},
+			[]string{"0", "a", "b", "c", "d", "e"}},
+		"one for another": {&register{ids: abcde, after: once(func(l []string) []string { return append([]string{"0"}, l[:4]...) })},
+			[]string{"0", "a", "b", "c", "d"}},
+		"never still":    {&register{ids: abcde, after: func(_ int, l []string) []string { return append(l, fmt.Sprint("x", len(l))) }}, nil},
+		"filtered":       {&register{ids: abcde, total: func(n int) int { return n + 3 }}, nil},
+		"more than said": {&register{ids: abcde, total: func(int) int { return 3 }}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := wire(t, tt.list.ServeHTTP).VPC.VSwitches(t.Context(), "vpc-1")
@@ -498,7 +518,8 @@ func TestListsThatDoNotEnd(t *testing.T) {
 	var n atomic.Int64
 	for name, h := range map[string]http.HandlerFunc{
 		"VSwitches": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = fmt.Fprintf(w, `{"RequestId":"R","TotalCount":1000000,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-%d","VpcId":"vpc-1","ZoneId":"z","Status":"Available","AvailableIpAddressCount":1}]}}`, n.Add(1))
+			_, _ = fmt.Fprintf(w, `{"RequestId":"R","TotalCount":1000000,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-%d","VpcId":"vpc-1","ZoneId":"z",`+
+				`"Status":"Available","AvailableIpAddressCount":1}]}}`, n.Add(1))
 		},
 		"Tags": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprintf(w, `{"RequestId":"R","NextToken":"%d","TagResources":{"TagResource":[]}}`, n.Add(1))
@@ -525,10 +546,12 @@ func TestNLBs(t *testing.T) {
 			return
 		}
 		if q.Get("NextToken") == "" {
-			says(200, `{"RequestId":"R","TotalCount":2,"NextToken":"1","LoadBalancers":[{"LoadBalancerId":"nlb-2","VpcId":"vpc-1","LoadBalancerStatus":"Provisioning"}]}`)(w, r)
+			says(200, `{"RequestId":"R","TotalCount":2,"NextToken":"1","LoadBalancers":[{"LoadBalancerId":"nlb-2","VpcId":"vpc-1",`+
+				`"LoadBalancerStatus":"Provisioning"}]}`)(w, r)
 			return
 		}
-		says(200, `{"RequestId":"R","TotalCount":2,"LoadBalancers":[{"LoadBalancerId":"nlb-1","LoadBalancerName":"web","DNSName":"nlb-1.example","VpcId":"vpc-1","LoadBalancerStatus":"Active"}]}`)(w, r)
+		says(200, `{"RequestId":"R","TotalCount":2,"LoadBalancers":[{"LoadBalancerId":"nlb-1","LoadBalancerName":"web","DNSName":"nlb-1.example",`+
+			`"VpcId":"vpc-1","LoadBalancerStatus":"Active"}]}`)(w, r)
 	})
 	got, err := c.NLB.Find(t.Context(), NLBFilter{TagKey: "kubernetes.do.not.delete", TagValue: "a1"})
 	want := []NetworkLoadBalancer{
@@ -554,7 +577,8 @@ func TestNLBs(t *testing.T) {
 func TestMarkers(t *testing.T) {
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("Marker") == "" {
-			says(200, `{"RequestId":"R","IsTruncated":true,"Marker":"more of it","Roles":{"Role":[{"RoleName":"b"}]},"Users":{},"Groups":{"Group":[{"GroupName":"g"}]}}`)(w, r)
+			says(200, `{"RequestId":"R","IsTruncated":true,"Marker":"more of it","Roles":{"Role":[{"RoleName":"b"}]},"Users":{},`+
+				`"Groups":{"Group":[{"GroupName":"g"}]}}`)(w, r)
 			return
 		}
 		says(200, `{"RequestId":"R","IsTruncated":false,"Roles":{"Role":[{"RoleName":"a"}]},"Users":{},"Groups":{}}`)(w, r)
@@ -746,9 +770,10 @@ func TestValidate(t *testing.T) {
 		"HTTP to a likely name": {func(c *Config) { c.Endpoint, c.Scheme = "127.0.0.1.example:80", "HTTP" }, "scheme HTTP would send keys in the clear"},
 		"HTTPS to a host":       {func(c *Config) { c.Endpoint = "proxy.example:443" }, ""},
 		"not a scheme":          {func(c *Config) { c.Scheme = "http" }, `scheme "http" must be HTTPS`},
-		"unknown product":       {func(c *Config) { c.Hosts = map[string]string{"SLB": "slb.example"} }, "products are bssopenapi, cs, ecs, nlb, quotas, ram, slb, sts, vpc, workorder"},
-		"not a host":            {func(c *Config) { c.Hosts = map[string]string{"slb": "https://slb.example/"} }, "must be a host name"},
-		"a host":                {func(c *Config) { c.Hosts = map[string]string{"slb": "slb.example:8443"} }, ""},
+		"unknown product": {func(c *Config) { c.Hosts = map[string]string{"SLB": "slb.example"} },
+			"products are bssopenapi, cs, ecs, nlb, quotas, ram, slb, sts, vpc, workorder"},
+		"not a host": {func(c *Config) { c.Hosts = map[string]string{"slb": "https://slb.example/"} }, "must be a host name"},
+		"a host":     {func(c *Config) { c.Hosts = map[string]string{"slb": "slb.example:8443"} }, ""},
 	} {
 		c := good
 		tt.change(&c)
@@ -916,8 +941,9 @@ func TestClean(t *testing.T) {
 		"key LTAI5tTheKeyOfTheTest, again " + url.QueryEscape(url.QueryEscape(key.Token)):                                "key ***, again ***",
 		"a " + key.Secret + " b " + url.QueryEscape(key.Secret) + " c sig/na+ture= d " + url.QueryEscape("sig/na+ture="): "a *** b *** c *** d ***",
 		`Post "https://slb.aliyuncs.com/?AccessKeyId=x&Signature=y": EOF`:                                                `Post "(address)": EOF`,
-		"Specified signature is not matched. server string to sign is:POST&%2F&AccessKeyId%3DOther":                      "Specified signature is not matched. (the signed request is left out)",
-		"AccessKeyId=Other1&SecurityToken=Other2&Action=A":                                                               "AccessKeyId=***&SecurityToken=***&Action=A",
+		"Specified signature is not matched. server string to sign is:POST&%2F&AccessKeyId%3DOther": "Specified signature is not " +
+			"matched. (the signed request is left out)",
+		"AccessKeyId=Other1&SecurityToken=Other2&Action=A":  "AccessKeyId=***&SecurityToken=***&Action=A",
 		"AccessKeyId%3DOther1%26x":                          "AccessKeyId=***",
 		`{"SecurityToken": "Other2", "a": 1}`:               `{"SecurityToken=***", "a": 1}`,
 		"the role STS.NUabcdefghijk and LTAI4another000000": "the role *** and ***",
@@ -947,7 +973,8 @@ func TestPause(t *testing.T) {
 func TestNetworkOfACluster(t *testing.T) {
 	detail := func(meta, rest string) string {
 		q, _ := json.Marshal(meta)
-		return `{"cluster_id":"c1","vpc_id":"vpc-1","current_version":"1.36","cluster_type":"ManagedKubernetes","state":"running",` + rest + `"meta_data":` + string(q) + `}`
+		return `{"cluster_id":"c1","vpc_id":"vpc-1","current_version":"1.36","cluster_type":"ManagedKubernetes","state":"running",` + rest + `"meta_data":` +
+			string(q) + `}`
 	}
 	for name, tt := range map[string]struct {
 		body  string
@@ -959,7 +986,8 @@ func TestNetworkOfACluster(t *testing.T) {
 		"by capability":     {detail(`{"Capabilities":{"Network":"Flannel"}}`, `"vswitch_ids":["vsw-1"],`), "flannel", nil, []string{"vsw-1"}},
 		"nothing said":      {detail(``, `"vswitch_ids":[],`), "", nil, nil},
 		"terway, map in a string": {
-			detail(`{"Addons":[{"name":"terway-controlplane"},{"name":"terway-eniip","config":"{\"PodVswitchId\":\"{\\\"z\\\":[\\\"vsw-p\\\"]}\"}"}],"Capabilities":{"Network":"Flannel"}}`, `"vswitch_ids":["vsw-1"],`),
+			detail(`{"Addons":[{"name":"terway-controlplane"},{"name":"terway-eniip","config":"{\"PodVswitchId\":\"{\\\"z\\\":[\\\"vsw-p\\\"]}\"}"}],`+
+				`"Capabilities":{"Network":"Flannel"}}`, `"vswitch_ids":["vsw-1"],`),
 			"terway-eniip", []string{"vsw-p"}, []string{"vsw-1"},
 		},
 		"terway, map": {
@@ -1001,10 +1029,14 @@ func TestNetworkOfACluster(t *testing.T) {
 
 func TestMasterRoles(t *testing.T) {
 	for body, want := range map[string]string{
-		`[{"resource_type":"ALIYUN::RAM::Role","instance_id":"KubernetesWorkerRole-x"},{"resource_type":"ALIYUN::RAM::Role","instance_id":"KubernetesMasterRole-x"}]`: "KubernetesMasterRole-x",
-		`[{"resource_type":"ALIYUN::RAM::Role","instance_id":"my-role","resource_info":"KubernetesMasterRole"}]`:                                                      "my-role",
-		`[{"resource_type":"ALIYUN::RAM::Role","instance_id":"r-1","resource_info":"{\"Id\":\"KubernetesMasterRole\",\"RamRoleName\":\"my-role\"}"}]`:                 "my-role",
-		`[{"resource_type":"ALIYUN::ECS::VPC","instance_id":"KubernetesMasterRole-x"},{"resource_type":"ALIYUN::RAM::Role","instance_id":"KubernetesWorkerRole-x"}]`:  "",
+		`[{"resource_type":"ALIYUN::RAM::Role","instance_id":"KubernetesWorkerRole-x"},{"resource_type":"ALIYUN::RAM::Role",` +
+			`"instance_id":"KubernetesMasterRole-x"}]`: "KubernetesMasterRole-x",
+		`[{"resource_type":"ALIYUN::RAM::Role","instance_id":"my-role",` +
+			`"resource_info":"KubernetesMasterRole"}]`: "my-role",
+		`[{"resource_type":"ALIYUN::RAM::Role","instance_id":"r-1","resource_info":"{\"Id\":\"KubernetesMasterRole\",` +
+			`\"RamRoleName\":\"my-role\"}"}]`: "my-role",
+		`[{"resource_type":"ALIYUN::ECS::VPC","instance_id":"KubernetesMasterRole-x"},{"resource_type":"ALIYUN::RAM::Role",` +
+			`"instance_id":"KubernetesWorkerRole-x"}]`: "",
 		`[]`: "",
 	} {
 		got, err := wire(t, says(200, body)).CS.MasterRole(t.Context())

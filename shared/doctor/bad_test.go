@@ -54,11 +54,13 @@ func lookAt(t *testing.T, api http.Handler, account *sim.Cloud, endpoint string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, _, err := cloud.New(cloud.Config{Region: account.Region(), ClusterID: "c1", Endpoint: endpoint, Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret})})
+	reader, _, err := cloud.New(cloud.Config{Region: account.Region(), ClusterID: "c1", Endpoint: endpoint, Scheme: "HTTP",
+		Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, r, err := doctor.Run(context.Background(), doctor.Source{Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}, checks.Checks())
+	s, r, err := doctor.Run(context.Background(), doctor.Source{Cluster: "c1", Kube: cluster, Cloud: reader,
+		Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}, checks.Checks())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +117,11 @@ func TestDenied(t *testing.T) {
 	}
 	products := []string{"slb", "nlb", "vpc", "cs", "ram", "quotas", "ecs"}
 	for product, want := range map[string][]string{
-		"slb":    {"charge-types", "deletion", "drift", "lb-gone", "listeners-missing", "reuse", "room", "stale-groups", "unreachable-inside"},
-		"nlb":    {"lb-gone", "room"},
-		"vpc":    {"room"},
-		"cs":     {"annotations", "charge-types", "cordoned", "lb-gone", "listeners-missing", "no-events", "node-weights", "permissions", "reuse", "room", "stale-groups", "unreachable-inside"},
+		"slb": {"charge-types", "deletion", "drift", "lb-gone", "listeners-missing", "reuse", "room", "stale-groups", "unreachable-inside"},
+		"nlb": {"lb-gone", "room"},
+		"vpc": {"room"},
+		"cs": {"annotations", "charge-types", "cordoned", "lb-gone", "listeners-missing", "no-events", "node-weights", "permissions", "reuse", "room",
+			"stale-groups", "unreachable-inside"},
 		"quotas": {"room"},
 	} {
 		t.Run(product, func(t *testing.T) {
@@ -182,7 +185,8 @@ func TestPageFails(t *testing.T) {
 				t.Errorf("the %s are taken for read", want)
 			}
 			for _, c := range checks.Checks() {
-				if slices.Contains(c.Needs, want) && (!slices.Contains(unknown(r), c.ID) || slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Check == c.ID })) {
+				if slices.Contains(c.Needs, want) && (!slices.Contains(unknown(r), c.ID) ||
+					slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Check == c.ID })) {
 					t.Errorf("%s says something", c.ID)
 				}
 			}

@@ -59,18 +59,21 @@ func (z size) world() *sim.World {
 			g.Backends = append(g.Backends, sim.Backend{Server: fmt.Sprintf("eni-%d", i), IP: z.pod(i, k), Type: "eni", Port: 8080, Description: g.Name})
 		}
 		lb.VGroups = append(lb.VGroups, g)
-		lb.Listeners = append(lb.Listeners, sim.Listener{Port: 8000 + i/z.balancers, VGroup: g.ID, Description: fmt.Sprintf("k8s/%d/web-%05d/shop/c1", 8000+i/z.balancers, i)})
+		lb.Listeners = append(lb.Listeners, sim.Listener{Port: 8000 + i/z.balancers, VGroup: g.ID, Description: fmt.Sprintf("k8s/%d/web-%05d/shop/c1",
+			8000+i/z.balancers, i)})
 	}
 	return w
 }
 
 func (z size) meta(i int) metav1.ObjectMeta {
 	fields := &metav1.FieldsV1{}
-	fields.SetRawBytes([]byte(`{"f:metadata":{"f:annotations":{` + strings.Repeat(`"f:service.beta.kubernetes.io/alibaba-cloud-loadbalancer-scheduler":{},`, 8) + `"f:last":{}}}}`))
+	fields.SetRawBytes([]byte(`{"f:metadata":{"f:annotations":{` + strings.Repeat(`"f:service.beta.kubernetes.io/alibaba-cloud-loadbalancer-scheduler":{},`,
+		8) + `"f:last":{}}}}`))
 	at := metav1.NewTime(time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC))
 	return metav1.ObjectMeta{
 		Namespace: "shop", Name: fmt.Sprintf("web-%05d", i), UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i)), CreationTimestamp: at,
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl-client-side-apply", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: fields}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl-client-side-apply", Operation: "Update", APIVersion: "v1", Time: &at,
+			FieldsType: "FieldsV1", FieldsV1: fields}},
 	}
 }
 
@@ -89,19 +92,23 @@ func (z size) service(i int) any {
 }
 
 func (z size) slice(i int) any {
-	s := discoveryv1.EndpointSlice{ObjectMeta: z.meta(i), AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}}}
+	s := discoveryv1.EndpointSlice{ObjectMeta: z.meta(i), AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}}}
 	s.Labels = map[string]string{discoveryv1.LabelServiceName: s.Name}
 	for k := range z.pods {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
-			Addresses: []string{z.pod(i, k)}, Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)}, NodeName: new(fmt.Sprint("node-", k)),
-			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: fmt.Sprintf("%s-7c5ddbdf54-%05d", s.Name, k), UID: types.UID(fmt.Sprintf("10000000-0000-4000-8000-%012x", i*z.pods+k))},
+			Addresses: []string{z.pod(i, k)}, Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+			NodeName: new(fmt.Sprint("node-", k)),
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: fmt.Sprintf("%s-7c5ddbdf54-%05d", s.Name, k),
+				UID: types.UID(fmt.Sprintf("10000000-0000-4000-8000-%012x", i*z.pods+k))},
 		})
 	}
 	return s
 }
 
 func node(i int) any {
-	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}, Spec: corev1.NodeSpec{ProviderID: fmt.Sprint("cn-hangzhou.i-", i)}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}, Spec: corev1.NodeSpec{ProviderID: fmt.Sprint("cn-hangzhou.i-", i)},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 }
 
 // api answers lists as an API server does, in pages.
@@ -164,7 +171,8 @@ func child(where []string) error {
 	if err != nil {
 		return err
 	}
-	reader, _, err := cloud.New(cloud.Config{Region: where[2], ClusterID: "c1", Endpoint: where[1], Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: where[3], Secret: where[4]})})
+	reader, _, err := cloud.New(cloud.Config{Region: where[2], ClusterID: "c1", Endpoint: where[1], Scheme: "HTTP",
+		Credentials: cloud.Static(cloud.Key{ID: where[3], Secret: where[4]})})
 	if err != nil {
 		return err
 	}

@@ -589,7 +589,8 @@ func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.Lis
 		b.Groups = append(b.Groups, to)
 	}
 	for _, p := range ports {
-		b.Listeners = append(b.Listeners, cloud.Listener{Port: p.Port, Protocol: p.Protocol, VServerGroup: behind[cloud.ListenerPort{Port: p.Port, Protocol: p.Protocol}]})
+		b.Listeners = append(b.Listeners, cloud.Listener{Port: p.Port, Protocol: p.Protocol,
+			VServerGroup: behind[cloud.ListenerPort{Port: p.Port, Protocol: p.Protocol}]})
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func TestFailures(t *testing.T) {
 	put("c1", "unclassified", uid1, at.Add(-time.Hour))
 	put("c2", "arrearage", uid1, at.Add(time.Hour))
 	const broken = "0b5a9a53-6c3e-4a4c-9d5e-333333333333"
-	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "arrearage", broken), "", nil, []byte("{"), func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "arrearage", broken), "", nil, []byte("{"),
+		func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	read := func(from func(context.Context) (*stream.Stream, error), only string) (*Snapshot, error) {

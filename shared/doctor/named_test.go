@@ -35,7 +35,8 @@ func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...do
 		t.Fatal(err)
 	}
 	admin := account.Admin()
-	reader, _, err := cloud.New(cloud.Config{Region: account.Region(), ClusterID: "c1", Endpoint: account.Addr(), Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: admin.AccessKeyID, Secret: admin.Secret})})
+	reader, _, err := cloud.New(cloud.Config{Region: account.Region(), ClusterID: "c1", Endpoint: account.Addr(), Scheme: "HTTP",
+		Credentials: cloud.Static(cloud.Key{ID: admin.AccessKeyID, Secret: admin.Secret})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,8 @@ func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...do
 // balanced returns a Service with an address, a label of the controller's and an
 // annotation id; empty ones are left out.
 func balanced(name, address, label, id string) corev1.Service {
-	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	if label != "" {
 		svc.Labels = map[string]string{ccm.BalancerLabel: label}
 	}
@@ -114,7 +116,8 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := s.Balancers["lb-near"]
-	if !b.Near || len(b.Listeners) != 2 || b.Listeners[0].VServerGroup != "rsp-1" || b.Listeners[1].VServerGroup != "" || len(b.Groups) != 1 || len(b.Groups[0].Backends) != 1 {
+	if !b.Near || len(b.Listeners) != 2 || b.Listeners[0].VServerGroup != "rsp-1" || b.Listeners[1].VServerGroup != "" || len(b.Groups) != 1 ||
+		len(b.Groups[0].Backends) != 1 {
 		t.Errorf("of lb-near was read: %+v", b)
 	}
 	for _, id := range []string{"lb-api", "lb-other"} {

@@ -211,7 +211,8 @@ func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, id
 		switch {
 		case err != nil && !errors.Is(err, stream.ErrConflict):
 			out.Stands += len(list) - i
-			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case, "error", event.Redact(err.Error()))
+			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case,
+				"error", event.Redact(err.Error()))
 			return
 		case err != nil || !done:
 			out.Stands++

@@ -71,13 +71,18 @@ func TestScheduledRun(t *testing.T) {
 		{"what is good to know is no case", of(nil, on(web, "a", Info)), 0, 0, 0, nil},
 		{"new", of(nil, lb, on(web, "a", Warning)), 2, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. / End a."}},
 		{"the same", of(nil, lb, on(web, "a", Warning)), 0, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. / End a."}},
-		{"another beside it", of(nil, lb, on(web, "a", Warning), on(web, "b", Warning)), 1, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
-		{"unknown", of([]Unknown{{Check: "cordoned"}, {Check: "room"}}), 0, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
+		{"another beside it", of(nil, lb, on(web, "a", Warning), on(web, "b", Warning)), 1, 0, 2,
+			[]string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
+		{"unknown", of([]Unknown{{Check: "cordoned"}, {Check: "room"}}), 0, 0, 2,
+			[]string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
 		{"one of them gone", of(nil, lb, on(web, "b", Warning)), 1, 0, 2, []string{room, "survey-cordoned shop/web asked: It is b. / End b."}},
-		{"made again", of(nil, lb, on(again, "b", Warning)), 1, 1, 2, []string{room, "survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web asked: It is b. / End b."}},
-		{"all gone", of(nil), 0, 2, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
+		{"made again", of(nil, lb, on(again, "b", Warning)), 1, 1, 2, []string{room, "survey-cordoned shop/web gone:  / ",
+			"survey-cordoned shop/web asked: It is b. / End b."}},
+		{"all gone", of(nil), 0, 2, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ",
+			"survey-room load balancer lb-1 gone:  / "}},
 		{"and back", of(nil, lb), 1, 0, 1, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", room}},
-		{"of a check that there is no more", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
+		{"of a check that there is no more", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"survey-cordoned shop/web gone:  / ",
+			"survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
 	} {
 		got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, step.r)
 		if err != nil {
@@ -123,7 +128,8 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 		}
 	}
 	s := &Snapshot{Cluster: "c1"}
-	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Text: say.F("So."), Do: say.F("No.")}}}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Text: say.F("So."),
+		Do: say.F("No.")}}}
 	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
 	tell := func(r Result, opened, closed int) {
 		t.Helper()
@@ -207,7 +213,8 @@ const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9
 func TestScheduledRunBoundaries(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
-	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: say.F("So."), Do: say.F("Do.")}}}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a",
+		Text: say.F("So."), Do: say.F("Do.")}}}
 	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
 	blind := gone
 	blind.Unknown = []Unknown{{Check: "cordoned", About: About{Kind: Service, Namespace: "shop", Name: "web", UID: uid2}, Why: "no answer"}}
@@ -219,7 +226,8 @@ func TestScheduledRunBoundaries(t *testing.T) {
 		r.Findings[n-1].Key = last
 		return r
 	}
-	again := &Snapshot{Cluster: "c1", Given: []Part{Services}, Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid2}}}}
+	again := &Snapshot{Cluster: "c1", Given: []Part{Services},
+		Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid2}}}}
 	real := time.Now()
 	day := 24 * time.Hour
 	for name, tt := range map[string]struct {
@@ -238,12 +246,19 @@ func TestScheduledRunBoundaries(t *testing.T) {
 		"it has gone back, and it is gone": {told1(stands), -40 * day, nil, gone, 0, 1, 2},
 		"the Service was made again, and of the new one nothing can be told": {told1(stands), 0, again, blind, 0, 1, 2},
 		"nobody knows whether it was made again":                             {told1(stands), 0, nil, blind, 0, 0, 1},
-		"a record that is none":                                              {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, stands, 1, 0, 2},
-		"a record that is none, and nothing is found":                        {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, gone, 0, 0, 1},
-		"of a release that did not keep what it found":                       {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, stands, 0, 0, 2},
-		"of such a release, and gone":                                        {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
-		"of such a release, and it can't be told":                            {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, blind, 0, 0, 1},
-		"a check that there is no more":                                      {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-older", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"a record that is none": {func(t *testing.T, p *ScheduledRun) {
+			p.write(t, uid1, "survey-cordoned", nil,
+				[]byte("{"))
+		}, 0, nil, stands, 1, 0, 2},
+		"a record that is none, and nothing is found": {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil,
+			gone, 0, 0, 1},
+		"of a release that did not keep what it found": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0,
+			nil, stands, 0, 0, 2},
+		"of such a release, and gone": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil,
+			gone, 0, 1, 2},
+		"of such a release, and it can't be told": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil,
+			blind, 0, 0, 1},
+		"a check that there is no more": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-older", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
 		"a class writes to the Service": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
 		}, time.Minute, nil, stands, 0, 0, 1},
@@ -305,7 +320,8 @@ func TestScheduledRunRenews(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
-	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: say.F("So."), Do: say.F("Do.")}}}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a",
+		Text: say.F("So."), Do: say.F("Do.")}}}
 	p.append(t, uid1, "survey-cordoned", func(r *event.Record) {
 		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), "d", []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
 	})
@@ -330,7 +346,8 @@ func TestScheduledRunRenews(t *testing.T) {
 		if !after.At.After(before.At) {
 			t.Error("it was not written again")
 		}
-		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do.", Said: event.Advice{Text: say.F("So."), Do: say.F("Do.")}}}
+		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do.",
+			Said: event.Advice{Text: say.F("So."), Do: say.F("Do.")}}}
 		if d := cmp.Diff(before, after); d != "" {
 			t.Error(d)
 		}
@@ -392,7 +409,8 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 	server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	r := Result{Cluster: "c1", Checks: []string{"room"}, Findings: []Finding{{Check: "room", Severity: Warning, About: OfBalancer("lb-1"), Text: say.F("So."), Do: say.F("Do.")}}}
+	r := Result{Cluster: "c1", Checks: []string{"room"}, Findings: []Finding{{Check: "room", Severity: Warning, About: OfBalancer("lb-1"), Text: say.F("So."),
+		Do: say.F("Do.")}}}
 	if got, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); err == nil || got.Opened+got.Closed+got.Stands != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -407,7 +425,8 @@ func TestScheduledRunNamesCases(t *testing.T) {
 	p.Env.Now = func() time.Time { return now }
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	r := Result{Cluster: "c1", Checks: []string{"reuse", "silent"}, Findings: []Finding{
-		{Check: "reuse", Severity: Warning, About: web, Text: say.F("So."), Do: say.F("No.")}, {Check: "silent", Severity: Critical, About: web, Text: say.F("So."), Do: say.F("No.")},
+		{Check: "reuse", Severity: Warning, About: web, Text: say.F("So."), Do: say.F("No.")}, {Check: "silent", Severity: Critical, About: web,
+			Text: say.F("So."), Do: say.F("No.")},
 	}}
 	if got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r); err != nil || got.Opened != 2 {
 		t.Fatalf("%d opened, %v", got.Opened, err)

@@ -24,7 +24,8 @@ func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
 		err = blinded(out.Result)
 	}
 	if err == nil && env.Log != nil {
-		env.Log.Info("scheduled run ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", out.Opened, out.Closed, out.Stands), "unknown", len(out.Result.Unknown))
+		env.Log.Info("scheduled run ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", out.Opened, out.Closed, out.Stands), "unknown",
+			len(out.Result.Unknown))
 	}
 	return err
 }

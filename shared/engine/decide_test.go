@@ -43,10 +43,13 @@ func TestDecide(t *testing.T) {
 		{name: "fix, medium", policy: fix, risk: medium, want: event.Asked, rule: "risk of the plan is medium"},
 		{name: "fix, raised by the plan", policy: fix, raised: high, want: event.Asked, rule: "risk of the plan is high"},
 		{name: "fix up to medium", policy: remedy.Policy{Mode: remedy.Fix, Risk: medium}, risk: medium, want: event.Waiting, rule: "Applied"},
-		{name: "the class up to medium", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Risk: &medium}}}, risk: medium, want: event.Waiting, rule: "Applied"},
-		{name: "the class observes", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Mode: remedy.Observe}}}, want: event.Planned, rule: "Observe mode"},
+		{name: "the class up to medium", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Risk: &medium}}}, risk: medium,
+			want: event.Waiting, rule: "Applied"},
+		{name: "the class observes", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Mode: remedy.Observe}}},
+			want: event.Planned, rule: "Observe mode"},
 		{name: "the class alone fixes", policy: remedy.Policy{Classes: map[string]remedy.Class{class: {Mode: remedy.Fix}}}, want: event.Waiting, rule: "Applied"},
-		{name: "another class is named", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"other": {}}}, optIn: true, want: event.Asked, rule: "only if the policy file names it"},
+		{name: "another class is named", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"other": {}}}, optIn: true, want: event.Asked,
+			rule: "only if the policy file names it"},
 		{name: "opted in", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {}}}, optIn: true, want: event.Waiting, rule: "Applied"},
 		{name: "not opted in, observe", optIn: true, want: event.Planned, rule: "Observe mode"},
 	} {
@@ -95,7 +98,8 @@ func TestPlansWithoutSteps(t *testing.T) {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(tt.plan)
 		rec := r.ends(tt.want)
-		if rec.Finding != tt.plan.Finding.String() || rec.Ask != tt.plan.Ask.String() || rec.Note != tt.plan.Note.String() || rec.Cause != tt.plan.Cause || rec.Wait != tt.plan.Wait || rec.Digest != "" {
+		if rec.Finding != tt.plan.Finding.String() || rec.Ask != tt.plan.Ask.String() || rec.Note != tt.plan.Note.String() || rec.Cause != tt.plan.Cause ||
+			rec.Wait != tt.plan.Wait || rec.Digest != "" {
 			t.Errorf("the record is %+v", rec)
 		}
 		// One that waits is diagnosed again each time it comes.
@@ -130,12 +134,15 @@ func TestGitOps(t *testing.T) {
 		{name: "a person", manager: "kubectl"},
 		{name: "a person, on an object with a mark", edit: []func(*corev1.Service){argo}, manager: "kubectl"},
 		{name: "a mark, and the last applied has the key", edit: []func(*corev1.Service){argo, applied}, owner: "argocd.argoproj.io/instance"},
-		{name: "a mark as an annotation", edit: []func(*corev1.Service){applied, func(svc *corev1.Service) { svc.Annotations["meta.helm.sh/release-name"] = "shop" }}, owner: "meta.helm.sh/release-name"},
-		{name: "Helm's label", edit: []func(*corev1.Service){applied, fixture.Labels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})}, owner: "managed-by=Helm"},
+		{name: "a mark as an annotation", edit: []func(*corev1.Service){applied,
+			func(svc *corev1.Service) { svc.Annotations["meta.helm.sh/release-name"] = "shop" }}, owner: "meta.helm.sh/release-name"},
+		{name: "Helm's label", edit: []func(*corev1.Service){applied, fixture.Labels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})},
+			owner: "managed-by=Helm"},
 		{name: "somebody's label", edit: []func(*corev1.Service){fixture.Labels(map[string]string{"app.kubernetes.io/managed-by": "me"})}},
 		{name: "a mark, and a new key", edit: []func(*corev1.Service){argo}, step: step.Annotate{Set: map[string]string{"a/b": "c"}}},
 		{name: "drift is allowed", edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "true"})}},
-		{name: "drift is not quite allowed", edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "yes"})}, owner: "argocd"},
+		{name: "drift is not quite allowed", edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "yes"})},
+			owner: "argocd"},
 		{name: "kubectl apply", edit: []func(*corev1.Service){applied}, note: "next kubectl apply reverts"},
 		{name: "a last applied that nobody can read", edit: []func(*corev1.Service){func(svc *corev1.Service) {
 			svc.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{"
@@ -147,7 +154,8 @@ func TestGitOps(t *testing.T) {
 			if tt.manager != "" {
 				force := true
 				_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(t.Context(), "web", types.ApplyPatchType,
-					[]byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","annotations":{"`+key+`":"old"}}}`), metav1.PatchOptions{FieldManager: tt.manager, Force: &force})
+					[]byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","annotations":{"`+key+`":"old"}}}`), metav1.PatchOptions{FieldManager: tt.manager,
+						Force: &force})
 				r.must(err)
 			}
 			if tt.step.Set == nil {
@@ -191,7 +199,8 @@ func TestDigest(t *testing.T) {
 		p.Changes = changes
 		return p.Digest(class, "uid")
 	}
-	if with(event.Change{What: "a", Down: true}, event.Change{What: "b", Sets: true}) != with(event.Change{What: "b", Sets: true, How: "h"}, event.Change{What: "a", Down: true}, event.Change{What: "a", Down: true}) {
+	if with(event.Change{What: "a", Down: true}, event.Change{What: "b", Sets: true}) != with(event.Change{What: "b", Sets: true, How: "h"},
+		event.Change{What: "a", Down: true}, event.Change{What: "a", Down: true}) {
 		t.Error("the digest depends on the order or the words of changes")
 	}
 	seen := map[string]string{digest: "base"}
@@ -276,8 +285,10 @@ func TestDeclaration(t *testing.T) {
 	}
 	fixture.Equal(t, names(), "get namespaces, get services, list events, vpc:DescribeVSwitches")
 	r.Steps = []remedy.Step{step.TagLB{}}
-	fixture.Equal(t, names(), "get namespaces, get services, list events, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
-		"slb:DescribeLoadBalancerAttribute, slb:DescribeLoadBalancerListeners, slb:DescribeLoadBalancers, slb:DescribeVServerGroupAttribute, slb:DescribeVServerGroups, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches")
+	fixture.Equal(t, names(), "get namespaces, get services, list events, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, "+
+		"nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
+		"slb:DescribeLoadBalancerAttribute, slb:DescribeLoadBalancerListeners, slb:DescribeLoadBalancers, slb:DescribeVServerGroupAttribute, "+
+		"slb:DescribeVServerGroups, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches")
 	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "no StillFails") {
 		t.Errorf("got %v", err)
 	}

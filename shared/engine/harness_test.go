@@ -82,7 +82,8 @@ type rig struct {
 // build makes a rig. The Service is as edit leaves it, status and all.
 func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	t.Helper()
-	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: plenty}, hooks: map[string]func(context.Context) error{}, hits: map[string]int{}}
+	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: plenty},
+		hooks: map[string]func(context.Context) error{}, hits: map[string]int{}}
 	ns := r.kube.Namespace(t)
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{key: "old"}},
@@ -209,7 +210,8 @@ func (r *rig) publish(ev engine.Event) {
 	header, data, err := event.EncodeNATS(e)
 	r.must(err)
 	f := ev.Failure
-	_, _, err = r.env.Stream.PublishNewer(r.Context(), event.FailedSubject(f.Cluster, f.Class, f.Service.UID), e.ID(), header, data, func(stream.Message) bool { return true })
+	_, _, err = r.env.Stream.PublishNewer(r.Context(), event.FailedSubject(f.Cluster, f.Class, f.Service.UID), e.ID(), header, data,
+		func(stream.Message) bool { return true })
 	r.must(err)
 }
 
@@ -348,7 +350,8 @@ func (r *rig) journal() []event.Record {
 // in the way it does it: labels and status in one patch of the status.
 func (r *rig) sync(hash, ip string) {
 	r.Helper()
-	r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q,%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, ccm.HashLabel, hash, ccm.BalancerLabel, r.lb, ip))
+	r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q,%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, ccm.HashLabel, hash,
+		ccm.BalancerLabel, r.lb, ip))
 }
 
 // syncs is sync as a hook, with the address of the load balancer.
@@ -364,7 +367,8 @@ func (r *rig) patch(subresource, patch string) {
 	if subresource != "" {
 		sub = []string{subresource}
 	}
-	_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(r.Context(), r.svc.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}, sub...)
+	_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(r.Context(), r.svc.Name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: "somebody"}, sub...)
 	r.must(err)
 }
 

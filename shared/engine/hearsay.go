@@ -23,7 +23,8 @@ func hearsay(c *remedy.Case, p remedy.Plan) remedy.Plan {
 		Finding: say.F("An Event alone says that the Service fails: %s.", c.Remedy.Title()).
 			And("The controller has synced the Service in its current state, and nothing in the cluster or the cloud shows this failure."),
 		Cause: hearsayCause,
-		Ask: say.F("Check who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields.", svc.Namespace, svc.Name).
+		Ask: say.F("Check who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields.",
+			svc.Namespace, svc.Name).
 			And("If it was the controller, check its log: %s.", c.LogQuery()).
 			And("Do not change anything because of this Event alone."),
 		Wait:     p.Wait,

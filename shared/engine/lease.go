@@ -197,7 +197,8 @@ func endOf(r event.Record) string {
 	for _, s := range r.Steps {
 		steps += len(s.Text)
 	}
-	fmt.Fprintln(h, r.Result, r.Reason, r.Held, r.Digest, r.Cause, r.Risk, r.Mode, r.Muted, r.Impact, r.Attempt, r.Next, steps, r.Undoing, r.Written.UnixNano(), r.Since.UnixNano(), r.Approved != nil)
+	fmt.Fprintln(h, r.Result, r.Reason, r.Held, r.Digest, r.Cause, r.Risk, r.Mode, r.Muted, r.Impact, r.Attempt, r.Next, steps, r.Undoing,
+		r.Written.UnixNano(), r.Since.UnixNano(), r.Approved != nil)
 	for _, said := range []string{r.Finding, r.Ask, r.Note, r.Rule, r.Error} {
 		fmt.Fprintln(h, digits.ReplaceAllString(said, "#"))
 	}

@@ -122,12 +122,13 @@ func TestSlow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	followed := make(chan error, 1)
 	go func() {
-		followed <- r.env.Stream.FollowSince(ctx, "KV_lbremedy", "$KV.lbremedy."+event.RunKey(r.env.Cluster, string(r.svc.UID), class), time.Now(), func(m stream.Message) error {
-			var k event.Running
-			err := json.Unmarshal(m.Data, &k)
-			renewed <- k.Renewed
-			return err
-		})
+		followed <- r.env.Stream.FollowSince(ctx, "KV_lbremedy", "$KV.lbremedy."+event.RunKey(r.env.Cluster, string(r.svc.UID), class), time.Now(),
+			func(m stream.Message) error {
+				var k event.Running
+				err := json.Unmarshal(m.Data, &k)
+				renewed <- k.Renewed
+				return err
+			})
 	}()
 	r.once("diagnose", func(context.Context) error {
 		for range 4 { // half a minute, of which each look would have found the run dead

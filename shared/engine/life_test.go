@@ -198,7 +198,8 @@ func TestTrace(t *testing.T) {
 	r.once("before 1", func(context.Context) error { return errors.New("no") })
 	before := r.now()
 	broke := r.fails("no")
-	if broke.Trace != first || !broke.Recorded.Equal(made) || broke.Opened != "" || !broke.Prior.IsZero() || broke.Began.Before(before) || broke.Began.After(broke.At) {
+	if broke.Trace != first || !broke.Recorded.Equal(made) || broke.Opened != "" || !broke.Prior.IsZero() || broke.Began.Before(before) ||
+		broke.Began.After(broke.At) {
 		t.Errorf("the record says trace %q, opened %q, recorded %s, prior %s, began %s", broke.Trace, broke.Opened, broke.Recorded, broke.Prior, broke.Began)
 	}
 	if s := broke.Steps[0]; s.Began.Before(broke.Began) || !s.Ended.IsZero() || broke.Timings.Apply <= 0 {

@@ -50,15 +50,22 @@ func TestPolicyAt(t *testing.T) {
 		{"the class", "a", remedy.Place{}, remedy.Permission{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}, ""},
 		{"a class that observes", "b", remedy.Place{}, remedy.Permission{Mode: remedy.Observe, Named: true}, ""},
 		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Permission{Mode: remedy.Observe}, "Rule 1 of the policy (namespaces prod-*, db) says so."},
-		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true}, "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
-		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true}, "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
+		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true},
+			"Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
+		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true},
+			"Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
 		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Permission{Mode: remedy.Fix}, ""},
-		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Permission{Mode: remedy.Observe}, "Rule 3 of the policy (clusters c2; label tier=gold) says so."},
-		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true}, "The Service has the label lbremedy.io/mode=observe."},
-		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true}, "The namespace has the label lbremedy.io/mode=observe."},
+		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Permission{Mode: remedy.Observe},
+			"Rule 3 of the policy (clusters c2; label tier=gold) says so."},
+		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true,
+			Named: true}, "The Service has the label lbremedy.io/mode=observe."},
+		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")},
+			remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true}, "The namespace has the label lbremedy.io/mode=observe."},
 		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Named: true}, ""},
-		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Permission{Mode: remedy.Observe}, "The Service has the label lbremedy.io/mode=fixx."},
-		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Permission{Mode: remedy.Observe, Muted: true}, "The namespace has the label lbremedy.io/mute=true."},
+		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Permission{Mode: remedy.Observe},
+			"The Service has the label lbremedy.io/mode=fixx."},
+		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Permission{Mode: remedy.Observe, Muted: true},
+			"The namespace has the label lbremedy.io/mute=true."},
 		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Permission{Mode: remedy.Fix}, ""},
 	} {
 		got := policy.At(tt.class, tt.at)
@@ -80,7 +87,8 @@ func TestFrozen(t *testing.T) {
 		{Name: "day", Days: []time.Weekday{time.Monday}, From: 9 * time.Hour, Until: 18 * time.Hour, Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
 		{Name: "night", Days: []time.Weekday{time.Saturday}, From: 22 * time.Hour, Until: 2 * time.Hour},
 		{Name: "sale", Start: time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC)},
-		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour, Zone: remedy.Offsets(berlin, time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))},
+		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour,
+			Zone: remedy.Offsets(berlin, time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))},
 	}}
 	for at, want := range map[string]string{
 		"2026-11-16T00:59:59Z": "",
@@ -406,7 +414,8 @@ func TestApprove(t *testing.T) {
 		r, rec := ask(t)
 		agree(r, rec, "ann")
 		r.ends(event.Waiting)
-		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil || !strings.Contains(err.Error(), "has no plan that waits for an approval") {
+		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil ||
+			!strings.Contains(err.Error(), "has no plan that waits for an approval") {
 			t.Errorf("bob agreed to a plan that was applied: %v", err)
 		}
 		asksAgain(r)
@@ -417,7 +426,8 @@ func TestApprove(t *testing.T) {
 		agree(r, rec, "ann")
 		r.once("before 1", kill)
 		r.dies()
-		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil || !strings.Contains(err.Error(), "being worked on") {
+		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil ||
+			!strings.Contains(err.Error(), "being worked on") {
 			t.Errorf("bob agreed to a plan that is being applied: %v", err)
 		}
 		r.advance(3 * time.Minute)
@@ -676,7 +686,8 @@ func TestTakeBackHeld(t *testing.T) {
 				r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
 				r.steps = append(r.steps, act{Name: "2", How: remedy.Medium, Annotate: set("example.com/second", "yes", "no")})
 				if done == 1 { // what is left must be what is too much
-					r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: set("example.com/second", "yes", "no")}}
+					r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")},
+						act{Name: "2", Annotate: set("example.com/second", "yes", "no")}}
 				}
 				r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 				r.ends(event.Waiting)

@@ -226,7 +226,8 @@ func TestOwnedPorts(t *testing.T) {
 		{name: "Argo CD's", manager: "argocd-controller", owner: "argocd-controller"},
 		{name: "a person's", manager: "kubectl"},
 		{name: "last applied", edit: applied, note: "next kubectl apply reverts"},
-		{name: "last applied on an object with a mark", edit: fixture.Edits(applied, fixture.Labels(map[string]string{"argocd.argoproj.io/instance": "shop"})), owner: "argocd.argoproj.io/instance"},
+		{name: "last applied on an object with a mark", edit: fixture.Edits(applied, fixture.Labels(map[string]string{"argocd.argoproj.io/instance": "shop"})),
+			owner: "argocd.argoproj.io/instance"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -258,7 +258,8 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	return &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
 		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
-		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, Taken: map[string]bool{}, Remedy: r},
+		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log,
+			Taken: map[string]bool{}, Remedy: r},
 		w: &remedy.Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
 	}, nil
 }

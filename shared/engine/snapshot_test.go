@@ -111,7 +111,8 @@ func TestSnapshotOfNLB(t *testing.T) {
 // comes back.
 func TestNoSnapshotNoWrite(t *testing.T) {
 	t.Parallel()
-	for _, action := range []string{"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners", "DescribeVServerGroups", "DescribeVServerGroupAttribute", "ListTagResources"} {
+	for _, action := range []string{"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners", "DescribeVServerGroups",
+		"DescribeVServerGroupAttribute", "ListTagResources"} {
 		r := build(t)
 		r.cloud.Edit(func(s *sim.State) { s.LoadBalancers[r.lb].VGroups = []sim.VGroup{{ID: "rsp-1", Name: "g"}} })
 		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, At: "slb/" + r.lb, Annotate: set(key, "new", "old")}}

@@ -221,7 +221,8 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 	if !ok {
 		x.rec.Held = ""
 		x.rec.SetRule(rule)
-		x.rec.SetAsk(say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case))
+		x.rec.SetAsk(say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps),
+			x.rec.Case))
 		return ends(x.settle(ctx, event.Failed))
 	}
 	h, err := x.env.hold(ctx, x.c.Policy)

@@ -75,7 +75,8 @@ func TestUndoRefuses(t *testing.T) {
 		before func(*rig, *event.Record)
 		want   string
 	}{
-		{"changed since", func(r *rig, _ *event.Record) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"newer"}}}`) }, `has changed since it was read. The annotation ` + key + ` is "newer", and was "new" when lbremedy left it.`},
+		{"changed since", func(r *rig, _ *event.Record) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"newer"}}}`) },
+			`has changed since it was read. The annotation ` + key + ` is "newer", and was "new" when lbremedy left it.`},
 		{"deleted", func(r *rig, _ *event.Record) { r.remove() }, "deleted since"},
 		{"replaced", func(r *rig, _ *event.Record) { r.replace() }, "deleted since"},
 		{"unreadable", func(r *rig, _ *event.Record) { r.once("GET", boom) }, "boom"},
@@ -132,7 +133,8 @@ func TestUndoRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
-			if strings.Contains(tt.want, "does not declare") != errors.Is(err, remedy.ErrUndeclared) && tt.name != "an unknown step" && tt.name != "steps that are not there" {
+			if strings.Contains(tt.want, "does not declare") != errors.Is(err, remedy.ErrUndeclared) && tt.name != "an unknown step" &&
+				tt.name != "steps that are not there" {
 				t.Errorf("the kind of %v is wrong", err)
 			}
 			if tt.name == "no way back" && !errors.Is(err, engine.ErrNoUndo) || tt.name == "changed since" && !errors.Is(err, remedy.ErrMoved) {

@@ -308,7 +308,8 @@ func TestGone(t *testing.T) {
 				}
 			}
 		}, want: event.Waiting},
-		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"h1"}}}`) }, want: event.Waiting},
+		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"h1"}}}`) },
+			want: event.Waiting},
 		{name: "an event", edit: synced, before: func(r *rig) { told(r, func(*corev1.Event) {}) }, want: event.Gone, says: "EnsuredLoadBalancer"},
 		{name: "an event, for a class that sees the failure", edit: synced, before: func(r *rig) {
 			r.class.Sees = true
@@ -337,27 +338,34 @@ func TestGone(t *testing.T) {
 				e.ReportingController, e.ReportingInstance, e.Action = "c", "i", "a"
 			})
 		}, want: event.Gone, says: "EnsuredLoadBalancer"},
-		{name: "the cause is gone", before: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"other"}}}`) }, want: event.Gone, says: "cause of the failure is gone"},
+		{name: "the cause is gone", before: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"other"}}}`) }, want: event.Gone,
+			says: "cause of the failure is gone"},
 		{name: "unknown", before: func(r *rig) {
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 		}, want: event.Waiting, says: "could not be determined"},
 		{name: "deleted", before: func(r *rig) { r.remove() }, want: event.Gone, says: "no longer exists"},
 		{name: "being deleted", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.remove() }, want: event.Gone, says: "being deleted"},
-		{name: "being deleted, for a class that answers", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Waiting},
-		{name: "being deleted, and the controller has let go", edit: finalizer("example.com/f"), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Gone, says: "cleaned up"},
-		{name: "another of its name", before: func(r *rig) { r.event.Failure.Service.UID = "00000000-0000-0000-0000-000000000000" }, want: event.Gone, says: "Another one has its name"},
+		{name: "being deleted, for a class that answers", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.class.Deleting = true; r.remove() },
+			want: event.Waiting},
+		{name: "being deleted, and the controller has let go", edit: finalizer("example.com/f"), before: func(r *rig) { r.class.Deleting = true; r.remove() },
+			want: event.Gone, says: "cleaned up"},
+		{name: "another of its name", before: func(r *rig) { r.event.Failure.Service.UID = "00000000-0000-0000-0000-000000000000" }, want: event.Gone,
+			says: "Another one has its name"},
 		{name: "another type", before: func(r *rig) { r.patch("", `{"spec":{"type":"ClusterIP"}}`) }, want: event.Gone, says: "ClusterIP"},
-		{name: "another type, not cleaned up", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.patch("", `{"spec":{"type":"NodePort"}}`) }, want: event.Gone, says: "NodePort"},
+		{name: "another type, not cleaned up", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.patch("", `{"spec":{"type":"NodePort"}}`) },
+			want: event.Gone, says: "NodePort"},
 		{name: "another type, not cleaned up, for a class that answers", edit: finalizer(ccm.NLBFinalizer), before: func(r *rig) {
 			r.class.Deleting = true
 			r.patch("", `{"spec":{"type":"NodePort"}}`)
 		}, want: event.Waiting},
-		{name: "a newer failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second))) }, want: event.Superseded, says: "other"},
+		{name: "a newer failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second))) },
+			want: event.Superseded, says: "other"},
 		{name: "a newer failure of another class, for a class that sees its own", before: func(r *rig) {
 			r.class.Sees = true
 			r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second)))
 		}, want: event.Waiting},
-		{name: "an older failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(-2*time.Second))) }, want: event.Waiting},
+		{name: "an older failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(-2*time.Second))) },
+			want: event.Waiting},
 		{name: "newer news of another class that is no failure", before: func(r *rig) {
 			ev := r.failure("other", r.event.Failure.Last.Add(2*time.Second))
 			ev.Failure.Type = "Normal"

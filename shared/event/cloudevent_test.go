@@ -150,7 +150,8 @@ func TestNewFailedRefuses(t *testing.T) {
 		{"a huge name", func(f *Failure) { f.Service.Name = strings.Repeat("x", MaxPayload) },
 			"invalid event: event too large: its data has 66017 bytes, the limit is 65536"},
 		{"an impossible time", func(f *Failure) { f.Last = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-			"invalid event: encode the data of io.lbremedy.service.failed.v1: json: error calling MarshalJSON for type time.Time: Time.MarshalJSON: year outside of range [0,9999]"},
+			"invalid event: encode the data of io.lbremedy.service.failed.v1: json: error calling MarshalJSON for type time.Time: Time.MarshalJSON: year outside " +
+				"of range [0,9999]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := NewFailed(failure(tt.change))
@@ -247,7 +248,8 @@ func TestReadFailedRefuses(t *testing.T) {
 		{"other JSON", func(e *event.Event) { e.DataEncoded = []byte(`{"count":"many"}`) }, "read the data of event"},
 		{"other data", func(e *event.Event) { e.SetDataContentType("text/plain") }, `has data of type "text/plain", not application/json`},
 		{"huge data", func(e *event.Event) { e.DataEncoded = []byte(strings.Repeat(" ", MaxPayload+1)) }, "event too large"},
-		{"a contradiction", func(e *event.Event) { e.SetExtension(ExtClass, "arrearage") }, `says class "arrearage" in its attributes and "vswitch-ip-exhausted" in its data`},
+		{"a contradiction", func(e *event.Event) { e.SetExtension(ExtClass, "arrearage") },
+			`says class "arrearage" in its attributes and "vswitch-ip-exhausted" in its data`},
 		{"another Service", func(e *event.Event) { e.SetExtension(ExtServiceUID, "x") }, "says serviceuid"},
 		{"another cluster", func(e *event.Event) { e.SetExtension(ExtCluster, "x") }, "says cluster"},
 		{"a hostile UID", func(e *event.Event) {

@@ -55,18 +55,20 @@ func TestBadMessages(t *testing.T) {
 		says string
 	}{
 		"of a version of CloudEvents to come": {message(same, "ce-specversion", "2.0"), `version "2.0" of CloudEvents, not 1.0 or 0.3`},
-		"of a version of the failure to come": {message(func(e *cloudevents.Event) { e.SetType("io.lbremedy.service.failed.v9") }), `has the type "io.lbremedy.service.failed.v9"`},
-		"of another type":                     {message(func(e *cloudevents.Event) { e.SetType("com.example.other") }), "com.example.other"},
-		"without an ID":                       {message(same, "ce-id", ""), "id"},
-		"with a time that is none":            {message(same, "ce-time", "yesterday"), `time "yesterday"`},
-		"of another media type":               {message(func(e *cloudevents.Event) { e.SetDataContentType("text/plain") }), "text/plain"},
-		"with data that is cut":               {message(func(e *cloudevents.Event) { e.DataEncoded = e.DataEncoded[:100] }), "read the data"},
-		"too large":                           {message(data(`"message":"no"`, `"message":"`+strings.Repeat("x", event.MaxPayload)+`"`)), "too large"},
-		"with a UID that is none":             {message(data(uid, "a.b.>")), "UID"},
-		"with another UID in its data":        {message(data(uid, "00000000-0000-4000-8000-000000000000")), "in its attributes and"},
-		"without a name":                      {message(data(`"name":"web"`, `"name":""`)), "no name"},
-		"of nobody's class":                   {message(func(e *cloudevents.Event) { data(`"asks"`, `"nobody"`)(e); e.SetExtension(event.ExtClass, "nobody") }), `"nobody" is not known here`},
-		"empty":                               {stream.Message{}, "no ce-specversion"},
+		"of a version of the failure to come": {message(func(e *cloudevents.Event) { e.SetType("io.lbremedy.service.failed.v9") }),
+			`has the type "io.lbremedy.service.failed.v9"`},
+		"of another type":              {message(func(e *cloudevents.Event) { e.SetType("com.example.other") }), "com.example.other"},
+		"without an ID":                {message(same, "ce-id", ""), "id"},
+		"with a time that is none":     {message(same, "ce-time", "yesterday"), `time "yesterday"`},
+		"of another media type":        {message(func(e *cloudevents.Event) { e.SetDataContentType("text/plain") }), "text/plain"},
+		"with data that is cut":        {message(func(e *cloudevents.Event) { e.DataEncoded = e.DataEncoded[:100] }), "read the data"},
+		"too large":                    {message(data(`"message":"no"`, `"message":"`+strings.Repeat("x", event.MaxPayload)+`"`)), "too large"},
+		"with a UID that is none":      {message(data(uid, "a.b.>")), "UID"},
+		"with another UID in its data": {message(data(uid, "00000000-0000-4000-8000-000000000000")), "in its attributes and"},
+		"without a name":               {message(data(`"name":"web"`, `"name":""`)), "no name"},
+		"of nobody's class": {message(func(e *cloudevents.Event) { data(`"asks"`, `"nobody"`)(e); e.SetExtension(event.ExtClass, "nobody") }),
+			`"nobody" is not known here`},
+		"empty": {stream.Message{}, "no ce-specversion"},
 	} {
 		reply := r.message(t.Context(), tt.m)
 		if !strings.Contains(reply.Dead, tt.says) || reply.Dead == "" || reply.Retry != 0 {

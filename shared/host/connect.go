@@ -54,7 +54,8 @@ func FromEnv() Config {
 		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
 		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
 		From: os.Getenv("LBREMEDY_KUBECONFIG_FROM"), Data: os.Getenv("LBREMEDY_KUBECONFIG_DATA"),
-		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
+		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"),
+		NATSCA:   os.Getenv("LBREMEDY_NATS_CA"),
 		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSInbox: os.Getenv("LBREMEDY_NATS_INBOX"), NATSSeed: os.Getenv("LBREMEDY_NATS_SEED"),
 		Endpoint: os.Getenv("LBREMEDY_CLOUD_ENDPOINT"), Scheme: os.Getenv("LBREMEDY_CLOUD_SCHEME"), VPC: os.Getenv("LBREMEDY_CLOUD_VPC") == "true",
 	}
@@ -164,6 +165,7 @@ func Connect(ctx context.Context, c Config) (*engine.Env, error) {
 // Stream connects to the stream alone.
 func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
 	return stream.Connect(ctx, stream.Config{
-		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Seed: c.NATSSeed, Inbox: c.NATSInbox, Cluster: c.Cluster, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
+		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Seed: c.NATSSeed, Inbox: c.NATSInbox, Cluster: c.Cluster, CA: c.NATSCA,
+		Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
 	})
 }

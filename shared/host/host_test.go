@@ -155,7 +155,8 @@ func TestHandle(t *testing.T) {
 		{"another cluster's", foreign, 0, "not for this host", true, ""},
 	} {
 		got := r.Handle(t.Context(), tt.event)
-		if got.Retry != tt.retry || !strings.Contains(got.Dead, tt.dead) || (got.Dead == "") != (tt.dead == "") || (got.Err != nil) != tt.err || got.Record.Result != tt.want {
+		if got.Retry != tt.retry || !strings.Contains(got.Dead, tt.dead) || (got.Dead == "") != (tt.dead == "") || (got.Err != nil) != tt.err ||
+			got.Record.Result != tt.want {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
@@ -453,7 +454,8 @@ func TestClustersOnOneNATS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := env.Stream.PublishNewer(ctx, event.FailedSubject(cluster, "asks", string(r.svc.UID)), e.ID()+cluster, header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := env.Stream.PublishNewer(ctx, event.FailedSubject(cluster, "asks", string(r.svc.UID)), e.ID()+cluster, header, data,
+			func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-const listed = `{"kind":"EventList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"web.1","uid":"u","resourceVersion":"6"},"involvedObject":{"kind":"Service"},"firstTimestamp":"2026-01-02T15:04:05Z","lastTimestamp":null,"count":3}]}`
+const listed = `{"kind":"EventList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"web.1","uid":"u",` +
+	`"resourceVersion":"6"},"involvedObject":{"kind":"Service"},"firstTimestamp":"2026-01-02T15:04:05Z","lastTimestamp":null,"count":3}]}`
 
 // FuzzList reads anything as a list of the API server. A list that breaks off is an
 // error: what was left out must not look as if it did not exist.
@@ -50,13 +51,15 @@ func firstValue(s string) []byte {
 // FuzzWatch reads anything as the changes of a watch.
 func FuzzWatch(f *testing.F) {
 	frame := `{"type":"ADDED","object":{"metadata":{"name":"web","resourceVersion":"6"}}}`
-	for _, s := range []string{frame, frame + "\n" + frame, frame[:20], `{"type":"ERROR","object":{"code":410,"reason":"Expired"}}`, `{"type":"ERROR","object":1}`, `{"type":"BOOKMARK","object":null}`, `null`} {
+	for _, s := range []string{frame, frame + "\n" + frame, frame[:20], `{"type":"ERROR","object":{"code":410,"reason":"Expired"}}`,
+		`{"type":"ERROR","object":1}`, `{"type":"BOOKMARK","object":null}`, `null`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		_ = frames(strings.NewReader(body), "watch", func(_ string, w *wireEvent) error { _ = w.event(); return nil })
 		err := frames(strings.NewReader(body), "watch", func(string, *corev1.Service) error { return nil })
-		if err == nil && strings.Contains(body, `"type":"ERROR"`) && json.Valid([]byte(body)) && strings.HasPrefix(body, `{"type":"ERROR"`) && strings.Count(body, `"type"`) == 1 {
+		if err == nil && strings.Contains(body, `"type":"ERROR"`) && json.Valid([]byte(body)) && strings.HasPrefix(body, `{"type":"ERROR"`) &&
+			strings.Count(body, `"type"`) == 1 {
 			t.Errorf("%q ends the watch as if all were well", body)
 		}
 	})

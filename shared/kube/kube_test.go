@@ -236,7 +236,8 @@ func TestPutEvent(t *testing.T) {
 	ctx := limited(t)
 	join := cluster.Join(t)
 	ns := join.Namespace(t)
-	c := open(t, join.As(t, "kube-test-notifier", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
+	c := open(t, join.As(t, "kube-test-notifier", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"},
+		Verbs: []string{"create", "patch", "list"}}}))
 	w := kube.NewWriter(c)
 	began := metav1.Now().Rfc3339Copy()
 	e := corev1.Event{
@@ -262,7 +263,8 @@ func TestPutEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := read()
-	if got.UID != uid || got.Message != "two" || got.Reason != "LBRemedyFixed" || got.Count != 2 || !got.FirstTimestamp.Equal(&began) || got.Source.Component != "lbremedy" {
+	if got.UID != uid || got.Message != "two" || got.Reason != "LBRemedyFixed" || got.Count != 2 || !got.FirstTimestamp.Equal(&began) ||
+		got.Source.Component != "lbremedy" {
 		t.Errorf("got %+v", got)
 	}
 	if err := join.Client().CoreV1().Events(ns).Delete(ctx, e.Name, metav1.DeleteOptions{}); err != nil {
@@ -541,8 +543,9 @@ func TestErrorsHaveKinds(t *testing.T) {
 		"a bad namespace":  {get(ctx, admin, "a/b", "x"), kube.ErrNotFound, "no object can have the namespace"},
 		"no name":          {get(ctx, admin, ns, ""), kube.ErrNotFound, "no object can have the name"},
 		"may get":          {get(ctx, reader, ns, "web"), nil, ""},
-		"may not list":     {func() error { _, err := reader.Services(ctx); return err }, kube.ErrDenied, `list Services: not allowed: services is forbidden: User "kube-test-reader" cannot list`},
-		"may not watch":    {func() error { return reader.WatchService(ctx, ns, "web", "1", nil) }, kube.ErrDenied, "watch"},
+		"may not list": {func() error { _, err := reader.Services(ctx); return err }, kube.ErrDenied,
+			`list Services: not allowed: services is forbidden: User "kube-test-reader" cannot list`},
+		"may not watch": {func() error { return reader.WatchService(ctx, ns, "web", "1", nil) }, kube.ErrDenied, "watch"},
 		"may not patch": {func() error {
 			_, err := kube.NewWriter(reader).PatchService(ctx, ns, "web", "1", kube.ServicePatch{})
 			return err
@@ -614,10 +617,12 @@ func TestLoad(t *testing.T) {
 	good := write("good", `{apiVersion: v1, kind: Config, current-context: a, users: [{name: u, user: {token: t}}],
 clusters: [{name: c, cluster: {server: "https://one:6443"}}, {name: d, cluster: {server: "https://two:6443"}}],
 contexts: [{name: a, context: {cluster: c, user: u}}, {name: b, context: {cluster: d, user: u}}]}`)
-	unset := write("unset", `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://one:6443"}}], contexts: [{name: a, context: {cluster: c}}]}`)
+	unset := write("unset", `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://one:6443"}}], contexts: [{name: a, context: `+
+		`{cluster: c}}]}`)
 	empty := write("empty", `{apiVersion: v1, kind: Config}`)
 	broken := write("broken", `{`)
-	dangling := write("dangling", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: c, cluster: {server: "https://one:6443"}}], contexts: [{name: a, context: {cluster: x}}]}`)
+	dangling := write("dangling", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: c, cluster: {server: "https://one:6443"}}], `+
+		`contexts: [{name: a, context: {cluster: x}}]}`)
 
 	for name, tt := range map[string]struct {
 		file, context, env string

@@ -162,7 +162,8 @@ func TestNoLease(t *testing.T) {
 		"a CA file":  {Kubeconfig: []byte(`{"clusters":[{"name":"a","cluster":{"server":"https://a","certificate-authority":"secret"}}]}`)},
 	} {
 		c, _ := leased(t, func(int) (kube.Lease, error) { return lease, nil })
-		if err := look(t, c); !errors.Is(err, kube.ErrUnavailable) || !strings.Contains(err.Error(), "kubeconfig") || name != "no cluster" && strings.Contains(err.Error(), "secret") {
+		if err := look(t, c); !errors.Is(err, kube.ErrUnavailable) || !strings.Contains(err.Error(), "kubeconfig") || name != "no cluster" &&
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want an error that says so and quotes nothing", name, err)
 		}
 	}

@@ -85,8 +85,9 @@ func TestEndpointSlices(t *testing.T) {
 		if _, err := j.Client().DiscoveryV1().EndpointSlices(ns).Create(ctx, &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 			AddressType: discoveryv1.AddressTypeIPv4,
-			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.2.4"}, NodeName: new("node-1"), Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
-			Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.2.4"}, NodeName: new("node-1"),
+				Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+			Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}},
 		}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,8 @@ var errEnough = errors.New("enough")
 
 // watch calls see with each change after the version. It returns nil when the
 // server ends the watch, and see's error as it is.
-func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, version string, limit time.Duration, see func(kind string, object *T) error) error {
+func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, version string, limit time.Duration,
+	see func(kind string, object *T) error) error {
 	q := map[string]string{
 		"watch":               "true",
 		"resourceVersion":     version,

@@ -61,7 +61,8 @@ func TestEventFromTheWire(t *testing.T) {
 				Object: Object{"Service", "s", "web", "x"}, Count: 3, First: noon, Last: noon.Add(time.Minute)},
 		},
 		"with its writers": {
-			`{"metadata":{"managedFields":[{"manager":"a","operation":"Update","fieldsV1":{"f:x":{}}},{"manager":"b"},{"manager":"a","subresource":"s"},{"manager":""},{}]},"source":{"host":"h"},"reportingInstance":"i"}`,
+			`{"metadata":{"managedFields":[{"manager":"a","operation":"Update","fieldsV1":{"f:x":{}}},{"manager":"b"},{"manager":"a","subresource":"s"},` +
+				`{"manager":""},{}]},"source":{"host":"h"},"reportingInstance":"i"}`,
 			Event{Count: 1, Writers: []string{"a", "b"}, Host: "h"},
 		},
 		"with an instance alone": {`{"reportingInstance":"i"}`, Event{Count: 1, Host: "i"}},

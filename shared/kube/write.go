@@ -47,7 +47,8 @@ func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version strin
 	return w.patch(ctx, namespace, name, "/status", version, nil, map[string]any{"status": map[string]any{"loadBalancer": lb}})
 }
 
-func (w *Writer) patch(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string, patch map[string]any) (*corev1.Service, error) {
+func (w *Writer) patch(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string,
+	patch map[string]any) (*corev1.Service, error) {
 	doing := fmt.Sprintf("patch Service %s/%s", namespace, name)
 	if !ValidName(namespace) || !ValidName(name) {
 		return nil, noName("patch Service", "name", namespace+"/"+name)

@@ -19,10 +19,13 @@ type Courier struct {
 func (m *Metrics) Courier(classes []string) *Courier {
 	c := &Courier{
 		posts: m.counters("lbremedy_courier_posts_total", "Requests to functions, by the first digit of the status; \"none\" got no answer.", "class", "status"),
-		ends:  m.counters("lbremedy_courier_ended_total", "What became of messages in hand: acked, later, refused (the route is wrong, and the message comes again), dead, or returned at the end of the program.", "class", "end"),
-		took:  m.histograms("lbremedy_courier_post_seconds", "How long a request to a function took.", seconds, "class"),
-		hand:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lbremedy_courier_in_hand", Help: "Messages that are being delivered."}, []string{"class"}),
-		up:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lbremedy_courier_route_up", Help: "Whether the function of a class answered the last request and knew the courier, 1 or 0. A class without a route is not there."}, []string{"class"}),
+		ends: m.counters("lbremedy_courier_ended_total",
+			"What became of messages in hand: acked, later, refused (the route is wrong, and the message comes again), dead, or returned at the end of the program.",
+			"class", "end"),
+		took: m.histograms("lbremedy_courier_post_seconds", "How long a request to a function took.", seconds, "class"),
+		hand: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lbremedy_courier_in_hand", Help: "Messages that are being delivered."}, []string{"class"}),
+		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lbremedy_courier_route_up",
+			Help: "Whether the function of a class answered the last request and knew the courier, 1 or 0. A class without a route is not there."}, []string{"class"}),
 	}
 	m.ours.MustRegister(c.hand, c.up)
 	for _, class := range classes {

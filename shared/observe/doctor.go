@@ -30,13 +30,15 @@ func (m *Metrics) doctor(prefix, about string, checks []string, every time.Durat
 	}
 	d := &Doctor{
 		last: prometheus.NewGauge(gauge("last_timestamp_seconds",
-			"When the last scheduled run on the cluster ended well, of this process or another that it left the cluster to, in seconds since 1970; before the first one, when the process began.")),
+			"When the last scheduled run on the cluster ended well, of this process or another that it left the cluster to, in seconds since 1970; before the "+
+				"first one, when the process began.")),
 		took:     prometheus.NewGauge(gauge("read_seconds", "How long the last scheduled run took to read cluster and cloud; 0 before the first one.")),
 		every:    prometheus.NewGauge(gauge("interval_seconds", "Time from one scheduled run to the next.")),
 		findings: prometheus.NewGaugeVec(gauge("findings", "What the last scheduled run found, by check and severity."), []string{"check", "severity"}),
 		unknown:  prometheus.NewGaugeVec(gauge("unknown", "Things of which the last scheduled run could not tell how they stand, by check."), []string{"check"}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "failures_total", Help: about + "Scheduled runs that failed; the next one tries again."}),
-		checks:   checks,
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "failures_total",
+			Help: about + "Scheduled runs that failed; the next one tries again."}),
+		checks: checks,
 	}
 	m.ours.MustRegister(d.last, d.took, d.every, d.findings, d.unknown, d.failures)
 	d.every.Set(every.Seconds())

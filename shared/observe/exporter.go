@@ -33,24 +33,30 @@ func (m *Metrics) Exporter(ask func() Export) {
 		"strange":   func(x Export) int64 { return x.Strange },
 		"released":  func(x Export) int64 { return x.Released },
 	} {
-		m.counter("lbremedy_events_ended_total", "What became of the Events that were seen; those without an end wait.", prometheus.Labels{"end": end}, func() int64 { return n(ask()) })
+		m.counter("lbremedy_events_ended_total", "What became of the Events that were seen; those without an end wait.", prometheus.Labels{"end": end},
+			func() int64 { return n(ask()) })
 	}
 	m.counter("lbremedy_event_lists_total", "Lists of all Events, at the start and where a watch could not go on.", nil, func() int64 { return ask().Relists })
 	m.counter("lbremedy_publish_retries_total", "Publishes that were tried again.", nil, func() int64 { return ask().Retries })
-	m.counter("lbremedy_events_slowed_total", "Events that came while their namespace made more than its budget. They wait, and of each Service and class the newest is published.", nil, func() int64 { return ask().Slowed })
-	m.counter("lbremedy_service_read_errors_total", "Reads of the Service that an Event is about that failed. The Event waits, and the read is made again.", nil, func() int64 { return ask().Unread })
+	m.counter("lbremedy_events_slowed_total", "Events that came while their namespace made more than its budget. They wait, and of each Service and class "+
+		"the newest is published.", nil, func() int64 { return ask().Slowed })
+	m.counter("lbremedy_service_read_errors_total", "Reads of the Service that an Event is about that failed. The Event waits, and the read is made again.",
+		nil, func() int64 { return ask().Unread })
 	m.counter("lbremedy_progress_saves_total", "Times that the progress in the cluster's Events was saved.", nil, func() int64 { return ask().Saves })
-	m.gauge("lbremedy_publish_lag_seconds", "For how long the oldest failure that isn't published yet has been known; 0 if none waits.", nil, func() float64 { return ask().Lag.Seconds() })
+	m.gauge("lbremedy_publish_lag_seconds", "For how long the oldest failure that isn't published yet has been known; 0 if none waits.", nil,
+		func() float64 { return ask().Lag.Seconds() })
 	m.gauge("lbremedy_exporter_ready", "Whether Events are read and get through, 1 or 0.", nil, func() float64 { return number(ask().Ready) })
-	m.gauge("lbremedy_last_event_timestamp_seconds", "When an Event about a Service was last seen, in seconds since 1970; 0 if never.", nil, func() float64 { return unix(ask().Last) })
+	m.gauge("lbremedy_last_event_timestamp_seconds", "When an Event about a Service was last seen, in seconds since 1970; 0 if never.", nil,
+		func() float64 { return unix(ask().Last) })
 }
 
 // Full says which streams took nothing at the last try, by asking at each scrape.
 func (m *Metrics) Full(ask func() []string) {
 	for _, name := range []string{stream.Failed, stream.Cases, stream.Dead} {
-		m.gauge("lbremedy_stream_full", "Whether a stream took nothing when this program last tried, 1 or 0. It tries again.", prometheus.Labels{"stream": name}, func() float64 {
-			return number(slices.Contains(ask(), name))
-		})
+		m.gauge("lbremedy_stream_full", "Whether a stream took nothing when this program last tried, 1 or 0. It tries again.", prometheus.Labels{"stream": name},
+			func() float64 {
+				return number(slices.Contains(ask(), name))
+			})
 	}
 }
 

@@ -106,14 +106,18 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 // The classes are those that may come; each begins with zero runs that were fixed,
 // unsettled and failed, since a rate needs a series before its first event.
 func (m *Metrics) Runs(classes []string) {
-	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that ended before it could be said how is \"error\".", "class", "outcome")
+	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that "+
+		"ended before it could be said how is \"error\".", "class", "outcome")
 	m.runErrors = m.counters("lbremedy_run_errors_total", "Runs that ended with an error, whatever came of them.", "class")
-	m.repeats = m.counters("lbremedy_repeats_total", "Runs that ended as the last record of the journal says. They are counted there, and leave no record.", "class")
+	m.repeats = m.counters("lbremedy_repeats_total", "Runs that ended as the last record of the journal says. They are counted there, and "+
+		"leave no record.", "class")
 	m.steps = m.counters("lbremedy_steps_applied_total", "Steps of plans that were applied.", "class", "kind")
 	m.holds = m.counters("lbremedy_holds_total", "Runs whose plan was allowed and held back.", "class", "hold")
-	m.phases = m.histograms("lbremedy_run_phase_seconds", "How long a phase of a run took; queue is from the Event to the start of the run.", seconds, "class", "phase")
+	m.phases = m.histograms("lbremedy_run_phase_seconds", "How long a phase of a run took; queue is from the Event to the start of the run.", seconds,
+		"class", "phase")
 	m.fixes = m.histograms("lbremedy_fix_seconds", "How long a failure lasted that was fixed, from the first run on it to the proof.", fixSeconds, "class")
-	m.calls = m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product", "action", "result")
+	m.calls = m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product",
+		"action", "result")
 	m.callTime = m.histograms("lbremedy_cloud_call_seconds", "How long a request to Alibaba Cloud took.", seconds, "product")
 	for _, c := range classes {
 		for _, r := range []event.Result{event.Fixed, event.Unsettled, event.Failed} {

@@ -91,7 +91,8 @@ func record(change func(*event.Record)) event.Record {
 func TestSeen(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs([]string{"busy", "quota"})
-	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0", `lbremedy_build_info{version="v1"}`: "1"})
+	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0",
+		`lbremedy_build_info{version="v1"}`: "1"})
 
 	// A plan of two steps that stops after the first one, and goes on in the next run.
 	half := record(func(r *event.Record) { r.Next, r.Result, r.Error = 1, event.Waiting, "no" })
@@ -166,7 +167,8 @@ func TestCall(t *testing.T) {
 	of := func(result string) string {
 		return `lbremedy_cloud_calls_total{action="DescribeLoadBalancers",product="slb",result="` + result + `"}`
 	}
-	expect(t, m, map[string]string{of("ok"): "1", of("throttled"): "1", of("refused"): "1", of("unanswered"): "2", `lbremedy_cloud_call_seconds_count{product="slb"}`: "5"})
+	expect(t, m, map[string]string{of("ok"): "1", of("throttled"): "1", of("refused"): "1", of("unanswered"): "2",
+		`lbremedy_cloud_call_seconds_count{product="slb"}`: "5"})
 }
 
 func TestExporter(t *testing.T) {
@@ -336,7 +338,8 @@ func TestCatalogue(t *testing.T) {
 			labels[name][k[1]] = true
 		}
 	}
-	bounded := []string{"action", "check", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "severity", "sink", "state", "status", "stream", "telling", "version"}
+	bounded := []string{"action", "check", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "severity", "sink",
+		"state", "status", "stream", "telling", "version"}
 	var lines []string
 	for name, has := range labels {
 		var all []string
@@ -346,7 +349,8 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 		slices.Sort(all)
-		if !plain.MatchString(name) || strings.HasSuffix(name, "_total") != (kind[name] == "counter") || kind[name] == "histogram" && !strings.HasSuffix(name, "_seconds") || !strings.HasSuffix(help[name], ".") {
+		if !plain.MatchString(name) || strings.HasSuffix(name, "_total") != (kind[name] == "counter") || kind[name] == "histogram" &&
+			!strings.HasSuffix(name, "_seconds") || !strings.HasSuffix(help[name], ".") {
 			t.Errorf("%s, a %s, breaks the rules of names: %s", name, kind[name], help[name])
 		}
 		lines = append(lines, fmt.Sprintf("%s{%s} %s: %s\n", name, strings.Join(all, ","), kind[name], help[name]))

@@ -80,17 +80,20 @@ func newState() *state {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &state{
-		known:       desc("lbremedy_state_known", "Whether the state of the stream could be read, 1 or 0. Without it there is none of the metrics that follow from it."),
-		paused:      desc("lbremedy_paused_timestamp_seconds", "Since when all writes are paused, in seconds since 1970; 0 if they are not."),
-		breaker:     desc("lbremedy_breaker_open", "Whether the breaker of a class is open, 1 or 0: its fixes did not work, and it asks until a person closes it.", "class"),
+		known: desc("lbremedy_state_known", "Whether the state of the stream could be read, 1 or 0. Without it there is none of the metrics that "+
+			"follow from it."),
+		paused: desc("lbremedy_paused_timestamp_seconds", "Since when all writes are paused, in seconds since 1970; 0 if they are not."),
+		breaker: desc("lbremedy_breaker_open", "Whether the breaker of a class is open, 1 or 0: its fixes did not work, and it asks until a "+
+			"person closes it.", "class"),
 		left:        desc("lbremedy_class_budget_left", "Services that may still be written to for a class in 10 minutes.", "class"),
 		clusterLeft: desc("lbremedy_cluster_budget_left", "Services that may still be written to in the cluster in an hour."),
-		waiting:     desc("lbremedy_waiting_messages", "Messages that wait for a worker: undelivered, or in hand, which are run or are to come again.", "class", "state"),
-		messages:    desc("lbremedy_stream_messages", "Messages in a stream.", "stream"),
-		bytes:       desc("lbremedy_stream_bytes", "Bytes in a stream.", "stream"),
-		limit:       desc("lbremedy_stream_limit_bytes", "Most bytes that a stream takes; a stream without a limit is not there.", "stream"),
-		lost:        desc("lbremedy_ledger_lost", "Failures that were published and that nobody has settled in time.", "class"),
-		problems:    desc("lbremedy_ledger_problems", "What else in the ledger does not balance."),
+		waiting: desc("lbremedy_waiting_messages", "Messages that wait for a worker: undelivered, or in hand, which are run or are to come again.",
+			"class", "state"),
+		messages: desc("lbremedy_stream_messages", "Messages in a stream.", "stream"),
+		bytes:    desc("lbremedy_stream_bytes", "Bytes in a stream.", "stream"),
+		limit:    desc("lbremedy_stream_limit_bytes", "Most bytes that a stream takes; a stream without a limit is not there.", "stream"),
+		lost:     desc("lbremedy_ledger_lost", "Failures that were published and that nobody has settled in time.", "class"),
+		problems: desc("lbremedy_ledger_problems", "What else in the ledger does not balance."),
 	}
 }
 

@@ -97,7 +97,8 @@ func (d *document) UnmarshalJSON(data []byte) error {
 
 // ErrNewer says that what is in force is of a newer release: it has a version or a field
 // that this program does not know, and may forbid what this program would do.
-var ErrNewer = errors.New("it is of a newer release than this program, which writes nothing and notifies nobody by it until it is upgraded or the policy is put in force by its own release")
+var ErrNewer = errors.New("it is of a newer release than this program, which writes nothing and notifies nobody by it until it is upgraded or the " +
+	"policy is put in force by its own release")
 
 // Publish makes the policy the one in force in a cluster.
 func Publish(ctx context.Context, s *stream.Stream, cluster string, p remedy.Policy) error {

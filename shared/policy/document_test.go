@@ -69,9 +69,12 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	s := nats.Streams(t)
 	medium := remedy.Medium
-	before := `{"Mode":"fix","Risk":"medium","Classes":{"a":{"Mode":"","Risk":"medium","OneWay":true}},"Rules":[{"Clusters":null,"Namespaces":["prod-*"],"Labels":null,"Classes":null,"Mode":"observe","Risk":null}],
-		"Freezes":[{"Name":"n","Days":[1],"From":3600000000000,"Until":7200000000000,"Zone":[{"Until":"0001-01-01T00:00:00Z","Seconds":28800}],"Start":"0001-01-01T00:00:00Z","End":"0001-01-01T00:00:00Z"}],
-		"VSwitches":{"Allow":["vsw-1"],"Reserve":null,"ReplaceMissing":true},"Budgets":{"Attempts":2,"Class":0,"Share":50,"Least":0},"TakeBack":true,"RAMDelay":1000000000,"PayBySpec":true,
+	before := `{"Mode":"fix","Risk":"medium","Classes":{"a":{"Mode":"","Risk":"medium","OneWay":true}},
+		"Rules":[{"Clusters":null,"Namespaces":["prod-*"],"Labels":null,"Classes":null,"Mode":"observe","Risk":null}],
+		"Freezes":[{"Name":"n","Days":[1],"From":3600000000000,"Until":7200000000000,"Zone":[{"Until":"0001-01-01T00:00:00Z","Seconds":28800}],
+		"Start":"0001-01-01T00:00:00Z","End":"0001-01-01T00:00:00Z"}],
+		"VSwitches":{"Allow":["vsw-1"],"Reserve":null,"ReplaceMissing":true},"Budgets":{"Attempts":2,"Class":0,"Share":50,"Least":0},
+		"TakeBack":true,"RAMDelay":1000000000,"PayBySpec":true,
 		"Survey":{"Protect":["a"],"Target":{"Major":2,"Minor":14,"Patch":0,"Build":0},"LocalPorts":{"First":1,"Last":2}}}`
 	want := remedy.Policy{
 		Mode: remedy.Fix, Risk: remedy.Medium, Classes: map[string]remedy.Class{"a": {Risk: &medium, OneWay: true}},

@@ -60,7 +60,8 @@ func TestReference(t *testing.T) {
 			t.Errorf("%s: got %q, %v", r, got, err)
 		}
 	}
-	for _, r := range []Reference{{}, {Env: "LBREMEDY_TEST_NOTHING"}, file("empty", "\n"), file("lines", "s3cr3t\ns3cr3t"), file("long", strings.Repeat("s3cr3t", 1000)), {File: dir}, {File: filepath.Join(dir, "none")}} {
+	for _, r := range []Reference{{}, {Env: "LBREMEDY_TEST_NOTHING"}, file("empty", "\n"), file("lines", "s3cr3t\ns3cr3t"),
+		file("long", strings.Repeat("s3cr3t", 1000)), {File: dir}, {File: filepath.Join(dir, "none")}} {
 		if got, err := r.Read(); err == nil || got != "" || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%s: got %q, %v", r, got, err)
 		}

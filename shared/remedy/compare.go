@@ -87,7 +87,8 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 			told = append(told, d.Text)
 		}
 		if d.What != "" {
-			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text.String(), Said: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
+			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text.String(), Said: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts &&
+				!d.Unknown, Unknown: d.Unknown})
 		}
 	}
 	rank := func(e event.Change) int {

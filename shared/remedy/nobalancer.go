@@ -11,12 +11,14 @@ import (
 func (c *Case) NoBalancer(what say.Text) Plan {
 	name := ccm.DefaultName(c.Service)
 	p := Plan{
-		Finding: say.F("Neither the tag %[1]s=%[2]s nor the name %[2]s finds exactly one load balancer of the Service, so its annotations cannot be compared with anything.", ccm.NameTag, name).
+		Finding: say.F("Neither the tag %[1]s=%[2]s nor the name %[2]s finds exactly one load balancer of the Service, so its annotations cannot be compared "+
+			"with anything.", ccm.NameTag, name).
 			And("An empty list does not prove that there is none."),
 		Ask: say.F("Find the load balancer of the Service in the console and compare %s with the annotations of the Service.", what),
 	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
-		p.Finding = say.F("The annotation id names %s, but the API knows no such load balancer in %s, so the other annotations cannot be compared with anything.", ccm.Quote(id), c.Cloud.Region())
+		p.Finding = say.F("The annotation id names %s, but the API knows no such load balancer in %s, so the other annotations cannot be compared with anything.",
+			ccm.Quote(id), c.Cloud.Region())
 	}
 	if address := ccm.Address(c.Service); address != "" {
 		p.Ask = p.Ask.And("The Service's address is %s.", address)

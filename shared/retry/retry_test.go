@@ -37,7 +37,8 @@ func TestAfter(t *testing.T) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	const longest = 5 * time.Minute
-	for n, want := range map[uint64]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: longest, 1 << 63: longest} {
+	for n, want := range map[uint64]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: longest,
+		1 << 63: longest} {
 		if got := Pause(time.Second, longest, n); got != want {
 			t.Errorf("failure %d: %s, want %s", n, got, want)
 		}

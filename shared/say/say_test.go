@@ -87,7 +87,8 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	var text say.Text
-	if err := json.Unmarshal([]byte(`[{"format":"%s and %d","args":["a"]},{"format":"%d","args":["b"]}]`), &text); err != nil || !strings.HasPrefix(text.String(), "a and %!") {
+	if err := json.Unmarshal([]byte(`[{"format":"%s and %d","args":["a"]},{"format":"%d","args":["b"]}]`), &text); err != nil ||
+		!strings.HasPrefix(text.String(), "a and %!") {
 		t.Errorf("a format without its arguments: %q, %v", text, err)
 	}
 }

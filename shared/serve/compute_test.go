@@ -29,7 +29,8 @@ func fcTrigger(t testing.TB, method, path string, headers map[string]string, bod
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
 		"version": "v1", "rawPath": path, "body": body, "isBase64Encoded": encoded, "headers": headers, "queryParameters": map[string]string{},
-		"requestContext": map[string]any{"accountId": "1", "http": map[string]string{"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "1.2.3.4"}, "requestId": "r"},
+		"requestContext": map[string]any{"accountId": "1", "http": map[string]string{"method": method, "path": path, "protocol": "HTTP/1.1",
+			"sourceIp": "1.2.3.4"}, "requestId": "r"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,8 @@ func TestTrigger(t *testing.T) {
 	structured := marshal(t, e)
 	json64 := base64.StdEncoding.EncodeToString([]byte(structured))
 	media := map[string]string{"content-type": "application/cloudevents+json", "authorization": "Bearer sesame"}
-	binary := map[string]string{"content-type": "application/json", "authorization": "bearer sesame", "ce-specversion": "1.0", "ce-id": e.ID(), "ce-source": e.Source(), "ce-type": e.Type()}
+	binary := map[string]string{"content-type": "application/json", "authorization": "bearer sesame", "ce-specversion": "1.0", "ce-id": e.ID(),
+		"ce-source": e.Source(), "ce-type": e.Type()}
 	forged := map[string]string{"authorization": "Bearer sesame", "x-fc-access-key-id": "stranger", "X-Fc-Access-Key-Secret": "s"}
 	for _, tt := range []struct {
 		name    string
@@ -61,7 +63,8 @@ func TestTrigger(t *testing.T) {
 		{"forged headers", fcTrigger(t, "POST", "/", forged, structured, false), host.Reply{}, 204, "", ""},
 		{"later", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Retry: 7 * time.Second}, 503, "7", "again in 7s"},
 		{"dead", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "nobody knows"}, 422, "", "nobody knows"},
-		{"of another cluster", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "not for this host", Err: engine.ErrForeign}, 421, "", "not for this host"},
+		{"of another cluster", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "not for this host", Err: engine.ErrForeign}, 421, "",
+			"not for this host"},
 		{"no token", fcTrigger(t, "POST", "/", nil, structured, false), host.Reply{}, 401, "", "shows none"},
 		{"a reader", fcTrigger(t, "GET", "/", media, "", false), host.Reply{}, 405, "", ""},
 		{"live", fcTrigger(t, "GET", "/healthz", nil, "", false), host.Reply{}, 200, "", ""},
@@ -71,15 +74,16 @@ func TestTrigger(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := &Endpoint{FC: true, Tokens: func() ([]string, error) { return []string{"sesame"}, nil }, Handle: func(ctx context.Context, got cloudevents.Event) host.Reply {
-				if got.ID() != e.ID() || !bytes.Equal(got.Data(), e.Data()) {
-					t.Errorf("the event became %s", got)
-				}
-				if k, _ := Key(cloud.Static(cloud.Key{}))(ctx); k.ID != "own" {
-					t.Errorf("the run has the credentials of %q", k.ID)
-				}
-				return tt.reply
-			}}
+			d := &Endpoint{FC: true, Tokens: func() ([]string, error) { return []string{"sesame"}, nil },
+				Handle: func(ctx context.Context, got cloudevents.Event) host.Reply {
+					if got.ID() != e.ID() || !bytes.Equal(got.Data(), e.Data()) {
+						t.Errorf("the event became %s", got)
+					}
+					if k, _ := Key(cloud.Static(cloud.Key{}))(ctx); k.ID != "own" {
+						t.Errorf("the run has the credentials of %q", k.ID)
+					}
+					return tt.reply
+				}}
 			ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{RequestID: "r-1", Credentials: fccontext.Credentials{AccessKeyId: "own"}})
 			text, err := d.Invoke(ctx, tt.payload)
 			if err != nil {
@@ -90,7 +94,8 @@ func TestTrigger(t *testing.T) {
 				Headers    map[string]string
 				Body       string
 			}
-			if err := json.Unmarshal(text, &got); err != nil || got.StatusCode != tt.status || got.Headers["Retry-After"] != tt.after || !strings.Contains(got.Body, tt.says) {
+			if err := json.Unmarshal(text, &got); err != nil || got.StatusCode != tt.status || got.Headers["Retry-After"] != tt.after ||
+				!strings.Contains(got.Body, tt.says) {
 				t.Errorf("got %s, %v", text, err)
 			}
 		})
@@ -146,7 +151,8 @@ func TestBatch(t *testing.T) {
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	d := &Endpoint{Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { panic("oh AccessKeyId=LTAI4FakeFakeFake1234") }}
+	d := &Endpoint{Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Handle: func(context.Context, cloudevents.Event) host.Reply { panic("oh AccessKeyId=LTAI4FakeFakeFake1234") }}
 	text := marshal(t, failure(someService))
 	a := httptest.NewRecorder()
 	d.Handler().ServeHTTP(a, httptest.NewRequest("POST", "/", strings.NewReader("["+text+","+text+"]")))
@@ -302,7 +308,8 @@ func TestCorrected(t *testing.T) {
 			t.Fatal(err)
 		}
 		deadline := a.Header.Get("x-fc-function-deadline")
-		if a.Header.Get("x-fc-function-timeout") != tt.wantTimeout || tt.deadline != "" && deadline != tt.deadline || len(deadline) < len(tt.deadline) || deadline == "" {
+		if a.Header.Get("x-fc-function-timeout") != tt.wantTimeout || tt.deadline != "" && deadline != tt.deadline || len(deadline) < len(tt.deadline) ||
+			deadline == "" {
 			t.Errorf("%+v became %v", tt, a.Header)
 		}
 	}

@@ -84,7 +84,8 @@ func FuzzKeys(f *testing.F) {
 			if !usable(k.public) {
 				t.Errorf("the key %v can't be used", k)
 			}
-			for _, method := range []jwt.SigningMethod{jwt.SigningMethodRS256, jwt.SigningMethodES256, jwt.SigningMethodES384, jwt.SigningMethodES512, jwt.SigningMethodEdDSA} {
+			for _, method := range []jwt.SigningMethod{jwt.SigningMethodRS256, jwt.SigningMethodES256, jwt.SigningMethodES384, jwt.SigningMethodES512,
+				jwt.SigningMethodEdDSA} {
 				if k.fits("", method.Alg()) && method.Verify("a", make([]byte, 64), k.public) == nil {
 					t.Errorf("no signature is good for %v", k)
 				}

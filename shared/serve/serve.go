@@ -372,7 +372,8 @@ func address(getenv func(string) string, guarded bool) (address, warning string)
 	case getenv("LBREMEDY_ENDPOINT_OPEN") == "true":
 		return ":" + port, "the endpoint asks for no token: LBREMEDY_ENDPOINT_OPEN lets whoever reaches it call"
 	}
-	return "127.0.0.1:" + port, "the endpoint asks for no token and listens to this machine alone: set LBREMEDY_ENDPOINT_TOKEN, LBREMEDY_ENDPOINT_TOKEN_FILE or LBREMEDY_ENDPOINT_JWT_KEYS, or LBREMEDY_ENDPOINT_OPEN=true"
+	return "127.0.0.1:" + port, "the endpoint asks for no token and listens to this machine alone: set LBREMEDY_ENDPOINT_TOKEN, " +
+		"LBREMEDY_ENDPOINT_TOKEN_FILE or LBREMEDY_ENDPOINT_JWT_KEYS, or LBREMEDY_ENDPOINT_OPEN=true"
 }
 
 // idle is how long a connection without requests is kept: longer than platforms keep

@@ -87,7 +87,8 @@ func TestEndpoint(t *testing.T) {
 	t.Parallel()
 	e := failure(someService)
 	structured := marshal(t, e)
-	binary := map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": e.ID(), "Ce-Source": e.Source(), "Ce-Type": e.Type(), "Ce-Subject": e.Subject()}
+	binary := map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": e.ID(), "Ce-Source": e.Source(), "Ce-Type": e.Type(),
+		"Ce-Subject": e.Subject()}
 	secret := "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D"
 	settled := host.Reply{}
 	for _, tt := range []struct {
@@ -102,37 +103,47 @@ func TestEndpoint(t *testing.T) {
 		after   string // Retry-After
 		says    string
 	}{
-		{name: "structured", headers: map[string]string{"Content-Type": "application/cloudevents+json; charset=utf-8"}, body: structured, reply: settled, status: 204, fc: "200"},
-		{name: "structured, with the binary mode's headers too", headers: map[string]string{"Content-Type": "application/cloudevents+json", "Ce-Specversion": "1.0"}, body: structured, status: 204, fc: "200"},
+		{name: "structured", headers: map[string]string{"Content-Type": "application/cloudevents+json; charset=utf-8"}, body: structured, reply: settled,
+			status: 204, fc: "200"},
+		{name: "structured, with the binary mode's headers too", headers: map[string]string{"Content-Type": "application/cloudevents+json",
+			"Ce-Specversion": "1.0"}, body: structured, status: 204, fc: "200"},
 		{name: "as JSON", headers: map[string]string{"Content-Type": "application/json"}, body: structured, status: 204, fc: "200"},
 		{name: "without a content type", body: structured, status: 204, fc: "200"},
 		{name: "binary", headers: binary, body: string(e.Data()), status: 204, fc: "200"},
 		{name: "an invocation", path: "/invoke", headers: map[string]string{"Content-Type": "application/octet-stream"}, body: structured, status: 204, fc: "200"},
 		{name: "later", body: structured, reply: host.Reply{Retry: 90*time.Second + 1}, status: 503, fc: "404", after: "91", says: "not settled yet"},
-		{name: "an error", body: structured, reply: host.Reply{Retry: time.Second, Err: errors.New("read " + secret)}, status: 503, fc: "404", after: "1", says: "read https://slb.aliyuncs.com/"},
+		{name: "an error", body: structured, reply: host.Reply{Retry: time.Second, Err: errors.New("read " + secret)}, status: 503, fc: "404", after: "1",
+			says: "read https://slb.aliyuncs.com/"},
 		{name: "failed for good", body: structured, reply: host.Reply{Err: errors.New("no")}, status: 204, fc: "200"},
 		{name: "dead", body: structured, reply: host.Reply{Dead: "nobody knows " + secret}, status: 422, fc: "404", says: "nobody knows"},
-		{name: "of another cluster", body: structured, reply: host.Reply{Dead: "not for this host", Err: fmt.Errorf("%w: it is of c2", engine.ErrForeign)}, status: 421, fc: "404", says: "not for this host"},
+		{name: "of another cluster", body: structured, reply: host.Reply{Dead: "not for this host", Err: fmt.Errorf("%w: it is of c2", engine.ErrForeign)},
+			status: 421, fc: "404", says: "not for this host"},
 		{name: "text", headers: map[string]string{"Content-Type": "text/plain"}, body: structured, status: 422, fc: "404", says: `content type "text/plain"`},
-		{name: "a batch of one", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[" + structured + "]", status: 204, fc: "200"},
-		{name: "a batch of none", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[]", status: 422, fc: "404", says: "the batch has 0 events"},
+		{name: "a batch of one", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[" + structured + "]",
+			status: 204, fc: "200"},
+		{name: "a batch of none", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[]", status: 422, fc: "404",
+			says: "the batch has 0 events"},
 		{name: "a batch of too many", body: "[" + strings.Repeat("1,", mostEvents) + "1]", status: 422, fc: "404", says: "the batch has 101 events: send 1 to 100"},
 		{name: "a broken batch", body: "[" + structured, status: 422, fc: "404", says: "the batch is no JSON"},
 		{name: "a batch with something else in it", body: "[" + structured + ",7]", status: 422, fc: "404", says: "event 2 of the batch: invalid event"},
-		{name: "a rule of EventBridge", body: strings.Replace(structured, "{", `{"aliyunaccountid":"1","aliyunpublishtime":"2026-11-21T10:00:00Z","aliyunpublishaddr":"10.0.0.1","aliyuneventbusname":"b",`, 1), status: 204, fc: "200"},
+		{name: "a rule of EventBridge", body: strings.Replace(structured, "{",
+			`{"aliyunaccountid":"1","aliyunpublishtime":"2026-11-21T10:00:00Z","aliyunpublishaddr":"10.0.0.1","aliyuneventbusname":"b",`, 1), status: 204, fc: "200"},
 		{name: "an HTTP source of EventBridge", body: wrapped(t, nil, structured), status: 204, fc: "200"},
 		{name: "an HTTP source of EventBridge, as an object", body: wrapped(t, nil, json.RawMessage(structured)), status: 204, fc: "200"},
 		{name: "an HTTP source of EventBridge, in binary mode", body: wrapped(t, binary, string(e.Data())), status: 204, fc: "200"},
 		{name: "an HTTP source of EventBridge, in a batch", body: "[" + wrapped(t, nil, structured) + "]", status: 204, fc: "200"},
 		{name: "an HTTP source with a batch", body: wrapped(t, nil, "["+structured+","+structured+"]"), status: 422, fc: "404", says: "its body is a batch"},
 		{name: "an HTTP source with something else", body: wrapped(t, nil, "x"), status: 422, fc: "404", says: "EventBridge's of an HTTP request: invalid event"},
-		{name: "an HTTP source without a request", body: strings.Replace(wrapped(t, nil, ""), `"data":{`, `"data":7,"x":{`, 1), status: 422, fc: "404", says: "invalid event"},
+		{name: "an HTTP source without a request", body: strings.Replace(wrapped(t, nil, ""), `"data":{`, `"data":7,"x":{`, 1), status: 422, fc: "404",
+			says: "invalid event"},
 		{name: "broken JSON", body: structured[:40], status: 422, fc: "404", says: "invalid event"},
 		{name: "nothing", status: 422, fc: "404", says: "invalid event"},
 		{name: "no event", body: `{"specversion":"1.0"}`, status: 422, fc: "404", says: "invalid event"},
 		{name: "an event without a source", body: `{"specversion":"1.0","id":"1","type":"t","source":""}`, status: 422, fc: "404", says: "invalid event"},
-		{name: "binary without an ID", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Type": "t"}, body: "{}", status: 422, fc: "404", says: "invalid event"},
-		{name: "binary of another version", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "9.9"}, body: "{}", status: 422, fc: "404", says: "invalid event"},
+		{name: "binary without an ID", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Type": "t"}, body: "{}",
+			status: 422, fc: "404", says: "invalid event"},
+		{name: "binary of another version", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "9.9"}, body: "{}", status: 422,
+			fc: "404", says: "invalid event"},
 		{name: "too large", body: strings.Repeat(" ", MaxBody) + structured, status: 422, fc: "404", says: "more than"},
 		{name: "as large as it may be", body: strings.Repeat(" ", MaxBody-len(structured)) + structured, status: 204, fc: "200"},
 		{name: "a reader", method: "GET", status: 405, fc: "404"},
@@ -164,7 +175,8 @@ func TestEndpoint(t *testing.T) {
 			}
 			a := httptest.NewRecorder()
 			d.Handler().ServeHTTP(a, q)
-			if a.Code != tt.status || a.Header().Get("x-fc-status") != tt.fc || a.Header().Get("Retry-After") != tt.after || !strings.Contains(a.Body.String(), tt.says) {
+			if a.Code != tt.status || a.Header().Get("x-fc-status") != tt.fc || a.Header().Get("Retry-After") != tt.after ||
+				!strings.Contains(a.Body.String(), tt.says) {
 				t.Errorf("got %d, x-fc-status %q, Retry-After %q: %s", a.Code, a.Header().Get("x-fc-status"), a.Header().Get("Retry-After"), a.Body)
 			}
 			if want := tt.status == 204 || tt.reply.Retry > 0 || tt.reply.Dead != ""; want != (handled == 1) {
@@ -286,7 +298,8 @@ func TestKey(t *testing.T) {
 			t.Errorf("in FC %t, with the ID %q sent: got %v", tt.fc, tt.id, got)
 		}
 
-		ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{Credentials: fccontext.Credentials{AccessKeyId: tt.id, AccessKeySecret: "secret", SecurityToken: "token"}})
+		ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{Credentials: fccontext.Credentials{AccessKeyId: tt.id, AccessKeySecret: "secret",
+			SecurityToken: "token"}})
 		if _, err := endpoint(true).Invoke(ctx, []byte(body)); err != nil {
 			t.Error(err)
 		}

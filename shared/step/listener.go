@@ -142,7 +142,8 @@ func (CreateListener) Risk() remedy.Risk { return remedy.High }
 // Grants are reading, making and starting listeners of any protocol.
 func (CreateListener) Grants() []grant.Grant {
 	return []grant.Grant{
-		grant.DescribeLoadBalancerListeners, grant.CreateTCPListener, grant.CreateUDPListener, grant.CreateHTTPListener, grant.CreateHTTPSListener, grant.StartListener,
+		grant.DescribeLoadBalancerListeners, grant.CreateTCPListener, grant.CreateUDPListener, grant.CreateHTTPListener, grant.CreateHTTPSListener,
+		grant.StartListener,
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // An NLB is tagged as a CLB is.
 func TestTagNetwork(t *testing.T) {
 	t.Parallel()
-	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}}, nil)
+	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
+		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}}, nil)
 	tag := step.TagLB{LB: "nlb-1", Key: "k", Value: "v", Network: true}
 	if tag.Target() != "nlb/nlb-1" {
 		t.Errorf("the target is %s", tag.Target())

@@ -17,7 +17,8 @@ import (
 func TestTargetPorts(t *testing.T) {
 	t.Parallel()
 	r := build(t, nil, nil)
-	r.patch(`{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":"http"},{"name":"b","port":80,"protocol":"UDP","targetPort":"dns"},{"name":"c","port":81,"protocol":"TCP","targetPort":"x"}]}}`)
+	r.patch(`{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":"http"},{"name":"b","port":80,"protocol":"UDP","targetPort":"dns"},` +
+		`{"name":"c","port":81,"protocol":"TCP","targetPort":"x"}]}}`)
 	r.read()
 	before := r.c.Service.Spec
 	set := step.TargetPorts{Ports: []step.TargetPort{

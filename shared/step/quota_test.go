@@ -24,7 +24,8 @@ func quotas(made ...sim.QuotaApplication) *sim.World {
 func TestApplyQuota(t *testing.T) {
 	t.Parallel()
 	apply := step.ApplyQuota{
-		Product: "slb", Name: backends, Code: "q_1", Dimensions: map[string]string{"regionId": "cn-hangzhou"}, To: 250, Was: 200, Reason: "240 backends", Known: []string{"app-1"},
+		Product: "slb", Name: backends, Code: "q_1", Dimensions: map[string]string{"regionId": "cn-hangzhou"}, To: 250, Was: 200, Reason: "240 backends",
+		Known: []string{"app-1"},
 	}
 	r := build(t, quotas(sim.QuotaApplication{ID: "app-1", Desired: 300, Status: "Disagree"}), nil)
 	open := func() (n int) {

@@ -35,24 +35,32 @@ func TestRaise(t *testing.T) {
 		{name: "one more at least", need: 100, quota: func(q *cloud.Quota) { q.Total = 99.5 }, to: 201, says: "It is full."},
 		{name: "a step", need: 210, quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220, 260} }, to: 260, says: "It is full."},
 		{name: "the last step", need: 290, quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220} }, to: 300, says: "It is full."},
-		{name: "no step is enough", need: 310, ask: "Do less.", quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220} }, says: "Applications can ask for at most 400.", asks: "Do less."},
+		{name: "no step is enough", need: 310, ask: "Do less.", quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220} },
+			says: "Applications can ask for at most 400.", asks: "Do less."},
 		{name: "more than can be had", need: 401, says: "Applications can ask for at most 400.", asks: "Ask Alibaba Cloud support"},
 		{name: "no limit is known", need: 401, quota: func(q *cloud.Quota) { q.Least, q.Most = 0, 0 }, to: 490, says: "It is full."},
-		{name: "not adjustable", need: 210, quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "limitReached" }, says: "cannot be raised by application. Reason: limitReached.", asks: "Ask Alibaba Cloud support"},
-		{name: "not adjustable, and there are other ways", need: 210, ask: "Do less.", quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "" }, says: "cannot be raised by application.", asks: "Do less."},
+		{name: "not adjustable", need: 210, quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "limitReached" },
+			says: "cannot be raised by application. Reason: limitReached.", asks: "Ask Alibaba Cloud support"},
+		{name: "not adjustable, and there are other ways", need: 210, ask: "Do less.", quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "" },
+			says: "cannot be raised by application.", asks: "Do less."},
 		{name: "high enough by now", need: 200, says: "now allows it", asks: "Check the controller's log", waits: true},
-		{name: "under way", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, At: recent}}, need: 210, ask: "Do less.", says: "An application for 300 is pending since ", asks: "Alternatively: Do less.", waits: true},
-		{name: "refused", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", Opinion: "Too many.", At: recent}}, need: 210, ask: "Do less.", says: "rejected, made at ", asks: "Alternatively: Do less."},
-		{name: "withdrawn", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Cancel", At: recent}}, need: 210, says: "was rejected", asks: "Apply again in the quota center"},
+		{name: "under way", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, At: recent}}, need: 210, ask: "Do less.",
+			says: "An application for 300 is pending since ", asks: "Alternatively: Do less.", waits: true},
+		{name: "refused", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", Opinion: "Too many.", At: recent}}, need: 210,
+			ask: "Do less.", says: "rejected, made at ", asks: "Alternatively: Do less."},
+		{name: "withdrawn", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Cancel", At: recent}}, need: 210, says: "was rejected",
+			asks: "Apply again in the quota center"},
 		{name: "refused long ago", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", At: old}}, need: 210, to: 260, says: "It is full."},
-		{name: "refused, and agreed to since", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", At: old}, {ID: "app-2", Desired: 200, Approved: 200, Status: "Agree", At: recent}}, need: 210, to: 260, says: "It is full."},
+		{name: "refused, and agreed to since", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", At: old},
+			{ID: "app-2", Desired: 200, Approved: 200, Status: "Agree", At: recent}}, need: 210, to: 260, says: "It is full."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := build(t, quotas(tt.made...), nil)
 			r.c.Now = time.Now()
 			r.c.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-			q := cloud.Quota{Product: "slb", Code: "q_1", Name: backends, Total: 200, Adjustable: true, Least: 201, Most: 400, Dimensions: map[string]string{"regionId": "cn-hangzhou"}}
+			q := cloud.Quota{Product: "slb", Code: "q_1", Name: backends, Total: 200, Adjustable: true, Least: 201, Most: 400,
+				Dimensions: map[string]string{"regionId": "cn-hangzhou"}}
 			if tt.quota != nil {
 				tt.quota(&q)
 			}

@@ -327,7 +327,8 @@ func TestTags(t *testing.T) {
 		heal()
 	}
 	for _, s := range []remedy.Step{step.TagLB{LB: "lb-0", Key: "k", Value: "v"}, step.UntagLB{LB: "lb-1", Key: "k1", Value: "v"}} {
-		heal := r.cloud.Fault(sim.Fault{Product: "slb", Action: map[string]string{"tag-lb": "TagResources", "untag-lb": "UntagResources"}[s.Kind()], Status: 403, Code: "NoPermission"})
+		heal := r.cloud.Fault(sim.Fault{Product: "slb", Action: map[string]string{"tag-lb": "TagResources", "untag-lb": "UntagResources"}[s.Kind()], Status: 403,
+			Code: "NoPermission"})
 		if err := s.Apply(t.Context(), r.c, r.w); err == nil {
 			t.Errorf("%s is refused, and it is no error", s)
 		}
@@ -479,26 +480,35 @@ func TestKinds(t *testing.T) {
 		target string
 		risk   remedy.Risk
 	}{
-		"annotate":          {step.Annotate{Set: map[string]string{"b": "2", "a": "<1>"}, Remove: []string{"c"}, Was: map[string]string{"a": "0"}}, "annotate a=<1> b=2 and remove c", "", remedy.Low},
+		"annotate": {step.Annotate{Set: map[string]string{"b": "2", "a": "<1>"}, Remove: []string{"c"}, Was: map[string]string{"a": "0"}},
+			"annotate a=<1> b=2 and remove c", "", remedy.Low},
 		"remove-annotation": {step.RemoveAnnotation{Names: []string{"a", "b"}, Was: map[string]string{"a": "0"}}, "remove annotation a b", "", remedy.Low},
 		"convert": {step.Convert{Annotate: step.Annotate{Set: map[string]string{"a": "1"}, Remove: []string{"b"}, Was: map[string]string{"b": "0"}}, LB: "lb-1"},
 			"annotate a=1 and remove b, by which the controller changes lb-1 for good", "slb/lb-1", remedy.Medium},
-		"touch":        {step.Touch{After: time.Minute}, "trigger a resync after 1m0s", "", remedy.Low},
-		"clear-status": {step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {Hostname: "h"}}}, "clear the status, which says 10.0.0.1, h", "", remedy.High},
-		"tag-lb":       {step.TagLB{LB: "lb-1", Key: "k", Value: "v"}, "tag lb-1 with k=v", "slb/lb-1", remedy.High},
-		"untag-lb":     {step.UntagLB{LB: "lb-1", Key: "k", Value: "v"}, "take the tag k off lb-1", "slb/lb-1", remedy.High},
+		"touch": {step.Touch{After: time.Minute}, "trigger a resync after 1m0s", "", remedy.Low},
+		"clear-status": {step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {Hostname: "h"}}}, "clear the status, which says 10.0.0.1, h", "",
+			remedy.High},
+		"tag-lb":   {step.TagLB{LB: "lb-1", Key: "k", Value: "v"}, "tag lb-1 with k=v", "slb/lb-1", remedy.High},
+		"untag-lb": {step.UntagLB{LB: "lb-1", Key: "k", Value: "v"}, "take the tag k off lb-1", "slb/lb-1", remedy.High},
 		"policy-version": {step.PolicyVersion{Policy: "p", Document: "{}", Adds: []string{"a", "b"}, Was: "v2", Versions: []string{"v1", "v2"}, Drop: "v1"},
 			"add a, b to the RAM policy p with a new default version, in place of its old version v1", "ram/p", remedy.Medium},
-		"apply-quota": {step.ApplyQuota{Product: "slb", Name: "q", Code: "q_1", Dimensions: map[string]string{"regionId": "r"}, To: 250, Was: 200.5, Reason: "full", Known: []string{"app-1"}},
+		"apply-quota": {step.ApplyQuota{Product: "slb", Name: "q", Code: "q_1", Dimensions: map[string]string{"regionId": "r"}, To: 250, Was: 200.5,
+			Reason: "full", Known: []string{"app-1"}},
 			"apply for 250 in place of 200.5 as the limit q", "quota/q", remedy.Medium},
 		"target-ports": {step.TargetPorts{Ports: []step.TargetPort{
-			{Port: 80, Protocol: "TCP", To: intstr.FromInt32(8080), Was: intstr.FromString("http")}, {Port: 443, Protocol: "TCP", To: intstr.FromString("https"), Was: intstr.FromInt32(0)}}},
+			{Port: 80, Protocol: "TCP", To: intstr.FromInt32(8080), Was: intstr.FromString("http")}, {Port: 443, Protocol: "TCP", To: intstr.FromString("https"),
+				Was: intstr.FromInt32(0)}}},
 			"set the targetPort of port 80 to 8080 in place of http, set the targetPort of port 443 to https in place of 0", "", remedy.Medium},
-		"evict":           {step.Evict{Namespace: "shop", Pod: "web-0", UID: "u", Node: "node-1"}, "evict the Pod shop/web-0 from the node node-1", "evict/shop", remedy.High},
-		"move-listener":   {step.MoveListener{LB: "lb-1", Port: 80, Protocol: "tcp", Group: "rsp-2", Was: "rsp-1"}, "point the listener tcp:80 of lb-1 at the vServer group rsp-2 instead of rsp-1", "slb/lb-1", remedy.High},
-		"delete-listener": {step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 80, Protocol: "udp", Config: map[string]string{"a": "1"}}}, "delete the listener udp:80 of lb-1", "slb/lb-1", remedy.High},
-		"create-listener": {step.CreateListener{LB: "lb-1", Listener: cloud.Listener{Port: 80, Protocol: "udp"}}, "make the listener udp:80 of lb-1 again", "slb/lb-1", remedy.High},
-		"default-version": {step.DefaultVersion{Policy: "p", Version: "v1", From: "{}"}, "make version v1 of the RAM policy p the default again", "ram/p", remedy.Medium},
+		"evict": {step.Evict{Namespace: "shop", Pod: "web-0", UID: "u", Node: "node-1"}, "evict the Pod shop/web-0 from the node node-1", "evict/shop",
+			remedy.High},
+		"move-listener": {step.MoveListener{LB: "lb-1", Port: 80, Protocol: "tcp", Group: "rsp-2", Was: "rsp-1"},
+			"point the listener tcp:80 of lb-1 at the vServer group rsp-2 instead of rsp-1", "slb/lb-1", remedy.High},
+		"delete-listener": {step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 80, Protocol: "udp", Config: map[string]string{"a": "1"}}},
+			"delete the listener udp:80 of lb-1", "slb/lb-1", remedy.High},
+		"create-listener": {step.CreateListener{LB: "lb-1", Listener: cloud.Listener{Port: 80, Protocol: "udp"}}, "make the listener udp:80 of lb-1 again",
+			"slb/lb-1", remedy.High},
+		"default-version": {step.DefaultVersion{Policy: "p", Version: "v1", From: "{}"}, "make version v1 of the RAM policy p the default again", "ram/p",
+			remedy.Medium},
 	}
 	for _, zero := range step.All() {
 		want, ok := filled[zero.Kind()]

@@ -16,7 +16,8 @@ import (
 // failIn publishes a failure of class in a cluster.
 func failIn(t *testing.T, s *Stream, cluster, uid string) {
 	t.Helper()
-	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+uid, nil, []byte("x"), func(Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+uid, nil, []byte("x"),
+		func(Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 }

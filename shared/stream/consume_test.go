@@ -513,7 +513,8 @@ func BenchmarkDelivery(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		if _, _, err := s.PublishNewer(b.Context(), fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i), fmt.Sprint(i), nil, make([]byte, 900), func(Message) bool { return true }); err != nil {
+		if _, _, err := s.PublishNewer(b.Context(), fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i), fmt.Sprint(i), nil, make([]byte, 900),
+			func(Message) bool { return true }); err != nil {
 			b.Fatal(err)
 		}
 		<-arrived

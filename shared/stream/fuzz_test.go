@@ -19,7 +19,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Add("", "-1", "0", "", "", []byte{})
 	f.Fuzz(func(t *testing.T, status, seq, at, subject, id string, data []byte) {
 		h := nats.Header{}
-		for k, v := range map[string]string{"Status": status, jetstream.SequenceHeader: seq, jetstream.TimeStampHeaer: at, jetstream.SubjectHeader: subject, jetstream.MsgIDHeader: id} {
+		for k, v := range map[string]string{"Status": status, jetstream.SequenceHeader: seq, jetstream.TimeStampHeaer: at, jetstream.SubjectHeader: subject,
+			jetstream.MsgIDHeader: id} {
 			if v != "" {
 				h.Set(k, v)
 			}
@@ -64,7 +65,8 @@ func FuzzDeadSubject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, origin string) {
 		subject := deadSubject(origin)
-		if !strings.HasPrefix(subject, deadPrefix) || strings.ContainsAny(subject, "*> \t\r\n") || strings.Contains(subject, "..") || strings.HasSuffix(subject, ".") {
+		if !strings.HasPrefix(subject, deadPrefix) || strings.ContainsAny(subject, "*> \t\r\n") || strings.Contains(subject, "..") ||
+			strings.HasSuffix(subject, ".") {
 			t.Errorf("%q becomes %q, which is no subject", origin, subject)
 		}
 	})

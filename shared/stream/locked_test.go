@@ -142,11 +142,13 @@ func TestTLS(t *testing.T) {
 	connects(t, "another authority", stream.Config{URL: "tls://" + secure, CA: theirs.file}, stranger)
 	connects(t, "the system's authorities", stream.Config{URL: "tls://" + secure}, stranger)
 	connects(t, "a server that asks for TLS, by the system's authorities", stream.Config{URL: "nats://" + secure}, stranger)
-	connects(t, "another name", stream.Config{URL: "tls://" + strings.Replace(secure, "127.0.0.1", "localhost", 1), CA: ours.file}, "its certificate is for another name")
+	connects(t, "another name", stream.Config{URL: "tls://" + strings.Replace(secure, "127.0.0.1", "localhost", 1), CA: ours.file},
+		"its certificate is for another name")
 	connects(t, "plain text", stream.Config{URL: "nats://" + plain}, "")
 	connects(t, "plain text where tls:// is asked for", stream.Config{URL: "tls://" + plain}, open)
 	connects(t, "plain text where an authority is named", stream.Config{URL: "nats://" + plain, CA: ours.file}, open)
-	if _, err := stream.Connect(t.Context(), stream.Config{URL: "tls://" + secure, CA: write(t, "ca.crt", []byte("no certificate"))}); err == nil || !strings.Contains(err.Error(), "holds no root certificates") {
+	if _, err := stream.Connect(t.Context(), stream.Config{URL: "tls://" + secure, CA: write(t, "ca.crt", []byte("no certificate"))}); err == nil ||
+		!strings.Contains(err.Error(), "holds no root certificates") {
 		t.Errorf("a file without certificates: %v", err)
 	}
 }

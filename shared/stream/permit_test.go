@@ -263,9 +263,11 @@ func TestPermit(t *testing.T) {
 			return err
 		},
 	}
-	for _, key := range []string{"policy", "policy." + cluster, "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, event.RunKey(cluster, uid, theirs), "incident.x",
+	for _, key := range []string{"policy", "policy." + cluster, "pause", "pause." + cluster, "services." + cluster, "progress." + cluster,
+		"breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, event.RunKey(cluster, uid, theirs), "incident.x",
 		"breaker." + elsewhere + "." + mine, "approval." + elsewhere + "." + uid + "." + mine, event.RunKey(elsewhere, uid, mine), "pace.touch." + elsewhere,
-		"claim.evict." + elsewhere + ".shop.web.0", "claim.budget." + elsewhere + ".0", "claim.budget." + elsewhere + "." + mine + ".0", "claim.unsettled." + elsewhere + "." + mine + ".0"} {
+		"claim.evict." + elsewhere + ".shop.web.0", "claim.budget." + elsewhere + ".0", "claim.budget." + elsewhere + "." + mine + ".0",
+		"claim.unsettled." + elsewhere + "." + mine + ".0"} {
 		refused["write "+key] = put(key)
 	}
 	nats.Refused(t, refused)

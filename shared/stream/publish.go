@@ -70,7 +70,8 @@ func (s *Stream) once(ctx context.Context, stream string, m *nats.Msg, expect *u
 //
 // The message is on disk when it returns without an error. ErrUnavailable: it may
 // or may not be stored, and the same call may be made again without harm.
-func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header map[string][]string, data []byte, newer func(stored Message) bool) (seq uint64, stored bool, err error) {
+func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header map[string][]string, data []byte,
+	newer func(stored Message) bool) (seq uint64, stored bool, err error) {
 	m := outgoing(subject, header, data)
 	if msgID != "" {
 		m.Header.Set(jetstream.MsgIDHeader, msgID)
@@ -235,7 +236,8 @@ func (s *Stream) Pipe(width int) *Pipe {
 // Publish begins what PublishNewer does and calls done once with its results,
 // from another goroutine. It blocks while the pipe is full; an error means that ctx
 // ended before the message was taken, and that done is never called.
-func (p *Pipe) Publish(ctx context.Context, subject, msgID string, header map[string][]string, data []byte, newer func(stored Message) bool, done func(seq uint64, stored bool, err error)) error {
+func (p *Pipe) Publish(ctx context.Context, subject, msgID string, header map[string][]string, data []byte, newer func(stored Message) bool,
+	done func(seq uint64, stored bool, err error)) error {
 	select {
 	case p.slots <- struct{}{}:
 	case <-ctx.Done():

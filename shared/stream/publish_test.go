@@ -284,7 +284,8 @@ func TestDead(t *testing.T) {
 			func(h nats.Header, d []byte) bool { return h.Get(HeaderCut) == "2097152" && len(d) == maxDeadData }},
 		{"too many headers", "r", "many", many, nil, "lbremedy.dead.many",
 			func(h nats.Header, _ []byte) bool { return len(h) < 4000 && h.Get(HeaderReason) == "r" }},
-		{"headers of NATS", "r", "own", map[string][]string{"Nats-Expected-Last-Sequence": {"77"}, "nats-rollup": {"all"}, "Nats-Msg-Id": {"7"}}, nil, "lbremedy.dead.own",
+		{"headers of NATS", "r", "own", map[string][]string{"Nats-Expected-Last-Sequence": {"77"}, "nats-rollup": {"all"}, "Nats-Msg-Id": {"7"}}, nil,
+			"lbremedy.dead.own",
 			func(h nats.Header, _ []byte) bool { return h.Get("nats-rollup") == "" && h.Get("Nats-Msg-Id") != "7" }},
 		{"a secret", "get https://slb.aliyuncs.com/?Signature=c2VjcmV0c2VjcmV0c2Vj%3D: no", "secret", nil, nil, "lbremedy.dead.secret",
 			func(h nats.Header, _ []byte) bool { return !strings.Contains(h.Get(HeaderReason), "c2VjcmV0") }},
@@ -439,7 +440,8 @@ func BenchmarkPublishNewer(b *testing.B) {
 				if c.forget {
 					s.known = memory{}
 				}
-				_, stored, err := s.PublishNewer(b.Context(), fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i%c.subjects), strconv.Itoa(i), nil, data, func(Message) bool { return true })
+				_, stored, err := s.PublishNewer(b.Context(), fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i%c.subjects), strconv.Itoa(i), nil, data,
+					func(Message) bool { return true })
 				if err != nil || !stored {
 					b.Fatal(stored, err)
 				}

@@ -30,7 +30,8 @@ func TestLast(t *testing.T) {
 	s := fresh(t)
 	record(t, s, "c1", 0, 3)
 	record(t, s, "c2", 7, 1)
-	for filter, want := range map[string]string{"lbremedy.case.>": "7", "lbremedy.case.c1.>": "2", "lbremedy.case.*.u1.*": "1", "lbremedy.case.c2.u7.x": "7", "lbremedy.case.c3.>": ""} {
+	for filter, want := range map[string]string{"lbremedy.case.>": "7", "lbremedy.case.c1.>": "2", "lbremedy.case.*.u1.*": "1", "lbremedy.case.c2.u7.x": "7",
+		"lbremedy.case.c3.>": ""} {
 		m, err := s.Last(t.Context(), Cases, filter)
 		if string(m.Data) != want || (want == "") != errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: got %q, %v, want %q", filter, m.Data, err, want)

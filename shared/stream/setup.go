@@ -300,10 +300,12 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 	case denied(in):
 		for _, change := range changes {
 			if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name+" ") }) {
-				return nil, nil, fmt.Errorf("%s: it can't be worked with: it should have %s, and %w; run lbremedy setup as a user who may change it", doing, change, ErrDenied)
+				return nil, nil, fmt.Errorf("%s: it can't be worked with: it should have %s, and %w; run lbremedy setup as a user who may change it", doing,
+					change, ErrDenied)
 			}
 		}
-		return nil, []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy setup as a user who may.", want.Name, strings.Join(changes, ", "))}, nil
+		return nil, []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy setup as a user who may.", want.Name,
+			strings.Join(changes, ", "))}, nil
 	case err != nil:
 		return nil, nil, s.refusedStream(ctx, in, doing+": change "+strings.Join(changes, ", "), want, err)
 	case len(changes) == 0:
@@ -323,7 +325,8 @@ func cloned(m map[string]string) map[string]string {
 func (s *Stream) refusedStream(ctx, in context.Context, doing string, want jetstream.StreamConfig, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == codeNoStorage {
-		return fmt.Errorf("%s: the server has no room for the %d MiB that it may grow to; give it more storage, or the stream a smaller size: %w", doing, want.MaxBytes>>20, ErrFull)
+		return fmt.Errorf("%s: the server has no room for the %d MiB that it may grow to; give it more storage, or the stream a smaller size: %w", doing,
+			want.MaxBytes>>20, ErrFull)
 	}
 	return s.fault(ctx, in, doing, err)
 }

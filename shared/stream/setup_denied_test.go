@@ -59,7 +59,8 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 		return strings.Join(lacking, "\n"), err
 	}
 
-	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "stream FAILED: it is not there") || !strings.Contains(err.Error(), "run lbremedy setup") {
+	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "stream FAILED: it is not there") ||
+		!strings.Contains(err.Error(), "run lbremedy setup") {
 		t.Errorf("without streams: %v", err)
 	}
 	if _, err := admin.Setup(t.Context(), []string{"a"}, stream.Settings{Clusters: []string{"c1"}, CasesBytes: 2 << 30}); err != nil {
@@ -72,7 +73,8 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 		t.Errorf("without a consumer: %q, %v", lacking, err)
 	}
 	change(stream.Failed, func(c *jetstream.StreamConfig) { c.MaxAge, c.Description = time.Hour, "mine" })
-	if lacking, err := use("a"); err != nil || !strings.Contains(lacking, "Stream FAILED should have description") || !strings.Contains(lacking, "age 168h0m0s (was 1h0m0s)") {
+	if lacking, err := use("a"); err != nil || !strings.Contains(lacking, "Stream FAILED should have description") ||
+		!strings.Contains(lacking, "age 168h0m0s (was 1h0m0s)") {
 		t.Errorf("where it differs: %q, %v", lacking, err)
 	}
 	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "age 168h0m0s") {

@@ -123,7 +123,8 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 		}
 	}
 	set := Settings{CasesBytes: 64 << 20, CasesAge: 3 * day}
-	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was -1). It takes less than before. It keeps what it holds for a shorter time than before."}
+	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was -1). It takes less than before. It keeps what it holds for a shorter " +
+		"time than before."}
 	if diff := cmp.Diff(want, setup(set)); diff != "" {
 		t.Error(diff)
 	}
@@ -135,7 +136,8 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 	if bytes, age := have(Cases); bytes != 64<<20 || age != 3*day {
 		t.Errorf("the journal takes %d bytes for %s", bytes, age)
 	}
-	if said := setup(Settings{CasesBytes: 128 << 20}); len(said) != 1 || strings.Contains(said[0], "less") || !strings.Contains(said[0], "bytes 134217728 (was 67108864)") {
+	if said := setup(Settings{CasesBytes: 128 << 20}); len(said) != 1 || strings.Contains(said[0], "less") ||
+		!strings.Contains(said[0], "bytes 134217728 (was 67108864)") {
 		t.Errorf("raised on purpose: %q", said)
 	}
 }
@@ -156,7 +158,8 @@ func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if have.Retention != jetstream.LimitsPolicy || have.Storage != jetstream.FileStorage || !have.AllowDirect || have.MaxBytes <= 0 || have.Duplicates <= 0 || have.Replicas != 1 {
+		if have.Retention != jetstream.LimitsPolicy || have.Storage != jetstream.FileStorage || !have.AllowDirect || have.MaxBytes <= 0 || have.Duplicates <= 0 ||
+			have.Replicas != 1 {
 			t.Errorf("%s: %+v", name, have)
 		}
 	}

@@ -256,11 +256,13 @@ func (s *Stream) refused(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("connect to NATS at %s: %w", s.where, ctx.Err())
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return fmt.Errorf("connect to NATS at %s: the server refuses these credentials; give the token or the credentials file that it asks for: %w", s.where, ErrUnavailable)
+		return fmt.Errorf("connect to NATS at %s: the server refuses these credentials; give the token or the credentials file that it asks for: %w", s.where,
+			ErrUnavailable)
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return fmt.Errorf("connect to NATS at %s: the server speaks plain text, and TLS was asked for: %w", s.where, ErrUnavailable)
 	case errors.As(err, &authority):
-		return fmt.Errorf("connect to NATS at %s: its certificate is of no authority that is trusted here; name the file with its root certificates: %w", s.where, ErrUnavailable)
+		return fmt.Errorf("connect to NATS at %s: its certificate is of no authority that is trusted here; name the file with its root certificates: %w", s.where,
+			ErrUnavailable)
 	case errors.As(err, &host):
 		return fmt.Errorf("connect to NATS at %s: its certificate is for another name: %w", s.where, ErrUnavailable)
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isNetwork(err):
@@ -395,7 +397,8 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w: %w: the connection to %s broke", doing, ErrUnavailable, errLost, s.where)
 	case conflicts(api):
 		return fmt.Errorf("%s: %w", doing, ErrConflict)
-	case api != nil && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoStorage || api.ErrorCode == codeNoResources || api.ErrorCode == codeAccountLimit):
+	case api != nil && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoStorage || api.ErrorCode == codeNoResources ||
+		api.ErrorCode == codeAccountLimit):
 		return fmt.Errorf("%s: %w: %s", doing, ErrFull, api.Description)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%s: %w: the server at %s runs without JetStream; switch it on in its configuration", doing, ErrUnavailable, s.where)
@@ -436,7 +439,8 @@ func conflicts(err *jetstream.APIError) bool {
 
 // unsent reports whether err says that the message never left.
 func unsent(err error) bool {
-	for _, kind := range []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrConnectionDraining} {
+	for _, kind := range []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected,
+		nats.ErrConnectionDraining} {
 		if errors.Is(err, kind) {
 			return true
 		}

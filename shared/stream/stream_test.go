@@ -276,7 +276,8 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		says   string
 		kind   error
 	}{
-		{"nobody there", t.Context(), Config{URL: "nats://me:hunter2@" + nobody}, "connect to NATS at nats://" + nobody + ": no NATS server answers there; start one or give the address of another", ErrUnavailable},
+		{"nobody there", t.Context(), Config{URL: "nats://me:hunter2@" + nobody},
+			"connect to NATS at nats://" + nobody + ": no NATS server answers there; start one or give the address of another", ErrUnavailable},
 		{"no token", t.Context(), Config{URL: guarded}, "the server refuses these credentials", ErrUnavailable},
 		{"wrong token", t.Context(), Config{URL: guarded, Token: "hunter2"}, "the server refuses these credentials", ErrUnavailable},
 		{"no credentials file", t.Context(), Config{URL: guarded, Creds: "/nowhere/creds"}, "read the NATS credentials", os.ErrNotExist},

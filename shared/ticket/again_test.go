@@ -38,7 +38,8 @@ func TestLookAgain(t *testing.T) {
 		return remedy.Plan{Finding: say.F("It is busy."), Cause: "slb", Ask: say.F("Wait.")}, nil
 	}}
 	env := &engine.Env{
-		Cluster: "c1", Stream: w.s, Kube: k, KubeWriter: kube.NewWriter(k), Decode: step.Decode, Who: "worker", Now: w.now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Cluster: "c1", Stream: w.s, Kube: k, KubeWriter: kube.NewWriter(k), Decode: step.Decode, Who: "worker", Now: w.now,
+		Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 	}
 	services := join.Client().CoreV1().Services(ns)
@@ -52,7 +53,8 @@ func TestLookAgain(t *testing.T) {
 		}
 		f := event.Failure{
 			Cluster: "c1", Class: "busy", Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "It is busy.",
-			Service: event.Service{Namespace: ns, Name: name, UID: string(svc.UID)}, Event: event.Reference{Name: name, UID: uid(1), ResourceVersion: "1"}, First: w.now(), Last: w.now(),
+			Service: event.Service{Namespace: ns, Name: name, UID: string(svc.UID)}, Event: event.Reference{Name: name, UID: uid(1), ResourceVersion: "1"},
+			First: w.now(), Last: w.now(),
 		}
 		e, err := event.NewFailed(f)
 		if err != nil {
@@ -62,7 +64,8 @@ func TestLookAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject("c1", "busy", f.Service.UID), "", header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject("c1", "busy", f.Service.UID), "", header, data,
+			func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 		if rec, err := engine.Run(w.ctx, env, class, engine.Event{ID: e.ID(), Failure: f}); err != nil || rec.Result != event.Asked {

@@ -133,7 +133,8 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		if c.Cloud == nil || c.CloudWriter == nil {
 			return nil, kind{}, errors.New("tickets of Alibaba Cloud's support need access to the account")
 		}
-		return &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent}, kind{named: true, quiet: true, title: 100, text: 8000}, nil
+		return &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent}, kind{named: true, quiet: true, title: 100,
+			text: 8000}, nil
 	case policy.Event:
 		if c.Kube == nil {
 			return nil, kind{}, errors.New("a sink of kind event needs access to the cluster")
@@ -204,7 +205,8 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 			return stream.Reply{Retry: unread}
 		}
 		o.stats.unreadable.Add(1)
-		o.log.Error("a record of the journal can't be read, and nobody is notified of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
+		o.log.Error("a record of the journal can't be read, and nobody is notified of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error",
+			event.Redact(err.Error()))
 		return stream.Reply{}
 	}
 	wait, err := o.take(ctx, r, m.Sequence)

@@ -123,7 +123,8 @@ func TestIncidents(t *testing.T) {
 	q.pass(time.Minute)
 	got := h.told()
 	slices.Sort(got)
-	same(t, got, "opened : 1 fail, 0 over", "opened : 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened slb: 1 fail, 0 over", "opened slb: 1 fail, 0 over",
+	same(t, got, "opened : 1 fail, 0 over", "opened : 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened bill: 1 fail, 0 over",
+		"opened slb: 1 fail, 0 over", "opened slb: 1 fail, 0 over",
 		"opened vsw-1: 1 fail, 0 over", "opened vsw-2: 1 fail, 0 over")
 	// A Service whose cause changes leaves one ticket and joins another.
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, cause("vsw-2"))))
@@ -242,7 +243,8 @@ func TestThousand(t *testing.T) {
 		t.Fatalf("got %d posts", len(posts))
 	}
 	kind, n := posts[1].notice(t)
-	if kind != "updated" || n.Failing != 1000 || n.More != 980 || len(n.Services) != 20 || !strings.Contains(n.Text, "1000 Services") || !strings.Contains(n.Text, "- and 980 more;") {
+	if kind != "updated" || n.Failing != 1000 || n.More != 980 || len(n.Services) != 20 || !strings.Contains(n.Text, "1000 Services") ||
+		!strings.Contains(n.Text, "- and 980 more;") {
 		t.Errorf("got %s: %d fail, %d listed\n%s", kind, n.Failing, len(n.Services), n.Text)
 	}
 	q.empty()

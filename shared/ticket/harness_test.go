@@ -84,7 +84,8 @@ func (w *world) now() time.Time {
 // follower makes a follower of these sinks on a stream of its own.
 func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	w.Helper()
-	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now, Log: slog.New(slog.NewTextHandler(io.MultiWriter(&w.log, w.Output()), nil))}
+	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now,
+		Log: slog.New(slog.NewTextHandler(io.MultiWriter(&w.log, w.Output()), nil))}
 	if change != nil {
 		change(&c)
 	}

@@ -132,7 +132,8 @@ func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	join := cluster.Join(t)
 	ns := join.Namespace(t)
-	k, err := kube.New(join.As(t, "ticket-test-notifier", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
+	k, err := kube.New(join.As(t, "ticket-test-notifier",
+		[]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,12 +165,14 @@ func TestEvents(t *testing.T) {
 	q.pass(time.Minute)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, here)))
 	e := read(1)
-	if e.Reason != "LBRemedyAsked" || e.Type != "Warning" || e.Count != 2 || !strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
+	if e.Reason != "LBRemedyAsked" || e.Type != "Warning" || e.Count != 2 ||
+		!strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
 		t.Errorf("got %+v", e)
 	}
 	// The exporter of our own passes it over, as what it reads of it shows.
 	var seen []kube.Event
-	if _, err := k.ListEvents(w.ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"}, func(e kube.Event) error { seen = append(seen, e); return nil }); err != nil {
+	if _, err := k.ListEvents(w.ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"},
+		func(e kube.Event) error { seen = append(seen, e); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	by := event.NewClassifier(table.Table())
@@ -248,7 +251,8 @@ func TestDingTalk(t *testing.T) {
 	if err := json.Unmarshal([]byte(posts[0].body), &m); err != nil {
 		t.Fatal(err)
 	}
-	if m.Type != "markdown" || m.Markdown.Title != "The vSwitch is full (vsw-1), 1 Service" || strings.Contains(m.Markdown.Text, "](") || strings.Contains(m.Markdown.Text, "@all") {
+	if m.Type != "markdown" || m.Markdown.Title != "The vSwitch is full (vsw-1), 1 Service" || strings.Contains(m.Markdown.Text, "](") ||
+		strings.Contains(m.Markdown.Text, "@all") {
 		t.Errorf("got %+v", m)
 	}
 	// It sends too fast, is busy, says nothing, and takes it: one update in the end.
@@ -384,7 +388,8 @@ func TestEndpoints(t *testing.T) {
 			})
 			hook := webhook{d(tt.change)}
 			_, err := hook.Open(t.Context(), Ticket{Key: "lbr-1", Message: "lbr-1.1", Incident: "a.b.c", At: time.Now()})
-			if err == nil || errors.Is(err, ErrRefused) != tt.refused || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") || len(err.Error()) > 600 {
+			if err == nil || errors.Is(err, ErrRefused) != tt.refused || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") ||
+				len(err.Error()) > 600 {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -392,7 +397,8 @@ func TestEndpoints(t *testing.T) {
 	t.Run("nobody there", func(t *testing.T) {
 		h.server.Close()
 		hook := webhook{d(func(*policy.Sink) {})}
-		if _, err := hook.Open(t.Context(), Ticket{Key: "lbr-1", Message: "lbr-1.1", At: time.Now()}); err == nil || errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "/hook") {
+		if _, err := hook.Open(t.Context(), Ticket{Key: "lbr-1", Message: "lbr-1.1", At: time.Now()}); err == nil || errors.Is(err, ErrRefused) ||
+			strings.Contains(err.Error(), "/hook") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -292,12 +292,15 @@ func samples() []Facts {
 	m := Member{
 		Case: "3f9a12bc-20260102T030405", Cluster: "c1", Service: event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-0000-4000-8000-000000000001"},
 		Result: event.Asked, Stood: event.Asked, Since: at, At: at, Impact: event.NeverUp, Message: "Error syncing load balancer", Failed: at,
-		Finding: "The vSwitch is full.", Cause: "vsw-1", Risk: "low", Steps: []string{"annotate it"}, Digest: "0123456789abcdef0123456789abcdef", Ask: "Add a vSwitch.",
+		Finding: "The vSwitch is full.", Cause: "vsw-1", Risk: "low", Steps: []string{"annotate it"}, Digest: "0123456789abcdef0123456789abcdef",
+		Ask:  "Add a vSwitch.",
 		Note: "A note.", Rule: "A rule.", Error: "an error",
 	}
 	f := Facts{
-		Key: "lbr-0123456789abcdef", Incident: "cluster-c1.vswitch-ip-exhausted.0123456789abcdef", Status: Open, Class: "vswitch-ip-exhausted", Title: "A vSwitch is full",
-		Kind: "Service", Cause: "vsw-1", Clusters: []string{"c1"}, Since: at, Impact: event.NeverUp, Lead: m, Services: []Member{m}, Failing: 1, LogQuery: "kubectl logs",
+		Key: "lbr-0123456789abcdef", Incident: "cluster-c1.vswitch-ip-exhausted.0123456789abcdef", Status: Open, Class: "vswitch-ip-exhausted",
+		Title: "A vSwitch is full",
+		Kind:  "Service", Cause: "vsw-1", Clusters: []string{"c1"}, Since: at, Impact: event.NeverUp, Lead: m, Services: []Member{m}, Failing: 1,
+		LogQuery: "kubectl logs",
 	}
 	again, over := f, f
 	again.Reopened, again.More = true, 3

@@ -66,8 +66,9 @@ func (r *rig) broken(b *testing.B) {
 	client := r.client(b).CoreV1().Services(r.namespace(b, "broken"))
 	err = alike(16, services, func(i int) error {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%04d", i), Annotations: map[string]string{ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": "vsw-full"}},
-			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}}},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%04d", i), Annotations: map[string]string{ccm.Prefix + "address-type": "intranet",
+				ccm.Prefix + "vswitch-id": "vsw-full"}},
+			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		var err error
 		made[i], err = client.Create(b.Context(), svc, metav1.CreateOptions{})

@@ -120,7 +120,8 @@ func writeMain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = kube.NewWriter(c).PatchService(ctx, svc.Namespace, svc.Name, svc.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{bareAnnotation: &e.UID}})
+		_, err = kube.NewWriter(c).PatchService(ctx, svc.Namespace, svc.Name, svc.ResourceVersion,
+			kube.ServicePatch{Annotations: map[string]*string{bareAnnotation: &e.UID}})
 		return err
 	})
 }

@@ -69,9 +69,10 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 			b.Fatal(err)
 		}
 		subject := event.FailedSubject(clusterID, "vswitch-ip-exhausted", uid)
-		err = pipe.Publish(b.Context(), subject, event.MessageID(e)+"."+suffix, header, data, func(stream.Message) bool { return true }, func(_ uint64, _ bool, err error) {
-			errs <- err
-		})
+		err = pipe.Publish(b.Context(), subject, event.MessageID(e)+"."+suffix, header, data, func(stream.Message) bool { return true },
+			func(_ uint64, _ bool, err error) {
+				errs <- err
+			})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -206,8 +206,10 @@ func TestStart(t *testing.T) {
 
 func TestConnectRefusesOtherClusters(t *testing.T) {
 	for name, config := range map[string]string{
-		"other name": `{"current-context":"prod","contexts":[{"name":"prod","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:6443"}}]}`,
-		"other host": `{"current-context":"lbremedy-sandbox","contexts":[{"name":"lbremedy-sandbox","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1:6443"}}]}`,
+		"other name": `{"current-context":"prod","contexts":[{"name":"prod","context":{"cluster":"c"}}],"clusters":[{"name":"c",` +
+			`"cluster":{"server":"https://127.0.0.1:6443"}}]}`,
+		"other host": `{"current-context":"lbremedy-sandbox","contexts":[{"name":"lbremedy-sandbox","context":{"cluster":"c"}}],"clusters":[{"name":"c",` +
+			`"cluster":{"server":"https://192.0.2.1:6443"}}]}`,
 	} {
 		file := filepath.Join(t.TempDir(), "kubeconfig")
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {

@@ -200,7 +200,8 @@ func (c *server) namespace(t *testing.T) string {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
 		"name": name, "labels": map[string]any{"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"},
 	}}}
-	if _, err := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+	if _, err := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).
+		Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("make a namespace: %v", err)
 	}
 	return name
@@ -217,7 +218,8 @@ func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "lbremedy-test", FieldValidation: metav1.FieldValidationStrict, Force: new(true)}
+	options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "lbremedy-test", FieldValidation: metav1.FieldValidationStrict,
+		Force: new(true)}
 	resource := c.dynamic.Resource(mapping.Resource)
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		_, err = resource.Patch(ctx, o.GetName(), types.ApplyPatchType, data, options)
@@ -450,7 +452,8 @@ func TestNotifier(t *testing.T) {
 			got[o.GetKind()] = o
 		}
 	}
-	for _, kind := range []string{"ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "ClusterRole", "ClusterRoleBinding"} {
+	for _, kind := range []string{"ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "ClusterRole",
+		"ClusterRoleBinding"} {
 		if got[kind] == nil {
 			t.Fatalf("the notifier has no %s", kind)
 		}
@@ -459,7 +462,8 @@ func TestNotifier(t *testing.T) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(got["ClusterRole"].Object, role); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, role.Rules); diff != "" {
+	if diff := cmp.Diff([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}},
+		role.Rules); diff != "" {
 		t.Errorf("its rights (-want +got):\n%s", diff)
 	}
 	text, err := json.Marshal(got["Deployment"].Object)

@@ -127,7 +127,8 @@ func manifest(t *testing.T, name string) []byte {
 
 // Knative takes all manifests as they are.
 func TestKnative(t *testing.T) {
-	for name, least := range map[string]int{"infra/knative/services.yaml": 30, "infra/knative/triggers.yaml": 32, "infra/knative/doctor-pingsource.yaml": 2, "infra/knative/doctor-cronjob.yaml": 0} {
+	for name, least := range map[string]int{"infra/knative/services.yaml": 30, "infra/knative/triggers.yaml": 32, "infra/knative/doctor-pingsource.yaml": 2,
+		"infra/knative/doctor-cronjob.yaml": 0} {
 		checked := 0
 		for _, doc := range documents(manifest(t, name)) {
 			known, err := checkKnative(doc)

@@ -110,10 +110,12 @@ func clbScenarios() []scenario {
 		say(first("vSwitch missing", "[]: Message: The specified VSwitch does not exist.",
 			scenario{service: annotated("address-type", "intranet", "vswitch-id", "vsw-nope")}), tried),
 		say(first("no permission to read", "[]: Message: User not authorized to operate on the specified resource, or this API doesn't support RAM.",
-			scenario{arrange: fault("DescribeLoadBalancers", "Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}), looked[:1]),
+			scenario{arrange: fault("DescribeLoadBalancers", "Forbidden.RAM",
+				"User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}), looked[:1]),
 		say(first("no permission to create", "[]: Message: You are not authorized to do this action. You should be authorized by RAM.",
 			scenario{arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)}), tried),
-		say(first("backend quota", "[LB]: Message: The backend server number has reached to the quota limit of this load balancers, there are unprocessed listeners in reconcile]",
+		say(first("backend quota", "[LB]: Message: The backend server number has reached to the quota limit of this load balancers, there are unprocessed "+
+			"listeners in reconcile]",
 			scenario{nodes: 2, world: sim.World{Quotas: []sim.Quota{{Name: "slb_quota_backendservers_num", Total: 1}}}}), made),
 		say(first("port", "[LB]: Message: The specified Port must be between 1 and 65535., there are unprocessed listeners in reconcile]",
 			scenario{nodes: 1, arrange: fault("AddVServerGroupBackendServers", "InvalidParameter", "The specified Port must be between 1 and 65535.", 0)}), made),
@@ -126,10 +128,13 @@ func clbScenarios() []scenario {
 		}), nil),
 		say(first("no such load balancer", "[lb-nope]: Message: The specified LoadBalancerId does not exist.",
 			scenario{service: annotated("id", "lb-nope")}), []string{"DescribeLoadBalancerAttribute"}),
-		say(first("of another Service", "[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes.", scenario{
-			service: annotated("id", "lb-1"), world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}},
+		say(first("of another Service", "[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not "+
+			"reuse loadbalancer created by kubernetes.", scenario{
+			service: annotated("id", "lb-1"), world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1",
+				Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}},
 		}), []string{"DescribeLoadBalancerAttribute", "DescribeVServerGroups", "ListTagResources"}),
-		say(first("raw error", "[]: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: NoPermission\nRecommend: …\nRequestId: …\n"+
+		say(first("raw error", "[]: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: "+
+			"NoPermission\nRecommend: …\nRequestId: …\n"+
 			"Message: You are not authorized to do this action. You should be authorized by RAM.\nRespHeaders: map[…", scenario{
 			service: eni, arrange: both(func(p *run) { p.pods("10.1.5.9") },
 				fault("DescribeNetworkInterfaces", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403)),
@@ -156,8 +161,9 @@ func clbScenarios() []scenario {
 				svc.Spec.Ports[0].Name = "a"
 				svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "b", Port: 81})
 			},
-			act:   func(p *run) { bind(p, 80, 81); p.delete() },
-			until: "Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [lb-1]: Message: there are vips associating with this vServer group., ",
+			act: func(p *run) { bind(p, 80, 81); p.delete() },
+			until: "Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [lb-1]: Message: there are vips associating with this " +
+				"vServer group., ",
 			want: laterCLB("lb-1", nil,
 				"Normal DeleteTimestampChanged service-controller: The service will be updated because the delete timestamp has been changed.",
 				"Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]",
@@ -167,11 +173,13 @@ func clbScenarios() []scenario {
 			name: "protected from deletion", nodes: 1,
 			arrange: fault("DeleteLoadBalancer", "OperationDenied.DeleteProtectionIsOn", "The loadbalancer can not be deleted due to DeleteProtection is enabled.", 0),
 			act:     func(p *run) { p.delete() },
-			until:   "Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [LB]: Message: The loadbalancer can not be deleted due to DeleteProtection is enabled.",
+			until: "Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [LB]: Message: The loadbalancer can not be deleted due to " +
+				"DeleteProtection is enabled.",
 			want: laterCLB("LB", append(found[:5:5], "SetLoadBalancerDeleteProtection", "DeleteLoadBalancer"),
 				"Normal DeleteTimestampChanged service-controller: The service will be updated because the delete timestamp has been changed.",
 				ensuredCLB,
-				"Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [LB]: Message: The loadbalancer can not be deleted due to DeleteProtection is enabled.",
+				"Warning CleanLoadBalancerFailed service-controller: Error deleting load balancer [LB]: Message: The loadbalancer can not be deleted due to "+
+					"DeleteProtection is enabled.",
 			),
 		}, {
 			name: "gone, endpoints changed", nodes: 1,
@@ -183,8 +191,9 @@ func clbScenarios() []scenario {
 			},
 		}, {
 			name: "gone, touched", nodes: 1,
-			act:   func(p *run) { p.lose(); p.touch() },
-			until: failedCLB + "[]: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in service [GONE] this may happen when you delete the loadbalancer",
+			act: func(p *run) { p.lose(); p.touch() },
+			until: failedCLB + "[]: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in service [GONE] this " +
+				"may happen when you delete the loadbalancer",
 			want: outcome{
 				Events: []string{changedCLB, ensuredCLB, failedCLB + "[]: apply model error: update lb attribute error: alicloud: " +
 					"can not find loadbalancer, but it's defined in service [GONE] this may happen when you delete the loadbalancer"},
@@ -192,27 +201,33 @@ func clbScenarios() []scenario {
 			},
 		}, {
 			name: "rebound", nodes: 1, world: reused, service: annotated("id", "lb-1"),
-			act:   func(p *run) { p.annotate("id", "lb-2") },
-			until: failedCLB + "[lb-2]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-2 can not be reused, service has been associated with ip [IP(lb-1)], cannot be bound to ip [IP(lb-2)]",
+			act: func(p *run) { p.annotate("id", "lb-2") },
+			until: failedCLB + "[lb-2]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-2 can not be reused, service has been " +
+				"associated with ip [IP(lb-1)], cannot be bound to ip [IP(lb-2)]",
 			want: laterCLB("lb-1", []string{"DescribeLoadBalancerAttribute", "DescribeVServerGroups", "ListTagResources"},
 				changedCLB, "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]",
-				failedCLB+"[lb-2]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-2 can not be reused, service has been associated with ip [IP(lb-1)], cannot be bound to ip [IP(lb-2)]",
+				failedCLB+"[lb-2]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-2 can not be reused, service has been associated "+
+					"with ip [IP(lb-1)], cannot be bound to ip [IP(lb-2)]",
 			),
 		},
-		later("address type", "[LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once created. delete and retry", found,
+		later("address type", "[LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once created. "+
+			"delete and retry", found,
 			func(p *run) { p.annotate("address-type", "intranet") }),
 		later("resource group", "[LB]: apply model error: update lb attribute error: alicloud: can not change ResourceGroupId once created", found,
 			func(p *run) { p.annotate("resource-group-id", "rg-other") }),
-		later("charge type", "[LB]: Message: User does not have permission modify InstanceChargeType to spec.", append(found[:5:5], "ModifyLoadBalancerInstanceChargeType"),
+		later("charge type", "[LB]: Message: User does not have permission modify InstanceChargeType to spec.",
+			append(found[:5:5], "ModifyLoadBalancerInstanceChargeType"),
 			func(p *run) { p.annotate("instance-charge-type", "PayBySpec") }),
-		later("charge type hides address type", "[LB]: Message: User does not have permission modify InstanceChargeType to spec.]", append(found[:5:5], "ModifyLoadBalancerInstanceChargeType"),
+		later("charge type hides address type", "[LB]: Message: User does not have permission modify InstanceChargeType to spec.]",
+			append(found[:5:5], "ModifyLoadBalancerInstanceChargeType"),
 			func(p *run) {
 				p.patch(`{"metadata":{"annotations":{%q:"PayBySpec",%q:"intranet"}}}`, lbPrefix+"instance-charge-type", lbPrefix+"address-type")
 			}),
 		{
 			name: "no network interface", world: terway, service: eni, arrange: func(p *run) { p.pods("10.1.5.8", "10.1.5.9") },
 			until: "Warning SkipSyncBackends service-controller: Not sync pods [10.1.5.9] whose eni is invalid",
-			want:  outcome{Events: []string{"Warning SkipSyncBackends service-controller: Not sync pods [10.1.5.9] whose eni is invalid"}, Finalizers: finalizedCLB, Ingress: []string{"IP(LB)"}},
+			want: outcome{Events: []string{"Warning SkipSyncBackends service-controller: Not sync pods [10.1.5.9] whose eni is invalid"}, Finalizers: finalizedCLB,
+				Ingress: []string{"IP(LB)"}},
 		}, {
 			name: "outside the VPC", world: terway, service: eni, arrange: func(p *run) { p.pods("172.20.0.5") },
 			until: ensuredCLB,
@@ -335,7 +350,8 @@ func attributeScenarios() []scenario {
 		}, {
 			name: "public refused", nodes: 1, until: "Warning SyncLoadBalancerFailed service-controller: create public address slb is not allowed",
 			options: func(o *controller.Options) { o.NoPublic = true },
-			want:    outcome{Events: []string{"Warning SyncLoadBalancerFailed service-controller: create public address slb is not allowed"}, Labels: map[string]string{}},
+			want: outcome{Events: []string{"Warning SyncLoadBalancerFailed service-controller: create public address slb is not allowed"},
+				Labels: map[string]string{}},
 		},
 	}
 }
@@ -361,13 +377,15 @@ func reuseScenarios() []scenario {
 	}
 	return []scenario{
 		reuse("reused", world, "IP(lb-1)", and(reads, and(groups, "TagResources")...), ""),
-		reuse("reused with listeners", world, "IP(lb-1)", and(reads, and(groups, "TagResources", "DescribeLoadBalancerListeners", "CreateLoadBalancerTCPListener", "StartLoadBalancerListener")...), "",
+		reuse("reused with listeners", world, "IP(lb-1)", and(reads, and(groups, "TagResources", "DescribeLoadBalancerListeners", "CreateLoadBalancerTCPListener",
+			"StartLoadBalancerListener")...), "",
 			"force-override-listeners", "true"),
 		reuse("EIP", withEIP, "198.51.100.7", and(reads, and(groups, "TagResources", "DescribeEipAddresses")...), "", "external-ip-type", "eip"),
 		reuse("no EIP", world, "IP(lb-1)", and(reads, and(groups, "TagResources", "DescribeEipAddresses")...),
 			"Warning FailedSetEIPAddress service-controller: get eip error, set external ip to slb ip", "external-ip-type", "eip"),
 		reuse("host name", world, "shop.example.com", and(reads, and(groups, "TagResources")...), "", "hostname", "shop.example.com"),
-		reuse("host name and EIP", withEIP, "shop.example.com", and(reads, and(groups, "TagResources", "DescribeEipAddresses")...), "", "hostname", "shop.example.com", "external-ip-type", "eip"),
+		reuse("host name and EIP", withEIP, "shop.example.com", and(reads, and(groups, "TagResources", "DescribeEipAddresses")...), "", "hostname",
+			"shop.example.com", "external-ip-type", "eip"),
 		{
 			name: "EIP, touched", nodes: 1, world: withEIP, service: annotated("id", "lb-1", "external-ip-type", "eip"), until: ensured,
 			act: func(p *run) { p.touch(); p.count(3) },
@@ -380,9 +398,11 @@ func reuseScenarios() []scenario {
 		{
 			name: "of the API server", nodes: 1, service: annotated("id", "lb-1"),
 			world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"ack.aliyun.com": clusterID}}}},
-			until: failedCLB + "[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
+			until: failedCLB + "[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse " +
+				"loadbalancer created by kubernetes.",
 			want: func() outcome {
-				o := firstCLB(reads, failedCLB+"[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes.")
+				o := firstCLB(reads, failedCLB+"[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not "+
+					"reuse loadbalancer created by kubernetes.")
 				o.Tags = map[string]string{"ack.aliyun.com": clusterID} // the tag of reuse comes after the check
 				return o
 			}(),
@@ -482,7 +502,8 @@ func backendScenarios() []scenario {
 				p.touch()
 				p.saw(changedCLB) // a sync from before the touch may write the last event, too
 			},
-			until: "Warning SkipSyncBackends service-controller: Skip delete and update backends to vgroup k8s/8080/web/NS/" + clusterID + " due to invalid backends: 10.1.5.8",
+			until: "Warning SkipSyncBackends service-controller: Skip delete and update backends to vgroup k8s/8080/web/NS/" + clusterID +
+				" due to invalid backends: 10.1.5.8",
 			want: doneCLB(nil, changedCLB, ensuredCLB, "Warning SkipSyncBackends service-controller: Not sync pods [10.1.5.8] whose eni is invalid",
 				"Warning SkipSyncBackends service-controller: Skip delete and update backends to vgroup k8s/8080/web/NS/"+clusterID+" due to invalid backends: 10.1.5.8"),
 		},
@@ -492,7 +513,8 @@ func backendScenarios() []scenario {
 // eventScenarios are about what client-go makes of many events, and about what
 // makes none.
 func eventScenarios() []scenario {
-	raw := failedCLB + "[]: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: NoPermission\nRecommend: …\nRequestId: …\n" +
+	raw := failedCLB + "[]: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: " +
+		"NoPermission\nRecommend: …\nRequestId: …\n" +
 		"Message: You are not authorized to do this action. You should be authorized by RAM.\nRespHeaders: map[…"
 	busy := failedCLB + "[]: Message: The system is busy."
 	real := func(o *controller.Options) { o.Speed = 1 } // the recorder's budget grows by the clock
@@ -534,7 +556,8 @@ func eventScenarios() []scenario {
 			},
 			until: busy + " (x2)",
 			want: firstCLB(nil, changedCLB+" (x2)", busy+" (x2)",
-				failedCLB+`[]: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": invalid syntax (x1)`),
+				failedCLB+`[]: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": `+
+					`invalid syntax (x1)`),
 		}, {
 			// Neither labels nor the status trigger a resync: the touch after them is
 			// all that is synced, and brings the address back.
@@ -617,7 +640,8 @@ func healingScenarios() []scenario {
 				"CreateVServerGroup", "AddVServerGroupBackendServers", "CreateLoadBalancerTCPListener", "StartLoadBalancerListener",
 			}, changedCLB+" (x1)", ensuredCLB+" (x1)", failedCLB+"[LB]: Message: The system is busy., there are unprocessed listeners in reconcile] (x1)"),
 		},
-		untagged("tag put back", map[string]string{"ack.aliyun.com": clusterID}, map[string]string{"ack.aliyun.com": clusterID, "kubernetes.do.not.delete": "NAME"}, and(byName, "TagResources")),
+		untagged("tag put back", map[string]string{"ack.aliyun.com": clusterID}, map[string]string{"ack.aliyun.com": clusterID,
+			"kubernetes.do.not.delete": "NAME"}, and(byName, "TagResources")),
 		untagged("ten tags", many, many, byName),
 		{
 			// To clear the status is not enough: the hash is as it was. An annotation
@@ -678,7 +702,8 @@ func releaseScenarios() []scenario {
 	const local = "build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 in vpc vpc-1"
 	return []scenario{
 		of("arrears", "v1.9.3.316", "Warning Failed service-controller: Fail to ensure loadbalancer, error Message: The account is arrearage.", false, arrears),
-		of("arrears", "v1.9.3.376", "Warning SyncLoadBalancerFailed service-controller: Error syncing load balancer: Message: The account is arrearage.", false, arrears),
+		of("arrears", "v1.9.3.376", "Warning SyncLoadBalancerFailed service-controller: Error syncing load balancer: Message: The account is arrearage.",
+			false, arrears),
 		of("arrears", "v2.1.0", "Warning SyncLoadBalancerFailed service-controller: Error syncing load balancer: Message: The account is arrearage.", true, arrears),
 		of("arrears", "v2.9.1", failedCLB+"[]: Message: The account is arrearage.", true, arrears),
 		of("named port", "v1.9.3.316", "Warning Failed service-controller: Fail to ensure loadbalancer, error "+api+". k8s/0/web/NS/"+clusterID, false, named),

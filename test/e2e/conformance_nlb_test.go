@@ -166,29 +166,39 @@ func nlbSynced() []scenario {
 		madeNLB("tags", zoned("additional-resource-tags", "team=a,stage=b"), with("TagResources"), scenario{
 			nodes: 1, want: outcome{Tags: map[string]string{"kubernetes.do.not.delete": "NAME", "ack.aliyun.com": clusterID, "team": "a", "stage": "b"}}}),
 		madeNLB("EIP and address in zones", network("zone-maps", "cn-hangzhou-h:vsw-1::eip-1,cn-hangzhou-i:vsw-2:10.2.0.9"), nlbMade, scenario{nodes: 1}),
-		madeNLB("intranet", zoned("address-type", "intranet", "name", "shop", "resource-group-id", "rg-1", "bandwidth-package-id", "cbwp-1"), nlbMade, scenario{nodes: 1}),
+		madeNLB("intranet", zoned("address-type", "intranet", "name", "shop", "resource-group-id", "rg-1", "bandwidth-package-id", "cbwp-1"), nlbMade,
+			scenario{nodes: 1}),
 		madeNLB("IPv6", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack", "ipv6-address-type", "internet"),
 			with("EnableLoadBalancerIpv6Internet", "EnableLoadBalancerIpv6Internet"), scenario{nodes: 1}),
 		madeNLB("zones apart", zoned("cross-zone-enabled", "off"), with("UpdateLoadBalancerAttribute", "UpdateLoadBalancerAttribute"), scenario{nodes: 1}),
-		madeNLB("TLS", zoned("protocol-port", "tcpssl:80", "cert-id", "cert-1", "cacert", "on", "cacert-id", "ca-1", "tls-cipher-policy", "tls_cipher_policy_1_2", "alpn", "on", "alpn-policy", "HTTP2Only",
+		madeNLB("TLS", zoned("protocol-port", "tcpssl:80", "cert-id", "cert-1", "cacert", "on", "cacert-id", "ca-1", "tls-cipher-policy", "tls_cipher_policy_1_2",
+			"alpn", "on", "alpn-policy", "HTTP2Only",
 			"additional-cert-ids", "cert-2"), append(nlbMade[:len(nlbMade):len(nlbMade)], "AssociateAdditionalCertificatesWithListener"), scenario{nodes: 1}),
-		madeNLB("limits and health check", zoned("idle-timeout", "30", "cps", "100", "proxy-protocol", "on", "ppv2-pvl-vpc-id-enabled", "on", "scheduler", "rr", "connection-drain", "on",
-			"connection-drain-timeout", "30", "preserve-client-ip", "on", "health-check-flag", "on", "health-check-type", "HTTP", "health-check-httpcode", "http_2xx"), nlbMade, scenario{nodes: 1}),
-		madeNLB("range of ports", all(zoned("listener-port-range", "1000-2000:80"), eni), append([]string{"DescribeNetworkInterfaces"}, nlbMade...), scenario{nodes: 1, arrange: pods("10.1.5.8")}),
+		madeNLB("limits and health check", zoned("idle-timeout", "30", "cps", "100", "proxy-protocol", "on", "ppv2-pvl-vpc-id-enabled", "on", "scheduler", "rr",
+			"connection-drain", "on",
+			"connection-drain-timeout", "30", "preserve-client-ip", "on", "health-check-flag", "on", "health-check-type", "HTTP", "health-check-httpcode",
+			"http_2xx"), nlbMade, scenario{nodes: 1}),
+		madeNLB("range of ports", all(zoned("listener-port-range", "1000-2000:80"), eni), append([]string{"DescribeNetworkInterfaces"}, nlbMade...),
+			scenario{nodes: 1, arrange: pods("10.1.5.8")}),
 		madeNLB("pods by address", all(zoned("server-group-type", "ip"), eni), nlbMade, scenario{nodes: 1, arrange: pods("10.1.5.8")}),
 		madeNLB("source ranges", all(zoned(), ranges("192.0.2.0/24")),
-			append(with("LoadBalancerJoinSecurityGroup"), "DescribeSecurityGroups", "CreateSecurityGroup", "DescribeSecurityGroups", "DescribeSecurityGroupAttribute", "AuthorizeSecurityGroup"),
+			append(with("LoadBalancerJoinSecurityGroup"), "DescribeSecurityGroups", "CreateSecurityGroup", "DescribeSecurityGroups",
+				"DescribeSecurityGroupAttribute", "AuthorizeSecurityGroup"),
 			scenario{nodes: 1, want: outcome{Labels: map[string]string{hashLabel: hashOfNow, idLabel: "LB", groupLabel: "LB"}}}),
-		madeNLB("source ranges without a grant, which goes unnoticed", all(zoned(), ranges("192.0.2.0/24")), append(nlbMade[:len(nlbMade):len(nlbMade)], "DescribeSecurityGroups", "CreateSecurityGroup"),
-			scenario{nodes: 1, arrange: fault("CreateSecurityGroup", "Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}),
+		madeNLB("source ranges without a grant, which goes unnoticed", all(zoned(), ranges("192.0.2.0/24")), append(nlbMade[:len(nlbMade):len(nlbMade)],
+			"DescribeSecurityGroups", "CreateSecurityGroup"),
+			scenario{nodes: 1, arrange: fault("CreateSecurityGroup", "Forbidden.RAM",
+				"User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}),
 		madeNLB("servers that fail, which goes unnoticed", zoned(), nlbMade, scenario{nodes: 1, arrange: func(p *run) {
 			p.cloud.Fault(sim.Fault{Action: "AddServersToServerGroup", FailJob: true, Caller: "ccm"})
 		}}),
 		usersNLB("of the user, without its listeners", network("id", "nlb-1"), append(reused[:3:3], nlbGroup...), scenario{nodes: 1, want: users()}),
-		usersNLB("of the user, with its listeners", network("id", "nlb-1", "force-override-listeners", "true"), slices.Concat(reused, nlbGroup, []string{"ListListeners", "CreateListener"}),
+		usersNLB("of the user, with its listeners", network("id", "nlb-1", "force-override-listeners", "true"),
+			slices.Concat(reused, nlbGroup, []string{"ListListeners", "CreateListener"}),
 			scenario{nodes: 1, want: users()}),
 		usersNLB("of the user, with the user's group", network("id", "nlb-1", "vgroup-port", "sgp-1:80", "weight", "60"),
-			append(reused[:2:2], "ListServerGroups", "ListServerGroupServers", "ListServerGroups", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup"), scenario{nodes: 1, want: users()}),
+			append(reused[:2:2], "ListServerGroups", "ListServerGroupServers", "ListServerGroups", "ListServerGroups", "ListServerGroupServers",
+				"AddServersToServerGroup"), scenario{nodes: 1, want: users()}),
 		usersNLB("of the user, without source ranges", all(network("id", "nlb-1"), ranges("192.0.2.0/24")), append(reused[:3:3], nlbGroup...), scenario{
 			nodes: 1, want: users("Warning FeatureNotSupported nlb-controller: LoadBalancerSourceRanges is not supported for user-managed LB.")}),
 	}
@@ -211,7 +221,8 @@ func nlbRefused() []scenario {
 	made := nlbTried[:3:3]
 	first := append(made, "GetLoadBalancerAttribute")
 	return []scenario{
-		failsNLB("no zones", "[]: build lb local model error: build nlb attribute error: ParameterMissing, zone mappings are required", []string{}, scenario{service: network()}),
+		failsNLB("no zones", "[]: build lb local model error: build nlb attribute error: ParameterMissing, zone mappings are required", []string{},
+			scenario{service: network()}),
 		failsNLB("no permission to read", "[]: Message: code: 403, Authentication is failed for NoPermission. ", nlbLooked[:1],
 			scenario{arrange: fault("ListLoadBalancers", "Forbidden.NoPermission", "Authentication is failed for NoPermission.", 403)}),
 		failsNLB("no permission to create", "[]: Message: code: 403, You are not authorized to do this action. You should be authorized by RAM. ", nlbTried,
@@ -223,21 +234,26 @@ func nlbRefused() []scenario {
 		// A real controller takes nine seconds for its ten tries.
 		failsNLB("throttled", "[]: Message: code: 400, Request was denied due to api flow control. ", slices.Repeat(nlbLooked[:1], 10),
 			scenario{arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)}),
-		failsNLB("no such load balancer", "[nlb-nope]: Message: code: 404, The specified resource of loadbalancer is not found. ", []string{"GetLoadBalancerAttribute"},
+		failsNLB("no such load balancer", "[nlb-nope]: Message: code: 404, The specified resource of loadbalancer is not found. ",
+			[]string{"GetLoadBalancerAttribute"},
 			scenario{service: network("id", "nlb-nope")}),
 
-		failsNLB("vSwitch missing", "[]: Message: code: 404, The specified resource of vSwitch is not found. ", nlbTried, scenario{service: network("zone-maps", "cn-hangzhou-h:vsw-nope")}),
-		failsNLB("no role", "[]: Message: code: 400, The operation is not allowed because of ServiceLinkedRoleNotExist. ", nlbTried, scenario{world: sim.World{RAM: sim.RAM{NoServiceRoles: true}}}),
+		failsNLB("vSwitch missing", "[]: Message: code: 404, The specified resource of vSwitch is not found. ", nlbTried,
+			scenario{service: network("zone-maps", "cn-hangzhou-h:vsw-nope")}),
+		failsNLB("no role", "[]: Message: code: 400, The operation is not allowed because of ServiceLinkedRoleNotExist. ", nlbTried,
+			scenario{world: sim.World{RAM: sim.RAM{NoServiceRoles: true}}}),
 		failsNLB("no more NLBs", "[]: Message: code: 400, The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1. ", nlbTried,
 			scenario{world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}, Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}}}),
 		failsNLB("no more servers", "[LB]: Message: code: 400, The quota of nlb_quota_loadbalancer_noeci_servers_num is exceeded, usage 0/1. ", nlbMade,
 			scenario{nodes: 2, world: sim.World{Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancer_noeci_servers_num", Total: 1}}}}),
 		failsNLB("group without IPv6", "[LB]: Message: code: 400, The operation is not allowed because of ServerGroupNotSupportIpv6. ", nlbMade,
-			scenario{arrange: fault("AddServersToServerGroup", "OperationDenied.ServerGroupNotSupportIpv6", "The operation is not allowed because of ServerGroupNotSupportIpv6.", 400)}),
+			scenario{arrange: fault("AddServersToServerGroup", "OperationDenied.ServerGroupNotSupportIpv6",
+				"The operation is not allowed because of ServerGroupNotSupportIpv6.", 400)}),
 		failsNLB("security groups, which are joined twice", "[LB]: Message: code: 400, The specified resource of sg-1 is already associated. ",
 			slices.Concat(first, []string{"LoadBalancerJoinSecurityGroup", "LoadBalancerJoinSecurityGroup"}, nlbGroup, []string{"CreateListener"}),
 			scenario{world: nlbWorld(), service: zoned("security-group-ids", "sg-1")}),
-		failsNLB("listener that is locked", "[LB]: Message: code: 400, The Lock [nlb] is conflict. ", append(nlbMade[:len(nlbMade):len(nlbMade)], slices.Repeat([]string{"CreateListener"}, 4)...),
+		failsNLB("listener that is locked", "[LB]: Message: code: 400, The Lock [nlb] is conflict. ", append(nlbMade[:len(nlbMade):len(nlbMade)],
+			slices.Repeat([]string{"CreateListener"}, 4)...),
 			scenario{arrange: fault("CreateListener", "Conflict.Lock", "The Lock [nlb] is conflict.", 400)}),
 		failsNLB("listener that fails", "[LB]: apply model error: wait jobs error: job JOB for API EnsuredListenerChanged failed", nlbMade,
 			scenario{arrange: func(p *run) { p.cloud.Fault(sim.Fault{Action: "CreateListener", FailJob: true, Caller: "ccm"}) }}),
@@ -246,15 +262,18 @@ func nlbRefused() []scenario {
 		failsNLB("creation that fails", "[LB]: Message: code: 400, The status of loadbalancer [LB] is incorrect. ", nlbMade,
 			scenario{arrange: func(p *run) { p.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", FailJob: true, Caller: "ccm"}) }}),
 		func() scenario {
-			s := failsNLB("creation that takes too long", "[LB]: apply model error: update nlb attribute error: update remote model for lbId LB, error: nlb LB is in creating status",
+			s := failsNLB("creation that takes too long", "[LB]: apply model error: update nlb attribute error: update remote model for lbId LB, error: nlb LB "+
+				"is in creating status",
 				append(made, slices.Repeat([]string{"GetLoadBalancerAttribute"}, 7)...), scenario{world: sim.World{Lag: sim.Lag{Jobs: sim.Duration(time.Hour)}}})
 			s.simulated = "a real controller waits two minutes for the NLB, which is longer than a run waits for its event"
 			return s
 		}(),
-		failsNLB("of another Service", "[nlb-1]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
+		failsNLB("of another Service", "[nlb-1]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse "+
+			"loadbalancer created by kubernetes.",
 			[]string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups"},
 			scenario{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}}),
-		failsNLB("of the API server", "[nlb-1]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
+		failsNLB("of the API server", "[nlb-1]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse "+
+			"loadbalancer created by kubernetes.",
 			nil, scenario{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"ack.aliyun.com": clusterID}}}}}),
 	}
 }
@@ -272,15 +291,21 @@ func nlbUnheard() []scenario {
 		return s
 	}
 	return []scenario{
-		says("zones that say no vSwitch", local+"build nlb attribute error: ZoneMapping format error, expect [zone-a:vsw-id-1,zone-b:vsw-id-2], got cn-hangzhou-h", network("zone-maps", "cn-hangzhou-h")),
-		says("protocol without a port", listener+"port and protocol format must be like 'https:443' with colon separated. got=[[tcpssl]]", zoned("protocol-port", "tcpssl")),
-		says("unknown protocol", listener+"port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported with [http]\n", zoned("protocol-port", "http:80")),
+		says("zones that say no vSwitch", local+"build nlb attribute error: ZoneMapping format error, expect [zone-a:vsw-id-1,zone-b:vsw-id-2], got "+
+			"cn-hangzhou-h", network("zone-maps", "cn-hangzhou-h")),
+		says("protocol without a port", listener+"port and protocol format must be like 'https:443' with colon separated. got=[[tcpssl]]",
+			zoned("protocol-port", "tcpssl")),
+		says("unknown protocol", listener+"port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported with [http]\n",
+			zoned("protocol-port", "http:80")),
 		says("timeout that is no number", listener+`parse IdleTimeout error: strconv.Atoi: parsing "x": invalid syntax`, zoned("idle-timeout", "x")),
 		says("connections that are no number", listener+`parse Mss error: strconv.Atoi: parsing "x": invalid syntax`, zoned("cps", "x")),
 		says("range of ports for nodes", listener+"listener port range can only be used for eni backend type service", zoned("listener-port-range", "1000-2000:80")),
-		says("range of ports without a port", listener+"listener port range must be like 1000-2000:80 with colon separated. got [1000-2000]", all(zoned("listener-port-range", "1000-2000"), eni)),
-		says("range of ports backwards", listener+"start port should be smaller than end port for port range [2000-1000:80]", all(zoned("listener-port-range", "2000-1000:80"), eni)),
-		says("group without a port", listener+"server group id and protocol format must be like 'sg-xxx:443' with colon separated. got=[[sgp-1]]", network("id", "nlb-1", "vgroup-port", "sgp-1")),
+		says("range of ports without a port", listener+"listener port range must be like 1000-2000:80 with colon separated. got [1000-2000]",
+			all(zoned("listener-port-range", "1000-2000"), eni)),
+		says("range of ports backwards", listener+"start port should be smaller than end port for port range [2000-1000:80]",
+			all(zoned("listener-port-range", "2000-1000:80"), eni)),
+		says("group without a port", listener+"server group id and protocol format must be like 'sg-xxx:443' with colon separated. got=[[sgp-1]]",
+			network("id", "nlb-1", "vgroup-port", "sgp-1")),
 		says("group that is not there", port+"cannot find server group id sgp-nope for nlb nlb-1", network("id", "nlb-1", "vgroup-port", "sgp-nope:80")),
 		says("group of a controller", port+"cannot reuse a ccm created server group sgp-own for nlb nlb-1", network("id", "nlb-1", "vgroup-port", "sgp-own:80")),
 		says("weight beyond 100", port+"weight must be integer in range [0, 100], got [101]", network("id", "nlb-1", "vgroup-port", "sgp-1:80", "weight", "101")),
@@ -297,12 +322,14 @@ func nlbWaits() []scenario {
 		want: outcome{Events: []string{lost}, Finalizers: finalizedNLB, Labels: labelsNLB, Ingress: []string{nameNLB}},
 	}, {
 		name: "pod whose interface went away", world: nlbWorld(), arrange: func(p *run) { p.pods("10.1.5.8", "10.1.5.9") }, service: all(zoned(), eni),
-		act:   again(edit(func(s *sim.State, _ string) { delete(s.ENIs, "eni-2") }), wish("default-weight", "50")),
-		until: "Warning SkipSyncBackends nlb-controller: Skip delete and update servers to servergroup k8s.8080.TCP.web.NS." + clusterID + " due to invalid servers: 10.1.5.9",
+		act: again(edit(func(s *sim.State, _ string) { delete(s.ENIs, "eni-2") }), wish("default-weight", "50")),
+		until: "Warning SkipSyncBackends nlb-controller: Skip delete and update servers to servergroup k8s.8080.TCP.web.NS." + clusterID +
+			" due to invalid servers: 10.1.5.9",
 		want: outcome{
 			Events: []string{
 				changedNLB, ensuredNLB, "Warning SkipSyncBackends nlb-controller: Not sync pods whose eni is invalid: 10.1.5.9",
-				"Warning SkipSyncBackends nlb-controller: Skip delete and update servers to servergroup k8s.8080.TCP.web.NS." + clusterID + " due to invalid servers: 10.1.5.9",
+				"Warning SkipSyncBackends nlb-controller: Skip delete and update servers to servergroup k8s.8080.TCP.web.NS." + clusterID +
+					" due to invalid servers: 10.1.5.9",
 			},
 			Finalizers: finalizedNLB, Labels: labelsNLB, Ingress: []string{nameNLB}, Actions: append([]string{"DescribeNetworkInterfaces"}, nlbFound...),
 		},
@@ -344,11 +371,14 @@ func nlbChanges() []scenario {
 		changes("EIP", zoned(), wish("zone-maps", "cn-hangzhou-h:vsw-1::eip-1"), scenario{}, "UpdateLoadBalancerZones"),
 		changes("name", zoned(), wish("name", "shop"), scenario{}, "UpdateLoadBalancerAttribute"),
 		changes("cross zone", zoned(), wish("cross-zone-enabled", "off"), scenario{}, "UpdateLoadBalancerAttribute"),
-		changes("IPv6 internet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack"), wish("ipv6-address-type", "internet"), scenario{}, "EnableLoadBalancerIpv6Internet"),
-		changes("IPv6 intranet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack", "ipv6-address-type", "internet"), wish("ipv6-address-type", "intranet"), scenario{}, "DisableLoadBalancerIpv6Internet"),
+		changes("IPv6 internet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack"), wish("ipv6-address-type", "internet"), scenario{},
+			"EnableLoadBalancerIpv6Internet"),
+		changes("IPv6 intranet", network("zone-maps", "cn-hangzhou-k:vsw-6", "ip-version", "DualStack", "ipv6-address-type", "internet"),
+			wish("ipv6-address-type", "intranet"), scenario{}, "DisableLoadBalancerIpv6Internet"),
 		changes("bandwidth", zoned("bandwidth-package-id", "cbwp-1"), wish("bandwidth-package-id", "cbwp-2"), scenario{},
 			"DetachCommonBandwidthPackageFromLoadBalancer", "AttachCommonBandwidthPackageToLoadBalancer"),
-		changes("no bandwidth", zoned("bandwidth-package-id", "cbwp-1"), wish("bandwidth-package-id", ""), scenario{}, "DetachCommonBandwidthPackageFromLoadBalancer"),
+		changes("no bandwidth", zoned("bandwidth-package-id", "cbwp-1"), wish("bandwidth-package-id", ""), scenario{},
+			"DetachCommonBandwidthPackageFromLoadBalancer"),
 		changes("tags that are listed", zoned("additional-resource-tags", "team=a,stage=b"), wish("additional-resource-tags", "team=c"), scenario{
 			want: outcome{Tags: map[string]string{"kubernetes.do.not.delete": "NAME", "ack.aliyun.com": clusterID, "team": "c"}}}, "TagResources", "UntagResources"),
 		changes("security group", zoned(), wish("security-group-ids", "sg-1"), scenario{}, "LoadBalancerJoinSecurityGroup"),
@@ -360,8 +390,10 @@ func nlbChanges() []scenario {
 		}(),
 		changes("source ranges", zoned(), spec(`["192.0.2.0/24"]`), respec(grouped), "LoadBalancerJoinSecurityGroup",
 			"DescribeSecurityGroups", "CreateSecurityGroup", "DescribeSecurityGroups", "DescribeSecurityGroupAttribute", "AuthorizeSecurityGroup"),
-		changes("other source ranges", all(zoned(), ranges("192.0.2.0/24")), spec(`["198.51.100.0/24"]`), respec(grouped), append(sources[:2:2], "AuthorizeSecurityGroup", "RevokeSecurityGroup")...),
-		changes("no source ranges", all(zoned(), ranges("192.0.2.0/24")), spec(`null`), respec(labelsNLB), append([]string{"LoadBalancerLeaveSecurityGroup"}, append(sources[:2:2], "DeleteSecurityGroup")...)...),
+		changes("other source ranges", all(zoned(), ranges("192.0.2.0/24")), spec(`["198.51.100.0/24"]`), respec(grouped),
+			append(sources[:2:2], "AuthorizeSecurityGroup", "RevokeSecurityGroup")...),
+		changes("no source ranges", all(zoned(), ranges("192.0.2.0/24")), spec(`null`), respec(labelsNLB), append([]string{"LoadBalancerLeaveSecurityGroup"},
+			append(sources[:2:2], "DeleteSecurityGroup")...)...),
 		changes("listener", zoned(), wish("idle-timeout", "30"), scenario{}, "UpdateListenerAttribute"),
 		changes("proxy protocol", zoned("proxy-protocol", "on"), wish("ppv2-pvl-ep-id-enabled", "on"), scenario{}, "UpdateListenerAttribute"),
 		changes("protocol", zoned("cert-id", "cert-1"), wish("protocol-port", "tcpssl:80"), scenario{}, "DeleteListener", "CreateListener"),
@@ -373,7 +405,8 @@ func nlbChanges() []scenario {
 		changes("connection drain", zoned(), wish("connection-drain", "on"), scenario{}, "UpdateServerGroupAttribute"),
 		changes("weight", zoned(), wish("default-weight", "50"), scenario{}, "UpdateServerGroupServersAttribute"),
 		changes("weight that is left alone", zoned("ignore-weight-update", "on"), wish("default-weight", "50"), scenario{}),
-		changes("stopped listener", zoned(), both(edit(func(s *sim.State, id string) { s.NLBs[id].Listeners[0].Status = "Stopped" }), (*run).touch), scenario{}, "StartListener"),
+		changes("stopped listener", zoned(), both(edit(func(s *sim.State, id string) { s.NLBs[id].Listeners[0].Status = "Stopped" }), (*run).touch), scenario{},
+			"StartListener"),
 		changes("preserve", zoned(), wish("preserve-lb-on-delete", "true"), scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, preservedNLB}}}),
 		changes("touch", zoned(), (*run).touch, scenario{}),
 		{
@@ -412,10 +445,12 @@ func nlbLater() []scenario {
 	}
 	gone := edit(func(s *sim.State, id string) { delete(s.NLBs, id) })
 	calls := func(actions ...string) scenario { return scenario{want: outcome{Actions: actions}} }
-	rebound := fails("rebound", "[nlb-2]: apply model error: update nlb attribute error: the loadbalancer nlb-2 can not be reused, service has been associated with "+
+	rebound := fails("rebound", "[nlb-2]: apply model error: update nlb attribute error: the loadbalancer nlb-2 can not be reused, service has been "+
+		"associated with "+
 		"dnsname [nlb-1.cn-hangzhou.nlb.aliyuncs.com], cannot be bound to dnsname [nlb-2.cn-hangzhou.nlb.aliyuncs.com]", network("id", "nlb-1"), wish("id", "nlb-2"),
 		scenario{want: outcome{
-			Events: []string{changedNLB, "Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"}, Labels: map[string]string{hashLabel: "of another state", idLabel: "nlb-1"},
+			Events: []string{changedNLB, "Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"},
+			Labels: map[string]string{hashLabel: "of another state", idLabel: "nlb-1"},
 		}})
 	rebound.want.Ingress = []string{"nlb-1.cn-hangzhou.nlb.aliyuncs.com"}
 	untouched := func(s scenario) scenario { // the annotations did not change
@@ -424,10 +459,13 @@ func nlbLater() []scenario {
 		return s
 	}
 	return []scenario{
-		fails("resource group", "[LB]: apply model error: update nlb attribute error: ResourceGroupId cannot be changed, service: rg-2, nlb: rg-1", zoned("resource-group-id", "rg-1"), wish("resource-group-id", "rg-2"),
+		fails("resource group", "[LB]: apply model error: update nlb attribute error: ResourceGroupId cannot be changed, service: rg-2, nlb: rg-1",
+			zoned("resource-group-id", "rg-1"), wish("resource-group-id", "rg-2"),
 			calls(nlbFound...)),
-		fails("IP version", "[LB]: apply model error: update nlb attribute error: AddressIpVersion cannot be changed, service: DualStack, nlb: ipv4", zoned(), wish("ip-version", "DualStack"), calls(nlbFound...)),
-		fails("gone, touched", "[]: apply model error: update nlb attribute error: alicloud: can not find loadbalancer, but it's defined in service [] this may happen when you delete the loadbalancer",
+		fails("IP version", "[LB]: apply model error: update nlb attribute error: AddressIpVersion cannot be changed, service: DualStack, nlb: ipv4", zoned(),
+			wish("ip-version", "DualStack"), calls(nlbFound...)),
+		fails("gone, touched", "[]: apply model error: update nlb attribute error: alicloud: can not find loadbalancer, but it's defined in service [] this "+
+			"may happen when you delete the loadbalancer",
 			zoned(), both(gone, (*run).touch), calls(nlbLooked...)),
 		untouched(fails("gone, endpoints changed", "[]: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:NAME]", zoned(),
 			both(gone, func(p *run) { p.pods("10.1.5.8") }), calls(nlbLooked...))),
@@ -449,13 +487,15 @@ func nlbLater() []scenario {
 		}, scenario{}),
 		fails("NLB that is being changed", "[LB]: Message: code: 400, The specified resource of loadbalancer is being configured, please try again later. ", zoned(),
 			both(edit(func(s *sim.State, id string) { s.NLBs[id].Status = "Configuring" }), wish("name", "shop")), scenario{}),
-		fails("no more security groups", "[LB]: Message: code: 400, The quota of nlb_quota_loadbalancer_securitygroups_num is exceeded, usage 0/1. ", zoned(), func(p *run) {
-			p.cloud.Edit(func(s *sim.State) {
-				s.Quotas = append(s.Quotas, sim.Quota{Product: "nlb", Name: "nlb_quota_loadbalancer_securitygroups_num", Total: 1})
-			})
-			p.annotate("security-group-ids", "sg-1,sg-2")
-		}, scenario{}),
-		fails("group of another type, whose old one is in use", "[LB]: Message: code: 400, The specified resource of ServerGroup is in use. ", all(zoned(), eni), wish("server-group-type", "ip"),
+		fails("no more security groups", "[LB]: Message: code: 400, The quota of nlb_quota_loadbalancer_securitygroups_num is exceeded, usage 0/1. ", zoned(),
+			func(p *run) {
+				p.cloud.Edit(func(s *sim.State) {
+					s.Quotas = append(s.Quotas, sim.Quota{Product: "nlb", Name: "nlb_quota_loadbalancer_securitygroups_num", Total: 1})
+				})
+				p.annotate("security-group-ids", "sg-1,sg-2")
+			}, scenario{}),
+		fails("group of another type, whose old one is in use", "[LB]: Message: code: 400, The specified resource of ServerGroup is in use. ", all(zoned(), eni),
+			wish("server-group-type", "ip"),
 			scenario{want: outcome{
 				Events:  []string{changedNLB, ensuredNLB, unservedNLB},
 				Actions: append(nlbFound[:len(nlbFound):len(nlbFound)], "CreateServerGroup", "ListServerGroups", "DeleteServerGroup"),
@@ -464,8 +504,10 @@ func nlbLater() []scenario {
 			both(edit(func(s *sim.State, id string) {
 				s.NLBs["nlb-1"].Listeners = []sim.NLBListener{{ID: "lsn-1", Port: 81, ServerGroup: s.NLBs[id].Listeners[0].ServerGroup}}
 			}), (*run).repoint), scenario{want: outcome{Events: []string{ensuredNLB, specNLB}}}),
-		fails("bandwidth that is not there to leave", "[LB]: Message: code: 400, The specified resource of cbwp-1 is not associated. ", zoned("bandwidth-package-id", "cbwp-1"),
-			both(fault("DetachCommonBandwidthPackageFromLoadBalancer", "ResourceNotAssociated.BandwidthPackageId", "The specified resource of cbwp-1 is not associated.", 400), wish("bandwidth-package-id", "")), scenario{}),
+		fails("bandwidth that is not there to leave", "[LB]: Message: code: 400, The specified resource of cbwp-1 is not associated. ",
+			zoned("bandwidth-package-id", "cbwp-1"),
+			both(fault("DetachCommonBandwidthPackageFromLoadBalancer", "ResourceNotAssociated.BandwidthPackageId",
+				"The specified resource of cbwp-1 is not associated.", 400), wish("bandwidth-package-id", "")), scenario{}),
 	}
 }
 
@@ -487,22 +529,28 @@ func nlbEnds() []scenario {
 	sources := []string{"DescribeSecurityGroups", "DescribeSecurityGroupAttribute"}
 	fails := func(name, message string, act func(*run), repair func(*run)) scenario {
 		until := uncleanedNLB + message
-		s := ends(name, zoned(), both(act, (*run).delete, func(p *run) { p.saw(until) }, repair, (*run).touch), nil, scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, until}}})
+		s := ends(name, zoned(), both(act, (*run).delete, func(p *run) { p.saw(until) }, repair, (*run).touch), nil,
+			scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, until}}})
 		return s
 	}
 	return []scenario{
 		ends("deleted", zoned(), (*run).delete, removed, scenario{}),
-		ends("deleted with its source ranges", all(zoned(), ranges("192.0.2.0/24")), (*run).delete, append(removed[:len(removed):len(removed)], append(sources[:2:2], "DeleteSecurityGroup")...), scenario{}),
-		ends("preserved", zoned("preserve-lb-on-delete", "true"), (*run).delete, append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "UntagResources", "UntagResources"), scenario{
+		ends("deleted with its source ranges", all(zoned(), ranges("192.0.2.0/24")), (*run).delete, append(removed[:len(removed):len(removed)],
+			append(sources[:2:2], "DeleteSecurityGroup")...), scenario{}),
+		ends("preserved", zoned("preserve-lb-on-delete", "true"), (*run).delete, append(found[:len(found):len(found)], "UpdateLoadBalancerProtection",
+			"UntagResources", "UntagResources"), scenario{
 			want: outcome{Events: []string{ensuredNLB, preservedNLB}, Tags: map[string]string{}}}),
 		ends("preserved with its source ranges", all(zoned("preserve-lb-on-delete", "true"), ranges("192.0.2.0/24")), (*run).delete,
-			append(append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "UntagResources", "UntagResources"), sources...), scenario{want: outcome{Events: []string{ensuredNLB, preservedNLB}}}),
+			append(append(found[:len(found):len(found)], "UpdateLoadBalancerProtection", "UntagResources", "UntagResources"), sources...),
+			scenario{want: outcome{Events: []string{ensuredNLB, preservedNLB}}}),
 		ends("gone before it is deleted", zoned(), both(edit(func(s *sim.State, id string) { delete(s.NLBs, id) }), (*run).delete),
 			append(nlbLooked[:2:2], "ListServerGroups", "ListServerGroupServers", "DeleteServerGroup"), scenario{}),
-		ends("of the user", network("id", "nlb-1"), (*run).delete, []string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "DeleteServerGroup"}, scenario{
+		ends("of the user", network("id", "nlb-1"), (*run).delete, []string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups",
+			"ListServerGroupServers", "DeleteServerGroup"}, scenario{
 			want: outcome{Events: []string{"Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"}, Tags: map[string]string{"team": "a"}}}),
 		ends("of the user, with the user's group", network("id", "nlb-1", "vgroup-port", "sgp-1:80"), (*run).delete,
-			[]string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups", "ListServerGroups", "ListServerGroupServers", "RemoveServersFromServerGroup"}, scenario{
+			[]string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups", "ListServerGroups", "ListServerGroupServers",
+				"RemoveServersFromServerGroup"}, scenario{
 				want: outcome{Events: []string{"Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"}, Tags: map[string]string{"team": "a"}}}),
 		fails("may not be deleted", "[LB]: Message: code: 403, Authentication is failed for NoPermission. ",
 			func(p *run) { p.cloud.Revoke("ccm", "nlb:DeleteLoadBalancer") }, func(p *run) { p.cloud.Grant("ccm", "nlb:DeleteLoadBalancer") }),
@@ -526,7 +574,8 @@ func nlbReleases() []scenario {
 		return slices.Concat(nlbTried, more, []string{"GetLoadBalancerAttribute"}, nlbGroup, []string{"CreateListener"})
 	}
 	synced := func(actions []string) scenario {
-		return scenario{service: zoned(), until: ensuredNLB, want: outcome{Events: []string{ensuredNLB}, Finalizers: finalizedNLB, Ingress: []string{nameNLB}, Tags: tagsNLB, Actions: actions}}
+		return scenario{service: zoned(), until: ensuredNLB, want: outcome{Events: []string{ensuredNLB}, Finalizers: finalizedNLB, Ingress: []string{nameNLB},
+			Tags: tagsNLB, Actions: actions}}
 	}
 	fails := func(message string, s scenario) scenario {
 		s.until = failedNLB + message
@@ -542,10 +591,14 @@ func nlbReleases() []scenario {
 			s.service = all(zoned(), ranges("192.0.2.0/24"))
 			return s
 		}()),
-		older("v2.12.4", "pod without an interface", fails("[]: build lb local model error: builid nlb listener error: set ServerGroup for port 80 error: build eni backends error: "+
-			"can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: , node: NS-1", scenario{service: all(zoned(), eni), world: nlbWorld(), arrange: func(p *run) { p.pods("10.1.5.7") }})),
-		older("v2.11.1", "throttled", fails("[]: Message: code: 400, Request was denied due to api flow control. ", scenario{service: zoned(), arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)})),
-		older("v2.9.1", "of another Service", fails("[]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
+		older("v2.12.4", "pod without an interface", fails("[]: build lb local model error: builid nlb listener error: set ServerGroup for port 80 error: "+
+			"build eni backends error: "+
+			"can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: , node: NS-1", scenario{service: all(zoned(), eni), world: nlbWorld(),
+			arrange: func(p *run) { p.pods("10.1.5.7") }})),
+		older("v2.11.1", "throttled", fails("[]: Message: code: 400, Request was denied due to api flow control. ",
+			scenario{service: zoned(), arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)})),
+		older("v2.9.1", "of another Service", fails("[]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not "+
+			"reuse loadbalancer created by kubernetes.",
 			scenario{service: network("id", "nlb-1"), world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}})),
 	}
 }

@@ -27,7 +27,8 @@ func misspelled(t *testing.T) *world {
 	t.Helper()
 	w := build(t)
 	patch := []byte(`{"metadata":{"annotations":{"` + ccm.Prefix + `adress-type":"intranet"}}}`)
-	if _, err := cluster.Join(t).Client().CoreV1().Services(w.svc.Namespace).Patch(t.Context(), w.svc.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := cluster.Join(t).Client().CoreV1().Services(w.svc.Namespace).Patch(t.Context(), w.svc.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -58,7 +59,8 @@ func (w *world) findings(t *testing.T) int {
 func away(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://127.0.0.1:1"}}],`+
+		`"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return "LBREMEDY_KUBECONFIG=" + file

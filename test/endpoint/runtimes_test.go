@@ -330,7 +330,8 @@ func TestEveryProgram(t *testing.T) {
 
 			f = w.startOf(t, r.Class, "FC_FUNCTION_NAME="+r.Class, "FC_CUSTOM_LISTEN_PORT=0")
 			body := failure(t, r.Class, "2", w.svc.Namespace, "gone", uid)
-			if a, said := f.post(t, http.DefaultClient, "/invoke", "application/octet-stream", body, header); a.StatusCode != 204 || a.Header.Get("x-fc-status") != "200" {
+			if a, said := f.post(t, http.DefaultClient, "/invoke", "application/octet-stream", body, header); a.StatusCode != 204 ||
+				a.Header.Get("x-fc-status") != "200" {
 				t.Errorf("as a custom runtime: %d, %s", a.StatusCode, said)
 			}
 			settled("2")
@@ -380,6 +381,7 @@ func TestSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytesOf > 19_500_000 || packed.Len() > 7_250_000 {
-		t.Errorf("%s has %d bytes, %d of them packed: 19.5 and 7.25 million are allowed; go tool nm -size -sort size tells what is large", largest, bytesOf, packed.Len())
+		t.Errorf("%s has %d bytes, %d of them packed: 19.5 and 7.25 million are allowed; go tool nm -size -sort size tells what is large", largest, bytesOf,
+			packed.Len())
 	}
 }

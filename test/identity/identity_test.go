@@ -58,16 +58,25 @@ var changes = []change{
 	{name: "traffic policy", patch: `{"spec":{"externalTrafficPolicy":"Local"}}`, says: "change spec."},
 	{name: "type", patch: `{"spec":{"type":"ClusterIP"}}`, says: "change spec."},
 	{name: "source ranges", patch: `{"spec":{"loadBalancerSourceRanges":["10.0.0.0/8"]}}`, says: "change spec.loadBalancerSourceRanges"},
-	{name: "target port", patch: `{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":8080,"nodePort":31980},{"name":"b","port":443,"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, field: remedy.PortsField, says: "change spec.ports so"},
-	{name: "port", patch: `{"spec":{"ports":[{"name":"a","port":81,"protocol":"TCP","targetPort":"web","nodePort":31980},{"name":"b","port":443,"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
-	{name: "node port", patch: `{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":"web","nodePort":31981},{"name":"b","port":443,"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
-	{name: "name of a port", patch: `{"spec":{"ports":[{"name":"c","port":80,"protocol":"TCP","targetPort":8080,"nodePort":31980},{"name":"b","port":443,"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
-	{name: "application protocol", patch: `{"spec":{"ports":[{"name":"a","appProtocol":"http","port":80,"protocol":"TCP","targetPort":"web","nodePort":31980},{"name":"b","port":443,"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
-	{name: "one port less", patch: `{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":"web","nodePort":31980}]}}`, says: "change spec.ports so"},
-	{name: "clear the status", status: true, patch: `{"status":{"loadBalancer":{"ingress":null}}}`, field: remedy.StatusField, says: "change status.loadBalancer so"},
+	{name: "target port", patch: `{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":8080,"nodePort":31980},{"name":"b","port":443,` +
+		`"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, field: remedy.PortsField, says: "change spec.ports so"},
+	{name: "port", patch: `{"spec":{"ports":[{"name":"a","port":81,"protocol":"TCP","targetPort":"web","nodePort":31980},{"name":"b","port":443,` +
+		`"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
+	{name: "node port", patch: `{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":"web","nodePort":31981},{"name":"b","port":443,` +
+		`"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
+	{name: "name of a port", patch: `{"spec":{"ports":[{"name":"c","port":80,"protocol":"TCP","targetPort":8080,"nodePort":31980},{"name":"b","port":443,` +
+		`"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
+	{name: "application protocol", patch: `{"spec":{"ports":[{"name":"a","appProtocol":"http","port":80,"protocol":"TCP","targetPort":"web",` +
+		`"nodePort":31980},{"name":"b","port":443,"protocol":"TCP","targetPort":"tls","nodePort":31943}]}}`, says: "change spec.ports so"},
+	{name: "one port less", patch: `{"spec":{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":"web","nodePort":31980}]}}`,
+		says: "change spec.ports so"},
+	{name: "clear the status", status: true, patch: `{"status":{"loadBalancer":{"ingress":null}}}`, field: remedy.StatusField,
+		says: "change status.loadBalancer so"},
 	{name: "address", status: true, patch: `{"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.2"}]}}}`, says: "change status.loadBalancer so"},
-	{name: "condition", status: true, patch: `{"status":{"conditions":[{"type":"A","status":"True","reason":"A","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, says: "change status.conditions"},
-	{name: "annotation beside the status", status: true, patch: `{"metadata":{"annotations":{"example.com/other":"2"}}}`, says: "change the annotation example.com/other"},
+	{name: "condition", status: true, patch: `{"status":{"conditions":[{"type":"A","status":"True","reason":"A","message":"",` +
+		`"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, says: "change status.conditions"},
+	{name: "annotation beside the status", status: true, patch: `{"metadata":{"annotations":{"example.com/other":"2"}}}`,
+		says: "change the annotation example.com/other"},
 	{name: "label beside the status", status: true, patch: `{"metadata":{"labels":{"app":"other"}}}`, says: "change metadata.labels"},
 	{name: "finalizer beside the status", status: true, patch: `{"metadata":{"finalizers":null}}`, says: "change metadata.finalizers"},
 }
@@ -273,7 +282,8 @@ func TestRights(t *testing.T) {
 	}
 	for _, g := range all.Grants() {
 		_, action, _ := strings.Cut(g.Action, ":")
-		if reads := []string{"get", "list"}; !g.RAM() && !slices.Contains(reads, g.Verb) || g.RAM() && !strings.HasPrefix(action, "Describe") && !strings.HasPrefix(action, "List") && !strings.HasPrefix(action, "Get") {
+		if reads := []string{"get", "list"}; !g.RAM() && !slices.Contains(reads, g.Verb) || g.RAM() && !strings.HasPrefix(action, "Describe") &&
+			!strings.HasPrefix(action, "List") && !strings.HasPrefix(action, "Get") {
 			t.Errorf("the doctor may %s, and is to read alone", g)
 		}
 	}

@@ -44,12 +44,14 @@ func Journalled() []event.Record {
 	started.Phase = event.Started
 	fixed := started
 	fixed.Phase, fixed.Result, fixed.Attempt, fixed.Attempts = event.Settled, event.Fixed, 1, []time.Time{Began}
-	fixed.Finding, fixed.Risk, fixed.Rule = "The vSwitch vsw-a is full; vsw-b has 41 free addresses.", "low", "Fix mode applies plans up to low risk. The risk of this plan is low."
+	fixed.Finding, fixed.Risk, fixed.Rule = "The vSwitch vsw-a is full; vsw-b has 41 free addresses.", "low",
+		"Fix mode applies plans up to low risk. The risk of this plan is low."
 	fixed.Digest, fixed.Next, fixed.Written = "0123456789abcdef0123456789abcdef", 1, Began.Add(time.Second)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id"
 	fixed.Steps = []event.StepRecord{{
 		Kind: "annotate", Text: "annotate " + key + "=vsw-b", Risk: "low", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-b"},"was":{"` + key + `":"vsw-a"}}`),
-		Undo: &event.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-a"},"was":{"` + key + `":"vsw-b"}}`)},
+		Undo: &event.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a",
+			Step: json.RawMessage(`{"set":{"` + key + `":"vsw-a"},"was":{"` + key + `":"vsw-b"}}`)},
 	}}
 	fixed.Timings = event.Timings{Diagnose: 300 * time.Millisecond, Verify: 3 * time.Second}
 	fixed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -87,7 +87,8 @@ func (sc *Testbed) create(t *testing.T) {
 	t.Helper()
 	ctx, client := t.Context(), sc.Kube.Client()
 	labels := map[string]string{"testbed": sc.Namespace}
-	node, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: sc.Namespace, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-cli"}}, metav1.CreateOptions{})
+	node, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: sc.Namespace, Labels: labels},
+		Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-cli"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,8 @@ func TestDashboard(t *testing.T) {
 }
 
 // aside are the metrics that have no panel: they are for those who look closer.
-var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_progress_saves_total", "lbremedy_state_known", "lbremedy_stream_limit_bytes"}
+var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_progress_saves_total", "lbremedy_state_known",
+	"lbremedy_stream_limit_bytes"}
 
 // A series is what a metric was, one value a minute, as far as it goes.
 type series struct {
@@ -241,9 +242,11 @@ const calls = `lbremedy_cloud_calls_total{cluster="c",action="A",product="slb",r
 var fires = map[string]struct{ ill, well []series }{
 	"LbremedyAbsent":             {nil, []series{{`lbremedy_exporter_ready{cluster="c"}`, always(1)}}},
 	"LbremedyNothingGetsThrough": {[]series{{`lbremedy_exporter_ready{cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_exporter_ready{cluster="c"}`, always(1)}}},
-	"LbremedyPublishLag":         {[]series{{`lbremedy_publish_lag_seconds{cluster="c"}`, since(0, 61)}}, []series{{`lbremedy_publish_lag_seconds{cluster="c"}`, always(60)}}},
-	"LbremedyNamespaceFloods":    {[]series{{`lbremedy_events_slowed_total{cluster="c"}`, growing(60)}}, []series{{`lbremedy_events_slowed_total{cluster="c"}`, since(0, 300)}}},
-	"LbremedyStateUnknown":       {[]series{{`lbremedy_state_known{cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_state_known{cluster="c"}`, always(1)}}},
+	"LbremedyPublishLag": {[]series{{`lbremedy_publish_lag_seconds{cluster="c"}`, since(0, 61)}},
+		[]series{{`lbremedy_publish_lag_seconds{cluster="c"}`, always(60)}}},
+	"LbremedyNamespaceFloods": {[]series{{`lbremedy_events_slowed_total{cluster="c"}`, growing(60)}},
+		[]series{{`lbremedy_events_slowed_total{cluster="c"}`, since(0, 300)}}},
+	"LbremedyStateUnknown": {[]series{{`lbremedy_state_known{cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_state_known{cluster="c"}`, always(1)}}},
 	"LbremedyJournalNearlyFull": {
 		[]series{{`lbremedy_stream_bytes{cluster="c",stream="CASES"}`, since(50, 81)}, {`lbremedy_stream_limit_bytes{cluster="c",stream="CASES"}`, always(100)}},
 		[]series{{`lbremedy_stream_bytes{cluster="c",stream="FAILED"}`, always(99)}, {`lbremedy_stream_limit_bytes{cluster="c",stream="FAILED"}`, always(100)}},
@@ -253,28 +256,45 @@ var fires = map[string]struct{ ill, well []series }{
 		[]series{{`lbremedy_stream_full{cluster="c",stream="CASES"}`, always(0)}},
 	},
 	"LbremedyLedgerOutOfBalance": {
-		[]series{{`lbremedy_ledger_lost{class="a",cluster="c"}`, since(0, 1)}, {`lbremedy_ledger_lost{class="b",cluster="c"}`, always(0)}, {`lbremedy_ledger_problems{cluster="c"}`, always(0)}},
+		[]series{{`lbremedy_ledger_lost{class="a",cluster="c"}`, since(0, 1)}, {`lbremedy_ledger_lost{class="b",cluster="c"}`, always(0)},
+			{`lbremedy_ledger_problems{cluster="c"}`, always(0)}},
 		[]series{{`lbremedy_ledger_lost{class="a",cluster="c"}`, always(0)}, {`lbremedy_ledger_problems{cluster="c"}`, always(0)}},
 	},
-	"LbremedyBreakerOpen":     {[]series{{`lbremedy_breaker_open{class="a",cluster="c"}`, since(0, 1)}}, []series{{`lbremedy_breaker_open{class="a",cluster="c"}`, always(0)}}},
-	"LbremedyPausedForLong":   {[]series{{`lbremedy_paused_timestamp_seconds{cluster="c"}`, always(60)}}, []series{{`lbremedy_paused_timestamp_seconds{cluster="c"}`, always(0)}}},
-	"LbremedyRunsFail":        {[]series{{`lbremedy_runs_total{class="a",cluster="c",outcome="failed"}`, since(0, 1)}}, []series{{`lbremedy_runs_total{class="a",cluster="c",outcome="fixed"}`, growing(1)}}},
-	"LbremedyRunsUnsettled":   {[]series{{`lbremedy_runs_total{class="a",cluster="c",outcome="unsettled"}`, since(0, 3)}}, []series{{`lbremedy_runs_total{class="a",cluster="c",outcome="unsettled"}`, since(0, 1)}}},
-	"LbremedyRunErrors":       {[]series{{`lbremedy_run_errors_total{class="a",cluster="c"}`, growing(1)}}, []series{{`lbremedy_run_errors_total{class="a",cluster="c"}`, growing(.5)}}},
-	"LbremedyThrottled":       {[]series{{calls + `"throttled"}`, growing(2)}, {calls + `"ok"}`, growing(8)}}, []series{{calls + `"throttled"}`, growing(1)}, {calls + `"ok"}`, growing(19)}}},
-	"LbremedyCloudUnanswered": {[]series{{calls + `"unanswered"}`, growing(3)}, {calls + `"ok"}`, growing(7)}}, []series{{calls + `"refused"}`, growing(9)}, {calls + `"ok"}`, growing(1)}}},
-	"LbremedyDeadLetters":     {[]series{{`lbremedy_stream_messages{cluster="c",stream="DEAD"}`, since(0, 1)}}, []series{{`lbremedy_stream_messages{cluster="c",stream="CASES"}`, always(7)}, {`lbremedy_stream_messages{cluster="c",stream="DEAD"}`, always(0)}}},
-	"LbremedyBacklog":         {[]series{{`lbremedy_waiting_messages{class="a",cluster="c",state="undelivered"}`, since(0, 101)}}, []series{{`lbremedy_waiting_messages{class="a",cluster="c",state="in hand"}`, always(500)}}},
-	"LbremedySinkFails":       {[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="retried"}`, growing(1)}}, []series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="retried"}`, since(0, 1)}}},
-	"LbremedyTicketsRefused":  {[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="refused"}`, since(0, 1)}}, []series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="opened"}`, growing(1)}}},
-	"LbremedyRouteRefused":    {[]series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="refused"}`, since(0, 1)}}, []series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="later"}`, growing(1)}}},
-	"LbremedyRouteDown":       {[]series{{`lbremedy_courier_route_up{class="a",cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_courier_route_up{class="a",cluster="c"}`, always(1)}}},
+	"LbremedyBreakerOpen": {[]series{{`lbremedy_breaker_open{class="a",cluster="c"}`, since(0, 1)}},
+		[]series{{`lbremedy_breaker_open{class="a",cluster="c"}`, always(0)}}},
+	"LbremedyPausedForLong": {[]series{{`lbremedy_paused_timestamp_seconds{cluster="c"}`, always(60)}},
+		[]series{{`lbremedy_paused_timestamp_seconds{cluster="c"}`, always(0)}}},
+	"LbremedyRunsFail": {[]series{{`lbremedy_runs_total{class="a",cluster="c",outcome="failed"}`, since(0, 1)}},
+		[]series{{`lbremedy_runs_total{class="a",cluster="c",outcome="fixed"}`, growing(1)}}},
+	"LbremedyRunsUnsettled": {[]series{{`lbremedy_runs_total{class="a",cluster="c",outcome="unsettled"}`, since(0, 3)}},
+		[]series{{`lbremedy_runs_total{class="a",cluster="c",outcome="unsettled"}`, since(0, 1)}}},
+	"LbremedyRunErrors": {[]series{{`lbremedy_run_errors_total{class="a",cluster="c"}`, growing(1)}},
+		[]series{{`lbremedy_run_errors_total{class="a",cluster="c"}`, growing(.5)}}},
+	"LbremedyThrottled": {[]series{{calls + `"throttled"}`, growing(2)}, {calls + `"ok"}`, growing(8)}}, []series{{calls + `"throttled"}`, growing(1)},
+		{calls + `"ok"}`, growing(19)}}},
+	"LbremedyCloudUnanswered": {[]series{{calls + `"unanswered"}`, growing(3)}, {calls + `"ok"}`, growing(7)}}, []series{{calls + `"refused"}`, growing(9)},
+		{calls + `"ok"}`, growing(1)}}},
+	"LbremedyDeadLetters": {[]series{{`lbremedy_stream_messages{cluster="c",stream="DEAD"}`, since(0, 1)}},
+		[]series{{`lbremedy_stream_messages{cluster="c",stream="CASES"}`, always(7)}, {`lbremedy_stream_messages{cluster="c",stream="DEAD"}`, always(0)}}},
+	"LbremedyBacklog": {[]series{{`lbremedy_waiting_messages{class="a",cluster="c",state="undelivered"}`, since(0, 101)}},
+		[]series{{`lbremedy_waiting_messages{class="a",cluster="c",state="in hand"}`, always(500)}}},
+	"LbremedySinkFails": {[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="retried"}`, growing(1)}},
+		[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="retried"}`, since(0, 1)}}},
+	"LbremedyTicketsRefused": {[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="refused"}`, since(0, 1)}},
+		[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="opened"}`, growing(1)}}},
+	"LbremedyRouteRefused": {[]series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="refused"}`, since(0, 1)}},
+		[]series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="later"}`, growing(1)}}},
+	"LbremedyRouteDown": {[]series{{`lbremedy_courier_route_up{class="a",cluster="c"}`, since(1, 0)}},
+		[]series{{`lbremedy_courier_route_up{class="a",cluster="c"}`, always(1)}}},
 	"LbremedyDoctorStopped": {
 		[]series{{`lbremedy_doctor_last_timestamp_seconds{cluster="c"}`, always(0)}, {`lbremedy_doctor_interval_seconds{cluster="c"}`, always(3600)}},
-		[]series{{`lbremedy_doctor_last_timestamp_seconds{cluster="c"}`, func(minute int) float64 { return float64(minute / 60 * 3600) }}, {`lbremedy_doctor_interval_seconds{cluster="c"}`, always(3600)}},
+		[]series{{`lbremedy_doctor_last_timestamp_seconds{cluster="c"}`, func(minute int) float64 { return float64(minute / 60 * 3600) }},
+			{`lbremedy_doctor_interval_seconds{cluster="c"}`, always(3600)}},
 	},
-	"LbremedyDoctorBlind": {[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, since(0, 1)}}, []series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, func(minute int) float64 { return float64(minute / 60 % 2) }}}},
-	"LbremedyBudgetSpent": {[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, since(3, 0)}}, []series{{`lbremedy_cluster_budget_left{cluster="c"}`, always(1)}}},
+	"LbremedyDoctorBlind": {[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, since(0, 1)}},
+		[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, func(minute int) float64 { return float64(minute / 60 % 2) }}}},
+	"LbremedyBudgetSpent": {[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, since(3, 0)}},
+		[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, always(1)}}},
 }
 
 // A store holds five hours of series, one value a minute from 1970 on.
@@ -400,7 +420,8 @@ func TestAlerts(t *testing.T) {
 			for _, complaint := range wrong(r.Expr, known) {
 				t.Errorf("%s: %s", r.Expr, complaint)
 			}
-			if !strings.HasSuffix(r.Annotations["summary"], ".") || !strings.HasSuffix(r.Annotations["action"], ".") || !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || seen[r.Alert] {
+			if !strings.HasSuffix(r.Annotations["summary"], ".") || !strings.HasSuffix(r.Annotations["action"], ".") ||
+				!slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || seen[r.Alert] {
 				t.Errorf("it has a name of its own, a severity, and in summary and action a sentence that says what is wrong and what to do: %+v", r)
 			}
 			seen[r.Alert] = true

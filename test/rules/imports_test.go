@@ -203,7 +203,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/ticket"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/policy", "shared/remedy", "shared/engine"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/policy", "shared/remedy",
+			"shared/engine"},
 		why: "it tells what the journal holds",
 	},
 	{
@@ -365,7 +366,8 @@ func libraries(tr *tree) []string {
 			home, ok := homeOf(p)
 			switch {
 			case !ok:
-				out = append(out, tr.at(pos, "%s imports %s, which has no home: give it one in test/rules/imports_test.go, and say in the commit why we need it", f.dir(), p))
+				out = append(out, tr.at(pos, "%s imports %s, which has no home: give it one in test/rules/imports_test.go, and say in the commit why we need it",
+					f.dir(), p))
 			case len(homes[home]) == 0:
 				out = append(out, tr.at(pos, "%s imports %s, which nothing that is shipped may import", f.dir(), p))
 			case !matches(f.dir(), homes[home]...):

@@ -89,7 +89,8 @@ func logs(tr *tree) []string {
 					key, _ = strconv.Unquote(lit.Value)
 				}
 				if keys[key] == "" {
-					out = append(out, tr.at(pairs[i].Pos(), "the log key %q is not known: use one of those in test/rules/log_test.go, or add it there with what it holds", key))
+					out = append(out, tr.at(pairs[i].Pos(), "the log key %q is not known: use one of those in test/rules/log_test.go, or add it there with "+
+						"what it holds", key))
 				}
 			}
 			return true

@@ -34,8 +34,10 @@ func TestRules(t *testing.T) {
 		{name: "program of another class", rule: imports, file: "functions/busy/cmd/busy/main.go", text: "package main\n" + ours + `functions/quota"`,
 			want: []string{"another class"}},
 		{name: "the operator's program", rule: imports, file: "functions/cmd/lbremedy/up/up.go", text: "package up\n" + ours + `shared/stream/embedded"`},
-		{name: "a group of commands", rule: imports, file: "functions/cmd/lbremedy/ram/ram.go", text: "package ram\n" + ours + `functions/cmd/lbremedy/up"`, want: []string{"a group of commands knows no other"}},
-		{name: "what commands share", rule: imports, file: "functions/cmd/lbremedy/cli/a.go", text: "package cli\n" + ours + `functions/cmd/lbremedy/journal"`, want: []string{"knows none of them"}},
+		{name: "a group of commands", rule: imports, file: "functions/cmd/lbremedy/ram/ram.go", text: "package ram\n" + ours + `functions/cmd/lbremedy/up"`,
+			want: []string{"a group of commands knows no other"}},
+		{name: "what commands share", rule: imports, file: "functions/cmd/lbremedy/cli/a.go", text: "package cli\n" + ours + `functions/cmd/lbremedy/journal"`,
+			want: []string{"knows none of them"}},
 		{name: "exporter to class", rule: imports, file: "events/exporter/e.go", text: "package exporter\n" + ours + `functions/busy"`,
 			want: []string{"events/exporter must not import functions/busy"}},
 		{name: "event to cloud", rule: imports, file: "shared/event/e.go", text: "package event\n" + ours + `shared/cloud"`,
@@ -61,7 +63,8 @@ func TestRules(t *testing.T) {
 		{name: "nobody's", rule: libraries, file: "shared/kube/k.go", text: "package kube\n" + `import "k8s.io/client-go/kubernetes/scheme"`,
 			want: []string{"nothing that is shipped may import"}},
 		{name: "tests import any library", rule: libraries, file: "test/sim/s.go", text: "package sim\n" + `import "k8s.io/client-go/kubernetes"`},
-		{name: "types in a class", rule: libraries, file: "functions/busy/busy.go", text: "package busy\n" + `import ("k8s.io/api/core/v1"; "k8s.io/apimachinery/pkg/util/intstr")`},
+		{name: "types in a class", rule: libraries, file: "functions/busy/busy.go",
+			text: "package busy\n" + `import ("k8s.io/api/core/v1"; "k8s.io/apimachinery/pkg/util/intstr")`},
 		{name: "machinery in a class", rule: libraries, file: "functions/busy/busy.go", text: "package busy\n" + `import "k8s.io/apimachinery/pkg/util/wait"`,
 			want: []string{"functions/busy must not import k8s.io/apimachinery/pkg/util/wait"}},
 		{name: "assertions", rule: testLibraries, file: "events/e_test.go", text: "package events\n" + `import "github.com/stretchr/testify/require"`,
@@ -92,9 +95,11 @@ func TestRules(t *testing.T) {
 		{name: "root", rule: shape, file: "infra/fc/s.yaml", text: "x"},
 
 		{name: "package without comment", rule: packageComments, file: "shared/host/h.go", text: "package host", want: []string{"has no comment"}},
-		{name: "package comment of another", rule: packageComments, file: "shared/host/h.go", text: "// Package guest takes.\npackage host", want: []string{"begin it with \"Package host \""}},
+		{name: "package comment of another", rule: packageComments, file: "shared/host/h.go", text: "// Package guest takes.\npackage host",
+			want: []string{"begin it with \"Package host \""}},
 		{name: "program", rule: packageComments, file: "events/cmd/exporter/main.go", text: "// Exporter watches.\npackage main"},
-		{name: "program of another name", rule: packageComments, file: "events/cmd/exporter/main.go", text: "// This watches.\npackage main", want: []string{"\"Exporter \""}},
+		{name: "program of another name", rule: packageComments, file: "events/cmd/exporter/main.go", text: "// This watches.\npackage main",
+			want: []string{"\"Exporter \""}},
 		{name: "no full stop", rule: packageComments, file: "shared/host/h.go", text: "// Package host takes\npackage host", want: []string{"no full stop"}},
 		{name: "tests only", rule: packageComments, file: "test/fault/f_test.go", text: "// Package fault breaks things.\npackage fault"},
 		{name: "tests from outside", rule: packageComments, file: "test/fault/f_test.go", text: "package fault_test", want: []string{"has no comment"}},
@@ -182,11 +187,17 @@ func TestRules(t *testing.T) {
 
 		{name: "unfinished", rule: words, file: "a.md", text: "// TO" + "DO: more\nA photo: doTO" + "DOlist\nIt is not implem" + "ented.\nfor n" + "ow\nfor nowhere",
 			want: []string{"a.md:1", "a.md:3", "a.md:4"}},
-		{name: "left out", rule: words, file: "a_test.go", text: "package a\nfunc f() {\n\tt.Sk" + "ip()\n\ttb.Sk" + "ipf(\"x\")\n\tlist.Sk" + "ip()\n}", want: []string{"a_test.go:3", "a_test.go:4"}},
+		{name: "left out", rule: words, file: "a_test.go", text: "package a\nfunc f() {\n\tt.Sk" + "ip()\n\ttb.Sk" + "ipf(\"x\")\n\tlist.Sk" + "ip()\n}",
+			want: []string{"a_test.go:3", "a_test.go:4"}},
 		{name: "one machine", rule: words, file: "a.md",
 			text: "cd /ho" + "me/me\nin `/wo" + "rk/x`\nnet" + "/wo" + "rk/x\nhttps://host/ho" + "me/x\n$(HOME)/wo" + "rk/x\n/wo" + "rkers/x",
 			want: []string{"a.md:1", "a.md:2"}},
 		{name: "registry", rule: words, file: "a.md", text: "https://proxy.golang." + "org/x\npypi." + "org\ncratesXio", want: []string{"a.md:1", "a.md:2"}},
+
+		{name: "long lines", rule: lines, file: "shared/host/h.go",
+			text: "package host\n\n// " + strings.Repeat("é", columns-3) + "\n// " + strings.Repeat("e", columns-2) + "\n",
+			want: []string{"shared/host/h.go:4: 161 columns"}},
+		{name: "long lines of a page", rule: lines, file: "README.md", text: strings.Repeat("word ", columns)},
 
 		{name: "script", rule: scripts, file: "infra/up", text: "#!/bin/sh\n", mode: 0o644, want: []string{"chmod +x infra/up"}},
 		{name: "executable script", rule: scripts, file: "infra/up", text: "#!/bin/sh\n", mode: 0o755},
@@ -207,15 +218,18 @@ bin/x:
 `,
 			want: []string{"no target clean", "target bench has no help", "target new has no help"}},
 
-		{name: "links", rule: links, file: "shared/README.md", text: "# It: is `a`\n\nSee [it](README.md#it-is-a), [it](#no), [us](https://example.com), [them](../events/x.md) and ![it](p.png).\n",
+		{name: "links", rule: links, file: "shared/README.md",
+			text: "# It: is `a`\n\nSee [it](README.md#it-is-a), [it](#no), [us](https://example.com), [them](../events/x.md) and ![it](p.png).\n",
 			want: []string{"#no of shared/README.md", "events/x.md, which does not exist", "shared/p.png"}},
 		{name: "commands", rule: commands, file: "README.md", text: "# lbremedy\n\n```\nmake demo\nmake test\n```\n\nThen `make tset`; they make sense.\n",
 			want: []string{".ci/run: missing", "make demo", "make test", "make tset"}},
 		{name: "commands out of order", rule: commands, file: ".ci/run", text: "make test\nmake check\nmake race\n",
 			want: []string{".ci/run: no line \"make test\"", "README.md: missing"}},
-		{name: "shown", rule: shown, file: "infra/README.md", text: "```\nmake x\n```\n\n```sh\n\nmake x\nkubectl apply\n```\n```sh\n# Needs a cluster.\nkubectl apply\n```\n" +
-			"```sh\n# It\n# Needs it.\nhelm\n```\n```text\nhelm\n```\n```console\n$ aliyun x\nhelm\n$ make\n```\n",
-			want: []string{"infra/README.md:1: a block of no language", "infra/README.md:8: kubectl apply: no test runs it", ":17: helm: no", ":23: aliyun x: no", ":25: make: no"}},
+		{name: "shown", rule: shown, file: "infra/README.md",
+			text: "```\nmake x\n```\n\n```sh\n\nmake x\nkubectl apply\n```\n```sh\n# Needs a cluster.\nkubectl apply\n```\n" +
+				"```sh\n# It\n# Needs it.\nhelm\n```\n```text\nhelm\n```\n```console\n$ aliyun x\nhelm\n$ make\n```\n",
+			want: []string{"infra/README.md:1: a block of no language", "infra/README.md:8: kubectl apply: no test runs it", ":17: helm: no", ":23: aliyun x: no",
+				":25: make: no"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

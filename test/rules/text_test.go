@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A word is what stands in no file. It is put together from parts, so that this
@@ -18,9 +19,11 @@ type word struct {
 
 var forbidden = []word{
 	{[]string{"to" + "do", "fix" + "me", "xx" + "x"}, `\b(?:TO` + `DO|FIX` + `ME|XX` + `X)\b`, "do it, or leave it out"},
-	{[]string{"not implem" + "ented", "place" + "holder", "for n" + "ow"}, `(?i)\b(?:not implem` + `ented|place` + `holder|for n` + `ow)\b`, "do it, or say it otherwise"},
+	{[]string{"not implem" + "ented", "place" + "holder", "for n" + "ow"}, `(?i)\b(?:not implem` + `ented|place` + `holder|for n` + `ow)\b`,
+		"do it, or say it otherwise"},
 	{[]string{".sk" + "ip"}, `\b(?:t|b|f|tb)\.Sk` + `ip(?:f|Now)?\(`, "a test that does not run proves nothing: give it what it needs"},
-	{[]string{"/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/us" + "ers/"}, `(?:^|[^\w.~})/-])/(?:wo` + `rk|ro` + `ot|ho` + `me|Us` + `ers)/\w`, "a path of one machine: make it relative, or ask the system"},
+	{[]string{"/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/us" + "ers/"}, `(?:^|[^\w.~})/-])/(?:wo` + `rk|ro` + `ot|ho` + `me|Us` + `ers)/\w`,
+		"a path of one machine: make it relative, or ask the system"},
 	{[]string{"proxy", "sum.golang", "npmjs", "pypi", "rubygems", "crates"},
 		`\b(?:proxy\.golang|sum\.golang|registry\.npmjs|pypi|rubygems|crates)\.(?:org|io)\b|\bgoproxy\.(?:cn|io)\b`,
 		"a package registry's host: GOPROXY and its like say where packages come from"},
@@ -43,6 +46,25 @@ func words(tr *tree) []string {
 				if found := pattern.FindString(line); found != "" {
 					out = append(out, fmt.Sprintf("%s:%d: %q: %s", f.name, i+1, strings.TrimSpace(found), w.why))
 				}
+			}
+		}
+	}
+	return out
+}
+
+// columns is how many columns a line of Go has at most. A tab counts as one.
+const columns = 160
+
+// lines checks that no line of Go is too long to be read beside another file.
+func lines(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		if path.Ext(f.name) != ".go" {
+			continue
+		}
+		for i, line := range strings.Split(string(f.text), "\n") {
+			if n := utf8.RuneCountInString(line); n > columns {
+				out = append(out, fmt.Sprintf("%s:%d: %d columns, and at most %d: break it after a comma or an operator", f.name, i+1, n, columns))
 			}
 		}
 	}

@@ -189,6 +189,7 @@ var rules = []rule{
 	{"log keys", logs},
 	{"sentences", sentences},
 	{"words", words},
+	{"lines", lines},
 	{"glossary", glossary},
 	{"scripts", scripts},
 	{"links", links},

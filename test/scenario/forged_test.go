@@ -122,7 +122,8 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 	t.Helper()
 	w.enter(t, on, r)
 	var err error
-	if w.plan, err = policyfile.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class), []string{r.Class}); err != nil {
+	if w.plan, err = policyfile.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class),
+		[]string{r.Class}); err != nil {
 		t.Fatal(err)
 	}
 	w.env.Stream = journal
@@ -130,7 +131,8 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 
 // tell hands the class a forged failure. The error is what it could not read; what it does
 // or advises is one of the test.
-func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *engine.Env, *remedy.Remedy, engine.Event) (event.Record, error)) error {
+func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *engine.Env, *remedy.Remedy, engine.Event) (event.Record,
+	error)) error {
 	t.Helper()
 	w.event.Failure.Class, w.event.Failure.Message = r.Class, text
 	rec, err := answer(t.Context(), w.env, r, w.event)
@@ -202,7 +204,8 @@ func (w *world) namesIn() []string {
 	for _, lb := range world.NLBs {
 		ids = append(ids, lb.ID)
 	}
-	there := strings.Join(append(ids, "vsw-a", "vsw-b", "slb_quota_instances_num", "port 80", "cn-hangzhou-h", "i-scenario", "rsp-1", w.svc.Namespace+"/"+w.svc.Name), " ")
+	there := strings.Join(append(ids, "vsw-a", "vsw-b", "slb_quota_instances_num", "port 80", "cn-hangzhou-h", "i-scenario", "rsp-1",
+		w.svc.Namespace+"/"+w.svc.Name), " ")
 	return []string{
 		"lb [" + strings.Join(ids, ",") + "] vswitch " + there + " AccessDeniedDetail: map[AuthAction:ecs:AuthorizeSecurityGroup NoPermissionType:ImplicitDeny]",
 		"lb [lb-none] vswitch vsw-none AuthAction:slb:DoAsYouLike quota slb_quota_none The quota of none is exceeded port 65535 account 1234567890 rsp-none i-none",

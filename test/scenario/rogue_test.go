@@ -61,7 +61,8 @@ func TestRogue(t *testing.T) {
 		{"another's annotation", annotate(ccm.Prefix + "id"), kube.ErrDenied, "may not change the annotation " + ccm.Prefix + "id"},
 		{"nobody's annotation", annotate("example.com/rogue"), kube.ErrDenied, "may not change the annotation example.com/rogue"},
 		{"another's field", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-			_, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, kube.ServicePatch{Spec: []byte(`{"externalTrafficPolicy":"Local"}`)})
+			_, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion,
+				kube.ServicePatch{Spec: []byte(`{"externalTrafficPolicy":"Local"}`)})
 			return err
 		}, kube.ErrDenied, "may not change spec."},
 		{"another's tag", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {

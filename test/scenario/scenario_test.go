@@ -46,7 +46,8 @@ func lawful() *remedy.Remedy {
 		return vsw.Free == 0, err
 	}
 	return &remedy.Remedy{
-		Class: "vswitch-ip-exhausted", Doc: "# Full", Reads: []grant.Grant{grant.DescribeVSwitches}, Steps: []remedy.Step{step.Annotate{}}, Annotations: []string{"vswitch-id"},
+		Class: "vswitch-ip-exhausted", Doc: "# Full", Reads: []grant.Grant{grant.DescribeVSwitches}, Steps: []remedy.Step{step.Annotate{}},
+		Annotations: []string{"vswitch-id"},
 		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			if _, err := full(ctx, c); err != nil {
 				return remedy.Plan{}, err
@@ -107,7 +108,8 @@ func TestLaws(t *testing.T) {
 		says  string
 	}{
 		{name: "lawful", wrong: func(*remedy.Remedy) {}, law: -1},
-		{name: "a message of another class", text: strings.Replace(example, "The specified VSwitch has no available ip.", "The account is arrearage.", 1), wrong: func(*remedy.Remedy) {}, law: 0, says: "not of vswitch-ip-exhausted"},
+		{name: "a message of another class", text: strings.Replace(example, "The specified VSwitch has no available ip.", "The account is arrearage.", 1),
+			wrong: func(*remedy.Remedy) {}, law: 0, says: "not of vswitch-ip-exhausted"},
 		{name: "an undeclared read", wrong: func(r *remedy.Remedy) { r.Reads = nil }, law: 1, says: "vpc"},
 		{name: "a sentence that is no message", wrong: func(r *remedy.Remedy) {
 			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Finding = say.Literal("vsw-a is full.") })
@@ -129,10 +131,11 @@ func TestLaws(t *testing.T) {
 				return remedy.Plan{Finding: say.F("It seems that all is full."), Ask: say.F("Make room.")}, nil
 			}
 		}, law: 1, says: `with "vpc:DescribeVSwitches" failing no error came back`},
-		{name: "swallows the error of a scenario", text: strings.Replace(example, "-- want --", "-- fault --\nvpc:DescribeVSwitches\n-- want --", 1), wrong: func(r *remedy.Remedy) {
-			r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
-			r.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
-		}, law: 1, says: "a read failed and no error came back"},
+		{name: "swallows the error of a scenario", text: strings.Replace(example, "-- want --", "-- fault --\nvpc:DescribeVSwitches\n-- want --", 1),
+			wrong: func(r *remedy.Remedy) {
+				r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+				r.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
+			}, law: 1, says: "a read failed and no error came back"},
 		{name: "writes while it looks", wrong: func(r *remedy.Remedy) {
 			diagnose, n := r.Diagnose, 0
 			r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

@@ -63,7 +63,8 @@ func spoken(want string) []string {
 }
 
 // odd are traces of a value that was not there, or of a text put together badly.
-var odd = regexp.MustCompile(`%!|<nil>|map\[|\bfailed to\b|  |\(\)|\[\]\.| ,| \.( |$)|\.\.( |$)|,,|\ba 1 |(^|[^/])\b1 (addresses|nodes|backends|Services|vSwitches|listeners|zones|Pods|load balancers)\b`)
+var odd = regexp.MustCompile(`%!|<nil>|map\[|\bfailed to\b|  |\(\)|\[\]\.| ,| \.( |$)|\.\.( |$)|,,|\ba 1 |(^|[^/])\b1 ` +
+	`(addresses|nodes|backends|Services|vSwitches|listeners|zones|Pods|load balancers)\b`)
 
 // names are words in lower case that a sentence may begin with: an ID, and a program.
 var names = regexp.MustCompile(`^([a-z]+-[\w-]+|kubectl|lbremedy) `)

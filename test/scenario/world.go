@@ -84,7 +84,8 @@ func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 		if !ok {
 			t.Fatalf("fault %q is not product:Action", action)
 		}
-		w.cloud.Fault(sim.Fault{Product: product, Action: name, Caller: r.Class, Status: http.StatusForbidden, Code: "NoPermission", Message: "You are not authorized to do this action. You should be authorized by RAM."})
+		w.cloud.Fault(sim.Fault{Product: product, Action: name, Caller: r.Class, Status: http.StatusForbidden, Code: "NoPermission",
+			Message: "You are not authorized to do this action. You should be authorized by RAM."})
 	}
 
 	w.enter(t, on, r)
@@ -294,7 +295,8 @@ func (w *world) clean(t *testing.T, namespace string) {
 		}
 		if len(svc.Finalizers) > 0 {
 			patch := []byte(`{"metadata":{"finalizers":null}}`)
-			if _, err := client.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, mergePatch, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			if _, err := client.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, mergePatch, patch, metav1.PatchOptions{}); err != nil &&
+				!apierrors.IsNotFound(err) {
 				t.Fatal(err)
 			}
 		}

@@ -97,7 +97,8 @@ func (a acs3) send(t testing.TB) (int, map[string]any) {
 	text += "\n" + strings.Join(names, ";") + "\n" + hash(body)
 	mac := hmac.New(sha256.New, []byte(a.key.Secret))
 	mac.Write([]byte("ACS3-HMAC-SHA256\n" + hash(text)))
-	r.Header.Set("Authorization", "ACS3-HMAC-SHA256 Credential="+a.key.AccessKeyID+",SignedHeaders="+strings.Join(names, ";")+",Signature="+hex.EncodeToString(mac.Sum(nil)))
+	r.Header.Set("Authorization", "ACS3-HMAC-SHA256 Credential="+a.key.AccessKeyID+",SignedHeaders="+strings.Join(names,
+		";")+",Signature="+hex.EncodeToString(mac.Sum(nil)))
 	if a.tamper != nil {
 		a.tamper(r)
 	}
@@ -142,9 +143,12 @@ func TestACS3(t *testing.T) {
 			a.query, a.form = url.Values{"LoadBalancerNames.1": {"a b*~+/&=ü%"}}, url.Values{"Tag.1.Key": {"a b*~+/&=ü%"}}
 		}), 200, ""},
 		{"another product", acs3{cloud: c, key: admin, action: "DescribeVSwitches", version: "2016-04-28", host: "vpc.cn-hangzhou.aliyuncs.com"}, 200, ""},
-		{"a path", acs3{cloud: c, key: admin, action: "DescribeClusterDetail", version: "2015-12-15", path: "/clusters/" + c.Snapshot().Cluster.ID, host: "cs.cn-hangzhou.aliyuncs.com"}, 200, ""},
-		{"no such path", acs3{cloud: c, key: admin, action: "DescribeClusterDetail", version: "2015-12-15", path: "/nothing", host: "cs.cn-hangzhou.aliyuncs.com"}, 404, "InvalidAction.NotFound"},
-		{"a path's action without it", acs3{cloud: c, key: admin, action: "DescribeClusterDetail", version: "2015-12-15", host: "cs.cn-hangzhou.aliyuncs.com"}, 404, "InvalidAction.NotFound"},
+		{"a path", acs3{cloud: c, key: admin, action: "DescribeClusterDetail", version: "2015-12-15", path: "/clusters/" + c.Snapshot().Cluster.ID,
+			host: "cs.cn-hangzhou.aliyuncs.com"}, 200, ""},
+		{"no such path", acs3{cloud: c, key: admin, action: "DescribeClusterDetail", version: "2015-12-15", path: "/nothing",
+			host: "cs.cn-hangzhou.aliyuncs.com"}, 404, "InvalidAction.NotFound"},
+		{"a path's action without it", acs3{cloud: c, key: admin, action: "DescribeClusterDetail", version: "2015-12-15", host: "cs.cn-hangzhou.aliyuncs.com"},
+			404, "InvalidAction.NotFound"},
 		{"wrong secret", list(func(a *acs3) { a.key.Secret = "x" }), 400, "SignatureDoesNotMatch"},
 		{"wrong signature", list(func(a *acs3) {
 			a.tamper = func(r *http.Request) { r.Header.Set("Authorization", r.Header.Get("Authorization")+"zz") }
@@ -215,7 +219,8 @@ func TestACS3Writes(t *testing.T) {
 		"ServerGroupId": {group}, "Servers.1.ServerId": {"i-a"}, "Servers.1.ServerType": {"Ecs"}, "Servers.1.Port": {"30080"}, "Servers.1.Weight": {"100"},
 	})
 	call("CreateListener", url.Values{"LoadBalancerId": {id}, "ListenerPort": {"80"}, "ListenerProtocol": {"TCP"}, "ServerGroupId": {group}})
-	if s := c.Snapshot(); len(s.NLBs) != 1 || len(s.NLBs[0].Listeners) != 1 || len(s.ServerGroups[0].Servers) != 1 || s.NLBs[0].Tags["kubernetes.do.not.delete"] != "a1" {
+	if s := c.Snapshot(); len(s.NLBs) != 1 || len(s.NLBs[0].Listeners) != 1 || len(s.ServerGroups[0].Servers) != 1 ||
+		s.NLBs[0].Tags["kubernetes.do.not.delete"] != "a1" {
 		t.Errorf("got %s", simtest.Text(t, s))
 	}
 }

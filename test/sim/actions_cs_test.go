@@ -15,21 +15,27 @@ func csCalls() []actionCall {
 	const product, version = "CS", "2015-12-15"
 	upgrade := func(t testing.TB, c *sim.Cloud) {
 		t.Helper()
-		simtest.Check(t, simtest.CallCS(t, c, "POST", "/clusters/c-a/components/upgrade", `[{"component_name":"cloud-controller-manager","next_version":"v2.14.0"}]`, nil))
+		simtest.Check(t, simtest.CallCS(t, c, "POST", "/clusters/c-a/components/upgrade",
+			`[{"component_name":"cloud-controller-manager","next_version":"v2.14.0"}]`, nil))
 	}
 	return []actionCall{
 		on("cs:DescribeClustersV1", cs.CreateDescribeClustersV1Request, cs.CreateDescribeClustersV1Response),
 		on("cs:DescribeClusterDetail", cs.CreateDescribeClusterDetailRequest, cs.CreateDescribeClusterDetailResponse, "ClusterId", "c-a"),
 		on("cs:DescribeClusterAddonsVersion", cs.CreateDescribeClusterAddonsVersionRequest, cs.CreateDescribeClusterAddonsVersionResponse, "ClusterId", "c-a"),
-		on("cs:DescribeClusterAddonsUpgradeStatus", cs.CreateDescribeClusterAddonsUpgradeStatusRequest, cs.CreateDescribeClusterAddonsUpgradeStatusResponse, "ClusterId", "c-a"),
+		on("cs:DescribeClusterAddonsUpgradeStatus", cs.CreateDescribeClusterAddonsUpgradeStatusRequest, cs.CreateDescribeClusterAddonsUpgradeStatusResponse,
+			"ClusterId", "c-a"),
 		on("cs:DescribeClusterNodePools", cs.CreateDescribeClusterNodePoolsRequest, cs.CreateDescribeClusterNodePoolsResponse, "ClusterId", "c-a"),
-		on("cs:DescribeClusterNodePoolDetail", cs.CreateDescribeClusterNodePoolDetailRequest, cs.CreateDescribeClusterNodePoolDetailResponse, "ClusterId", "c-a", "NodepoolId", "np-a"),
+		on("cs:DescribeClusterNodePoolDetail", cs.CreateDescribeClusterNodePoolDetailRequest, cs.CreateDescribeClusterNodePoolDetailResponse, "ClusterId", "c-a",
+			"NodepoolId", "np-a"),
 		on("cs:DescribeClusterUserKubeconfig", cs.CreateDescribeClusterUserKubeconfigRequest, cs.CreateDescribeClusterUserKubeconfigResponse, "ClusterId", "c-a"),
 		on("cs:DescribeUserQuota", cs.CreateDescribeUserQuotaRequest, cs.CreateDescribeUserQuotaResponse),
 		on("cs:DescribeAddons", cs.CreateDescribeAddonsRequest, cs.CreateDescribeAddonsResponse),
-		on("cs:UpgradeK8sComponents", cs.CreateUpgradeClusterAddonsRequest, cs.CreateUpgradeClusterAddonsResponse, "ClusterId", "c-a", "Content", `[{"component_name":"cloud-controller-manager","next_version":"v2.14.0"}]`),
-		on("cs:InstallK8sComponents", cs.CreateInstallClusterAddonsRequest, cs.CreateInstallClusterAddonsResponse, "ClusterId", "c-a", "Content", `[{"name":"ack-node-problem-detector"}]`),
-		on("cs:UnInstallK8sComponents", cs.CreateUnInstallClusterAddonsRequest, cs.CreateUnInstallClusterAddonsResponse, "ClusterId", "c-a", "Content", `[{"name":"coredns"}]`),
+		on("cs:UpgradeK8sComponents", cs.CreateUpgradeClusterAddonsRequest, cs.CreateUpgradeClusterAddonsResponse, "ClusterId", "c-a", "Content",
+			`[{"component_name":"cloud-controller-manager","next_version":"v2.14.0"}]`),
+		on("cs:InstallK8sComponents", cs.CreateInstallClusterAddonsRequest, cs.CreateInstallClusterAddonsResponse, "ClusterId", "c-a", "Content",
+			`[{"name":"ack-node-problem-detector"}]`),
+		on("cs:UnInstallK8sComponents", cs.CreateUnInstallClusterAddonsRequest, cs.CreateUnInstallClusterAddonsResponse, "ClusterId", "c-a", "Content",
+			`[{"name":"coredns"}]`),
 		plainly("cs:DescribeClusterResources", product, version, "GET /clusters/c-a/resources"),
 		plainly("cs:QueryK8sComponentUpgradeStatus", product, version, "GET /clusters/c-a/components/coredns/upgradestatus"),
 		plainly("cs:ModifyClusterAddon", product, version, "POST /clusters/c-a/components/coredns", `{"config":"{}"}`),

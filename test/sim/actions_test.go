@@ -101,9 +101,11 @@ func everything() *sim.World {
 	lb.VGroups = append(lb.VGroups, spare)
 	w := simtest.NLBWorld()
 	w.LoadBalancers = []sim.LoadBalancer{lb, {ID: "lb-spec", Spec: "slb.s1.small"}}
-	w.Certificates, w.ACLs = []sim.Certificate{{ID: "cert-a"}, {ID: "cert-b"}, {ID: "cert-c"}}, []sim.ACL{{ID: "acl-a", Entries: []sim.ACLEntry{{Block: "192.0.2.0/24"}}}}
+	w.Certificates, w.ACLs = []sim.Certificate{{ID: "cert-a"}, {ID: "cert-b"}, {ID: "cert-c"}},
+		[]sim.ACL{{ID: "acl-a", Entries: []sim.ACLEntry{{Block: "192.0.2.0/24"}}}}
 	w.ENIs = []sim.ENI{{ID: "eni-a", IPs: []string{"10.0.0.5"}, VSwitch: "vsw-h", Instance: "i-a"}}
-	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b", Rules: []sim.SecurityRule{{ID: "sgr-a", Protocol: "TCP", Ports: "80/80", Source: "192.0.2.0/24"}}})
+	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b",
+		Rules: []sim.SecurityRule{{ID: "sgr-a", Protocol: "TCP", Ports: "80/80", Source: "192.0.2.0/24"}}})
 	w.RouteTables = []sim.RouteTable{{ID: "vtb-a", Routes: []sim.Route{{ID: "rte-a", Block: "172.20.0.0/24", NextHop: "i-a"}}}}
 	w.NLBs = []sim.NLB{{
 		ID: "nlb-a", Zones: []sim.NLBZone{{VSwitch: "vsw-h"}, {VSwitch: "vsw-i"}}, SecurityGroups: []string{"sg-b"}, BandwidthPackage: "cbwp-a", IPVersion: "ipv4",
@@ -115,13 +117,16 @@ func everything() *sim.World {
 	w.ServerGroups = []sim.ServerGroup{{ID: "sgp-a", Servers: []sim.Server{{ID: "i-a", Port: 80}}}, {ID: "sgp-b"}}
 	w.Cluster = sim.Cluster{
 		ID: "c-a", Addons: map[string]string{"cloud-controller-manager": "v2.12.1", "coredns": "v1.9"},
-		AddonLatest: map[string]string{"cloud-controller-manager": "v2.14.0", "ack-node-problem-detector": "v1.2"}, NodePools: []sim.NodePool{{ID: "np-a", Default: true}},
+		AddonLatest: map[string]string{"cloud-controller-manager": "v2.14.0", "ack-node-problem-detector": "v1.2"},
+		NodePools:   []sim.NodePool{{ID: "np-a", Default: true}},
 	}
 	document := `{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`
-	w.Policies = []sim.Policy{{Name: "p", Versions: []sim.PolicyVersion{{Document: document}, {Document: document}}}, {Name: "free", Versions: []sim.PolicyVersion{{Document: document}}}}
+	w.Policies = []sim.Policy{{Name: "p", Versions: []sim.PolicyVersion{{Document: document}, {Document: document}}},
+		{Name: "free", Versions: []sim.PolicyVersion{{Document: document}}}}
 	w.Roles = []sim.Role{{Name: "masters", Policies: []string{"p"}, OIDC: []sim.OIDCTrust{{Provider: "rrsa", Subject: "*"}}}}
 	w.OIDCProviders = []sim.OIDCProvider{{Name: "rrsa", Issuer: "https://issuer"}}
-	w.Quotas = []sim.Quota{{Name: "slb_quota_listeners_num", Code: "q_a", Total: 50, Max: 100, Adjustable: true}, {Name: "slb_quota_backendservers_num", Code: "q_b", Total: 200, Max: 400, Adjustable: true}}
+	w.Quotas = []sim.Quota{{Name: "slb_quota_listeners_num", Code: "q_a", Total: 50, Max: 100, Adjustable: true},
+		{Name: "slb_quota_backendservers_num", Code: "q_b", Total: 200, Max: 400, Adjustable: true}}
 	w.QuotaApplications = []sim.QuotaApplication{{ID: "app-a", Code: "q_b", Desired: 300}}
 	w.Tickets = []sim.Ticket{{ID: "T1", Description: "d"}, {ID: "T2", Description: "d", Status: "completed"}}
 	return w

@@ -55,8 +55,10 @@ callers the access key ID or the name.
 
 // kinds are the lists of a World, with the field that identifies an element.
 var kinds = map[string]string{
-	"vpcs": "id", "vswitches": "id", "zones": "id", "routeTables": "id", "loadBalancers": "id", "nlbs": "id", "serverGroups": "id", "securityGroups": "id", "eips": "id", "enis": "id",
-	"instances": "id", "acls": "id", "certificates": "id", "roles": "name", "policies": "name", "oidcProviders": "name", "callers": "accessKeyId", "quotas": "name", "quotaApplications": "id", "tickets": "id",
+	"vpcs": "id", "vswitches": "id", "zones": "id", "routeTables": "id", "loadBalancers": "id", "nlbs": "id", "serverGroups": "id", "securityGroups": "id",
+	"eips": "id", "enis": "id",
+	"instances": "id", "acls": "id", "certificates": "id", "roles": "name", "policies": "name", "oidcProviders": "name", "callers": "accessKeyId",
+	"quotas": "name", "quotaApplications": "id", "tickets": "id",
 }
 
 // adminHandler answers the admin API. It is for whoever is on this machine and

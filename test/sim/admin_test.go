@@ -134,7 +134,8 @@ func TestAdmin(t *testing.T) {
 	_, err = simtest.Attribute(client, "lb-b")
 	simtest.Check(t, err)
 
-	if got := p.good("GET", "calls?caller=admin&product=slb&action=Describe*&code=Throttling.User", ""); strings.Count(got, "action: ") != 1 || !strings.Contains(got, "LoadBalancerId: lb-b") {
+	if got := p.good("GET", "calls?caller=admin&product=slb&action=Describe*&code=Throttling.User", ""); strings.Count(got, "action: ") != 1 ||
+		!strings.Contains(got, "LoadBalancerId: lb-b") {
 		t.Errorf("got %s", got)
 	}
 	if got := p.good("GET", "calls?last=2", ""); strings.Count(got, "action: ") != 2 {

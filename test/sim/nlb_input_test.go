@@ -142,8 +142,10 @@ func TestNLBWrong(t *testing.T) {
 		{"switch", "CreateListener", listener("ProxyProtocolEnabled", "on"), "IllegalParam.ProxyProtocolEnabled"},
 		{"switch of the proxy protocol", "UpdateListenerAttribute", form("ListenerId", "lsn-a", "ProxyProtocolV2Config", "{"), "IllegalParam.ProxyProtocolV2Config"},
 		{"ALPN without a policy", "UpdateListenerAttribute", form("ListenerId", "lsn-s", "AlpnEnabled", "true"), "IllegalParam.AlpnPolicy"},
-		{"ALPN with an unknown policy", "UpdateListenerAttribute", form("ListenerId", "lsn-s", "AlpnEnabled", "true", "AlpnPolicy", "HTTP3"), "IllegalParam.AlpnPolicy"},
-		{"too many certificates", "AssociateAdditionalCertificatesWithListener", form("ListenerId", "lsn-s", "AdditionalCertificateIds.1", "cert-b"), "QuotaExceeded.QuotaInsufficient"},
+		{"ALPN with an unknown policy", "UpdateListenerAttribute", form("ListenerId", "lsn-s", "AlpnEnabled", "true", "AlpnPolicy", "HTTP3"),
+			"IllegalParam.AlpnPolicy"},
+		{"too many certificates", "AssociateAdditionalCertificatesWithListener", form("ListenerId", "lsn-s", "AdditionalCertificateIds.1", "cert-b"),
+			"QuotaExceeded.QuotaInsufficient"},
 		{"drain that is no number", "CreateServerGroup", group("ConnectionDrainTimeout", "x"), "IllegalParam.ConnectionDrainTimeout"},
 		{"drain that is no switch", "CreateServerGroup", group("ConnectionDrainEnabled", "on"), "IllegalParam.ConnectionDrainEnabled"},
 		{"threshold", "CreateServerGroup", group("HealthCheckConfig.HealthyThreshold", "1"), "IllegalParam.HealthCheckConfig.HealthyThreshold"},
@@ -155,7 +157,8 @@ func TestNLBWrong(t *testing.T) {
 		{"page that is no number", "ListLoadBalancers", form("MaxResults", "x"), "IllegalParam.MaxResults"},
 		{"page that is too big", "ListLoadBalancers", form("MaxResults", "101"), "IllegalParam.MaxResults"},
 		{"unknown kind of tagged things", "ListTagResources", form("ResourceType", "instance"), "IllegalParam.ResourceType"},
-		{"protection that is no switch", "UpdateLoadBalancerProtection", form("LoadBalancerId", "nlb-a", "DeletionProtectionEnabled", "on"), "IllegalParam.DeletionProtectionEnabled"},
+		{"protection that is no switch", "UpdateLoadBalancerProtection", form("LoadBalancerId", "nlb-a", "DeletionProtectionEnabled", "on"),
+			"IllegalParam.DeletionProtectionEnabled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			status, out := nlbCaller{t, c.cloud, c.key}.call(tt.action, tt.form)
@@ -184,7 +187,8 @@ func TestNLBAnswers(t *testing.T) {
 		}
 		return out
 	}
-	made := ask("CreateListener", "LoadBalancerId", "nlb-a", "ListenerProtocol", "TCP", "ListenerPort", "0", "StartPort", "1000", "EndPort", "2000", "ServerGroupId", "sgp-b",
+	made := ask("CreateListener", "LoadBalancerId", "nlb-a", "ListenerProtocol", "TCP", "ListenerPort", "0", "StartPort", "1000", "EndPort", "2000",
+		"ServerGroupId", "sgp-b",
 		"ProxyProtocolEnabled", "true", "ProxyProtocolV2Config.Ppv2VpcIdEnabled", "true", "Tag.1.Key", "k", "Tag.1.Value", "v")
 	ask("UpdateListenerAttribute", "ListenerId", made["ListenerId"].(string), "ProxyProtocolV2Config", `{"Ppv2PrivateLinkEpIdEnabled":true}`)
 	l := ask("GetListenerAttribute", "ListenerId", made["ListenerId"].(string))
@@ -207,7 +211,8 @@ func TestNLBAnswers(t *testing.T) {
 	if diff := cmp.Diff([]any{map[string]any{"Key": "k", "Value": "v"}}, tags); diff != "" {
 		t.Error("tags in a list", diff)
 	}
-	ask("UpdateLoadBalancerZones", "LoadBalancerId", "nlb-a", "ZoneMappings.1.ZoneId", "cn-hangzhou-h", "ZoneMappings.1.VSwitchId", "vsw-h", "ZoneMappings.1.AllocationId", "eip-c",
+	ask("UpdateLoadBalancerZones", "LoadBalancerId", "nlb-a", "ZoneMappings.1.ZoneId", "cn-hangzhou-h", "ZoneMappings.1.VSwitchId", "vsw-h",
+		"ZoneMappings.1.AllocationId", "eip-c",
 		"ZoneMappings.2.ZoneId", "cn-hangzhou-i", "ZoneMappings.2.VSwitchId", "vsw-i")
 	held := map[string]string{}
 	for _, e := range c.cloud.Snapshot().EIPs {

@@ -73,7 +73,8 @@ func TestAnswersWhatTheControllerReads(t *testing.T) {
 		VSwitches:    []sim.VSwitch{{ID: "vsw-1", IPv6: "2001:db8:1::/64"}},
 		Certificates: []sim.Certificate{{ID: "cert-a", Domain: "a.example", Expires: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}},
 		LoadBalancers: []sim.LoadBalancer{
-			{ID: "lb-a", VSwitch: "vsw-1", Tags: map[string]string{"k": "v"}, VGroups: []sim.VGroup{{ID: "rsp-a", Name: "g", Backends: []sim.Backend{{Server: "i-a", Port: 80}}}},
+			{ID: "lb-a", VSwitch: "vsw-1", Tags: map[string]string{"k": "v"},
+				VGroups: []sim.VGroup{{ID: "rsp-a", Name: "g", Backends: []sim.Backend{{Server: "i-a", Port: 80}}}},
 				Listeners: []sim.Listener{
 					{Port: 1, Protocol: "tcp", VGroup: "rsp-a"}, {Port: 2, Protocol: "udp"}, {Port: 3, Protocol: "http", Config: web},
 					{Port: 4, Protocol: "https", Config: web, Domains: []sim.Domain{{ID: "de-a", Name: "b.example", Certificate: "cert-a"}}},
@@ -86,7 +87,8 @@ func TestAnswersWhatTheControllerReads(t *testing.T) {
 		SecurityGroups: []sim.SecurityGroup{{ID: "sg-a", Name: "g", VPC: "vpc-1", Tags: map[string]string{"k": "v"},
 			Rules: []sim.SecurityRule{{Source: "10.0.0.0/8"}}}},
 	})
-	b, n, e := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), simtest.Dial(t, c, c.Admin(), vpc.NewClientWithOptions), simtest.Dial(t, c, c.Admin(), ecs.NewClientWithOptions)
+	b, n, e := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), simtest.Dial(t, c, c.Admin(), vpc.NewClientWithOptions), simtest.Dial(t, c, c.Admin(),
+		ecs.NewClientWithOptions)
 	type doer interface {
 		DoAction(requests.AcsRequest, responses.AcsResponse) error
 	}
@@ -105,10 +107,12 @@ func TestAnswersWhatTheControllerReads(t *testing.T) {
 		{b, slb.CreateDescribeLoadBalancerListenersRequest(), "LoadBalancerId.1=lb-a ListenerProtocol=tcp",
 			below("Listeners[].TCPListenerConfig", checkFields+" PersistenceTimeout EstablishedTimeout HealthCheckType")},
 		{b, slb.CreateDescribeLoadBalancerListenersRequest(), "LoadBalancerId.1=lb-a ListenerProtocol=udp", below("Listeners[].UDPListenerConfig", checkFields)},
-		{b, slb.CreateDescribeLoadBalancerListenersRequest(), "LoadBalancerId.1=lb-a ListenerProtocol=http", below("Listeners[].HTTPListenerConfig", webFields+" ListenerForward")},
+		{b, slb.CreateDescribeLoadBalancerListenersRequest(), "LoadBalancerId.1=lb-a ListenerProtocol=http",
+			below("Listeners[].HTTPListenerConfig", webFields+" ListenerForward")},
 		{b, slb.CreateDescribeLoadBalancerListenersRequest(), "LoadBalancerId.1=lb-a ListenerProtocol=https",
 			below("Listeners[].HTTPSListenerConfig", webFields+" ServerCertificateId EnableHttp2 TLSCipherPolicy")},
-		{b, slb.CreateDescribeVServerGroupsRequest(), "LoadBalancerId=lb-a", "VServerGroups.VServerGroup[].VServerGroupId VServerGroups.VServerGroup[].VServerGroupName"},
+		{b, slb.CreateDescribeVServerGroupsRequest(), "LoadBalancerId=lb-a",
+			"VServerGroups.VServerGroup[].VServerGroupId VServerGroups.VServerGroup[].VServerGroupName"},
 		{b, slb.CreateDescribeVServerGroupAttributeRequest(), "VServerGroupId=rsp-a",
 			"VServerGroupId VServerGroupName " + below("BackendServers.BackendServer[]", "Description ServerId ServerIp Weight Port Type")},
 		{b, slb.CreateCreateVServerGroupRequest(), "LoadBalancerId=lb-a VServerGroupName=h", "VServerGroupId"},

@@ -34,10 +34,12 @@ func TestGateway(t *testing.T) {
 		{name: "good token", key: sim.Credentials{AccessKeyID: "STS.a", Secret: "s", Token: "tok"}},
 		{name: "unknown key", key: sim.Credentials{AccessKeyID: "LTAI", Secret: "x", Token: ""}, code: "InvalidAccessKeyId.NotFound", status: 404},
 		{name: "wrong secret", key: sim.Credentials{AccessKeyID: admin.AccessKeyID, Secret: "x", Token: ""}, code: "SignatureDoesNotMatch", status: 400},
-		{name: "wrong token", key: sim.Credentials{AccessKeyID: "STS.a", Secret: "s", Token: "other"}, code: "InvalidSecurityToken.MismatchWithAccessKey", status: 400},
+		{name: "wrong token", key: sim.Credentials{AccessKeyID: "STS.a", Secret: "s", Token: "other"}, code: "InvalidSecurityToken.MismatchWithAccessKey",
+			status: 400},
 		{name: "no token", key: sim.Credentials{AccessKeyID: "STS.a", Secret: "s", Token: ""}, code: "MissingSecurityToken", status: 400},
 		{name: "expired token", key: sim.Credentials{AccessKeyID: "STS.b", Secret: "s", Token: "tok"}, code: "InvalidSecurityToken.Expired", status: 400},
-		{name: "page too large", key: admin, edit: func(r *slb.DescribeLoadBalancersRequest) { r.PageSize = requests.NewInteger(101) }, code: "InvalidParameter.PageSize", status: 400},
+		{name: "page too large", key: admin, edit: func(r *slb.DescribeLoadBalancersRequest) { r.PageSize = requests.NewInteger(101) },
+			code: "InvalidParameter.PageSize", status: 400},
 		{name: "odd characters", key: admin, edit: func(r *slb.DescribeLoadBalancersRequest) { r.LoadBalancerName = "a b*~+/&=ü%" }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,8 +39,9 @@ type World struct {
 	QuotaApplications []QuotaApplication `json:"quotaApplications,omitempty"`
 	Tickets           []Ticket           `json:"tickets,omitempty"` // of the work order system
 	Lag               Lag                `json:"lag,omitzero"`
-	ForgetTokens      bool               `json:"forgetTokens,omitempty"` // a client token ends with what it made; else it brings the answer of then even when that is gone
-	KnownServers      bool               `json:"knownServers,omitempty"` // only what Instances and ENIs state can be a backend of CLB, else anything can
+	// a client token ends with what it made; else it brings the answer of then even when that is gone
+	ForgetTokens bool `json:"forgetTokens,omitempty"`
+	KnownServers bool `json:"knownServers,omitempty"` // only what Instances and ENIs state can be a backend of CLB, else anything can
 }
 
 // ParseWorld reads a World from YAML or JSON. A field that it does not know is

@@ -54,11 +54,13 @@ func TestXML(t *testing.T) {
 			t.Fatalf("%s: %v", body, err)
 		}
 		l := out.LoadBalancers.LoadBalancer
-		if !strings.HasPrefix(kind, "text/xml") || out.TotalCount != 2 || out.RequestID == "" || len(l) != 2 || l[0].LoadBalancerName != "a <b> & c" || l[0].Tags.Tag[0].TagKey != "k" {
+		if !strings.HasPrefix(kind, "text/xml") || out.TotalCount != 2 || out.RequestID == "" || len(l) != 2 || l[0].LoadBalancerName != "a <b> & c" ||
+			l[0].Tags.Tag[0].TagKey != "k" {
 			t.Errorf("Format=%s: got %s %+v", format, kind, out)
 		}
 	}
-	status, kind, body := get(t, http.MethodPost, s.url("2014-05-15", "DescribeLoadBalancerAttribute", url.Values{"Format": {""}, "LoadBalancerId": {"lb-x"}}), "", "")
+	status, kind, body := get(t, http.MethodPost, s.url("2014-05-15", "DescribeLoadBalancerAttribute",
+		url.Values{"Format": {""}, "LoadBalancerId": {"lb-x"}}), "", "")
 	var bad struct {
 		XMLName                  xml.Name `xml:"Error"`
 		RequestID                string   `xml:"RequestId"`
@@ -68,14 +70,17 @@ func TestXML(t *testing.T) {
 	if err := xml.Unmarshal([]byte(body), &bad); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	if status != 404 || !strings.HasPrefix(kind, "text/xml") || bad.Code != "InvalidLoadBalancerId.NotFound" || bad.Message != "The specified LoadBalancerId does not exist." ||
+	if status != 404 || !strings.HasPrefix(kind, "text/xml") || bad.Code != "InvalidLoadBalancerId.NotFound" ||
+		bad.Message != "The specified LoadBalancerId does not exist." ||
 		bad.RequestID == "" || bad.HostID != "slb.aliyuncs.com" || bad.Recommend == "" {
 		t.Errorf("got %d %s %+v", status, kind, bad)
 	}
-	if status, code := s.ask(t, strings.Replace(s.url("2014-05-15", "DescribeLoadBalancers", url.Values{"Format": {"JSON"}}), "Format=JSON", "Format=json", 1)); status != 400 || code != "SignatureDoesNotMatch" {
+	if status, code := s.ask(t, strings.Replace(s.url("2014-05-15", "DescribeLoadBalancers", url.Values{"Format": {"JSON"}}), "Format=JSON", "Format=json",
+		1)); status != 400 || code != "SignatureDoesNotMatch" {
 		t.Errorf("got %d %s", status, code) // in JSON, since that is what was asked for
 	}
-	if status, _, body := get(t, http.MethodPost, s.url("2014-05-15", "DescribeLoadBalancers", url.Values{"Format": {"YAML"}}), "", ""); status != 400 || !strings.Contains(body, "<Code>InvalidParameter.Format</Code>") {
+	if status, _, body := get(t, http.MethodPost, s.url("2014-05-15", "DescribeLoadBalancers", url.Values{"Format": {"YAML"}}), "", ""); status != 400 ||
+		!strings.Contains(body, "<Code>InvalidParameter.Format</Code>") {
 		t.Errorf("got %d %s", status, body)
 	}
 }
@@ -131,7 +136,8 @@ func TestMethodsAndBodies(t *testing.T) {
 // TestTokensExpire shows that a token ends with the clock.
 func TestTokensExpire(t *testing.T) {
 	now := time.Now()
-	c := New(t, &World{Callers: []Caller{{Name: "a", AccessKeyID: "STS.a", Secret: "s", Token: "tok", Expires: now.Add(time.Minute), Allow: []string{"*"}}}}, WithClock(func() time.Time { return now }))
+	c := New(t, &World{Callers: []Caller{{Name: "a", AccessKeyID: "STS.a", Secret: "s", Token: "tok", Expires: now.Add(time.Minute), Allow: []string{"*"}}}},
+		WithClock(func() time.Time { return now }))
 	s := &signer{cloud: c, key: Credentials{AccessKeyID: "STS.a", Secret: "s"}}
 	token := url.Values{"SecurityToken": {"tok"}}
 	if status, code := s.ask(t, s.url("2014-05-15", "DescribeLoadBalancers", token)); status != 200 {

@@ -233,7 +233,8 @@ var settings = map[string][]string{
 	}, "name": {"name"}, "spec": {"spec"}, "instance-charge-type": {"chargeType", "spec"}, "charge-type": {"internetChargeType"},
 	"bandwidth": {
 		"bandwidth",
-	}, "delete-protection": {"deleteProtection"}, "modification-protection": {"modificationProtection"}, "zone-maps": {"zones"}, "security-group-ids": {"securityGroups"},
+	}, "delete-protection": {"deleteProtection"}, "modification-protection": {"modificationProtection"}, "zone-maps": {"zones"},
+	"security-group-ids": {"securityGroups"},
 	"cross-zone-enabled": {"noCrossZone"}, "bandwidth-package-id": {"bandwidthPackage"}, "ipv6-address-type": {"ipv6AddressType"},
 }
 

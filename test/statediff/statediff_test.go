@@ -98,7 +98,8 @@ func TestCompare(t *testing.T) {
 		{"our mark", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")[ccm.Resync] = "1" }, true, false, true},
 		{"the annotation of the plan", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/size"] = "small" }, true, false, false},
 		{"another annotation", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/team"] = "red" }, false, false, false},
-		{"an annotation whose name begins the same", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/sizes"] = "small" }, false, false, false},
+		{"an annotation whose name begins the same", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/sizes"] = "small" },
+			false, false, false},
 		{"an annotation that is gone", func(o objects, _ *sim.World) { delete(of(o[mine], "metadata", "annotations"), "example.com/team") }, false, false, false},
 		{"our mark on another Service", func(o objects, _ *sim.World) {
 			of(o[theirs], "metadata")["annotations"] = objects{ccm.Resync: "1"}
@@ -130,10 +131,12 @@ func TestCompare(t *testing.T) {
 		{"a node", func(o objects, _ *sim.World) { of(o["nodes > worker-1"], "spec")["unschedulable"] = true }, false, false, false},
 		{"a new object", func(o objects, _ *sim.World) { o["configmaps > shop/settings"] = objects{"data": objects{"a": "b"}} }, false, false, false},
 		{"the Service's listener", func(_ objects, w *sim.World) { w.LoadBalancers[0].Listeners[0].Status = "stopped" }, false, true, false},
-		{"the Service's listener, which is gone", func(_ objects, w *sim.World) { w.LoadBalancers[0].Listeners = w.LoadBalancers[0].Listeners[1:] }, false, true, false},
+		{"the Service's listener, which is gone", func(_ objects, w *sim.World) { w.LoadBalancers[0].Listeners = w.LoadBalancers[0].Listeners[1:] }, false,
+			true, false},
 		{"a person's listener", func(_ objects, w *sim.World) { w.LoadBalancers[0].Listeners[1].Status = "stopped" }, false, false, false},
 		{"a backend", func(_ objects, w *sim.World) { w.LoadBalancers[0].VGroups[0].Backends = []sim.Backend{{Server: "i-1"}} }, false, true, false},
-		{"a backend of another Service", func(_ objects, w *sim.World) { w.LoadBalancers[0].VGroups[1].Backends = []sim.Backend{{Server: "i-1"}} }, false, false, false},
+		{"a backend of another Service", func(_ objects, w *sim.World) { w.LoadBalancers[0].VGroups[1].Backends = []sim.Backend{{Server: "i-1"}} }, false,
+			false, false},
 		{"a setting of the load balancer", func(_ objects, w *sim.World) { w.LoadBalancers[0].Bandwidth = 10 }, false, false, false},
 		{"a load balancer that is gone", func(_ objects, w *sim.World) { w.LoadBalancers = nil }, false, false, false},
 		{"a load balancer that the controller makes", func(_ objects, w *sim.World) {

@@ -77,7 +77,8 @@ func TestClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(fmt.Sprintf("{routes: {busy: {url: '%s/c2/hangs'}, quota: {url: 'http://127.0.0.1:1'}, tag-missing: {url: '%s/c1/tag-missing'}}}", function.URL, function.URL))
+	write(fmt.Sprintf("{routes: {busy: {url: '%s/c2/hangs'}, quota: {url: 'http://127.0.0.1:1'}, tag-missing: {url: '%s/c1/tag-missing'}}}", function.URL,
+		function.URL))
 	var log shell.Log
 	health := "127.0.0.1:" + shell.Port(t)
 	ctx, end := context.WithCancel(t.Context())
@@ -204,8 +205,10 @@ func TestClusterWithoutKey(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--cluster=c2,c1", "--nats=" + at.ClientURL(), "--nats-nkey=" + filepath.Join(keys, "{cluster}.seed"), "--listen=" + health, "--drain=1s",
-			"--routes=" + shell.File(t, "routes", fmt.Sprintf("default: {url: '%s/{cluster}/'}", function.URL)), "--table=" + shell.File(t, "table", `[{"class": "busy", "texts": ["b"]}]`)},
+		done <- run(ctx, []string{"--cluster=c2,c1", "--nats=" + at.ClientURL(), "--nats-nkey=" + filepath.Join(keys, "{cluster}.seed"), "--listen=" + health,
+			"--drain=1s",
+			"--routes=" + shell.File(t, "routes", fmt.Sprintf("default: {url: '%s/{cluster}/'}", function.URL)), "--table=" + shell.File(t, "table",
+				`[{"class": "busy", "texts": ["b"]}]`)},
 			shell.Environment(), io.Discard, &log)
 	}()
 	t.Cleanup(end)
@@ -243,7 +246,8 @@ func failIn(t *testing.T, s *stream.Stream, cluster, class string, first, n int)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+class+event.MessageID(e), header, data, func(stream.Message) bool { return true })
+		_, _, err = s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+class+event.MessageID(e), header, data,
+			func(stream.Message) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}

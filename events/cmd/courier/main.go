@@ -58,7 +58,8 @@ Compute is signed with the key of Alibaba's default chain.
 // parse reads the flags.
 func parse(args []string, env func(string) string, out io.Writer) (options, error) {
 	o := options{Flags: program.New("courier", version, env)}
-	o.Text(&o.routes, "routes", "LBREMEDY_ROUTES", "", "YAML or JSON `file` that says where the messages of each class go; required, and read again when it changes")
+	o.Text(&o.routes, "routes", "LBREMEDY_ROUTES", "",
+		"YAML or JSON `file` that says where the messages of each class go; required, and read again when it changes")
 	o.Set().StringVar(&o.check, "check", "", "only say what is wrong with this routes `file`, and end")
 	o.Set().DurationVar(&o.drain, "drain", 25*time.Second, "how long requests in hand may take at the end; a run takes at most 2m10s")
 	err := o.Parse(args, out, page)

@@ -60,27 +60,36 @@ func TestMistakes(t *testing.T) {
 	defer busy.Close()
 	natsless := []string{"--cluster=c1", "--routes=" + good, "--nats=nats://" + shell.Secret + "@127.0.0.1:1"}
 	shell.Mistakes(t, run, map[string]shell.Mistake{
-		"no routes":                                {Args: []string{"--cluster=c1"}, Want: "name the routes file with --routes or LBREMEDY_ROUTES", Usage: true},
-		"no cluster ID":                            {Args: []string{"--routes=" + good}, Want: "name the cluster with --cluster or LBREMEDY_CLUSTER", Usage: true},
-		"a bad cluster ID":                         {Args: []string{"--routes=" + good, "--cluster=a.b"}, Want: `cluster ID "a.b" is not 1 to 64 letters`, Usage: true},
-		"no cluster between commas":                {Args: []string{"--routes=" + good, "--cluster=c1,,c2"}, Want: "--cluster: invalid event: the cluster ID is empty", Usage: true},
-		"a cluster twice":                          {Args: []string{"--routes=" + good, "--cluster=c1, c2,c1"}, Want: "--cluster: c1 is named twice", Usage: true},
-		"one of several clusters is none":          {Args: []string{"--routes=" + good, "--cluster=c1,c>"}, Want: `cluster ID "c>" is not 1 to 64 letters`, Usage: true},
-		"one function for two clusters":            {Args: []string{"--routes=" + good, "--cluster=c1,c2"}, Want: "line 1: default: the failures of c1, c2 would go to one function", Usage: true},
-		"a cluster without routes":                 {Args: []string{"--routes=" + shell.File(t, "r", "clusters: {c1: {}}"), "--cluster=c1,c2"}, Want: "line 1: clusters: there are no routes for c2", Usage: true},
-		"a check of other clusters":                {Args: []string{"--check=" + shell.File(t, "c", "clusters: {c3: {}}"), "--cluster=c1"}, Want: "clusters.c3: the courier does not serve this cluster, but c1", Usage: true},
-		"a key for each cluster that is not there": {Args: append(natsless, "--nats-nkey=/keys/{cluster}/courier.seed"), Want: "serve cluster c1: read the NATS key: /keys/c1/courier.seed"},
-		"an unknown flag":                          {Args: []string{"--clutser=a"}, Want: "flag provided but not defined: -clutser; see --help", Usage: true},
-		"a word too many":                          {Args: []string{"--cluster=a", "now"}, Want: `"now" is no flag`, Usage: true},
-		"no time to drain":                         {Args: []string{"--drain=-1s"}, Want: "--drain: -1s is no time", Usage: true},
-		"an unknown log level":                     {Args: append(natsless, "--log=loud"), Want: `"loud" is no level: use debug, info, warn or error`, Usage: true},
-		"routes with mistakes":                     {Args: []string{"--cluster=c1", "--routes=" + shell.File(t, "r", "routes: {qouta: {url: x}, quota: {url: y}}")}, Want: "line 1: routes.qouta: there is no such class", Usage: true},
-		"no such routes":                           {Args: []string{"--cluster=c1", "--routes=nowhere.yaml"}, Want: "nowhere.yaml", Usage: true},
-		"no such table":                            {Args: append(natsless, "--table=nowhere.json"), Want: "nowhere.json", Usage: true},
-		"a table with a typo":                      {Args: append(natsless, "--table="+shell.File(t, "t", `[{"clas": "x"}]`)), Want: `unknown field "clas"`, Usage: true},
-		"a port in use":                            {Args: append(natsless, "--listen="+busy.Addr().String()), Want: "address already in use", Usage: true},
-		"no NATS":                                  {Args: natsless, Want: "no NATS server answers there"},
-		"a check that fails":                       {Args: []string{"--check=" + shell.File(t, "c", "routes: {quota: {url: y}}")}, Want: "line 1: routes.quota.url: it is no URL such as", Usage: true},
+		"no routes":     {Args: []string{"--cluster=c1"}, Want: "name the routes file with --routes or LBREMEDY_ROUTES", Usage: true},
+		"no cluster ID": {Args: []string{"--routes=" + good}, Want: "name the cluster with --cluster or LBREMEDY_CLUSTER", Usage: true},
+		"a bad cluster ID": {Args: []string{"--routes=" + good, "--cluster=a.b"}, Want: `cluster ID "a.b" is not 1 to 64 letters`,
+			Usage: true},
+		"no cluster between commas": {Args: []string{"--routes=" + good, "--cluster=c1,,c2"},
+			Want: "--cluster: invalid event: the cluster ID is empty", Usage: true},
+		"a cluster twice": {Args: []string{"--routes=" + good, "--cluster=c1, c2,c1"}, Want: "--cluster: c1 is named twice", Usage: true},
+		"one of several clusters is none": {Args: []string{"--routes=" + good, "--cluster=c1,c>"}, Want: `cluster ID "c>" is not 1 to 64 letters`,
+			Usage: true},
+		"one function for two clusters": {Args: []string{"--routes=" + good, "--cluster=c1,c2"},
+			Want: "line 1: default: the failures of c1, c2 would go to one function", Usage: true},
+		"a cluster without routes": {Args: []string{"--routes=" + shell.File(t, "r", "clusters: {c1: {}}"), "--cluster=c1,c2"},
+			Want: "line 1: clusters: there are no routes for c2", Usage: true},
+		"a check of other clusters": {Args: []string{"--check=" + shell.File(t, "c", "clusters: {c3: {}}"), "--cluster=c1"},
+			Want: "clusters.c3: the courier does not serve this cluster, but c1", Usage: true},
+		"a key for each cluster that is not there": {Args: append(natsless, "--nats-nkey=/keys/{cluster}/courier.seed"),
+			Want: "serve cluster c1: read the NATS key: /keys/c1/courier.seed"},
+		"an unknown flag":      {Args: []string{"--clutser=a"}, Want: "flag provided but not defined: -clutser; see --help", Usage: true},
+		"a word too many":      {Args: []string{"--cluster=a", "now"}, Want: `"now" is no flag`, Usage: true},
+		"no time to drain":     {Args: []string{"--drain=-1s"}, Want: "--drain: -1s is no time", Usage: true},
+		"an unknown log level": {Args: append(natsless, "--log=loud"), Want: `"loud" is no level: use debug, info, warn or error`, Usage: true},
+		"routes with mistakes": {Args: []string{"--cluster=c1", "--routes=" + shell.File(t, "r", "routes: {qouta: {url: x}, quota: {url: y}}")},
+			Want: "line 1: routes.qouta: there is no such class", Usage: true},
+		"no such routes":      {Args: []string{"--cluster=c1", "--routes=nowhere.yaml"}, Want: "nowhere.yaml", Usage: true},
+		"no such table":       {Args: append(natsless, "--table=nowhere.json"), Want: "nowhere.json", Usage: true},
+		"a table with a typo": {Args: append(natsless, "--table="+shell.File(t, "t", `[{"clas": "x"}]`)), Want: `unknown field "clas"`, Usage: true},
+		"a port in use":       {Args: append(natsless, "--listen="+busy.Addr().String()), Want: "address already in use", Usage: true},
+		"no NATS":             {Args: natsless, Want: "no NATS server answers there"},
+		"a check that fails": {Args: []string{"--check=" + shell.File(t, "c", "routes: {quota: {url: y}}")},
+			Want: "line 1: routes.quota.url: it is no URL such as", Usage: true},
 	})
 }
 
@@ -96,13 +105,16 @@ func TestHelpVersionAndCheck(t *testing.T) {
 	}
 	var out bytes.Buffer
 	table := shell.File(t, "table", `[{"class": "busy", "texts": ["is configuring"]}, {"class": "quota", "texts": ["too many"]}]`)
-	err := run(t.Context(), []string{"--check=" + shell.File(t, "routes", "routes: {busy: {url: 'https://a'}}"), "--table=" + table}, shell.Environment(), &out, io.Discard)
+	err := run(t.Context(), []string{"--check=" + shell.File(t, "routes", "routes: {busy: {url: 'https://a'}}"), "--table=" + table}, shell.Environment(),
+		&out, io.Discard)
 	if err != nil || !strings.Contains(out.String(), "is right.\n1 of 3 classes have a route.\nThe messages of these stay: unclassified, quota.\n") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	out.Reset()
-	err = run(t.Context(), []string{"--check=" + shell.File(t, "routes", "clusters: {c1: {default: {url: 'https://a'}}, c2: {routes: {busy: {url: 'https://b'}}}}"), "--table=" + table}, shell.Environment(), &out, io.Discard)
-	if err != nil || !strings.HasSuffix(out.String(), "is right.\nc1: 3 of 3 classes have a route.\nc2: 1 of 3 classes have a route.\nc2: The messages of these stay: unclassified, quota.\n") {
+	err = run(t.Context(), []string{"--check=" + shell.File(t, "routes",
+		"clusters: {c1: {default: {url: 'https://a'}}, c2: {routes: {busy: {url: 'https://b'}}}}"), "--table=" + table}, shell.Environment(), &out, io.Discard)
+	if err != nil || !strings.HasSuffix(out.String(),
+		"is right.\nc1: 3 of 3 classes have a route.\nc2: 1 of 3 classes have a route.\nc2: The messages of these stay: unclassified, quota.\n") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
@@ -285,7 +297,8 @@ func TestHealsThroughKills(t *testing.T) {
 	if body := get(t, "http://"+health+"/readyz"); body != "ok\n" {
 		t.Errorf("not ready: %s", body)
 	}
-	if body := get(t, "http://"+health+"/metrics"); !strings.Contains(body, `lbremedy_courier_posts_total{class="`+class+`",cluster="`+testbed.ClusterID+`",status="2xx"}`) {
+	if body := get(t, "http://"+health+"/metrics"); !strings.Contains(body,
+		`lbremedy_courier_posts_total{class="`+class+`",cluster="`+testbed.ClusterID+`",status="2xx"}`) {
 		t.Errorf("the metrics are %s", body)
 	}
 	if err := courier.end(syscall.SIGTERM); err != nil {

@@ -61,10 +61,12 @@ The token for NATS is read from $LBREMEDY_NATS_TOKEN.
 // parse reads the flags.
 func parse(args []string, env func(string) string, out io.Writer) (options, error) {
 	o := options{Flags: program.New("exporter", version, env)}
-	o.Text(&o.kubeconfig, "kubeconfig", "LBREMEDY_KUBECONFIG", "", "kubeconfig `file`; without it this pod's cluster, $KUBECONFIG or the one in the home directory")
+	o.Text(&o.kubeconfig, "kubeconfig", "LBREMEDY_KUBECONFIG", "",
+		"kubeconfig `file`; without it this pod's cluster, $KUBECONFIG or the one in the home directory")
 	o.Text(&o.context, "context", "LBREMEDY_CONTEXT", "", "`name` of the context in the kubeconfig")
 	var rate, burst string
-	o.Text(&rate, "namespace-rate", "LBREMEDY_NAMESPACE_RATE", strconv.Itoa(exporter.DefaultRate), "failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
+	o.Text(&rate, "namespace-rate", "LBREMEDY_NAMESPACE_RATE", strconv.Itoa(exporter.DefaultRate),
+		"failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
 	o.Text(&burst, "namespace-burst", "LBREMEDY_NAMESPACE_BURST", strconv.Itoa(exporter.DefaultBurst), "failures of one namespace that are published at `once`")
 	o.Set().IntVar(&o.replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
 	if err := o.Parse(args, out, page); err != nil {
@@ -118,7 +120,8 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	if err != nil {
 		return err
 	}
-	e, err := exporter.New(exporter.Config{Cluster: o.Cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(rows), Rate: o.rate, Burst: o.burst, Log: log})
+	e, err := exporter.New(exporter.Config{Cluster: o.Cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(rows), Rate: o.rate,
+		Burst: o.burst, Log: log})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ const oneClass = `[{"class": "vswitch-ip-exhausted", "texts": ["VSwitch has no a
 
 // TestMistakes proves that each mistake is told in a sentence that names it.
 func TestMistakes(t *testing.T) {
-	kubeconfig := shell.File(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: c}}]}`)
+	kubeconfig := shell.File(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: c, cluster: {server: `+
+		`"http://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: c}}]}`)
 	natsless := []string{"--cluster=c1", "--kubeconfig=" + kubeconfig, "--nats=nats://" + shell.Secret + "@127.0.0.1:1"}
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,10 +44,12 @@ func TestMistakes(t *testing.T) {
 		"an unknown log level": {Args: []string{"--cluster=a", "--log=loud"}, Want: `"loud" is no level: use debug, info, warn or error`, Usage: true},
 		"no rate":              {Args: []string{"--cluster=a", "--namespace-rate=0"}, Want: `--namespace-rate: "0" is no number above 0`, Usage: true},
 		"no number":            {Args: []string{"--cluster=a", "--namespace-rate=NaN"}, Want: `"NaN" is no number above 0`, Usage: true},
-		"no burst":             {Args: []string{"--cluster=a"}, Env: []string{"LBREMEDY_NAMESPACE_BURST=0.5"}, Want: `--namespace-burst: "0.5" is no number from 1 on`, Usage: true},
-		"no such table":        {Args: []string{"--cluster=a", "--table=nowhere.json"}, Want: "nowhere.json", Usage: true},
-		"a table with a typo":  {Args: []string{"--cluster=a", "--table=" + shell.File(t, "t", `[{"clas": "x"}]`)}, Want: `unknown field "clas"`, Usage: true},
-		"a table that is wrong": {Args: []string{"--cluster=a", "--table=" + shell.File(t, "t", `[{"class": "a", "texts": ["x y"]}, {"class": "b", "texts": ["x y"]}]`)},
+		"no burst": {Args: []string{"--cluster=a"}, Env: []string{"LBREMEDY_NAMESPACE_BURST=0.5"},
+			Want: `--namespace-burst: "0.5" is no number from 1 on`, Usage: true},
+		"no such table":       {Args: []string{"--cluster=a", "--table=nowhere.json"}, Want: "nowhere.json", Usage: true},
+		"a table with a typo": {Args: []string{"--cluster=a", "--table=" + shell.File(t, "t", `[{"clas": "x"}]`)}, Want: `unknown field "clas"`, Usage: true},
+		"a table that is wrong": {Args: []string{"--cluster=a",
+			"--table=" + shell.File(t, "t", `[{"class": "a", "texts": ["x y"]}, {"class": "b", "texts": ["x y"]}]`)},
 			Want: "belongs to two classes", Usage: true},
 		"no kubeconfig":   {Args: []string{"--cluster=a", "--kubeconfig=nowhere"}, Want: "there is no kubeconfig nowhere", Usage: true},
 		"no such context": {Args: append(natsless, "--context=z"), Want: `no context "z": it has a`, Usage: true},
@@ -54,7 +57,8 @@ func TestMistakes(t *testing.T) {
 		"a wrong token":   {Args: serverless, Env: []string{"LBREMEDY_NATS_TOKEN=" + shell.Secret}, Want: "the server refuses these credentials"},
 		"a wrong seed":    {Args: natsless, Env: []string{"LBREMEDY_NATS_NKEY=" + shell.File(t, "seed", shell.Secret)}, Want: "holds no seed of a user"},
 		"no API server":   {Args: serverless, Env: []string{"LBREMEDY_NATS_TOKEN=right"}, Want: "connection refused"},
-		"a port in use":   {Args: append(serverless, "--listen="+busy.Addr().String()), Env: []string{"LBREMEDY_NATS_TOKEN=right"}, Want: "address already in use", Usage: true},
+		"a port in use": {Args: append(serverless, "--listen="+busy.Addr().String()), Env: []string{"LBREMEDY_NATS_TOKEN=right"},
+			Want: "address already in use", Usage: true},
 	})
 }
 
@@ -93,7 +97,8 @@ func TestProgram(t *testing.T) {
 		ended <- run(running, nil, shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+server.URL(),
 			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address), &out, &errs)
 	}()
-	svc, err := j.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}, metav1.CreateOptions{})
+	svc, err := j.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +161,8 @@ func TestWithoutRights(t *testing.T) {
 		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
 	address := "127.0.0.1:" + shell.Port(t)
-	env := shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+strings.Replace(server.URL(), "nats://", "nats://exporter:p@", 1),
+	env := shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+strings.Replace(server.URL(), "nats://",
+		"nats://exporter:p@", 1),
 		"LBREMEDY_NATS_INBOX="+stream.InboxOf("exporter"), "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address)
 	var out, errs bytes.Buffer
 	if err := run(ctx, nil, env, &out, &errs); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "run lbremedy setup") {

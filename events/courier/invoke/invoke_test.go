@@ -15,9 +15,10 @@ import (
 func TestURL(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Function{
-		"https://12345.cn-hangzhou.fc.aliyuncs.com/2023-03-30/functions/f/invocations":                          {Name: "f", Account: "12345", Region: "cn-hangzhou"},
-		"https://12345.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/f/invocations?qualifier=v%2F1": {Name: "f", Account: "12345", Region: "cn-hangzhou", Internal: true, Qualifier: "v/1"},
-		"http://127.0.0.1:1/2023-03-30/functions/a%20b/invocations":                                             {Name: "a b", Account: "12345", Region: "cn-hangzhou", Endpoint: "http://127.0.0.1:1"},
+		"https://12345.cn-hangzhou.fc.aliyuncs.com/2023-03-30/functions/f/invocations": {Name: "f", Account: "12345", Region: "cn-hangzhou"},
+		"https://12345.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/f/invocations?qualifier=v%2F1": {Name: "f", Account: "12345",
+			Region: "cn-hangzhou", Internal: true, Qualifier: "v/1"},
+		"http://127.0.0.1:1/2023-03-30/functions/a%20b/invocations": {Name: "a b", Account: "12345", Region: "cn-hangzhou", Endpoint: "http://127.0.0.1:1"},
 	} {
 		if got := f.URL(); got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -94,7 +94,8 @@ func TestUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := map[string]string{"functions/busy/busy.go": string(page) + "\n// Changed.\nvar changed = doc + doc\n\n// Changed returns it.\nfunc Changed() string { return changed }\n"}
+	other := map[string]string{"functions/busy/busy.go": string(page) +
+		"\n// Changed.\nvar changed = doc + doc\n\n// Changed returns it.\nfunc Changed() string { return changed }\n"}
 	before := sums(t, "public-lb-forbidden", nil)
 	if sums(t, "public-lb-forbidden", other) != before {
 		t.Error("a class has another digest because another class changed")

@@ -181,7 +181,8 @@ func attributes(of []*common.KeyValue) map[string]string {
 
 func TestSeen(t *testing.T) {
 	c := newCollector(t)
-	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/base", "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20x", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/base", "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20x", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip",
+		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	s, log := start(t)
 	r := record()
 	// It comes through the journal, too, and what it is made of comes back from JSON.
@@ -346,7 +347,8 @@ func TestTimes(t *testing.T) {
 		{"a clock that jumped back", func(r *event.Record) { r.At = noon.Add(-time.Hour) }, ""},
 		{"no time", func(r *event.Record) { r.EventTime = time.Time{} }, "event 800-800, queue 800-800, run busy 800-9000"},
 		{"nothing", func(r *event.Record) { *r = event.Record{Run: event.Run{Phase: event.Settled}} }, ""},
-		{"phases longer than the run", func(r *event.Record) { r.Timings.Diagnose, r.Timings.Verify = time.Hour, -time.Hour }, "event 0-500, queue 500-800, run busy 800-9000"},
+		{"phases longer than the run", func(r *event.Record) { r.Timings.Diagnose, r.Timings.Verify = time.Hour, -time.Hour },
+			"event 0-500, queue 500-800, run busy 800-9000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCollector(t)
@@ -459,7 +461,8 @@ func TestHanging(t *testing.T) {
 func TestNew(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for _, off := range [][]string{
-		nil, {"OTEL_SERVICE_NAME", "x", "OTEL_EXPORTER_OTLP_TIMEOUT", "x"}, {endpoint, "http://x:4318", "OTEL_SDK_DISABLED", "true"}, {endpoint, "http://x:4318", "OTEL_TRACES_EXPORTER", "none"},
+		nil, {"OTEL_SERVICE_NAME", "x", "OTEL_EXPORTER_OTLP_TIMEOUT", "x"}, {endpoint, "http://x:4318", "OTEL_SDK_DISABLED", "true"}, {endpoint, "http://x:4318",
+			"OTEL_TRACES_EXPORTER", "none"},
 	} {
 		env(t, off...)
 		s, err := New(t.Context(), "v1", "c1", nil)

@@ -16,8 +16,10 @@ import (
 // file; what it takes is a policy that means the same after its way through the stream.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"", "mode: fix\n", "mode: fix\nrisk: high\nclasses:\n  tag-missing: {mode: observe, risk: low}\nvswitches: {reserve: 8, allow: [vsw-1]}\nattempts: 3\nramDelay: 1m\npayBySpec: true\n",
-		"freezes: [{name: day, days: [mon, fri], from: '09:00', until: '18:30', zone: Asia/Shanghai}, {name: sale, from: 2026-01-10T20:00:00+08:00, until: 2026-01-12T02:00:00+08:00}]",
+		"", "mode: fix\n", "mode: fix\nrisk: high\nclasses:\n  tag-missing: {mode: observe, risk: low}\nvswitches: {reserve: 8, allow: [vsw-1]}\nattempts: " +
+			"3\nramDelay: 1m\npayBySpec: true\n",
+		"freezes: [{name: day, days: [mon, fri], from: '09:00', until: '18:30', zone: Asia/Shanghai}, {name: sale, from: 2026-01-10T20:00:00+08:00, until: " +
+			"2026-01-12T02:00:00+08:00}]",
 		"rules: [{namespaces: [a], mode: fix}]\nbudgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\n",
 		"mode: [", "classes: {nope: {}}", "attempts: -1", "ramDelay: 1", "mode: &a fix\nrisk: *a", "a: &a [*a]", "mode: fix\nmode: observe\n", "\x00", "- 1",
 	} {

@@ -29,21 +29,25 @@ func TestParse(t *testing.T) {
 		{"fix without more applies low risk", "mode: fix", remedy.Policy{Mode: remedy.Fix}},
 		{"a class of its own", "mode: fix\nclasses: {ram-permission: {risk: medium}}",
 			remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"ram-permission": {Risk: &medium}}}},
-		{"all fields", "mode: fix\nrisk: high\nbudgets: {attempts: 5}\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nclasses: {tag-missing: {mode: observe}}",
+		{"all fields", "mode: fix\nrisk: high\nbudgets: {attempts: 5}\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: " +
+			"true}\nclasses: {tag-missing: {mode: observe}}",
 			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: remedy.Budgets{Attempts: 5},
 				Sections: map[string]json.RawMessage{
 					"ramDelay": json.RawMessage("2000000000"), "payBySpec": json.RawMessage("true"),
 					"vswitches": json.RawMessage(`{"allow":["vsw-1"],"reserve":0,"replaceMissing":true}`),
 				},
 				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe}}}},
-		{"rules in their order", "mode: fix\nrules: [{namespaces: ['prod-*'], risk: low}, {clusters: [c1], labels: {tier: gold}, classes: [tag-missing], mode: observe}]",
+		{"rules in their order", "mode: fix\nrules: [{namespaces: ['prod-*'], risk: low}, {clusters: [c1], labels: {tier: gold}, classes: [tag-missing], " +
+			"mode: observe}]",
 			remedy.Policy{Mode: remedy.Fix, Rules: []remedy.Rule{
 				{Namespaces: []string{"prod-*"}, Risk: new(remedy.Risk)},
 				{Clusters: []string{"c1"}, Labels: map[string]string{"tier": "gold"}, Classes: []string{"tag-missing"}, Mode: remedy.Observe},
 			}}},
-		{"a freeze each week, and one once", "freezes: [{name: day, days: [mon, fri], from: '09:00', until: '18:30', zone: Asia/Shanghai}, {name: sale, from: 2026-11-10T20:00:00+08:00, until: 2026-11-12T02:00:00+08:00}]",
+		{"a freeze each week, and one once", "freezes: [{name: day, days: [mon, fri], from: '09:00', until: '18:30', zone: Asia/Shanghai}, {name: sale, from: " +
+			"2026-11-10T20:00:00+08:00, until: 2026-11-12T02:00:00+08:00}]",
 			remedy.Policy{Mode: remedy.Observe, Freezes: []remedy.Freeze{
-				{Name: "day", Days: []time.Weekday{time.Monday, time.Friday}, From: 9 * time.Hour, Until: 18*time.Hour + 30*time.Minute, Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
+				{Name: "day", Days: []time.Weekday{time.Monday, time.Friday}, From: 9 * time.Hour, Until: 18*time.Hour + 30*time.Minute,
+					Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
 				{Name: "sale", Start: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 11, 18, 0, 0, 0, time.UTC)},
 			}}},
 		{"budgets", "budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\nclasses: {tag-missing: {mode: fix, risk: high, oneWay: true}}",
@@ -54,9 +58,11 @@ func TestParse(t *testing.T) {
 		{"empty texts say nothing", "mode: ''\nrisk: ''\nramDelay: ''\nbudgets: {share: ''}\nclasses: {tag-missing: {mode: '', risk: ''}}",
 			remedy.Policy{Mode: remedy.Observe, Classes: map[string]remedy.Class{"tag-missing": {}}}},
 		{"what the doctor compares with", "doctor: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
-			remedy.Policy{Mode: remedy.Observe, Doctor: remedy.Doctor{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
+			remedy.Policy{Mode: remedy.Observe, Doctor: remedy.Doctor{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14},
+				LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
 		{"the same by its old name", "survey: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
-			remedy.Policy{Mode: remedy.Observe, Doctor: remedy.Doctor{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
+			remedy.Policy{Mode: remedy.Observe, Doctor: remedy.Doctor{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14},
+				LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -33,7 +33,8 @@ func TestSinks(t *testing.T) {
 	want := []policy.Sink{
 		{Name: "support", Kind: policy.Alibaba, Category: "53811", Urgent: true, Classes: []string{"busy"}, Risks: []string{"high"}},
 		{Name: "events", Kind: policy.Event, Results: []string{"planned", "asked"}},
-		{Name: "on-call", Kind: policy.DingTalk, URLFrom: policy.Reference{Env: "DING_URL"}, SecretFrom: policy.Reference{File: "/run/secrets/ding"}, Namespaces: []string{"shop"}},
+		{Name: "on-call", Kind: policy.DingTalk, URLFrom: policy.Reference{Env: "DING_URL"}, SecretFrom: policy.Reference{File: "/run/secrets/ding"},
+			Namespaces: []string{"shop"}},
 		{Name: "team", Kind: policy.Slack, URLFrom: policy.Reference{File: "/run/secrets/slack"}},
 		{Name: "ops", Kind: policy.Webhook, URL: "https://ops.example/hook", SecretFrom: policy.Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
 		{Name: "here", Kind: policy.Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: policy.Reference{Env: "OPS_KEY"}},

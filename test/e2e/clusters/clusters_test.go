@@ -325,9 +325,11 @@ func TestClusters(t *testing.T) {
 		r.beside("the exporter of "+id, x.Run)
 	}
 	// The functions of the second cluster are not where its route says: its failures wait.
-	routes := shell.File(t, "routes.yaml", fmt.Sprintf("clusters:\n  %s: {default: {url: '%s/{class}/'}}\n  %s: {default: {url: 'http://127.0.0.1:1/{class}'}}\n", one, r.functions(one), two))
+	routes := shell.File(t, "routes.yaml", fmt.Sprintf("clusters:\n  %s: {default: {url: '%s/{class}/'}}\n  %s: {default: {url: "+
+		"'http://127.0.0.1:1/{class}'}}\n", one, r.functions(one), two))
 	health := "127.0.0.1:" + shell.Port(t)
-	endCourier := r.start([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, "courier", "--cluster="+one+","+two, "--nats="+r.url, "--routes="+routes, "--listen="+health,
+	endCourier := r.start([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, "courier", "--cluster="+one+","+two, "--nats="+r.url,
+		"--routes="+routes, "--listen="+health,
 		"--nats-nkey="+filepath.Join(r.keys, "{cluster}", "courier.seed"), "--nats-inbox="+stream.InboxOf("courier"), "--drain=20s")
 
 	// Other failures in each, of Services with the same name.
@@ -336,7 +338,8 @@ func TestClusters(t *testing.T) {
 	if rec := r.fixed(one, "web"); rec.Class != full || rec.Who != "http" {
 		t.Errorf("web in %s is of class %s, fixed by %s", one, rec.Class, rec.Who)
 	}
-	r.must(os.WriteFile(routes, fmt.Appendf(nil, "clusters:\n  %s: {default: {hold: true}}\n  %s: {default: {url: '%s/{class}/'}}\n", one, two, r.functions(two)), 0o600))
+	r.must(os.WriteFile(routes, fmt.Appendf(nil, "clusters:\n  %s: {default: {hold: true}}\n  %s: {default: {url: '%s/{class}/'}}\n", one, two,
+		r.functions(two)), 0o600))
 	if rec := r.fixed(two, "web"); rec.Class != lost || rec.Who != "http" {
 		t.Errorf("web in %s is of class %s, fixed by %s", two, rec.Class, rec.Who)
 	}
@@ -375,7 +378,8 @@ func TestClusters(t *testing.T) {
 	rule := func(text string) func(event.Record) bool {
 		return func(rec event.Record) bool { return strings.Contains(rec.Rule, text) }
 	}
-	freeze := careful + fmt.Sprintf("freezes: [{name: office, from: %q, until: %q}]\n", time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339))
+	freeze := careful + fmt.Sprintf("freezes: [{name: office, from: %q, until: %q}]\n", time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().
+		Add(time.Hour).Format(time.RFC3339))
 	breaker, err := json.Marshal(engine.Breaker{Cluster: one, Class: full, At: time.Now(), Why: "It is a test."})
 	r.must(err)
 	for _, tt := range []struct {
@@ -388,7 +392,8 @@ func TestClusters(t *testing.T) {
 			func() { r.says(one, "Ended. Cluster "+one, "resume", "--this-cluster") },
 			held(event.HeldByPause)},
 		{"freeze", func() { r.policy(one, freeze) }, func() { r.policy(one, careful) }, held(event.HeldByFreeze)},
-		{"observe", func() { r.policy(one, "mode: observe\n") }, func() { r.policy(one, careful) }, func(rec event.Record) bool { return rec.Result == event.Planned }},
+		{"observe", func() { r.policy(one, "mode: observe\n") }, func() { r.policy(one, careful) },
+			func(rec event.Record) bool { return rec.Result == event.Planned }},
 		{"breaker",
 			func() { r.must(r.operator.Put(r.ctx, "breaker."+one+"."+full, breaker)) },
 			func() { r.says(one, full+" may write again in cluster "+one+".", "breaker", "close", full) },

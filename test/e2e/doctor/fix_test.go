@@ -45,9 +45,10 @@ func (r *rig) fixable() []fix {
 			r.until("wait for by-spec to fail again", func() bool { return r.counted("by-spec", "SyncLoadBalancerFailed") > before })
 		}},
 		{check: "cordoned", service: "cordoned"},
-		{check: "deletion-protection", service: "unprotected", also: inCLB("the annotation turns it on, and nothing turns it off", "deleteProtection"), again: func(r *rig) {
-			r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })
-		}},
+		{check: "deletion-protection", service: "unprotected", also: inCLB("the annotation turns it on, and nothing turns it off", "deleteProtection"),
+			again: func(r *rig) {
+				r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })
+			}},
 		{check: "finalizers", service: "unguarded", touch: true, again: func(r *rig) {
 			r.patch("unguarded", `{"metadata":{"finalizers":null}}`)
 		}},
@@ -132,7 +133,8 @@ func (r *rig) fix(f fix, files map[string]string) {
 	before := statediff.Read(r.T, r.testbed)
 	out, errs := d.says(codeFine, f.args(files["fix"], "--apply")...)
 	var records []event.Record
-	if err := json.Unmarshal([]byte(out), &records); err != nil || len(records) != 1 || records[0].Result != event.Fixed || records[0].Next != len(records[0].Steps) {
+	if err := json.Unmarshal([]byte(out), &records); err != nil || len(records) != 1 || records[0].Result != event.Fixed ||
+		records[0].Next != len(records[0].Steps) {
 		r.Errorf("%s of %s is not fixed: %v %s %s", f.check, name, err, out, errs)
 		return
 	}

@@ -28,7 +28,8 @@ var healthy = []struct {
 	{"private", everywhere, []change{with("address-type", "intranet", "vswitch-id", testbed.RoomyVSwitchI)}},
 	{"many-ports", everywhere, []change{manyPorts}},
 	{"http", everywhere, []change{with("protocol-port", "http:80", "health-check-flag", "on", "health-check-type", "http")}},
-	{"settings", everywhere, []change{with("scheduler", "rr", "persistence-timeout", "60", "bandwidth", "20", "charge-type", "paybybandwidth", "name", "settings", "connection-drain", "on", "connection-drain-timeout", "30")}},
+	{"settings", everywhere, []change{with("scheduler", "rr", "persistence-timeout", "60", "bandwidth", "20", "charge-type", "paybybandwidth", "name",
+		"settings", "connection-drain", "on", "connection-drain-timeout", "30")}},
 	{"named", everywhere, []change{func(svc *corev1.Service) { svc.Spec.Ports[0].TargetPort = intstr.FromString("web") }}},
 	{"lent", everywhere, []change{with("id", "lb-of-lent", "force-override-listeners", "true")}},
 	{"lent-too", everywhere, []change{port(81), with("id", "lb-of-lent", "force-override-listeners", "true")}},
@@ -65,13 +66,15 @@ func (r *rig) build() {
 			Name: "api-server", Spec: "slb.s1.small", ChargeType: "PayBySpec", AddressType: "intranet", VSwitch: testbed.RoomyVSwitchI,
 			Tags: map[string]string{"ack.aliyun.com": testbed.ClusterID}, Listeners: []sim.Listener{{Port: 6443, Protocol: "tcp"}},
 		}
-		st.Instances["i-worker3"] = &sim.Instance{ID: "i-worker3", Name: "i-worker3", VPC: st.Cluster.VPC, VSwitch: testbed.RoomyVSwitchI, Zone: "cn-hangzhou-i", Status: "Running"}
+		st.Instances["i-worker3"] = &sim.Instance{ID: "i-worker3", Name: "i-worker3", VPC: st.Cluster.VPC, VSwitch: testbed.RoomyVSwitchI, Zone: "cn-hangzhou-i",
+			Status: "Running"}
 	})
 	for _, name := range []string{"lb-of-lent", "lb-of-by-hand"} {
 		r.lend(name)
 	}
 	r.testbed.Cloud.Edit(func(st *sim.State) {
-		st.NLBs["nlb-of-nlb-lent"] = &sim.NLB{Name: "by hand", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: testbed.RoomyVSwitchI}, {VSwitch: testbed.FullVSwitchH}}}
+		st.NLBs["nlb-of-nlb-lent"] = &sim.NLB{Name: "by hand", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: testbed.RoomyVSwitchI},
+			{VSwitch: testbed.FullVSwitchH}}}
 	})
 	r.join()
 	for _, s := range healthy {

@@ -95,7 +95,8 @@ func (r *rig) examined(want []string) {
 			r.Errorf("the table has no row for %s:\n%s", line, table)
 		}
 	}
-	if total := fmt.Sprintf("%d checks looked at", len(checks.Checks())); !strings.Contains(errs, total) || !strings.Contains(errs, fmt.Sprintf("%d findings, 0 unknown", len(want))) {
+	if total := fmt.Sprintf("%d checks looked at", len(checks.Checks())); !strings.Contains(errs, total) ||
+		!strings.Contains(errs, fmt.Sprintf("%d findings, 0 unknown", len(want))) {
 		r.Errorf("the program says %q", errs)
 	}
 	d.finds(codeFine, "--policy", wants, namespace+"/web")
@@ -105,7 +106,8 @@ func (r *rig) examined(want []string) {
 	short := r.person("lbremedy-doctor-short", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return g == grant.DescribeLoadBalancers }))
 	got := short.finds(codeUnknown, "--policy", wants, "--checks", "scale,charge-types")
 	r.same("what somebody finds who may not list CLBs", []string{"warning scale crowd endpoints"}, lines(got, doctor.Warning))
-	if why := strings.Join(unknowns(got), "\n"); !strings.Contains(why, "charge-types") || !strings.Contains(why, "slb:DescribeLoadBalancers") && !strings.Contains(why, "DescribeLoadBalancers") {
+	if why := strings.Join(unknowns(got), "\n"); !strings.Contains(why, "charge-types") || !strings.Contains(why, "slb:DescribeLoadBalancers") &&
+		!strings.Contains(why, "DescribeLoadBalancers") {
 		r.Errorf("why it can't tell: %s", why)
 	}
 }

@@ -264,7 +264,8 @@ func (r *rig) staff(service string, workers []int) {
 // apply writes an EndpointSlice as its controller does.
 func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
 	r.Helper()
-	_, err := r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice), metav1.PatchOptions{FieldManager: "testbed", Force: new(true)})
+	_, err := r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice),
+		metav1.PatchOptions{FieldManager: "testbed", Force: new(true)})
 	r.must(err)
 }
 
@@ -273,7 +274,8 @@ func worker(n int) string { return fmt.Sprintf("%s-worker-%d", namespace, n) }
 // patch changes an object as kubectl does.
 func (r *rig) patch(service, text string, subresources ...string) {
 	r.Helper()
-	_, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Patch(r.ctx, service, types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
+	_, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Patch(r.ctx, service, types.MergePatchType, []byte(text), metav1.PatchOptions{},
+		subresources...)
 	r.must(err)
 }
 
@@ -323,7 +325,8 @@ func (r *rig) failed(service string) {
 // counted returns how often an Event about a Service was seen.
 func (r *rig) counted(service, reason string) int {
 	r.Helper()
-	list, err := r.testbed.Cluster.Client().CoreV1().Events(namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
+	list, err := r.testbed.Cluster.Client().CoreV1().Events(namespace).
+		List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
 	r.must(err)
 	n := 0
 	for _, e := range list.Items {

@@ -209,7 +209,8 @@ func (r *rig) sick() []illness {
 			repair: func(r *rig) { r.policyVersion("v2") },
 		},
 		{
-			service: "wrong-type", pods: everywhere, waits: "failure", changes: []change{with("id", "lb-of-wrong-type", "address-type", "intranet", "force-override-listeners", "true")},
+			service: "wrong-type", pods: everywhere, waits: "failure", changes: []change{with("id", "lb-of-wrong-type", "address-type", "intranet",
+				"force-override-listeners", "true")},
 			finds: []string{"critical pending wrong-type", "critical reuse wrong-type address-type", "critical silent wrong-type missed"},
 		},
 		{
@@ -221,7 +222,8 @@ func (r *rig) sick() []illness {
 			finds: []string{"critical silent retyped hash", "warning reuse retyped address-type"},
 		},
 		{
-			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")}, live: func(r *rig) { r.crowd("crowd", 3001) },
+			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")},
+			live:  func(r *rig) { r.crowd("crowd", 3001) },
 			finds: []string{"warning scale crowd endpoints"},
 			repair: func(r *rig) {
 				r.must(r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
@@ -304,7 +306,8 @@ func (r *rig) inject(all []illness) {
 // taken it from all Services but the one that says nothing of it.
 func (r *rig) cordon() {
 	r.Helper()
-	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`),
+		metav1.PatchOptions{})
 	r.must(err)
 	r.until("wait for the cordoned node to be taken out", func() bool {
 		in := 0
@@ -361,7 +364,8 @@ func (r *rig) crowd(service string, n int) {
 		}
 		for i := range min(n, 1000) {
 			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-				Addresses: []string{fmt.Sprintf("172.2%d.%d.%d", part+1, i/250, i%250+2)}, NodeName: new(worker(1)), Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+				Addresses: []string{fmt.Sprintf("172.2%d.%d.%d", part+1, i/250, i%250+2)}, NodeName: new(worker(1)),
+				Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
 			})
 		}
 		n -= len(slice.Endpoints)

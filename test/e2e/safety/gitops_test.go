@@ -33,12 +33,15 @@ func TestGitOps(t *testing.T) {
 		result              event.Result
 		manager             string // who owns it, as the rule says
 	}{
-		"argo-server-side": {labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, write: apply("argocd-controller"), result: asks, manager: "argocd-controller"},
+		"argo-server-side": {labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, write: apply("argocd-controller"), result: asks,
+			manager: "argocd-controller"},
 		"argo-client-side": {
-			annotations: map[string]string{"argocd.argoproj.io/tracking-id": "shop:/Service:shop/web"}, write: (*rig).lastApplied, result: asks, manager: "argocd.argoproj.io/tracking-id",
+			annotations: map[string]string{"argocd.argoproj.io/tracking-id": "shop:/Service:shop/web"}, write: (*rig).
+					lastApplied, result: asks, manager: "argocd.argoproj.io/tracking-id",
 		},
-		"flux-kustomize": {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"}, write: apply("kustomize-controller"), result: asks, manager: "kustomize-controller"},
-		"flux-helm":      {labels: map[string]string{"helm.toolkit.fluxcd.io/name": "shop"}, write: update("helm-controller"), result: asks, manager: "helm-controller"},
+		"flux-kustomize": {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"}, write: apply("kustomize-controller"), result: asks,
+			manager: "kustomize-controller"},
+		"flux-helm": {labels: map[string]string{"helm.toolkit.fluxcd.io/name": "shop"}, write: update("helm-controller"), result: asks, manager: "helm-controller"},
 		"helm": {
 			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
 			write: update("helm"), result: asks, manager: "helm",
@@ -98,7 +101,8 @@ func TestGitOps(t *testing.T) {
 			if !ok || !json.Valid([]byte(patch)) {
 				t.Fatalf("it asks %q", rec.Ask)
 			}
-			_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: tt.manager})
+			_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, []byte(patch),
+				metav1.PatchOptions{FieldManager: tt.manager})
 			r.must(err)
 			r.must(r.testbed.Until(r.ctx, func() bool { return len(r.service("web").Status.LoadBalancer.Ingress) > 0 }))
 		})
@@ -114,7 +118,8 @@ func (r *rig) apply(svc *corev1.Service, manager string) {
 	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
 	data, err := json.Marshal(svc)
 	r.must(err)
-	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, svc.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: manager, Force: new(true)})
+	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, svc.Name, types.ApplyPatchType, data,
+		metav1.PatchOptions{FieldManager: manager, Force: new(true)})
 	r.must(err)
 }
 
@@ -140,6 +145,7 @@ func (r *rig) annotate(service string, change map[string]any, manager string) {
 	r.Helper()
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
 	r.must(err)
-	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, service, types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager})
+	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, service, types.MergePatchType, data,
+		metav1.PatchOptions{FieldManager: manager})
 	r.must(err)
 }

@@ -26,7 +26,8 @@ func TestFreeze(t *testing.T) {
 	clock := func(at time.Time) string { return at.In(shanghai).Format("15:04") }
 	for name, freeze := range map[string]string{
 		"each day, in a zone": fmt.Sprintf(`{name: office, from: %q, until: %q, zone: Asia/Shanghai}`, clock(now.Add(-time.Hour)), clock(now.Add(2*time.Hour))),
-		"once":                fmt.Sprintf(`{name: office, from: %q, until: %q}`, now.Add(-time.Hour).Format(time.RFC3339), now.Add(2*time.Hour).Format(time.RFC3339)),
+		"once": fmt.Sprintf(`{name: office, from: %q, until: %q}`, now.Add(-time.Hour).Format(time.RFC3339), now.Add(2*time.Hour).
+			Format(time.RFC3339)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

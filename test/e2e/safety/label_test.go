@@ -29,10 +29,12 @@ func TestLabels(t *testing.T) {
 	}{
 		{"none", careful, nil, nil, event.Fixed, "Fix mode applies plans up to low risk", false},
 		{"the Service observes", careful, nil, label(remedy.ModeLabel, "observe"), event.Planned, "The Service has the label lbremedy.io/mode=observe.", false},
-		{"the namespace observes", careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), event.Planned, "The namespace has the label lbremedy.io/mode=observe.", false},
+		{"the namespace observes", careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), event.Planned,
+			"The namespace has the label lbremedy.io/mode=observe.", false},
 		{"a word that is no mode", careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
 		{"the Service is muted", careful, nil, label(remedy.MuteLabel, "true"), event.Planned, "The Service has the label lbremedy.io/mute=true.", true},
-		{"the namespace is muted", careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned, "The namespace has the label lbremedy.io/mute=true.", true},
+		{"the namespace is muted", careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned,
+			"The namespace has the label lbremedy.io/mute=true.", true},
 		{"fix does not loosen", "mode: observe\n", label(remedy.ModeLabel, "fix"), label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
 		{"nor does it a class", careful + "classes: {" + full + ": {mode: observe}}\n", nil, label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
 	} {

@@ -121,7 +121,8 @@ func (d *receiver) hears(what string, wanted func(telling) bool) telling {
 		if len(d.came) > 0 {
 			last = d.came[len(d.came)-1]
 		}
-		d.r.Fatalf("nobody tells that %s: %v; %d notifications came and %d before the receiver opened, the last is %s %s", what, err, len(d.came), d.late, last.Type, last.Data.Text)
+		d.r.Fatalf("nobody tells that %s: %v; %d notifications came and %d before the receiver opened, the last is %s %s", what, err, len(d.came), d.late,
+			last.Type, last.Data.Text)
 	}
 	return found
 }

@@ -31,7 +31,8 @@ func TestUndo(t *testing.T) {
 	move := func(vswitch string) {
 		t.Helper()
 		patch := []byte(`{"metadata":{"annotations":{"` + prefix + `vswitch-id":"` + vswitch + `"}}}`)
-		_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-annotate"})
+		_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: "kubectl-annotate"})
 		r.must(err)
 	}
 	move("vsw-of-somebody")

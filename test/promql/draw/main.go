@@ -220,7 +220,8 @@ func (s *store) draw(area draw.Canvas, p panel) error {
 var ink = color.Gray{0x30}
 
 func style(size vg.Length, x draw.XAlignment, y draw.YAlignment) draw.TextStyle {
-	return draw.TextStyle{Color: ink, Font: font.Font{Typeface: plot.DefaultFont.Typeface, Variant: "Sans", Size: size}, XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler}
+	return draw.TextStyle{Color: ink, Font: font.Font{Typeface: plot.DefaultFont.Typeface, Variant: "Sans", Size: size}, XAlign: x, YAlign: y,
+		Handler: plot.DefaultTextHandler}
 }
 
 // stat draws a panel that is one number: the last there is.
@@ -347,7 +348,8 @@ func (s *store) lines(area draw.Canvas, p panel) error {
 		}
 	}
 	if n > most {
-		area.FillText(style(7.5, draw.XLeft, draw.YBottom), vg.Point{X: area.Max.X - side + 12, Y: area.Max.Y - top - 7 - (most+1)*13}, fmt.Sprintf("and %d more", n-most))
+		area.FillText(style(7.5, draw.XLeft, draw.YBottom), vg.Point{X: area.Max.X - side + 12, Y: area.Max.Y - top - 7 - (most+1)*13},
+			fmt.Sprintf("and %d more", n-most))
 	}
 	if n == 0 {
 		area.FillText(style(9, draw.XCenter, draw.YCenter), area.Center(), "nothing")

@@ -11,7 +11,8 @@ import (
 
 const board = `{"panels": [
 	{"type": "stat", "title": "Yes or no", "gridPos": {"w": 3, "h": 4}, "targets": [{"expr": "min(up)"}], "fieldConfig": {"defaults": {"unit": "bool_yes_no"}}},
-	{"type": "timeseries", "title": "A line", "gridPos": {"y": 4, "w": 12, "h": 8}, "targets": [{"expr": "rate(lines_total[$__rate_interval])", "legendFormat": "{{class}}"}]}]}`
+	{"type": "timeseries", "title": "A line", "gridPos": {"y": 4, "w": 12, "h": 8},
+		"targets": [{"expr": "rate(lines_total[$__rate_interval])", "legendFormat": "{{class}}"}]}]}`
 
 const samples = "up 1 1000\nlines_total{class=\"a b\"} 0 1000\nup 1 9000\nlines_total{class=\"a b\"} 8 9000\n"
 

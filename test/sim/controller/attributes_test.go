@@ -96,7 +96,8 @@ func TestListenerAnnotations(t *testing.T) {
 	for _, a := range all {
 		first[a.annotation], then[a.annotation] = a.first, a.then
 	}
-	r := newRig(t, &sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}, {ID: "cert-2", Expires: time.Now().Add(time.Hour)}}, ACLs: []sim.ACL{{ID: "acl-1"}, {ID: "acl-2"}}}, 1)
+	r := newRig(t, &sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}, {ID: "cert-2", Expires: time.Now().Add(time.Hour)}},
+		ACLs: []sim.ACL{{ID: "acl-1"}, {ID: "acl-2"}}}, 1)
 	r.service("web", first, ports)
 	hash := r.synced("web", "").Labels[labelHash]
 
@@ -151,7 +152,8 @@ func TestListenerSwitches(t *testing.T) {
 	r.service("web", nil)
 	hash := r.synced("web", "").Labels[labelHash]
 	r.cloud.ResetCalls()
-	r.annotations("web", map[string]string{"acl-id": "acl-1", "acl-type": "white", "connection-drain-timeout": "30", "healthy-threshold": "0", "proxy-protocol": "off"})
+	r.annotations("web", map[string]string{"acl-id": "acl-1", "acl-type": "white", "connection-drain-timeout": "30", "healthy-threshold": "0",
+		"proxy-protocol": "off"})
 	hash = r.synced("web", hash).Labels[labelHash]
 	calls := r.called("SetLoadBalancerTCPListenerAttribute")
 	if len(calls) != 0 { // the cloud shows what nobody has set as these annotations have it
@@ -232,13 +234,16 @@ func TestBalancerAnnotations(t *testing.T) {
 			"spec": "slb.s2.small", "instance-charge-type": "PayBySpec", "charge-type": "paybybandwidth", "bandwidth": "9", "delete-protection": "off",
 			"modification-protection": "NonProtection", "master-zoneid": "cn-hangzhou-h", "slave-zoneid": "cn-hangzhou-i", "additional-resource-tags": "team=shop",
 		}, map[string]string{
-			"AddressType": "intranet", "VSwitchId": "vsw-2", "Address": "10.0.16.9", "LoadBalancerName": "shop", "ResourceGroupId": "rg-shop", "AddressIPVersion": "ipv4",
+			"AddressType": "intranet", "VSwitchId": "vsw-2", "Address": "10.0.16.9", "LoadBalancerName": "shop", "ResourceGroupId": "rg-shop",
+			"AddressIPVersion": "ipv4",
 			"LoadBalancerSpec": "slb.s2.small", "InstanceChargeType": "PayBySpec", "InternetChargeType": "paybybandwidth", "Bandwidth": "9", "DeleteProtection": "off",
 			"ModificationProtectionStatus": "NonProtection", "ModificationProtectionReason": "", "MasterZoneId": "cn-hangzhou-h", "SlaveZoneId": "cn-hangzhou-i",
-			"Tag.1.Key": "ack.aliyun.com", "Tag.1.Value": clusterID, "Tag.2.Key": "kubernetes.do.not.delete", "Tag.2.Value": "NAME", "Tag.3.Key": "team", "Tag.3.Value": "shop",
+			"Tag.1.Key": "ack.aliyun.com", "Tag.1.Value": clusterID, "Tag.2.Key": "kubernetes.do.not.delete", "Tag.2.Value": "NAME", "Tag.3.Key": "team",
+			"Tag.3.Value": "shop",
 		}},
 		{"spec alone", map[string]string{"spec": "slb.s2.small"}, map[string]string{"LoadBalancerSpec": "slb.s2.small", "InstanceChargeType": ""}},
-		{"pay by spec alone", map[string]string{"instance-charge-type": "PayBySpec"}, map[string]string{"LoadBalancerSpec": "slb.s1.small", "InstanceChargeType": "PayBySpec"}},
+		{"pay by spec alone", map[string]string{"instance-charge-type": "PayBySpec"}, map[string]string{"LoadBalancerSpec": "slb.s1.small",
+			"InstanceChargeType": "PayBySpec"}},
 		{"classic network", map[string]string{"address-type": "intranet", "network-type": "classic"}, map[string]string{"VpcId": "", "VSwitchId": ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -330,7 +335,8 @@ func TestCharge(t *testing.T) {
 		{"by bandwidth", "v2.14.0", nil, map[string]string{"charge-type": "paybybandwidth", "bandwidth": "7"},
 			"ModifyLoadBalancerInternetSpec", map[string]string{"InternetChargeType": "paybybandwidth", "Bandwidth": "7"}, ""},
 		{"bandwidth alone", "v2.14.0", nil, map[string]string{"bandwidth": "7"}, "", nil, ""},
-		{"bandwidth of an intranet one", "v2.14.0", map[string]string{"address-type": "intranet"}, map[string]string{"charge-type": "paybybandwidth", "bandwidth": "7"}, "", nil, ""},
+		{"bandwidth of an intranet one", "v2.14.0", map[string]string{"address-type": "intranet"}, map[string]string{"charge-type": "paybybandwidth",
+			"bandwidth": "7"}, "", nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -113,9 +113,11 @@ func TestLostTag(t *testing.T) {
 	r.cloud.LoseTag(id, "kubernetes.do.not.delete")
 
 	r.pods("web", "10.1.2.3")
-	r.saw("web", failed+"Error syncing load balancer []: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:"+ownName(svc)+"]")
+	r.saw("web", failed+"Error syncing load balancer []: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:"+
+		ownName(svc)+"]")
 	r.touch("web", "1")
-	r.saw("web", failed+"Error syncing load balancer []: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in service ["+ip+"] this may happen when you delete the loadbalancer")
+	r.saw("web", failed+"Error syncing load balancer []: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's "+
+		"defined in service ["+ip+"] this may happen when you delete the loadbalancer")
 	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers[id].Tags["kubernetes.do.not.delete"] = ownName(svc) })
 	r.touch("web", "2")
 	if now := r.synced("web", svc.Labels[labelHash]); now.Labels[labelID] != id || now.Status.LoadBalancer.Ingress[0].IP != ip {
@@ -290,7 +292,8 @@ func TestEnd(t *testing.T) {
 	}{
 		{name: "deleted", end: func(r *rig) { r.delete("web") }, deleted: true},
 		{name: "another type", end: func(r *rig) {
-			r.patch("web", `{"spec":{"type":"ClusterIP","externalTrafficPolicy":null,"ports":[{"port":80,"targetPort":8080,"protocol":"TCP","nodePort":0}],"allocateLoadBalancerNodePorts":null}}`)
+			r.patch("web", `{"spec":{"type":"ClusterIP","externalTrafficPolicy":null,"ports":[{"port":80,"targetPort":8080,"protocol":"TCP","nodePort":0}],`+
+				`"allocateLoadBalancerNodePorts":null}}`)
 		}},
 		{name: "preserved", annotations: map[string]string{"preserve-lb-on-delete": "on"}, end: func(r *rig) { r.delete("web") }, deleted: true, stays: true},
 		{name: "reused", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}}, annotations: map[string]string{"id": "lb-1"},
@@ -427,7 +430,8 @@ func TestListeners(t *testing.T) {
 	if diff := cmp.Diff([]string{"http 80 running to 443, idle 20, rr", "https 443 running to , idle 30, rr"}, show()); diff != "" {
 		t.Error(diff)
 	}
-	r.patch("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"https:443",%q:null}},"spec":{"ports":[{"name":"https","port":443,"targetPort":443,"protocol":"TCP","nodePort":%d}]}}`,
+	r.patch("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"https:443",%q:null}},"spec":{"ports":[{"name":"https","port":443,"targetPort":443,`+
+		`"protocol":"TCP","nodePort":%d}]}}`,
 		prefix+"protocol-port", prefix+"forward-port", made.Spec.Ports[1].NodePort))
 	svc = r.synced("web", svc.Labels[labelHash])
 	if diff := cmp.Diff([]string{"https 443 running to , idle 30, rr"}, show()); diff != "" {
@@ -489,7 +493,8 @@ func TestBackends(t *testing.T) {
 			t.Errorf("a sync of backends called %s", a)
 		}
 	}
-	if _, err := r.kube.CoreV1().Nodes().Patch(t.Context(), second, types.MergePatchType, []byte(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":""}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := r.kube.CoreV1().Nodes().Patch(t.Context(), second, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":""}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.ensured("all", 3)
@@ -568,7 +573,8 @@ func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", CutBefore: true}) })
 	r.service("web", nil)
-	begin := "Error syncing load balancer []: apply model error: get load balancer attribute from cloud, error: [" + r.ns + `/web] find loadbalancer by tag error: Post "http://127.0.0.1:`
+	begin := "Error syncing load balancer []: apply model error: get load balancer attribute from cloud, error: [" + r.ns +
+		`/web] find loadbalancer by tag error: Post "http://127.0.0.1:`
 	r.until("an error of the connection", func() bool {
 		for _, e := range r.all {
 			if strings.HasPrefix(e.Message, begin) && strings.Contains(e.Message, "Signature=") {
@@ -593,7 +599,8 @@ func TestDuplicates(t *testing.T) {
 	r.touch("web", "1")
 	ids := []string{svc.Labels[labelID], "lb-twin"}
 	slices.Sort(ids)
-	r.saw("web", failed+"Error syncing load balancer []: apply model error: get load balancer attribute from cloud, error: ["+r.ns+"/web] find multiple loadbalances by tag, lbIds["+strings.Join(ids, ",")+"]")
+	r.saw("web", failed+"Error syncing load balancer []: apply model error: get load balancer attribute from cloud, error: ["+r.ns+
+		"/web] find multiple loadbalances by tag, lbIds["+strings.Join(ids, ",")+"]")
 }
 
 // TestAdopt plays a group of the user's that the Service names.
@@ -668,7 +675,8 @@ func TestBadProviderID(t *testing.T) {
 	r.ensured("web", 2)
 	r.touch("web", "1")
 	id := r.get("web").Labels[labelID]
-	r.saw("web", failed+fmt.Sprintf("Error syncing load balancer [%s]: apply model error: merge listener: find vservergroup error: can not find vgroup by name k8s/%d/web/%s/%s",
+	r.saw("web", failed+fmt.Sprintf("Error syncing load balancer [%s]: apply model error: merge listener: find vservergroup error: can not find vgroup by "+
+		"name k8s/%d/web/%s/%s",
 		id, svc.Spec.Ports[0].NodePort, r.ns, clusterID))
 }
 
@@ -720,7 +728,8 @@ func TestPodsSkipped(t *testing.T) {
 	r.ensured("web", 1)
 	r.cloud.Edit(func(s *sim.State) { s.ENIs["eni-2"].Status = "Deleting" })
 	r.touch("web", "1")
-	r.saw("web", fmt.Sprintf("Warning SkipSyncBackends Skip delete and update backends to vgroup k8s/8080/%s/%s/%s due to invalid backends: 10.1.5.9", svc.Name, r.ns, clusterID))
+	r.saw("web", fmt.Sprintf("Warning SkipSyncBackends Skip delete and update backends to vgroup k8s/8080/%s/%s/%s due to invalid backends: 10.1.5.9",
+		svc.Name, r.ns, clusterID))
 	if n := len(r.lb(id).VGroups[0].Backends); n != 2 {
 		t.Errorf("%d backends are left of 2", n)
 	}

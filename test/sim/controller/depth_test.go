@@ -174,19 +174,24 @@ func TestVersions(t *testing.T) {
 		want          string
 	}{
 		{"reused", "v2.14.0", reused, map[string]string{"id": "lb-1"}, nil,
-			failed + "Error syncing load balancer [lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes."},
+			failed + "Error syncing load balancer [lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can " +
+				"not reuse loadbalancer created by kubernetes."},
 		{"reused, without ID", "v2.9.1", reused, map[string]string{"id": "lb-1"}, nil,
-			failed + "Error syncing load balancer []: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes."},
+			failed + "Error syncing load balancer []: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not " +
+				"reuse loadbalancer created by kubernetes."},
 		{"reused, without bracket", "v2.1.0", reused, map[string]string{"id": "lb-1"}, nil,
-			failed + "Error syncing load balancer: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes."},
+			failed + "Error syncing load balancer: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not " +
+				"reuse loadbalancer created by kubernetes."},
 		{"no such load balancer", "v1.9.3.376", sim.World{}, map[string]string{"id": "lb-nope"}, nil,
 			failed + "Error syncing load balancer: alicloud: user specified loadbalancer[lb-nope] does not exist. pls check"},
 		{"gone", "v2.9.1", sim.World{}, nil, drop, failed + "Error syncing load balancer []: apply model error: update lb attribute error: " + gone},
 		{"gone", "v2.1.0", sim.World{}, nil, drop, failed + "Error syncing load balancer: apply model error: update lb attribute error: " + gone},
 		{"gone", "v1.9.3.376", sim.World{}, nil, drop, failed + "Error syncing load balancer: " +
-			"alicloud: not able to find loadbalancer named [web] in openapi, but it's defined in service.loaderbalancer.ingress. this may happen when you removed loadbalancerid annotation"},
+			"alicloud: not able to find loadbalancer named [web] in openapi, but it's defined in service.loaderbalancer.ingress. this may happen when you " +
+			"removed loadbalancerid annotation"},
 		{"address type", "v2.9.1", sim.World{}, nil, func(r *rig) { r.annotate("web", "address-type", "intranet") },
-			failed + "Error syncing load balancer [LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once created. delete and retry"},
+			failed + "Error syncing load balancer [LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once " +
+				"created. delete and retry"},
 		{"network type", "v2.12.0", sim.World{}, nil, func(r *rig) { r.annotate("web", "network-type", "vpc") },
 			failed + "Error syncing load balancer [LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer network type once created"},
 	} {
@@ -324,8 +329,10 @@ func TestDryRun(t *testing.T) {
 		}
 	}
 	report := r.rehearse()
-	r.saw("web", failed+"DryRun: Error syncing load balancer ["+id+"]: apply model error: update lb attribute error: SetLoadBalancerName: OpenAPI: SetLoadBalancerName, Message: loadbalancer "+id+" name should be shop")
-	r.saw("new", failed+"DryRun: Error syncing load balancer []: apply model error: update lb attribute error: create lb error: create slb error: OpenAPI: CreateLoadBalancer, Message: need to create loadbalancer")
+	r.saw("web", failed+"DryRun: Error syncing load balancer ["+id+
+		"]: apply model error: update lb attribute error: SetLoadBalancerName: OpenAPI: SetLoadBalancerName, Message: loadbalancer "+id+" name should be shop")
+	r.saw("new", failed+"DryRun: Error syncing load balancer []: apply model error: update lb attribute error: create lb error: create slb error: OpenAPI: "+
+		"CreateLoadBalancer, Message: need to create loadbalancer")
 	if diff := cmp.Diff(before, r.cloud.Snapshot()); diff != "" {
 		t.Error("the dry run changed the cloud", diff)
 	}

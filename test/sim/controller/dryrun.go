@@ -145,30 +145,36 @@ type hint struct {
 func hints() map[string]hint {
 	const lb, port, group = "LoadBalancerId", "ListenerPort", "VServerGroupId"
 	all := map[string]hint{
-		"CreateLoadBalancer":                    {code: "CreateSLB", text: "need to create loadbalancer"},
-		"DeleteLoadBalancer":                    {code: "DeleteSLB", text: "loadbalancer %s should be deleted", params: []string{lb}},
-		"ModifyLoadBalancerInstanceSpec":        {code: "ModifySLBSpec", text: "loadbalancer %s spec should be %s", params: []string{lb, "LoadBalancerSpec"}},
-		"SetLoadBalancerDeleteProtection":       {code: "SetSLBDeleteProtection", text: "loadbalancer %s DeleteProtection should be %s", params: []string{lb, "DeleteProtection"}},
-		"SetLoadBalancerName":                   {code: "SetSLBName", text: "loadbalancer %s name should be %s", params: []string{lb, "LoadBalancerName"}},
-		"ModifyLoadBalancerInternetSpec":        {code: "ModifyInternetSpec", text: "loadbalancer %s chargeType should be %s, bandwidth %s", params: []string{lb, "InternetChargeType", "Bandwidth"}},
-		"SetLoadBalancerModificationProtection": {code: "SetSLBModificationProtection", text: "loadbalancer %s ModificationProtection should be %s", params: []string{lb, "ModificationProtectionStatus"}},
+		"CreateLoadBalancer":             {code: "CreateSLB", text: "need to create loadbalancer"},
+		"DeleteLoadBalancer":             {code: "DeleteSLB", text: "loadbalancer %s should be deleted", params: []string{lb}},
+		"ModifyLoadBalancerInstanceSpec": {code: "ModifySLBSpec", text: "loadbalancer %s spec should be %s", params: []string{lb, "LoadBalancerSpec"}},
+		"SetLoadBalancerDeleteProtection": {code: "SetSLBDeleteProtection", text: "loadbalancer %s DeleteProtection should be %s",
+			params: []string{lb, "DeleteProtection"}},
+		"SetLoadBalancerName": {code: "SetSLBName", text: "loadbalancer %s name should be %s", params: []string{lb, "LoadBalancerName"}},
+		"ModifyLoadBalancerInternetSpec": {code: "ModifyInternetSpec", text: "loadbalancer %s chargeType should be %s, bandwidth %s",
+			params: []string{lb, "InternetChargeType", "Bandwidth"}},
+		"SetLoadBalancerModificationProtection": {code: "SetSLBModificationProtection", text: "loadbalancer %s ModificationProtection should be %s",
+			params: []string{lb, "ModificationProtectionStatus"}},
 		"ModifyLoadBalancerInstanceChargeType": {code: "ModifyLoadBalancerInstanceChargeType",
 			text: "loadbalancer %s ModifyLoadBalancerInstanceChargeType should be %s with spec [%s]", params: []string{lb, "InstanceChargeType", "LoadBalancerSpec"}},
-		"StartLoadBalancerListener":        {code: "StartListener", text: "loadbalancer %s listener %s should be running", params: []string{lb, port}, about: port},
-		"DeleteLoadBalancerListener":       {code: "DeleteListener", text: "loadbalancer %s listener %s should be deleted", params: []string{lb, port}, about: port},
-		"DeleteVServerGroup":               {code: "DeleteVgroup", text: "loadbalancer %s vgroup %s should be deleted", params: []string{lb, group}, about: group},
-		"RemoveVServerGroupBackendServers": {code: "RemoveVgroup", text: "loadbalancer %s vgroup %s backends %s should be deleted", params: []string{lb, group, "BackendServers"}, about: group},
-		"TagResources":                     {},
-		"UntagResources":                   {},
-		"AddTags":                          {},
-		"SetVServerGroupAttribute":         {},
-		"CreateDomainExtension":            {},
-		"SetDomainExtensionAttribute":      {},
-		"DeleteDomainExtension":            {},
+		"StartLoadBalancerListener":  {code: "StartListener", text: "loadbalancer %s listener %s should be running", params: []string{lb, port}, about: port},
+		"DeleteLoadBalancerListener": {code: "DeleteListener", text: "loadbalancer %s listener %s should be deleted", params: []string{lb, port}, about: port},
+		"DeleteVServerGroup":         {code: "DeleteVgroup", text: "loadbalancer %s vgroup %s should be deleted", params: []string{lb, group}, about: group},
+		"RemoveVServerGroupBackendServers": {code: "RemoveVgroup", text: "loadbalancer %s vgroup %s backends %s should be deleted",
+			params: []string{lb, group, "BackendServers"}, about: group},
+		"TagResources":                {},
+		"UntagResources":              {},
+		"AddTags":                     {},
+		"SetVServerGroupAttribute":    {},
+		"CreateDomainExtension":       {},
+		"SetDomainExtensionAttribute": {},
+		"DeleteDomainExtension":       {},
 	}
 	for _, protocol := range []string{"TCP", "UDP", "HTTP", "HTTPS"} {
-		all["CreateLoadBalancer"+protocol+"Listener"] = hint{code: "CreateListener", text: "loadbalancer %s listener %s should be created", params: []string{lb, port}, about: port}
-		all["SetLoadBalancer"+protocol+"ListenerAttribute"] = hint{code: "UpdateListener", text: "loadbalancer %s listener %s should be updated, ", params: []string{lb, port}, about: port}
+		all["CreateLoadBalancer"+protocol+"Listener"] = hint{code: "CreateListener", text: "loadbalancer %s listener %s should be created",
+			params: []string{lb, port}, about: port}
+		all["SetLoadBalancer"+protocol+"ListenerAttribute"] = hint{code: "UpdateListener", text: "loadbalancer %s listener %s should be updated, ",
+			params: []string{lb, port}, about: port}
 	}
 	return all
 }

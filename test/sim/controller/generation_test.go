@@ -27,18 +27,22 @@ func TestFirstGeneration(t *testing.T) {
 		want          string     // NS stands for the namespace, ID for that of a request
 	}{
 		{"arrears", "v1.9.3.101", arrears, nil, nil,
-			"Warning CreatingLoadBalancerFailed Error creating load balancer (will retry): failed to ensure load balancer for service NS/web: " + api + "ORDER.ARREARAGE Message: The account is arrearage."},
+			"Warning CreatingLoadBalancerFailed Error creating load balancer (will retry): failed to ensure load balancer for service NS/web: " + api +
+				"ORDER.ARREARAGE Message: The account is arrearage."},
 		{"arrears", "v1.9.3.276", arrears, nil, nil, "Warning Failed Fail to ensure loadbalancer, error Message: The account is arrearage."},
 		{"arrears", "v1.9.3.316", arrears, nil, nil, "Warning Failed Fail to ensure loadbalancer, error Message: The account is arrearage."},
 		{"arrears", "v1.9.3.372", arrears, nil, nil, failed + "Error syncing load balancer: Message: The account is arrearage."},
 		{"arrears", "v2.1.0", arrears, nil, nil, failed + "Error syncing load balancer: Message: The account is arrearage."},
 		{"arrears", "v2.3.0", arrears, nil, nil, failed + "Error syncing load balancer []: Message: The account is arrearage."},
-		{"reused", "v1.9.3.376", reused, map[string]string{"id": "lb-1"}, nil, failed + "Error syncing load balancer: alicloud: can not reuse loadbalancer created by kubernetes. lb-1"},
+		{"reused", "v1.9.3.376", reused, map[string]string{"id": "lb-1"}, nil,
+			failed + "Error syncing load balancer: alicloud: can not reuse loadbalancer created by kubernetes. lb-1"},
 		{"address type", "v1.9.3.316", sim.World{}, nil, func(r *rig) { r.annotate("web", "address-type", "intranet") },
-			"Warning Failed Fail to ensure loadbalancer, error alicloud: change loadbalancer address type after service has been created is not supported. delete and retry"},
+			"Warning Failed Fail to ensure loadbalancer, error alicloud: change loadbalancer address type after service has been created is not supported. " +
+				"delete and retry"},
 		{"address type", "v1.9.3.376", sim.World{}, nil, func(r *rig) { r.annotate("web", "address-type", "intranet") },
 			failed + "Error syncing load balancer: alicloud: can not change LoadBalancer AddressType once created. delete and retry"},
-		{"gone", "v1.9.3.316", sim.World{}, nil, drop, "Warning Failed Fail to ensure loadbalancer, error alicloud: not able to find loadbalancer named [web] in openapi, " +
+		{"gone", "v1.9.3.316", sim.World{}, nil, drop, "Warning Failed Fail to ensure loadbalancer, error alicloud: not able to find loadbalancer named [web] " +
+			"in openapi, " +
 			"but it's defined in service.loaderbalancer.ingress. this may happen when you removed loadbalancerid annotation"},
 		{"no nodes", "v1.9.3.101", sim.World{}, map[string]string{"backend-label": "gpu=yes"}, nil,
 			"Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer service NS/web"},
@@ -281,7 +285,8 @@ func TestAttributeError(t *testing.T) {
 			svc := r.synced("web", "")
 			lb := r.byName(ownName(svc))
 			r.patch("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"intranet"}},"spec":%s}`, prefix+"address-type", onOtherPort(81)))
-			r.saw("web", failed+"Error syncing load balancer ["+lb.ID+"]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once created. delete and retry")
+			r.saw("web", failed+"Error syncing load balancer ["+lb.ID+
+				"]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once created. delete and retry")
 			listeners := r.lb(lb.ID).Listeners
 			if got := len(listeners) == 1 && listeners[0].Port == 81; got != goesOn {
 				t.Errorf("listeners %+v", listeners)
@@ -331,7 +336,8 @@ func TestAnnotationsOfOld(t *testing.T) {
 // differently: an error, silence, an event.
 func TestOutsideTheVPC(t *testing.T) {
 	for version, want := range map[string][]string{
-		"v2.7.0": {failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 172.20.0.5 in vpc vpc-1"},
+		"v2.7.0": {failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 172.20.0.5 " +
+			"in vpc vpc-1"},
 		"v2.8.1": {"Normal EnsuredLoadBalancer Ensured load balancer [LB]"},
 		"v2.9.1": {"Normal EnsuredLoadBalancer Ensured load balancer [LB]", "Normal SkipSyncBackends Not sync pods [172.20.0.5] whose ip is not in vpc cidrs"},
 	} {
@@ -362,7 +368,8 @@ func TestReportingComponent(t *testing.T) {
 			r := newRig(t, nil, 1, plays(version))
 			r.service("web", nil)
 			id := r.synced("web", "").Labels[labelID]
-			if e := r.saw("web", "Normal EnsuredLoadBalancer Ensured load balancer ["+id+"]"); e.ReportingController != want || e.Source.Component != "service-controller" {
+			if e := r.saw("web", "Normal EnsuredLoadBalancer Ensured load balancer ["+id+"]"); e.ReportingController != want ||
+				e.Source.Component != "service-controller" {
 				t.Errorf("source %+v, reporting component %q", e.Source, e.ReportingController)
 			}
 		})

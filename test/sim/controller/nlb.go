@@ -36,7 +36,8 @@ type nlb struct {
 }
 
 func (b *nlb) kind() kind {
-	return kind{component: "nlb-controller", finalizer: finalizerNLB, wants: wantsNLB, ensure: b.ensure, clean: b.clean, unrehearsed: !b.version.since(networkRehearsals)}
+	return kind{component: "nlb-controller", finalizer: finalizerNLB, wants: wantsNLB, ensure: b.ensure, clean: b.clean,
+		unrehearsed: !b.version.since(networkRehearsals)}
 }
 
 // wantsNLB reports whether the Service asks for an NLB, by its class.

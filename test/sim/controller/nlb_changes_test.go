@@ -115,20 +115,23 @@ func TestNLBChanges(t *testing.T) {
 		}},
 		{name: "intranet", change: wish("address-type", "intranet"), calls: []string{"UpdateLoadBalancerAddressTypeConfig"},
 			is: func() string { return one().AddressType + one().Zones[0].EIP }, want: "Intranet"},
-		{name: "internet, with another name", change: wish("address-type", "internet", "name", "shop"), calls: []string{"UpdateLoadBalancerAddressTypeConfig", "UpdateLoadBalancerAttribute"},
+		{name: "internet, with another name", change: wish("address-type", "internet", "name", "shop"), calls: []string{"UpdateLoadBalancerAddressTypeConfig",
+			"UpdateLoadBalancerAttribute"},
 			is: func() string { return one().AddressType + " " + one().Name }, want: "Internet shop"},
 		{name: "zones apart", change: wish("cross-zone-enabled", "off"), calls: []string{"UpdateLoadBalancerAttribute"},
 			is: func() string { return fmt.Sprint(one().NoCrossZone) }, want: "true"},
 		{name: "zones apart, said again", change: wish("cross-zone-enabled", "off", "touch", "1")},
 		{name: "security groups", change: wish("security-group-ids", "sg-1,sg-2"), calls: []string{"LoadBalancerJoinSecurityGroup"},
 			is: func() string { return fmt.Sprint(one().SecurityGroups) }, want: "[sg-1 sg-2]"},
-		{name: "other security groups", change: wish("security-group-ids", "sg-3,sg-2"), calls: []string{"LoadBalancerJoinSecurityGroup", "LoadBalancerLeaveSecurityGroup"},
+		{name: "other security groups", change: wish("security-group-ids", "sg-3,sg-2"), calls: []string{"LoadBalancerJoinSecurityGroup",
+			"LoadBalancerLeaveSecurityGroup"},
 			is: func() string { return fmt.Sprint(one().SecurityGroups) }, want: "[sg-2 sg-3]"},
 		{name: "no security groups", change: wish("security-group-ids", ""), calls: []string{"LoadBalancerLeaveSecurityGroup"},
 			is: func() string { return fmt.Sprint(one().SecurityGroups) }, want: "[]"},
 		{name: "bandwidth", change: wish("bandwidth-package-id", "cbwp-1"), calls: []string{"AttachCommonBandwidthPackageToLoadBalancer"},
 			is: func() string { return one().BandwidthPackage }, want: "cbwp-1"},
-		{name: "other bandwidth", change: wish("bandwidth-package-id", "cbwp-2"), calls: []string{"AttachCommonBandwidthPackageToLoadBalancer", "DetachCommonBandwidthPackageFromLoadBalancer"},
+		{name: "other bandwidth", change: wish("bandwidth-package-id", "cbwp-2"), calls: []string{"AttachCommonBandwidthPackageToLoadBalancer",
+			"DetachCommonBandwidthPackageFromLoadBalancer"},
 			is: func() string { return one().BandwidthPackage }, want: "cbwp-2"},
 		{name: "no bandwidth", change: wish("bandwidth-package-id", ""), calls: []string{"DetachCommonBandwidthPackageFromLoadBalancer"},
 			is: func() string { return one().BandwidthPackage }, want: ""},
@@ -142,8 +145,10 @@ func TestNLBChanges(t *testing.T) {
 		{name: "source ranges", change: ranges(`["192.0.2.0/24"]`), calls: []string{"AuthorizeSecurityGroup", "CreateSecurityGroup", "LoadBalancerJoinSecurityGroup"},
 			is: func() string {
 				g := source()
-				return fmt.Sprintf("%v %s %s %s %s %s", slices.Equal(one().SecurityGroups, []string{g.ID}), g.Type, g.Description, config(g.Tags, "kubernetes.do.not.delete", "ack.aliyun.com"), g.VPC, rules())
-			}, want: fmt.Sprintf("true enterprise k8s.%s.web.%s %s %s vpc-1 Accept 192.0.2.0/24 1 ALL -1/-1, Drop 0.0.0.0/0 100 ALL -1/-1", r.ns, clusterID, name, clusterID)},
+				return fmt.Sprintf("%v %s %s %s %s %s", slices.Equal(one().SecurityGroups, []string{g.ID}), g.Type, g.Description,
+					config(g.Tags, "kubernetes.do.not.delete", "ack.aliyun.com"), g.VPC, rules())
+			}, want: fmt.Sprintf("true enterprise k8s.%s.web.%s %s %s vpc-1 Accept 192.0.2.0/24 1 ALL -1/-1, Drop 0.0.0.0/0 100 ALL -1/-1", r.ns, clusterID, name,
+				clusterID)},
 		{name: "label of the security group", change: wish("touch", "2"), is: func() string { return r.get("web").Labels[labelSecurityGroup] + " " + source().ID },
 			want: "sg-sim0001 sg-sim0001"},
 		{name: "a user's rule and other source ranges", change: func() {
@@ -164,15 +169,19 @@ func TestNLBChanges(t *testing.T) {
 
 		{name: "limits of the listener", change: wish("idle-timeout", "30", "cps", "100", "proxy-protocol", "on"), calls: []string{"UpdateListenerAttribute"},
 			is: func() string { return config(listener().Config, "IdleTimeout", "Cps", "ProxyProtocolEnabled") }, want: "30 100 true"},
-		{name: "what the proxy protocol tells", change: wish("ppv2-pvl-ep-id-enabled", "on", "ppv2-pvl-eps-id-enabled", "on", "ppv2-pvl-vpc-id-enabled", "on"), calls: []string{"UpdateListenerAttribute"},
+		{name: "what the proxy protocol tells", change: wish("ppv2-pvl-ep-id-enabled", "on", "ppv2-pvl-eps-id-enabled", "on", "ppv2-pvl-vpc-id-enabled", "on"),
+			calls: []string{"UpdateListenerAttribute"},
 			is: func() string {
-				return config(listener().Config, "ProxyProtocolV2Config.Ppv2PrivateLinkEpIdEnabled", "ProxyProtocolV2Config.Ppv2PrivateLinkEpsIdEnabled", "ProxyProtocolV2Config.Ppv2VpcIdEnabled", "IdleTimeout")
+				return config(listener().Config, "ProxyProtocolV2Config.Ppv2PrivateLinkEpIdEnabled", "ProxyProtocolV2Config.Ppv2PrivateLinkEpsIdEnabled",
+					"ProxyProtocolV2Config.Ppv2VpcIdEnabled", "IdleTimeout")
 			}, want: "true true true 30"},
 		{name: "a certificate, which only TLS has", change: wish("cert-id", "cert-1", "tls-cipher-policy", "tls_cipher_policy_1_2")},
-		{name: "TLS", change: wish("protocol-port", "tcpssl:80", "cacert", "on", "cacert-id", "ca-1", "alpn", "on", "alpn-policy", "HTTP2Only"), calls: []string{"CreateListener", "DeleteListener"},
+		{name: "TLS", change: wish("protocol-port", "tcpssl:80", "cacert", "on", "cacert-id", "ca-1", "alpn", "on", "alpn-policy", "HTTP2Only"),
+			calls: []string{"CreateListener", "DeleteListener"},
 			is: func() string {
 				l := listener()
-				return fmt.Sprintf("%s %v %v %s", l.Protocol, l.Certificates, l.CAs, config(l.Config, "CaEnabled", "SecurityPolicyId", "AlpnEnabled", "AlpnPolicy", "IdleTimeout"))
+				return fmt.Sprintf("%s %v %v %s", l.Protocol, l.Certificates, l.CAs, config(l.Config, "CaEnabled", "SecurityPolicyId", "AlpnEnabled", "AlpnPolicy",
+					"IdleTimeout"))
 			}, want: "TCPSSL [cert-1] [ca-1] true tls_cipher_policy_1_2 true HTTP2Only 30"},
 		{name: "another certificate", change: wish("cert-id", "cert-2", "alpn-policy", "HTTP2Optional"), calls: []string{"UpdateListenerAttribute"},
 			is: func() string {
@@ -182,24 +191,30 @@ func TestNLBChanges(t *testing.T) {
 			is: func() string { return config(listener().Config, "AlpnEnabled") }, want: "false"},
 		{name: "further certificates", change: wish("additional-cert-ids", "cert-3,cert-4"), calls: []string{"AssociateAdditionalCertificatesWithListener"},
 			is: func() string { return fmt.Sprint(listener().Further) }, want: "[cert-3 cert-4]"},
-		{name: "other certificates", change: wish("additional-cert-ids", "cert-4,cert-5"), calls: []string{"AssociateAdditionalCertificatesWithListener", "DisassociateAdditionalCertificatesWithListener"},
+		{name: "other certificates", change: wish("additional-cert-ids", "cert-4,cert-5"), calls: []string{"AssociateAdditionalCertificatesWithListener",
+			"DisassociateAdditionalCertificatesWithListener"},
 			is: func() string { return fmt.Sprint(listener().Further) }, want: "[cert-4 cert-5]"},
 		{name: "a listener that was stopped", change: func() {
 			r.cloud.Edit(func(s *sim.State) { s.NLBs[id].Listeners[0].Status = "Stopped" })
 			r.touch("web", "3")
 		}, calls: []string{"StartListener"}, is: func() string { return listener().Status }, want: "Running"},
 
-		{name: "how the group shares and drains", change: wish("scheduler", "rr", "connection-drain", "on", "connection-drain-timeout", "30", "preserve-client-ip", "off"), calls: []string{"UpdateServerGroupAttribute"},
+		{name: "how the group shares and drains", change: wish("scheduler", "rr", "connection-drain", "on", "connection-drain-timeout", "30",
+			"preserve-client-ip", "off"), calls: []string{"UpdateServerGroupAttribute"},
 			is: func() string {
 				g := r.group(id)
-				return g.Scheduler + " " + config(g.Config, "ConnectionDrainEnabled", "ConnectionDrainTimeout", "PreserveClientIpEnabled", "HealthCheckConfig.HealthyThreshold")
+				return g.Scheduler + " " + config(g.Config, "ConnectionDrainEnabled", "ConnectionDrainTimeout", "PreserveClientIpEnabled",
+					"HealthCheckConfig.HealthyThreshold")
 			}, want: "Rr true 30 false 2"},
-		{name: "health check", change: wish("health-check-flag", "on", "health-check-type", "HTTP", "health-check-connect-port", "8081", "healthy-threshold", "3", "unhealthy-threshold", "4",
-			"health-check-connect-timeout", "6", "health-check-interval", "7", "health-check-domain", "a.example", "health-check-uri", "/ok", "health-check-method", "get", "health-check-httpcode", "http_2xx,http_3xx"),
+		{name: "health check", change: wish("health-check-flag", "on", "health-check-type", "HTTP", "health-check-connect-port", "8081", "healthy-threshold", "3",
+			"unhealthy-threshold", "4",
+			"health-check-connect-timeout", "6", "health-check-interval", "7", "health-check-domain", "a.example", "health-check-uri", "/ok", "health-check-method",
+			"get", "health-check-httpcode", "http_2xx,http_3xx"),
 			calls: []string{"UpdateServerGroupAttribute"},
 			is: func() string {
 				var list []string
-				for _, k := range []string{"HealthCheckEnabled", "HealthCheckType", "HealthCheckConnectPort", "HealthyThreshold", "UnhealthyThreshold", "HealthCheckConnectTimeout",
+				for _, k := range []string{"HealthCheckEnabled", "HealthCheckType", "HealthCheckConnectPort", "HealthyThreshold", "UnhealthyThreshold",
+					"HealthCheckConnectTimeout",
 					"HealthCheckInterval", "HealthCheckDomain", "HealthCheckUrl", "HttpCheckMethod", "HealthCheckHttpCode.1", "HealthCheckHttpCode.2"} {
 					list = append(list, r.group(id).Config["HealthCheckConfig."+k])
 				}
@@ -260,20 +275,24 @@ func TestNLBRefusesWishes(t *testing.T) {
 			{append(ports, "listener-port-range", "a-2000:80"), listener + `failed to convert port range [a-2000:80] to int: strconv.Atoi: parsing "a": invalid syntax`},
 			{append(ports, "listener-port-range", "2000-1000:80"), listener + "start port should be smaller than end port for port range [2000-1000:80]"},
 			{append(ports, "listener-port-range", "1000-70000:80"), listener + "port range [1000-70000:80] is invalid"},
-			{append(ports, "two", "443", "listener-port-range", "400-500:80"), local + "build nlb server group error: port of listener [400-500] overlaps with listener [443]"},
+			{append(ports, "two", "443", "listener-port-range", "400-500:80"),
+				local + "build nlb server group error: port of listener [400-500] overlaps with listener [443]"},
 			{append(reused, "vgroup-port", "sgp-1"), listener + "server group id and protocol format must be like 'sg-xxx:443' with colon separated. got=[[sgp-1]]"},
 			{append(reused, "vgroup-port", "sgp-nope:80"), port + "cannot find server group id sgp-nope for nlb nlb-1"},
 			{append(reused, "vgroup-port", "sgp-own:80"), port + "cannot reuse a ccm created server group sgp-own for nlb nlb-1"},
 			{append(reused, "vgroup-port", "sgp-1:80", "weight", "101"), port + "weight must be integer in range [0, 100], got [101]"},
-			{append(reused, "backend", "eni", "vgroup-port", "sgp-1:80", "server-group-type", "ip"), "[nlb-1]: apply model error: ServerGroupType of user managed server group sgp-1 should be [Ip], but [Instance]"},
+			{append(reused, "backend", "eni", "vgroup-port", "sgp-1:80", "server-group-type", "ip"),
+				"[nlb-1]: apply model error: ServerGroupType of user managed server group sgp-1 should be [Ip], but [Instance]"},
 			{[]string{"default-weight", "x"}, port + "default weight parse error: [x]"},
 			{[]string{"default-weight", "101"}, port + "default weight must be integer in range [0,100] , got [101]"},
 			{[]string{"server-group-type", "other"}, groups + "unsupport server ServerGroupType []"},
 			{[]string{"server-group-type", "ip"}, port + "build cluster backends error: get node address err: node NODE has no internal address"},
 			{[]string{"connection-drain-timeout", "x"}, groups + `ConnectionDrainTimeout parse error: strconv.Atoi: parsing "x": invalid syntax`},
-			{[]string{"health-check-flag", "on", "health-check-connect-port", "x"}, groups + `HealthCheckConnectPort parse error: [strconv.Atoi: parsing "x": invalid syntax]`},
+			{[]string{"health-check-flag", "on", "health-check-connect-port", "x"},
+				groups + `HealthCheckConnectPort parse error: [strconv.Atoi: parsing "x": invalid syntax]`},
 			{[]string{"health-check-flag", "on", "healthy-threshold", "x"}, groups + `HealthyThreshold parse error: [strconv.Atoi: parsing "x": invalid syntax]`},
-			{[]string{"ipv6-address-type", "outer"}, "[LB]: apply model error: update nlb attribute error: UpdateNLBIPv6AddressType error: invalid ipv6 address type outer"},
+			{[]string{"ipv6-address-type", "outer"}, "[LB]: apply model error: update nlb attribute error: UpdateNLBIPv6AddressType error: invalid ipv6 " +
+				"address type outer"},
 		}},
 		{"v2.12.4", []struct {
 			said []string
@@ -356,11 +375,13 @@ func TestNLBReleases(t *testing.T) {
 			change: []string{"security-group-ids", "sg-2", "cross-zone-enabled", "off", "additional-cert-ids", "c"}, calls: []string{"LoadBalancerJoinSecurityGroup"},
 			clean: []string{"UpdateLoadBalancerProtection", "DeleteLoadBalancer", "DeleteServerGroup"}},
 		{version: "v2.10.0", first: []string{"CreateLoadBalancer", "TagResources"},
-			change: []string{"additional-resource-tags", "a=b", "bandwidth-package-id", "cbwp-1"}, calls: []string{"AttachCommonBandwidthPackageToLoadBalancer", "TagResources"},
+			change: []string{"additional-resource-tags", "a=b", "bandwidth-package-id", "cbwp-1"}, calls: []string{"AttachCommonBandwidthPackageToLoadBalancer",
+				"TagResources"},
 			clean: []string{"UpdateLoadBalancerProtection", "DeleteLoadBalancer", "DeleteServerGroup"}},
 		{version: "v2.5.0", first: []string{"CreateLoadBalancer", "TagResources"},
-			change: []string{"additional-resource-tags", "a=b", "bandwidth-package-id", "cbwp-1", "security-group-ids", "sg-1", "name", "shop"}, calls: []string{"UpdateLoadBalancerAttribute"},
-			clean: []string{"DeleteLoadBalancer", "DeleteServerGroup"}},
+			change: []string{"additional-resource-tags", "a=b", "bandwidth-package-id", "cbwp-1", "security-group-ids", "sg-1", "name", "shop"},
+			calls:  []string{"UpdateLoadBalancerAttribute"},
+			clean:  []string{"DeleteLoadBalancer", "DeleteServerGroup"}},
 	} {
 		t.Run(c.version, func(t *testing.T) {
 			t.Parallel()
@@ -420,11 +441,13 @@ func TestNLBPorts(t *testing.T) {
 	id := svc.Labels[labelID]
 	l, g := r.nlb(id).Listeners[0], r.group(id)
 	got := []any{
-		l.Port, l.Config["StartPort"], l.Config["EndPort"], l.Description, g.Name, g.Type, g.Config["AnyPortEnabled"], g.Config["HealthCheckConfig.HealthCheckConnectPort"],
+		l.Port, l.Config["StartPort"], l.Config["EndPort"], l.Description, g.Name, g.Type, g.Config["AnyPortEnabled"],
+		g.Config["HealthCheckConfig.HealthCheckConnectPort"],
 		g.Servers[0].ID, g.Servers[0].Type, g.Servers[0].IP, g.Servers[0].Port,
 	}
 	want := []any{
-		0, "1000", "2000", fmt.Sprintf("k8s.1000_2000.TCP.web.%s.%s", r.ns, clusterID), fmt.Sprintf("k8s.1000_2000.TCP.web.%s.%s", r.ns, clusterID), "Instance", "true", "8080",
+		0, "1000", "2000", fmt.Sprintf("k8s.1000_2000.TCP.web.%s.%s", r.ns, clusterID), fmt.Sprintf("k8s.1000_2000.TCP.web.%s.%s", r.ns, clusterID), "Instance",
+		"true", "8080",
 		"eni-1", "Eni", "10.1.5.8", 0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -482,7 +505,8 @@ func TestNLBUsersGroups(t *testing.T) {
 	w.NLBs = []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"team": "a"}, Listeners: []sim.NLBListener{{ID: "lsn-1", Port: 80, ServerGroup: "sgp-1"}}}}
 	w.ServerGroups = []sim.ServerGroup{{ID: "sgp-1", Name: "mine", Servers: []sim.Server{{ID: "i-9", Port: 9000, Description: "mine"}}}}
 	r := newRig(t, w, 2, func(r *rig) { r.opts.Speed = 500 })
-	r.service("web", map[string]string{"id": "nlb-1", "vgroup-port": "sgp-1:80", "weight": "60", "scheduler": "rr", "additional-resource-tags": "stage=b"}, network)
+	r.service("web", map[string]string{"id": "nlb-1", "vgroup-port": "sgp-1:80", "weight": "60", "scheduler": "rr",
+		"additional-resource-tags": "stage=b"}, network)
 	svc := r.synced("web", "")
 	if diff := cmp.Diff([]string{"AddServersToServerGroup", "TagResources", "UntagResources"}, sorted(r.writes())); diff != "" {
 		t.Error(diff)
@@ -536,24 +560,31 @@ func TestNLBJobs(t *testing.T) {
 		{name: "slow", lag: slow(50 * time.Millisecond), speed: 1000, waits: "GetLoadBalancerAttribute", times: 2},
 		{name: "never made", lag: slow(time.Hour), speed: 5000, waits: "GetLoadBalancerAttribute", times: 7,
 			want: "[LB]: apply model error: update nlb attribute error: update remote model for lbId LB, error: nlb LB is in creating status"},
-		{name: "creation fails", arrange: fault(sim.Fault{Action: "CreateLoadBalancer", FailJob: true}), want: "[LB]: Message: code: 400, The status of loadbalancer [LB] is incorrect. "},
+		{name: "creation fails", arrange: fault(sim.Fault{Action: "CreateLoadBalancer", FailJob: true}),
+			want: "[LB]: Message: code: 400, The status of loadbalancer [LB] is incorrect. "},
 		{name: "listener fails", arrange: fault(sim.Fault{Action: "CreateListener", FailJob: true}), waits: "ListAsynJobs", times: 1,
 			want: "[LB]: apply model error: wait jobs error: job JOB for API EnsuredListenerChanged failed"},
 		{name: "listener fails, v2.11", version: "v2.11.1", arrange: fault(sim.Fault{Action: "CreateListener", FailJob: true}), waits: "GetJobStatus", times: 2},
 		{name: "listener takes too long", arrange: fault(sim.Fault{Action: "ListAsynJobs", Body: `{"Jobs":[]}`}), speed: 500, waits: "ListAsynJobs", times: 13,
 			want: "[LB]: apply model error: wait jobs error: context deadline exceeded"},
 		{name: "servers fail, which goes unnoticed", arrange: fault(sim.Fault{Action: "AddServersToServerGroup", FailJob: true}), waits: "GetJobStatus", times: 1},
-		{name: "listener locked", arrange: fault(sim.Fault{Action: "CreateListener", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict.", Count: 4}), waits: "CreateListener", times: 5},
-		{name: "listener locked for good", arrange: fault(sim.Fault{Action: "CreateListener", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict."}), waits: "CreateListener", times: 5,
+		{name: "listener locked", arrange: fault(sim.Fault{Action: "CreateListener", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict.", Count: 4}),
+			waits: "CreateListener", times: 5},
+		{name: "listener locked for good", arrange: fault(sim.Fault{Action: "CreateListener", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict."}),
+			waits: "CreateListener", times: 5,
 			want: "[LB]: Message: code: 400, The Lock [nlb] is conflict. "},
-		{name: "throttled for a while", arrange: fault(sim.Fault{Action: "CreateLoadBalancer", Code: "Throttling.User", Count: 9}), waits: "CreateLoadBalancer", times: 10},
-		{name: "throttled, v2.11", version: "v2.11.1", arrange: fault(sim.Fault{Action: "ListLoadBalancers", Code: "Throttling.User", Count: 1}), waits: "ListLoadBalancers", times: 1,
+		{name: "throttled for a while", arrange: fault(sim.Fault{Action: "CreateLoadBalancer", Code: "Throttling.User", Count: 9}),
+			waits: "CreateLoadBalancer", times: 10},
+		{name: "throttled, v2.11", version: "v2.11.1", arrange: fault(sim.Fault{Action: "ListLoadBalancers", Code: "Throttling.User", Count: 1}),
+			waits: "ListLoadBalancers", times: 1,
 			want: "[]: Message: code: 400, Request was denied due to api flow control. "},
 		{name: "security group joined twice", said: map[string]string{"security-group-ids": "sg-1"}, waits: "LoadBalancerJoinSecurityGroup", times: 2,
 			want: "[LB]: Message: code: 400, The specified resource of sg-1 is already associated. "},
 		{name: "security group in the way", said: map[string]string{"security-group-ids": "sg-1"}, waits: "LoadBalancerJoinSecurityGroup", times: 5,
-			arrange: fault(sim.Fault{Action: "LoadBalancerJoinSecurityGroup", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict."}), want: "[LB]: Message: code: 400, The Lock [nlb] is conflict. "},
-		{name: "IPv6", said: map[string]string{"zone-maps": "cn-hangzhou-k:vsw-6", "ip-version": "dualstack", "ipv6-address-type": "internet"}, waits: "EnableLoadBalancerIpv6Internet", times: 2},
+			arrange: fault(sim.Fault{Action: "LoadBalancerJoinSecurityGroup", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict."}),
+			want:    "[LB]: Message: code: 400, The Lock [nlb] is conflict. "},
+		{name: "IPv6", said: map[string]string{"zone-maps": "cn-hangzhou-k:vsw-6", "ip-version": "dualstack", "ipv6-address-type": "internet"},
+			waits: "EnableLoadBalancerIpv6Internet", times: 2},
 		{name: "source ranges without a grant", ranges: []string{"192.0.2.0/24"}, waits: "CreateSecurityGroup", times: 1,
 			arrange: func(r *rig) { r.cloud.Revoke("ccm", "ecs:CreateSecurityGroup") }},
 	} {
@@ -661,9 +692,12 @@ func TestNLBDryRun(t *testing.T) {
 				return
 			}
 			lsn := r.nlb(id).Listeners[0].ID
-			r.saw("web", failed+"Error syncing load balancer ["+id+"]: apply model error: [update nlb attribute error: UpdateNLBAddressType error: OpenAPI: UpdateAddressType, "+
-				"Message: nlb "+id+" address type should be updated to Intranet, EnsureListenerCreated error: OpenAPI: UpdateListener, Message: listener "+lsn+" should be updated]")
-			r.saw("new", failed+"Error syncing load balancer []: apply model error: update nlb attribute error: create nlb error: OpenAPI: CreateNLB, Message: nlb should be created")
+			r.saw("web", failed+"Error syncing load balancer ["+id+
+				"]: apply model error: [update nlb attribute error: UpdateNLBAddressType error: OpenAPI: UpdateAddressType, "+
+				"Message: nlb "+id+" address type should be updated to Intranet, EnsureListenerCreated error: OpenAPI: UpdateListener, Message: listener "+lsn+
+				" should be updated]")
+			r.saw("new", failed+"Error syncing load balancer []: apply model error: update nlb attribute error: create nlb error: OpenAPI: CreateNLB, Message: "+
+				"nlb should be created")
 			if now := r.get("new"); len(now.Finalizers) > 0 {
 				t.Error("the dry run changed a Service")
 			}

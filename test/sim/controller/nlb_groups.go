@@ -104,7 +104,8 @@ func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 
 // wantedServers finds the backends of a group. Before v2.13.0 the network
 // interfaces of pods were looked up for each group, and not for all together.
-func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l *networkListener, g *networkGroup, nodes []*corev1.Node, ends []*discoveryv1.EndpointSlice) error {
+func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l *networkListener, g *networkGroup, nodes []*corev1.Node,
+	ends []*discoveryv1.EndpointSlice) error {
 	weight := -1
 	if want.reused && p.annotation("vgroup-port") != "" {
 		if err := p.adopt(ctx, g, want.id, l.groupID); err != nil {

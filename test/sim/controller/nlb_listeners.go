@@ -438,7 +438,8 @@ func (p networkPass) updateListener(ctx context.Context, l, have *networkListene
 	}
 	params := map[string]string{"ListenerId": have.id, "ServerGroupId": group}
 	for k, v := range have.params {
-		if slices.Contains(listenerAttributes, k) || strings.HasPrefix(k, proxyMarks) || strings.HasPrefix(k, "CertificateIds.") || strings.HasPrefix(k, "CaCertificateIds.") {
+		if slices.Contains(listenerAttributes, k) || strings.HasPrefix(k, proxyMarks) || strings.HasPrefix(k, "CertificateIds.") ||
+			strings.HasPrefix(k, "CaCertificateIds.") {
 			say(params, k, v)
 		}
 	}

@@ -93,7 +93,8 @@ func TestNLBFails(t *testing.T) {
 		want: "[]: Message: code: 403, Authentication is failed for NoPermission. ",
 	}, {
 		name: "no permission to create", annotations: zones, arrange: func(r *rig) {
-			r.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", Code: "NoPermission", Status: 403, Message: "You are not authorized to do this action. You should be authorized by RAM."})
+			r.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", Code: "NoPermission", Status: 403,
+				Message: "You are not authorized to do this action. You should be authorized by RAM."})
 		},
 		want: "[]: Message: code: 403, You are not authorized to do this action. You should be authorized by RAM. ",
 	}, {
@@ -127,7 +128,8 @@ func TestNLBFails(t *testing.T) {
 		name: "no role", annotations: zones, world: sim.World{RAM: sim.RAM{NoServiceRoles: true}},
 		want: "[]: Message: code: 400, The operation is not allowed because of ServiceLinkedRoleNotExist. ",
 	}, {
-		name: "quota", annotations: zones, world: sim.World{Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}, NLBs: []sim.NLB{{ID: "nlb-1"}}},
+		name: "quota", annotations: zones, world: sim.World{Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}},
+			NLBs: []sim.NLB{{ID: "nlb-1"}}},
 		want: "[]: Message: code: 400, The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1. ",
 	}, {
 		name: "of another Service", annotations: map[string]string{"id": "nlb-1"},
@@ -150,7 +152,8 @@ func TestNLBFails(t *testing.T) {
 			if e := r.saw("web", failed+"Error syncing load balancer "+c.want); e.Source.Component != "nlb-controller" {
 				t.Errorf("component %s", e.Source.Component)
 			}
-			if svc := r.get("web"); len(svc.Labels) > 0 || len(svc.Status.LoadBalancer.Ingress) > 0 || !slices.Equal(svc.Finalizers, []string{"service.k8s.alibaba/nlb"}) {
+			if svc := r.get("web"); len(svc.Labels) > 0 || len(svc.Status.LoadBalancer.Ingress) > 0 ||
+				!slices.Equal(svc.Finalizers, []string{"service.k8s.alibaba/nlb"}) {
 				t.Errorf("left labels %v, finalizers %v", svc.Labels, svc.Finalizers)
 			}
 			if c.name == "throttled" {
@@ -183,7 +186,8 @@ func TestNLBLater(t *testing.T) {
 		{name: "gone, touched", breaks: func(r *rig, svc *corev1.Service) {
 			r.cloud.Edit(func(s *sim.State) { delete(s.NLBs, svc.Labels[labelID]) })
 			r.touch("web", "1")
-		}, want: "[]: apply model error: update nlb attribute error: alicloud: can not find loadbalancer, but it's defined in service [] this may happen when you delete the loadbalancer"},
+		}, want: "[]: apply model error: update nlb attribute error: alicloud: can not find loadbalancer, but it's defined in service [] this may happen when " +
+			"you delete the loadbalancer"},
 		{name: "gone, endpoints changed", breaks: func(r *rig, svc *corev1.Service) {
 			r.cloud.Edit(func(s *sim.State) { delete(s.NLBs, svc.Labels[labelID]) })
 			r.pods("web", "10.1.2.3")
@@ -244,9 +248,11 @@ func TestNLBEnd(t *testing.T) {
 			repair: func(r *rig) { r.cloud.Grant("ccm", "nlb:UpdateLoadBalancerProtection") }},
 		{name: "deletion refused", fails: "[LB]: Message: code: 400, The operation is not allowed because of DeletionProtectionEnabled. ",
 			breaks: func(r *rig, _ string) {
-				r.cloud.Fault(sim.Fault{Action: "DeleteLoadBalancer", Code: "OperationDenied.DeletionProtectionEnabled", Message: "The operation is not allowed because of DeletionProtectionEnabled.", Count: 1})
+				r.cloud.Fault(sim.Fault{Action: "DeleteLoadBalancer", Code: "OperationDenied.DeletionProtectionEnabled",
+					Message: "The operation is not allowed because of DeletionProtectionEnabled.", Count: 1})
 			}, repair: func(*rig) {}},
-		{name: "deletion protected by hand, v2.6", version: "v2.6.0", fails: "[]: Message: code: 400, The operation is not allowed because of DeletionProtectionEnabled. ",
+		{name: "deletion protected by hand, v2.6", version: "v2.6.0",
+			fails: "[]: Message: code: 400, The operation is not allowed because of DeletionProtectionEnabled. ",
 			breaks: func(r *rig, id string) {
 				r.cloud.Edit(func(s *sim.State) { s.NLBs[id].DeletionProtection = true })
 			}, repair: func(r *rig) {

@@ -102,7 +102,8 @@ func (p *pass) openPod(ctx context.Context, ref *corev1.ObjectReference) error {
 	if err != nil {
 		return fmt.Errorf("write patch: %w", err)
 	}
-	_, err = p.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	_, err = p.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

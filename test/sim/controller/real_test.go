@@ -135,9 +135,10 @@ func TestRealKubeconfig(t *testing.T) {
 	o := realOptions()
 	o.Kube = &rest.Config{
 		Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAFile: "ca.crt", CertFile: "tls.crt", KeyData: []byte("k"), ServerName: "kubernetes"},
-		Impersonate:  rest.ImpersonationConfig{UserName: "u", Groups: []string{"g"}, UID: "1", Extra: map[string][]string{"e": {"x"}}},
-		ExecProvider: &clientcmdapi.ExecConfig{Command: "token", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode},
-		Proxy:        http.ProxyURL(proxy),
+		Impersonate: rest.ImpersonationConfig{UserName: "u", Groups: []string{"g"}, UID: "1", Extra: map[string][]string{"e": {"x"}}},
+		ExecProvider: &clientcmdapi.ExecConfig{Command: "token", APIVersion: "client.authentication.k8s.io/v1",
+			InteractiveMode: clientcmdapi.NeverExecInteractiveMode},
+		Proxy: http.ProxyURL(proxy),
 	}
 	if err := controller.RunReal(t.Context(), script(t, "cp kubeconfig "+out), o); err == nil {
 		t.Fatal("a program that ends is no controller")
@@ -270,7 +271,8 @@ func TestRealCanNotRun(t *testing.T) {
 			continue
 		}
 		log, end, _ := strings.Cut(log, ":\n")
-		if b, err := os.ReadFile(log); err != nil || !strings.HasSuffix(string(b), end) && end != "(it wrote nothing)" || tt.bin == long && !strings.HasPrefix(string(b), "line 0\n") {
+		if b, err := os.ReadFile(log); err != nil || !strings.HasSuffix(string(b), end) && end != "(it wrote nothing)" || tt.bin == long &&
+			!strings.HasPrefix(string(b), "line 0\n") {
 			t.Errorf("%s: its log %s has %d bytes, %v", tt.bin, log, len(b), err)
 		}
 	}

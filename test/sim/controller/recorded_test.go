@@ -55,12 +55,14 @@ func TestFirstSyncFails(t *testing.T) {
 	}, {
 		name: "no permission to create",
 		arrange: func(r *rig) {
-			r.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", Code: "NoPermission", Status: 403, Message: "You are not authorized to do this action. You should be authorized by RAM."})
+			r.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", Code: "NoPermission", Status: 403,
+				Message: "You are not authorized to do this action. You should be authorized by RAM."})
 		},
 		want: failed + "Error syncing load balancer []: Message: You are not authorized to do this action. You should be authorized by RAM.",
 	}, {
 		name: "backend quota", world: sim.World{Quotas: []sim.Quota{{Name: "slb_quota_backendservers_num", Total: 1}}}, nodes: 2,
-		want: failed + "Error syncing load balancer [LB]: Message: The backend server number has reached to the quota limit of this load balancers, there are unprocessed listeners in reconcile]",
+		want: failed + "Error syncing load balancer [LB]: Message: The backend server number has reached to the quota limit of this load balancers, there are " +
+			"unprocessed listeners in reconcile]",
 	}, {
 		name: "port", nodes: 1,
 		arrange: func(r *rig) {
@@ -82,30 +84,36 @@ func TestFirstSyncFails(t *testing.T) {
 	}, {
 		name: "of another Service", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}},
 		annotations: map[string]string{"id": "lb-1"},
-		want:        failed + "Error syncing load balancer [lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
+		want: failed + "Error syncing load balancer [lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be " +
+			"reused, can not reuse loadbalancer created by kubernetes.",
 	}, {
 		name: "of the API server", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"ack.aliyun.com": "c1"}}}},
 		annotations: map[string]string{"id": "lb-1"},
-		want:        failed + "Error syncing load balancer [lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
+		want: failed + "Error syncing load balancer [lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be " +
+			"reused, can not reuse loadbalancer created by kubernetes.",
 	}, {
 		name: "public refused", arrange: func(r *rig) { r.opts.NoPublic = true },
 		want: failed + "create public address slb is not allowed",
 	}, {
 		name: "all vSwitches full", world: sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}}},
 		annotations: map[string]string{"address-type": "intranet"},
-		want:        failed + "Error syncing load balancer []: apply model error: update lb attribute error: create lb error: get available vswitch id error: no available vsw found",
+		want: failed + "Error syncing load balancer []: apply model error: update lb attribute error: create lb error: get available vswitch id error: " +
+			"no available vsw found",
 	}, {
 		name: "no vSwitches known", arrange: func(r *rig) { r.opts.VSwitches = nil },
 		annotations: map[string]string{"address-type": "intranet"},
-		want:        failed + "Error syncing load balancer []: apply model error: update lb attribute error: create lb error: set model default value error: get vsw id from metadata error: no vswitches found",
+		want: failed + "Error syncing load balancer []: apply model error: update lb attribute error: create lb error: set model default value error: " +
+			"get vsw id from metadata error: no vswitches found",
 	}, {
 		name:        "bandwidth",
 		annotations: map[string]string{"bandwidth": "much"},
-		want:        failed + `Error syncing load balancer []: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": invalid syntax`,
+		want: failed + `Error syncing load balancer []: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], ` +
+			`error: strconv.Atoi: parsing "much": invalid syntax`,
 	}, {
 		name:        "listener annotation",
 		annotations: map[string]string{"idle-timeout": "long"},
-		want:        failed + `Error syncing load balancer []: build lb local model error: builid lb listener error: build listener from servicePort 80 error: Annotation IdleTimeout must be integer, but got [long]. message=[strconv.Atoi: parsing "long": invalid syntax] `,
+		want: failed + `Error syncing load balancer []: build lb local model error: builid lb listener error: build listener from servicePort 80 ` +
+			`error: Annotation IdleTimeout must be integer, but got [long]. message=[strconv.Atoi: parsing "long": invalid syntax] `,
 	}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -174,11 +182,13 @@ func TestLaterSyncFails(t *testing.T) {
 		world:  sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}, {ID: "lb-2"}}},
 		before: map[string]string{"id": "lb-1"},
 		breaks: func(r *rig) { r.annotate("web", "id", "lb-2") },
-		want:   "Error syncing load balancer [lb-2]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-2 can not be reused, service has been associated with ip [IP], cannot be bound to ip [IP2]",
+		want: "Error syncing load balancer [lb-2]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-2 can not be reused, service " +
+			"has been associated with ip [IP], cannot be bound to ip [IP2]",
 	}, {
 		name:   "address type",
 		breaks: func(r *rig) { r.annotate("web", "address-type", "intranet") },
-		want:   "Error syncing load balancer [LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once created. delete and retry",
+		want: "Error syncing load balancer [LB]: apply model error: update lb attribute error: alicloud: can not change LoadBalancer AddressType once " +
+			"created. delete and retry",
 	}, {
 		name:   "resource group",
 		breaks: func(r *rig) { r.annotate("web", "resource-group-id", "rg-other") },
@@ -196,7 +206,8 @@ func TestLaterSyncFails(t *testing.T) {
 	}, {
 		name:   "gone, after a touch",
 		breaks: func(r *rig) { r.cloud.DropLoadBalancer(r.get("web").Labels[labelID]); r.touch("web", "1") },
-		want:   "Error syncing load balancer []: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in service [IP] this may happen when you delete the loadbalancer",
+		want: "Error syncing load balancer []: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in " +
+			"service [IP] this may happen when you delete the loadbalancer",
 	}, {
 		name:   "gone, after a change of endpoints",
 		breaks: func(r *rig) { r.cloud.DropLoadBalancer(r.get("web").Labels[labelID]); r.pods("web", "10.1.2.3") },
@@ -282,7 +293,8 @@ func TestDeletionProtected(t *testing.T) {
 		Message: "The loadbalancer can not be deleted due to DeleteProtection is enabled.",
 	})
 	r.delete("web")
-	r.saw("web", "Warning CleanLoadBalancerFailed Error deleting load balancer ["+id+"]: Message: The loadbalancer can not be deleted due to DeleteProtection is enabled.")
+	r.saw("web", "Warning CleanLoadBalancerFailed Error deleting load balancer ["+id+
+		"]: Message: The loadbalancer can not be deleted due to DeleteProtection is enabled.")
 	r.touch("web", "again")
 	r.gone("web")
 	if r.lb(id) != nil {
@@ -316,13 +328,16 @@ func TestBackendsLeftOut(t *testing.T) {
 		want: []string{"Warning SkipSyncBackends Not sync pods [10.1.5.9] whose eni is invalid"}, // and no EnsuredLoadBalancer
 	}, {
 		name: "no network interface, v2.12.3", version: "v2.12.3", eni: true, pods: []string{"10.1.5.9"}, fails: true,
-		want: []string{failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 in vpc vpc-1, target: NS/pod-10-1-5-9, node: NS-1"},
+		want: []string{failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 " +
+			"in vpc vpc-1, target: NS/pod-10-1-5-9, node: NS-1"},
 	}, {
 		name: "no network interface, v2.9", version: "v2.9.1", eni: true, pods: []string{"10.1.5.9"}, fails: true,
-		want: []string{failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 in vpc vpc-1"},
+		want: []string{failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 " +
+			"in vpc vpc-1"},
 	}, {
 		name: "outside the VPC, v2.1", version: "v2.1.0", eni: true, pods: []string{"172.20.0.5"}, fails: true,
-		want: []string{failed + "Error syncing load balancer: build lb local model error: build vserver groups error: can not find eniid for ip 172.20.0.5 in vpc vpc-1"},
+		want: []string{failed + "Error syncing load balancer: build lb local model error: build vserver groups error: can not find eniid for ip 172.20.0.5 " +
+			"in vpc vpc-1"},
 	}, {
 		name: "no nodes, v1.9.3.376", version: "v1.9.3.376",
 		want: []string{"Normal EnsuredLoadBalancer Ensured load balancer", "Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer"},
@@ -364,7 +379,8 @@ func TestRawError(t *testing.T) {
 	r := newRig(t, nil, 0, func(r *rig) { r.cloud.Revoke("ccm", "ecs:DescribeNetworkInterfaces") })
 	r.pods("web", "10.1.5.9")
 	r.service("web", nil, eni)
-	const begin = "Error syncing load balancer []: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: "
+	const begin = "Error syncing load balancer []: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: " +
+		"SDK.ServerError\nErrorCode: "
 	var message string
 	r.until("a raw error", func() bool {
 		for _, e := range r.all {
@@ -374,7 +390,8 @@ func TestRawError(t *testing.T) {
 		}
 		return message != ""
 	})
-	for _, want := range []string{"\nRecommend: ", "\nRequestId: ", "\nMessage: You are not authorized to do this action. You should be authorized by RAM.", "\nRespHeaders: map[", "AuthAction:ecs:DescribeNetworkInterfaces"} {
+	for _, want := range []string{"\nRecommend: ", "\nRequestId: ", "\nMessage: You are not authorized to do this action. You should be authorized by RAM.",
+		"\nRespHeaders: map[", "AuthAction:ecs:DescribeNetworkInterfaces"} {
 		if !strings.Contains(message, want) {
 			t.Errorf("%q is not in %q", want, message)
 		}

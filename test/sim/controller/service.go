@@ -261,13 +261,14 @@ func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error 
 // error is then that of its waiting, and a conflict is none.
 func (c *controller) setIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: c.pause(time.Second), Factor: 2, Jitter: 4, Steps: 3}, func(ctx context.Context) (bool, error) {
-		last = c.tryIngress(ctx, svc, ingress)
-		if apierrors.IsNotFound(last) {
-			last = nil
-		}
-		return last == nil || apierrors.IsConflict(last), nil
-	})
+	err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: c.pause(time.Second), Factor: 2, Jitter: 4, Steps: 3},
+		func(ctx context.Context) (bool, error) {
+			last = c.tryIngress(ctx, svc, ingress)
+			if apierrors.IsNotFound(last) {
+				last = nil
+			}
+			return last == nil || apierrors.IsConflict(last), nil
+		})
 	switch {
 	case last == nil:
 		return err // of the context, if any

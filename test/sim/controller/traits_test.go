@@ -30,7 +30,8 @@ func TestFilteredList(t *testing.T) {
 	r.cloud.Revoke("ccm", "slb:DescribeLoadBalancers")
 	r.cloud.ResetCalls()
 	r.touch("web", "1")
-	r.saw("web", failed+"Error syncing load balancer []: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in service ["+
+	r.saw("web", failed+"Error syncing load balancer []: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's "+
+		"defined in service ["+
 		svc.Status.LoadBalancer.Ingress[0].IP+"] this may happen when you delete the loadbalancer")
 	for _, c := range r.cloud.CallsOf("ccm") {
 		if c.Code != "" {
@@ -155,7 +156,8 @@ func TestAPIServersBalancer(t *testing.T) {
 	}}}, 1)
 	before := r.lb("lb-api")
 	r.service("web", map[string]string{"id": "lb-api", "force-override-listeners": "true"})
-	r.saw("web", failed+"Error syncing load balancer [lb-api]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-api can not be reused, can not reuse loadbalancer created by kubernetes.")
+	r.saw("web", failed+"Error syncing load balancer [lb-api]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-api can not be "+
+		"reused, can not reuse loadbalancer created by kubernetes.")
 	r.delete("web")
 	r.gone("web")
 	before.Tags["kubernetes.reused.by.user"] = "true" // on its way out the controller marks it all the same

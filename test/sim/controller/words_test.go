@@ -53,7 +53,8 @@ func TestKubernetesRefuses(t *testing.T) {
 		user := ""
 		r := newRig(t, nil, 1, func(r *rig) { user = as(r, rules("patch services")) })
 		r.service("web", nil)
-		r.saw("web", fmt.Sprintf("Warning FailedAddFinalizer Error adding finalizer: services \"web\" is forbidden: User %q cannot patch resource \"services\" in API group \"\" in the namespace %q", user, r.ns))
+		r.saw("web", fmt.Sprintf("Warning FailedAddFinalizer Error adding finalizer: services \"web\" is forbidden: User %q cannot patch resource "+
+			"\"services\" in API group \"\" in the namespace %q", user, r.ns))
 		if got := r.actions(); len(got) > 0 {
 			t.Errorf("called %v", got)
 		}
@@ -79,7 +80,8 @@ func TestKubernetesRefuses(t *testing.T) {
 		r.start()
 		r.ensured("web", 1)
 		r.delete("web")
-		r.saw("web", fmt.Sprintf("Warning FailedRemoveHash Error removing service hash: %s/web failed to remove service hash:, error: services \"web\" is forbidden: "+
+		r.saw("web", fmt.Sprintf("Warning FailedRemoveHash Error removing service hash: %s/web failed to remove service hash:, error: services \"web\" is "+
+			"forbidden: "+
 			"User %q cannot patch resource \"services/status\" in API group \"\" in the namespace %q", r.ns, user, r.ns))
 	})
 	t.Run("end of the finalizer", func(t *testing.T) {
@@ -276,7 +278,8 @@ func TestRevivedEvent(t *testing.T) {
 	r.service("web", nil)
 	first := r.saw("web", failed+"Error syncing load balancer []: Message: The system is busy.")
 	r.annotate("web", "bandwidth", "much")
-	r.saw("web", failed+`Error syncing load balancer []: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": invalid syntax`)
+	r.saw("web", failed+`Error syncing load balancer []: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], `+
+		`error: strconv.Atoi: parsing "much": invalid syntax`)
 	r.annotate("web", "bandwidth", "5")
 	r.until("the first event again", func() bool {
 		e := r.all[first.Name]

@@ -16,7 +16,8 @@ func TestAddons(t *testing.T) {
 	now := time.Now()
 	c := sim.New(t, &sim.World{
 		Cluster: sim.Cluster{
-			ID: "c-a", Addons: map[string]string{"cloud-controller-manager": "v2.11.1", "coredns": "v1.9"}, AddonLatest: map[string]string{"cloud-controller-manager": "v2.14.0"},
+			ID: "c-a", Addons: map[string]string{"cloud-controller-manager": "v2.11.1", "coredns": "v1.9"},
+			AddonLatest: map[string]string{"cloud-controller-manager": "v2.14.0"},
 		},
 		Lag: sim.Lag{Addons: sim.Duration(time.Minute)},
 	}, sim.WithClock(func() time.Time { return now }))
@@ -84,7 +85,8 @@ func TestAddons(t *testing.T) {
 	if got := state(id); got != "success" || version().Version != "v2.14.0" || version().Can {
 		t.Errorf("got %s, %+v", got, version())
 	}
-	for _, bad := range []string{`{}`, `[]`, ccm, `[{"component_name":"none","next_version":"v1"}]`, `[{"component_name":"coredns","version":"v1.8","next_version":"v2"}]`} {
+	for _, bad := range []string{`{}`, `[]`, ccm, `[{"component_name":"none","next_version":"v1"}]`,
+		`[{"component_name":"coredns","version":"v1.8","next_version":"v2"}]`} {
 		if _, err := upgrade(bad); err == nil {
 			t.Errorf("%s: accepted", bad)
 		}

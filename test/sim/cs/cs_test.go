@@ -24,7 +24,8 @@ func TestClusters(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	r.Name = "other"
-	if resp, err = simtest.Dial(t, c, c.Admin(), cs.NewClientWithOptions).DescribeClustersV1(r); err != nil || !strings.Contains(resp.GetHttpContentString(), `"total_count":0`) {
+	if resp, err = simtest.Dial(t, c, c.Admin(), cs.NewClientWithOptions).DescribeClustersV1(r); err != nil || !strings.Contains(resp.GetHttpContentString(),
+		`"total_count":0`) {
 		t.Errorf("got %v, %v", resp, err)
 	}
 }
@@ -32,7 +33,8 @@ func TestClusters(t *testing.T) {
 func TestCS(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		VSwitches: []sim.VSwitch{{ID: "vsw-a"}, {ID: "vsw-pod", Zone: "cn-hangzhou-i"}},
-		Cluster:   sim.Cluster{Type: "Kubernetes", Network: "terway-eniip", PodVSwitches: []string{"vsw-pod"}, Addons: map[string]string{"cloud-controller-manager": "v2.13.0"}},
+		Cluster: sim.Cluster{Type: "Kubernetes", Network: "terway-eniip", PodVSwitches: []string{"vsw-pod"},
+			Addons: map[string]string{"cloud-controller-manager": "v2.13.0"}},
 	})
 	client := simtest.Dial(t, c, c.Admin(), cs.NewClientWithOptions)
 	id := c.Snapshot().Cluster.ID
@@ -95,7 +97,8 @@ func TestAPIServer(t *testing.T) {
 	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a", APIServer: "lb-api"}})
 	got, err := simtest.Attribute(simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), "lb-api")
 	simtest.Check(t, err)
-	if l := got.ListenerPorts.ListenerPort; len(l) != 1 || l[0] != 6443 || got.AddressType != "intranet" || got.VpcId != "vpc-1" || got.Tags.Tag[0].TagKey != "ack.aliyun.com" || got.Tags.Tag[0].TagValue != "c-a" {
+	if l := got.ListenerPorts.ListenerPort; len(l) != 1 || l[0] != 6443 || got.AddressType != "intranet" || got.VpcId != "vpc-1" ||
+		got.Tags.Tag[0].TagKey != "ack.aliyun.com" || got.Tags.Tag[0].TagValue != "c-a" {
 		t.Errorf("got %+v", got)
 	}
 	var detail struct {

@@ -30,14 +30,15 @@ type Cluster struct {
 	AddonConfig       map[string]string `json:"addonConfig,omitempty"`
 	Kubeconfig        string            `json:"kubeconfig,omitempty"`        // that DescribeClusterUserKubeconfig hands out
 	PrivateKubeconfig string            `json:"privateKubeconfig,omitempty"` // the one for inside the VPC; Kubeconfig if empty
-	APIServer         string            `json:"apiServer,omitempty"`         // ID of the load balancer of its API server, which is made if it is not there; empty: none
-	MasterRole        string            `json:"masterRole,omitempty"`        // of a dedicated cluster
-	NoMasterRole      bool              `json:"noMasterRole,omitempty"`      // a dedicated cluster whose stack made no role for its masters
-	WorkerRole        string            `json:"workerRole,omitempty"`
-	Network           string            `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
-	PodCIDR           string            `json:"podCidr,omitempty"`
-	ServiceCIDR       string            `json:"serviceCidr,omitempty"`
-	Metadata          map[string]any    `json:"metadata,omitempty"` // merged into meta_data of the cluster's detail
+	// ID of the load balancer of its API server, which is made if it is not there; empty: none
+	APIServer    string         `json:"apiServer,omitempty"`
+	MasterRole   string         `json:"masterRole,omitempty"`   // of a dedicated cluster
+	NoMasterRole bool           `json:"noMasterRole,omitempty"` // a dedicated cluster whose stack made no role for its masters
+	WorkerRole   string         `json:"workerRole,omitempty"`
+	Network      string         `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
+	PodCIDR      string         `json:"podCidr,omitempty"`
+	ServiceCIDR  string         `json:"serviceCidr,omitempty"`
+	Metadata     map[string]any `json:"metadata,omitempty"` // merged into meta_data of the cluster's detail
 }
 
 // A NodePool is a group of nodes of the cluster.

@@ -15,7 +15,8 @@ import (
 func TestENIs(t *testing.T) {
 	w := &sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}, {ID: "vsw-2", VPC: "vpc-2", CIDR: "10.0.0.0/20"}},
-		ENIs:           []sim.ENI{{ID: "eni-a", IPs: []string{"10.0.0.5"}, VSwitch: "vsw-1", Instance: "i-a", Type: "Primary"}, {ID: "eni-b", IPs: []string{"10.0.0.5"}, VSwitch: "vsw-2"}},
+		ENIs: []sim.ENI{{ID: "eni-a", IPs: []string{"10.0.0.5"}, VSwitch: "vsw-1", Instance: "i-a", Type: "Primary"},
+			{ID: "eni-b", IPs: []string{"10.0.0.5"}, VSwitch: "vsw-2"}},
 		Instances:      []sim.Instance{{ID: "i-a"}},
 		SecurityGroups: []sim.SecurityGroup{{ID: "sg-a"}},
 	}
@@ -42,7 +43,8 @@ func TestENIs(t *testing.T) {
 	second := find(func(r *ecs.DescribeNetworkInterfacesRequest) {
 		r.VpcId, r.MaxResults, r.NextToken = "vpc-1", requests.NewInteger(500), first.NextToken
 	})
-	if a, b := len(first.NetworkInterfaceSets.NetworkInterfaceSet), len(second.NetworkInterfaceSets.NetworkInterfaceSet); a != 500 || b != 101 || second.NextToken != "" {
+	if a, b := len(first.NetworkInterfaceSets.NetworkInterfaceSet), len(second.NetworkInterfaceSets.NetworkInterfaceSet); a != 500 || b != 101 ||
+		second.NextToken != "" {
 		t.Errorf("got %d and %d", a, b)
 	}
 	set := ecs.CreateModifyNetworkInterfaceAttributeRequest()
@@ -51,7 +53,8 @@ func TestENIs(t *testing.T) {
 	simtest.Check(t, err)
 	get := ecs.CreateDescribeNetworkInterfaceAttributeRequest()
 	get.NetworkInterfaceId = "eni-a"
-	if e, err := client.DescribeNetworkInterfaceAttribute(get); err != nil || e.Description != "of a node" || !e.SourceDestCheck || e.SecurityGroupIds.SecurityGroupId[0] != "sg-a" {
+	if e, err := client.DescribeNetworkInterfaceAttribute(get); err != nil || e.Description != "of a node" || !e.SourceDestCheck ||
+		e.SecurityGroupIds.SecurityGroupId[0] != "sg-a" {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	set.SecurityGroupId = &[]string{"sg-x"}
@@ -123,7 +126,8 @@ func TestSecurityGroups(t *testing.T) {
 		return resp.Permissions.Permission
 	}
 	rules := describe()
-	if len(rules) != 3 || rules[0].IpProtocol != "TCP" || rules[0].SourceCidrIp != "10.0.0.0/8" || rules[0].PortRange != "80/80" || rules[0].Direction != "ingress" ||
+	if len(rules) != 3 || rules[0].IpProtocol != "TCP" || rules[0].SourceCidrIp != "10.0.0.0/8" || rules[0].PortRange != "80/80" ||
+		rules[0].Direction != "ingress" ||
 		rules[2].Policy != "Drop" || rules[2].Priority != "100" {
 		t.Errorf("got %+v", rules)
 	}
@@ -166,7 +170,8 @@ func TestSecurityGroups(t *testing.T) {
 	l.VpcId, l.SecurityGroupName, l.Tag = "vpc-1", "k8s-nlb-a1", &[]ecs.DescribeSecurityGroupsTag{{Key: "ack.aliyun.com", Value: "c1"}}
 	list, err := client.DescribeSecurityGroups(l)
 	simtest.Check(t, err)
-	if g := list.SecurityGroups.SecurityGroup; len(g) != 1 || g[0].SecurityGroupId != id || g[0].Description != "new" || g[0].Tags.Tag[0].TagValue != "c1" || g[0].RuleCount != 1 {
+	if g := list.SecurityGroups.SecurityGroup; len(g) != 1 || g[0].SecurityGroupId != id || g[0].Description != "new" || g[0].Tags.Tag[0].TagValue != "c1" ||
+		g[0].RuleCount != 1 {
 		t.Errorf("got %+v", g)
 	}
 	l.SecurityGroupIds = `["sg-x"]`
@@ -188,7 +193,8 @@ func TestSecurityGroups(t *testing.T) {
 
 func TestECS(t *testing.T) {
 	c := sim.New(t, &sim.World{
-		ENIs:      []sim.ENI{{ID: "eni-a", IPs: []string{"10.0.0.5", "10.0.0.6"}, VSwitch: "vsw-1", Instance: "i-a"}, {ID: "eni-b", IPs: []string{"10.0.0.7"}, Status: "Available"}},
+		ENIs: []sim.ENI{{ID: "eni-a", IPs: []string{"10.0.0.5", "10.0.0.6"}, VSwitch: "vsw-1", Instance: "i-a"}, {ID: "eni-b", IPs: []string{"10.0.0.7"},
+			Status: "Available"}},
 		Instances: []sim.Instance{{ID: "i-a", IP: "10.0.0.2", VSwitch: "vsw-1"}, {ID: "i-b"}},
 	})
 	client := simtest.Dial(t, c, c.Admin(), ecs.NewClientWithOptions)
@@ -196,7 +202,8 @@ func TestECS(t *testing.T) {
 	r.VpcId, r.PrivateIpAddress, r.Status = "vpc-1", &[]string{"10.0.0.6", "10.0.0.7"}, "InUse"
 	enis, err := client.DescribeNetworkInterfaces(r)
 	simtest.Check(t, err)
-	if l := enis.NetworkInterfaceSets.NetworkInterfaceSet; len(l) != 1 || l[0].NetworkInterfaceId != "eni-a" || l[0].PrivateIpAddress != "10.0.0.5" || len(l[0].PrivateIpSets.PrivateIpSet) != 2 {
+	if l := enis.NetworkInterfaceSets.NetworkInterfaceSet; len(l) != 1 || l[0].NetworkInterfaceId != "eni-a" || l[0].PrivateIpAddress != "10.0.0.5" ||
+		len(l[0].PrivateIpSets.PrivateIpSet) != 2 {
 		t.Errorf("got %+v", l)
 	}
 	i := ecs.CreateDescribeInstancesRequest()

@@ -60,7 +60,8 @@ func TestSDK(t *testing.T) {
 		{"an error", fc.Invocation{Payload: []byte("fail")}, "", "errorString: no"},
 		{"a panic", fc.Invocation{Payload: []byte("panic")}, "", "string: oh no"},
 		{"after the panic", fc.Invocation{Payload: []byte("b")}, `["b","request-5","",""]`, ""},
-		{"a deadline", fc.Invocation{Payload: []byte("wait"), Timeout: 2 * time.Second, Header: map[string]string{"x-fc-function-deadline": "1"}}, "", "deadlineExceededError: context deadline exceeded"},
+		{"a deadline", fc.Invocation{Payload: []byte("wait"), Timeout: 2 * time.Second, Header: map[string]string{"x-fc-function-deadline": "1"}}, "",
+			"deadlineExceededError: context deadline exceeded"},
 		{"a hook that fails", fc.Invocation{Kind: fc.PreStop}, "", "string: can't stop"},
 	} {
 		got, err := r.Invoke(t.Context(), tt.i)

@@ -142,7 +142,8 @@ func TestNLBLife(t *testing.T) {
 	}
 	if len(got.ZoneMappings) != 2 || got.ZoneMappings[0].LoadBalancerAddresses[0].PrivateIPv4Address == "" ||
 		got.ZoneMappings[0].LoadBalancerAddresses[0].PublicIPv4Address == "" || got.DNSName != id+".cn-hangzhou.nlb.aliyuncs.com" ||
-		len(got.Tags) != 1 || got.Tags[0].TagKey != "kubernetes.do.not.delete" || got.Tags[0].TagValue != "a1" || !got.DeletionProtectionConfig.Enabled || got.ModificationProtectionConfig.Reason != "managed.by.ack" || !slices.Equal(got.SecurityGroupIds, []string{"sg-a"}) {
+		len(got.Tags) != 1 || got.Tags[0].TagKey != "kubernetes.do.not.delete" || got.Tags[0].TagValue != "a1" || !got.DeletionProtectionConfig.Enabled ||
+		got.ModificationProtectionConfig.Reason != "managed.by.ack" || !slices.Equal(got.SecurityGroupIds, []string{"sg-a"}) {
 		t.Errorf("got %+v", got)
 	}
 	if got := tr.free("vsw-h"); got != 4 {
@@ -175,15 +176,18 @@ func TestNLBCreateRefused(t *testing.T) {
 		world            func(*sim.World)
 		edit             func(*nlb.CreateLoadBalancerRequest)
 	}{
-		{name: "full", code: "ResourceNotEnough.VSwitchIp", status: 400, text: "The specified resource of VSwitchIp is not enough.", edit: zone("cn-hangzhou-j", "vsw-j")},
-		{name: "no such vSwitch", code: "ResourceNotFound.VSwitch", status: 404, text: "The specified resource of vSwitch is not found.", edit: zone("cn-hangzhou-h", "vsw-x")},
+		{name: "full", code: "ResourceNotEnough.VSwitchIp", status: 400, text: "The specified resource of VSwitchIp is not enough.",
+			edit: zone("cn-hangzhou-j", "vsw-j")},
+		{name: "no such vSwitch", code: "ResourceNotFound.VSwitch", status: 404, text: "The specified resource of vSwitch is not found.",
+			edit: zone("cn-hangzhou-h", "vsw-x")},
 		{name: "other zone", code: "Mismatch.ZoneIdAndVswitchId", status: 400, edit: zone("cn-hangzhou-h", "vsw-i")},
 		{name: "other VPC", code: "Mismatch.VpcId", status: 400, text: "The VpcId is mismatched for vsw-other and vpc-1.", edit: zone("cn-hangzhou-h", "vsw-other")},
 		{name: "no zone", code: "MissingParam.ZoneMappings", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.ZoneMappings = nil }},
 		{name: "zone without vSwitch", code: "MissingParam.ZoneMappings", status: 400, edit: zone("cn-hangzhou-h", "")},
 		{name: "zone twice", code: "OperationFailed.DuplicateZones.", status: 400, edit: zone("cn-hangzhou-h", "vsw-h", "vsw-h")},
 		{name: "too many zones", code: "InvalidZones", status: 400, edit: zone("cn-hangzhou-h", slices.Repeat([]string{"vsw-h"}, 11)...)},
-		{name: "no IPv6", code: "OperationFailed.vSwitchNotSupportIpv6", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.AddressIpVersion = "DualStack" }},
+		{name: "no IPv6", code: "OperationFailed.vSwitchNotSupportIpv6", status: 400,
+			edit: func(r *nlb.CreateLoadBalancerRequest) { r.AddressIpVersion = "DualStack" }},
 		{name: "no such EIP", code: "ResourceNotFound.AllocationId", status: 404, edit: eip("eip-x")},
 		{name: "EIP in use", code: "ResourceAlreadyAssociated.AllocationId", status: 400, edit: eip("eip-b")},
 		{name: "EIP twice", code: "DuplicatedParam.AllocationId", status: 400, edit: eip("eip-a", "eip-a")},
@@ -191,21 +195,26 @@ func TestNLBCreateRefused(t *testing.T) {
 		{name: "address in use", code: "ResourceInUse.IP", status: 400, edit: address("10.0.0.9"), world: func(w *sim.World) {
 			w.LoadBalancers = []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-h", Address: "10.0.0.9"}}
 		}},
-		{name: "unpaid", code: "OperationFailed.UnpaidBill", status: 400, text: "The operation failed because of UnpaidBill.", world: func(w *sim.World) { w.Account.Arrearage = true }},
+		{name: "unpaid", code: "OperationFailed.UnpaidBill", status: 400, text: "The operation failed because of UnpaidBill.",
+			world: func(w *sim.World) { w.Account.Arrearage = true }},
 		{name: "no role", code: "OperationDenied.ServiceLinkedRoleNotExist", status: 400, world: func(w *sim.World) { w.RAM.NoServiceRoles = true }},
-		{name: "poor", code: "OperationFailed.CreateOrderError", status: 400, text: "Operation failed because CreateOrderError.", world: func(w *sim.World) { w.Account.Balance = "1.00" }},
-		{name: "quota", code: "QuotaExceeded.QuotaInsufficient", status: 400, text: "The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1.", world: func(w *sim.World) {
-			w.NLBs, w.Quotas = []sim.NLB{{ID: "nlb-1"}}, []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}
-		}},
+		{name: "poor", code: "OperationFailed.CreateOrderError", status: 400, text: "Operation failed because CreateOrderError.",
+			world: func(w *sim.World) { w.Account.Balance = "1.00" }},
+		{name: "quota", code: "QuotaExceeded.QuotaInsufficient", status: 400, text: "The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1.",
+			world: func(w *sim.World) {
+				w.NLBs, w.Quotas = []sim.NLB{{ID: "nlb-1"}}, []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}
+			}},
 		{name: "no such VPC", code: "ResourceNotFound.Vpc", status: 404, edit: func(r *nlb.CreateLoadBalancerRequest) { r.VpcId = "vpc-x" }},
-		{name: "no VPC", code: "MissingParam.VpcId", status: 400, text: "The parameter of VpcId is missing.", edit: func(r *nlb.CreateLoadBalancerRequest) { r.VpcId = "" }},
+		{name: "no VPC", code: "MissingParam.VpcId", status: 400, text: "The parameter of VpcId is missing.",
+			edit: func(r *nlb.CreateLoadBalancerRequest) { r.VpcId = "" }},
 		{name: "address type", code: "IllegalParam.AddressType", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.AddressType = "public" }},
 		{name: "IP version", code: "IllegalParam.AddressIpVersion", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.AddressIpVersion = "ipv6" }},
 		{name: "short name", code: "IllegalParam.loadBalancerName", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.LoadBalancerName = "w" }},
 		{name: "bad tag", code: "IllegalParam.TagKey", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) {
 			r.Tag = &[]nlb.CreateLoadBalancerTag{{Key: "acs:x", Value: "y"}}
 		}},
-		{name: "no such security group", code: "ResourceNotFound.SecurityGroup", status: 404, edit: func(r *nlb.CreateLoadBalancerRequest) { r.SecurityGroupIds = &[]string{"sg-x"} }},
+		{name: "no such security group", code: "ResourceNotFound.SecurityGroup", status: 404,
+			edit: func(r *nlb.CreateLoadBalancerRequest) { r.SecurityGroupIds = &[]string{"sg-x"} }},
 		{name: "dry run", code: "DryRunOperation", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.DryRun = requests.NewBoolean(true) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -665,7 +674,8 @@ func TestServerGroups(t *testing.T) {
 		{"MissingParam.ServerId", 400, group, []nlb.AddServersToServerGroupServers{{Port: "80", ServerType: "Ecs"}}},
 		{"MissingParam.Servers", 400, group, nil},
 		{"DuplicatedParam.Server", 400, group, []nlb.AddServersToServerGroupServers{server("i-a", "Ecs", "80"), server("i-a", "Ecs", "80")}},
-		{"QuotaExceeded.QuotaInsufficient", 400, group, []nlb.AddServersToServerGroupServers{server("i-1", "Ecs", "80"), server("i-2", "Ecs", "80"), server("i-3", "Ecs", "80")}},
+		{"QuotaExceeded.QuotaInsufficient", 400, group, []nlb.AddServersToServerGroupServers{server("i-1", "Ecs", "80"), server("i-2", "Ecs", "80"),
+			server("i-3", "Ecs", "80")}},
 		{"ResourceNotFound.serverGroup", 404, "sgp-x", []nlb.AddServersToServerGroupServers{server("i-a", "Ecs", "80")}},
 	} {
 		simtest.Refused(t, tr.add(tt.group, tt.servers...), tt.code, tt.status)
@@ -730,8 +740,10 @@ func TestServerGroups(t *testing.T) {
 	if len(groups.ServerGroups) != 1 {
 		t.Fatalf("got %+v", groups.ServerGroups)
 	}
-	if g := groups.ServerGroups[0]; g.ServerGroupName != "new" || g.Scheduler != "Rr" || g.ServerCount != 1 || !g.ConnectionDrainEnabled || g.ConnectionDrainTimeout != 30 ||
-		g.HealthCheck.HealthCheckType != "HTTP" || g.HealthCheck.HealthCheckInterval != 7 || len(g.HealthCheck.HealthCheckHttpCode) != 2 || !g.HealthCheck.HealthCheckEnabled {
+	if g := groups.ServerGroups[0]; g.ServerGroupName != "new" || g.Scheduler != "Rr" || g.ServerCount != 1 || !g.ConnectionDrainEnabled ||
+		g.ConnectionDrainTimeout != 30 ||
+		g.HealthCheck.HealthCheckType != "HTTP" || g.HealthCheck.HealthCheckInterval != 7 || len(g.HealthCheck.HealthCheckHttpCode) != 2 ||
+		!g.HealthCheck.HealthCheckEnabled {
 		t.Errorf("got %+v", g)
 	}
 	for _, tt := range []struct {

@@ -30,7 +30,8 @@ func TestQuotasAndBalance(t *testing.T) {
 	if app.Status != "Process" || app.DesireValue != 300 {
 		t.Errorf("got %+v", app)
 	}
-	b, err := simtest.Dial(t, c, c.Client("money", "bss:DescribeAcccount"), bssopenapi.NewClientWithOptions).QueryAccountBalance(bssopenapi.CreateQueryAccountBalanceRequest())
+	b, err := simtest.Dial(t, c, c.Client("money", "bss:DescribeAcccount"), bssopenapi.NewClientWithOptions).
+		QueryAccountBalance(bssopenapi.CreateQueryAccountBalanceRequest())
 	simtest.Check(t, err)
 	if !b.Success || b.Data.AvailableAmount != "1,234.56" || b.Data.Currency != "CNY" {
 		t.Errorf("got %+v", b)
@@ -43,7 +44,8 @@ func TestQuotaApplications(t *testing.T) {
 			{Name: "slb_quota_backendservers_num", Code: "q_b", Total: 200, Max: 400, Adjustable: true},
 			{Name: "slb_quota_rules_num", Code: "q_r", Total: 40},
 		},
-		QuotaApplications: []sim.QuotaApplication{{ID: "app-old", Code: "q_b", Desired: 220, Status: "Disagree", Opinion: "too soon", At: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}},
+		QuotaApplications: []sim.QuotaApplication{{ID: "app-old", Code: "q_b", Desired: 220, Status: "Disagree", Opinion: "too soon",
+			At: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}},
 	})
 	client := simtest.Dial(t, c, c.Admin(), quotas.NewClientWithOptions)
 	get := func() quotas.Quota {
@@ -86,7 +88,8 @@ func TestQuotaApplications(t *testing.T) {
 	l.ProductCode = "slb"
 	all, err := client.ListQuotaApplications(l)
 	simtest.Check(t, err)
-	if a := all.QuotaApplications; len(a) != 2 || a[0].Status != "Agree" || a[0].ApproveValue != 240 || a[1].Status != "Disagree" || a[1].AuditReason != "too soon" {
+	if a := all.QuotaApplications; len(a) != 2 || a[0].Status != "Agree" || a[0].ApproveValue != 240 || a[1].Status != "Disagree" ||
+		a[1].AuditReason != "too soon" {
 		t.Errorf("got %+v", a)
 	}
 	l.Status = "Done"

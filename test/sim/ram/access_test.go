@@ -155,10 +155,11 @@ func TestFilteredLists(t *testing.T) {
 func TestPolicyVersions(t *testing.T) {
 	now := time.Now()
 	c := sim.New(t, &sim.World{
-		Cluster:  sim.Cluster{Type: "Kubernetes", MasterRole: "masters"},
-		RAM:      sim.RAM{Delay: sim.Duration(time.Minute)},
-		Policies: []sim.Policy{{Name: "k8sMasterRolePolicy-Ccm-1", Versions: simtest.Policy(`{"Effect":"Allow","Action":"slb:*","Resource":"*"}`), Roles: []string{"masters"}}},
-		Callers:  []sim.Caller{{Name: "ccm", Role: "masters"}},
+		Cluster: sim.Cluster{Type: "Kubernetes", MasterRole: "masters"},
+		RAM:     sim.RAM{Delay: sim.Duration(time.Minute)},
+		Policies: []sim.Policy{{Name: "k8sMasterRolePolicy-Ccm-1", Versions: simtest.Policy(`{"Effect":"Allow","Action":"slb:*","Resource":"*"}`),
+			Roles: []string{"masters"}}},
+		Callers: []sim.Caller{{Name: "ccm", Role: "masters"}},
 	}, sim.WithClock(func() time.Time { return now }))
 	ccm := simtest.Dial(t, c, c.Snapshot().Callers[0].Credentials(), vpc.NewClientWithOptions)
 	describe := func() error {

@@ -38,7 +38,8 @@ func TestOIDC(t *testing.T) {
 	part := func(v any) string { return base64.RawURLEncoding.EncodeToString([]byte(simtest.Text(t, v))) }
 	token := func(edit func(map[string]any)) string {
 		t.Helper()
-		said := map[string]any{"iss": "https://issuer", "sub": subject, "aud": []string{"sts.aliyuncs.com"}, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
+		said := map[string]any{"iss": "https://issuer", "sub": subject, "aud": []string{"sts.aliyuncs.com"}, "iat": time.Now().Unix(), "exp": time.Now().
+			Add(time.Hour).Unix()}
 		edit(said)
 		body := part(map[string]any{"alg": "ES256"}) + "." + part(said)
 		sum := sha256.Sum256([]byte(body))
@@ -55,7 +56,8 @@ func TestOIDC(t *testing.T) {
 	account := c.Snapshot().AccountID
 	assume := func(role, provider, token, limit string) (int, string, sim.Credentials) {
 		t.Helper()
-		resp, err := http.PostForm("http://"+c.Addr()+"/?Version=2015-04-01&Action=AssumeRoleWithOIDC&Format=JSON&Timestamp="+time.Now().UTC().Format("2006-01-02T15:04:05Z"), url.Values{
+		resp, err := http.PostForm("http://"+c.Addr()+"/?Version=2015-04-01&Action=AssumeRoleWithOIDC&Format=JSON&Timestamp="+time.Now().UTC().
+			Format("2006-01-02T15:04:05Z"), url.Values{
 			"RoleArn": {"acs:ram::" + account + ":role/" + role}, "OIDCProviderArn": {"acs:ram::" + account + ":oidc-provider/" + provider},
 			"OIDCToken": {token}, "RoleSessionName": {"pod"}, "DurationSeconds": {"900"}, "Policy": {limit},
 		})
@@ -66,7 +68,8 @@ func TestOIDC(t *testing.T) {
 			Credentials struct{ AccessKeyId, AccessKeySecret, SecurityToken string }
 		}
 		simtest.Check(t, json.NewDecoder(resp.Body).Decode(&out))
-		return resp.StatusCode, out.Code, sim.Credentials{AccessKeyID: out.Credentials.AccessKeyId, Secret: out.Credentials.AccessKeySecret, Token: out.Credentials.SecurityToken}
+		return resp.StatusCode, out.Code, sim.Credentials{AccessKeyID: out.Credentials.AccessKeyId, Secret: out.Credentials.AccessKeySecret,
+			Token: out.Credentials.SecurityToken}
 	}
 	for _, tt := range []struct {
 		name, role, provider, token, code string
@@ -76,7 +79,8 @@ func TestOIDC(t *testing.T) {
 		{"no such provider", "lbremedy", "none", token(same), "AuthenticationFail.NoPermission", 401},
 		{"no such role", "none", "ack-rrsa", token(same), "EntityNotExist.Role", 404},
 		{"not trusted", "other", "ack-rrsa", token(same), "AuthenticationFail.NoPermission", 401},
-		{"another pod", "lbremedy", "ack-rrsa", token(func(m map[string]any) { m["sub"] = "system:serviceaccount:shop:web" }), "AuthenticationFail.NoPermission", 401},
+		{"another pod", "lbremedy", "ack-rrsa", token(func(m map[string]any) { m["sub"] = "system:serviceaccount:shop:web" }),
+			"AuthenticationFail.NoPermission", 401},
 		{"another issuer", "lbremedy", "ack-rrsa", token(func(m map[string]any) { m["iss"] = "https://other" }), "AuthenticationFail.NoPermission", 401},
 		{"audience", "lbremedy", "ack-rrsa", token(func(m map[string]any) { m["aud"] = "kubernetes" }), "AuthenticationFail.OIDCToken.AudienceNotMatch", 401},
 		{"expired", "lbremedy", "ack-rrsa", token(func(m map[string]any) { m["exp"] = 1 }), "AuthenticationFail.OIDCToken.Expired", 401},

@@ -101,7 +101,8 @@ func TestAccessControlLists(t *testing.T) {
 	simtest.Refused(t, add(`[{"entry":"all"}]`), "InvalidEntry", 400)
 	a, err := get()
 	simtest.Check(t, err)
-	if e, l := a.AclEntrys.AclEntry, a.RelatedListeners.RelatedListener; len(e) != 2 || e[1].AclEntryComment != "lab" || len(l) != 1 || l[0].ListenerPort != 81 || l[0].AclType != "white" {
+	if e, l := a.AclEntrys.AclEntry, a.RelatedListeners.RelatedListener; len(e) != 2 || e[1].AclEntryComment != "lab" || len(l) != 1 ||
+		l[0].ListenerPort != 81 || l[0].AclType != "white" {
 		t.Errorf("got %+v", a)
 	}
 	del := slb.CreateDeleteAccessControlListRequest()

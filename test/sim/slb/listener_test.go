@@ -13,8 +13,9 @@ import (
 
 func TestDomainExtensions(t *testing.T) {
 	c := sim.New(t, &sim.World{
-		Certificates:  []sim.Certificate{{ID: "cert-a", Domain: "a.example", Expires: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, {ID: "cert-b"}},
-		LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", Listeners: []sim.Listener{{Port: 443, Protocol: "https", Config: map[string]string{"ServerCertificateId": "cert-a"}}}}},
+		Certificates: []sim.Certificate{{ID: "cert-a", Domain: "a.example", Expires: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, {ID: "cert-b"}},
+		LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", Listeners: []sim.Listener{{Port: 443, Protocol: "https",
+			Config: map[string]string{"ServerCertificateId": "cert-a"}}}}},
 	})
 	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	make := func(domain string) (*slb.CreateDomainExtensionResponse, error) {
@@ -126,7 +127,8 @@ func TestListenerKinds(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	tags := slb.CreateAddTagsRequest()
-	tags.LoadBalancerId, tags.Tags = "lb-a", `[{"TagKey":"a","TagValue":"1"},{"TagKey":"b","TagValue":"2"},{"TagKey":"c","TagValue":"3"},{"TagKey":"d","TagValue":"4"},{"TagKey":"e","TagValue":"5"},{"TagKey":"f","TagValue":"6"}]`
+	tags.LoadBalancerId, tags.Tags = "lb-a", `[{"TagKey":"a","TagValue":"1"},{"TagKey":"b","TagValue":"2"},{"TagKey":"c","TagValue":"3"},{"TagKey":"d",`+
+		`"TagValue":"4"},{"TagKey":"e","TagValue":"5"},{"TagKey":"f","TagValue":"6"}]`
 	_, err = client.AddTags(tags)
 	simtest.Refused(t, err, "QuotaExceeded.Tag", 400)
 	tags.Tags = `[{"TagKey":"aliyun","TagValue":"1"}]`

@@ -72,7 +72,8 @@ func TestCreate(t *testing.T) {
 	d := slb.CreateDeleteLoadBalancerRequest()
 	d.LoadBalancerId = lb.LoadBalancerId
 	_, err = client.DeleteLoadBalancer(d)
-	if e := simtest.Refused(t, err, "OperationDenied.DeleteProtectionIsOn", 400); e.Message() != "The loadbalancer can not be deleted due to DeleteProtection is enabled." {
+	if e := simtest.Refused(t, err, "OperationDenied.DeleteProtectionIsOn",
+		400); e.Message() != "The loadbalancer can not be deleted due to DeleteProtection is enabled." {
 		t.Errorf("got %q", e.Message())
 	}
 	// The token is remembered although somebody deleted what it made.
@@ -235,7 +236,8 @@ func TestListenersAndGroups(t *testing.T) {
 	g, err := group("lb-a", `[{"serverId":"i-1","weight":100,"port":"30080","type":"ecs"}]`)
 	simtest.Check(t, err)
 	_, err = group("lb-shared", `[{"ServerId":"eni-1","ServerIp":"10.0.0.7","Port":80,"Type":"eni"}]`)
-	if e := simtest.Refused(t, err, "OperationUnsupported.EniBackendServer", 400); e.Message() != "The loadbalancer does not support backend servers of eni type." {
+	if e := simtest.Refused(t, err, "OperationUnsupported.EniBackendServer",
+		400); e.Message() != "The loadbalancer does not support backend servers of eni type." {
 		t.Errorf("got %q", e.Message())
 	}
 	_, err = group("lb-far", `[{"ServerId":"i-1","Port":80}]`)
@@ -253,7 +255,8 @@ func TestListenersAndGroups(t *testing.T) {
 	simtest.Check(t, err)
 	add.BackendServers = `[{"serverId":"i-3","port":30080}]`
 	_, err = client.AddVServerGroupBackendServers(add)
-	if e := simtest.Refused(t, err, "InstanceBackendServerNumberOverLimit", 400); e.Message() != "The backend server number has reached to the quota limit of this load balancers" {
+	if e := simtest.Refused(t, err, "InstanceBackendServerNumberOverLimit",
+		400); e.Message() != "The backend server number has reached to the quota limit of this load balancers" {
 		t.Errorf("got %q", e.Message())
 	}
 	rm := slb.CreateRemoveVServerGroupBackendServersRequest()
@@ -302,7 +305,8 @@ func TestListenersAndGroups(t *testing.T) {
 	l.LoadBalancerId, l.ListenerProtocol = &[]string{"lb-a"}, "tcp"
 	list, err := client.DescribeLoadBalancerListeners(l)
 	simtest.Check(t, err)
-	if e := list.Listeners; len(e) != 2 || e[0].VServerGroupId != g || e[0].Status != "running" || e[1].Status != "stopped" || e[0].TCPListenerConfig.HealthCheckConnectPort != 30080 {
+	if e := list.Listeners; len(e) != 2 || e[0].VServerGroupId != g || e[0].Status != "running" || e[1].Status != "stopped" ||
+		e[0].TCPListenerConfig.HealthCheckConnectPort != 30080 {
 		t.Errorf("got %+v", e)
 	}
 	a := slb.CreateDescribeLoadBalancerTCPListenerAttributeRequest()
@@ -348,7 +352,8 @@ func TestChanges(t *testing.T) {
 	spec := slb.CreateModifyLoadBalancerInstanceSpecRequest()
 	spec.LoadBalancerId, spec.LoadBalancerSpec = "lb-clcu", "slb.s2.small"
 	_, err := client.ModifyLoadBalancerInstanceSpec(spec)
-	if e := simtest.Refused(t, err, "OperationDenied.PayByCLCU", 400); e.Message() != "The operation is not allowed because the instanceChargeType of loadbalancer is PayByCLCU." {
+	if e := simtest.Refused(t, err, "OperationDenied.PayByCLCU",
+		400); e.Message() != "The operation is not allowed because the instanceChargeType of loadbalancer is PayByCLCU." {
 		t.Errorf("got %q", e.Message())
 	}
 	charge := slb.CreateModifyLoadBalancerInstanceChargeTypeRequest()

@@ -47,7 +47,8 @@ func TestZones(t *testing.T) {
 		}
 	}
 	_, err = simtest.Create(client, in("cn-hangzhou-c", ""))
-	if e := simtest.Refused(t, err, "OperationFailed.ZoneResourceLimit", 400); e.Message() != "The operation failed because of resource limit of the specified zone." {
+	if e := simtest.Refused(t, err, "OperationFailed.ZoneResourceLimit",
+		400); e.Message() != "The operation failed because of resource limit of the specified zone." {
 		t.Errorf("got %q", e.Message())
 	}
 	_, err = simtest.Create(client, in("cn-hangzhou-x", ""))
@@ -83,7 +84,8 @@ func TestGates(t *testing.T) {
 	}{
 		{sim.Account{Balance: "99.99"}, "PAY.INSUFFICIENT_BALANCE", "Your account does not have enough balance."},
 		{sim.Account{Balance: "1,000.00", Arrearage: true}, "ORDER.ARREARAGE", "The account is arrearage."},
-		{sim.Account{Balance: "1,000.00", Gate: "ORDER.NO_REAL_NAME_AUTHENTICATION"}, "ORDER.NO_REAL_NAME_AUTHENTICATION", "The account is not real name authentication."},
+		{sim.Account{Balance: "1,000.00", Gate: "ORDER.NO_REAL_NAME_AUTHENTICATION"}, "ORDER.NO_REAL_NAME_AUTHENTICATION",
+			"The account is not real name authentication."},
 		{sim.Account{Balance: "1,000.00", Gate: "RISK.RISK_CONTROL_REJECTION"}, "RISK.RISK_CONTROL_REJECTION", "The Account is rejected by risk control system."},
 		{sim.Account{Balance: "1,000.00", Gate: "ORDER.INST_HAS_UNPAID_ORDER"}, "ORDER.INST_HAS_UNPAID_ORDER", "The instance has unpaid order."},
 		{sim.Account{Balance: "1,000.00", Gate: "OrderFailed"}, "OrderFailed", "The Account failed to create order."},
@@ -130,7 +132,8 @@ func TestKnownServers(t *testing.T) {
 			t.Errorf("got %q", e.Message())
 		}
 	}
-	if e := simtest.Refused(t, add(`{"ServerId":"eni-x","Type":"eni","Port":80}`), "ResourceNotFound.vServers", 404); e.Message() != "The specified enis eni-x does not exist." {
+	if e := simtest.Refused(t, add(`{"ServerId":"eni-x","Type":"eni","Port":80}`), "ResourceNotFound.vServers",
+		404); e.Message() != "The specified enis eni-x does not exist." {
 		t.Errorf("got %q", e.Message())
 	}
 }

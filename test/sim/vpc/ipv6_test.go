@@ -26,7 +26,8 @@ func TestIPv6(t *testing.T) {
 		t.Fatalf("found %+v", enis.NetworkInterfaceSets)
 	}
 	eni := enis.NetworkInterfaceSets.NetworkInterfaceSet[0]
-	if eni.NetworkInterfaceId != "eni-1" || len(eni.PrivateIpSets.PrivateIpSet) != 1 || len(eni.Ipv6Sets.Ipv6Set) != 1 || eni.Ipv6Sets.Ipv6Set[0].Ipv6Address != "2001:db8:1:a01::8" {
+	if eni.NetworkInterfaceId != "eni-1" || len(eni.PrivateIpSets.PrivateIpSet) != 1 || len(eni.Ipv6Sets.Ipv6Set) != 1 ||
+		eni.Ipv6Sets.Ipv6Set[0].Ipv6Address != "2001:db8:1:a01::8" {
 		t.Errorf("got %+v", eni)
 	}
 	for id, want := range map[string]string{"vpc-1": "2001:db8:1:a00::/56", "vpc-2": ""} {

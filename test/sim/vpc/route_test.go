@@ -74,7 +74,8 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("got %+v", made)
 	}
 	gone := vpc.CreateDeleteRouteEntriesRequest()
-	gone.RouteEntries = &[]vpc.DeleteRouteEntriesRouteEntries{{RouteTableId: table, DstCidrBlock: "172.20.1.0/24", NextHop: "i-a"}, {RouteEntryId: "rte-x", RouteTableId: table}}
+	gone.RouteEntries = &[]vpc.DeleteRouteEntriesRouteEntries{{RouteTableId: table, DstCidrBlock: "172.20.1.0/24", NextHop: "i-a"},
+		{RouteEntryId: "rte-x", RouteTableId: table}}
 	dropped, err := client.DeleteRouteEntries(gone)
 	simtest.Check(t, err)
 	if dropped.SuccessCount != 1 || dropped.FailedCount != 1 || len(list("Custom")) != 2 {

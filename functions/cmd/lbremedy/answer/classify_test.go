@@ -30,9 +30,12 @@ func TestClassify(t *testing.T) {
 {"class":"ignored","matched":""}
 {"class":"unclassified","matched":""}
 `},
-		{"JSON lines with a byte order mark, and keys in other letters", "\ufeff" + `{"reason":"Pulled","REASON":"","message":"` + operator.Message + `","Message":"x"}`, []string{"-", "-o", "json"}, `{"class":"ignored","matched":""}
+		{"JSON lines with a byte order mark, and keys in other letters",
+			"\ufeff" + `{"reason":"Pulled","REASON":"","message":"` + operator.Message + `","Message":"x"}`, []string{"-", "-o", "json"},
+			`{"class":"ignored","matched":""}
 `},
-		{"plain lines", operator.Message + "\r\n\n{not json}\n" + operator.Message, []string{"-o", "json", "-"}, `{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
+		{"plain lines", operator.Message + "\r\n\n{not json}\n" + operator.Message, []string{"-o", "json", "-"},
+			`{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
 {"class":"ignored","matched":""}
 {"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
 `},

@@ -15,8 +15,11 @@ import (
 // FuzzReadFile reads anything as a file with failures. What can't be one is a mistake
 // of the caller, in words of the file.
 func FuzzReadFile(f *testing.F) {
-	ev := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"22222222-2222-2222-2222-222222222222"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + operator.Message + `","source":{"component":"service-controller"}}`
-	for _, s := range []string{ev, ev[:90], "[" + ev + "]", ev + ev, `{"kind":"List","items":[` + ev + `,null]}`, "kind: Event\n---\nkind: Pod\n", "null", "[[[]]]", "1", "a: &a [*a]", `{"specversion":"1.0"}`, "--- \r\n"} {
+	ev := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},` +
+		`"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"22222222-2222-2222-2222-222222222222"},"reason":"SyncLoadBalancerFailed",` +
+		`"type":"Warning","message":"` + operator.Message + `","source":{"component":"service-controller"}}`
+	for _, s := range []string{ev, ev[:90], "[" + ev + "]", ev + ev, `{"kind":"List","items":[` + ev + `,null]}`, "kind: Event\n---\nkind: Pod\n", "null",
+		"[[[]]]", "1", "a: &a [*a]", `{"specversion":"1.0"}`, "--- \r\n"} {
 		f.Add(s)
 	}
 	by := event.NewClassifier(table.Table())

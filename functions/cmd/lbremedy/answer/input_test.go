@@ -17,7 +17,8 @@ import (
 // What is read from a file, as "namespace/name class".
 func TestReadFile(t *testing.T) {
 	ev := func(name, uid, message, last string) string {
-		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Event","metadata":{"namespace":"shop","name":"%s.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Event","metadata":{"namespace":"shop","name":"%s.1",
+			"uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},
 			"involvedObject":{"kind":"Service","namespace":"shop","name":"%[1]s","uid":"%s"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"%s",
 			"source":{"component":"service-controller"},"firstTimestamp":null,"lastTimestamp":"%s","eventTime":null,"series":null,"count":3}`, name, uid, message, last)
 	}

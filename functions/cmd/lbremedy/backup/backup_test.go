@@ -32,7 +32,8 @@ func TestBackup(t *testing.T) {
 	}
 	for i := range 3 {
 		header, data := operator.Failure(t, "tag-missing", operator.UID(i), "7")
-		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", operator.UID(i)), fmt.Sprint(i), header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", operator.UID(i)), fmt.Sprint(i), header, data,
+			func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,7 +46,8 @@ func TestInventory(t *testing.T) {
 	if got := c.Run(t.Context(), "lb", "ls", "-n", "other", "-o", "yaml"); got.Code != 0 || got.Out != "[]\n" {
 		t.Errorf("of another namespace: %+v", got)
 	}
-	if got := c.Run(t.Context(), "lb", "ls", "-n", "other"); got.Code != 0 || !strings.Contains(got.Err, "no Service of type LoadBalancer in the namespace other") {
+	if got := c.Run(t.Context(), "lb", "ls", "-n", "other"); got.Code != 0 ||
+		!strings.Contains(got.Err, "no Service of type LoadBalancer in the namespace other") {
 		t.Errorf("of another namespace: %+v", got)
 	}
 

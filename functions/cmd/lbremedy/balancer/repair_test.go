@@ -25,7 +25,8 @@ func TestBalancers(t *testing.T) {
 	sc := operator.NewTestbed(t)
 	client := sc.Kube.Client().CoreV1().Services(sc.Namespace)
 	web := sc.Namespace + "/web"
-	if _, err := client.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+operator.Annotation+`vswitch-id":"vsw-b"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := client.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+operator.Annotation+`vswitch-id":"vsw-b"}}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until := func(is func(*corev1.Service) bool) {
@@ -43,7 +44,8 @@ func TestBalancers(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || got.Code != 0 {
 		t.Fatalf("code %d, %v: %s", got.Code, err, got.Err)
 	}
-	if len(list) != 1 || list[0].Made != "own" || list[0].AddressType != "intranet" || list[0].Address == "" || list[0].Backends == nil || *list[0].Limit != 200 || len(list[0].Listeners) != 1 {
+	if len(list) != 1 || list[0].Made != "own" || list[0].AddressType != "intranet" || list[0].Address == "" || list[0].Backends == nil ||
+		*list[0].Limit != 200 || len(list[0].Listeners) != 1 {
 		t.Fatalf("got %s", got.Out)
 	}
 	id := list[0].ID
@@ -83,7 +85,8 @@ func TestBalancers(t *testing.T) {
 		t.Errorf("tag: code %d, %s %s", got.Code, got.Out, got.Err)
 	}
 	sc.In = "no\n"
-	if got := sc.Run(t.Context(), "lb", "tag", web, "--policy", policy, "--apply"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "nothing was done") {
+	if got := sc.Run(t.Context(), "lb", "tag", web, "--policy", policy, "--apply"); got.Code != command.CodeWrong ||
+		!strings.Contains(got.Err, "nothing was done") {
 		t.Errorf("tag without a word: code %d, %s %s", got.Code, got.Out, got.Err)
 	}
 	sc.In = web + "\n"

@@ -33,7 +33,8 @@ func TestWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	patch := `{"metadata":{"annotations":{"` + operator.Annotation + `vswitch-id":"vsw-b"}},"spec":{"externalTrafficPolicy":"Local"}}`
-	if _, err := sc.Kube.Client().CoreV1().Services(sc.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := sc.Kube.Client().CoreV1().Services(sc.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := operator.WatchService(t, sc, "web", func(svc *corev1.Service) bool {
@@ -47,7 +48,8 @@ func TestWeights(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || got.Code != 0 {
 		t.Fatalf("code %d, %v: %s", got.Code, err, got.Err)
 	}
-	if len(list) != 1 || list[0].Node != sc.Namespace || list[0].Server != "i-cli" || list[0].Pods != 2 || list[0].Weight == nil || *list[0].Weight != list[0].Wants || list[0].Share != 100 || list[0].PerPod != 50 {
+	if len(list) != 1 || list[0].Node != sc.Namespace || list[0].Server != "i-cli" || list[0].Pods != 2 || list[0].Weight == nil ||
+		*list[0].Weight != list[0].Wants || list[0].Share != 100 || list[0].PerPod != 50 {
 		t.Errorf("got %s", got.Out)
 	}
 	sc.Wants(t, 0, "50 %", "CCM v", "lb", "weights", web)

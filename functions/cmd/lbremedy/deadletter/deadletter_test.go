@@ -51,7 +51,8 @@ func TestDead(t *testing.T) {
 	operator.Bury(t, s, "gone-class", operator.UID(2), "7", "the class \"gone-class\" is not known here") // 2
 	operator.Bury(t, s, "tag-missing", operator.UID(3), "7", "overtaken")                                 // 3
 	ev := `{"metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"9"},
-		"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"%s"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + operator.Message + `","source":{"component":"service-controller"},"count":1,"lastTimestamp":"2026-01-02T15:04:05Z"}`
+		"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"%s"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` +
+		operator.Message + `","source":{"component":"service-controller"},"count":1,"lastTimestamp":"2026-01-02T15:04:05Z"}`
 	for i, dead := range []struct{ origin, data string }{
 		{"exporter.c1", fmt.Sprintf(ev, operator.UID(4))},                                   // 4
 		{"exporter.c1", fmt.Sprintf(ev, "no UID")},                                          // 5
@@ -64,7 +65,8 @@ func TestDead(t *testing.T) {
 		}
 	}
 	header, data := operator.Failure(t, "tag-missing", operator.UID(3), "8")
-	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", operator.UID(3)), "newer", header, data, func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", operator.UID(3)), "newer", header, data,
+		func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 
@@ -96,7 +98,8 @@ func TestDead(t *testing.T) {
 		t.Errorf("ls printed %q", table.Out)
 	}
 	shown := run(0, "Dead letter 1  shop/web\n", "", "show", "1")
-	for _, want := range []string{"Reason     the journal is of a later version\n", "Origin     lbremedy.failed.c1.tag-missing." + operator.UID(1), "Class      tag-missing\n", "Message    " + operator.Message, "Headers    ", "Data       {"} {
+	for _, want := range []string{"Reason     the journal is of a later version\n", "Origin     lbremedy.failed.c1.tag-missing." + operator.UID(1),
+		"Class      tag-missing\n", "Message    " + operator.Message, "Headers    ", "Data       {"} {
 		if !strings.Contains(shown.Out, want) {
 			t.Errorf("show lacks %q:\n%s", want, shown.Out)
 		}
@@ -112,7 +115,8 @@ func TestDead(t *testing.T) {
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "retry")
 	run(command.CodeWrong, "", "not both", "retry", "1", "--all")
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "drop", "--yes")
-	if got := c.Run(t.Context(), "__complete", "dead", "retry", "1", ""); !strings.Contains(got.Out, "3\tshop/web overtaken\n") || strings.Contains(got.Out, "\n1\t") {
+	if got := c.Run(t.Context(), "__complete", "dead", "retry", "1", ""); !strings.Contains(got.Out, "3\tshop/web overtaken\n") ||
+		strings.Contains(got.Out, "\n1\t") {
 		t.Errorf("completion: %+v", got)
 	}
 

@@ -49,26 +49,29 @@ func TestDoctorMistakes(t *testing.T) {
 		in   string
 		want string
 	}{
-		"no severity":                    {[]string{"doctor", "--severity", "bad"}, "", `"bad" is no severity: want info, warning or critical`},
-		"no check":                       {[]string{"doctor", "--checks", "annotation"}, "", `there is no check "annotation"; there are annotations`},
-		"no check to show":               {[]string{"doctor", "checks", "x"}, "", `there is no check "x"`},
-		"no Service":                     {[]string{"doctor", "shop"}, "", `"shop" is not a Service: name one as NAMESPACE/NAME`},
-		"apply of nothing":               {[]string{"doctor", "--apply"}, "", "name a check with --fix"},
-		"no fix":                         {[]string{"doctor", "--fix", "deletion"}, "", "cannot be fixed automatically"},
-		"fix of checks":                  {[]string{"doctor", "--fix", "finalizers", "--checks", "room"}, "", "leave out --checks"},
-		"fix of a file":                  {[]string{"doctor", "-f", "-", "--fix", "finalizers"}, manifest, "writes nothing"},
-		"no file":                        {[]string{"doctor", "-f", "nowhere.yaml"}, "", "nowhere.yaml"},
-		"no manifest":                    {[]string{"doctor", "-f", "-"}, "kind: Pod\n", "standard input holds no Service"},
-		"an empty file":                  {[]string{"doctor", "-f", "-"}, "", "standard input holds no Service"},
-		"broken YAML":                    {[]string{"doctor", "-f", "-"}, "kind: ConfigMap\n---\nkind: Service\nmetadata:\n  name: web\n bad: x\n", "standard input: near line 5: "},
-		"a tab":                          {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata:\n\tname: web\n", "standard input: near line 3: "},
-		"a key twice":                    {[]string{"doctor", "-f", "-"}, "kind: Service\nkind: Service\n", `"kind" already set`},
-		"no object":                      {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\n---\njust words\n", "the document that starts in line 4 is not a Kubernetes object"},
-		"no kind":                        {[]string{"doctor", "-f", "-"}, "metadata: {name: a}\n", "the document that starts in line 1 has no kind"},
-		"no name":                        {[]string{"doctor", "-f", "-"}, "kind: Service\n", "has no name"},
-		"a port of letters":              {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n", "should be a int32"},
-		"checks of clusters":             {[]string{"doctor", "-f", "-", "--checks", "room"}, manifest, "applies to manifests"},
-		"a cluster and no configuration": {[]string{"doctor", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}, "", "there is no kubeconfig nowhere"},
+		"no severity":      {[]string{"doctor", "--severity", "bad"}, "", `"bad" is no severity: want info, warning or critical`},
+		"no check":         {[]string{"doctor", "--checks", "annotation"}, "", `there is no check "annotation"; there are annotations`},
+		"no check to show": {[]string{"doctor", "checks", "x"}, "", `there is no check "x"`},
+		"no Service":       {[]string{"doctor", "shop"}, "", `"shop" is not a Service: name one as NAMESPACE/NAME`},
+		"apply of nothing": {[]string{"doctor", "--apply"}, "", "name a check with --fix"},
+		"no fix":           {[]string{"doctor", "--fix", "deletion"}, "", "cannot be fixed automatically"},
+		"fix of checks":    {[]string{"doctor", "--fix", "finalizers", "--checks", "room"}, "", "leave out --checks"},
+		"fix of a file":    {[]string{"doctor", "-f", "-", "--fix", "finalizers"}, manifest, "writes nothing"},
+		"no file":          {[]string{"doctor", "-f", "nowhere.yaml"}, "", "nowhere.yaml"},
+		"no manifest":      {[]string{"doctor", "-f", "-"}, "kind: Pod\n", "standard input holds no Service"},
+		"an empty file":    {[]string{"doctor", "-f", "-"}, "", "standard input holds no Service"},
+		"broken YAML": {[]string{"doctor", "-f", "-"}, "kind: ConfigMap\n---\nkind: Service\nmetadata:\n  name: web\n bad: x\n",
+			"standard input: near line 5: "},
+		"a tab":       {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata:\n\tname: web\n", "standard input: near line 3: "},
+		"a key twice": {[]string{"doctor", "-f", "-"}, "kind: Service\nkind: Service\n", `"kind" already set`},
+		"no object": {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\n---\njust words\n",
+			"the document that starts in line 4 is not a Kubernetes object"},
+		"no kind":            {[]string{"doctor", "-f", "-"}, "metadata: {name: a}\n", "the document that starts in line 1 has no kind"},
+		"no name":            {[]string{"doctor", "-f", "-"}, "kind: Service\n", "has no name"},
+		"a port of letters":  {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n", "should be a int32"},
+		"checks of clusters": {[]string{"doctor", "-f", "-", "--checks", "room"}, manifest, "applies to manifests"},
+		"a cluster and no configuration": {[]string{"doctor", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}, "",
+			"there is no kubeconfig nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,13 +99,16 @@ func TestDoctorFile(t *testing.T) {
 	if want := []string{"critical shop/api bandwidth", "warning default/web adress-type"}; got.Code != cli.CodeCritical || !slices.Equal(found, want) {
 		t.Errorf("code %d, found %q, want %q", got.Code, found, want)
 	}
-	if got := c.Run(t.Context(), "doctor", "-f", "-", "default/web"); got.Code != cli.CodeWarning || !strings.Contains(got.Out, "default/web") || strings.Contains(got.Out, "shop/api") {
+	if got := c.Run(t.Context(), "doctor", "-f", "-", "default/web"); got.Code != cli.CodeWarning || !strings.Contains(got.Out, "default/web") ||
+		strings.Contains(got.Out, "shop/api") {
 		t.Errorf("of one Service: code %d, wrote %s", got.Code, got.Out)
 	}
-	if got := c.Run(t.Context(), "doctor", "-f", "-", "--severity", "critical", "--namespace", "default"); got.Code != 0 || !strings.Contains(got.Err, "Not shown: 2 findings of lower severity.") {
+	if got := c.Run(t.Context(), "doctor", "-f", "-", "--severity", "critical", "--namespace", "default"); got.Code != 0 ||
+		!strings.Contains(got.Err, "Not shown: 2 findings of lower severity.") {
 		t.Errorf("of one namespace: code %d, wrote %s, said %s", got.Code, got.Out, got.Err)
 	}
-	if got := c.Run(t.Context(), "doctor", "-f", "-", "--explain"); !strings.Contains(got.Out, "If service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type is meant") {
+	if got := c.Run(t.Context(), "doctor", "-f", "-", "--explain"); !strings.Contains(got.Out,
+		"If service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type is meant") {
 		t.Errorf("explained: wrote %s", got.Out)
 	}
 	good := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer}\n", Env: operator.Home(t)}.Run(t.Context(), "doctor", "-f", "-")
@@ -120,7 +126,8 @@ func TestDoctorFiles(t *testing.T) {
 		return "kind: Service\napiVersion: v1\nmetadata: {name: " + name + "}\nspec: {type: LoadBalancer}\n"
 	}
 	dir, empty := t.TempDir(), t.TempDir()
-	for name, text := range map[string]string{"a.yaml": service("a"), "b.yml": "kind: ConfigMap\n", "c.json": `{"kind":"Service","metadata":{"name":"c"}}`, "notes.txt": "kind: [", "sub": ""} {
+	for name, text := range map[string]string{"a.yaml": service("a"), "b.yml": "kind: ConfigMap\n", "c.json": `{"kind":"Service","metadata":{"name":"c"}}`,
+		"notes.txt": "kind: [", "sub": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +233,8 @@ func TestDoctor(t *testing.T) {
 		sc.Call = sc.With(operator.KeyID, key.AccessKeyID).With(operator.KeySecret, key.Secret)
 		r, got := examine()
 		sc.Call = all
-		if got.Code != cli.CodeUnknown || len(r.Findings) != 1 || len(r.Unknown) != 1 || r.Unknown[0].Check != "room" || !strings.Contains(r.Unknown[0].Why, "NoPermission") && !strings.Contains(r.Unknown[0].Why, "not authorized") {
+		if got.Code != cli.CodeUnknown || len(r.Findings) != 1 || len(r.Unknown) != 1 || r.Unknown[0].Check != "room" ||
+			!strings.Contains(r.Unknown[0].Why, "NoPermission") && !strings.Contains(r.Unknown[0].Why, "not authorized") {
 			t.Errorf("code %d: %s", got.Code, got.Out)
 		}
 	})
@@ -266,7 +274,8 @@ func TestDoctor(t *testing.T) {
 		})
 	})
 	t.Run("no annotations", func(t *testing.T) {
-		bare := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "bare"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 81, Protocol: corev1.ProtocolTCP}}}}
+		bare := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "bare"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Port: 81, Protocol: corev1.ProtocolTCP}}}}
 		if _, err := client.Create(t.Context(), bare, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -296,12 +305,14 @@ func TestDoctor(t *testing.T) {
 	})
 	t.Run("failures", func(t *testing.T) {
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
-		if got := sc.Run(t.Context(), "doctor", "--checks", "silent", sc.Namespace+"/web"); got.Code != 0 || !strings.Contains(got.Err, "The failures were left out: no NATS is named in which failures are kept.") {
+		if got := sc.Run(t.Context(), "doctor", "--checks", "silent", sc.Namespace+"/web"); got.Code != 0 ||
+			!strings.Contains(got.Err, "The failures were left out: no NATS is named in which failures are kept.") {
 			t.Errorf("without a NATS: code %d: %s %s", got.Code, got.Out, got.Err)
 		}
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
 		defer func() { sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = "", "" }()
-		if r, got := examine("--checks", "silent"); got.Code != cli.CodeUnknown || len(r.Unknown) != 1 || !strings.Contains(r.Unknown[0].Why, "the failures could not be read") {
+		if r, got := examine("--checks", "silent"); got.Code != cli.CodeUnknown || len(r.Unknown) != 1 ||
+			!strings.Contains(r.Unknown[0].Why, "the failures could not be read") {
 			t.Errorf("with one that holds no streams: code %d: %s %s", got.Code, got.Out, got.Err)
 		}
 		if got := sc.Run(t.Context(), "setup"); got.Code != 0 {
@@ -342,7 +353,8 @@ func TestDoctor(t *testing.T) {
 		if err != nil || len(svc.Finalizers) == 0 {
 			t.Errorf("the finalizers are %v, %v", svc.Finalizers, err)
 		}
-		if got := sc.Run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy, "--apply"); got.Code != 0 || !strings.Contains(got.Err, "nothing to fix") {
+		if got := sc.Run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy, "--apply"); got.Code != 0 ||
+			!strings.Contains(got.Err, "nothing to fix") {
 			t.Errorf("again: code %d: %s %s", got.Code, got.Out, got.Err)
 		}
 	})

@@ -27,7 +27,8 @@ func TestFindingCase(t *testing.T) {
 		Outcome: event.Outcome{Ask: "Make room."},
 	}
 	planned := r
-	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "survey-finalizers", event.Service{Namespace: "shop", Name: "web", UID: "55555555-0000-4000-8000-000000000002"}
+	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "survey-finalizers", event.Service{Namespace: "shop", Name: "web",
+		UID: "55555555-0000-4000-8000-000000000002"}
 	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, strings.Repeat("0", 32)
 	if err := operator.Seed(t.Context(), s, r, planned); err != nil {
 		t.Fatal(err)

@@ -82,7 +82,8 @@ func TestJournal(t *testing.T) {
 	report := c.Run(t.Context(), "show", "shop/web", "--history")
 	for _, want := range []string{
 		"shop/web  fixed\n", "Case       " + web, "Failed ", operator.Message, "Finding    The vSwitch vsw-a is full; vsw-b has 41 free addresses.\n",
-		"Impact     The Service had no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate", "\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
+		"Impact     The Service had no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate",
+		"\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
 		"undo: annotate", "Undo       lbremedy undo " + web + " --apply\n", "Rule       Fix mode", "Timings    diagnose 300ms, verify 3s; 3.3s in all\n",
 		"Outcome    fixed at", "by worker, the first attempt", "History\n", "worker  started\n", "Others     " + gone,
 	} {
@@ -100,17 +101,20 @@ func TestJournal(t *testing.T) {
 		t.Errorf("completion: %+v", got)
 	}
 
-	if got := c.Run(t.Context(), "undo", web); got.Code != 0 || !strings.Contains(got.Out, "vswitch-id=vsw-a\n") || !strings.Contains(got.Err, "Nothing was written") {
+	if got := c.Run(t.Context(), "undo", web); got.Code != 0 || !strings.Contains(got.Out, "vswitch-id=vsw-a\n") ||
+		!strings.Contains(got.Err, "Nothing was written") {
 		t.Errorf("undo without --apply: %+v", got)
 	}
-	for name, want := range map[string]string{api: "no step was applied", "22222222": "2 cases begin with", "99": "holds no case", "22222222-2026010": "2 cases begin with"} {
+	for name, want := range map[string]string{api: "no step was applied", "22222222": "2 cases begin with", "99": "holds no case",
+		"22222222-2026010": "2 cases begin with"} {
 		if got := c.Run(t.Context(), "undo", name); got.Code != command.CodeWrong || !strings.Contains(got.Err, want) {
 			t.Errorf("undo %s: %+v; want %q", name, got, want)
 		}
 	}
 
 	policy := operator.Write(t, "policy.yaml", "mode: fix\nrisk: medium\n")
-	if got := c.Run(t.Context(), "setup", "--cluster", "c1", "--policy", policy); got.Code != 0 || got.Out != "The policy in force is fix: plans up to medium risk are applied.\n" {
+	if got := c.Run(t.Context(), "setup", "--cluster", "c1", "--policy", policy); got.Code != 0 ||
+		got.Out != "The policy in force is fix: plans up to medium risk are applied.\n" {
 		t.Errorf("setup with a policy: %+v", got)
 	}
 }
@@ -128,7 +132,8 @@ func TestReport(t *testing.T) {
 	fixed.Steps[0].Step = json.RawMessage(`{"set":{"` + key + `vswitch-id":"vsw-b"},"remove":["` + key + `zone-maps"],"was":{"` + key + `zone-maps":"h:vsw-a"}}`)
 	fixed.Steps[0].Undo.Text = "annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id"
 	fixed.Steps = append(fixed.Steps,
-		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high", Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
+		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high",
+			Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
 		event.StepRecord{Kind: "touch", Text: "trigger a resync", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
 	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk. The risk of this plan is high."
 	fixed.Note = "Two other Services were in the same vSwitch."
@@ -191,7 +196,8 @@ func TestShowSeen(t *testing.T) {
 		if got.Code != 0 || strings.Contains(got.Out, "Seen ") != (tt.want != "") || !strings.Contains(got.Out, tt.want) {
 			t.Errorf("with %+v it shows %+v", tt.known, got)
 		}
-		if got := c.Run(t.Context(), "ls"); got.Code != 0 || strings.Contains(got.Out, "SEEN") != (tt.want != "") || strings.Contains(got.Out, " 8640") != (tt.want != "") {
+		if got := c.Run(t.Context(), "ls"); got.Code != 0 || strings.Contains(got.Out, "SEEN") != (tt.want != "") ||
+			strings.Contains(got.Out, " 8640") != (tt.want != "") {
 			t.Errorf("with %+v it lists %+v", tt.known, got)
 		}
 		for _, args := range [][]string{{"ls"}, {"show", asked.Case, "--history"}} {
@@ -221,11 +227,12 @@ func TestShowSnapshot(t *testing.T) {
 	if got := c.Run(t.Context(), "show", fixed.Case, "--snapshot"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "has no snapshot") {
 		t.Errorf("without a snapshot: %+v", got)
 	}
-	kept := engine.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: operator.Began, Balancers: []engine.Standing{{
-		ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
-		Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
-		Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},
-	}}}
+	kept := engine.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: operator.Began,
+		Balancers: []engine.Standing{{
+			ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
+			Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
+			Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},
+		}}}
 	data, err := json.Marshal(kept)
 	if err != nil {
 		t.Fatal(err)

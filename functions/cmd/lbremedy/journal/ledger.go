@@ -95,5 +95,6 @@ func printLedger(p *cli.Program, l stream.Ledger) {
 		fmt.Fprintln(p.Out, p.Paint(cli.Green, "All accounted for."))
 		return
 	}
-	fmt.Fprintln(p.Out, p.Paint(cli.Red, fmt.Sprintf("Not all accounted for: %d failures are lost, and there are %d other problems.", len(l.Lost), len(l.Problems))))
+	fmt.Fprintln(p.Out, p.Paint(cli.Red, fmt.Sprintf("Not all accounted for: %d failures are lost, and there are %d other problems.", len(l.Lost),
+		len(l.Problems))))
 }

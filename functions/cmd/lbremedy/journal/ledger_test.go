@@ -49,7 +49,8 @@ func TestLedger(t *testing.T) {
 	publish := func(i int) event.Failure {
 		t.Helper()
 		header, data := operator.Failure(t, "tag-missing", operator.UID(i), "7")
-		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", operator.UID(i)), fmt.Sprint("m", i), header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", operator.UID(i)), fmt.Sprint("m", i), header, data,
+			func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 		it, err := answer.Kept(stream.Message{Header: header, Data: data})
@@ -124,7 +125,8 @@ func TestLedger(t *testing.T) {
 		t.Error(diff)
 	}
 	journal(9, func(r *event.Record) { r.Result, r.Wait, r.At = event.Waiting, time.Second, ago(time.Hour) })
-	if got := c.Run(t.Context(), "ledger", "--late", "0s"); got.Code != command.CodeFailed || !strings.Contains(got.Out, "Not all accounted for: 5 failures are lost") || !strings.Contains(got.Out, "LOST ") {
+	if got := c.Run(t.Context(), "ledger", "--late", "0s"); got.Code != command.CodeFailed ||
+		!strings.Contains(got.Out, "Not all accounted for: 5 failures are lost") || !strings.Contains(got.Out, "LOST ") {
 		t.Errorf("%+v", got)
 	}
 
@@ -134,11 +136,13 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	header, data := operator.Failure(t, "tag-missing", operator.UID(11), "7")
-	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "no-class", operator.UID(11)), "n", header, data, func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "no-class", operator.UID(11)), "n", header, data,
+		func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	problems := strings.Join(draw(command.CodeFailed).Problems, "\n")
-	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them have come to no end.", "The journal holds a record that can't be read, as message ", "The class no-class has 1 failures and no consumer"} {
+	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them have come to no end.",
+		"The journal holds a record that can't be read, as message ", "The class no-class has 1 failures and no consumer"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("it lacks %q: %s", want, problems)
 		}
@@ -147,7 +151,8 @@ func TestLedger(t *testing.T) {
 	if problems := draw(command.CodeFailed).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter of cluster c1") {
 		t.Errorf("with a silent exporter: %v", problems)
 	}
-	if got := (operator.Call{Env: map[string]string{"LBREMEDY_STATE_DIR": c.Env["LBREMEDY_STATE_DIR"]}}).Run(t.Context(), "ledger"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no cluster is named") {
+	if got := (operator.Call{Env: map[string]string{"LBREMEDY_STATE_DIR": c.Env["LBREMEDY_STATE_DIR"]}}).
+		Run(t.Context(), "ledger"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no cluster is named") {
 		t.Errorf("without a cluster: %+v", got)
 	}
 }

@@ -15,8 +15,10 @@ func TestDescribe(t *testing.T) {
 	}{
 		{remedy.Policy{}, "observe: plans are shown and never applied"},
 		{remedy.Policy{Mode: remedy.Fix}, "fix: plans up to low risk are applied"},
-		{remedy.Policy{Rules: []remedy.Rule{{Mode: remedy.Fix}}}, "observe: plans are shown, and applied only where classes or rules say fix; rules differ for some places or classes"},
-		{remedy.Policy{Mode: remedy.Fix, Rules: []remedy.Rule{{Mode: remedy.Observe}, {Mode: remedy.Observe}}}, "fix: plans up to low risk are applied; rules differ for some places or classes"},
+		{remedy.Policy{Rules: []remedy.Rule{{Mode: remedy.Fix}}},
+			"observe: plans are shown, and applied only where classes or rules say fix; rules differ for some places or classes"},
+		{remedy.Policy{Mode: remedy.Fix, Rules: []remedy.Rule{{Mode: remedy.Observe}, {Mode: remedy.Observe}}},
+			"fix: plans up to low risk are applied; rules differ for some places or classes"},
 	} {
 		if got := permission.Describe(test.policy); got != test.want {
 			t.Errorf("describe %+v:\n got %s\nwant %s", test.policy, got, test.want)

@@ -22,7 +22,8 @@ func dedicated(sc *operator.Testbed, document string) {
 	sc.Cloud.Edit(func(s *sim.State) {
 		s.Cluster.Type, s.Cluster.MasterRole = "Kubernetes", "masters"
 		s.Roles["masters"] = &sim.Role{Name: "masters", Policies: []string{"k8sMasterRolePolicy-Ccm-1"}}
-		s.Policies["k8sMasterRolePolicy-Ccm-1"] = &sim.Policy{Name: "k8sMasterRolePolicy-Ccm-1", Type: "Custom", Versions: []sim.PolicyVersion{{ID: "v1", Default: true, Document: document}}}
+		s.Policies["k8sMasterRolePolicy-Ccm-1"] = &sim.Policy{Name: "k8sMasterRolePolicy-Ccm-1", Type: "Custom",
+			Versions: []sim.PolicyVersion{{ID: "v1", Default: true, Document: document}}}
 	})
 }
 
@@ -47,7 +48,8 @@ func TestRAMGap(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
 	const policy = "k8sMasterRolePolicy-Ccm-1"
-	const document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*","ecs:*","vpc:Describe*","vpc:CreateRouteEntry","vpc:DeleteRouteEntry"],"Resource":"*"}]}`
+	const document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*","ecs:*","vpc:Describe*","vpc:CreateRouteEntry",` +
+		`"vpc:DeleteRouteEntry"],"Resource":"*"}]}`
 	dedicated(sc, document)
 	gap := func(code int, args ...string) ram.Gap {
 		t.Helper()
@@ -59,7 +61,8 @@ func TestRAMGap(t *testing.T) {
 		return g
 	}
 	shown := gap(cli.CodeWarning)
-	if !slices.Contains(shown.Missing, "nlb:ListAsynJobs") || shown.Policy != policy || !strings.Contains(shown.Document, "nlb:ListAsynJobs") || len(shown.Would) != 1 || !strings.Contains(shown.Would[0], policy) {
+	if !slices.Contains(shown.Missing, "nlb:ListAsynJobs") || shown.Policy != policy || !strings.Contains(shown.Document, "nlb:ListAsynJobs") ||
+		len(shown.Would) != 1 || !strings.Contains(shown.Would[0], policy) {
 		t.Fatalf("got %+v", shown)
 	}
 	sc.Wants(t, cli.CodeWarning, "Would", "", "ram", "gap", "--target", "v2.12.1")
@@ -95,7 +98,8 @@ func TestRAMGap(t *testing.T) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Deny","Action":"nlb:*","Resource":"*"}]}`
 		}, "A Deny statement forbids"},
 		"a condition": {func(s *sim.State) {
-			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"acs:SourceIp":"10.0.0.1"}}}]}`
+			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*",` +
+				`"Condition":{"StringEquals":{"acs:SourceIp":"10.0.0.1"}}}]}`
 		}, "This looks intentional"},
 		"too long": {func(s *sim.State) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["` + strings.Repeat("x", 6100) + `"],"Resource":"*"}]}`

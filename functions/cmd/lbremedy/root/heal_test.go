@@ -113,7 +113,8 @@ func TestHeal(t *testing.T) {
 	run(command.CodeWrong, "", "is of type ClusterIP", "plan", sc.Namespace+"/inner")
 	run(command.CodeWrong, "", "there is no Service", "plan", sc.Namespace+"/nope")
 	run(command.CodeWrong, "", `the account has no ACK cluster "c-other"`, "plan", web, "--cluster", "c-other")
-	away := operator.Write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`)
+	away := operator.Write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: `+
+		`{cluster: a}}], current-context: a}`)
 	run(command.CodeFailed, "", "the API server can't answer", "plan", web, "--kubeconfig", away)
 	run(0, "vswitch-id=vsw-b", "", "plan", web)
 	run(0, "Nothing was written", "", "run", web)

@@ -28,12 +28,13 @@ func TestLookingMistakes(t *testing.T) {
 		code int
 		want string
 	}{
-		"no such Service to show":        {c, "lb show shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
-		"no such Service to tag":         {c, "lb tag shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
-		"no such Service to recreate":    {c, "lb recreate shop/nope --apply", command.CodeWrong, "name one with --nats"},
-		"no such Service to weigh":       {c, "lb weights shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
-		"no such Service to examine":     {c, "doctor shop/nope -o json", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
-		"no such Service to fix":         {c, "doctor --fix finalizers shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to show":     {c, "lb show shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to tag":      {c, "lb tag shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to recreate": {c, "lb recreate shop/nope --apply", command.CodeWrong, "name one with --nats"},
+		"no such Service to weigh":    {c, "lb weights shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to examine":  {c, "doctor shop/nope -o json", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to fix": {c, "doctor --fix finalizers shop/nope", command.CodeWrong,
+			"there is no Service shop/nope in the cluster: correct the name"},
 		"no such namespace":              {c, "doctor -n nope -o yaml", command.CodeWrong, "there is no namespace nope in the cluster: correct the name"},
 		"a fix without a journal":        {c, "doctor --fix finalizers --apply", command.CodeWrong, "name one with --nats"},
 		"a tag without a journal":        {c, "lb tag shop/own --apply --yes", command.CodeWrong, "name one with --nats"},
@@ -41,13 +42,14 @@ func TestLookingMistakes(t *testing.T) {
 		"a cluster that says no":         {denied, "lb ls", command.CodeFailed, `cannot list resource "services"`},
 		"a cluster that says no to show": {denied, "lb show shop/web", command.CodeFailed, "shop/web"},
 		"a cluster that says no to ram":  {denied, "ram gap", command.CodeFailed, `cannot list resource "services"`},
-		"a key that nobody knows":        {c.With(operator.KeyID, "LTAI-stranger"), "doctor", command.CodeWrong, "Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID"},
-		"a wrong secret":                 {c.With(operator.KeySecret, "wrong-secret"), "lb ls", command.CodeWrong, "Alibaba Cloud refuses the access key"},
-		"a cloud that is away":           {c.With("LBREMEDY_CLOUD_ENDPOINT", "127.0.0.1:1"), "doctor", command.CodeFailed, "which must be reachable from here"},
-		"another cluster":                {c.With("LBREMEDY_CLUSTER", "c2"), "lb ls", command.CodeWrong, "correct --cluster or --region"},
-		"no region":                      {c.With("LBREMEDY_REGION", ""), "doctor", command.CodeWrong, "--region"},
-		"no cluster":                     {c.With("LBREMEDY_CLUSTER", ""), "ram gap", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},
-		"an unknown form":                {c, "doctor -o xml", command.CodeWrong, "is not one of table, json, yaml"},
+		"a key that nobody knows": {c.With(operator.KeyID, "LTAI-stranger"), "doctor", command.CodeWrong,
+			"Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID"},
+		"a wrong secret":       {c.With(operator.KeySecret, "wrong-secret"), "lb ls", command.CodeWrong, "Alibaba Cloud refuses the access key"},
+		"a cloud that is away": {c.With("LBREMEDY_CLOUD_ENDPOINT", "127.0.0.1:1"), "doctor", command.CodeFailed, "which must be reachable from here"},
+		"another cluster":      {c.With("LBREMEDY_CLUSTER", "c2"), "lb ls", command.CodeWrong, "correct --cluster or --region"},
+		"no region":            {c.With("LBREMEDY_REGION", ""), "doctor", command.CodeWrong, "--region"},
+		"no cluster":           {c.With("LBREMEDY_CLUSTER", ""), "ram gap", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},
+		"an unknown form":      {c, "doctor -o xml", command.CodeWrong, "is not one of table, json, yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +67,8 @@ func TestLookingMistakes(t *testing.T) {
 
 	// Checks that can't tell for one reason are one line, and the exit code says so.
 	got := denied.Run(t.Context(), "doctor")
-	if got.Code != cli.CodeUnknown || strings.Count(got.Out, "cannot list resource") > 5 || !strings.Contains(got.Out, " more") || !strings.Contains(got.Err, " 0 findings, ") {
+	if got.Code != cli.CodeUnknown || strings.Count(got.Out, "cannot list resource") > 5 || !strings.Contains(got.Out, " more") ||
+		!strings.Contains(got.Err, " 0 findings, ") {
 		t.Errorf("a cluster that says no: %+v", got)
 	}
 	for _, call := range account.Calls() {

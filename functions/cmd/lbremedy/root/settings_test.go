@@ -76,7 +76,8 @@ func TestStreamIsAway(t *testing.T) {
 	if got := c.Run(t.Context(), "ls"); got.Code != command.CodeFailed || !strings.Contains(got.Err, `"lbremedy up" does not run`) {
 		t.Errorf("%+v", got)
 	}
-	if got := c.Run(t.Context(), "ls", "--nats", "nats://127.0.0.1:1"); got.Code != command.CodeFailed || !strings.Contains(got.Err, "no NATS server answers there") {
+	if got := c.Run(t.Context(), "ls", "--nats", "nats://127.0.0.1:1"); got.Code != command.CodeFailed ||
+		!strings.Contains(got.Err, "no NATS server answers there") {
 		t.Errorf("%+v", got)
 	}
 	if got := c.Run(t.Context(), "ls", "--nats", "nats://127.0.0.1:1", "--nats-creds", filepath.Join(t.TempDir(), "none")); got.Code != command.CodeWrong {

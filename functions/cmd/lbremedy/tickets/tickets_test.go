@@ -77,7 +77,8 @@ func TestTickets(t *testing.T) {
 		t.Errorf("got %s", got.Out)
 	}
 	var list []ticket.Incident
-	if err := json.Unmarshal([]byte(run(0, "", "", "tickets", "ls", "-o", "json").Out), &list); err != nil || len(list) != 1 || !list[0].Open || len(list[0].Tickets) != 1 {
+	if err := json.Unmarshal([]byte(run(0, "", "", "tickets", "ls", "-o", "json").Out), &list); err != nil || len(list) != 1 || !list[0].Open ||
+		len(list[0].Tickets) != 1 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)

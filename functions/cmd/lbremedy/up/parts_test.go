@@ -77,8 +77,9 @@ func TestNotifiers(t *testing.T) {
 	sc := &operator.Testbed{Namespace: "shop"}
 	sc.Env = map[string]string{
 		"HOME": t.TempDir(), "LBREMEDY_CLUSTER": "c1", "LBREMEDY_REGION": "cn-hangzhou",
-		"LBREMEDY_KUBECONFIG": operator.Write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`),
-		"LBREMEDY_NATS":       strings.Replace(server.URL(), "nats://", "nats://notifier:p@", 1), "LBREMEDY_NATS_INBOX": stream.InboxOf("notifier"),
+		"LBREMEDY_KUBECONFIG": operator.Write(t, "kubeconfig",
+			`{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`),
+		"LBREMEDY_NATS": strings.Replace(server.URL(), "nats://", "nats://notifier:p@", 1), "LBREMEDY_NATS_INBOX": stream.InboxOf("notifier"),
 		"LBREMEDY_CLOUD_ENDPOINT": "127.0.0.1:1", "LBREMEDY_CLOUD_SCHEME": "HTTP",
 	}
 	var notifiers []*operator.UpRun
@@ -133,7 +134,8 @@ func TestNotifiers(t *testing.T) {
 		if res, err := http.Get(address + "/readyz"); err != nil || res.StatusCode != http.StatusOK {
 			t.Errorf("readyz: %v, %v", res, err)
 		}
-		text := metricsOf(t, address+"/metrics", `lbremedy_state_known{cluster="c1"} 1`, `lbremedy_stream_messages{cluster="c1",stream="DEAD"} 1`, `lbremedy_notifications_total{`)
+		text := metricsOf(t, address+"/metrics", `lbremedy_state_known{cluster="c1"} 1`, `lbremedy_stream_messages{cluster="c1",stream="DEAD"} 1`,
+			`lbremedy_notifications_total{`)
 		for _, other := range []string{"lbremedy_exporter_ready", "lbremedy_runs_total"} {
 			if strings.Contains(text, other) {
 				t.Errorf("a notifier has the metric %s, which is another part's", other)

@@ -27,7 +27,8 @@ func TestReport(t *testing.T) {
 	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	for _, want := range []string{
 		`lbremedy_doctor_findings{check="room",cluster="c1",severity="critical"} 2`, `lbremedy_doctor_findings{check="room",cluster="c1",severity="info"} 1`,
-		`lbremedy_doctor_unknown{check="drift",cluster="c1"} 1`, `lbremedy_doctor_unknown{check="room",cluster="c1"} 0`, `lbremedy_doctor_last_timestamp_seconds{cluster="c1"} 1000`,
+		`lbremedy_doctor_unknown{check="drift",cluster="c1"} 1`, `lbremedy_doctor_unknown{check="room",cluster="c1"} 0`,
+		`lbremedy_doctor_last_timestamp_seconds{cluster="c1"} 1000`,
 	} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%q is missing", want)

@@ -21,7 +21,8 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	c, s := operator.Embed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if got := c.Run(ctx, "setup", "--cluster", "c1", "--journal-size", "64Ki", "--journal-age", "3d"); got.Code != 0 || !strings.Contains(got.Out, "It takes less than before.") {
+	if got := c.Run(ctx, "setup", "--cluster", "c1", "--journal-size", "64Ki", "--journal-age", "3d"); got.Code != 0 ||
+		!strings.Contains(got.Out, "It takes less than before.") {
 		t.Fatalf("setup: %+v", got)
 	}
 	appends := func(i int) error {
@@ -54,7 +55,8 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	advice := regexp.MustCompile(`(?s)alert: LbremedyStreamFull.*?action: [^\n]*?lbremedy (setup), for CASES by (--journal-size) (\S+),`).FindStringSubmatch(string(alerts))
+	advice := regexp.MustCompile(`(?s)alert: LbremedyStreamFull.*?action: [^\n]*?lbremedy (setup), for CASES by (--journal-size) (\S+),`).
+		FindStringSubmatch(string(alerts))
 	if advice == nil {
 		t.Fatal("the alert names no command")
 	}

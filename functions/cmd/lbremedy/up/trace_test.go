@@ -79,7 +79,8 @@ func TestTraces(t *testing.T) {
 			if s.EndTimeUnixNano < s.StartTimeUnixNano {
 				t.Errorf("%s ends before it begins", s.Name)
 			}
-			if above := spans[hex.EncodeToString(s.ParentSpanId)]; above != nil && (s.StartTimeUnixNano < above.StartTimeUnixNano || above.Name != "event" && s.EndTimeUnixNano > above.EndTimeUnixNano) {
+			if above := spans[hex.EncodeToString(s.ParentSpanId)]; above != nil && (s.StartTimeUnixNano < above.StartTimeUnixNano || above.Name != "event" &&
+				s.EndTimeUnixNano > above.EndTimeUnixNano) {
 				t.Errorf("%s is not within %s", s.Name, above.Name)
 			}
 			if len(s.ParentSpanId) > 0 && spans[hex.EncodeToString(s.ParentSpanId)] == nil {

@@ -29,7 +29,8 @@ type environment map[string]string
 func environmentOf(r record, w *sim.World) (environment, error) {
 	i := slices.IndexFunc(w.Callers, func(k sim.Caller) bool { return k.Name == operator })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: the world has no caller named %s, whose key the environment would hold: \"lbremedy-sim reset\" brings it back", errAbsent, operator)
+		return nil, fmt.Errorf("%w: the world has no caller named %s, whose key the environment would hold: \"lbremedy-sim reset\" brings it back",
+			errAbsent, operator)
 	}
 	k := w.Callers[i]
 	e := environment{

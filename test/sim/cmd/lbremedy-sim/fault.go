@@ -250,7 +250,8 @@ func (k call) row() []any {
 	for _, name := range slices.Sorted(maps.Keys(k.Params)) {
 		params = append(params, name+"="+k.Params[name])
 	}
-	return []any{k.At.Local().Format("15:04:05.000"), orUnknown(k.Caller), orUnknown(k.Product) + ":" + orUnknown(k.Action), status, k.Code, strings.Join(params, " ")}
+	return []any{k.At.Local().Format("15:04:05.000"), orUnknown(k.Caller), orUnknown(k.Product) + ":" + orUnknown(k.Action), status, k.Code,
+		strings.Join(params, " ")}
 }
 
 func orUnknown(s string) string {

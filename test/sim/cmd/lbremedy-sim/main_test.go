@@ -152,10 +152,12 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("%s is %s", name, env[name])
 		}
 	}
-	if !strings.Contains(text, "unset ALIBABA_CLOUD_SECURITY_TOKEN\n") || !strings.Contains(text, "export LBREMEDY_CLOUD_SCHEME='HTTP'\n") || strings.Contains(text, "KUBECONFIG") {
+	if !strings.Contains(text, "unset ALIBABA_CLOUD_SECURITY_TOKEN\n") || !strings.Contains(text, "export LBREMEDY_CLOUD_SCHEME='HTTP'\n") ||
+		strings.Contains(text, "KUBECONFIG") {
 		t.Errorf("got %s", text)
 	}
-	if got := p.good("env", "--shell", "fish"); !strings.Contains(got, "set -gx LBREMEDY_REGION 'cn-beijing'\nset -e") && !strings.Contains(got, "set -e ALIBABA_CLOUD_SECURITY_TOKEN\n") {
+	if got := p.good("env", "--shell", "fish"); !strings.Contains(got, "set -gx LBREMEDY_REGION 'cn-beijing'\nset -e") &&
+		!strings.Contains(got, "set -e ALIBABA_CLOUD_SECURITY_TOKEN\n") {
 		t.Errorf("got %s", got)
 	}
 	for line := range strings.Lines(p.good("env", "--unset")) {
@@ -228,7 +230,8 @@ func TestFinding(t *testing.T) {
 		maps.Copy(p.env, was)
 	}
 	for server, says := range map[string]string{
-		"192.0.2.1:80": "not a loopback address", "example.com:80": "not a loopback address", "127.0.0.1": "not the host:port", "127.0.0.1:": "not the host:port", "http://[::]:1": "not a loopback",
+		"192.0.2.1:80": "not a loopback address", "example.com:80": "not a loopback address", "127.0.0.1": "not the host:port", "127.0.0.1:": "not the host:port",
+		"http://[::]:1": "not a loopback",
 	} {
 		p.bad(command.CodeWrong, says, "ls", "--server", server)
 	}
@@ -259,7 +262,8 @@ func TestFinding(t *testing.T) {
 // TestByHand breaks things and heals them.
 func TestByHand(t *testing.T) {
 	p := somebody(t)
-	a := p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web, tags: {a.b: c, d: e}, vswitch: vsw-1}]\nvswitches: [{id: vsw-1, free: 3}]\n"))
+	a := p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web, tags: {a.b: c, d: e}, vswitch: vsw-1}]\nvswitches: [{id: vsw-1, "+
+		"free: 3}]\n"))
 	get := func(kind, id string) string { t.Helper(); return p.good("get", kind, id) }
 	has := func(got string, parts ...string) {
 		t.Helper()
@@ -288,7 +292,8 @@ func TestByHand(t *testing.T) {
 	}
 	has(get("lb", "lb-a"), "  f: \"1\"\n  g: h\n")
 	p.good("add", "vswitches", "vsw-b", "zone=cn-hangzhou-i", "free=2")
-	p.good("add", "policy", "p", "--file", p.write("p.yaml", "versions: [{document: '{\"Version\":\"1\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"}]}'}]"))
+	p.good("add", "policy", "p", "--file", p.write("p.yaml",
+		"versions: [{document: '{\"Version\":\"1\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"}]}'}]"))
 	p.good("add", "lb", "lb-b")
 	p.good("rm", "lb", "lb-a", "lb-b")
 	has(p.good("ls", "policies"), "p ", "Custom")
@@ -310,7 +315,8 @@ func TestByHand(t *testing.T) {
 	has(p.good("fault", "ls"), "slb:Describe*", "operator", "answer Throttling.User", "*:*", "wait 1s", "0.5", "no end")
 	has(p.good("fault", "ls", "-o", "json"), `"delay": "1s"`)
 	p.good("fault", "rm", "2")
-	if _, err := slbClient(t, a.Environment).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest()); err == nil || !strings.Contains(err.Error(), "Throttling.User") {
+	if _, err := slbClient(t, a.Environment).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest()); err == nil ||
+		!strings.Contains(err.Error(), "Throttling.User") {
 		t.Errorf("the fault did nothing: %v", err)
 	}
 	p.good("fault", "rm", "--all")
@@ -320,7 +326,8 @@ func TestByHand(t *testing.T) {
 	if got := p.good("calls", "--code", "Throttling.User", "--last", "1", "-o", "json"); strings.Count(got, `"action"`) != 1 {
 		t.Errorf("got %s", got)
 	}
-	if got := p.good("calls", "--caller", "operator", "--product", "slb", "--action", "Describe*", "--last", "0", "-o", "yaml"); strings.Count(got, "action: ") != 2 {
+	if got := p.good("calls", "--caller", "operator", "--product", "slb", "--action", "Describe*", "--last", "0", "-o", "yaml"); strings.Count(got,
+		"action: ") != 2 {
 		t.Errorf("got %s", got)
 	}
 	p.good("calls", "--forget")
@@ -335,7 +342,8 @@ func TestByHand(t *testing.T) {
 
 func slbClient(t *testing.T, env map[string]string) *slb.Client {
 	t.Helper()
-	client, err := slb.NewClientWithOptions(env["LBREMEDY_REGION"], sdk.NewConfig().WithScheme("HTTP"), credentials.NewAccessKeyCredential(env["ACCESS_KEY_ID"], env["ACCESS_KEY_SECRET"]))
+	client, err := slb.NewClientWithOptions(env["LBREMEDY_REGION"], sdk.NewConfig().WithScheme("HTTP"),
+		credentials.NewAccessKeyCredential(env["ACCESS_KEY_ID"], env["ACCESS_KEY_SECRET"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,9 +427,11 @@ func TestEdit(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	p := somebody(t)
 	bad := p.write("bad.yaml", "nothing: true\n")
-	remote := p.write("remote", `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443"}}],
+	remote := p.write("remote", `{apiVersion: v1, kind: Config, current-context: c,
+clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443"}}],
 contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: t}}]}`)
-	local := p.write("local", strings.ReplaceAll(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443"}}],
+	local := p.write("local", strings.ReplaceAll(`{apiVersion: v1, kind: Config, current-context: c,
+clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443"}}],
 contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: t}}]}`, "10.0.0.1:6443", "127.0.0.1:1"))
 	none := filepath.Join(t.TempDir(), "none")
 	for _, tt := range []struct {

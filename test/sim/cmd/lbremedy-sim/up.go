@@ -83,7 +83,8 @@ the environment and the controller use, so that RAM can be played too.`,
 	for _, name := range []string{"listen", "context", "namespace", "speed"} {
 		command.Complete(cmd, name, cobra.NoFileCompletions)
 	}
-	command.Complete(cmd, "ccm-version", cobra.FixedCompletions([]string{"v1.9.3", "v2.1.0", "v2.9.1", "v2.11.2", "v2.12.1", "v2.14.0"}, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "ccm-version", cobra.FixedCompletions([]string{"v1.9.3", "v2.1.0", "v2.9.1", "v2.11.2", "v2.12.1", "v2.14.0"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -97,7 +98,8 @@ func (u *upRun) run(ctx context.Context) error {
 	}
 	bin, _ := controller.Real()
 	if bin != "" && u.kubeconfig != "" && (u.namespace != "" || u.speed != 1 || u.release != defaultRelease) {
-		return command.Wrong("--namespace, --speed and --ccm-version are of the simulated controller: a real one, which %s names, is what it is and syncs all Services by the real clock", controller.BinaryVariable)
+		return command.Wrong("--namespace, --speed and --ccm-version are of the simulated controller: a real one, which %s names, is what it is and syncs all "+
+			"Services by the real clock", controller.BinaryVariable)
 	}
 	w := &sim.World{}
 	if u.world != "" {
