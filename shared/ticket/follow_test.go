@@ -412,7 +412,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A kill between the telling and its note: the same is told again, under the same
+// A kill between the notification and its note: the same is told again, under the same
 // name, after the lease, and no second ticket is made.
 func TestKilledBetweenTellingAndNote(t *testing.T) {
 	w := newWorld(t)
@@ -427,7 +427,7 @@ func TestKilledBetweenTellingAndNote(t *testing.T) {
 	q := w.queue(w.follower(nil, sink), 0)
 	m := w.write(w.record(1, "vswitch-ip-exhausted", event.Asked))
 	if reply := q.o.handle(w.ctx, m); reply.Retry <= 0 {
-		t.Errorf("a telling that could not be noted was acknowledged: %+v", reply)
+		t.Errorf("a notification that could not be noted was acknowledged: %+v", reply)
 	}
 	w.start()
 	q = w.queue(w.follower(nil, sink), 0)

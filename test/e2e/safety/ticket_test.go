@@ -35,12 +35,12 @@ type receiver struct {
 	opens time.Time // by the clock of the sinks: before it nobody is there
 
 	mu   sync.Mutex
-	came []telling
+	came []notification
 	late int // calls before it opened
 }
 
-// A telling is what a webhook gets.
-type telling struct {
+// A notification is what a webhook gets.
+type notification struct {
 	Type string        `json:"type"`
 	Data ticket.Notice `json:"data"`
 }
@@ -86,7 +86,7 @@ func (d *receiver) take(h http.Header, body []byte) error {
 	if old := d.r.now().Sub(time.Unix(seconds, 0)); id == "" || old < -time.Minute || old > most {
 		return fmt.Errorf("the message %q is %s old", id, old)
 	}
-	var t telling
+	var t notification
 	if err := json.Unmarshal(body, &t); err != nil {
 		return err
 	}
@@ -101,10 +101,10 @@ func (d *receiver) take(h http.Header, body []byte) error {
 	return nil
 }
 
-// hears returns the first telling that is as wanted.
-func (d *receiver) hears(what string, wanted func(telling) bool) telling {
+// hears returns the first notification that is as wanted.
+func (d *receiver) hears(what string, wanted func(notification) bool) notification {
 	d.r.Helper()
-	var found telling
+	var found notification
 	err := d.r.testbed.Until(d.r.ctx, func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -117,7 +117,7 @@ func (d *receiver) hears(what string, wanted func(telling) bool) telling {
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		var last telling
+		var last notification
 		if len(d.came) > 0 {
 			last = d.came[len(d.came)-1]
 		}
@@ -164,7 +164,7 @@ func TestTicket(t *testing.T) {
 	// Opened, once.
 	room(0)
 	r.create("one", nil)
-	first := up.hears("it is open", func(t telling) bool { return t.Type == ticket.TypeOpened })
+	first := up.hears("it is open", func(t notification) bool { return t.Type == ticket.TypeOpened })
 	if f := first.Data.Facts; f.Failing != 1 || f.Cause != testbed.FullVSwitchH || f.Impact != event.NeverUp || f.Services[0].Service.Name != "one" {
 		t.Errorf("the ticket tells of %+v", f)
 	}
@@ -180,7 +180,7 @@ func TestTicket(t *testing.T) {
 	r.create("two", nil)
 	r.ends("two", event.Asked)
 	r.advance(time.Minute)
-	joined := up.hears("two Services fail", func(t telling) bool { return t.Type == ticket.TypeUpdate && t.Data.Failing == 2 })
+	joined := up.hears("two Services fail", func(t notification) bool { return t.Type == ticket.TypeUpdate && t.Data.Failing == 2 })
 	r.support(func(k sim.Ticket) bool { return strings.Contains(strings.Join(k.Notes, "\n"), "/two") })
 	r.says(0, "cluster-"+testbed.ClusterID+"."+full, "", "tickets", "ls")
 	r.says(0, "ops: open, "+joined.Data.Key, "", "show", r.testbed.Namespace+"/two")
@@ -190,7 +190,7 @@ func TestTicket(t *testing.T) {
 	r.ends("one", event.Fixed)
 	r.ends("two", event.Fixed)
 	r.advance(time.Minute)
-	over := up.hears("it is over", func(t telling) bool { return t.Type == ticket.TypeClosed && t.Data.Failing == 0 })
+	over := up.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Failing == 0 })
 	if over.Data.Outcomes[event.Fixed] != 2 || over.Data.Over != 2 {
 		t.Errorf("it ended with %v", over.Data.Outcomes)
 	}
@@ -201,7 +201,7 @@ func TestTicket(t *testing.T) {
 	room(0)
 	r.advance(time.Minute)
 	r.create("three", nil)
-	again := up.hears("it is open again", func(t telling) bool { return t.Type == ticket.TypeOpened && t.Data.Reopened })
+	again := up.hears("it is open again", func(t notification) bool { return t.Type == ticket.TypeOpened && t.Data.Reopened })
 	if again.Data.Failing != 1 || again.Data.Lead.Service.Name != "three" {
 		t.Errorf("the ticket tells of %+v", again.Data.Facts)
 	}
@@ -212,7 +212,7 @@ func TestTicket(t *testing.T) {
 	}
 	down.mu.Unlock()
 	r.advance(time.Hour)
-	found := down.hears("it is open", func(t telling) bool { return t.Type == ticket.TypeOpened })
+	found := down.hears("it is open", func(t notification) bool { return t.Type == ticket.TypeOpened })
 	var names []string
 	for _, m := range found.Data.Services {
 		names = append(names, m.Service.Name+" "+string(m.Result))
@@ -226,7 +226,7 @@ func TestTicket(t *testing.T) {
 	room(50)
 	r.ends("three", event.Fixed)
 	r.advance(time.Minute)
-	down.hears("it is over", func(t telling) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
+	down.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
 }
 
 // event waits until there is this Event about a Service: what "kubectl describe service"
