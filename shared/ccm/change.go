@@ -28,7 +28,7 @@ func untold(what string, err error) ([]Difference, error) {
 // balancer on which; nil if none was found. What is written to before that sync is named by
 // targets, as steps have them: such as "slb/lb-1".
 func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
-	if leaves := Leaving(c.Service); leaves != "" {
+	if leaves := Leaving(c.Service); len(leaves) > 0 {
 		return nil, []Difference{{What: "load balancer", Text: say.F("is deleted, with all that the controller created for the Service, which %s", leaves),
 			Quiet: true}}, nil
 	}
@@ -185,7 +185,7 @@ func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, er
 	}
 	if is, want := strings.Join(is, ","), strings.Join(sortedParts(asked), ","); is != want {
 		return []Difference{{What: "listener " + p.key, Text: say.F("the further domains of listener %s are %s and the annotations say %s", p.key,
-			clipped(or(is, "none")), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
+			say.Or(clipped(is), "none"), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
 	}
 	return nil, nil
 }
@@ -247,7 +247,7 @@ func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	}
 	if is := strings.Join(have, ","); is != strings.Join(want, ",") {
 		return []Difference{{What: "listener " + p.key, Text: say.F("the further certificates of listener %s are %s and the annotations say %s", p.key,
-			clipped(or(is, "none")), clipped(or(asked, "none"))), Keep: "additional-cert-ids", Is: is}}, nil
+			say.Or(clipped(is), "none"), say.Or(clipped(asked), "none")), Keep: "additional-cert-ids", Is: is}}, nil
 	}
 	return nil, nil
 }

@@ -62,7 +62,7 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 	differ := func(what say.Text, is, short string) {
 		if want := value(short); want != "" && is != want {
 			drift = append(drift, Difference{
-				What: short, Text: say.F("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)), Keep: short, Is: is,
+				What: short, Text: say.F("%s is %s and the annotations say %s", what, say.Or(is, "empty"), clipped(want)), Keep: short, Is: is,
 				Fails: short == "address-type" || short == "resource-group-id",
 			})
 		}
@@ -182,11 +182,11 @@ func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.T
 	want, to := forwardOf(svc, p), l.Config["ForwardPort"]
 	switch {
 	case want == 0 && is == "on":
-		return say.F("redirects to port %s without an annotation", or(to, "unknown"))
+		return say.F("redirects to port %s without an annotation", say.Or(to, "unknown"))
 	case want != 0 && is != "on":
 		return say.F("does not redirect although the annotations say to port %d", want)
 	case want != 0 && to != fmt.Sprint(want):
-		return say.F("redirects to port %s although the annotations say to port %d", or(to, "unknown"), want)
+		return say.F("redirects to port %s although the annotations say to port %d", say.Or(to, "unknown"), want)
 	}
 	return nil
 }

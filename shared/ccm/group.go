@@ -41,7 +41,7 @@ func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	}
 	o.Groups = slices.DeleteFunc(all, func(g cloud.VServerGroup) bool { return !c.OwnName(g.Name) })
 	for _, g := range o.Groups {
-		if len(g.Listeners)+len(g.Rules) > 0 && (Leaving(c.Service) != "" || o.portOf(g) < 0) {
+		if len(g.Listeners)+len(g.Rules) > 0 && (len(Leaving(c.Service)) > 0 || o.portOf(g) < 0) {
 			o.Blocking = append(o.Blocking, g)
 		}
 	}

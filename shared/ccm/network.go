@@ -15,13 +15,13 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	var drift []Difference
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	differ := func(is say.Text, want, short, keep string) {
-		drift = append(drift, Difference{What: short, Text: say.F("%s and the annotations say %s", is, clipped(want)), Keep: short, Is: keep})
+		drift = append(drift, Difference{What: short, Text: say.F("%s and the annotations say %s", is, say.Or(clipped(want), "none")), Keep: short, Is: keep})
 	}
 	if want := value("address-type"); want != "" && !strings.EqualFold(lb.AddressType, want) {
-		differ(say.F("the address type is %s", or(lb.AddressType, "empty")), want, "address-type", strings.ToLower(lb.AddressType))
+		differ(say.F("the address type is %s", say.Or(lb.AddressType, "empty")), want, "address-type", strings.ToLower(lb.AddressType))
 	}
 	if want := value("name"); want != "" && want != lb.Name {
-		differ(say.F("the name is %s", or(lb.Name, "empty")), want, "name", lb.Name)
+		differ(say.F("the name is %s", say.Or(lb.Name, "empty")), want, "name", lb.Name)
 	}
 	if maps := value(ZoneMap); maps != "" {
 		want, is := zonesOf(maps), zonesOf(ZoneMaps(lb))
@@ -33,7 +33,7 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 		}
 	}
 	if want := value("ipv6-address-type"); want != "" && !strings.EqualFold(lb.IPv6AddressType, want) {
-		differ(say.F("the IPv6 address type is %s", or(lb.IPv6AddressType, "empty")), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
+		differ(say.F("the IPv6 address type is %s", say.Or(lb.IPv6AddressType, "empty")), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
 	}
 	// Any other text fails the sync.
 	if want := value("cross-zone-enabled"); (want == "on" || want == "off") && want != onOff(lb.CrossZone) {
@@ -41,13 +41,13 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	}
 	// An annotation that is empty has it leave its package.
 	if want, ok := Annotation(svc, "bandwidth-package-id"); ok && want != lb.BandwidthPackage {
-		differ(say.F("the bandwidth package is %s", or(lb.BandwidthPackage, "none")), or(want, "none"), "bandwidth-package-id", lb.BandwidthPackage)
+		differ(say.F("the bandwidth package is %s", say.Or(lb.BandwidthPackage, "none")), want, "bandwidth-package-id", lb.BandwidthPackage)
 	}
 	if groups, ok := svc.Annotations[Prefix+"security-group-ids"]; ok {
 		want := strings.FieldsFunc(groups, func(r rune) bool { return r == ',' })
 		slices.Sort(want)
 		if is := strings.Join(lb.SecurityGroups, ","); !slices.Equal(want, lb.SecurityGroups) {
-			differ(say.F("its security groups are %s", or(is, "none")), or(groups, "none"), "security-group-ids", is)
+			differ(say.F("its security groups are %s", say.Or(is, "none")), groups, "security-group-ids", is)
 		}
 	}
 	return append(drift, tagDrift(svc, lb.Tags)...)

@@ -178,13 +178,16 @@ const longestMessage = 120
 
 // brackets returns a reason and a message in brackets, with a space before them; empty if there is
 // neither.
-func brackets(reason, message string) string {
+func brackets(reason, message string) say.Text {
 	message = strings.TrimRight(strings.Join(strings.Fields(message), " "), ". ")
 	if len(message) > longestMessage {
 		message = strings.ToValidUTF8(message[:longestMessage], "") + "…"
 	}
-	if text := strings.Trim(reason+": "+message, ": "); text != "" {
-		return " (" + text + ")"
+	switch {
+	case reason == "" && message == "":
+		return nil
+	case reason == "" || message == "":
+		return say.F(" (%s)", reason+message)
 	}
-	return ""
+	return say.F(" (%s: %s)", reason, message)
 }

@@ -85,7 +85,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 			// Its group follows the Service's port, as it did before.
 			follows := i >= 0 && there[i].own && !slices.Contains(wanted, there[i].name)
 			list = append(list, Difference{What: "listener " + l.key, Text: say.F("listener %s sends to %s and would send to %s", l.key,
-				or(l.group, "no group of that kind"), or(want.id, "a group of the Service's own")), Quiet: follows})
+				say.Or(l.group, "no group of that kind"), say.Or(want.id, "a group of the Service's own")), Quiet: follows})
 		}
 		if l.description != l.own {
 			t, ok := ParseTrace(l.description)

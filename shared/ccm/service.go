@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Prefixes of the controller's annotations. The legacy one is still read; where
@@ -96,14 +98,14 @@ func Address(svc *corev1.Service) string {
 
 // Leaving returns how the Service stops being the controller's, as the end of a
 // sentence; empty if it doesn't.
-func Leaving(svc *corev1.Service) string {
+func Leaving(svc *corev1.Service) say.Text {
 	switch {
 	case svc.DeletionTimestamp != nil:
-		return "is being deleted"
+		return say.F("is being deleted")
 	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		return fmt.Sprintf("is of type %s now", svc.Spec.Type)
+		return say.F("is of type %s now", svc.Spec.Type)
 	}
-	return ""
+	return nil
 }
 
 // HashWritten returns when the controller last wrote the hash label, from

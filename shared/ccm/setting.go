@@ -122,7 +122,7 @@ func apart(list []setting, svc *corev1.Service, protocol string, config map[stri
 		if !ok {
 			continue
 		}
-		d := Difference{What: what, Text: say.F("%s of %s is %s and the annotations say %s", s.name, called, clipped(or(is, "empty")), clipped(want)),
+		d := Difference{What: what, Text: say.F("%s of %s is %s and the annotations say %s", s.name, called, say.Or(clipped(is), "empty"), clipped(want)),
 			Keep: s.short, Is: is}
 		if s.as == flag || s.as == foldFlag {
 			d.Is = onOff(is == "true")
@@ -178,7 +178,7 @@ func groupDifferences(svc *corev1.Service, p corev1.ServicePort, g cloud.ServerG
 	out := apart(groupSettings, svc, "", g.Config, what, called)
 	sets := func(s setting, want string) {
 		if is, want, ok := s.differs(g.Config[s.name], want); ok {
-			out = append(out, Difference{What: what, Text: say.F("%s of %s is %s and would be set to %s", s.name, called, or(is, "empty"), want), Quiet: is == ""})
+			out = append(out, Difference{What: what, Text: say.F("%s of %s is %s and would be set to %s", s.name, called, say.Or(is, "empty"), want), Quiet: is == ""})
 		}
 	}
 	if _, ports, _ := strings.Cut(networkKey(svc, p), ":"); strings.Contains(ports, "-") {

@@ -166,7 +166,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			}
 		}
 		if wait := x.env.due(s, x.rec); wait > 0 {
-			return x.park(ctx, wait, event.ForStep, say.F("Waiting before the next step: %s.", s))
+			return x.park(ctx, wait, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
 		}
 		if wakes && !x.reserved {
 			if parked, err := x.env.pace(ctx, waker.Pace()); err != nil {
@@ -217,7 +217,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 				log.Error("step not applied", "error", event.Redact(err.Error()))
 				return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s, err))
 			}
-			log.Info("step applied", "text", s.String())
+			log.Info("step applied", "text", s.Says().String())
 		}
 		x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
 		x.rec.Steps[x.rec.Next].Ended = x.rec.Written
@@ -264,7 +264,7 @@ func (x *application) awake(ctx context.Context) (over, proof say.Text, err erro
 // moved ends a run whose step found something else than it was planned on. What
 // is not written yet is dropped, and the case is diagnosed afresh.
 func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
-	x.rec.AddNote(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s))
+	x.rec.AddNote(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))
 	x.rec.Steps, x.rec.Next = nil, 0
 	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
 		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written

@@ -72,7 +72,7 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 
 // permit says whether a plan with these properties is applied: by the policy, or
 // by a person's word for it.
-func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Risk, oneWay string) (bool, error) {
+func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Risk, oneWay say.Text) (bool, error) {
 	allowed, rule := may.Allows(x.r, risk, oneWay)
 	if may.Mode != remedy.Fix {
 		x.rec.Result = event.Planned
@@ -124,13 +124,13 @@ func spent() say.Text {
 
 // oneWay returns the first step that can't be taken back, as text. To wake the
 // controller is no such step: there is nothing to take back.
-func oneWay(steps []remedy.Step) string {
+func oneWay(steps []remedy.Step) say.Text {
 	for _, s := range steps {
 		if _, ok := s.Undo(); !ok && !remedy.Wakes(s) {
-			return s.String()
+			return s.Says()
 		}
 	}
-	return ""
+	return nil
 }
 
 // ownerOf finds out who owns what a plan would write.

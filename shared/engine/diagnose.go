@@ -170,9 +170,9 @@ func whyOver(c *remedy.Case, svc *corev1.Service) say.Text {
 	switch {
 	case string(svc.UID) != c.Event.Service.UID:
 		return say.F("The Service was deleted. Another one has its name now.")
-	case leaves != "" && released(svc):
+	case len(leaves) > 0 && released(svc):
 		return say.F("The Service %s, and the controller has cleaned up.", leaves)
-	case leaves != "" && !c.Remedy.Deleting:
+	case len(leaves) > 0 && !c.Remedy.Deleting:
 		return say.F("The Service %s, so there is nothing to fix.", leaves)
 	}
 	return nil

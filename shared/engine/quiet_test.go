@@ -190,7 +190,7 @@ type elsewhere struct {
 
 func (elsewhere) Kind() string     { return "elsewhere" }
 func (e elsewhere) Target() string { return e.At }
-func (elsewhere) String() string   { return "write elsewhere" }
+func (elsewhere) Says() say.Text   { return say.F("write elsewhere") }
 
 func (e elsewhere) Check(context.Context, *remedy.Case) (remedy.State, error) {
 	if *e.did > 0 {

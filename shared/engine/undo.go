@@ -214,7 +214,7 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 		return ends(x.fail(ctx, err))
 	}
 	// What the journal holds to take back is data, as a plan there is.
-	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), "")
+	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !x.c.Policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
 	}

@@ -201,7 +201,8 @@ func (r Record) Done() bool { return len(r.Steps) > 0 && r.Next == len(r.Steps) 
 // A StepRecord is one step of a plan as the journal keeps it.
 type StepRecord struct {
 	Kind   string          `json:"kind"`
-	Text   string          `json:"text"` // what it does, in the imperative
+	Text   string          `json:"text"`           // what it does, in the imperative
+	Said   say.Text        `json:"said,omitempty"` // Text as messages
 	Target string          `json:"target"`
 	Risk   string          `json:"risk"`
 	Step   json.RawMessage `json:"step"`
@@ -215,6 +216,7 @@ type StepRecord struct {
 type Undo struct {
 	Kind string          `json:"kind"`
 	Text string          `json:"text"`
+	Said say.Text        `json:"said,omitempty"` // Text as messages
 	Step json.RawMessage `json:"step"`
 }
 

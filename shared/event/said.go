@@ -73,6 +73,13 @@ func (r *Record) fit() {
 		Finding: fitting(r.Said.Finding, r.Finding), Rule: fitting(r.Said.Rule, r.Rule), Decided: fitting(r.Said.Decided, r.Decided),
 		Ask: fitting(r.Said.Ask, r.Ask), Note: fitting(r.Said.Note, r.Note),
 	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		s.Said = fitting(s.Said, s.Text)
+		if s.Undo != nil {
+			s.Undo.Said = fitting(s.Undo.Said, s.Undo.Text)
+		}
+	}
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		c.Said = fitting(c.Said, c.How)

@@ -219,7 +219,7 @@ func (r Rule) String() string {
 
 // Allows reports whether a plan of this risk is applied without an approval, and the rule
 // that says so.
-func (l Permission) Allows(r *Remedy, risk Risk, oneWay string) (bool, say.Text) {
+func (l Permission) Allows(r *Remedy, risk Risk, oneWay say.Text) (bool, say.Text) {
 	switch {
 	case l.Muted:
 		return false, l.Why.And("lbremedy neither writes nor asks.")
@@ -229,7 +229,7 @@ func (l Permission) Allows(r *Remedy, risk Risk, oneWay string) (bool, say.Text)
 		return false, say.F("The class %s is applied only if the policy file names it, which it does not.", r.Class)
 	case risk > l.Risk:
 		return false, say.F("The risk of the plan is %s. The policy applies plans up to %s automatically.", risk, l.Risk).Then(l.Why)
-	case oneWay != "" && !l.OneWay:
+	case len(oneWay) > 0 && !l.OneWay:
 		return false, say.F("The plan has a step that cannot be undone: %s.", oneWay)
 	}
 	return true, say.F("Fix mode applies plans up to %s risk. The risk of this plan is %s.", l.Risk, risk).Then(l.Why)

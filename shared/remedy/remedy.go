@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Remedy describes one class of failed load-balancer sync and how to end it.
@@ -218,7 +219,7 @@ var ErrMoved = errors.New("it has changed since it was read")
 // A Step is one write, as a plain struct. Its Was fields, filled by Diagnose,
 // hold what stood there.
 type Step interface {
-	fmt.Stringer                                  // what it does, in the imperative
+	Says() say.Text                               // what it does, in the imperative
 	Kind() string                                 // step.Decode(kind, json) makes it again: the journal and undo need it
 	Target() string                               // one writer at a time: "service/<uid>", "slb/<id>", "ram/<policy>"; empty: the Service
 	Risk() Risk                                   //

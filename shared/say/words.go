@@ -15,6 +15,14 @@ func Count(n int, one string) Text {
 	return Text{{Format: "%d " + plural, Args: []any{int64(n)}}}
 }
 
+// Or returns s as it is, or, where it is empty, a message in its place.
+func Or(s, message string) Text {
+	if s == "" {
+		return Text{{Format: message}}
+	}
+	return Literal(s)
+}
+
 // List returns the items with commas between, no more than limit of them, and how many
 // more there are.
 func List(items []string, limit int) Text {

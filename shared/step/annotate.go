@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Annotate sets annotations of the Service, and removes some where that belongs
@@ -24,17 +25,16 @@ type Annotate struct {
 	Was    map[string]string `json:"was,omitempty"` // what Set and Remove found; a key that wasn't there is missing
 }
 
-// String says what the step does.
-func (a Annotate) String() string {
+// Says is what the step does.
+func (a Annotate) Says() say.Text {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(a.Set)) {
 		parts = append(parts, k+"="+a.Set[k])
 	}
-	text := "annotate " + strings.Join(parts, " ")
 	if len(a.Remove) > 0 {
-		text += " and remove " + strings.Join(a.Remove, " ")
+		return say.F("annotate %s and remove %s", strings.Join(parts, " "), strings.Join(a.Remove, " "))
 	}
-	return text
+	return say.F("annotate %s", strings.Join(parts, " "))
 }
 
 // Kind is "annotate".
@@ -142,8 +142,10 @@ func With(svc *corev1.Service, short, value string) Annotate {
 	return a
 }
 
-// String says what the step does.
-func (r RemoveAnnotation) String() string { return "remove annotation " + strings.Join(r.Names, " ") }
+// Says is what the step does.
+func (r RemoveAnnotation) Says() say.Text {
+	return say.F("remove annotation %s", strings.Join(r.Names, " "))
+}
 
 // Kind is "remove-annotation".
 func (RemoveAnnotation) Kind() string { return "remove-annotation" }

@@ -2,6 +2,7 @@ package step
 
 import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Convert sets annotations by which the controller changes the load balancer for
@@ -11,9 +12,9 @@ type Convert struct {
 	LB string `json:"lb"` // ID
 }
 
-// String says what the step does.
-func (s Convert) String() string {
-	return s.Annotate.String() + ", by which the controller changes " + s.LB + " for good"
+// Says is what the step does.
+func (s Convert) Says() say.Text {
+	return say.F("%s, by which the controller changes %s for good", s.Annotate.Says(), s.LB)
 }
 
 // Kind is "convert".

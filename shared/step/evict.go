@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Evict has a Pod make room on its node, so that its owner makes another one,
@@ -21,9 +22,9 @@ type Evict struct {
 	Node      string    `json:"node"` // for people
 }
 
-// String says what the step does.
-func (e Evict) String() string {
-	return fmt.Sprintf("evict the Pod %s/%s from the node %s", e.Namespace, e.Pod, e.Node)
+// Says is what the step does.
+func (e Evict) Says() say.Text {
+	return say.F("evict the Pod %s/%s from the node %s", e.Namespace, e.Pod, e.Node)
 }
 
 // Kind is "evict".

@@ -37,7 +37,7 @@ func FuzzDecode(f *testing.F) {
 			steps = append(steps, back)
 		}
 		for _, s := range steps {
-			text := s.String()
+			text := s.Says().String()
 			again, err := json.Marshal(s)
 			if err != nil {
 				t.Fatalf("%s can't be journalled: %v", text, err)
@@ -46,7 +46,7 @@ func FuzzDecode(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s can't be read again: %v", text, err)
 			}
-			if same.String() != text || same.Target() != s.Target() {
+			if same.Says().String() != text || same.Target() != s.Target() {
 				t.Errorf("%s is %s after the journal", text, same)
 			}
 		}

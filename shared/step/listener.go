@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // MoveListener has a listener of a classic load balancer use another vServer group.
@@ -20,9 +21,9 @@ type MoveListener struct {
 	Was      string `json:"was"`      // ID of the group that it uses
 }
 
-// String says what the step does.
-func (m MoveListener) String() string {
-	return fmt.Sprintf("point the listener %s:%d of %s at the vServer group %s instead of %s", m.Protocol, m.Port, m.LB, m.Group, m.Was)
+// Says is what the step does.
+func (m MoveListener) Says() say.Text {
+	return say.F("point the listener %s:%d of %s at the vServer group %s instead of %s", m.Protocol, m.Port, m.LB, m.Group, m.Was)
 }
 
 // Kind is "move-listener".
@@ -76,9 +77,9 @@ type DeleteListener struct {
 	Listener cloud.Listener `json:"listener"`
 }
 
-// String says what the step does.
-func (d DeleteListener) String() string {
-	return fmt.Sprintf("delete the listener %s:%d of %s", d.Listener.Protocol, d.Listener.Port, d.LB)
+// Says is what the step does.
+func (d DeleteListener) Says() say.Text {
+	return say.F("delete the listener %s:%d of %s", d.Listener.Protocol, d.Listener.Port, d.LB)
 }
 
 // Kind is "delete-listener".
@@ -125,9 +126,9 @@ type CreateListener struct {
 	Listener cloud.Listener `json:"listener"`
 }
 
-// String says what the step does.
-func (n CreateListener) String() string {
-	return fmt.Sprintf("make the listener %s:%d of %s again", n.Listener.Protocol, n.Listener.Port, n.LB)
+// Says is what the step does.
+func (n CreateListener) Says() say.Text {
+	return say.F("make the listener %s:%d of %s again", n.Listener.Protocol, n.Listener.Port, n.LB)
 }
 
 // Kind is "create-listener".

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Custom is the type of RAM policy that can be written; system policies can't.
@@ -55,13 +56,13 @@ func NewVersion(policy, document string, adds []string, versions []cloud.PolicyV
 	return p, nil
 }
 
-// String says what the step does.
-func (p PolicyVersion) String() string {
-	text := fmt.Sprintf("add %s to the RAM policy %s with a new default version", strings.Join(p.Adds, ", "), p.Policy)
+// Says is what the step does.
+func (p PolicyVersion) Says() say.Text {
+	adds := strings.Join(p.Adds, ", ")
 	if p.Drop != "" {
-		text += ", in place of its old version " + p.Drop
+		return say.F("add %s to the RAM policy %s with a new default version, in place of its old version %s", adds, p.Policy, p.Drop)
 	}
-	return text
+	return say.F("add %s to the RAM policy %s with a new default version", adds, p.Policy)
 }
 
 // Kind is "policy-version".
@@ -158,9 +159,9 @@ type DefaultVersion struct {
 	From    string `json:"from"`
 }
 
-// String says what the step does.
-func (d DefaultVersion) String() string {
-	return fmt.Sprintf("make version %s of the RAM policy %s the default again", d.Version, d.Policy)
+// Says is what the step does.
+func (d DefaultVersion) Says() say.Text {
+	return say.F("make version %s of the RAM policy %s the default again", d.Version, d.Policy)
 }
 
 // Kind is "default-version".

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -14,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // TargetPorts changes the target ports of some ports of the Service in one patch.
@@ -29,13 +29,13 @@ type TargetPort struct {
 	Was      intstr.IntOrString `json:"was"`
 }
 
-// String says what the step does.
-func (t TargetPorts) String() string {
-	var parts []string
+// Says is what the step does.
+func (t TargetPorts) Says() say.Text {
+	var parts []say.Text
 	for _, p := range t.Ports {
-		parts = append(parts, fmt.Sprintf("set the targetPort of port %d to %s in place of %s", p.Port, p.To.String(), p.Was.String()))
+		parts = append(parts, say.F("set the targetPort of port %d to %s in place of %s", p.Port, p.To.String(), p.Was.String()))
 	}
-	return strings.Join(parts, ", ")
+	return say.Items(parts, len(parts))
 }
 
 // Kind is "target-ports".

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // ApplyQuota applies for a higher limit of the account, once: an application that
@@ -25,9 +26,9 @@ type ApplyQuota struct {
 	Known      []string          `json:"known,omitempty"` // applications that were there before, all decided
 }
 
-// String says what the step does.
-func (a ApplyQuota) String() string {
-	return fmt.Sprintf("apply for %s in place of %s as the limit %s", count(a.To), count(a.Was), a.Name)
+// Says is what the step does.
+func (a ApplyQuota) Says() say.Text {
+	return say.F("apply for %s in place of %s as the limit %s", count(a.To), count(a.Was), a.Name)
 }
 
 // Kind is "apply-quota".

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // ClearStatus removes the load balancer's addresses from the Service's status,
@@ -18,9 +19,9 @@ type ClearStatus struct {
 	Was []corev1.LoadBalancerIngress `json:"was"`
 }
 
-// String says what the step does.
-func (s ClearStatus) String() string {
-	return "clear the status, which says " + strings.Join(addresses(s.Was), ", ")
+// Says is what the step does.
+func (s ClearStatus) Says() say.Text {
+	return say.F("clear the status, which says %s", strings.Join(addresses(s.Was), ", "))
 }
 
 // Kind is "clear-status".

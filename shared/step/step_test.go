@@ -113,7 +113,7 @@ func (r *rig) undo(s remedy.Step) remedy.Step {
 	r.Helper()
 	back, ok := s.Undo()
 	if !ok {
-		r.Fatalf("%s has no way back", s)
+		r.Fatalf("%s has no way back", s.Says())
 	}
 	return back
 }
@@ -314,11 +314,11 @@ func TestTags(t *testing.T) {
 		heal := r.cloud.Fault(sim.Fault{Product: "slb", Action: "ListTagResources", Status: 503, Code: "ServiceUnavailable"})
 		n := writes()
 		if err := s.Apply(t.Context(), r.c, r.w); err == nil {
-			t.Errorf("%s: the tags can't be read, and it is no error", s)
+			t.Errorf("%s: the tags can't be read, and it is no error", s.Says())
 		}
 		heal()
 		if writes() != n {
-			t.Errorf("%s wrote without having read", s)
+			t.Errorf("%s wrote without having read", s.Says())
 		}
 		heal = r.cloud.Fault(sim.Fault{Product: "slb", Action: "*agResources", Status: 403, Code: "NoPermission"})
 		if err := s.Apply(t.Context(), r.c, r.w); !errors.Is(err, cloud.ErrDenied) {
@@ -330,7 +330,7 @@ func TestTags(t *testing.T) {
 		heal := r.cloud.Fault(sim.Fault{Product: "slb", Action: map[string]string{"tag-lb": "TagResources", "untag-lb": "UntagResources"}[s.Kind()], Status: 403,
 			Code: "NoPermission"})
 		if err := s.Apply(t.Context(), r.c, r.w); err == nil {
-			t.Errorf("%s is refused, and it is no error", s)
+			t.Errorf("%s is refused, and it is no error", s.Says())
 		}
 		heal()
 	}
@@ -518,7 +518,7 @@ func TestKinds(t *testing.T) {
 		}
 		delete(filled, zero.Kind())
 		s := want.step
-		if s.String() != want.text || s.Target() != want.target || s.Risk() != want.risk {
+		if s.Says().String() != want.text || s.Target() != want.target || s.Risk() != want.risk {
 			t.Errorf("%s: %q on %q with %s risk", s.Kind(), s, s.Target(), s.Risk())
 		}
 		equal(t, s.Grants(), zero.Grants())
@@ -558,7 +558,7 @@ func TestKinds(t *testing.T) {
 	if _, err := step.Decode("reboot", []byte("{}")); err == nil || !strings.Contains(err.Error(), `kind "reboot" is not known`) {
 		t.Errorf("a kind that nobody knows: %v", err)
 	}
-	if got := (step.Touch{}).String(); got != "trigger a resync" {
+	if got := (step.Touch{}).Says().String(); got != "trigger a resync" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // TagLB puts a tag on a load balancer that does not carry its key.
@@ -16,8 +17,8 @@ type TagLB struct {
 	Network bool   `json:"network,omitempty"` // it is an NLB
 }
 
-// String says what the step does.
-func (t TagLB) String() string { return fmt.Sprintf("tag %s with %s=%s", t.LB, t.Key, t.Value) }
+// Says is what the step does.
+func (t TagLB) Says() say.Text { return say.F("tag %s with %s=%s", t.LB, t.Key, t.Value) }
 
 // Kind is "tag-lb".
 func (TagLB) Kind() string { return "tag-lb" }
@@ -70,8 +71,8 @@ type UntagLB struct {
 	Network bool   `json:"network,omitempty"` // it is an NLB
 }
 
-// String says what the step does.
-func (t UntagLB) String() string { return fmt.Sprintf("take the tag %s off %s", t.Key, t.LB) }
+// Says is what the step does.
+func (t UntagLB) Says() say.Text { return say.F("take the tag %s off %s", t.Key, t.LB) }
 
 // Kind is "untag-lb".
 func (UntagLB) Kind() string { return "untag-lb" }

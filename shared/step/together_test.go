@@ -61,7 +61,7 @@ func TestTogether(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if got.String() != tt.text {
+			if got.Says().String() != tt.text {
 				t.Errorf("it says %q", got)
 			}
 			back, ok := got.Undo()
@@ -80,7 +80,7 @@ func TestConvert(t *testing.T) {
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
 	s := step.Convert{Annotate: step.With(c.Service, "instance-charge-type", "PayByCLCU"), LB: "lb-1"}
 	if back, ok := s.Undo(); ok {
-		t.Errorf("it is taken back by %s", back)
+		t.Errorf("it is taken back by %s", back.Says())
 	}
 	if keyed, ok := remedy.Step(s).(remedy.Keyed); !ok || len(keyed.Keys()) != 1 {
 		t.Error("nobody can tell which annotation it writes")

@@ -2,12 +2,12 @@ package step
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Touch wakes the controller after a change outside the Service: it writes our
@@ -22,12 +22,12 @@ type Touch struct {
 // sync, and their OpenAPI calls add up to throttling.
 const every = 2 * time.Second
 
-// String says what the step does.
-func (t Touch) String() string {
+// Says is what the step does.
+func (t Touch) Says() say.Text {
 	if t.After > 0 {
-		return fmt.Sprintf("trigger a resync after %s", t.After)
+		return say.F("trigger a resync after %s", t.After)
 	}
-	return "trigger a resync"
+	return say.F("trigger a resync")
 }
 
 // Kind is "touch".

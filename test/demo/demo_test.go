@@ -26,7 +26,7 @@ func TestPolicy(t *testing.T) {
 		highest := map[string]remedy.Risk{"tag-missing": remedy.High, "ram-permission": remedy.Medium}[r.Class]
 		for _, risk := range []remedy.Risk{remedy.Low, remedy.Medium, remedy.High} {
 			_, named := p.Classes[r.Class]
-			if got, why := p.At(r.Class, remedy.Place{}).Allows(r, risk, ""); got != (risk <= highest && (named || !r.OptIn)) {
+			if got, why := p.At(r.Class, remedy.Place{}).Allows(r, risk, nil); got != (risk <= highest && (named || !r.OptIn)) {
 				t.Errorf("%s with %s risk: %v, %s", r.Class, risk, got, why)
 			}
 		}

@@ -50,6 +50,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -210,7 +211,7 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("a look wrote (-before +after):\n%s", diff)
 	}
-	if err := untranslated(rec); err != nil {
+	if err := untranslated(rec, heard(s)); err != nil {
 		return err
 	}
 	reads := w.reads()
@@ -239,28 +240,75 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	return nil
 }
 
-// untranslated reports what a record says to people that is no message.
-func untranslated(rec event.Record) error {
-	for _, of := range []struct {
+// untranslated reports what a record says to people that is no message. What was heard from
+// others, such as the failure, may be quoted.
+func untranslated(rec event.Record, others string) error {
+	type said struct {
 		name, english string
 		text          say.Text
-	}{
+	}
+	all := []said{
 		{"finding", rec.Finding, rec.Said.Finding},
 		{"rule", rec.Rule, rec.Said.Rule},
 		{"question", rec.Ask, rec.Said.Ask},
 		{"note", rec.Note, rec.Said.Note},
-	} {
+	}
+	for _, s := range rec.Steps {
+		all = append(all, said{"step", s.Text, s.Said})
+	}
+	for _, of := range all {
 		if of.text.String() != of.english {
 			return fmt.Errorf("the %s is %q in English, and its messages say %q", of.name, of.english, of.text)
 		}
 		for _, m := range of.text {
-			if m.Format == "%s" {
+			if m.Format == "%s" && slices.ContainsFunc(m.Args, func(arg any) bool { _, literal := arg.(string); return literal }) {
 				return fmt.Errorf("in the %s no message says %q", of.name, m.Args)
 			}
+		}
+		if phrase := english(of.text, others); phrase != "" {
+			return fmt.Errorf("in the %s an argument says %q: make it a message of its own", of.name, phrase)
 		}
 	}
 	return nil
 }
+
+// heard returns what others say in a scenario: all of its file but what is wanted.
+func heard(s script) string {
+	var all []string
+	for _, f := range s.archive.Files {
+		if f.Name != "want" {
+			all = append(all, string(f.Data))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// prose is three words in a row, as no ID, address, command or setting has them.
+var prose = regexp.MustCompile(`(?:^| )[a-z']{2,} [a-z']+ [a-z']{2,}[.,;:]?(?: |$)`)
+
+// english returns an argument of the text that is English and would not be translated: it
+// has three words in a row, is no command, no quotation and nothing that was heard.
+func english(t say.Text, heard string) string {
+	for _, m := range t {
+		for _, arg := range m.Args {
+			switch arg := arg.(type) {
+			case say.Text:
+				if phrase := english(arg, heard); phrase != "" {
+					return phrase
+				}
+			case string:
+				quoted := strings.HasPrefix(arg, `"`) || strings.Contains(heard, arg)
+				if prose.MatchString(arg) && !quoted && !commands.MatchString(arg) {
+					return arg
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// commands is what a person types or pastes.
+var commands = regexp.MustCompile(`^(?:kubectl|aliyun|lbremedy|curl) `)
 
 // cautious reports whether a record says that something could not be compared, and is of
 // high risk for that.

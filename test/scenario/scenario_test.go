@@ -114,6 +114,9 @@ func TestLaws(t *testing.T) {
 		{name: "a sentence that is no message", wrong: func(r *remedy.Remedy) {
 			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Finding = say.Literal("vsw-a is full.") })
 		}, law: 1, says: "in the finding no message says"},
+		{name: "an argument in English", wrong: func(r *remedy.Remedy) {
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Finding = say.F("vsw-a %s.", "has no address left") })
+		}, law: 1, says: `an argument says "has no address left"`},
 		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Touch{}} }, law: 1, says: "does not declare"},
 		{name: "swallows an error", wrong: func(r *remedy.Remedy) {
 			stillFails := r.StillFails
