@@ -2,15 +2,13 @@ package ccm
 
 import "strings"
 
-// Frequent returns the APIs that the controller calls in every sync (pkg/provider/alibaba).
-func Frequent() []string {
-	return []string{
-		"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners",
-		"DescribeVServerGroups", "DescribeVServerGroupAttribute",
-		"AddVServerGroupBackendServers", "RemoveVServerGroupBackendServers", "ListTagResources",
-		"ListLoadBalancers", "GetLoadBalancerAttribute", "ListListeners", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup",
-		"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
-	}
+// frequent are the APIs that the controller calls in every sync (pkg/provider/alibaba).
+var frequent = []string{
+	"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners",
+	"DescribeVServerGroups", "DescribeVServerGroupAttribute",
+	"AddVServerGroupBackendServers", "RemoveVServerGroupBackendServers", "ListTagResources",
+	"ListLoadBalancers", "GetLoadBalancerAttribute", "ListListeners", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup",
+	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
 }
 
 // ProductOf returns the product whose API a message of the controller about a Service is about, by
