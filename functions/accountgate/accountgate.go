@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -55,10 +56,63 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	g := gateOf(c.Event.Message, ccm.NLB(c.Service))
+	why := remedy.CauseOf(causes, c.Event.Message)
+	if why.Name == linkedRole {
+		why.Ask = ccm.CreateLinkedRole(c.Event.Message, ccm.NLB(c.Service))
+	}
 	return remedy.Plan{
-		Finding: g.finding.And("The account is %s. The message is %s.", who.Account, c.Said()),
-		Cause:   g.name,
-		Ask:     g.ask.And("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).Then(remedy.Together(peers)),
+		Finding: why.Finding.And("The account is %s. The message is %s.", who.Account, c.Said()),
+		Cause:   why.Name,
+		Ask:     why.Ask.Then(remedy.Afterwards(peers)),
 	}, nil
+}
+
+// linkedRole is the cause of which the controller's message and the kind of the load balancer tell what to ask for.
+const linkedRole = "service-linked role"
+
+// causes are what keeps an account from buying or changing load balancers, in the order in which they are
+// tried. Their texts come from the API reference and the common error codes:
+// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
+var causes = []remedy.Cause{
+	{
+		Name: linkedRole, Texts: []string{"service linked role", "servicelinkedrole", "aliyunservicerole"},
+		Finding: say.F("A service-linked role that the load balancer needs does not exist."),
+	},
+	{
+		Name: "real-name", Texts: []string{"real-name", "real name", "realname", "no_real_name", "name authenticated", "nonameauthentication"},
+		Finding: say.F("The account has not passed real-name verification, which every purchase requires."),
+		Ask:     say.F("Have the owner of the account complete real-name verification in the Account Center."),
+	},
+	{
+		Name: "risk control", Texts: []string{"risk", "order is suspended"},
+		Finding: say.F("The risk control of Alibaba Cloud blocks the orders of the account."),
+		Ask: say.F("Have the owner of the account check the console's message center for notices and verify the payment method.").
+			And("Then ask Alibaba Cloud support to lift the block; nothing else lifts it."),
+	},
+	{
+		Name:    "unfinished order",
+		Texts:   []string{"unfinished order", "unpaid order", "inactive change", "inst_has_unpaid_order", "instance_has_inactive_change"},
+		Finding: say.F("An order for the load balancer is unfinished, and no other change is accepted until it is finished."),
+		Ask:     say.F("Pay or cancel the order under Orders in the Expenses and Costs console. You can cancel a scheduled change there, too."),
+	},
+	{
+		Name: "payment method",
+		Texts: []string{
+			"card", "withholding agreement", "withholding_agreement", "mayi_withholding", "failed to pay", "pay_order_failed", "declined",
+			"profile", "account information is incomplete", "invalidaccount",
+		},
+		Finding: say.F("The account has no valid payment method, or its profile is incomplete."),
+		Ask:     say.F("Have the owner of the account complete the profile and add a payment method in the Account Center."),
+	},
+	{
+		Name: "distributor", Texts: []string{"distributor"},
+		Finding: say.F("The account buys through a distributor, who must approve the order first."),
+		Ask:     say.F("Have the distributor approve the order."),
+	},
+	{
+		Name:    "order", // the message gives no reason
+		Finding: say.F("Alibaba Cloud rejects the order of the account, and the message does not say why."),
+		Ask: say.F("Try to buy the same load balancer in the console of the account, which shows why the order is rejected.").
+			And("Fix that, or ask Alibaba Cloud."),
+	},
 }

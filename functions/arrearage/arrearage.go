@@ -41,15 +41,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	creates := !ccm.Synced(c.Service) && c.Service.DeletionTimestamp == nil
-	plan := decide(p, creates, c.Lasts())
-	plan.Cause = p.Account
-	return plan, nil
+	return p.Complete(decide(p, creates, c.Lasts())), nil
 }
 
 // decide returns the plan for a balance. creates means that the Service still needs its
-// load balancer, lasts that the failure outlasts the controller's retries.
+// load balancer, lasts that the failure outlasts the controller's retries. Complete
+// adds what follows.
 func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
-	then := say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).Then(remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	short := known && lacks > 0 && creates
 	switch {
@@ -62,24 +60,20 @@ func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
 		return remedy.Plan{
 			Finding: say.F("Account %s is in debt: its available amount is %s.", p.Account, p.Balance).
 				And("Alibaba Cloud creates and changes no load balancers for it until the debt is paid."),
-			Ask: ask.Then(then),
+			Ask: ask,
 		}
 	case short:
 		return remedy.Plan{
 			Finding: say.F("Account %s is no longer in debt, but has only %s available, and the Service needs a new load balancer.", p.Account, p.Balance),
 			Ask: say.F("Top up the account: %s %s brings it to the %s %s that must be available to create a load balancer.",
-				p.Currency, lacks, p.Currency, cloud.Needed).Then(then),
+				p.Currency, lacks, p.Currency, cloud.Needed),
 		}
 	case lasts:
 		return remedy.Plan{
 			Finding: say.F("Account %s has %s available and is not in debt, but the API has reported unpaid bills for more than 15 minutes.", p.Account, p.Balance),
 			Ask: say.F("Check the Expenses and Costs console of account %s for an unpaid monthly bill or order, and pay it.", p.Account).
-				And("If there is none, ask Alibaba Cloud.").Then(then),
+				And("If there is none, ask Alibaba Cloud."),
 		}
 	}
-	return remedy.Plan{
-		Finding: say.F("Account %s has %s available and is not in debt, so the bills seem to be paid.", p.Account, p.Balance).
-			And("The controller retries within %.0f minutes.", ccm.Retry.Minutes()),
-		Wait: ccm.Retry,
-	}
+	return remedy.Plan{Finding: say.F("Account %s has %s available and is not in debt, so the bills seem to be paid.", p.Account, p.Balance)}
 }

@@ -2,10 +2,9 @@
 package busy
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
-	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -42,80 +41,73 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	why := causeOf(c.Event.Message)
+	why := remedy.CauseOf(causes, c.Event.Message)
 	if !c.Lasts() {
-		return remedy.Plan{Finding: why.finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}, nil
+		return remedy.Plan{Finding: why.Finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}, nil
 	}
 	state, err := state(ctx, c)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	return remedy.Plan{
-		Finding: why.finding.And("This has lasted more than 15 minutes. The message is %s.", c.Said()).Then(state),
-		Ask:     why.ask.And("The controller's log has the API and the request ID: %s.", c.LogQuery()),
+		Finding: why.Finding.And("This has lasted more than 15 minutes. The message is %s.", c.Said()).Then(state),
+		Ask:     why.Ask.And("The controller's log has the API and the request ID: %s.", c.LogQuery()),
 	}, nil
 }
 
-// bracket is where the controller names the load balancer in its message.
-var bracket = regexp.MustCompile(`load balancer \[((?:lb|nlb)-[0-9A-Za-z]{1,64})\]`)
-
-// state describes the load balancer and its listeners.
+// state describes the load balancer of the Service and its listeners. Where the controller's way to find it
+// fails, the label on the Service and the message still tell which one is busy.
 func state(ctx context.Context, c *remedy.Case) (say.Text, error) {
 	lb, err := c.Bound(ctx)
-	if err != nil {
-		return nil, err
-	}
-	id := c.Service.Labels[ccm.BalancerLabel]
-	if m := bracket.FindStringSubmatch(c.Event.Message); id == "" && m != nil {
-		id = m[1]
-	}
-	if lb == nil && id != "" {
-		if lb, err = c.Named(ctx, id); err != nil {
-			return nil, err
-		}
+	id := cmp.Or(c.Service.Labels[ccm.BalancerLabel], ccm.BalancerOf(c.Event.Message))
+	if err == nil && lb == nil && id != "" {
+		lb, err = c.Named(ctx, id)
 	}
 	switch {
+	case err != nil:
+		return nil, err
 	case lb == nil && id != "":
 		return say.F("The API finds no load balancer %s.", ccm.Quote(id)), nil
 	case lb == nil:
 		return say.F("Neither the tag %[1]s=%[2]s nor the name %[2]s finds exactly one load balancer of the Service.", ccm.NameTag, ccm.DefaultName(c.Service)), nil
-	case lb.NLB != nil:
-		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-		if err != nil {
-			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-		}
-		var idle []say.Text
-		for _, l := range listeners {
-			if l.Status != "Running" {
-				idle = append(idle, say.F("%s:%d is %q", l.Protocol, l.Port, l.Status))
-			}
-		}
-		return describe(lb.ID, lb.NLB.Status, len(listeners), idle), nil
 	}
-	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-	}
-	var idle []say.Text
-	for _, l := range listeners {
-		if l.Status != "running" {
-			idle = append(idle, say.F("%s:%d is %q", l.Protocol, l.Port, l.Status))
-		}
-	}
-	text := describe(lb.ID, lb.CLB.Status, len(listeners), idle)
-	if lb.CLB.Status == "locked" {
-		text = text.And("Alibaba Cloud has locked it, usually because of an overdue payment.")
-	}
-	return text, nil
+	return c.State(ctx, lb)
 }
 
-// describe says which of the load balancer's listeners are not running.
-func describe(id, status string, listeners int, idle []say.Text) say.Text {
-	switch {
-	case listeners == 0:
-		return say.F("The load balancer %s is %q and has no listeners.", id, status)
-	case len(idle) == 0:
-		return say.F("The load balancer %s is %q, and all its listeners are running.", id, status)
-	}
-	return say.F("The load balancer %s is %q. Listeners that are not running: %s.", id, status, say.Clauses(idle, 5))
+// causes are the operations that keep the API from accepting another.
+var causes = []remedy.Cause{
+	{
+		Texts:   []string{"token is processing", "tokenisprocessing"},
+		Finding: say.F("An earlier request with the same client token is still being processed."),
+		Ask: say.F("The controller keeps the client token of a creation in memory.").
+			And("If someone deleted the load balancer by hand, restart the controller to give it a new token: %s.", ccm.RestartCommand()).
+			And("On a managed cluster, ask Alibaba Cloud to restart it, or recreate the Service under another name."),
+	},
+	{
+		Texts:   []string{"the lock ", "conflict.lock"},
+		Finding: say.F("Another operation holds the lock of the resource."),
+		Ask: say.F("Find out who else keeps changing the load balancer: a second controller, Terraform, a person.").
+			And("If nobody does, open a ticket with Alibaba Cloud."),
+	},
+	{
+		Texts:   []string{"in creating status", "loadbalancer is creating", "resourceincreating.loadbalancer"},
+		Finding: say.F("The NLB of the Service is still being created."),
+		Ask:     say.F("Check the NLB in the console. If its creation hangs, open a ticket with Alibaba Cloud and give its ID."),
+	},
+	{
+		Texts:   []string{"status of the listener", "listenerstatusnotsupport", "incorrectstatus", "] is incorrect"},
+		Finding: say.F("The resource is in a state in which it cannot be changed."),
+		Ask: say.F("Check the load balancer and its listeners in the console. If someone has stopped a listener, start it.").
+			And("If a listener stays between two states, open a ticket with Alibaba Cloud."),
+	},
+	{
+		Texts:   []string{"temporary failure of the server"},
+		Finding: say.F("The API of Alibaba Cloud had an internal failure."),
+		Ask:     say.F("Check the status page of Alibaba Cloud for the region, and open a ticket with the request ID."),
+	},
+	{
+		Finding: say.F("An earlier change of the load balancer is still in progress, or the API is busy."),
+		Ask: say.F("Check the load balancer in the console for an operation that does not end, and for others who change it.").
+			And("If there are none, open a ticket with Alibaba Cloud."),
+	},
 }

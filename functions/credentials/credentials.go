@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -44,22 +43,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	t := troubleOf(c.Event.Message)
-	return remedy.Plan{
-		Finding: t.finding.Then(place(ctl)),
-		Cause:   t.cause,
-		Ask:     t.ask(ctl).Then(remedy.Together(peers)),
-	}, nil
-}
-
-// place says where the controller runs and how it signs requests.
-func place(ctl ccm.Controller) say.Text {
-	switch {
-	case ctl.AccessKey:
-		return say.F("The controller runs as the DaemonSet %s and signs with an access key from its environment.", ccm.DaemonSet)
-	case ctl.DaemonSet:
-		return say.F("The controller runs as the DaemonSet %s.", ccm.DaemonSet).
-			And("Its environment has no access key, so it signs with one from its configuration or with the RAM role of its node.")
+	why := remedy.CauseOf(causes, c.Event.Message)
+	finding := why.Finding
+	if host := ccm.EndpointOf(c.Event.Message); host != "" && why.Name == unreachable {
+		finding = finding.And("The endpoint is %s.", host)
 	}
-	return say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", ccm.DaemonSet)
+	return remedy.Plan{
+		Finding: finding.Then(ctl.Describe()),
+		Cause:   why.Name,
+		Ask:     ask(why, ctl).Then(remedy.Together(peers)),
+	}, nil
 }

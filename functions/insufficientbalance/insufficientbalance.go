@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -51,13 +50,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	message := strings.ToLower(c.Event.Message)
-	plan := decide(p, told{
+	return p.Complete(decide(p, told{
 		resold:  strings.Contains(message, partner),
 		ordered: strings.Contains(message, "createordererror"),
 		lasts:   c.Lasts(),
-	})
-	plan.Cause = p.Account
-	return plan, nil
+	})), nil
 }
 
 // What the failure shows beside the balance.
@@ -67,7 +64,7 @@ type told struct {
 	lasts   bool // the failure outlasts the controller's retries
 }
 
-// decide returns the plan for an account with this balance.
+// decide returns the plan for an account with this balance, as far as Complete does not know it.
 func decide(p remedy.AccountBalance, t told) remedy.Plan {
 	has := say.F("Account %s has %s available.", p.Account, p.Balance)
 	refused := say.F("NLB could not place the order for the load balancer, and gives no reason.")
@@ -75,52 +72,45 @@ func decide(p remedy.AccountBalance, t told) remedy.Plan {
 	undocumented := say.F("Alibaba Cloud documents no minimum balance for this currency.")
 	console := say.F("Try to buy an NLB in the account's console, which shows why the order is refused.").
 		And("The reason can be real-name verification, the payment method, an unpaid order or risk control.")
-	then := say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).Then(remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	switch {
 	case t.resold:
 		return remedy.Plan{
 			Finding: say.F("Account %s buys through a channel partner that has run out of funds.", p.Account).
 				And("The account itself has %s available, which does not count here.", p.Balance),
-			Ask: say.F("Ask the channel partner to top up its account, or to raise the spending limit of account %s.", p.Account).Then(then),
+			Ask: say.F("Ask the channel partner to top up its account, or to raise the spending limit of account %s.", p.Account),
 		}
 	case !known && t.ordered:
 		return remedy.Plan{
 			Finding: refused.Then(has).Then(undocumented),
-			Ask:     say.F("If the balance is low, top up account %s.", p.Account).Then(console).Then(then),
+			Ask:     say.F("If the balance is low, top up account %s.", p.Account).Then(console),
 		}
 	case !known:
 		return remedy.Plan{
 			Finding: has.And("Alibaba Cloud says that this is not enough to create or change a load balancer.").Then(undocumented),
-			Ask:     say.F("Top up account %s in the Expenses and Costs console, or add a valid payment method.", p.Account).Then(then),
+			Ask:     say.F("Top up account %s in the Expenses and Costs console, or add a valid payment method.", p.Account),
 		}
 	case lacks > 0:
 		return remedy.Plan{
 			Finding: has.Then(requires),
-			Ask:     say.F("Top up account %s by at least %s %s in the Expenses and Costs console.", p.Account, p.Currency, lacks).Then(then),
+			Ask:     say.F("Top up account %s by at least %s %s in the Expenses and Costs console.", p.Account, p.Currency, lacks),
 			Seen:    true,
 		}
 	case t.ordered && t.lasts:
 		return remedy.Plan{
 			Finding: refused.And("This has lasted for more than 15 minutes.").Then(has).And("Money is not the problem."),
-			Ask:     console.Then(then),
+			Ask:     console,
 		}
 	case t.lasts:
 		return remedy.Plan{
 			Finding: has.And("For more than 15 minutes, the API has said that this is not enough."),
 			Ask: say.F("Check the Expenses and Costs console of account %s for a frozen amount, a spending limit or a used-up credit.", p.Account).
-				And("A subscription load balancer, paid by the month or year, needs its whole price.").Then(then),
+				And("A subscription load balancer, paid by the month or year, needs its whole price."),
 		}
 	}
-	retries := say.F("The controller retries within %.0f minutes.", ccm.Retry.Minutes())
+	finding := has.Then(requires).And("The account seems to have been topped up.")
 	if t.ordered {
-		return remedy.Plan{
-			Finding: refused.Then(has).And("That is enough: either it was topped up, or money was not the problem.").Then(retries),
-			Wait:    ccm.Retry,
-		}
+		finding = refused.Then(has).And("That is enough: either it was topped up, or money was not the problem.")
 	}
-	return remedy.Plan{
-		Finding: has.Then(requires).And("The account seems to have been topped up.").Then(retries),
-		Wait:    ccm.Retry,
-	}
+	return remedy.Plan{Finding: finding} // the controller retries
 }

@@ -4,15 +4,14 @@ package throttling
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
@@ -36,7 +35,7 @@ var Remedy = &remedy.Remedy{
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	product := ccm.ProductOf(c.Event.Message, ccm.NLB(c.Service))
-	finding := throttled(c.Event.Message, product)
+	finding := remedy.CauseOf(causes(ccm.ProductName(product)), c.Event.Message).Finding
 	if !c.Lasts() {
 		return remedy.Plan{
 			Finding: finding.And("The controller retries automatically, less often each time."),
@@ -48,32 +47,32 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	quotas, err := c.Cloud.Quotas.List(ctx, product, cloud.FlowControl, "")
+	rates, err := c.RateLimits(ctx, product)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list the rate limits of %s: %w", product, err)
+		return remedy.Plan{}, err
 	}
 	return remedy.Plan{
 		Finding: finding.And("This has lasted more than 15 minutes.").Then(remedy.Together(peers)),
 		Cause:   product,
 		Ask: say.F("Find out what makes the calls.").Then(loads(peers)).
 			And("Other clusters and tools of the account count, too: ActionTrail shows who makes calls.").
-			Then(limits(product, c.Cloud.Region(), quotas)),
+			Then(limits(ccm.ProductName(product), rates)),
 	}, nil
 }
 
-// names are the names of the products that the controller calls, by the codes that the quota center
-// has for them.
-var names = map[string]string{"slb": "CLB", "nlb": "NLB", "ecs": "ECS", "vpc": "VPC"}
-
-// throttled says which limit the calls exceed, according to the message.
-func throttled(message, product string) say.Text {
-	switch message = strings.ToLower(message); {
-	case strings.Contains(message, "user flow control"):
-		return say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed the rate limit of the account.", names[product])
-	case strings.Contains(message, "api flow control"):
-		return say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed the rate limit of the API.", names[product])
+// causes are the limits on calls to a product that messages tell apart.
+func causes(product string) []remedy.Cause {
+	return []remedy.Cause{
+		{
+			Texts:   []string{"user flow control"},
+			Finding: say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed the rate limit of the account.", product),
+		},
+		{
+			Texts:   []string{"api flow control"},
+			Finding: say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed the rate limit of the API.", product),
+		},
+		{Finding: say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed a rate limit.", product)},
 	}
-	return say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed a rate limit.", names[product])
 }
 
 // loads says whose syncs make the calls. The controller syncs a failing Service again and again, so
@@ -99,4 +98,18 @@ func loads(peers []remedy.Peer) say.Text {
 		text = text.And("Fix these failures first, which have other causes and are retried each time: %s.", say.List(others, 5))
 	}
 	return text
+}
+
+// limits says which rate limits the account has on calls to a product, and how to raise one.
+func limits(product string, rates []cloud.Quota) say.Text {
+	if len(rates) == 0 {
+		return say.F("The quota center lists no rate limits of %s; ask Alibaba Cloud for a higher limit.", product)
+	}
+	text := say.F("The account has these rate limits of %s: %s.", product, ccm.DescribeRates(rates))
+	i := slices.IndexFunc(rates, func(q cloud.Quota) bool { return q.Adjustable })
+	if i < 0 {
+		return text.And("None of them can be raised by an application.")
+	}
+	return text.And("If the calls are needed, apply for a higher limit, for example: %s.",
+		step.ApplyCommand(cloud.FlowControl, rates[i], "calls of the cloud controller manager"))
 }

@@ -1,16 +1,17 @@
 package ccm
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// Frequent returns the APIs that the controller calls in every sync (pkg/provider/alibaba).
-func Frequent() []string {
-	return []string{
-		"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners",
-		"DescribeVServerGroups", "DescribeVServerGroupAttribute",
-		"AddVServerGroupBackendServers", "RemoveVServerGroupBackendServers", "ListTagResources",
-		"ListLoadBalancers", "GetLoadBalancerAttribute", "ListListeners", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup",
-		"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
-	}
+// frequent are the APIs that the controller calls in every sync (pkg/provider/alibaba).
+var frequent = []string{
+	"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners",
+	"DescribeVServerGroups", "DescribeVServerGroupAttribute",
+	"AddVServerGroupBackendServers", "RemoveVServerGroupBackendServers", "ListTagResources",
+	"ListLoadBalancers", "GetLoadBalancerAttribute", "ListListeners", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup",
+	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
 }
 
 // ProductOf returns the product whose API a message of the controller about a Service is about, by
@@ -29,4 +30,17 @@ func ProductOf(message string, network bool) string {
 		return "nlb"
 	}
 	return "slb"
+}
+
+// host is where the controller names the host that it tried to reach: after "lookup", or in an address.
+var host = regexp.MustCompile(`(?i)lookup ([a-z0-9][a-z0-9.-]{0,252}\b)|https?://([a-z0-9][a-z0-9.-]{0,252}\b)|dial tcp (\[?[0-9a-f.:]{2,60}\]?:\d+)`)
+
+// EndpointOf returns the host, or the address with its port, that the controller tried to reach according
+// to its message, in lower case; empty if the message names none.
+func EndpointOf(message string) string {
+	m := host.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	return strings.ToLower(m[1] + m[2] + m[3])
 }

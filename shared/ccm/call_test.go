@@ -40,3 +40,33 @@ func TestSplitProviderID(t *testing.T) {
 		}
 	}
 }
+
+// A message names the host that was tried, or its address where the name was resolved.
+func TestEndpointOf(t *testing.T) {
+	for message, want := range map[string]string{
+		"dial tcp: lookup SLB.aliyuncs.com on 10.0.0.1:53: no such host":          "slb.aliyuncs.com",
+		`Post "https://slb.aliyuncs.com/": dial tcp 100.100.0.1:443: i/o timeout`: "slb.aliyuncs.com",
+		"dial tcp [2401:b180::1]:443: connect: no route to host":                  "[2401:b180::1]:443",
+		"dial tcp 100.100.0.1:443: connect: connection refused":                   "100.100.0.1:443",
+		"The system is busy.": "",
+		"Error syncing load balancer [lb-1]: dial tcp: something that names no host": "",
+	} {
+		if got := ccm.EndpointOf(message); got != want {
+			t.Errorf("%s: got %q, want %q", message, got, want)
+		}
+	}
+}
+
+// Only an ID of a load balancer is taken from a message.
+func TestBalancerOf(t *testing.T) {
+	for message, want := range map[string]string{
+		"Error syncing load balancer [lb-1]: Message: The system is busy.": "lb-1",
+		"Error syncing load balancer [nlb-9]: busy":                        "nlb-9",
+		"Error syncing load balancer []: busy":                             "",
+		"Error syncing load balancer [../lb-1?x=]: busy":                   "",
+	} {
+		if got := ccm.BalancerOf(message); got != want {
+			t.Errorf("%s: got %q, want %q", message, got, want)
+		}
+	}
+}

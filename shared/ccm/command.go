@@ -106,6 +106,9 @@ func ClearCommand(svc *corev1.Service) string {
 		svc.Namespace, svc.Name)
 }
 
+// RestartCommand returns the command by which a person restarts the controller where it runs as a DaemonSet.
+func RestartCommand() string { return "kubectl -n kube-system rollout restart daemonset " + DaemonSet }
+
 // TagCommand returns the command by which a person gives a load balancer, of the
 // kind that the Service wants, a tag.
 func (c *View) TagCommand(id, key, value string) string {

@@ -117,6 +117,18 @@ func (c *View) Deployed(ctx context.Context) (Controller, error) {
 	return ctl, nil
 }
 
+// Describe says where the controller runs and how it signs requests.
+func (ctl Controller) Describe() say.Text {
+	switch {
+	case ctl.AccessKey:
+		return say.F("The controller runs as the DaemonSet %s and signs with an access key from its environment.", DaemonSet)
+	case ctl.DaemonSet:
+		return say.F("The controller runs as the DaemonSet %s.", DaemonSet).
+			And("Its environment has no access key, so it signs with one from its configuration or with the RAM role of its node.")
+	}
+	return say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", DaemonSet)
+}
+
 // Retry is the longest that the controller waits before it tries a failed sync
 // again: 5 s, doubled each time, at most this
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).

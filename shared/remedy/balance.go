@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -34,4 +35,16 @@ func (c *Case) AccountBalance(ctx context.Context) (AccountBalance, error) {
 		return AccountBalance{}, err
 	}
 	return AccountBalance{Balance: balance, Account: who.Account, Peers: peers}, nil
+}
+
+// Complete returns a plan about the account's money with what all such plans have: the account as its cause,
+// what follows once a person has done what is asked, and the wait for the controller's retry where nothing is.
+func (b AccountBalance) Complete(p Plan) Plan {
+	p.Cause = b.Account
+	if len(p.Ask) > 0 {
+		p.Ask = p.Ask.Then(Afterwards(b.Peers))
+		return p
+	}
+	p.Finding, p.Wait = p.Finding.Then(ccm.Retries()), ccm.Retry
+	return p
 }
