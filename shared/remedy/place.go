@@ -58,6 +58,28 @@ func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VS
 	}), true
 }
 
+// BestVSwitches returns the best vSwitch of each zone that has one, as BestVSwitch chooses it, without
+// those of the zones called not, by the names of their zones.
+func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
+	var list []cloud.VSwitch
+	for _, zone := range v.Zones() {
+		if best, ok := c.BestVSwitch(v, zone, "", true); ok && !slices.Contains(not, zone) {
+			list = append(list, best)
+		}
+	}
+	return list
+}
+
+// BestZones returns the first of the pairs whose primary zone has a vSwitch for the case's Service, and
+// the first of all where none has. There is at least one pair.
+func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
+	i := slices.IndexFunc(pairs, func(z cloud.ZonePair) bool {
+		_, ok := c.BestVSwitch(v, z.Zone, "", true)
+		return ok
+	})
+	return pairs[max(i, 0)]
+}
+
 // fit returns the vSwitches that BestVSwitch may choose from, also those whose room others
 // have claimed.
 func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
