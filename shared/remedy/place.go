@@ -36,6 +36,9 @@ func (v VSwitches) Allowed(id string) bool { return slices.Contains(v.Allow, id)
 // Room returns how many of a vSwitch's free addresses may be used; never less than zero.
 func (v VSwitches) Room(free int64) int { return int(max(0, free-v.Reserve)) }
 
+// Crowded reports whether the vSwitch has no free address above the reserve.
+func (c *Case) Crowded(v cloud.VSwitch) bool { return VSwitchRules.Of(c.Policy).Room(v.Free) == 0 }
+
 // BestVSwitch returns the vSwitch that a new load balancer of the case's Service is to
 // take an address from, and whether there is one: available, with more than the
 // reserve of free addresses, the cluster's own or allowed by the policy, with IPv6
@@ -92,7 +95,7 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 		case onlyZone && vsw.Zone != zone:
 		case !slices.Contains(v.Own, id) && !rules.Allowed(id):
 		case strings.EqualFold(ipv6, "ipv6") && !vsw.IPv6:
-		case rules.Room(vsw.Free) == 0:
+		case c.Crowded(vsw):
 		default:
 			fit = append(fit, vsw)
 		}
@@ -154,7 +157,7 @@ func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) ([]R
 func (c *Case) Malformed(zoneMap string) Plan {
 	return Plan{
 		Finding: say.F("The annotation zone-maps is %s, and one part of it does not have the form ZONE:VSWITCH.", ccm.Quote(zoneMap)),
-		Ask:     say.F("Write one pair for each zone, separated by commas: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, "ZONE:VSWITCH,ZONE:VSWITCH")),
+		Ask:     say.F("Write one pair for each zone, separated by commas: %s.", ccm.ZoneMapCommand(c.Service, nil)),
 	}
 }
 
