@@ -126,6 +126,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 			Wait:    ccm.AddressLag,
 		}
 	}
+	form := ccm.ZoneMapCommand(c.Service, nil)
 	var finding say.Text
 	var causes []string
 	for _, r := range replaced {
@@ -135,13 +136,13 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		switch {
 		case !ok:
 			p.Finding, p.Cause = vpc.Lacks(ccm.ZoneMap, r.For.VSwitch), ccm.CutID(r.For.VSwitch)
-			p.Ask = say.F("Name vSwitches of the cluster's VPC: %s. The cluster's own vSwitches: %s.", ccm.ZoneMapCommand(c.Service, nil), vpc.DescribeOwn())
+			p.Ask = say.F("Name vSwitches of the cluster's VPC: %s. The cluster's own vSwitches: %s.", form, vpc.DescribeOwn())
 		case r.For.Name != now.Zone:
 			p.Finding = say.F("The annotation zone-maps lists %s under the zone %s, but the vSwitch is in %s.", now.ID, ccm.Quote(r.For.Name), now.Zone)
-			p.Ask = say.F("Name each vSwitch with its own zone: %s. The cluster's own vSwitches: %s.", ccm.ZoneMapCommand(c.Service, nil), vpc.DescribeOwn())
+			p.Ask = say.F("Name each vSwitch with its own zone: %s. The cluster's own vSwitches: %s.", form, vpc.DescribeOwn())
 		case r.For.Binds():
 			p.Finding = full.And("The zone map asks for an address in it.")
-			p.Ask = say.F("Free addresses in the vSwitch, or remove the address from the annotation, or name another vSwitch of the zone: %s.", ccm.ZoneMapCommand(c.Service, nil))
+			p.Ask = say.F("Free addresses in the vSwitch, or remove the address from the annotation, or name another vSwitch of the zone: %s.", form)
 		case r.To.ID != "":
 			finding = finding.Then(full).And("The Service can use another one: %s.", ccm.DescribeVSwitch(r.To))
 			causes = append(causes, now.ID)
