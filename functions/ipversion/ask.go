@@ -80,15 +80,11 @@ func forZones(c *remedy.Case, pairs []cloud.ZonePair) say.Text {
 	if len(pairs) == 0 {
 		return say.F("Use IPv4 only: %s. No zones of the region %s have public CLBs with IPv6 in stock.", ipv4, c.Cloud.Region())
 	}
-	var zones []string
-	for _, z := range pairs {
-		zones = append(zones, strings.TrimSuffix(z.Zone+"/"+z.SlaveZone, "/"))
-	}
 	such := ccm.SetCommand(c.Service, "master-zoneid", pairs[0].Zone)
 	if pairs[0].SlaveZone != "" {
 		such += " && " + ccm.SetCommand(c.Service, "slave-zoneid", pairs[0].SlaveZone)
 	}
-	return say.F("Choose one option. Use zones with IPv6, given as primary/standby: %s.", say.List(zones, 6)).
+	return say.F("Choose one option. Use zones with IPv6, given as primary/standby: %s.", ccm.DescribeZonePairs(pairs)).
 		And("For example: %s.", such).
 		And("Or use IPv4 only: %s.", ipv4)
 }

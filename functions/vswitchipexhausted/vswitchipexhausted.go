@@ -47,7 +47,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case exists != "" && nlb:
 		return remedy.Plan{
 			Finding: say.F("A vSwitch of the zone map is full, and the NLB %s already exists: a change of its zones moves traffic.", exists),
-			Ask: say.F("Free addresses in the vSwitch, or name another vSwitch of the same zone: %s.", setMap(c)).
+			Ask: say.F("Free addresses in the vSwitch, or name another vSwitch of the same zone: %s.", ccm.ZoneMapCommand(c.Service, nil)).
 				And("With another vSwitch, the address of the NLB in this zone changes."),
 		}, nil
 	case exists != "":
@@ -118,7 +118,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 	replaced, written, claims := c.Rezone(vpc, zones, func(z ccm.Zone) bool {
 		now := vpc.All[z.VSwitch]
-		return z.Name != now.Zone || remedy.VSwitchRules.Of(c.Policy).Room(now.Free) == 0
+		return z.Name != now.Zone || c.Crowded(now)
 	})
 	if len(replaced) == 0 {
 		return remedy.Plan{
@@ -126,6 +126,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 			Wait:    ccm.AddressLag,
 		}
 	}
+	form := ccm.ZoneMapCommand(c.Service, nil)
 	var finding say.Text
 	var causes []string
 	for _, r := range replaced {
@@ -135,13 +136,13 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		switch {
 		case !ok:
 			p.Finding, p.Cause = vpc.Lacks(ccm.ZoneMap, r.For.VSwitch), ccm.CutID(r.For.VSwitch)
-			p.Ask = say.F("Name vSwitches of the cluster's VPC: %s. The cluster's own vSwitches: %s.", setMap(c), vpc.DescribeOwn())
+			p.Ask = say.F("Name vSwitches of the cluster's VPC: %s. The cluster's own vSwitches: %s.", form, vpc.DescribeOwn())
 		case r.For.Name != now.Zone:
 			p.Finding = say.F("The annotation zone-maps lists %s under the zone %s, but the vSwitch is in %s.", now.ID, ccm.Quote(r.For.Name), now.Zone)
-			p.Ask = say.F("Name each vSwitch with its own zone: %s. The cluster's own vSwitches: %s.", setMap(c), vpc.DescribeOwn())
+			p.Ask = say.F("Name each vSwitch with its own zone: %s. The cluster's own vSwitches: %s.", form, vpc.DescribeOwn())
 		case r.For.Binds():
 			p.Finding = full.And("The zone map asks for an address in it.")
-			p.Ask = say.F("Free addresses in the vSwitch, or remove the address from the annotation, or name another vSwitch of the zone: %s.", setMap(c))
+			p.Ask = say.F("Free addresses in the vSwitch, or remove the address from the annotation, or name another vSwitch of the zone: %s.", form)
 		case r.To.ID != "":
 			finding = finding.Then(full).And("The Service can use another one: %s.", ccm.DescribeVSwitch(r.To))
 			causes = append(causes, now.ID)
@@ -160,10 +161,6 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		Steps:   []remedy.Step{step.With(c.Service, ccm.ZoneMap, written)},
 		Claims:  claims,
 	}
-}
-
-func setMap(c *remedy.Case) string {
-	return ccm.SetCommand(c.Service, ccm.ZoneMap, "ZONE:VSWITCH,ZONE:VSWITCH")
 }
 
 // stillFails reports whether the vSwitch that the Service asks for is still full. The cloud's figures lag,
@@ -186,5 +183,5 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if len(asked) == 0 {
 		return remedy.Unknown, errors.New("the cluster names no vSwitch of its own")
 	}
-	return remedy.Is(slices.ContainsFunc(asked, func(id string) bool { return remedy.VSwitchRules.Of(c.Policy).Room(vpc.All[id].Free) == 0 })), nil
+	return remedy.Is(slices.ContainsFunc(asked, func(id string) bool { return c.Crowded(vpc.All[id]) })), nil
 }

@@ -49,6 +49,13 @@ func ZonesCommand(svc *corev1.Service, to cloud.ZonePair) string {
 	return text
 }
 
+// ZoneMapCommand returns the command by which a person has the Service ask for an NLB in the first two of
+// these vSwitches, which are of different zones. ZONE:VSWITCH stands for each that there is not.
+func ZoneMapCommand(svc *corev1.Service, to []cloud.VSwitch) string {
+	pairs := append(ZonePairs(to), "ZONE:VSWITCH", "ZONE:VSWITCH")
+	return SetCommand(svc, ZoneMap, strings.Join(pairs[:2], ","))
+}
+
 // RemoveCommand returns the command by which a person removes the controller's
 // annotation with this short name from the Service, under whichever prefixes it
 // stands.

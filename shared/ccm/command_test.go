@@ -27,3 +27,14 @@ func TestZonesCommand(t *testing.T) {
 		}
 	}
 }
+
+// An NLB needs two zones: for one that there is not, a word stands.
+func TestZoneMapCommand(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	list := []cloud.VSwitch{{ID: "vsw-a", Zone: "h"}, {ID: "vsw-b", Zone: "i"}, {ID: "vsw-c", Zone: "j"}}
+	for n, want := range []string{"ZONE:VSWITCH,ZONE:VSWITCH", "h:vsw-a,ZONE:VSWITCH", "h:vsw-a,i:vsw-b", "h:vsw-a,i:vsw-b"} {
+		if got, want := ccm.ZoneMapCommand(svc, list[:n]), ccm.SetCommand(svc, ccm.ZoneMap, want); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

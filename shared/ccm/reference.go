@@ -1,9 +1,17 @@
 package ccm
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Certificate is a server certificate of CLBs that an annotation names.
@@ -38,4 +46,122 @@ func ACLsOf(svc *corev1.Service) []string {
 		}
 	}
 	return ids
+}
+
+// NetworkCertificatesOf returns the annotations of a Service with an NLB that name certificates, with
+// their values.
+func NetworkCertificatesOf(svc *corev1.Service) []string {
+	var list []string
+	for _, short := range []string{"cert-id", "cacert-id", "additional-cert-ids"} {
+		if v, ok := Annotation(svc, short); ok {
+			list = append(list, short+": "+Quote(v))
+		}
+	}
+	return list
+}
+
+// ReferenceReads is what References reads. A class that calls it declares it.
+var ReferenceReads = []grant.Grant{grant.DescribeServerCertificates, grant.DescribeAccessControlLists}
+
+// References are what listeners of the region's CLBs can refer to.
+type References struct {
+	Certificates []cloud.Certificate
+	ACLs         []cloud.ACL
+}
+
+// References reads the server certificates and the access control lists of the region.
+func (c *View) References(ctx context.Context) (References, error) {
+	certificates, err := c.Cloud.SLB.Certificates(ctx)
+	if err != nil {
+		return References{}, fmt.Errorf("list server certificates: %w", err)
+	}
+	lists, err := c.Cloud.SLB.ACLs(ctx)
+	if err != nil {
+		return References{}, fmt.Errorf("list access control lists: %w", err)
+	}
+	return References{certificates, lists}, nil
+}
+
+// An UnusableCertificate is one that an annotation names and that does not exist or has expired.
+type UnusableCertificate struct {
+	Certificate
+	Text    say.Text // what is wrong with it, as a clause
+	Domains []string // that it was for; none if it does not exist
+}
+
+// UnusableCertificates returns the server certificates that the annotations of the Service name and that
+// its CLB cannot use at a moment.
+func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCertificate {
+	var list []UnusableCertificate
+	for _, named := range CertificatesOf(c.Service) {
+		i := slices.IndexFunc(have.Certificates, func(k cloud.Certificate) bool { return k.ID == named.ID })
+		if i < 0 {
+			text := say.F("the server certificate %s does not exist in %s", Quote(named.ID), c.Cloud.Region())
+			list = append(list, UnusableCertificate{Certificate: named, Text: text})
+			continue
+		}
+		if k := have.Certificates[i]; k.Expired(now) {
+			text := say.F("the server certificate %s expired on %s", described(k.ID, k.Domains...), k.Expires.Format(time.DateOnly))
+			list = append(list, UnusableCertificate{Certificate: named, Text: text, Domains: k.Domains})
+		}
+	}
+	return list
+}
+
+// NamedACLs returns the IDs of the access control lists that the annotations of the Service name: those
+// that exist, and the others.
+func (r References) NamedACLs(svc *corev1.Service) (there, missing []string) {
+	for _, id := range ACLsOf(svc) {
+		if slices.ContainsFunc(r.ACLs, func(l cloud.ACL) bool { return l.ID == id }) {
+			there = append(there, id)
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	return there, missing
+}
+
+// Valid returns the certificates that have not expired at a moment.
+func (r References) Valid(now time.Time) []cloud.Certificate {
+	return slices.DeleteFunc(slices.Clone(r.Certificates), func(k cloud.Certificate) bool { return k.Expired(now) })
+}
+
+// ForDomains returns those of the certificates that are for one of the domains.
+func ForDomains(list []cloud.Certificate, domains []string) []cloud.Certificate {
+	return slices.DeleteFunc(slices.Clone(list), func(k cloud.Certificate) bool {
+		return !slices.ContainsFunc(k.Domains, func(d string) bool { return slices.Contains(domains, d) })
+	})
+}
+
+// listed is how many certificates or access control lists a sentence names.
+const listed = 10
+
+// DescribeCertificates lists certificates with their domains and expiry dates.
+func DescribeCertificates(list []cloud.Certificate) say.Text {
+	var texts []say.Text
+	for _, k := range list {
+		about := slices.Clone(k.Domains)
+		if !k.Expires.IsZero() {
+			about = append(about, k.Expires.Format(time.DateOnly))
+		}
+		texts = append(texts, say.Literal(described(k.ID, about...)))
+	}
+	return say.Clauses(texts, listed)
+}
+
+// DescribeACLs lists access control lists with their names and IP versions.
+func DescribeACLs(lists []cloud.ACL) say.Text {
+	var texts []say.Text
+	for _, l := range lists {
+		texts = append(texts, say.Literal(described(l.ID, l.Name, l.IPVersion)))
+	}
+	return say.Clauses(texts, listed)
+}
+
+// described returns an ID with what is known about it.
+func described(id string, about ...string) string {
+	if len(about) == 0 {
+		return id
+	}
+	return fmt.Sprintf("%s (%s)", id, strings.Join(about, ", "))
 }

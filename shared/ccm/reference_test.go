@@ -3,11 +3,13 @@ package ccm_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
 // What annotations name is read with white space around it, and without what is empty.
@@ -21,5 +23,28 @@ func TestReferences(t *testing.T) {
 	}
 	if got, want := ccm.ACLsOf(svc), []string{"acl-1", "acl-2"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A certificate whose expiry date is not known counts as valid.
+func TestValid(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	have := ccm.References{Certificates: []cloud.Certificate{
+		{ID: "cert-1", Domains: []string{"a.example.com"}, Expires: now.AddDate(0, -1, 0)},
+		{ID: "cert-2", Domains: []string{"b.example.com", "a.example.com"}, Expires: now.AddDate(0, 1, 0)},
+		{ID: "cert-3", Domains: []string{"b.example.com"}},
+	}}
+	valid := have.Valid(now)
+	for _, tt := range []struct {
+		list []cloud.Certificate
+		want string
+	}{
+		{valid, "cert-2 (b.example.com, a.example.com, 2026-04-01); cert-3 (b.example.com)"},
+		{ccm.ForDomains(valid, []string{"a.example.com"}), "cert-2 (b.example.com, a.example.com, 2026-04-01)"},
+		{ccm.ForDomains(valid, nil), ""},
+	} {
+		if got := ccm.DescribeCertificates(tt.list).String(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
 	}
 }

@@ -132,6 +132,15 @@ func DescribeVSwitch(v cloud.VSwitch) say.Text {
 	return say.F("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
 }
 
+// DescribeVSwitches lists vSwitches with their free addresses, no more than limit of them.
+func DescribeVSwitches(list []cloud.VSwitch, limit int) say.Text {
+	var texts []say.Text
+	for _, v := range list {
+		texts = append(texts, DescribeVSwitch(v))
+	}
+	return say.Items(texts, limit)
+}
+
 // AddressesOf returns how many addresses load balancers, nodes and Pods can have in the vSwitch: the
 // first of its block and the last three are reserved
 // (https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch).

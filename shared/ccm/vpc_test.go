@@ -2,6 +2,7 @@ package ccm_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,14 @@ func TestVSwitchesOf(t *testing.T) {
 func TestZonePairs(t *testing.T) {
 	got := ccm.ZonePairs([]cloud.VSwitch{{ID: "vsw-a", Zone: "h"}, {ID: "vsw-b", Zone: "h"}, {ID: "vsw-c", Zone: "i"}})
 	if want := []string{"h:vsw-a", "i:vsw-c"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A zone map can be nonsense; what is no name of a zone is left out.
+func TestZoneNames(t *testing.T) {
+	got := ccm.ZoneNames("i:vsw-b,h:vsw-a,i:vsw-c,:vsw-d," + strings.Repeat("z", 65) + ":vsw-e")
+	if want := []string{"h", "i"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,20 @@ func Zones(value string) (zones []Zone, whole bool) {
 	return zones, whole
 }
 
+// ZoneNames returns the names of the zones in a zone map, sorted and each once, without what is too long
+// for a name.
+func ZoneNames(value string) []string {
+	var names []string
+	zones, _ := Zones(value)
+	for _, z := range zones {
+		if z.Name != "" && len(z.Name) <= longestID {
+			names = append(names, z.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Binds reports whether the part asks for an address or an EIP in its vSwitch.
 func (z Zone) Binds() bool { return strings.Count(z.Text, ":") > 1 }
 
@@ -65,5 +80,8 @@ func AskedVSwitches(svc *corev1.Service) (ids []string, whole bool) {
 	return ids, whole || !ok
 }
 
+// longestID is how many bytes an ID or the name of a zone can have.
+const longestID = 64
+
 // CutID returns at most 64 bytes of an ID that somebody wrote: IDs are not longer.
-func CutID(id string) string { return strings.ToValidUTF8(id[:min(len(id), 64)], "") }
+func CutID(id string) string { return strings.ToValidUTF8(id[:min(len(id), longestID)], "") }

@@ -18,6 +18,11 @@ type Certificate struct {
 	Expires time.Time // zero if the answer does not say
 }
 
+// Expired reports whether the certificate has expired at a moment, as far as is known.
+func (k Certificate) Expired(now time.Time) bool {
+	return !k.Expires.IsZero() && k.Expires.Before(now)
+}
+
 // Certificates returns the server certificates of the region, sorted by ID.
 //
 // It needs grant.DescribeServerCertificates.

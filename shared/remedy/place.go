@@ -36,6 +36,9 @@ func (v VSwitches) Allowed(id string) bool { return slices.Contains(v.Allow, id)
 // Room returns how many of a vSwitch's free addresses may be used; never less than zero.
 func (v VSwitches) Room(free int64) int { return int(max(0, free-v.Reserve)) }
 
+// Crowded reports whether the vSwitch has no free address above the reserve.
+func (c *Case) Crowded(v cloud.VSwitch) bool { return VSwitchRules.Of(c.Policy).Room(v.Free) == 0 }
+
 // BestVSwitch returns the vSwitch that a new load balancer of the case's Service is to
 // take an address from, and whether there is one: available, with more than the
 // reserve of free addresses, the cluster's own or allowed by the policy, with IPv6
@@ -58,6 +61,28 @@ func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VS
 	}), true
 }
 
+// BestVSwitches returns the best vSwitch of each zone that has one, as BestVSwitch chooses it, without
+// those of the zones called not, by the names of their zones.
+func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
+	var list []cloud.VSwitch
+	for _, zone := range v.Zones() {
+		if best, ok := c.BestVSwitch(v, zone, "", true); ok && !slices.Contains(not, zone) {
+			list = append(list, best)
+		}
+	}
+	return list
+}
+
+// BestZones returns the first of the pairs whose primary zone has a vSwitch for the case's Service, and
+// the first of all where none has. There is at least one pair.
+func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
+	i := slices.IndexFunc(pairs, func(z cloud.ZonePair) bool {
+		_, ok := c.BestVSwitch(v, z.Zone, "", true)
+		return ok
+	})
+	return pairs[max(i, 0)]
+}
+
 // fit returns the vSwitches that BestVSwitch may choose from, also those whose room others
 // have claimed.
 func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
@@ -70,7 +95,7 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 		case onlyZone && vsw.Zone != zone:
 		case !slices.Contains(v.Own, id) && !rules.Allowed(id):
 		case strings.EqualFold(ipv6, "ipv6") && !vsw.IPv6:
-		case rules.Room(vsw.Free) == 0:
+		case c.Crowded(vsw):
 		default:
 			fit = append(fit, vsw)
 		}
@@ -132,7 +157,7 @@ func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) ([]R
 func (c *Case) Malformed(zoneMap string) Plan {
 	return Plan{
 		Finding: say.F("The annotation zone-maps is %s, and one part of it does not have the form ZONE:VSWITCH.", ccm.Quote(zoneMap)),
-		Ask:     say.F("Write one pair for each zone, separated by commas: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, "ZONE:VSWITCH,ZONE:VSWITCH")),
+		Ask:     say.F("Write one pair for each zone, separated by commas: %s.", ccm.ZoneMapCommand(c.Service, nil)),
 	}
 }
 
