@@ -82,9 +82,9 @@ const (
 // address that the Service asks for, within reach of the cluster's VPC, and with
 // no listener on a port of the Service.
 func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
-	cluster, err := c.Cloud.CS.Cluster(ctx)
+	vpc, err := c.ClusterVPC(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("describe the cluster: %w", err)
+		return nil, err
 	}
 	all, err := c.list(ctx, search{})
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 	var fit []Instance
 	seen := 0
 	for _, lb := range all {
-		if !lb.active() || lb.ByController() || lb.Tags[ReusedTag] != "" || lb.AddressType != want || lb.VPC != "" && lb.VPC != cluster.VPC {
+		if !lb.active() || lb.ByController() || lb.Tags[ReusedTag] != "" || lb.AddressType != want || lb.VPC != "" && lb.VPC != vpc {
 			continue
 		}
 		if seen++; seen > looked || len(fit) == offered {
