@@ -60,7 +60,7 @@ func decide(c *remedy.Case, vpc string, lb *ccm.Instance, groups []cloud.VServer
 		ask = say.F("Check the controller's log for what it added to which group: %s.", c.LogQuery()).
 			And("If the Service uses the wrong load balancer, change it as follows.").Then(ask)
 	}
-	if left := c.DeleteGroups(groups); len(left) > 0 {
+	if left := c.DeleteGroupCommands(groups); len(left) > 0 {
 		ask = ask.And("Afterwards, delete what is left of this Service on %s. Its vServer groups: %s.", lb.ID, say.Clauses(left, 5))
 	}
 	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Seen: seen}

@@ -19,9 +19,9 @@ func (c *View) OwnName(name string) bool {
 	return ok && t.Of(c.Service, c.Cluster)
 }
 
-// DeleteGroups names those of the vServer groups that the controller made for the Service, each with the
+// DeleteGroupCommands names those of the vServer groups that the controller made for the Service, each with the
 // command by which a person deletes it.
-func (c *View) DeleteGroups(groups []cloud.VServerGroup) []say.Text {
+func (c *View) DeleteGroupCommands(groups []cloud.VServerGroup) []say.Text {
 	var out []say.Text
 	for _, g := range groups {
 		if c.OwnName(g.Name) {
