@@ -50,7 +50,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		note = note.And("A person created the old load balancer, so it stays and keeps its address.")
 	} else {
-		keep := ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true")
+		keep := ccm.PreserveCommand(c.Service)
 		note = note.And("To keep the old load balancer and its address, run this before you delete the Service (CCM v2.10.0 or later): %s.", keep).
 			And("A Service can then use it through the annotation id.")
 	}

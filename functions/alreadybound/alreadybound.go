@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -27,22 +26,15 @@ var Remedy = &remedy.Remedy{
 		"service has been associated with ip [",
 		"service has been associated with dnsname [",
 	},
-	Reads:       slices.Concat(ccm.BalancerReads, ccm.NetworkReads, []grant.Grant{grant.GetCallerIdentity}),
+	Reads:       slices.Concat(ccm.BalancerReads, ccm.NetworkReads),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Annotations: []string{balancerID, externalIP},
+	Annotations: []string{ccm.BalancerID, ccm.ExternalIP},
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }
 
-// Short names of the annotations that bind a Service to a load balancer and that give it the
-// address of an EIP.
-const (
-	balancerID = "id"
-	externalIP = "external-ip-type"
-)
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	id, _ := ccm.Annotation(c.Service, balancerID)
+	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	named, err := c.Named(ctx, id)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -64,21 +56,21 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 		plan.Note = say.F("To move the Service to %s, delete it and recreate it with the annotation. Its address is then %s.", named.ID, named.Address)
 	}
 	plan.Finding = plan.Finding.And("A Service never moves from one load balancer to another.")
-	remove := ccm.RemoveCommand(svc, balancerID)
+	remove := ccm.RemoveCommand(svc, ccm.BalancerID)
 	if s.Instance == nil {
 		plan.Finding = plan.Finding.And("No load balancer with that address was found in %s.", s.Where)
 		plan.Ask = say.F("Find the load balancer with the address %s.", address).
-			And("If a person created it, name it: %s.", ccm.SetCommand(svc, balancerID, "ITS-ID")).
+			And("If a person created it, name it: %s.", ccm.SetCommand(svc, ccm.BalancerID, "ITS-ID")).
 			And("If the controller created it, remove the annotation: %s.", remove)
 		return plan
 	}
-	name := ccm.SetCommand(svc, balancerID, s.ID)
+	name := ccm.SetCommand(svc, ccm.BalancerID, s.ID)
 	switch {
 	case s.ID == id: // the addresses can differ only because of an EIP
 		return remedy.Plan{
 			Finding: say.F("The Service's address %s is that of an EIP of its load balancer %s.", address, s.ID).
-				And("The annotation %s, which would say so, is missing.", externalIP),
-			Steps: []remedy.Step{step.With(svc, externalIP, "eip")},
+				And("The annotation %s, which would say so, is missing.", ccm.ExternalIP),
+			Steps: []remedy.Step{step.With(svc, ccm.ExternalIP, "eip")},
 		}
 	case s.Owner == ccm.Users && s.ByController():
 		plan.Finding = plan.Finding.Then(s.Evidence).
@@ -86,12 +78,12 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 		plan.Ask = say.F("If no Service owns %s, remove these tags from it, then name it: %s.", s.ID, name)
 	case s.Owner == ccm.Users:
 		plan.Finding = plan.Finding.And("That is the address of %s.", s.ID).Then(s.Evidence)
-		plan.Steps = []remedy.Step{step.With(svc, balancerID, s.ID)}
+		plan.Steps = []remedy.Step{step.With(svc, ccm.BalancerID, s.ID)}
 	case s.Owner == ccm.Own && s.ByTag:
 		plan.Finding = plan.Finding.Then(s.Evidence)
 		plan.Note = plan.Note.And("The controller deletes %s together with the Service. To keep it, annotate the Service first (CCM v2.10.0 or later): %s.",
-			s.ID, ccm.SetCommand(svc, "preserve-lb-on-delete", "true"))
-		plan.Steps = []remedy.Step{step.Without(svc, balancerID)}
+			s.ID, ccm.PreserveCommand(svc))
+		plan.Steps = []remedy.Step{step.Without(svc, ccm.BalancerID)}
 	case s.Owner == ccm.Own:
 		plan.Finding = plan.Finding.Then(s.Evidence).
 			And("It lacks the tag %s=%s, or another load balancer has that tag, too.", ccm.NameTag, ccm.DefaultName(svc)).
@@ -108,11 +100,11 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 // stillFails reports whether the Service names a load balancer that does not have its address.
 // The controller compares them only if the Service has an address.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	id, _ := ccm.Annotation(c.Service, balancerID)
+	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	if id == "" || !ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}
-	if mode, _ := ccm.Annotation(c.Service, externalIP); mode == "eip" && !ccm.NLB(c.Service) {
+	if mode, _ := ccm.Annotation(c.Service, ccm.ExternalIP); mode == "eip" && !ccm.NLB(c.Service) {
 		return remedy.No, nil
 	}
 	named, err := c.Named(ctx, id)

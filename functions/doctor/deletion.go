@@ -27,12 +27,6 @@ var deletion = &doctor.Check{
 	Find:     findDeletion,
 }
 
-// preserves is the first release that can keep a load balancer that it created.
-var preserves = ccm.Version{Major: 2, Minor: 10}
-
-// preserve is the annotation that keeps the load balancer of a deleted Service.
-const preserve = "preserve-lb-on-delete"
-
 func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
 		about := doctor.OfService(svc)
@@ -44,11 +38,11 @@ func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 		if svc.UID == "" {
 			f := doctor.Finding{Severity: doctor.Info, About: about,
 				Text: say.F("The controller creates a load balancer for the Service, and deletes it when the Service is deleted or changes its type."),
-				Do:   say.F("To keep the load balancer then, set the annotation %s. It needs CCM %s or newer.", preserve, preserves)}
-			if keep, _ := ccm.Annotation(svc, preserve); keep != "" {
+				Do:   say.F("To keep the load balancer then, set the annotation %s. It needs CCM %s or newer.", ccm.Preserve, ccm.FirstPreserve())}
+			if keep, _ := ccm.Annotation(svc, ccm.Preserve); keep != "" {
 				f.Text = say.F("The controller creates a load balancer for the Service.").
-					And("It keeps it when the Service is deleted or changes its type: the annotation %s is set.", preserve)
-				f.Do = say.F("Make sure that the controller is %s or newer: older releases ignore the annotation.", preserves)
+					And("It keeps it when the Service is deleted or changes its type: the annotation %s is set.", ccm.Preserve)
+				f.Do = say.F("Make sure that the controller is %s or newer: older releases ignore the annotation.", ccm.FirstPreserve())
 			}
 			r.Add(f)
 			continue
@@ -99,29 +93,29 @@ func withoutID(svc *corev1.Service) *corev1.Service {
 func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	about := doctor.OfService(svc)
 	evidence := map[string]string{"load balancer": b.ID, "address": b.Address}
-	if keep, _ := ccm.Annotation(svc, preserve); keep != "" {
+	if keep, _ := ccm.Annotation(svc, ccm.Preserve); keep != "" {
 		v, err := versionOf(s)
 		switch {
 		case err != nil:
-			r.Unknown(about, fmt.Errorf("whether the controller knows the annotation %s: %w", preserve, err))
-		case v.Before(preserves):
+			r.Unknown(about, fmt.Errorf("whether the controller knows the annotation %s: %w", ccm.Preserve, err))
+		case v.Before(ccm.FirstPreserve()):
 			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve",
 				Evidence: map[string]string{"load balancer": b.ID, "CCM": v.String()},
-				Text: say.F("The annotation %s asks to keep the load balancer %s.", preserve, b.ID).
+				Text: say.F("The annotation %s asks to keep the load balancer %s.", ccm.Preserve, b.ID).
 					And("CCM %s ignores the annotation and deletes the load balancer with the Service.", v),
-				Do: say.F("Upgrade the controller to %s or newer before you delete the Service.", preserves)})
+				Do: say.F("Upgrade the controller to %s or newer before you delete the Service.", ccm.FirstPreserve())})
 		default:
 			r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
-				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, preserve),
+				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, ccm.Preserve),
 				Do:   say.F("Nothing now. Delete the load balancer by hand when nobody needs it any more.")})
 		}
 		return
 	}
-	keep := ccm.SetCommand(svc, preserve, "true")
+	keep := ccm.PreserveCommand(svc)
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
 		Text: say.F("The controller created the load balancer %s and deletes it when the Service is deleted or changes its type.", b.ID).
 			And("The address %s is then lost.", b.Address),
-		Do: say.F("To keep the load balancer then, with CCM %s or newer: %s.", preserves, keep)})
+		Do: say.F("To keep the load balancer then, with CCM %s or newer: %s.", ccm.FirstPreserve(), keep)})
 	if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {
 		r.Unknown(about, err)
 		return
@@ -130,7 +124,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "others", Evidence: evidence,
 			Text: say.F("The load balancer %s is deleted with the Service, but it has listeners that do not belong to the Service.", b.ID).
 				And("Their traffic would stop: %s.", say.Clauses(others, shown)),
-			Do: say.F("Move these listeners to a load balancer of their own. Or keep this one, with CCM %s or newer: %s.", preserves, keep)})
+			Do: say.F("Move these listeners to a load balancer of their own. Or keep this one, with CCM %s or newer: %s.", ccm.FirstPreserve(), keep)})
 	}
 }
 

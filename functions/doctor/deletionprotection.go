@@ -2,7 +2,6 @@ package doctor
 
 import (
 	_ "embed"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -56,7 +55,7 @@ func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 			r.Unknown(doctor.OfService(svc), err)
 			continue
 		}
-		if b == nil || b.CLB != nil && b.CLB.DeleteProtection || b.NLB != nil && b.NLB.DeleteProtection {
+		if b == nil || b.DeleteProtected() {
 			continue
 		}
 		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "made",
@@ -71,10 +70,10 @@ func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 		switch {
 		case id != "" || !b.ByController():
 			f.Key = "reused"
-			f.Do = say.F("The controller did not create the load balancer and does not protect it. Turn the protection on: %s.", protectCommand(s.Region, b))
+			f.Do = say.F("The controller did not create the load balancer and does not protect it. Turn the protection on: %s.", b.ProtectCommand(s.Region))
 		case ccm.NLB(svc) && s.Controller.Version.Before(protectsNLBs): // or its version is unknown
 			f.Do = say.F("Controllers older than %s do not protect NLBs, and this one is not known to be newer.", protectsNLBs).
-				And("Turn the protection on: %s. Turn it off before you delete the Service.", protectCommand(s.Region, b))
+				And("Turn the protection on: %s. Turn it off before you delete the Service.", b.ProtectCommand(s.Region))
 		case want == "on":
 			f.Do = say.F("Trigger a resync to make the controller turn the protection on again: %s.", ccm.WakeCommand(svc)).Then(turnsOff)
 		default:
@@ -86,11 +85,3 @@ func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 
 // turnsOff ends the advice about a load balancer that the controller protects.
 var turnsOff = say.F("It turns the protection off again when the Service is deleted.")
-
-// protectCommand returns the command that turns deletion protection on.
-func protectCommand(region string, b *doctor.LoadBalancer) string {
-	if b.NLB != nil {
-		return fmt.Sprintf("aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled true", region, b.ID)
-	}
-	return fmt.Sprintf("aliyun slb SetLoadBalancerDeleteProtection --RegionId %s --LoadBalancerId %s --DeleteProtection on", region, b.ID)
-}

@@ -138,7 +138,7 @@ func (g *goneLook) service(svc *corev1.Service) {
 // an ID, it is enough that no load balancer has the Service's address.
 func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	if was == "" {
-		eip, _ := ccm.Annotation(svc, "external-ip-type")
+		eip, _ := ccm.Annotation(svc, ccm.ExternalIP)
 		host, _ := ccm.Annotation(svc, "hostname")
 		switch {
 		case g.count[ccm.NLB(svc)] == 0:

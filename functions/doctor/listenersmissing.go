@@ -89,7 +89,7 @@ func on(listeners []standing, key string) (standing, bool) {
 func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	listeners := standings(b)
 	ranges, _ := ccm.Annotation(svc, "listener-port-range")
-	override := say.F("Or let the controller set the listeners: %s.", ccm.SetCommand(svc, forceOverride, "true"))
+	override := say.F("Or let the controller set the listeners: %s.", ccm.SetCommand(svc, ccm.ForceOverride, "true"))
 	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
 		override = override.And("This replaces what is there now: %s.", say.Clauses(replaced, shown))
 	} else {
@@ -118,10 +118,6 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 			And(`Without force-override-listeners: "true", the controller creates none.`),
 		Do: say.F("Create each missing listener in the console, with the group of the Service (%s).", strings.Join(groups, ", ")).Then(override)})
 }
-
-// forceOverride is the annotation that makes the controller set the listeners of a load balancer
-// that the Service reuses.
-const forceOverride = "force-override-listeners"
 
 // leads checks whether the listener on a port of the Service leads to it.
 func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at standing, override say.Text) {

@@ -304,12 +304,17 @@ func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 	return groups, lb.ID, nil
 }
 
-// WholeGroups returns the vServer groups of a CLB with their backends. It needs
-// DescribeVServerGroups and DescribeVServerGroupAttribute.
-func (c *View) WholeGroups(ctx context.Context, id string) ([]cloud.VServerGroup, error) {
-	groups, err := c.Cloud.SLB.VServerGroups(ctx, id)
+// WholeGroupReads is what WholeGroups reads. A class that calls it declares it.
+var WholeGroupReads = []grant.Grant{grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute}
+
+// WholeGroups returns the vServer groups of the load balancer with their backends. An NLB has none.
+func (c *View) WholeGroups(ctx context.Context, lb *Instance) ([]cloud.VServerGroup, error) {
+	if lb.CLB == nil {
+		return nil, nil
+	}
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
 	if err != nil {
-		return nil, fmt.Errorf("list vServer groups of %s: %w", id, err)
+		return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 	}
 	var out []cloud.VServerGroup
 	for _, g := range groups {

@@ -144,16 +144,16 @@ func (c *View) byAddress(ctx context.Context, s *Found) error {
 		}
 		return c.found(ctx, s, lbs[0].ID, ByHost)
 	}
-	cluster, err := c.Cloud.CS.Cluster(ctx)
+	vpc, err := c.ClusterVPC(ctx)
 	if err != nil {
-		return fmt.Errorf("describe the cluster: %w", err)
+		return err
 	}
 	lbs, err := c.list(ctx, search{address: address})
 	if err != nil {
 		return err
 	}
 	for _, lb := range lbs {
-		if lb.VPC == cluster.VPC || lb.AddressType == "internet" {
+		if lb.VPC == vpc || lb.AddressType == "internet" {
 			return c.found(ctx, s, lb.ID, ByAddress)
 		}
 	}

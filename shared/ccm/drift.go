@@ -39,7 +39,7 @@ type Difference struct {
 // load balancer: without force-override it leaves those of one that is reused alone.
 func OwnsListeners(svc *corev1.Service) bool {
 	id, _ := Annotation(svc, "id")
-	force, _ := Annotation(svc, "force-override-listeners")
+	force, _ := Annotation(svc, ForceOverride)
 	return id == "" || force == "true"
 }
 

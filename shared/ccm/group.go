@@ -10,12 +10,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // OwnName reports whether the controller gives this name to what it makes for the Service.
 func (c *View) OwnName(name string) bool {
 	t, ok := ParseTrace(name)
 	return ok && t.Of(c.Service, c.Cluster)
+}
+
+// DeleteGroupCommands names those of the vServer groups that the controller made for the Service, each with the
+// command by which a person deletes it.
+func (c *View) DeleteGroupCommands(groups []cloud.VServerGroup) []say.Text {
+	var out []say.Text
+	for _, g := range groups {
+		if c.OwnName(g.Name) {
+			out = append(out, say.F("%s with aliyun slb DeleteVServerGroup --RegionId %s --VServerGroupId %s", g.Name, c.Cloud.Region(), g.ID))
+		}
+	}
+	return out
 }
 
 // Owned are the vServer groups of a CLB that the controller made for a Service.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -80,9 +82,9 @@ const (
 // address that the Service asks for, within reach of the cluster's VPC, and with
 // no listener on a port of the Service.
 func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
-	cluster, err := c.Cloud.CS.Cluster(ctx)
+	vpc, err := c.ClusterVPC(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("describe the cluster: %w", err)
+		return nil, err
 	}
 	all, err := c.list(ctx, search{})
 	if err != nil {
@@ -93,7 +95,7 @@ func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 	var fit []Instance
 	seen := 0
 	for _, lb := range all {
-		if !lb.active() || lb.ByController() || lb.Tags[ReusedTag] != "" || lb.AddressType != want || lb.VPC != "" && lb.VPC != cluster.VPC {
+		if !lb.active() || lb.ByController() || lb.Tags[ReusedTag] != "" || lb.AddressType != want || lb.VPC != "" && lb.VPC != vpc {
 			continue
 		}
 		if seen++; seen > looked || len(fit) == offered {
@@ -112,16 +114,7 @@ func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 
 // takes reports whether the load balancer has a listener on a port of the Service.
 func (c *View) takes(ctx context.Context, lb *Instance) (bool, error) {
-	var ports []int
-	if lb.NLB != nil {
-		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-		if err != nil {
-			return false, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-		}
-		for _, l := range listeners {
-			ports = append(ports, l.Port)
-		}
-	} else {
+	if lb.NLB == nil { // the list says nothing of its ports
 		whole, err := c.Cloud.SLB.LoadBalancer(ctx, lb.ID)
 		if errors.Is(err, cloud.ErrNotFound) {
 			return true, nil // it went meanwhile
@@ -129,14 +122,13 @@ func (c *View) takes(ctx context.Context, lb *Instance) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("describe load balancer %s: %w", lb.ID, err)
 		}
-		for _, l := range whole.Ports {
-			ports = append(ports, l.Port)
-		}
+		lb = Classic(whole)
 	}
-	for _, p := range c.Service.Spec.Ports {
-		if slices.Contains(ports, int(p.Port)) {
-			return true, nil
-		}
+	ports, err := c.ListenerPorts(ctx, lb)
+	if err != nil {
+		return false, err
 	}
-	return false, nil
+	return slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return slices.ContainsFunc(ports, func(l Listener) bool { return l.Port == int(p.Port) })
+	}), nil
 }

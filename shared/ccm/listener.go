@@ -3,9 +3,12 @@ package ccm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Listener is one of a load balancer of either kind, as far as the two are alike.
@@ -28,6 +31,65 @@ func (l Listener) String() string {
 // and the other protocols can share a number.
 func (l Listener) Takes(p corev1.ServicePort) bool {
 	return l.Port <= int(p.Port) && int(p.Port) <= l.Last && strings.EqualFold(string(p.Protocol), "udp") == strings.EqualFold(l.Protocol, "udp")
+}
+
+// ByHand reports whether a person made the listener, as far as its description tells.
+func (l Listener) ByHand() bool {
+	_, ok := ParseTrace(l.Description)
+	return !ok
+}
+
+// ListenerPorts returns the listeners of a load balancer that was described, by their protocols and numbers. The
+// description of a CLB has them; for an NLB it needs ListNLBListeners. The number of one with a range of
+// ports is 0 here, as in the API: Listeners tells the range.
+func (c *View) ListenerPorts(ctx context.Context, lb *Instance) ([]Listener, error) {
+	var out []Listener
+	if lb.NLB == nil {
+		for _, p := range lb.CLB.Ports {
+			out = append(out, Listener{Protocol: p.Protocol, Port: p.Port, Last: p.Port, Description: p.Description})
+		}
+		return out, nil
+	}
+	list, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+	}
+	for _, l := range list {
+		out = append(out, Listener{ID: l.ID, Protocol: l.Protocol, Port: l.Port, Last: l.Port, Description: l.Description})
+	}
+	return out, nil
+}
+
+// MadeFor says for whom the listener was made, as far as its description tells.
+func (c *View) MadeFor(l Listener) say.Text {
+	l.Protocol = strings.ToLower(l.Protocol) // as people read it, for both kinds
+	t, ok := ParseTrace(l.Description)
+	switch {
+	case !ok && l.Description == "":
+		return say.F("%s was created by hand and has no description", l)
+	case !ok:
+		return say.F("%s was created by hand and has the description %s", l, Quote(l.Description))
+	case t.Cluster != c.Cluster:
+		return say.F("%s belongs to the Service %s of the cluster %s", l, t, t.Cluster)
+	}
+	return say.F("%s belongs to the Service %s of this cluster", l, t)
+}
+
+// FreePorts returns up to n numbers above each of the taken ones that neither a listener nor a port of
+// the Service uses.
+func FreePorts(svc *corev1.Service, listeners []Listener, taken []int32, n int) []string {
+	var out []string
+	for _, p := range taken {
+		for candidate, found := int(p)+1, 0; candidate <= 65535 && found < n; candidate++ {
+			used := slices.ContainsFunc(listeners, func(l Listener) bool { return l.Port <= candidate && candidate <= l.Last }) ||
+				slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == candidate })
+			if text := fmt.Sprint(candidate); !used && !slices.Contains(out, text) {
+				out = append(out, text)
+				found++
+			}
+		}
+	}
+	return out
 }
 
 // Listeners returns the listeners of the load balancer. It needs DescribeLoadBalancerListeners, or

@@ -1,6 +1,7 @@
 package ccm_test
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,27 @@ func TestTakes(t *testing.T) {
 		}
 		if got := tt.l.String(); got != tt.text {
 			t.Errorf("got %s, want %s", got, tt.text)
+		}
+	}
+}
+
+// A free port is above a taken one, and neither a listener nor a port of the Service has its number.
+func TestFreePorts(t *testing.T) {
+	svc := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}, {Port: 83}}}}
+	listeners := []ccm.Listener{{Protocol: "tcp", Port: 80, Last: 80}, {Protocol: "TCP", Port: 85, Last: 90}}
+	for _, tt := range []struct {
+		taken []int32
+		want  []string
+	}{
+		{nil, nil},
+		{[]int32{80}, []string{"81", "82", "84"}},
+		{[]int32{80, 81}, []string{"81", "82", "84", "91", "92", "93"}}, // each once
+		{[]int32{84}, []string{"91", "92", "93"}},
+		{[]int32{65534}, []string{"65535"}},
+		{[]int32{65535}, nil},
+	} {
+		if got := ccm.FreePorts(svc, listeners, tt.taken, 3); !slices.Equal(got, tt.want) {
+			t.Errorf("above %d: got %q, want %q", tt.taken, got, tt.want)
 		}
 	}
 }

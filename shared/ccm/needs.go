@@ -35,7 +35,7 @@ func InUse(cluster cloud.Cluster, services []corev1.Service) Features {
 			use[nlbs] = true
 			use[sourceRange] = use[sourceRange] || len(svc.Spec.LoadBalancerSourceRanges) > 0
 		}
-		if mode, _ := Annotation(&svc, "external-ip-type"); mode == "eip" {
+		if mode, _ := Annotation(&svc, ExternalIP); mode == "eip" {
 			use[eip] = true
 		}
 		if svc.Annotations["service.beta.kubernetes.io/backend-type"] == "eni" {

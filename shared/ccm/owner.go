@@ -28,27 +28,24 @@ const (
 // BalancerReads, or NetworkReads for an NLB.
 func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error) {
 	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
-	var ports []int
+	listeners, err := c.ListenerPorts(ctx, lb)
+	if err != nil {
+		return Unproven, nil, err
+	}
 	if lb.NLB != nil {
 		m.reason, m.what = lb.NLB.ProtectionReason, "listener"
-		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-		if err != nil {
-			return Unproven, nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-		}
-		for _, l := range listeners {
-			ports = append(ports, l.Port)
-			m.add(c, l.Description)
-		}
 	} else {
 		m.reason, m.what = lb.CLB.ProtectionReason, "vServer group"
-		for _, p := range lb.CLB.Ports {
-			ports = append(ports, p.Port)
-			t, ok := ParseTrace(p.Description)
-			m.unmarked = m.unmarked || ok && t.Of(c.Service, c.Cluster)
+	}
+	for _, l := range listeners {
+		if lb.NLB != nil {
+			m.add(c, l.Description)
+		} else {
+			m.unmarked = m.unmarked || c.OwnName(l.Description)
 		}
 	}
 	switch {
-	case lb.Tags[ClusterTag] != "" && slices.Contains(ports, apiServerPort):
+	case lb.Tags[ClusterTag] != "" && slices.ContainsFunc(listeners, func(l Listener) bool { return l.Port == apiServerPort }):
 		return APIServer, say.F("%s has the tag %s and a listener on port %d, so it belongs to the API server.", lb.ID, ClusterTag, apiServerPort), nil
 	case lb.Tags[ReusedTag] != "":
 		return Users, say.F("%s has the tag %s, so a person created it and the Service reused it.", lb.ID, ReusedTag), nil

@@ -132,7 +132,7 @@ func OwnAddress(svc *corev1.Service) bool {
 	if name, _ := Annotation(svc, "hostname"); name != "" {
 		return false
 	}
-	mode, _ := Annotation(svc, "external-ip-type")
+	mode, _ := Annotation(svc, ExternalIP)
 	return mode != "eip"
 }
 
@@ -140,7 +140,7 @@ func OwnAddress(svc *corev1.Service) bool {
 // controller compares them before it reuses one (pkg/controller/service/clbv1/model_applier.go,
 // isLoadBalancerReusable). It is true for a Service without an address.
 func HasAddress(svc *corev1.Service, lb *Instance) bool {
-	if mode, _ := Annotation(svc, "external-ip-type"); mode == "eip" && lb.NLB == nil {
+	if mode, _ := Annotation(svc, ExternalIP); mode == "eip" && lb.NLB == nil {
 		return true
 	}
 	return !Synced(svc) || slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -47,6 +48,33 @@ func (r ValueRule) Named(message string) bool {
 	return slices.ContainsFunc(r.Calls, func(call string) bool { return strings.Contains(folded, call) })
 }
 
+// NamedFault returns the faulty annotation of the Service that a message of the controller is about, and
+// the others. It is nil if the message is about none of them.
+func NamedFault(svc *corev1.Service, message string) (named *Fault, others []Fault) {
+	all := Faults(svc)
+	i := slices.IndexFunc(all, func(f Fault) bool { return f.Named(message) })
+	if i < 0 {
+		return nil, all
+	}
+	f := all[i]
+	return &f, slices.DeleteFunc(all, func(o Fault) bool { return o.Name == f.Name })
+}
+
+// DescribeFaults says of each annotation what it is and what it takes, one clause each.
+func DescribeFaults(list []Fault) say.Text {
+	var parts []say.Text
+	for _, f := range list {
+		parts = append(parts, say.F("%s is %s and takes %s", f.Name, Quote(f.Value), f.Allowed))
+	}
+	return say.Clauses(parts, len(parts))
+}
+
+// NamesValue reports whether a message of the controller about the Service is about an annotation whose
+// values are known.
+func NamesValue(svc *corev1.Service, message string) bool {
+	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && r.Named(message) })
+}
+
 // shown reports whether ValueOf can tell a load balancer's setting.
 func (r ValueRule) shown() bool {
 	return r.Param != "" || slices.Contains([]string{"bandwidth", "zone-maps", "protocol-port", "forward-port"}, r.Name)
@@ -63,12 +91,19 @@ func ShownValues() []string {
 	return names
 }
 
-// ValueOf returns the load balancer's setting in the form of the annotation. It is empty if there is none,
-// or more than one, and without a load balancer. It needs what Listeners does.
-func (c *View) ValueOf(ctx context.Context, lb *Instance, r ValueRule) (string, error) {
+// ValueOf returns the load balancer that the controller syncs the Service with, and its setting in the form
+// of the annotation. The setting is empty if there is none, or more than one, and without a load balancer.
+// It needs what Bound and Listeners do.
+func (c *View) ValueOf(ctx context.Context, r ValueRule) (lb *Instance, is string, err error) {
+	if lb, err = c.Bound(ctx); err != nil || lb == nil {
+		return nil, "", err
+	}
+	is, err = c.valueOf(ctx, lb, r)
+	return lb, is, err
+}
+
+func (c *View) valueOf(ctx context.Context, lb *Instance, r ValueRule) (string, error) {
 	switch {
-	case lb == nil:
-		return "", nil
 	case lb.NLB != nil && r.Name == "zone-maps":
 		return ZoneMaps(lb.NLB), nil
 	case lb.NLB != nil && r.Name == "protocol-port":
@@ -200,8 +235,10 @@ func namesZones(value, zones string) bool {
 	return true
 }
 
-// SuggestZones proposes zone maps for a new NLB from the cluster's vSwitches. It needs
-// DescribeClusterDetail and DescribeVSwitches.
+// SuggestReads is what SuggestZones reads. A class that calls it declares it.
+var SuggestReads = []grant.Grant{grant.DescribeClusterDetail, grant.DescribeVSwitches}
+
+// SuggestZones proposes zone maps for a new NLB from the cluster's vSwitches.
 func (c *View) SuggestZones(ctx context.Context) (say.Text, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {

@@ -177,3 +177,32 @@ func TestNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedFault: of the faulty annotations one is named, and the others are kept apart.
+func TestNamedFault(t *testing.T) {
+	const about = "Annotation service.beta.kubernetes.io/alibaba-cloud-loadbalancer-bandwidth must be integer, but got [x]"
+	svc := annotated(false, "bandwidth", "x")
+	svc.Annotations[ccm.Prefix+"address-type"] = "public"
+	for message, want := range map[string]struct {
+		named, others string
+		known         bool
+	}{
+		about: {named: "bandwidth", others: `address-type is "public" and takes internet or intranet`, known: true},
+		"Annotation health-check-timeout must be integer": {
+			others: `bandwidth is "x" and takes a whole number of Mbit/s from 1 to 5120; address-type is "public" and takes internet or intranet`,
+		},
+		"loadbalancer-health-check-timeout must be integer": {
+			others: `bandwidth is "x" and takes a whole number of Mbit/s from 1 to 5120; address-type is "public" and takes internet or intranet`, known: true,
+		},
+	} {
+		f, rest := ccm.NamedFault(svc, message)
+		named := ""
+		if f != nil {
+			named = f.Name
+		}
+		others, known := ccm.DescribeFaults(rest).String(), ccm.NamesValue(svc, message)
+		if named != want.named || others != want.others || known != want.known {
+			t.Errorf("%q: got %q, then %q, known %t", message, named, others, known)
+		}
+	}
+}

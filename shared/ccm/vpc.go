@@ -24,6 +24,15 @@ var VPCReads = []grant.Grant{
 // AddressLag is how long to wait until the cloud's figures of free addresses are up to date.
 const AddressLag = time.Minute
 
+// ClusterVPC returns the ID of the VPC that the cluster's nodes are in. It needs DescribeClusterDetail.
+func (c *View) ClusterVPC(ctx context.Context) (string, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return "", fmt.Errorf("describe the cluster: %w", err)
+	}
+	return cluster.VPC, nil
+}
+
 // A VPC is the cluster's, with its vSwitches, and which of them a Service may use.
 type VPC struct {
 	ID   string

@@ -251,7 +251,7 @@ func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
 		return nil
 	}
 	// With these the address is not the load balancer's own.
-	kind, _ := ccm.Annotation(svc, "external-ip-type")
+	kind, _ := ccm.Annotation(svc, ccm.ExternalIP)
 	host, _ := ccm.Annotation(svc, "hostname")
 	foreign := !ccm.NLB(svc) && (kind == "eip" || host != "")
 	fits := func(b *LoadBalancer) bool {

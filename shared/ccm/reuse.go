@@ -1,0 +1,19 @@
+package ccm
+
+import corev1 "k8s.io/api/core/v1"
+
+// Short names of the annotations that say which load balancer a Service has, and what the controller
+// may do with it.
+const (
+	BalancerID    = "id"                       // of one that a person created and the Service reuses
+	ForceOverride = "force-override-listeners" // "true": the controller manages the listeners of one that is reused
+	ExternalIP    = "external-ip-type"         // "eip": the Service has the address of an EIP in front of its CLB
+	Preserve      = "preserve-lb-on-delete"    // it stays when the Service goes
+)
+
+// FirstPreserve is the first release of the controller that can keep a load balancer that it created.
+func FirstPreserve() Version { return Version{Major: 2, Minor: 10} }
+
+// PreserveCommand returns the command by which a person has the controller keep the load balancer that
+// it created for the Service, when that is deleted.
+func PreserveCommand(svc *corev1.Service) string { return SetCommand(svc, Preserve, "true") }
