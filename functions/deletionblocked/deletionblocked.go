@@ -32,7 +32,7 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	if ccm.Leaving(c.Service) == "" {
+	if len(ccm.Leaving(c.Service)) == 0 {
 		return remedy.Plan{
 			Finding: say.F("The Service is of type LoadBalancer and is not being deleted, so its load balancer stays. The controller syncs it again."),
 			Wait:    ccm.Retry,

@@ -369,7 +369,7 @@ func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
 		p := c.Fix.Plan(s, svc, mine)
 		var parts []string
 		for _, step := range p.Steps {
-			parts = append(parts, fmt.Sprint(step))
+			parts = append(parts, step.Says().String())
 		}
 		if p.Risk > remedy.Low {
 			parts = append(parts, "risk "+p.Risk.String())

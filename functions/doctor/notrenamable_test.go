@@ -41,7 +41,7 @@ func TestNotRenamablePlans(t *testing.T) {
 			}
 			for _, step := range plan.Steps {
 				if step.Risk() != remedy.High {
-					t.Errorf("%s: the risk of %s is %s", file, step, step.Risk())
+					t.Errorf("%s: the risk of %s is %s", file, step.Says(), step.Risk())
 				}
 			}
 		}

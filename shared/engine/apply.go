@@ -215,7 +215,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 					return x.moved(ctx, s)
 				}
 				log.Error("step not applied", "error", event.Redact(err.Error()))
-				return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s, err))
+				return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s.Says(), err))
 			}
 			log.Info("step applied", "text", s.Says().String())
 		}
@@ -270,7 +270,7 @@ func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
 		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
 	}
 	// What changes all the time must not be tried all the time.
-	return x.settle(ctx, backOff(&x.rec, fmt.Errorf("%s: %w", s, remedy.ErrMoved)))
+	return x.settle(ctx, backOff(&x.rec, fmt.Errorf("%s: %w", s.Says(), remedy.ErrMoved)))
 }
 
 // park ends a run between two steps, or after the last one. The next delivery goes on

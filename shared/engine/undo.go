@@ -135,7 +135,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		}
 		if state == remedy.Todo {
 			if err := s.Apply(ctx, x.c, x.w); err != nil {
-				return x.halfUndone(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s, err))
+				return x.halfUndone(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), err))
 			}
 		}
 		x.rec.Next, x.rec.Written = i+1, env.now()
@@ -160,7 +160,7 @@ func inverse(env *Env, r *remedy.Remedy, applied []event.Record) ([]remedy.Step,
 			case ok:
 				steps = append(steps, back)
 			case !remedy.Wakes(s):
-				return nil, fmt.Errorf("step %d, %s: %w", i+1, s, ErrNoUndo)
+				return nil, fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func reversible(ctx context.Context, c *remedy.Case, s remedy.Step, i int) (reme
 	if d, ok := s.(Differ); ok {
 		what = " " + d.Differs(c)
 	}
-	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s, remedy.ErrMoved, what)
+	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s.Says(), remedy.ErrMoved, what)
 }
 
 // A reversal is a run that takes back what earlier ones have written.

@@ -30,7 +30,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		_ = s.Target()
 		if r := s.Risk(); r < remedy.Low || r > remedy.High {
-			t.Errorf("%s has the risk %d", s, r)
+			t.Errorf("%s has the risk %d", s.Says(), r)
 		}
 		steps := []remedy.Step{s}
 		if back, ok := s.Undo(); ok {
@@ -47,7 +47,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%s can't be read again: %v", text, err)
 			}
 			if same.Says().String() != text || same.Target() != s.Target() {
-				t.Errorf("%s is %s after the journal", text, same)
+				t.Errorf("%s is %s after the journal", text, same.Says())
 			}
 		}
 	})

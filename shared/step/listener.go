@@ -177,10 +177,10 @@ func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error
 		return err
 	}
 	if state == remedy.Conflict {
-		return fmt.Errorf("%s: %w", s, remedy.ErrMoved)
+		return fmt.Errorf("%s: %w", s.Says(), remedy.ErrMoved)
 	}
 	if err := write(); err != nil {
-		return fmt.Errorf("%s: %w", s, err)
+		return fmt.Errorf("%s: %w", s.Says(), err)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (r *rig) patch(data string) {
 func (r *rig) is(s remedy.Step, want remedy.State) {
 	r.Helper()
 	if got, err := s.Check(r.Context(), r.c); err != nil || got != want {
-		r.Errorf("%s is %s, %v; want %s", s, got, err, want)
+		r.Errorf("%s is %s, %v; want %s", s.Says(), got, err, want)
 	}
 }
 
@@ -104,7 +104,7 @@ func (r *rig) is(s remedy.Step, want remedy.State) {
 func (r *rig) does(s remedy.Step) {
 	r.Helper()
 	if err := s.Apply(r.Context(), r.c, r.w); err != nil {
-		r.Fatalf("%s: %v", s, err)
+		r.Fatalf("%s: %v", s.Says(), err)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestAnnotations(t *testing.T) {
 			r.patch(`{"metadata":{"annotations":` + tt.odd + `}}`)
 			for _, s := range []remedy.Step{tt.step, back, step.Touch{}} {
 				if err := s.Apply(t.Context(), r.c, r.w); !errors.Is(err, kube.ErrConflict) {
-					t.Errorf("%s on an old version: %v", s, err)
+					t.Errorf("%s on an old version: %v", s.Says(), err)
 				}
 			}
 			r.read()
@@ -290,7 +290,7 @@ func TestTags(t *testing.T) {
 	for _, s := range []remedy.Step{tag, untag} {
 		r.is(s, remedy.Conflict)
 		if err := s.Apply(t.Context(), r.c, r.w); !errors.Is(err, remedy.ErrMoved) {
-			t.Errorf("%s over another value: %v", s, err)
+			t.Errorf("%s over another value: %v", s.Says(), err)
 		}
 	}
 
@@ -322,7 +322,7 @@ func TestTags(t *testing.T) {
 		}
 		heal = r.cloud.Fault(sim.Fault{Product: "slb", Action: "*agResources", Status: 403, Code: "NoPermission"})
 		if err := s.Apply(t.Context(), r.c, r.w); !errors.Is(err, cloud.ErrDenied) {
-			t.Errorf("%s, refused: %v", s, err)
+			t.Errorf("%s, refused: %v", s.Says(), err)
 		}
 		heal()
 	}
@@ -457,7 +457,7 @@ func TestPolicyFull(t *testing.T) {
 		heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: action, Status: 403, Code: "NoPermission"})
 		for _, s := range []remedy.Step{add, step.DefaultVersion{Policy: "p", Version: "v4", From: add.Document}} {
 			if err := s.Apply(t.Context(), r.c, r.w); !errors.Is(err, cloud.ErrDenied) && (n == 0 || s.Kind() == add.Kind()) {
-				t.Errorf("%s without %s: %v", s, action, err)
+				t.Errorf("%s without %s: %v", s.Says(), action, err)
 			}
 		}
 		heal()
@@ -519,7 +519,7 @@ func TestKinds(t *testing.T) {
 		delete(filled, zero.Kind())
 		s := want.step
 		if s.Says().String() != want.text || s.Target() != want.target || s.Risk() != want.risk {
-			t.Errorf("%s: %q on %q with %s risk", s.Kind(), s, s.Target(), s.Risk())
+			t.Errorf("%s: %q on %q with %s risk", s.Kind(), s.Says(), s.Target(), s.Risk())
 		}
 		equal(t, s.Grants(), zero.Grants())
 		if len(s.Grants()) == 0 {
@@ -548,7 +548,7 @@ func TestKinds(t *testing.T) {
 		equal(t, back, s)
 		for _, garbage := range []string{"", "{", "[]", `"x"`, "null", string(data) + "{}", string(data) + "x"} {
 			if got, err := step.Decode(s.Kind(), []byte(garbage)); err == nil {
-				t.Errorf("%s became %s of %q", garbage, got, s.Kind())
+				t.Errorf("%s became %s of %q", garbage, got.Says(), s.Kind())
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func TestTogether(t *testing.T) {
 				t.Error(diff)
 			}
 			if got.Says().String() != tt.text {
-				t.Errorf("it says %q", got)
+				t.Errorf("it says %q", got.Says())
 			}
 			back, ok := got.Undo()
 			if diff := cmp.Diff(tt.back, back); diff != "" || !ok {
