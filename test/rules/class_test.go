@@ -1,7 +1,10 @@
 package rules
 
 import (
+	"bytes"
+	"fmt"
 	"go/ast"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -64,6 +67,45 @@ func classCode(tr *tree) []string {
 			}
 			return true
 		})
+	}
+	return out
+}
+
+// How many lines of Go a class has, without its tests: the largest, and the median of all.
+const (
+	largestClass = 300
+	medianClass  = 120
+)
+
+// second are names of a class's second file.
+var second = []string{"ask.go", "causes.go", "plan.go", "read.go"}
+
+// classSizes checks that classes stay small and have files of the same few names: what is
+// known about controller and cloud beyond one decision is a matter of shared/ccm.
+func classSizes(tr *tree) []string {
+	var out []string
+	lines := map[string]int{}
+	for _, f := range tr.files {
+		name := path.Base(f.dir())
+		if !ofClass(f) || name == "doctor" {
+			continue
+		}
+		lines[name] += bytes.Count(f.text, []byte("\n"))
+		if base := path.Base(f.name); base != name+".go" && !slices.Contains(second, base) {
+			out = append(out, fmt.Sprintf("%s: name it %s.go or one of %s, as the other classes do", f.name, name, strings.Join(second, ", ")))
+		}
+	}
+	sizes := slices.Sorted(maps.Values(lines))
+	for _, name := range sorted(lines) {
+		if n := lines[name]; n > largestClass {
+			out = append(out, fmt.Sprintf("functions/%s: %d lines, and at most %d: move what is known to shared/ccm", name, n, largestClass))
+		}
+	}
+	if len(sizes) == 0 {
+		return out
+	}
+	if n := sizes[len(sizes)/2]; n > medianClass {
+		out = append(out, fmt.Sprintf("functions: half of the classes have %d lines or more, and the median is to be at most %d", n, medianClass))
 	}
 	return out
 }

@@ -83,6 +83,11 @@ func TestRules(t *testing.T) {
 			want: []string{"no busy.go", "no doc.md", "no testdata"}},
 		{name: "page without title", rule: classFolders, file: "functions/busy/doc.md", text: "Busy\n",
 			want: []string{"no busy.go", "begin it with", "no testdata"}},
+		{name: "large class", rule: classSizes, file: "functions/busy/busy.go", text: "package busy\n" + strings.Repeat("\n", largestClass),
+			want: []string{"functions/busy: 301 lines", "the median"}},
+		{name: "small class", rule: classSizes, file: "functions/busy/busy.go", text: "package busy\n" + strings.Repeat("\n", medianClass-1)},
+		{name: "file of another name", rule: classSizes, file: "functions/busy/words.go", text: "package busy\n",
+			want: []string{"functions/busy/words.go: name it busy.go or one of ask.go"}},
 
 		{name: "permission without a name", rule: grants, file: "shared/step/s.go", text: "package step\n" + ours + `shared/grant"
 			var a = grant.Grant{Action: "slb:Tag"}

@@ -179,6 +179,7 @@ var rules = []rule{
 	{"test libraries", testLibraries},
 	{"class code", classCode},
 	{"class folders", classFolders},
+	{"class sizes", classSizes},
 	{"grants", grants},
 	{"shape", shape},
 	{"package comments", packageComments},
