@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -67,17 +65,6 @@ func (s *state) overrides() bool {
 	return value == "true"
 }
 
-// leaving says why the controller stops serving the Service; nothing if it does not.
-func leaving(svc *corev1.Service) say.Text {
-	switch {
-	case svc.DeletionTimestamp != nil:
-		return say.F("The Service is being deleted.")
-	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		return say.F("The Service is no longer of type LoadBalancer.")
-	}
-	return nil
-}
-
 // free returns the step that takes an old group off a listener, or what a person must do instead.
 func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, remedy.Step) {
 	i := slices.IndexFunc(s.listeners, func(l cloud.Listener) bool { return l.Port == p.Port && l.Protocol == p.Protocol })
@@ -87,7 +74,7 @@ func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, re
 	l := s.listeners[i]
 	at := ccm.Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port}
 	point, remove := s.c.MoveListenerCommand(s.lb, at), s.c.DeleteListenerCommand(s.lb, at)
-	if why := leaving(s.c.Service); len(why) > 0 {
+	if why := ccm.WhyLeaving(s.c.Service); len(why) > 0 {
 		return s.drop(old, l, why, remove)
 	}
 	port := slices.IndexFunc(s.c.Service.Spec.Ports, at.Takes)
@@ -128,18 +115,15 @@ func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, rem
 	return nil, step.DeleteListener{LB: s.lb.ID, Listener: l}
 }
 
-// planNLB plans for a Service of an NLB, whose server groups any other NLB may use, too.
-func planNLB(lb *ccm.Instance, own []cloud.ServerGroup, listeners []cloud.NetworkListener) remedy.Plan {
+// network plans for a Service of an NLB with these server groups, which any other NLB may use, too.
+func network(lb *ccm.Instance, own []ccm.NetworkGroup) remedy.Plan {
 	var used []say.Text
 	var idle []string
 	for _, g := range own {
-		before := len(used)
-		for _, l := range listeners {
-			if l.ServerGroup == g.ID {
-				used = append(used, say.F("the listener %s:%d uses %s (%s)", strings.ToLower(l.Protocol), l.Port, g.Name, g.ID))
-			}
+		for _, l := range g.Listeners {
+			used = append(used, say.F("the listener %s:%d uses %s (%s)", strings.ToLower(l.Protocol), l.Port, g.Name, g.ID))
 		}
-		if len(used) == before {
+		if len(g.Listeners) == 0 {
 			idle = append(idle, fmt.Sprintf("%s (%s)", g.Name, g.ID))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Prefixes of the controller's annotations. The legacy one is still read; where
@@ -104,6 +106,17 @@ func Leaving(svc *corev1.Service) string {
 		return fmt.Sprintf("is of type %s now", svc.Spec.Type)
 	}
 	return ""
+}
+
+// WhyLeaving says what Leaving does in a sentence of its own; nothing if the Service stays.
+func WhyLeaving(svc *corev1.Service) say.Text {
+	switch {
+	case svc.DeletionTimestamp != nil:
+		return say.F("The Service is being deleted.")
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return say.F("The Service is no longer of type LoadBalancer.")
+	}
+	return nil
 }
 
 // HashWritten returns when the controller last wrote the hash label, from
