@@ -4,13 +4,11 @@ package backendquota
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -30,8 +28,7 @@ var Remedy = &remedy.Remedy{
 		"backend server number has reached the quota limit of this load balancer",
 		"quota of nlb_quota_loadbalancer_noeci_servers_num is exceeded",
 	},
-	Reads: slices.Concat(
-		[]grant.Grant{grant.ListServices, grant.ListProductQuotas}, ccm.CandidateReads, ccm.NetworkReads, step.RaiseReads),
+	Reads:      slices.Concat([]grant.Grant{grant.ListServices, grant.ListProductQuotas}, ccm.RoomReads, step.RaiseReads),
 	Steps:      []remedy.Step{step.ApplyQuota{}},
 	Scope:      remedy.Account,
 	Diagnose:   diagnose,
@@ -43,60 +40,25 @@ var Remedy = &remedy.Remedy{
 // removed others, and retries after 5, 10, 20 s and so on.
 const cycle = time.Minute
 
-// A state is what the Service needs and what its load balancer has.
-type state struct {
-	ccm.Candidates
-	c    *remedy.Case
-	rest ccm.Tally // backends of the load balancer that are not of the Service's ports
-}
-
-// read reads what the Service needs and what its load balancer has.
-func read(ctx context.Context, c *remedy.Case) (*state, error) {
-	all, err := c.Candidates(ctx, c.Family())
-	if err != nil {
-		return nil, err
-	}
-	s := &state{Candidates: all, c: c}
-	if ccm.NLB(c.Service) {
-		lb, err := c.Bound(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if lb != nil {
-			s.LB = lb.ID
-		}
-	}
-	if s.LB == "" {
-		return s, nil
-	}
-	s.rest, err = c.Tenants(ctx, s.LB, s.Groups)
-	return s, err
-}
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	s, err := read(ctx, c)
-	if err != nil {
-		return remedy.Plan{}, err
+	s, err := c.Room(ctx, c.Family())
+	if err != nil || s.LB == "" {
+		return c.NoBalancer(say.F("how many backends it has")), err
 	}
-	if s.LB == "" {
-		return c.NoBalancer(say.F("how many backends it has")), nil
+	limit, name, err := c.BackendLimit(ctx)
+	if err != nil || limit == nil {
+		return unknown(s.Describe(nil), s.LB, name), err
 	}
-	product, name := "slb", ccm.LimitBackends.Name
-	if ccm.NLB(c.Service) {
-		product, name = "nlb", ccm.LimitNLBBackends.Name
-	}
-	limit, err := named(ctx, c, product, name)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	plan := s.plan(limit, name)
-	total := s.total()
-	switch {
-	case limit.Name == "", plan.Wait > 0:
+	plan, total := remedy.Plan{Finding: s.Describe(limit), Cause: s.LB}, s.Total()
+	switch wait := c.Settling(cycle); {
+	case wait > 0:
+		plan.Finding = plan.Finding.And("The controller removes backends that no longer exist and adds the others again. lbremedy waits a minute for that.")
+		plan.Wait = wait
 		return plan, nil
 	case float64(total) > limit.Total:
+		plan.Ask = s.Ways(int(limit.Total))
 		reason := fmt.Sprintf("A Kubernetes Service needs %d backends on the load balancer %s, and %.0f is the limit.", total, s.LB, limit.Total)
-		return step.Raise(ctx, c, plan, limit, float64(total), reason)
+		return step.Raise(ctx, c, plan, *limit, float64(total), reason)
 	case ccm.NLB(c.Service):
 		plan.Finding = plan.Finding.And("By these figures, all backends fit.")
 		return compare(c, plan), nil
@@ -104,48 +66,50 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return servers(ctx, c, s, plan)
 }
 
-// named reads a limit; its name is empty if the quota center has none of that name.
-func named(ctx context.Context, c *remedy.Case, product, name string) (cloud.Quota, error) {
-	limit, err := c.Cloud.Quotas.Named(ctx, product, name)
-	switch {
-	case errors.Is(err, cloud.ErrNotFound):
-		return cloud.Quota{}, nil
-	case err != nil:
-		return limit, fmt.Errorf("read the limit %s: %w", name, err)
+// servers completes the plan if the load balancer has room: its servers may be behind too many load balancers.
+func servers(ctx context.Context, c *remedy.Case, s ccm.Room, plan remedy.Plan) (remedy.Plan, error) {
+	limit, err := c.Limit(ctx, "slb", ccm.LimitAttached.Name)
+	if err != nil || limit == nil {
+		return unknown(plan.Finding.And("All backends fit."), s.LB, ccm.LimitAttached.Name), err
 	}
-	return limit, nil
+	n, err := c.Behind(ctx, s.LB)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	balancers := say.Count(n, "load balancer")
+	if s.Mode == ccm.PodMode || float64(n) <= limit.Total {
+		plan.Finding = plan.Finding.And("By these figures, all backends fit. The servers are behind at most %s, and the limit is %.0f (%s).",
+			balancers, limit.Total, limit.Name)
+		return compare(c, plan), nil
+	}
+	plan.Cause = limit.Name
+	plan.Finding = plan.Finding.And("All backends fit, but the Services of the cluster put its nodes behind %s, and a server can be behind at most %.0f (%s).",
+		balancers, limit.Total, limit.Name)
+	plan.Ask = say.F("Let several Services share a load balancer through the annotation %s.", ccm.Prefix+"id").
+		And("Or use only some nodes for each Service, with the annotation %s or externalTrafficPolicy Local.", ccm.Prefix+"backend-label")
+	reason := fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", n, limit.Total)
+	return step.Raise(ctx, c, plan, *limit, float64(n), reason)
 }
 
-// servers completes the plan if the load balancer has room: its servers may be behind too many load
-// balancers.
-func servers(ctx context.Context, c *remedy.Case, s *state, plan remedy.Plan) (remedy.Plan, error) {
-	limit, err := named(ctx, c, "slb", ccm.LimitAttached.Name)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if limit.Name == "" {
-		return unknown(plan.Finding.And("All backends fit."), s.LB, ccm.LimitAttached.Name), nil
-	}
-	services, err := c.Kube.Services(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	cluster, err := c.Cloud.CS.Cluster(ctx)
-	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
-	}
-	n := ccm.Behind(cluster, services, s.LB)
-	plan = s.attached(plan, n, limit)
-	if plan.Wait > 0 {
-		return plan, nil
-	}
-	reason := fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", n, limit.Total)
-	return step.Raise(ctx, c, plan, limit, float64(n), reason)
+// compare completes a plan where no figure explains the failure.
+func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
+	plan.Wait = c.PollInterval()
+	plan.Ask = say.F("Compare the limits in the quota center with what the load balancer has in the console.").
+		And("Check the controller's log for the group that it could not fill: %s.", c.LogQuery())
+	return plan
+}
+
+// unknown is the plan if the quota center has no limit of that name.
+func unknown(figures say.Text, lb, limit string) remedy.Plan {
+	finding := figures.And("The quota center has no limit %s in this region, so the maximum is unknown.", limit)
+	ask := say.F("Look up in the quota center how many backends a load balancer can have and how many load balancers a server can be behind.").
+		And("Apply for more.")
+	return remedy.Plan{Finding: finding, Cause: lb, Ask: ask}
 }
 
 // stillFails reports whether a port of the Service has fewer backends than it needs.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	s, err := read(ctx, c)
+	s, err := c.Room(ctx, c.Family())
 	if err != nil {
 		return remedy.Unknown, err
 	}

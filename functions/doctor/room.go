@@ -67,7 +67,7 @@ func (m *measuring) measure(f doctor.Finding, used float64, of ccm.Limit) {
 		total = q.Total
 	}
 	if total <= 0 && used > 0 {
-		m.report.Unknown(f.About, fmt.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.Name, figure(total), figure(used)))
+		m.report.Unknown(f.About, fmt.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.Name, say.Figure(total), say.Figure(used)))
 		return
 	}
 	at := percent(used, total)
@@ -76,11 +76,11 @@ func (m *measuring) measure(f doctor.Finding, used float64, of ccm.Limit) {
 	}
 	f.Severity = level(at)
 	if ok {
-		f.Text = f.Text.And("The account's limit is %s, and %s are in use (%d %%).", figure(total), figure(used), at)
+		f.Text = f.Text.And("The account's limit is %s, and %s are in use (%d %%).", say.Figure(total), say.Figure(used), at)
 	} else {
-		f.Text = f.Text.And("The usual limit is %s, and %s are in use (%d %%).", figure(total), figure(used), at)
+		f.Text = f.Text.And("The usual limit is %s, and %s are in use (%d %%).", say.Figure(total), say.Figure(used), at)
 	}
-	f.Evidence = map[string]string{"limit": of.Name, "used": figure(used), "total": figure(total)}
+	f.Evidence = map[string]string{"limit": of.Name, "used": say.Figure(used), "total": say.Figure(total)}
 	m.report.Add(f)
 }
 
@@ -90,9 +90,6 @@ func level(percent int) doctor.Severity {
 	}
 	return doctor.Warning
 }
-
-// figure formats a number without an exponent.
-func figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // balancers examines the number of load balancers, and of listeners and backends on each.
 func (m *measuring) balancers() {

@@ -1,7 +1,6 @@
 package ipversion
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,62 +26,37 @@ func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwi
 	} else {
 		ask = ask.And("Enable IPv6 in the VPC console for the vSwitches of the load balancer, and for the VPC if it has none. Nothing else changes.")
 	}
-	ask = ask.Then(others(svc, lb, able))
+	ask = ask.Then(ccm.IPv6Advice(svc, lb, able))
 	if lb == nil {
-		return ask.And("Or use IPv4 only: %s.", ccm.SetCommand(svc, ipVersion, "ipv4"))
+		return ask.And("Or use IPv4 only: %s.", ccm.SetCommand(svc, ccm.IPVersion, "ipv4"))
 	}
 	if lb.NLB != nil {
 		ask = ask.And("In the zones that it already uses, %s keeps its vSwitches.", lb.ID)
 	} else {
 		ask = ask.And("%s keeps its vSwitch for life. To use another, delete and recreate the Service, which changes its address.", lb.ID)
 	}
-	if asked, _ := ccm.Annotation(svc, ipVersion); lb.IPVersion != "" && !strings.EqualFold(asked, lb.IPVersion) {
-		ask = ask.And("Or ask for the IP version that it has: %s.", ccm.SetCommand(svc, ipVersion, lb.IPVersion))
-	}
-	return ask
-}
-
-// others asks for other vSwitches: those of the cluster's own that have IPv6.
-func others(svc *corev1.Service, lb *ccm.Instance, able []cloud.VSwitch) say.Text {
-	short := vswitchID
-	if ccm.NLB(svc) {
-		short = zoneMaps
-	}
-	if len(able) == 0 {
-		return say.F("Or name other vSwitches in the annotation %s. The cluster has none with IPv6.", ccm.Prefix+short)
-	}
-	var have []say.Text
-	for _, v := range able {
-		have = append(have, say.F("%s in %s", v.ID, v.Zone))
-	}
-	pairs := ccm.ZonePairs(able)
-	ask := say.F("Or name other vSwitches in the annotation %s. The cluster has these with IPv6: %s.", ccm.Prefix+short, say.Clauses(have, 6))
-	switch {
-	case lb != nil:
-	case short == vswitchID:
-		ask = ask.And("For example: %s.", ccm.SetCommand(svc, short, able[0].ID))
-	case len(pairs) > 1: // an NLB needs two zones
-		ask = ask.And("For example: %s.", ccm.SetCommand(svc, short, strings.Join(pairs[:2], ",")))
+	if asked, _ := ccm.Annotation(svc, ccm.IPVersion); lb.IPVersion != "" && !strings.EqualFold(asked, lb.IPVersion) {
+		ask = ask.And("Or ask for the IP version that it has: %s.", ccm.SetCommand(svc, ccm.IPVersion, lb.IPVersion))
 	}
 	return ask
 }
 
 // forIntranet asks for a CLB that is either public or has IPv4.
 func forIntranet(svc *corev1.Service) say.Text {
-	return say.F("Choose one option. Use IPv4 only: %s.", ccm.SetCommand(svc, ipVersion, "ipv4")).
-		And("Or make the load balancer public: %s.", ccm.SetCommand(svc, addressType, "internet")).
+	return say.F("Choose one option. Use IPv4 only: %s.", ccm.SetCommand(svc, ccm.IPVersion, "ipv4")).
+		And("Or make the load balancer public: %s.", ccm.SetCommand(svc, "address-type", "internet")).
 		And("The whole internet can then reach it, and its traffic costs money.")
 }
 
 // forZones asks for a CLB in zones with IPv6, or for one without it.
 func forZones(c *remedy.Case, pairs []cloud.ZonePair) say.Text {
-	ipv4 := ccm.SetCommand(c.Service, ipVersion, "ipv4")
+	ipv4 := ccm.SetCommand(c.Service, ccm.IPVersion, "ipv4")
 	if len(pairs) == 0 {
 		return say.F("Use IPv4 only: %s. No zones of the region %s have public CLBs with IPv6 in stock.", ipv4, c.Cloud.Region())
 	}
-	such := ccm.SetCommand(c.Service, "master-zoneid", pairs[0].Zone)
+	such := ccm.SetCommand(c.Service, ccm.MasterZone, pairs[0].Zone)
 	if pairs[0].SlaveZone != "" {
-		such += " && " + ccm.SetCommand(c.Service, "slave-zoneid", pairs[0].SlaveZone)
+		such += " && " + ccm.SetCommand(c.Service, ccm.SlaveZone, pairs[0].SlaveZone)
 	}
 	return say.F("Choose one option. Use zones with IPv6, given as primary/standby: %s.", ccm.DescribeZonePairs(pairs)).
 		And("For example: %s.", such).
@@ -95,28 +69,10 @@ func forBackends(svc *corev1.Service, lb *ccm.Instance) say.Text {
 	if ccm.NLB(svc) {
 		want = "DualStack"
 	}
-	ask := say.F("Choose one option.").Then(less(svc))
+	ask := say.F("Choose one option.").Then(ccm.IPv4Advice(svc))
 	if lb == nil {
-		return ask.And("Or use a load balancer that accepts IPv6, in vSwitches with IPv6: %s.", ccm.SetCommand(svc, ipVersion, want))
+		return ask.And("Or use a load balancer that accepts IPv6, in vSwitches with IPv6: %s.", ccm.SetCommand(svc, ccm.IPVersion, want))
 	}
-	return ask.And("Or use a load balancer that accepts IPv6, with %s%s=%s and in vSwitches with IPv6.", ccm.Prefix, ipVersion, want).
+	return ask.And("Or use a load balancer that accepts IPv6, with %s%s=%s and in vSwitches with IPv6.", ccm.Prefix, ccm.IPVersion, want).
 		And("%s keeps its IP version for life: delete the Service and recreate it with this annotation, which changes its address.", lb.ID)
-}
-
-// less describes how the Service gets backends without IPv6.
-func less(svc *corev1.Service) say.Text {
-	_, asked := ccm.Annotation(svc, backendVersion)
-	list := svc.Spec.IPFamilies
-	switch {
-	case asked:
-		return say.F("Stop asking for IPv6 backends: %s. The address does not change.", ccm.RemoveCommand(svc, backendVersion))
-	case len(list) > 1 && list[0] == corev1.IPv4Protocol:
-		return say.F("Make the Service IPv4 only: %s.", ccm.PatchCommand(svc, `{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv4"]}}`)).
-			And("The address does not change.")
-	case slices.Contains(list, corev1.IPv6Protocol):
-		return say.F("Make the Service IPv4 only: delete it and recreate it with ipFamilies: [IPv4].").
-			And("Its first IP family is IPv6, which cannot be changed in place. The address changes.")
-	}
-	return say.F("Give the Service IPv4 backends only. According to its IP families, it has no others.").
-		And("Find out which Pods it reaches over IPv6: %s.", ccm.SlicesCommand(svc))
 }

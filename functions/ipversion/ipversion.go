@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -42,15 +40,6 @@ const (
 	noVSwitches = "vSwitchNotSupportIpv6"
 	noZones     = "master/slave zones does not support ipv6"
 	noIntranet  = "IPv6 does not support intranet instance"
-)
-
-// Short names of the annotations for IP versions and for places.
-const (
-	ipVersion      = "ip-version"
-	backendVersion = "backend-ip-version"
-	zoneMaps       = "zone-maps"
-	vswitchID      = "vswitch-id"
-	addressType    = "address-type"
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -92,7 +81,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, cluster cloud.Cluster, vsws []clou
 			able = append(able, v)
 		}
 	}
-	clauses := slices.Concat(families(c.Service), versions(lb, used))
+	clauses := slices.Concat(ccm.DescribeFamilies(c.Service), ccm.DescribeVersions(lb, used))
 	plan := remedy.Plan{
 		Finding: say.F("The IP versions of the Service, its load balancer and its vSwitches do not match: %s.", say.Clauses(clauses, len(clauses))),
 	}
@@ -109,45 +98,4 @@ func decide(c *remedy.Case, lb *ccm.Instance, cluster cloud.Cluster, vsws []clou
 		plan.Ask = forBackends(c.Service, lb)
 	}
 	return plan
-}
-
-// families returns clauses about the IP versions that the Service asks for.
-func families(svc *corev1.Service) []say.Text {
-	var facts []say.Text
-	switch list := svc.Spec.IPFamilies; len(list) {
-	case 0:
-		facts = append(facts, say.F("the Service names no IP family"))
-	case 1:
-		facts = append(facts, say.F("the Service has the IP family %s", list[0]))
-	default:
-		facts = append(facts, say.F("the Service has the IP families %s and %s", list[0], list[1]))
-	}
-	if p := svc.Spec.IPFamilyPolicy; p != nil {
-		facts = append(facts, say.F("its ipFamilyPolicy is %s", *p))
-	}
-	for _, name := range []string{ipVersion, backendVersion, addressType} {
-		if v, ok := ccm.Annotation(svc, name); ok {
-			facts = append(facts, say.F("the annotation %s is %s", name, ccm.Quote(v)))
-		}
-	}
-	return facts
-}
-
-// versions returns clauses about the IP versions of the load balancer and of its vSwitches.
-func versions(lb *ccm.Instance, used []cloud.VSwitch) []say.Text {
-	facts := []say.Text{say.F("no load balancer of the Service was found")}
-	switch {
-	case lb != nil && lb.IPVersion == "":
-		facts[0] = say.F("the API does not say which IP version the %s %s has", lb.Kind(), lb.ID)
-	case lb != nil:
-		facts[0] = say.F("the %s %s is %s", lb.Kind(), lb.ID, lb.IPVersion)
-	}
-	for _, v := range used {
-		if v.IPv6 {
-			facts = append(facts, say.F("the vSwitch %s in %s has IPv6", v.ID, v.Zone))
-		} else {
-			facts = append(facts, say.F("the vSwitch %s in %s has no IPv6", v.ID, v.Zone))
-		}
-	}
-	return facts
 }

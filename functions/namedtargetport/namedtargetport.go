@@ -4,12 +4,9 @@ package namedtargetport
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -26,13 +23,9 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class: "named-target-port",
 	Doc:   doc,
-	Texts: []string{
-		"Port must be between 1 and 65535",
-		"Port value should be in [1, 65535]",
-	},
-	Reads: slices.Concat(
-		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.ControllerReads,
-		ccm.BoundReads, ccm.NetworkReads),
+	Texts: []string{"Port must be between 1 and 65535", "Port value should be in [1, 65535]"},
+	Reads: slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices},
+		ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
 	Steps:      []remedy.Step{step.TargetPorts{}},
 	Diagnose:   diagnose,
 	StillFails: stillFails,
@@ -40,20 +33,19 @@ var Remedy = &remedy.Remedy{
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	mode, err := c.BackendMode(ctx)
-	if err != nil {
+	without := ccm.Unallocated(c.Service)
+	switch {
+	case err != nil:
 		return remedy.Plan{}, err
+	case mode != ccm.PodMode && len(without) > 0:
+		return allocate(c, without), nil
+	case mode != ccm.PodMode:
+		return another(c, say.F("The API refuses the port of a backend. Nodes are the backends, so a named targetPort does no harm.").
+			And("Every port of the Service has a node port: %s.", ccm.DescribePorts(c.Service))), nil
+	case len(ccm.NamedPorts(c.Service)) == 0:
+		return another(c, say.F("The API refuses the port of a backend, but every targetPort of the Service is a number: %s.", ccm.DescribePorts(c.Service))), nil
 	}
-	if mode != ccm.PodMode {
-		return nodes(c), nil
-	}
-	named := names(c)
-	if len(named) == 0 {
-		return remedy.Plan{
-			Finding: say.F("The API refuses the port of a backend, but every targetPort of the Service is a number: %s.", list(c)),
-			Ask:     lookUp(c),
-		}, nil
-	}
-	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
+	named, err := c.ResolvePorts(ctx, c.Family())
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -61,73 +53,55 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return decide(c, named, ends, ctl.Version), nil
+	return decide(c, named, ctl.Version), nil
 }
 
-// decide returns the plan for a Service whose Pods are the backends. named are its ports whose
-// targetPort is a name; v is the release of the controller.
-func decide(c *remedy.Case, named []corev1.ServicePort, ends []discoveryv1.EndpointSlice, v ccm.Version) remedy.Plan {
+// decide returns the plan for a Service whose Pods are the backends. named are its ports whose targetPort is a name; v is the release of
+// the controller.
+func decide(c *remedy.Case, named []ccm.NamedPort, v ccm.Version) remedy.Plan {
 	var set step.TargetPorts
 	var meanings, ask say.Text
 	for _, p := range named {
-		m := ccm.ResolvePort(ends, p, c.Family())
-		meanings = meanings.Then(meaning(m, p))
-		if n := m.Number(); n != 0 {
-			set.Ports = append(set.Ports, step.TargetPort{Port: p.Port, Protocol: p.Protocol, To: intstr.FromInt32(int32(n)), Was: p.TargetPort})
+		meanings = meanings.Then(p.Describe())
+		if n := p.Number(); n != 0 {
+			to := intstr.FromInt32(int32(n))
+			set.Ports = append(set.Ports, step.TargetPort{Port: p.Port.Port, Protocol: p.Port.Protocol, To: to, Was: p.Port.TargetPort})
 		} else {
-			ask = ask.Then(agree(m, c.Service, p))
+			ask = ask.Then(p.Advice(c.Service))
 		}
 	}
-	known := v != ccm.Version{}
-	if known && !v.Before(ccm.FirstNamedPorts()) {
-		return remedy.Plan{
-			Finding: say.F("The API refuses the port of a backend. Pods are the backends.").
-				And("CCM %s resolves the names of target ports, so they are not the cause.", v).Then(meanings),
-			Ask: lookUp(c),
-		}
+	note := say.F("CCM %s and newer resolve such names.", ccm.FirstNamedPorts())
+	switch {
+	case v == ccm.Version{}:
+		note = note.And("The version of this one could not be determined.")
+	case v.Before(ccm.FirstNamedPorts()):
+		note = note.And("This one is %s.", v)
+	default:
+		return another(c, say.F("The API refuses the port of a backend. Pods are the backends.").
+			And("CCM %s resolves the names of target ports, so they are not the cause.", v).Then(meanings))
 	}
-	plan := remedy.Plan{
-		Finding: say.F("Pods are the backends, and the controller took the name of a targetPort for the number 0.").Then(meanings),
-		Note:    say.F("CCM %s and newer resolve such names.", ccm.FirstNamedPorts()),
-		Ask:     ask,
-	}
-	if known {
-		plan.Note = plan.Note.And("This one is %s.", v)
-	} else {
-		plan.Note = plan.Note.And("The version of this one could not be determined.")
-	}
+	finding := say.F("Pods are the backends, and the controller took the name of a targetPort for the number 0.").Then(meanings)
+	plan := remedy.Plan{Finding: finding, Ask: ask, Note: note}
 	if len(ask) == 0 {
 		plan.Steps = []remedy.Step{set}
 	}
 	return plan
 }
 
-// nodes plans for a Service whose backends are nodes: the port of a backend is then the node port.
-func nodes(c *remedy.Case) remedy.Plan {
-	var without []string
-	for _, p := range c.Service.Spec.Ports {
-		if p.NodePort == 0 {
-			without = append(without, fmt.Sprint(p.Port))
-		}
-	}
-	if len(without) == 0 {
-		return remedy.Plan{
-			Finding: say.F("The API refuses the port of a backend. Nodes are the backends, so a named targetPort does no harm.").
-				And("Every port of the Service has a node port: %s.", list(c)),
-			Ask: lookUp(c),
-		}
-	}
-	return remedy.Plan{
-		Finding: say.F("Nodes are the backends, but these ports of the Service have no node port: %s. The controller sends 0 instead.", strings.Join(without, ", ")),
-		Ask: say.F("Allocate node ports: %s.", ccm.PatchCommand(c.Service, `{"spec":{"allocateLoadBalancerNodePorts":true}}`)).
-			And("Or, with Terway, make Pods the backends: %s.", ccm.SetCommand(c.Service, ccm.BackendType, "eni")).
-			And("Traffic then goes to the Pods directly instead of through nodes."),
-	}
+// allocate plans for a Service whose backends are nodes, while these ports have no node port: the port of a backend is the node port.
+func allocate(c *remedy.Case, without []string) remedy.Plan {
+	finding := say.F("Nodes are the backends, but these ports of the Service have no node port: %s. The controller sends 0 instead.", strings.Join(without, ", "))
+	ask := say.F("Allocate node ports: %s.", ccm.PatchCommand(c.Service, `{"spec":{"allocateLoadBalancerNodePorts":true}}`)).
+		And("Or, with Terway, make Pods the backends: %s.", ccm.SetCommand(c.Service, ccm.BackendType, "eni")).
+		And("Traffic then goes to the Pods directly instead of through nodes.")
+	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
-// names returns the ports whose targetPort is a name.
-func names(c *remedy.Case) []corev1.ServicePort {
-	return slices.DeleteFunc(slices.Clone(c.Service.Spec.Ports), func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.String })
+// another is the plan where no name is the cause. It asks for the port that the API refuses.
+func another(c *remedy.Case, finding say.Text) remedy.Plan {
+	ask := say.F("Check the controller's log for the port that it sent when it added backends to the group: %s.", c.LogQuery()).
+		And("Correct that port in the Service.")
+	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
 // stillFails reports whether the controller would still take a name for 0. If that was not the cause, a
@@ -140,5 +114,5 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(mode == ccm.PodMode && len(names(c)) > 0), nil
+	return remedy.Is(mode == ccm.PodMode && len(ccm.NamedPorts(c.Service)) > 0), nil
 }

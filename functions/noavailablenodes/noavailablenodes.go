@@ -50,7 +50,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	s := state{Candidates: all, c: c, opening: opening(all), empty: empty(all.Groups)}
+	s := state{Candidates: all, c: c, opening: all.DescribeEmpty(), empty: ccm.Empty(all.Groups)}
 	if s.pods, err = c.Kube.Pods(ctx, c.Service.Namespace, nil); err != nil {
 		return remedy.Plan{}, err
 	}
@@ -61,29 +61,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 	}
 	return s.plan(ready), nil
-}
-
-// empty returns the groups that hold no backend.
-func empty(groups []ccm.Group) []ccm.Group {
-	return slices.DeleteFunc(slices.Clone(groups), func(g ccm.Group) bool { return g.Servers > 0 })
-}
-
-// opening says which ports have no backend.
-func opening(s ccm.Candidates) say.Text {
-	var text say.Text
-	if s.LB != "" {
-		text = say.F("The Service has the load balancer %s.", s.LB)
-	} else if !ccm.NLB(s.Service) {
-		text = say.F("No load balancer of the Service was found.")
-	}
-	for _, g := range empty(s.Groups) {
-		if g.ID == "" {
-			text = text.And("No backend is attached to port %d, which has no group.", g.Port.Port)
-		} else {
-			text = text.And("No backend is attached to port %d: its group %s is empty.", g.Port.Port, g.ID)
-		}
-	}
-	return text
 }
 
 // stillFails reports whether a port of the Service has no backend. The controller reports that in a sync
@@ -97,5 +74,5 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(len(empty(groups)) > 0), nil
+	return remedy.Is(len(ccm.Empty(groups)) > 0), nil
 }

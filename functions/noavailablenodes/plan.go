@@ -19,11 +19,7 @@ const settled = 2 * time.Minute
 
 // ask is the plan that asks, once the failure has lasted longer than a rollout.
 func (s *state) ask(finding, ask say.Text) remedy.Plan {
-	plan := remedy.Plan{Finding: s.opening.Then(finding), Ask: ask}
-	if left := settled - s.c.Waited(); left > 0 {
-		plan.Wait = max(time.Second, min(left, s.c.PollInterval()))
-	}
-	return plan
+	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.Settling(settled)}
 }
 
 // wait is the plan for what may pass without a person; it asks if it does not pass.
@@ -72,16 +68,7 @@ func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 
 // byNode plans for a Service whose backends should be the nodes of the ready Pods.
 func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
-	var on []corev1.Node
-	var lost []string
-	for _, e := range ready {
-		switch n := s.Node(e.Node); {
-		case n == nil:
-			lost = append(lost, fmt.Sprintf("%s (%s)", e.Name(), ccm.Quote(e.Node)))
-		case !slices.ContainsFunc(on, func(o corev1.Node) bool { return o.Name == e.Node }):
-			on = append(on, *n)
-		}
-	}
+	on, lost := s.NodesOf(ready)
 	should := say.F("With externalTrafficPolicy Local, the nodes of the ready Pods should be backends.")
 	if len(on) == 0 {
 		return s.ask(should.And("But the nodes of these Pods do not exist: %s.", say.List(lost, 5)),
@@ -162,18 +149,7 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 
 // byInterface plans for a Service whose backends should be the ready Pods.
 func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
-	var have []string
-	var lack []say.Text
-	for _, e := range ready {
-		switch i := e.Interface(s.interfaces); {
-		case i == nil:
-			lack = append(lack, say.F("%s (%s) has none", e.Name(), e.IP))
-		case i.Status != "InUse":
-			lack = append(lack, say.F("%s (%s) has %s, which is %s", e.Name(), e.IP, i.ID, i.Status))
-		default:
-			have = append(have, fmt.Sprintf("%s (%s, %s)", e.Name(), e.IP, i.ID))
-		}
-	}
+	have, lack := ccm.DescribeInterfaces(ready, s.interfaces)
 	should := say.F("The ready Pods should be backends.")
 	if len(have) > 0 {
 		return s.wait(should.And("These have a network interface in use, but the controller has not added them yet: %s.", say.List(have, 5)),

@@ -4,15 +4,14 @@ package quota
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -44,101 +43,69 @@ var Remedy = &remedy.Remedy{
 const calm = ccm.Retry + time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	f, err := find(ctx, c)
+	f, err := c.Shortage(ctx, c.Event.Message)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	plan := f.plan(c)
-	if f.limit == nil || f.use.need <= f.limit.Total {
+	plan := decide(c, f)
+	if !f.Exceeded() {
 		return plan, nil
 	}
-	reason := fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", number(f.use.need), f.limit.Name, number(f.limit.Total))
-	return step.Raise(ctx, c, plan, *f.limit, f.use.need, reason)
+	reason := fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", say.Figure(f.Use.Need), f.Limit.Name, say.Figure(f.Limit.Total))
+	return step.Raise(ctx, c, plan, *f.Limit, f.Use.Need, reason)
 }
 
 // stillFails reports whether the limit is used up. If it is not, that means something only once the
 // controller has retried without a failure.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	f, err := find(ctx, c)
+	f, err := c.Shortage(ctx, c.Event.Message)
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(f.limit == nil || f.use.need > f.limit.Total || c.Now.Sub(c.Event.Last) <= calm), nil
+	return remedy.Is(f.Limit == nil || f.Exceeded() || c.Now.Sub(c.Event.Last) <= calm), nil
 }
 
-// A found is the limit that a failure is about.
-type found struct {
-	hint  ccm.Hint
-	limit *cloud.Quota  // nil: it could not be determined
-	use   use           // of the limit
-	full  []cloud.Quota // if it could not be determined: the limits that are used up
-	all   int           // how many limits there are
+// decide says how much of the limit is used, and asks. It waits if there is room by all figures.
+func decide(c *remedy.Case, f ccm.Shortage) remedy.Plan {
+	if f.Limit == nil {
+		return unknown(c, f)
+	}
+	plan := remedy.Plan{
+		Finding: say.F("The limit %s is %s.", f.Limit.Name, say.Figure(f.Limit.Total)).Then(f.Use.Text),
+		Cause:   f.Limit.Name,
+		Ask:     f.Use.Ways,
+	}
+	if f.Hint.Name == "" {
+		plan.Finding = plan.Finding.And("The message names no limit, and this is the only one of the product %s that is used up.", f.Hint.Product)
+	}
+	if f.Exceeded() {
+		return plan
+	}
+	plan.Finding = plan.Finding.And("According to these figures, which may lag behind, the limit is not reached.")
+	plan.Wait = c.PollInterval()
+	plan.Ask = say.F("Compare the figures with the quota center, and check the controller's log for the API that was refused: %s.", c.LogQuery()).Then(plan.Ask)
+	return plan
 }
 
-// find determines which limit the failure is about, and how much of it is used. The message only
-// tells where to look.
-func find(ctx context.Context, c *remedy.Case) (found, error) {
-	f := found{hint: ccm.HintOf(c.Event.Message, ccm.NLB(c.Service))}
-	if f.hint.Name != "" {
-		limit, err := c.Cloud.Quotas.Named(ctx, f.hint.Product, f.hint.Name)
-		switch {
-		case err == nil:
-			f.limit = &limit
-		case !errors.Is(err, cloud.ErrNotFound):
-			return f, fmt.Errorf("read the limit %s: %w", f.hint.Name, err)
-		}
+// unknown returns the plan for a limit that could not be determined.
+func unknown(c *remedy.Case, f ccm.Shortage) remedy.Plan {
+	finding := say.F("The message names no limit: %s.", c.Said())
+	if f.Hint.Name != "" {
+		finding = say.F("The message is about the limit %s, which the quota center does not have in this region.", f.Hint.Name)
 	}
-	if f.limit == nil {
-		list, err := c.Cloud.Quotas.List(ctx, f.hint.Product, cloud.CommonQuota, "")
-		if err != nil {
-			return f, fmt.Errorf("list the limits of %s: %w", f.hint.Product, err)
+	if len(f.Full) > 0 {
+		var names []string
+		for _, q := range f.Full {
+			names = append(names, fmt.Sprintf("%s (%s/%s)", q.Name, say.Figure(q.Used), say.Figure(q.Total)))
 		}
-		f.choose(list, c.Cloud.Region())
+		finding = finding.And("According to the quota center, these limits of the product %s are used up: %s.", f.Hint.Product, say.List(names, 5))
+	} else {
+		finding = finding.And("The quota center has %s of the product %s. None is used up.", say.Count(f.All, "limit"), f.Hint.Product)
 	}
-	if f.limit == nil {
-		return f, nil
+	return remedy.Plan{
+		Finding: finding,
+		Cause:   f.Hint.Name,
+		Ask: say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery()).
+			And("Then apply for more in the quota center, https://quotas.console.alibabacloud.com, or delete what nobody uses."),
 	}
-	var err error
-	f.use, err = count(ctx, c, *f.limit)
-	return f, err
-}
-
-// choose takes the limit that the message names in another form. If the message names none, it
-// takes the only one that is used up.
-func (f *found) choose(list []cloud.Quota, region string) {
-	for i := range list {
-		q := &list[i]
-		if of, ok := q.Dimensions["regionId"]; ok && of != region {
-			continue
-		}
-		f.all++
-		if f.hint.Fits(*q) {
-			f.limit = q
-			return
-		}
-		if q.Total > 0 && q.Used >= q.Total {
-			f.full = append(f.full, *q)
-		}
-	}
-	if len(f.full) == 1 && f.hint.Name == "" {
-		f.limit = &f.full[0]
-	}
-}
-
-// count counts how much of a limit is used. It counts what can be listed: for a limit of each load
-// balancer, the quota center shows nothing as used.
-func count(ctx context.Context, c *remedy.Case, limit cloud.Quota) (use, error) {
-	switch limit.Name {
-	case ccm.LimitCLBs.Name, ccm.LimitNLBs.Name:
-		n, err := c.Census(ctx, limit.Name == ccm.LimitNLBs.Name)
-		return oneMore(c, n, limit), err
-	case ccm.LimitListeners.Name, ccm.LimitNLBListeners.Name:
-		lb, err := c.Bound(ctx)
-		if err != nil || lb == nil {
-			return listeners(c, nil, nil), err
-		}
-		all, err := c.Listeners(ctx, lb)
-		return listeners(c, lb, all), err
-	}
-	return counted(limit), nil
 }

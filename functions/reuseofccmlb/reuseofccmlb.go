@@ -6,6 +6,8 @@ import (
 	_ "embed"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -23,102 +25,85 @@ var Remedy = &remedy.Remedy{
 	Texts:       []string{"can not reuse loadbalancer created by kubernetes"},
 	Reads:       slices.Concat(ccm.BalancerReads, ccm.NetworkReads, []grant.Grant{grant.ListServices}),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Annotations: []string{balancerID},
+	Annotations: []string{ccm.BalancerID},
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }
 
-// balancerID is the short name of the annotation that binds a Service to a load balancer.
-const balancerID = "id"
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	id, _ := ccm.Annotation(c.Service, balancerID)
+	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	named, err := c.Named(ctx, id)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	var origin say.Text
-	var serving ccm.Serving
+	plan := remedy.Plan{Finding: say.F("The annotation id names %s, but the API knows no such load balancer in %s.", ccm.Quote(id), c.Cloud.Region())}
 	if named != nil {
-		if origin, err = originOf(ctx, c, named); err != nil {
+		origin, err := c.Origin(ctx, named)
+		var s ccm.Serving
+		if err == nil && ccm.Synced(c.Service) {
+			s, err = c.Serving(ctx)
+		}
+		if err != nil {
 			return remedy.Plan{}, err
 		}
-		if ccm.Synced(c.Service) {
-			if serving, err = c.Serving(ctx); err != nil {
-				return remedy.Plan{}, err
-			}
-		}
+		plan = decide(c, named, origin, s)
 	}
-	plan := decide(c, id, named, origin, serving)
-	if len(plan.Steps) > 0 || len(plan.Ask) > 0 {
-		return plan, nil
+	if len(plan.Steps) == 0 && len(plan.Ask) == 0 {
+		plan.Ask, err = c.OtherAdvice(ctx)
 	}
-	reusable, err := c.Reusable(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	plan.Ask = chooseOther(c.Service, reusable)
-	return plan, nil
+	return plan, err
 }
 
-// decide returns the plan for a Service whose annotation names a load balancer, which is nil if it
-// does not exist; s is the one that serves the Service. A plan without steps and question is one
-// for which the Service needs another load balancer.
-func decide(c *remedy.Case, id string, named *ccm.Instance, origin say.Text, s ccm.Serving) remedy.Plan {
-	if named == nil {
-		return remedy.Plan{Finding: say.F("The annotation id names %s, but the API knows no such load balancer in %s.", ccm.Quote(id), c.Cloud.Region())}
-	}
-	plan := remedy.Plan{
-		Finding: say.F("The annotation id names %s. The controller created this load balancer and therefore does not reuse it.", named.ID).Then(origin),
-	}
-	own := named.Tags[ccm.NameTag] == ccm.DefaultName(c.Service)
-	if !ccm.Synced(c.Service) {
-		plan.Finding = plan.Finding.And("The Service has no address yet.")
-		if own {
-			plan.Ask = say.F("Remove the annotation: %s.", ccm.RemoveCommand(c.Service, balancerID)).
-				And("The controller then continues with %s, which it finds by this tag.", named.ID)
+// decide returns the plan for a Service whose annotation names this load balancer; s is the one that serves the Service. A plan
+// without steps and question is one for which the Service needs another load balancer.
+func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving) remedy.Plan {
+	id, address, own := named.ID, ccm.Address(c.Service), named.Tags[ccm.NameTag] == ccm.DefaultName(c.Service)
+	finding := say.F("The annotation id names %s. The controller created this load balancer and therefore does not reuse it.", id).Then(origin)
+	here := finding.And("The load balancer has the Service's address %s.", address)
+	switch synced := ccm.Synced(c.Service); {
+	case !synced && own:
+		ask := say.F("Remove the annotation: %s.", ccm.RemoveCommand(c.Service, ccm.BalancerID)).
+			And("The controller then continues with %s, which it finds by this tag.", id)
+		return remedy.Plan{Finding: finding.And("The Service has no address yet."), Ask: ask}
+	case !synced:
+		return remedy.Plan{Finding: finding.And("The Service has no address yet.")}
+	case s.Instance == nil:
+		return remedy.Plan{Finding: finding.And("The Service has the address %s, but no load balancer with this address was found in %s.", address, s.Where)}
+	case s.ID == id && own && s.ByTag:
+		finding = finding.And("The load balancer already has the Service's address %s, and the annotation is not needed.", address)
+		return remedy.Plan{Finding: finding, Steps: []remedy.Step{step.Without(c.Service, ccm.BalancerID)}}
+	case s.ID == id && own:
+		return remedy.Plan{Finding: finding.And("Other load balancers carry the same tag."), Ask: onlyTagged(c.Service, id)}
+	case s.ID == id && (s.Owner == ccm.APIServer || s.Owner == ccm.OtherService):
+		return remedy.Plan{Finding: here.Then(s.Evidence)}
+	case s.ID == id:
+		return remedy.Plan{Finding: here, Ask: c.DisownAdvice(id)}
+	case s.Owner != ccm.Own:
+		plan := remedy.Plan{Finding: finding.And("The Service has the address %s, which belongs to %s.", address, s.ID).Then(s.Evidence)}
+		if s.Owner == ccm.Users && !s.ByController() {
+			plan.Steps = []remedy.Step{step.With(c.Service, ccm.BalancerID, s.ID)}
 		}
 		return plan
 	}
-	address := ccm.Address(c.Service)
-	without := []remedy.Step{step.Without(c.Service, balancerID)}
-	switch {
-	case s.Instance == nil:
-		plan.Finding = plan.Finding.And("The Service has the address %s, but no load balancer with this address was found in %s.", address, s.Where)
-	case s.ID == id && own && s.ByTag:
-		plan.Finding = plan.Finding.And("The load balancer already has the Service's address %s, and the annotation is not needed.", address)
-		plan.Steps = without
-	case s.ID == id && own:
-		plan.Finding = plan.Finding.And("Other load balancers carry the same tag.")
-		plan.Ask = onlyTagged(c.Service, id)
-	case s.ID == id && (s.Owner == ccm.APIServer || s.Owner == ccm.OtherService):
-		plan.Finding = plan.Finding.And("The load balancer has the Service's address %s.", address).Then(s.Evidence)
-	case s.ID == id:
-		plan.Finding = plan.Finding.And("The load balancer has the Service's address %s.", address)
-		plan.Ask = say.F("Check whether another Service still uses %s.", id).
-			And("If none does, remove its tags %s and %s: %s.", ccm.NameTag, ccm.ClusterTag, c.UntagCommand(id, ccm.NameTag, ccm.ClusterTag)).
-			And("The controller then reuses it like one that a person created, and no longer deletes it with any Service.").
-			And("If another Service uses it, name another load balancer and recreate this Service: its address changes.")
-	case s.Owner == ccm.Own && s.ByTag:
-		plan.Finding = plan.Finding.And("The Service has the address %s, which belongs to its own load balancer.", address).Then(s.Evidence)
-		plan.Steps = without
-	case s.Owner == ccm.Own:
-		plan.Finding = plan.Finding.And("The Service has the address %s, which belongs to its own load balancer.", address).Then(s.Evidence).
-			And("The controller looks for the Service's tag, but %s lacks it or is not the only load balancer that has it.", s.ID)
-		plan.Ask = onlyTagged(c.Service, s.ID)
-	default:
-		plan.Finding = plan.Finding.And("The Service has the address %s, which belongs to %s.", address, s.ID).Then(s.Evidence)
-		if s.Owner == ccm.Users && !s.ByController() {
-			plan.Steps = []remedy.Step{step.With(c.Service, balancerID, s.ID)}
-		}
+	finding = finding.And("The Service has the address %s, which belongs to its own load balancer.", address).Then(s.Evidence)
+	if s.ByTag {
+		return remedy.Plan{Finding: finding, Steps: []remedy.Step{step.Without(c.Service, ccm.BalancerID)}}
 	}
-	return plan
+	finding = finding.And("The controller looks for the Service's tag, but %s lacks it or is not the only load balancer that has it.", s.ID)
+	return remedy.Plan{Finding: finding, Ask: onlyTagged(c.Service, s.ID)}
+}
+
+// onlyTagged asks a person to leave the Service's name tag on one load balancer only.
+func onlyTagged(svc *corev1.Service, id string) say.Text {
+	return say.F("Make sure that only %s has the tag %s=%s.", id, ccm.NameTag, ccm.DefaultName(svc)).
+		And("Then remove the annotation: %s.", ccm.RemoveCommand(svc, ccm.BalancerID)).
+		And("Do not delete any load balancer before that: when the Service is deleted, the controller deletes whatever carries the tag.")
 }
 
 // stillFails reports whether the annotation still names a load balancer with a tag of the controller, or one that
 // does not exist.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	id, _ := ccm.Annotation(c.Service, balancerID)
+	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	if id == "" {
 		return remedy.No, nil
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -58,24 +56,13 @@ func (s *state) origin() say.Text {
 	case s.overrides():
 		return say.F("The Service reuses this load balancer.")
 	}
-	return say.F("The Service reuses this load balancer, and without the annotation %s the controller never creates its listeners again.", override)
+	return say.F("The Service reuses this load balancer, and without the annotation %s the controller never creates its listeners again.", ccm.ForceOverride)
 }
 
 // overrides reports whether the controller manages the listeners of a reused load balancer.
 func (s *state) overrides() bool {
-	value, _ := ccm.Annotation(s.c.Service, override)
+	value, _ := ccm.Annotation(s.c.Service, ccm.ForceOverride)
 	return value == "true"
-}
-
-// leaving says why the controller stops serving the Service; nothing if it does not.
-func leaving(svc *corev1.Service) say.Text {
-	switch {
-	case svc.DeletionTimestamp != nil:
-		return say.F("The Service is being deleted.")
-	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		return say.F("The Service is no longer of type LoadBalancer.")
-	}
-	return nil
 }
 
 // free returns the step that takes an old group off a listener, or what a person must do instead.
@@ -87,14 +74,14 @@ func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, re
 	l := s.listeners[i]
 	at := ccm.Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port}
 	point, remove := s.c.MoveListenerCommand(s.lb, at), s.c.DeleteListenerCommand(s.lb, at)
-	if why := leaving(s.c.Service); len(why) > 0 {
+	if why := ccm.WhyLeaving(s.c.Service); len(why) > 0 {
 		return s.drop(old, l, why, remove)
 	}
 	port := slices.IndexFunc(s.c.Service.Spec.Ports, at.Takes)
 	if port < 0 {
 		gone := say.F("The Service no longer has the port %d.", l.Port)
 		if s.overrides() {
-			return s.drop(old, l, gone.And("Its annotation %s lets the controller manage the listeners.", override), remove)
+			return s.drop(old, l, gone.And("Its annotation %s lets the controller manage the listeners.", ccm.ForceOverride), remove)
 		}
 		return gone.And("Delete the listener if nobody uses it: %s. Otherwise point it at another group: %s.", remove, point), nil
 	}
@@ -128,18 +115,15 @@ func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, rem
 	return nil, step.DeleteListener{LB: s.lb.ID, Listener: l}
 }
 
-// planNLB plans for a Service of an NLB, whose server groups any other NLB may use, too.
-func planNLB(lb *ccm.Instance, own []cloud.ServerGroup, listeners []cloud.NetworkListener) remedy.Plan {
+// network plans for a Service of an NLB with these server groups, which any other NLB may use, too.
+func network(lb *ccm.Instance, own []ccm.NetworkGroup) remedy.Plan {
 	var used []say.Text
 	var idle []string
 	for _, g := range own {
-		before := len(used)
-		for _, l := range listeners {
-			if l.ServerGroup == g.ID {
-				used = append(used, say.F("the listener %s:%d uses %s (%s)", strings.ToLower(l.Protocol), l.Port, g.Name, g.ID))
-			}
+		for _, l := range g.Listeners {
+			used = append(used, say.F("the listener %s:%d uses %s (%s)", strings.ToLower(l.Protocol), l.Port, g.Name, g.ID))
 		}
-		if len(used) == before {
+		if len(g.Listeners) == 0 {
 			idle = append(idle, fmt.Sprintf("%s (%s)", g.Name, g.ID))
 		}
 	}

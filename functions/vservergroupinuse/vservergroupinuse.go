@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -39,28 +38,19 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// soon is the longest time until the controller retries.
-const soon = 5 * time.Minute
-
-// override is the short name of the annotation that lets the controller manage the listeners of a
-// reused load balancer.
-const override = "force-override-listeners"
-
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if lb == nil {
-		return c.NoBalancer(say.F("its vServer groups and the listeners that use them")), nil
+	if err != nil || lb == nil {
+		return c.NoBalancer(say.F("its vServer groups and the listeners that use them")), err
 	}
 	if lb.NLB != nil {
-		return network(ctx, c, lb)
+		own, err := c.NetworkGroups(ctx, lb)
+		return network(lb, own), err
 	}
-	if id, _ := ccm.Annotation(c.Service, "id"); id == "" && len(leaving(c.Service)) > 0 {
+	if id, _ := ccm.Annotation(c.Service, "id"); id == "" && len(ccm.Leaving(c.Service)) > 0 {
 		return remedy.Plan{
-			Finding: leaving(c.Service).And("The controller created %s for it and deletes that with everything on it: no vServer group blocks this.", lb.ID),
-			Wait:    soon,
+			Finding: ccm.WhyLeaving(c.Service).And("The controller created %s for it and deletes that with everything on it: no vServer group blocks this.", lb.ID),
+			Wait:    ccm.Retry,
 		}, nil
 	}
 	s := &state{c: c, lb: lb}
@@ -70,17 +60,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if len(s.own.Blocking) == 0 {
 		return remedy.Plan{
 			Finding: say.F("No listener or rule of %s uses an old vServer group of the Service any more. The controller retries automatically.", lb.ID),
-			Wait:    soon,
+			Wait:    ccm.Retry,
 		}, nil
 	}
 	if s.listeners, err = c.Cloud.SLB.Listeners(ctx, lb.ID); err != nil {
 		return remedy.Plan{}, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 	}
-	s.backends = map[string][]cloud.Backend{}
-	for _, g := range s.own.Groups {
-		if s.backends[g.ID], err = c.Backends(ctx, ccm.Group{ID: g.ID}); err != nil {
-			return remedy.Plan{}, err
-		}
+	if s.backends, err = c.BackendsOf(ctx, s.own.Groups); err != nil {
+		return remedy.Plan{}, err
 	}
 	return s.plan(), nil
 }
@@ -92,20 +79,6 @@ type state struct {
 	own       ccm.Owned
 	backends  map[string][]cloud.Backend // of these groups, by ID
 	listeners []cloud.Listener
-}
-
-// network plans for a Service of an NLB.
-func network(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
-	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-	}
-	name := ccm.DefaultName(c.Service)
-	own, err := c.Cloud.NLB.ServerGroups(ctx, ccm.NameTag, name)
-	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list server groups with the tag %s=%s: %w", ccm.NameTag, name, err)
-	}
-	return planNLB(lb, own, listeners), nil
 }
 
 // stillFails reports whether a group that the controller wants to delete is still in use.

@@ -95,6 +95,50 @@ func (o Owned) portOf(group cloud.VServerGroup) int {
 	return former
 }
 
+// BackendsOf reads the backends of each of the groups, by its ID. It needs DescribeVServerGroupAttribute.
+func (c *View) BackendsOf(ctx context.Context, groups []cloud.VServerGroup) (map[string][]cloud.Backend, error) {
+	by := map[string][]cloud.Backend{}
+	for _, g := range groups {
+		backends, err := c.Backends(ctx, Group{ID: g.ID})
+		if err != nil {
+			return nil, err
+		}
+		by[g.ID] = backends
+	}
+	return by, nil
+}
+
+// A NetworkGroup is a server group that the controller made for a Service with an NLB.
+type NetworkGroup struct {
+	cloud.ServerGroup
+	Listeners []Listener // that use it, of one NLB; any other may use it, too
+}
+
+// NetworkGroups returns the server groups that have the Service's name tag, with the listeners of the NLB that use them. It needs
+// ListServerGroups and ListNLBListeners.
+func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup, error) {
+	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+	}
+	name := DefaultName(c.Service)
+	own, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, name)
+	if err != nil {
+		return nil, fmt.Errorf("list server groups with the tag %s=%s: %w", NameTag, name, err)
+	}
+	var out []NetworkGroup
+	for _, g := range own {
+		with := NetworkGroup{ServerGroup: g}
+		for _, l := range listeners {
+			if l.ServerGroup == g.ID {
+				with.Listeners = append(with.Listeners, Listener{ID: l.ID, Protocol: l.Protocol, Port: l.Port, Last: l.Port, Description: l.Description})
+			}
+		}
+		out = append(out, with)
+	}
+	return out, nil
+}
+
 // Foreign returns the backends of a group of the Service that the controller did not add and that are not
 // among the others, by server and address. The description of the controller's backends is the name of
 // their group.

@@ -108,6 +108,17 @@ func Leaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
+// WhyLeaving says what Leaving does in a sentence of its own; nothing if the Service stays.
+func WhyLeaving(svc *corev1.Service) say.Text {
+	switch {
+	case svc.DeletionTimestamp != nil:
+		return say.F("The Service is being deleted.")
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return say.F("The Service is no longer of type LoadBalancer.")
+	}
+	return nil
+}
+
 // HashWritten returns when the controller last wrote the hash label, from
 // managedFields; zero if it is not there. Times have whole seconds. The controller
 // writes its labels through the status subresource: a person who sends them along

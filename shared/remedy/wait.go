@@ -32,3 +32,13 @@ func (c *Case) Lasts() bool { return c.Idle > Lasting }
 func (c *Case) PollInterval() time.Duration {
 	return min(max(c.Idle, shortPause), longPause).Round(time.Second)
 }
+
+// Settling returns how long to wait before the next look at a failure that counts only once it has lasted: for a
+// moment, things look like that which are about to be put right. It is zero if the failure has.
+func (c *Case) Settling(lasting time.Duration) time.Duration {
+	left := lasting - c.Waited()
+	if left <= 0 {
+		return 0
+	}
+	return max(time.Second, min(left, c.PollInterval()))
+}

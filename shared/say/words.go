@@ -1,6 +1,9 @@
 package say
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Count returns how many there are of something, whose plural ends in s or es: "1 node",
 // "3 nodes", "2 classes".
@@ -22,6 +25,9 @@ func Or(s, message string) Text {
 	}
 	return Literal(s)
 }
+
+// Figure returns a number without an exponent.
+func Figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // List returns the items with commas between, no more than limit of them, and how many
 // more there are.

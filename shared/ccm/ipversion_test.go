@@ -1,4 +1,4 @@
-package ipversion
+package ccm_test
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 )
 
 // How a Service gets IPv4 only depends on its first family, which never changes.
-func TestLess(t *testing.T) {
+func TestIPv4Advice(t *testing.T) {
 	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
 	for _, tt := range []struct {
 		families []corev1.IPFamily
@@ -30,12 +30,12 @@ func TestLess(t *testing.T) {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}
 		svc.Spec.IPFamilies = tt.families
 		if tt.note != "" {
-			svc.Annotations[ccm.Prefix+backendVersion] = tt.note
+			svc.Annotations[ccm.Prefix+ccm.BackendIPVersion] = tt.note
 		}
-		if got := say.Clauses(families(svc), 9).String(); !strings.Contains(got, tt.has) {
+		if got := say.Clauses(ccm.DescribeFamilies(svc), 9).String(); !strings.Contains(got, tt.has) {
 			t.Errorf("%v: %s", tt.families, got)
 		}
-		if got := less(svc).String(); !strings.Contains(got, tt.says) || !strings.HasSuffix(got, ".") {
+		if got := ccm.IPv4Advice(svc).String(); !strings.Contains(got, tt.says) || !strings.HasSuffix(got, ".") {
 			t.Errorf("%v: %s", tt.families, got)
 		}
 	}

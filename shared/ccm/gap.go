@@ -1,0 +1,86 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// RightsReads is what Rights reads. A class that calls it declares it.
+var RightsReads = slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}, ControllerReads, RoleReads)
+
+// Rights are the actions that a release of the controller needs in a cluster, and what its RAM role allows.
+type Rights struct {
+	Cluster   cloud.Cluster
+	AccessKey bool     // the controller signs with one
+	Version   Version  // the release; zero: unknown
+	Role      Role     // of the masters
+	Needs     []string // the actions that the release calls here
+	Gap                // what the role lacks of them
+}
+
+// Rights compares what a release of the controller needs in the cluster with what the masters' role allows: the release that runs if
+// none is named. It stops reading at what makes the two incomparable; see Comparable.
+func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
+	r := Rights{Version: release}
+	var err error
+	if r.Cluster, err = c.Cloud.CS.Cluster(ctx); err != nil {
+		return r, fmt.Errorf("describe the cluster: %w", err)
+	}
+	if r.Cluster.Managed() {
+		return r, nil
+	}
+	ctl, err := c.Controller(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.AccessKey = ctl.AccessKey
+	if r.Version == (Version{}) {
+		r.Version = ctl.Version
+	}
+	if r.AccessKey || r.Version == (Version{}) {
+		return r, nil
+	}
+	if r.Role, err = c.MasterRole(ctx); err != nil || r.Role.Name == "" {
+		return r, err
+	}
+	services, err := c.Kube.Services(ctx)
+	if err != nil {
+		return r, fmt.Errorf("list Services: %w", err)
+	}
+	r.Needs = Needs(r.Version, InUse(r.Cluster, services))
+	r.Gap = r.Role.Lacks(r.Needs)
+	return r, nil
+}
+
+// Comparable reports whether the masters' role is the one that counts, and what the controller needs is known. In a managed cluster
+// the controller runs under service roles of ACK, and with an access key as its user.
+func (r Rights) Comparable() bool {
+	return !r.Cluster.Managed() && !r.AccessKey && r.Version != (Version{}) && r.Role.Name != ""
+}
+
+// Suffice reports whether the role allows all that the release needs; false where that cannot be told.
+func (r Rights) Suffice() bool { return r.Comparable() && len(r.Missing) == 0 }
+
+// OtherHolders returns who has a custom policy of the role, too: other roles, users and groups. It needs ListEntitiesForPolicy.
+func (c *View) OtherHolders(ctx context.Context, role, policy string) ([]string, error) {
+	all, err := c.Cloud.RAM.PolicyRoles(ctx, policy, cloud.CustomPolicy)
+	if err != nil {
+		return nil, fmt.Errorf("list who has the policy %s: %w", policy, err)
+	}
+	return slices.DeleteFunc(slices.Concat(all.Roles, all.Users, all.Groups), func(name string) bool { return name == role }), nil
+}
+
+// ChangedAt returns when the policy with these versions was last changed; zero if that is unknown.
+func ChangedAt(versions []cloud.PolicyVersion) (at time.Time) {
+	for _, v := range versions {
+		if v.Default {
+			at = v.Created
+		}
+	}
+	return at
+}
