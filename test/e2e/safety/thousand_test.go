@@ -42,7 +42,7 @@ func TestThousand(t *testing.T) {
 		t.Fatalf("of %d Services %d have asked: %v; %v", thousand, asked(), err, r.tally())
 	}
 	t.Logf("%d Services have asked after %s", thousand, time.Since(began))
-	told := d.hears("a thousand fail", func(t telling) bool { return t.Data.Failing == thousand })
+	told := d.hears("a thousand fail", func(t notification) bool { return t.Data.Failing == thousand })
 	if f := told.Data.Facts; len(f.Services)+f.More != thousand || !strings.Contains(told.Data.Text, fmt.Sprint(thousand)+" Services") {
 		t.Errorf("the ticket tells of %d Services and %d more: %s", len(f.Services), f.More, told.Data.Text)
 	}
