@@ -117,14 +117,6 @@ func (c *View) Deployed(ctx context.Context) (Controller, error) {
 	return ctl, nil
 }
 
-// NoVersion says that the version of the controller is not known, where Controller has read it.
-func NoVersion() say.Text {
-	return say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.")
-}
-
-// NextTry is how long to wait for the controller to try again what it can do now.
-const NextTry = time.Minute
-
 // Retry is the longest that the controller waits before it tries a failed sync
 // again: 5 s, doubled each time, at most this
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
@@ -139,3 +131,11 @@ func Retries() say.Text {
 func ThenRetries() say.Text {
 	return say.F("The controller then retries within %.0f minutes.", Retry.Minutes())
 }
+
+// NoVersion says that the version of the controller is not known, where Controller has read it.
+func NoVersion() say.Text {
+	return say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.")
+}
+
+// NextTry is how long to wait for the controller to try again what it can do now.
+const NextTry = time.Minute
