@@ -30,17 +30,13 @@ var Remedy = &remedy.Remedy{
 const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	if ccm.NLB(c.Service) {
-		return remedy.WrongController(say.F("The Event is about the address type of a CLB, but an NLB serves this Service.").
-			And("The controller can change the address type of an NLB in place.")), nil
-	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if lb == nil {
-		return c.NoBalancer(say.F("its address type")), nil
-	}
+	wrong := say.F("The Event is about the address type of a CLB, but an NLB serves this Service.").
+		And("The controller can change the address type of an NLB in place.")
+	return c.PlanCLB(ctx, wrong, say.F("its address type"), putBack)
+}
+
+// putBack sets the annotation to what the Service's CLB has.
+func putBack(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	var note say.Text
 	if ccm.Synced(c.Service) {
@@ -68,12 +64,5 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if want == "" {
 		return remedy.No, nil // without the annotation the controller compares nothing
 	}
-	if ccm.NLB(c.Service) {
-		return remedy.Yes, nil // nothing to compare: ask a person
-	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Unknown, err
-	}
-	return remedy.Is(lb == nil || want != lb.AddressType), nil
+	return c.CLBFails(ctx, func(lb *ccm.Instance) remedy.Verdict { return remedy.Is(want != lb.AddressType) })
 }

@@ -4,7 +4,6 @@ package attributeimmutable
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -45,11 +44,19 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // putBack sets the annotations to what the load balancer has.
 func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
-	list := differing(c, lb)
-	if err := known(lb, list); err != nil {
+	list, err := ccm.Immutables(c.Service, lb)
+	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if len(list) == 0 { // found or fixed since stillFails read it
+	vswitch, isClaimed := claimed(c, lb)
+	switch {
+	case len(list) == 0 && isClaimed:
+		return remedy.Plan{
+			Finding: vswitch.Differs(lb.ID).And("No known release of the controller compares the two. An Event alone says that this one does."),
+			Ask: say.F("Check the controller's log: %s.", c.LogQuery()).
+				And("If it says so, too, set the annotation to what the %s has, or remove it: %s.", lb.Kind(), ccm.RemoveCommand(c.Service, vswitch.Name)),
+		}, nil
+	case len(list) == 0: // found or fixed since stillFails read it
 		return remedy.Plan{
 			Finding: say.F("The load balancer %s now has everything that the annotations ask for. The controller retries.", lb.ID),
 			Wait:    c.PollInterval(),
@@ -58,19 +65,12 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	var finding say.Text
 	var edits []step.Edit
 	for _, a := range list {
-		finding = finding.Then(a.differs(lb.ID))
-		if a.real == "" {
-			edits = append(edits, step.Without(c.Service, a.name))
+		finding = finding.Then(a.Differs(lb.ID))
+		if a.Is == "" {
+			edits = append(edits, step.Without(c.Service, a.Name))
 		} else {
-			edits = append(edits, step.With(c.Service, a.name, a.real))
+			edits = append(edits, step.With(c.Service, a.Name, a.Is))
 		}
-	}
-	if list[0].claimed {
-		return remedy.Plan{
-			Finding: finding.And("No known release of the controller compares the two. An Event alone says that this one does."),
-			Ask: say.F("Check the controller's log: %s.", c.LogQuery()).
-				And("If it says so, too, set the annotation to what the %s has, or remove it: %s.", lb.Kind(), ccm.RemoveCommand(c.Service, list[0].name)),
-		}, nil
 	}
 	return remedy.Plan{
 		Finding: finding.And("This is chosen when the %s is created and never changes.", lb.Kind()),
@@ -79,80 +79,15 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	}, nil
 }
 
-// An attribute is a value that an annotation asks for, beside that of the load balancer.
-type attribute struct {
-	name    string   // short, of the annotation
-	what    say.Text // for people
-	want    string   // empty: the annotation is missing
-	unset   string   // what the controller wants if the annotation is missing; empty: anything
-	real    string   // empty: the API reports none for the load balancer
-	maybe   bool     // a load balancer can have none
-	claimed bool     // an Event alone says that the controller compares it
-}
-
-// differs says what the annotation asks for and what the load balancer has instead.
-func (a attribute) differs(id string) say.Text {
-	switch {
-	case a.real == "":
-		return say.F("The annotation %s asks for %s, but the API reports no %s of %s.", a.name, ccm.Quote(a.want), a.what, id)
-	case a.want == "":
-		return say.F("Without the annotation %s the controller asks for %s, but the %s of %s is %s.", a.name, a.unset, a.what, id, a.real)
+// claimed returns the vSwitch of a CLB, and whether the Service asks for another one and an Event says
+// that the controller compares it. No known release does.
+func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
+	if lb.NLB != nil || c.Written() || !strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
+		return ccm.Immutable{}, false
 	}
-	return say.F("The annotation %s asks for %s, but the %s of %s is %s.", a.name, ccm.Quote(a.want), a.what, id, a.real)
-}
-
-// known returns an error if the answer of the API lacks an attribute that every load balancer
-// has: no annotation is set to an unknown value.
-func known(lb *ccm.Instance, list []attribute) error {
-	for _, a := range list {
-		if a.real == "" && !a.maybe {
-			return fmt.Errorf("read load balancer %s: the answer has no %s", lb.ID, a.what)
-		}
-	}
-	return nil
-}
-
-// differing returns the attributes that make a sync of the Service fail.
-func differing(c *remedy.Case, lb *ccm.Instance) []attribute {
-	if lb.NLB != nil {
-		return slices.DeleteFunc(all(c, []attribute{
-			{name: "ip-version", what: say.F("IP version"), real: annotated(lb.IPVersion)},
-		}), func(a attribute) bool { return a.want == "" || strings.EqualFold(a.want, a.real) })
-	}
-	network := say.F("network type")
-	list := slices.DeleteFunc(all(c, []attribute{
-		{name: "master-zoneid", what: say.F("primary zone"), real: lb.CLB.Zone},
-		{name: "slave-zoneid", what: say.F("standby zone"), real: lb.CLB.SlaveZone, maybe: true},
-		{name: "ip-version", what: say.F("IP version"), unset: "ipv4", real: lb.CLB.IPVersion},
-		{name: "network-type", what: network, real: lb.CLB.Network},
-		{name: "slb-network-type", what: network, real: lb.CLB.Network}, // its name before CCM v2.12
-		{name: "ip", what: say.F("address"), real: lb.CLB.Address},
-	}), func(a attribute) bool {
-		return a.want == a.real || a.want == "" && (a.unset == "" || a.unset == a.real)
-	})
-	// No known release compares the vSwitch; an Event alone says that this one does.
-	if len(list) == 0 && !c.Written() && strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
-		if want, _ := ccm.Annotation(c.Service, "vswitch-id"); want != "" && want != lb.CLB.VSwitch {
-			list = append(list, attribute{name: "vswitch-id", what: say.F("vSwitch"), want: want, real: lb.CLB.VSwitch, maybe: true, claimed: true})
-		}
-	}
-	return list
-}
-
-// all adds what the annotations ask for.
-func all(c *remedy.Case, list []attribute) []attribute {
-	for i := range list {
-		list[i].want, _ = ccm.Annotation(c.Service, list[i].name)
-	}
-	return list
-}
-
-// annotated returns an NLB's IP version in the spelling of its annotation.
-func annotated(version string) string {
-	if strings.EqualFold(version, "DualStack") {
-		return "DualStack"
-	}
-	return strings.ToLower(version)
+	want, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
+	vswitch := ccm.Immutable{Name: ccm.VSwitchID, What: say.F("vSwitch"), Want: want, Is: lb.CLB.VSwitch}
+	return vswitch, want != "" && want != vswitch.Is
 }
 
 // stillFails reports whether the annotations still ask for something that the load balancer lacks.
@@ -164,6 +99,10 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if lb == nil {
 		return remedy.Yes, nil
 	}
-	list := differing(c, lb)
-	return remedy.Is(len(list) > 0), known(lb, list)
+	list, err := ccm.Immutables(c.Service, lb)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	_, isClaimed := claimed(c, lb)
+	return remedy.Is(len(list) > 0 || isClaimed), nil
 }

@@ -34,22 +34,13 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	if ccm.NLB(c.Service) {
-		return remedy.WrongController(say.F("The Event is about the charge type of a CLB, but an NLB serves this Service.").
-			And("NLBs have no charge type to choose.")), nil
-	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if lb == nil {
-		return c.NoBalancer(say.F("its charge type and spec")), nil
-	}
-	return decide(c, lb.CLB), nil
+	wrong := say.F("The Event is about the charge type of a CLB, but an NLB serves this Service.").
+		And("NLBs have no charge type to choose.")
+	return c.PlanCLB(ctx, wrong, say.F("its charge type and spec"), decide)
 }
 
 // decide returns the plan for the Service's CLB.
-func decide(c *remedy.Case, lb *cloud.LoadBalancer) remedy.Plan {
+func decide(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	var asked, commands []string
 	var edits []step.Edit
 	for _, name := range []string{ccm.ChargeType, ccm.ChargeSpec} {
@@ -69,18 +60,18 @@ func decide(c *remedy.Case, lb *cloud.LoadBalancer) remedy.Plan {
 		}
 	}
 	asks := say.F("The annotations ask for %s.", strings.Join(asked, ", "))
-	if lb.ChargeType != ccm.PayByLCU {
+	if lb.CLB.ChargeType != ccm.PayByLCU {
 		return remedy.Plan{
-			Finding: billing(lb).Then(asks).And("Only a change from %s is known to be impossible.", ccm.PayByLCU),
+			Finding: billing(lb.CLB).Then(asks).And("Only a change from %s is known to be impossible.", ccm.PayByLCU),
 			Ask: say.F("Check the controller's log for the change that the API refused, and why: %s.", c.LogQuery()).
 				And("A subscription (PrePay) can be changed only in the console. To stop asking for a change: %s.", strings.Join(commands, "; ")),
-		}
+		}, nil
 	}
 	return remedy.Plan{
 		Finding: say.F("The CLB %s is billed by LCU (%s).", lb.ID, ccm.PayByLCU).Then(asks).And("A CLB cannot change from LCU back to a spec."),
 		Note:    say.F("Nothing changes on the load balancer: billed by LCU, it has no spec and scales with its load."),
 		Steps:   []remedy.Step{step.Together(edits...)},
-	}
+	}, nil
 }
 
 // billing says how a CLB that is not billed by LCU is billed.
@@ -101,18 +92,10 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if wantCharge == "" && wantSpec == "" {
 		return remedy.No, nil // without the annotations the controller compares nothing
 	}
-	if ccm.NLB(c.Service) {
-		return remedy.Yes, nil // nothing to compare: ask a person
-	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Unknown, err
-	}
-	if lb == nil {
-		return remedy.Yes, nil
-	}
-	if lb.CLB.ChargeType == ccm.PayByLCU {
-		return remedy.Is(wantSpec != "" || wantCharge != "" && wantCharge != ccm.PayByLCU), nil
-	}
-	return remedy.Is(wantCharge != "" && wantCharge != lb.CLB.ChargeType || wantSpec != "" && wantSpec != lb.CLB.Spec), nil
+	return c.CLBFails(ctx, func(lb *ccm.Instance) remedy.Verdict {
+		if lb.CLB.ChargeType == ccm.PayByLCU {
+			return remedy.Is(wantSpec != "" || wantCharge != "" && wantCharge != ccm.PayByLCU)
+		}
+		return remedy.Is(wantCharge != "" && wantCharge != lb.CLB.ChargeType || wantSpec != "" && wantSpec != lb.CLB.Spec)
+	})
 }

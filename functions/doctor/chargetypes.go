@@ -175,11 +175,12 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 // shared reports what a shared-resource CLB cannot do for its Service.
 func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	about := doctor.OfService(svc)
-	if b.CLB.Spec != "" || b.CLB.ChargeType == ccm.PayByLCU {
+	is, known := b.Shared()
+	if !known {
+		r.Unknown(about, fmt.Errorf("how the CLB %s is billed: the API does not say", b.ID))
 		return
 	}
-	if b.CLB.ChargeType == "" {
-		r.Unknown(about, fmt.Errorf("how the CLB %s is billed: the API does not say", b.ID))
+	if !is {
 		return
 	}
 	if err := s.Err(doctor.Detail); err != nil {
@@ -190,16 +191,14 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 		Evidence: map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType, "pays": b.CLB.PayType}}
 	f.Do = say.F("Bill the CLB by LCU, with CCM %s or newer: %s.", ccm.FirstChargeType(), ccm.SetCommand(svc, ccm.ChargeType, ccm.PayByLCU))
 	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() {
-		command := fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s",
-			s.Region, b.ID, ccm.PayByLCU)
-		f.Do = say.F("Ask those who use the CLB, then bill it by LCU: %s.", command)
+		f.Do = say.F("Ask those who use the CLB, then bill it by LCU: %s.", ccm.ConvertCommand(s.Region, b.ID))
 	}
 	f.Do = f.Do.And("This interrupts its traffic for 10 to 30 seconds and cannot be undone.")
 	if s.Mode(svc) == ccm.PodMode {
 		f.Severity, f.Key = doctor.Critical, "eni-unsupported"
 		f.Text = say.F("The CLB %s is a shared-resource instance, which takes no network interfaces.", b.ID).
 			And("The backends of the Service are Pods: the sync of a new Pod fails (eni-unsupported).")
-		f.Do = f.Do.And("Or use nodes as backends: kubectl -n %s annotate service %s %s=ecs --overwrite.", svc.Namespace, svc.Name, ccm.BackendType)
+		f.Do = f.Do.And("Or use nodes as backends: %s.", ccm.SetCommand(svc, ccm.BackendType, "ecs"))
 		r.Add(f)
 		return
 	}
@@ -225,8 +224,7 @@ func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding)
 		case f.Key == "charge-type-conflict":
 			p = remedy.Plan{Finding: f.Text, Steps: []remedy.Step{step.Together(fits(svc)...)}}
 		case f.Key == "shared-instance-discontinued" && !s.Controller.Version.Before(ccm.FirstChargeType()):
-			p = step.ByLCU(svc)
-			p.Finding = f.Text
+			p = step.ByLCU(svc, f.Text)
 		default:
 			ask = ask.Then(f.Text).Then(f.Do)
 		}

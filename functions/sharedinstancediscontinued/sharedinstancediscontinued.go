@@ -4,13 +4,8 @@ package sharedinstancediscontinued
 import (
 	"context"
 	_ "embed"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -21,24 +16,17 @@ var doc string
 
 // Remedy asks for a CLB that is billed by LCU, which is sold, or for a newer controller.
 var Remedy = &remedy.Remedy{
-	Class: "shared-instance-discontinued",
-	Doc:   doc,
-	Codes: []string{"ShareSlbHaltSales"},
-	Texts: []string{
-		"share instance has been discontinued",
-		"param LoadBalancerSpec is required",
-	},
-	Reads: slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.ControllerReads, ccm.RoleReads,
-		[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}),
+	Class:       "shared-instance-discontinued",
+	Doc:         doc,
+	Codes:       []string{"ShareSlbHaltSales"},
+	Texts:       []string{"share instance has been discontinued", "param LoadBalancerSpec is required"},
+	Reads:       ccm.UpgradeReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	Scope:       remedy.Cluster,
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }
-
-// retry is the time after which the controller has tried again.
-const retry = time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name := c.Service.Namespace + "/" + c.Service.Name
@@ -73,7 +61,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: finding.And("The Service asked for one when the Event was written.").
 				And("Now its annotation %s is %s, which CCM %s understands.", ccm.ChargeType, ccm.PayByLCU, ctl.Version),
-			Wait: retry,
+			Wait: ccm.NextTry,
 			Ask:  say.F("If the controller still cannot create a CLB, check its log for what it asks for: %s.", c.LogQuery()),
 		}, nil
 	case ok:
@@ -84,81 +72,34 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if size, ok := ccm.Annotation(c.Service, ccm.ChargeSpec); ok {
 		finding = finding.And("Its annotation %s is %s.", ccm.ChargeSpec, ccm.Quote(size))
 	}
-	plan := step.ByLCU(c.Service)
-	plan.Finding = finding.And("CCM %s can ask for a CLB that is billed by LCU.", ctl.Version)
+	plan := step.ByLCU(c.Service, finding.And("CCM %s can ask for a CLB that is billed by LCU.", ctl.Version))
 	plan.Cause = "shared-resource CLB"
 	return plan, nil
 }
 
-// upgrade asks for a controller that can ask for what is sold. It names the permissions that the new
-// controller needs, and what its first syncs overwrite.
+// upgrade asks for a controller that can ask for what is sold, with what it needs and overwrites.
 func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding say.Text) (remedy.Plan, error) {
 	if ctl.Version == (ccm.Version{}) {
 		return remedy.Plan{
-			Finding: finding.And("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
-				And("It is therefore unknown which kind of CLB the controller can ask for."),
-			Cause: "CCM of unknown version",
+			Finding: finding.Then(ccm.NoVersion()).And("It is therefore unknown which kind of CLB the controller can ask for."),
+			Cause:   "CCM of unknown version",
 			Ask: say.F("Find out the version of the controller.").
 				And("If it is %s or newer, ask for a CLB that is billed by LCU: %s.", ccm.FirstChargeType(), ccm.SetCommand(c.Service, ccm.ChargeType, ccm.PayByLCU)).
 				And("If it is older, upgrade it to %s or newer.", ccm.FirstPayByLCU()),
 		}, nil
 	}
-	cluster, err := c.Cloud.CS.Cluster(ctx)
-	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
-	}
-	services, err := c.Kube.Services(ctx)
-	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list Services: %w", err)
-	}
-	drift, err := c.Elsewhere(ctx, services)
+	up, err := c.Upgrade(ctx, ctl.Version)
 	if err != nil {
 		return remedy.Plan{}, err
-	}
-	rights := say.F("In a managed cluster the controller runs under the service roles of ACK, to which Alibaba Cloud grants what it needs.").
-		And("If the console asks you to authorize these roles again, do that first.")
-	if !cluster.Managed() {
-		role, err := c.MasterRole(ctx)
-		if err != nil {
-			return remedy.Plan{}, err
-		}
-		use := ccm.InUse(cluster, services)
-		rights = lacks(role, ctl.Version, ccm.Needs(ccm.Newest(), use), ccm.Gains(ctl.Version, ccm.Newest(), use))
 	}
 	return remedy.Plan{
 		Finding: finding.And("CCM %s cannot ask for any other kind. Only CCM %s or newer can ask for one that is billed by LCU.", ctl.Version, ccm.FirstChargeType()),
 		Cause:   "CCM " + ctl.Version.String(),
-		Ask: say.F("Upgrade the add-on cloud-controller-manager of the cluster %s to %s or newer.", cluster.ID, ccm.FirstPayByLCU()).
-			And("The add-on is in the ACK console under Operations, Add-ons.").
+		Ask: up.Ask(ccm.FirstPayByLCU()).
 			And("From %s on, the controller creates CLBs that are billed by LCU.", ccm.FirstPayByLCU()).
-			And("From %s on, a Service can ask for one with %s%s=%s.", ccm.FirstChargeType(), ccm.Prefix, ccm.ChargeType, ccm.PayByLCU).Then(rights),
-		Note: say.F("An upgrade past %s syncs every Service in full once, which reverts changes made in the console.", ccm.Rehashed()).Then(drift.Text()),
+			And("From %s on, a Service can ask for one with %s%s=%s.", ccm.FirstChargeType(), ccm.Prefix, ccm.ChargeType, ccm.PayByLCU).Then(up.Rights),
+		Note: up.Note(),
 	}, nil
-}
-
-// lacks says which actions the role lacks of those that the newest controller calls here. The gains
-// are the actions that the running controller does not call yet.
-func lacks(role ccm.Role, runs ccm.Version, needs, gains []string) say.Text {
-	if role.Name == "" {
-		return say.F("The cluster names no RAM role of its masters.").
-			And("Before the upgrade, make sure that the role of the controller allows what CCM %s calls and %s does not: %s.",
-				ccm.Newest(), runs, strings.Join(gains, ", "))
-	}
-	gap := role.Lacks(needs)
-	if len(gap.Missing) == 0 {
-		return say.F("The masters' RAM role %s allows everything that CCM %s calls here.", role.Name, ccm.Newest())
-	}
-	missing := slices.DeleteFunc(gap.Missing, func(action string) bool { return slices.Contains(gap.Denied, action) })
-	var text say.Text
-	if len(missing) > 0 {
-		text = text.And("The masters' RAM role %s lacks %s that CCM %s calls here.", role.Name, say.Count(len(missing), "action"), ccm.Newest()).
-			And("Grant this before the upgrade: %s.", ccm.AllowCommand(role.Name, missing))
-	}
-	if len(gap.Denied) > 0 {
-		text = text.And("A Deny statement of the role %s forbids actions that CCM %s calls here: %s.", role.Name, ccm.Newest(), strings.Join(gap.Denied, ", ")).
-			And("Remove these actions from the statement before the upgrade.")
-	}
-	return text
 }
 
 // stillFails reports whether the Service still has no load balancer.

@@ -4,7 +4,6 @@ package vswitchnotfound
 import (
 	"context"
 	_ "embed"
-	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -22,68 +21,40 @@ var Remedy = &remedy.Remedy{
 	Doc:   doc,
 	Codes: []string{"VSwitchNotExist", "InvalidVSwitchId.NotFound", "ResourceNotFound.VSwitch"},
 	Texts: []string{
-		"specified VSwitch does not exist.",
-		"specified vSwitch instance is invalid",
-		"resource of vSwitch is not found",
-		"vpc subnet is not exist",
+		"specified VSwitch does not exist.", "specified vSwitch instance is invalid",
+		"resource of vSwitch is not found", "vpc subnet is not exist",
 	},
 	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
-	Diagnose:    diagnose,
+	Diagnose:    remedy.OfVSwitches(decideCLB, decideNLB),
 	StillFails:  stillFails,
 }
 
-func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	exists, err := c.Made(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
+// decideCLB plans for a CLB whose vSwitch does not exist: the one that the Service names, or else the one
+// that the controller uses by default.
+func decideCLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
+	id, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
+	p := remedy.Plan{Finding: vpc.Lacks(ccm.VSwitchID, id), Cause: ccm.CutID(id)}
+	if id == "" {
+		p.Finding, p.Cause = vpc.LacksDefault(), vpc.OwnIDs()
 	}
-	vpc, err := c.VPC(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if ccm.NLB(c.Service) {
-		return decideNLB(c, vpc, exists), nil
-	}
-	if exists != "" {
+	r := c.Replace(vpc, ccm.Zone{VSwitch: id}, false)
+	switch {
+	case made != "":
 		return remedy.Plan{
-			Finding: say.F("The load balancer %s exists, but the controller asks for a vSwitch that does not exist.", exists),
+			Finding: say.F("The load balancer %s exists, but the controller asks for a vSwitch that does not exist.", made),
 			Ask: say.F("Check the controller's log for what it tries to create: %s.", c.LogQuery()).
 				And("A load balancer never changes its vSwitch: the annotation %svswitch-id only applies to a new one.", ccm.Prefix),
-		}, nil
-	}
-	id, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
-	if now, ok := vpc.All[id]; ok {
-		return remedy.Plan{
-			Finding: say.F("The annotation vswitch-id names %s, which now exists in %s.", id, now.Zone),
-			Wait:    ccm.Retry,
-		}, nil
-	}
-	return decideCLB(c, vpc, id), nil
-}
-
-// decideCLB plans for a new CLB whose vSwitch does not exist: the one with the ID, or without an ID
-// the one that the controller uses by default.
-func decideCLB(c *remedy.Case, vpc ccm.VPC, id string) remedy.Plan {
-	p := remedy.Plan{
-		Finding: vpc.Lacks(ccm.VSwitchID, id),
-		Cause:   ccm.CutID(id),
-	}
-	if id == "" {
-		p.Finding = say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.").
-			And("The cluster's own vSwitches: %s.", vpc.DescribeOwn())
-		p.Cause = vpc.OwnIDs()
-	}
-	to, ok := c.BestVSwitch(vpc, "", id, false)
-	held := c.HeldVSwitches(vpc, "", id, false)
-	switch {
-	case !ok:
+		}
+	case vpc.Has(id):
+		return remedy.Plan{Finding: say.F("The annotation vswitch-id names %s, which now exists in %s.", id, vpc.All[id].Zone), Wait: ccm.Retry}
+	case r.To.ID == "":
 		p.Ask = say.F("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file.", vpc.ID).
 			And("Then name it: %s.", ccm.SetCommand(c.Service, ccm.VSwitchID, "VSWITCH"))
-		if len(held) > 0 {
-			p.Finding, p.Wait = p.Finding.Then(held), ccm.AddressLag
+		if len(r.Held) > 0 {
+			p.Finding, p.Wait = p.Finding.Then(r.Held), ccm.AddressLag
 		} else {
 			p.Finding = p.Finding.And("No allowed vSwitch has more free addresses than the reserve.")
 		}
@@ -92,56 +63,32 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC, id string) remedy.Plan {
 		p.Note = say.F("The controller's configuration still names the missing vSwitch. Until it is corrected, other new Services fail in the same way.")
 	case !remedy.VSwitchRules.Of(c.Policy).ReplaceMissing:
 		p.Ask = say.F("Name a vSwitch of the VPC %s. The cluster's own vSwitches: %s.", vpc.ID, vpc.DescribeOwn()).
-			And("For example, to use %s: %s.", to.ID, ccm.SetCommand(c.Service, ccm.VSwitchID, to.ID)).
+			And("For example, to use %s: %s.", r.To.ID, ccm.SetCommand(c.Service, ccm.VSwitchID, r.To.ID)).
 			And("lbremedy does this automatically if vswitches.replaceMissing is set in the policy file.")
 		return p
 	default:
-		p.Finding = p.Finding.And("The best of the allowed vSwitches: %s.", ccm.DescribeVSwitch(to))
+		p.Finding = p.Finding.And("The best of the allowed vSwitches: %s.", ccm.DescribeVSwitch(r.To))
 	}
-	p.Steps = []remedy.Step{step.With(c.Service, ccm.VSwitchID, to.ID)}
-	p.Claims = []remedy.Claim{c.PlaceIn(to)}
+	p.Steps = []remedy.Step{step.With(c.Service, ccm.VSwitchID, r.To.ID)}
+	p.Claims = []remedy.Claim{c.PlaceIn(r.To)}
 	return p
 }
 
 // decideNLB plans for a zone map that names a vSwitch which does not exist.
-func decideNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
-	value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
-	zones, whole := ccm.Zones(value)
-	if !whole {
-		return c.Malformed(value)
-	}
-	replaced, written, claims := c.Rezone(vpc, zones, func(z ccm.Zone) bool { _, ok := vpc.All[z.VSwitch]; return !ok })
-	if len(replaced) == 0 {
-		return remedy.Plan{
-			Finding: say.F("Every vSwitch of the zone map %s exists now.", ccm.Quote(value)),
-			Wait:    ccm.Retry,
-		}
-	}
-	var gone, quoted []string
-	var found []say.Text
-	var held say.Text
-	bound, full := false, false
-	for _, r := range replaced {
-		gone, quoted = append(gone, ccm.CutID(r.For.VSwitch)), append(quoted, ccm.Quote(r.For.VSwitch))
-		bound = bound || r.For.Binds()
-		if r.To.ID == "" {
-			full, held = true, r.Held
-		} else {
-			found = append(found, ccm.DescribeVSwitch(r.To))
-		}
-	}
-	p := remedy.Plan{
-		Finding: say.F("The annotation zone-maps names vSwitches that the cluster's VPC %s does not have: %s.", vpc.ID, say.List(quoted, 5)),
-		Cause:   remedy.List(gone, 5),
-	}
-	switch {
-	case exists != "":
-		p.Finding = p.Finding.And("The NLB %s exists, and a change of its zones moves traffic.", exists)
+func decideNLB(c *remedy.Case, vpc ccm.VPC, made string, zones []ccm.Zone) remedy.Plan {
+	replaced, written, claims := c.Rezone(vpc, zones, func(z ccm.Zone) bool { return !vpc.Has(z.VSwitch) })
+	p := remedy.Plan{Finding: vpc.LacksAll(ccm.ZoneMap, replaced.IDs()), Cause: replaced.Cause()}
+	switch held, full := replaced.Lack(); {
+	case len(replaced) == 0:
+		value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
+		return remedy.Plan{Finding: say.F("Every vSwitch of the zone map %s exists now.", ccm.Quote(value)), Wait: ccm.Retry}
+	case made != "":
+		p.Finding = p.Finding.And("The NLB %s exists, and a change of its zones moves traffic.", made)
 		p.Ask = say.F("Name existing vSwitches in the annotation %szone-maps, one for each zone of the NLB.", ccm.Prefix)
-	case bound:
+	case replaced.Bind():
 		p.Finding = p.Finding.And("The zone map asks for an address in a missing vSwitch.")
 		p.Ask = say.F("Name an existing vSwitch, with an address that belongs to it or without an address.")
-	case full && len(held) > 0:
+	case len(held) > 0:
 		p.Finding, p.Wait = p.Finding.Then(held), ccm.AddressLag
 		return p
 	case full:
@@ -152,7 +99,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 			And("The most similar zone map: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, written)).
 			And("lbremedy sets it automatically if vswitches.replaceMissing is set in the policy file.")
 	default:
-		p.Finding = p.Finding.And("Replacements in the same zones: %s.", say.Items(found, len(found)))
+		p.Finding = p.Finding.And("Replacements in the same zones: %s.", replaced.Text())
 		p.Steps = []remedy.Step{step.With(c.Service, ccm.ZoneMap, written)}
 		p.Claims = claims
 		return p
@@ -165,14 +112,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 // default cannot be read: there only a successful sync is evidence, and the engine has already checked
 // for one.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if c.Written() && ccm.Synced(c.Service) {
-		return remedy.No, nil
-	}
-	vpc, err := c.VPC(ctx)
-	if err != nil {
-		return remedy.Unknown, err
-	}
-	asked, whole := ccm.AskedVSwitches(c.Service)
-	gone := slices.ContainsFunc(asked, func(id string) bool { _, ok := vpc.All[id]; return !ok })
-	return remedy.Is(gone || !whole || len(asked) == 0), nil
+	return c.VSwitchesFail(ctx, func(vpc ccm.VPC, asked []string) (remedy.Verdict, error) {
+		return remedy.Is(len(asked) == 0 || !vpc.HasAll(asked)), nil
+	})
 }

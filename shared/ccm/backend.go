@@ -33,6 +33,16 @@ const (
 	ClusterMode BackendMode = "Cluster" // all nodes
 )
 
+// NodesAdvice says how nodes become the backends of the Service in place of its Pods, with nothing changed on
+// its load balancer. They need node ports.
+func NodesAdvice(svc *corev1.Service) say.Text {
+	advice := say.F("Alternatively, keep the load balancer as it is and send traffic through the nodes: %s.", SetCommand(svc, BackendType, "ecs"))
+	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
+		advice = advice.And("The Service needs node ports for that: %s.", PatchCommand(svc, `{"spec":{"allocateLoadBalancerNodePorts":true}}`))
+	}
+	return advice
+}
+
 // BackendMode returns what the controller takes for the backends of the Service:
 // what the annotation says, else Pods where the cluster's network is Terway. It
 // needs DescribeClusterDetail.

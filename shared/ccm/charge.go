@@ -1,5 +1,7 @@
 package ccm
 
+import "fmt"
+
 // Short names of the annotations that set how a CLB is billed, and its size where it is billed by
 // spec, with the values of the first. The values are case-sensitive.
 const (
@@ -8,6 +10,25 @@ const (
 	PayByLCU   = "PayByCLCU"
 	PayBySpec  = "PayBySpec"
 )
+
+// SmallSpec is the smallest size of CLBs that are billed by spec. All of them accept network interfaces.
+const SmallSpec = "slb.s1.small"
+
+// Shared reports whether the load balancer is a shared-resource CLB, which accepts no network interfaces
+// as backends: it has no spec and is not billed by LCU. That is not known where the API shows neither.
+func (i *Instance) Shared() (shared, known bool) {
+	if i.NLB != nil || i.CLB.Spec != "" {
+		return false, true
+	}
+	known = i.CLB.ChargeType != ""
+	return known && i.CLB.ChargeType != PayByLCU, known
+}
+
+// ConvertCommand returns the command by which a person has a CLB of a region billed by LCU. It interrupts
+// the traffic of the CLB and cannot be undone.
+func ConvertCommand(region, id string) string {
+	return fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s", region, id, PayByLCU)
+}
 
 // FirstChargeType is the first release of the controller that reads the charge type.
 func FirstChargeType() Version { return Version{Major: 2, Minor: 4} }

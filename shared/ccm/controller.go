@@ -143,3 +143,11 @@ func Retries() say.Text {
 func ThenRetries() say.Text {
 	return say.F("The controller then retries within %.0f minutes.", Retry.Minutes())
 }
+
+// NoVersion says that the version of the controller is not known, where Controller has read it.
+func NoVersion() say.Text {
+	return say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.")
+}
+
+// NextTry is how long to wait for the controller to try again what it can do now.
+const NextTry = time.Minute

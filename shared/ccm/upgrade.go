@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -80,4 +81,79 @@ func (e Elsewhere) Text() say.Text {
 		return say.F("Of %s with a CLB, %d were compared. Nothing differs.", say.Count(e.Services, "Service"), e.Compared)
 	}
 	return say.F("Of %s with a CLB, %d were compared. It would change: %s.", say.Count(e.Services, "Service"), e.Compared, say.Clauses(e.Differ, len(e.Differ)))
+}
+
+// UpgradeReads is what Controller and Upgrade read. A class that calls them declares it.
+var UpgradeReads = slices.Concat(ControllerReads, BoundReads, DriftReads, RoleReads, []grant.Grant{grant.DescribeClusterDetail, grant.ListServices})
+
+// An Upgrade is what one of the cluster's controller to the newest release needs and does.
+type Upgrade struct {
+	Cluster string    // ID
+	Rights  say.Text  // what has to be allowed to the controller before it
+	Drift   Elsewhere // what the full syncs after it would change
+}
+
+// Ask asks a person for an upgrade to this release or a newer one. What it needs is in Rights.
+func (u Upgrade) Ask(to Version) say.Text {
+	return say.F("Upgrade the add-on cloud-controller-manager of the cluster %s to %s or newer.", u.Cluster, to).
+		And("The add-on is in the ACK console under Operations, Add-ons.")
+}
+
+// Note says what the upgrade does to the cluster's Services.
+func (u Upgrade) Note() say.Text {
+	return say.F("An upgrade past %s syncs every Service in full once, which reverts changes made in the console.", Rehashed()).Then(u.Drift.Text())
+}
+
+// Upgrade reads what an upgrade from this release needs and does.
+func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return Upgrade{}, fmt.Errorf("describe the cluster: %w", err)
+	}
+	services, err := c.Kube.Services(ctx)
+	if err != nil {
+		return Upgrade{}, fmt.Errorf("list Services: %w", err)
+	}
+	drift, err := c.Elsewhere(ctx, services)
+	if err != nil {
+		return Upgrade{}, err
+	}
+	u := Upgrade{Cluster: cluster.ID, Drift: drift}
+	if cluster.Managed() {
+		u.Rights = say.F("In a managed cluster the controller runs under the service roles of ACK, to which Alibaba Cloud grants what it needs.").
+			And("If the console asks you to authorize these roles again, do that first.")
+		return u, nil
+	}
+	role, err := c.MasterRole(ctx)
+	if err != nil {
+		return Upgrade{}, err
+	}
+	u.Rights = role.beforeUpgrade(from, InUse(cluster, services))
+	return u, nil
+}
+
+// beforeUpgrade says which actions the role has to be allowed before an upgrade from this release to the
+// newest one: those that the newest one calls for these features. Of a role without a name it says which
+// ones the running release does not call yet.
+func (r Role) beforeUpgrade(from Version, use Features) say.Text {
+	if r.Name == "" {
+		return say.F("The cluster names no RAM role of its masters.").
+			And("Before the upgrade, make sure that the role of the controller allows what CCM %s calls and %s does not: %s.",
+				Newest(), from, strings.Join(Gains(from, Newest(), use), ", "))
+	}
+	gap := r.Lacks(Needs(Newest(), use))
+	if len(gap.Missing) == 0 {
+		return say.F("The masters' RAM role %s allows everything that CCM %s calls here.", r.Name, Newest())
+	}
+	missing := slices.DeleteFunc(gap.Missing, func(action string) bool { return slices.Contains(gap.Denied, action) })
+	var text say.Text
+	if len(missing) > 0 {
+		text = text.And("The masters' RAM role %s lacks %s that CCM %s calls here.", r.Name, say.Count(len(missing), "action"), Newest()).
+			And("Grant this before the upgrade: %s.", AllowCommand(r.Name, missing))
+	}
+	if len(gap.Denied) > 0 {
+		text = text.And("A Deny statement of the role %s forbids actions that CCM %s calls here: %s.", r.Name, Newest(), strings.Join(gap.Denied, ", ")).
+			And("Remove these actions from the statement before the upgrade.")
+	}
+	return text
 }

@@ -117,6 +117,33 @@ func (v VPC) Lacks(short, id string) say.Text {
 	return say.F("The annotation %s names %s, which the cluster's VPC %s does not have.", short, Quote(id), v.ID)
 }
 
+// LacksAll says that the annotation with this short name names vSwitches which the VPC does not have.
+func (v VPC) LacksAll(short string, ids []string) say.Text {
+	var quoted []string
+	for _, id := range ids {
+		quoted = append(quoted, Quote(id))
+	}
+	return say.F("The annotation %s names vSwitches that the cluster's VPC %s does not have: %s.", short, v.ID, say.List(quoted, 5))
+}
+
+// LacksDefault says that the VPC does not have the vSwitch that the controller uses for a Service which
+// names none.
+func (v VPC) LacksDefault() say.Text {
+	return say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.").
+		And("The cluster's own vSwitches: %s.", v.DescribeOwn())
+}
+
+// HasAll reports whether the VPC has all vSwitches with these IDs.
+func (v VPC) HasAll(ids []string) bool {
+	return !slices.ContainsFunc(ids, func(id string) bool { return !v.Has(id) })
+}
+
+// Has reports whether the VPC has a vSwitch with this ID.
+func (v VPC) Has(id string) bool {
+	_, ok := v.All[id]
+	return ok
+}
+
 // DescribeOwn lists the cluster's own vSwitches with their free addresses.
 func (v VPC) DescribeOwn() say.Text {
 	var parts []say.Text

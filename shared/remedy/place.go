@@ -135,8 +135,8 @@ type Replacement struct {
 
 // Rezone replaces the vSwitches of a zone map that are bad by the best others of their zones. It
 // returns what it replaced, the new zone map, without parts that have no replacement, and the claims.
-func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) ([]Replacement, string, []Claim) {
-	var list []Replacement
+func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) (Replacements, string, []Claim) {
+	var list Replacements
 	var parts []string
 	var claims []Claim
 	for _, z := range zones {
@@ -144,9 +144,9 @@ func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) ([]R
 			parts = append(parts, z.Text)
 			continue
 		}
-		r := Replacement{For: z, Held: c.HeldVSwitches(v, z.Name, z.VSwitch, true)}
-		if to, ok := c.BestVSwitch(v, z.Name, z.VSwitch, true); ok {
-			r.To, parts, claims = to, append(parts, z.Name+":"+to.ID), append(claims, c.PlaceIn(to))
+		r := c.Replace(v, z, true)
+		if r.To.ID != "" {
+			parts, claims = append(parts, z.Name+":"+r.To.ID), append(claims, c.PlaceIn(r.To))
 		}
 		list = append(list, r)
 	}

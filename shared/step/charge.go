@@ -8,17 +8,50 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ByLCU returns the plan after which a Service without a load balancer asks for a CLB that is billed
-// by LCU. Its finding is left to the caller.
-func ByLCU(svc *corev1.Service) remedy.Plan {
+// AskLCU returns the edits after which the Service asks for a CLB that is billed by LCU. Such a CLB has
+// no spec, and older controllers fail on one.
+func AskLCU(svc *corev1.Service) []Edit {
 	edits := []Edit{With(svc, ccm.ChargeType, ccm.PayByLCU)}
 	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {
 		edits = append(edits, Without(svc, ccm.ChargeSpec))
 	}
+	return edits
+}
+
+// AskSpec returns the edits after which the Service asks for a CLB that is billed by this spec.
+func AskSpec(svc *corev1.Service, spec string) []Edit {
+	edits := []Edit{With(svc, ccm.ChargeSpec, spec)}
+	if want, asked := ccm.Annotation(svc, ccm.ChargeType); asked && want != ccm.PayBySpec {
+		edits = append(edits, Without(svc, ccm.ChargeType))
+	}
+	return edits
+}
+
+// Conversion returns the plan after which the controller bills the CLB in another way. The text change says
+// which, and the edits have the Service ask for it.
+func Conversion(lb *ccm.Instance, finding, change say.Text, edits []Edit) remedy.Plan {
+	p := remedy.Plan{
+		Finding: finding,
+		Note:    change.And("The cost changes, and the change cannot be undone."),
+		Steps:   []remedy.Step{Convert{Annotate: Together(edits...).(Annotate), LB: lb.ID}},
+	}
+	if n := len(lb.CLB.Ports); n > 0 {
+		p.Risk = remedy.High
+		p.Note = p.Note.And("The traffic of %s over its %s is interrupted for 10 to 30 seconds.", lb.ID, say.Count(n, "listener"))
+	} else {
+		p.Note = p.Note.And("%s has no listener, so no traffic is interrupted.", lb.ID)
+	}
+	return p
+}
+
+// ByLCU returns the plan after which a Service without a load balancer asks for a CLB that is billed
+// by LCU.
+func ByLCU(svc *corev1.Service, finding say.Text) remedy.Plan {
 	return remedy.Plan{
-		Risk: remedy.Medium, // it costs differently
+		Finding: finding,
+		Risk:    remedy.Medium, // it costs differently
 		Note: say.F("A CLB that is billed by LCU costs according to its traffic, and can never be billed by specification.").
 			And("CCM %s and newer ask for such a CLB without the annotation.", ccm.FirstPayByLCU()),
-		Steps: []remedy.Step{Together(edits...)},
+		Steps: []remedy.Step{Together(AskLCU(svc)...)},
 	}
 }

@@ -1,0 +1,80 @@
+package ccm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// An Immutable is an attribute that a load balancer gets when it is created and keeps for life. An
+// annotation that asks for another value fails each sync.
+type Immutable struct {
+	Name  string   // short, of the annotation
+	What  say.Text // for people
+	Want  string   // what the annotation asks for; empty: it is missing
+	Is    string   // what the load balancer has; empty: the API reports none
+	unset string   // what the controller wants if the annotation is missing; empty: anything
+	maybe bool     // a load balancer can have none
+}
+
+// Immutables returns the attributes that make a sync of the Service fail: those of which its
+// annotations ask for something else than the load balancer has
+// (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go). It is an error if the answer
+// of the API lacks one of them that every load balancer has.
+func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
+	list := immutablesOf(lb)
+	for i := range list {
+		list[i].Want, _ = Annotation(svc, list[i].Name)
+	}
+	list = slices.DeleteFunc(list, func(a Immutable) bool {
+		if lb.NLB != nil {
+			return a.Want == "" || strings.EqualFold(a.Want, a.Is)
+		}
+		return a.Want == a.Is || a.Want == "" && (a.unset == "" || a.unset == a.Is)
+	})
+	for _, a := range list {
+		if a.Is == "" && !a.maybe {
+			return nil, fmt.Errorf("read load balancer %s: the answer has no %s", lb.ID, a.What)
+		}
+	}
+	return list, nil
+}
+
+// immutablesOf returns what the load balancer has of what the controller compares.
+func immutablesOf(lb *Instance) []Immutable {
+	version, network := say.F("IP version"), say.F("network type")
+	if lb.NLB != nil {
+		return []Immutable{{Name: "ip-version", What: version, Is: annotatedVersion(lb.IPVersion)}}
+	}
+	return []Immutable{
+		{Name: MasterZone, What: say.F("primary zone"), Is: lb.CLB.Zone},
+		{Name: SlaveZone, What: say.F("standby zone"), Is: lb.CLB.SlaveZone, maybe: true},
+		{Name: "ip-version", What: version, unset: "ipv4", Is: lb.CLB.IPVersion},
+		{Name: "network-type", What: network, Is: lb.CLB.Network},
+		{Name: "slb-network-type", What: network, Is: lb.CLB.Network}, // its name before CCM v2.12
+		{Name: "ip", What: say.F("address"), Is: lb.CLB.Address},
+	}
+}
+
+// annotatedVersion returns an NLB's IP version in the spelling of its annotation.
+func annotatedVersion(version string) string {
+	if strings.EqualFold(version, "DualStack") {
+		return "DualStack"
+	}
+	return strings.ToLower(version)
+}
+
+// Differs says what the annotation asks for and what the load balancer with the ID has instead.
+func (a Immutable) Differs(id string) say.Text {
+	switch {
+	case a.Is == "":
+		return say.F("The annotation %s asks for %s, but the API reports no %s of %s.", a.Name, Quote(a.Want), a.What, id)
+	case a.Want == "":
+		return say.F("Without the annotation %s the controller asks for %s, but the %s of %s is %s.", a.Name, a.unset, a.What, id, a.Is)
+	}
+	return say.F("The annotation %s asks for %s, but the %s of %s is %s.", a.Name, Quote(a.Want), a.What, id, a.Is)
+}

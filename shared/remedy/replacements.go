@@ -1,0 +1,108 @@
+package remedy
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// OfVSwitches returns the Diagnose of a class about the vSwitches that a Service asks for. Its plan is what
+// clb decides, or nlb for the parts of a zone map that is not Malformed. Both get what is known of the load
+// balancer that the Service has already, empty if it has none. The class declares ccm.VPCReads.
+func OfVSwitches(clb func(c *Case, vpc ccm.VPC, made string) Plan,
+	nlb func(c *Case, vpc ccm.VPC, made string, zones []ccm.Zone) Plan) func(context.Context, *Case) (Plan, error) {
+	return func(ctx context.Context, c *Case) (Plan, error) {
+		made, err := c.Made(ctx)
+		if err != nil {
+			return Plan{}, err
+		}
+		vpc, err := c.VPC(ctx)
+		if err != nil {
+			return Plan{}, err
+		}
+		if !ccm.NLB(c.Service) {
+			return clb(c, vpc, made), nil
+		}
+		value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
+		zones, whole := ccm.Zones(value)
+		if !whole {
+			return c.Malformed(value), nil
+		}
+		return nlb(c, vpc, made, zones), nil
+	}
+}
+
+// VSwitchesFail answers whether the Service still fails for the vSwitches that it asks for, which fails
+// judges: of a Service that names none it gets no ID. After a sync of what was written it does not, and with
+// a malformed zone map it does. A class that calls it declares ccm.VPCReads.
+func (c *Case) VSwitchesFail(ctx context.Context, fails func(vpc ccm.VPC, asked []string) (Verdict, error)) (Verdict, error) {
+	if c.Written() && ccm.Synced(c.Service) {
+		return No, nil
+	}
+	vpc, err := c.VPC(ctx)
+	if err != nil {
+		return Unknown, err
+	}
+	asked, whole := ccm.AskedVSwitches(c.Service)
+	if !whole {
+		return Yes, nil
+	}
+	return fails(vpc, asked)
+}
+
+// Replace finds the best other vSwitch for the one of a part of a zone map, of the same zone if onlyZone is
+// true. For a CLB the part has nothing but a vSwitch, or not even that.
+func (c *Case) Replace(v ccm.VPC, z ccm.Zone, onlyZone bool) Replacement {
+	to, _ := c.BestVSwitch(v, z.Name, z.VSwitch, onlyZone)
+	return Replacement{For: z, To: to, Held: c.HeldVSwitches(v, z.Name, z.VSwitch, onlyZone)}
+}
+
+// Replacements are what Rezone replaces in a zone map.
+type Replacements []Replacement
+
+// IDs returns the IDs of the vSwitches that are replaced, as somebody wrote them.
+func (l Replacements) IDs() []string {
+	var ids []string
+	for _, r := range l {
+		ids = append(ids, r.For.VSwitch)
+	}
+	return ids
+}
+
+// Cause names the vSwitches that are replaced, as what Services that fail together have in common.
+func (l Replacements) Cause() string {
+	var ids []string
+	for _, r := range l {
+		ids = append(ids, ccm.CutID(r.For.VSwitch))
+	}
+	return List(ids, 5)
+}
+
+// Bind reports whether a part that is replaced asks for an address or an EIP in its vSwitch.
+func (l Replacements) Bind() bool {
+	return slices.ContainsFunc(l, func(r Replacement) bool { return r.For.Binds() })
+}
+
+// Lack reports whether a part has no replacement, and what HeldVSwitches says of its zone. Of several such
+// parts it is the last.
+func (l Replacements) Lack() (held say.Text, lack bool) {
+	for _, r := range l {
+		if r.To.ID == "" {
+			held, lack = r.Held, true
+		}
+	}
+	return held, lack
+}
+
+// Text lists the vSwitches that take the place of others, with their free addresses.
+func (l Replacements) Text() say.Text {
+	var found []say.Text
+	for _, r := range l {
+		if r.To.ID != "" {
+			found = append(found, ccm.DescribeVSwitch(r.To))
+		}
+	}
+	return say.Items(found, len(found))
+}
