@@ -53,6 +53,7 @@ import (
 	_ "embed"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -64,8 +65,8 @@ var Remedy = &remedy.Remedy{
 	Doc:   doc,
 	Texts: []string{"{{.Words}}"},
 	Diagnose: remedy.Always(remedy.Plan{
-		Finding: "The sync failed with {{.Words}}.",
-		Ask:     "Find the cause in the controller's log and end it.",
+		Finding: say.F("The sync failed with {{.Words}}."),
+		Ask:     say.F("Find the cause in the controller's log and end it."),
 	}),
 }
 `)
