@@ -79,7 +79,7 @@ func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 		Finding: say.F("The annotation %s is eni, which makes Pods the backends.", ccm.BackendType).
 			And("But the cluster's network plug-in is Flannel, which gives Pods no network interface.").Then(pods),
 	}
-	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
+	if len(ccm.Unallocated(svc)) > 0 {
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"%s":null}},"spec":{"allocateLoadBalancerNodePorts":true}}`, ccm.BackendType)
 		plan.Ask = say.F("Give the Service node ports and remove the annotation: %s.", ccm.PatchCommand(svc, patch)).
 			And("Without node ports, nodes cannot be its backends.")
