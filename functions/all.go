@@ -7,6 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/accountgate"
 	"github.com/lbremedy/lbremedy/functions/addresstypeimmutable"
 	"github.com/lbremedy/lbremedy/functions/alreadybound"
+	"github.com/lbremedy/lbremedy/functions/apiunreachable"
 	"github.com/lbremedy/lbremedy/functions/arrearage"
 	"github.com/lbremedy/lbremedy/functions/attributeimmutable"
 	"github.com/lbremedy/lbremedy/functions/backendquota"
@@ -36,8 +37,10 @@ import (
 	"github.com/lbremedy/lbremedy/functions/throttling"
 	"github.com/lbremedy/lbremedy/functions/unclassified"
 	"github.com/lbremedy/lbremedy/functions/vservergroupinuse"
+	"github.com/lbremedy/lbremedy/functions/vservergroupnotbuilt"
 	"github.com/lbremedy/lbremedy/functions/vswitchipexhausted"
 	"github.com/lbremedy/lbremedy/functions/vswitchnotfound"
+	"github.com/lbremedy/lbremedy/functions/writerefused"
 	"github.com/lbremedy/lbremedy/functions/zoneshortage"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -47,6 +50,7 @@ var All = []*remedy.Remedy{
 	accountgate.Remedy,
 	addresstypeimmutable.Remedy,
 	alreadybound.Remedy,
+	apiunreachable.Remedy,
 	arrearage.Remedy,
 	attributeimmutable.Remedy,
 	backendquota.Remedy,
@@ -76,7 +80,9 @@ var All = []*remedy.Remedy{
 	throttling.Remedy,
 	unclassified.Remedy,
 	vservergroupinuse.Remedy,
+	vservergroupnotbuilt.Remedy,
 	vswitchipexhausted.Remedy,
 	vswitchnotfound.Remedy,
+	writerefused.Remedy,
 	zoneshortage.Remedy,
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -24,9 +25,10 @@ var Remedy = &remedy.Remedy{
 		"can not change LoadBalancer * once created",
 		"AddressIpVersion cannot be changed",
 	},
-	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads),
+	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{grant.DescribeVServerGroups}),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip"},
+	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip", ccm.BalancerID},
+	Deleting:    true,
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }
@@ -36,8 +38,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if lb == nil {
-		return c.NoBalancer(say.F("its zones, IP version, network type and address")), nil
+	leaves := len(ccm.Leaving(c.Service)) > 0
+	switch {
+	case lb == nil:
+		p := c.NoBalancer(say.F("its zones, IP version, network type and address"))
+		if leaves {
+			p.Wait = ccm.Retry // the controller may just have deleted it
+		}
+		return p, nil
+	case leaves:
+		return release(ctx, c, lb)
 	}
 	return putBack(c, lb)
 }
@@ -90,14 +100,18 @@ func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
 	return vswitch, want != "" && want != vswitch.Is
 }
 
-// stillFails reports whether the annotations still ask for something that the load balancer lacks.
+// stillFails reports whether the annotations still ask for something that the load balancer lacks. When
+// the controller releases a Service, it compares the IP version alone.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	if lb == nil {
+	switch {
+	case lb == nil:
 		return remedy.Yes, nil
+	case len(ccm.Leaving(c.Service)) > 0:
+		return remedy.Is(ccm.BlocksRelease(c.Service, lb)), nil
 	}
 	list, err := ccm.Immutables(c.Service, lb)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package badannotation remedies Services with an annotation that the controller can't read.
+// Package badannotation remedies Services with an annotation that the controller can't read, or a spec that asks for
+// what their load balancer can't have.
 package badannotation
 
 import (
@@ -20,27 +21,40 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class: "bad-annotation",
 	Doc:   doc,
-	Texts: []string{
-		"must be integer, but got [",
-		"bandwidth must be integer, got [",
-		"zone mappings are required",
-		"ZoneMapping format error",
-		"port and protocol format must be like",
-		"forward port format error",
-		"forward port is not an integer",
-		"port protocol format must be either",
-		"listener from servicePort * protocol is not supported",
-		"vgroupid and protocol format must be like",
-		"weight must be integer in range",
-	},
-	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads, ccm.SuggestReads),
-	Steps:       []remedy.Step{step.Annotate{}},
-	Annotations: ccm.ShownValues(),
+	Codes: []string{"AuthorizationLimitExceed", "InvalidSourceCidrIp.Malformed"},
+	Texts: append([]string{
+		"must be integer, but got [", "bandwidth must be integer, got [", "weight must be integer in range", "default weight parse error",
+		"zone mappings are required", "ZoneMapping format error", "cross zone enabled flag error", "invalid ipv6 address type",
+		"port and protocol format must be like", "forward port format error", "forward port is not an integer",
+		"port protocol format must be either", "listener from servicePort * protocol is not supported",
+		"vgroupid and protocol format must be like", "server group id and protocol format must be like", "unsupport server ServerGroupType",
+		"parse backend label", "parse DomainExtensions error", "parse IdleTimeout error", "parse Mss error",
+		"ConnectionDrainTimeout parse error", "HealthCheckConnectPort parse error", "HealthCheckConnectTimeout parse error",
+		"HealthCheckInterval parse error", "HealthyThreshold parse error", "UnhealthyThreshold parse error",
+		"listener port range must be like", "listener port range can only be used for eni", "failed to convert port range",
+		"for port range [", "port range [*] is invalid", "port of listener [*] overlaps with listener",
+		"sctp protocol is not supported",
+	}, groupTexts...),
+	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads, ccm.SuggestReads, ccm.NamedGroupReads),
+	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
+	Annotations: append(ccm.ShownValues(), ccm.GroupPairs),
+	Deleting:    true,
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	switch leaves := len(ccm.Leaving(c.Service)) > 0; {
+	case leaves && len(ccm.Unpaired(c.Service)) == 0:
+		return releaseGone(ctx, c)
+	case leaves:
+		return release(c), nil
+	case ofGroups(c.Event.Message):
+		return groups(ctx, c)
+	}
+	if m, _ := ccm.MisfitOf(c.Service, c.Event.Message); m != nil {
+		return remedy.Plan{Finding: m.Finding, Ask: m.Ask}, nil
+	}
 	f, rest := ccm.NamedFault(c.Service, c.Event.Message)
 	if f == nil {
 		return unnamed(c, rest), nil
@@ -89,7 +103,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, f *ccm.Fault, is string, zones say
 			Steps:   []remedy.Step{step.With(c.Service, f.Name, is)},
 		}
 	}
-	ask := say.F("Set the annotation to the intended value: %s.", ccm.SetCommand(c.Service, f.Name, "VALUE"))
+	ask := f.Advice(c.Service)
 	switch {
 	case is != "":
 		ask = ask.And("To keep the load balancer as it is: %s.", ccm.SetCommand(c.Service, f.Name, is))
@@ -109,9 +123,15 @@ func others(list []ccm.Fault) say.Text {
 	return say.F("Other annotations have values that the documentation does not list: %s.", ccm.DescribeFaults(list))
 }
 
-// stillFails reports whether the annotation that the failure names is still wrong. If lbremedy
-// does not know that annotation, only the controller can tell.
-func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	wrong, _ := ccm.NamedFault(c.Service, c.Event.Message)
-	return remedy.Is(wrong != nil || !ccm.NamesValue(c.Service, c.Event.Message)), nil
+// stillFails reports whether the annotation that the failure names is still wrong. When the controller
+// releases a Service, it reads none of these annotations but vgroup-port.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	switch leaves := len(ccm.Leaving(c.Service)) > 0; {
+	case leaves && len(ccm.Unpaired(c.Service)) == 0:
+		gone, err := c.GoneGroups(ctx)
+		return remedy.Is(len(gone) > 0), err
+	case leaves || ofGroups(c.Event.Message): // only the next sync can tell of groups that are there
+		return remedy.Yes, nil
+	}
+	return remedy.Is(ccm.ValueFails(c.Service, c.Event.Message)), nil
 }

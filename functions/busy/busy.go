@@ -2,7 +2,6 @@
 package busy
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"slices"
@@ -21,19 +20,20 @@ var Remedy = &remedy.Remedy{
 	Class: "busy",
 	Doc:   doc,
 	Codes: []string{
-		"ServiceIsConfiguring", "BackendServer.configuring", "VServerGroupProcessing", "OperationFailed.ListenerStatusNotSupport",
-		"SystemBusy", "VpcSystemBusy", "OperationBusy", "OperationFailed.TokenIsProcessing", "ProcessingSameRequest",
-		"ServiceIsStopping", "ResourceInConfiguring.*", "ResourceInCreating.*", "Conflict.Lock", "IncorrectStatus.*",
+		"ServiceIsConfiguring", "BackendServer.configuring", "VServerGroupProcessing", "OperationFailed.ListenerStatusNotSupport", "SystemBusy",
+		"VpcSystemBusy", "OperationBusy", "OperationFailed.TokenIsProcessing", "ProcessingSameRequest", "ServiceIsStopping", "ResourceInConfiguring.*",
+		"ResourceInCreating.*", "Conflict.Lock", "IncorrectStatus.*", "InternalError", "SystemError", "DependencyViolation",
 	},
 	Texts: []string{
-		"system is busy", "vpc system busy", "operation is busy",
-		"service is configuring", "is being configured, please try again later",
+		"system is busy", "vpc system busy", "operation is busy", "service is configuring", "is being configured, please try again later",
 		"A previous configuration is pending", "A previous configuration of the * is pending", "A previous operation is pending",
-		"because of the status of the listener", "Listener is stopping, please retry later", "The status of * is incorrect",
-		"the Client Token is processing", "The same request is being processed",
-		"The Lock * is conflict",
-		"is in creating status", "is creating, please try again later",
-		"due to a temporary failure of the server",
+		"because of the status of the listener", "Listener is stopping, please retry later", "The status of * is incorrect", "The Lock * is conflict",
+		"the Client Token is processing", "The same request is being processed", "is in creating status", "is creating, please try again later",
+		"due to a temporary failure of the server", "wait jobs error: context deadline exceeded",
+		"wait jobs error: job * for API * failed", "wait jobs error: [job * for API * failed",
+		"code: 500, <nil>", "code: 502, <nil>", "code: 503, <nil>", "code: 504, <nil>", // of an NLB, without a message
+		"request processing has failed due to some unknown error", "A system error occurred",
+		"resp is nil", "response is nil", "resp nlb is nil", // an answer without content
 	},
 	Reads:    slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{grant.DescribeLoadBalancerListeners}),
 	Deleting: true,
@@ -43,9 +43,9 @@ var Remedy = &remedy.Remedy{
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	why := remedy.CauseOf(causes, c.Event.Message)
 	if !c.Lasts() {
-		return remedy.Plan{Finding: why.Finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}, nil
+		return remedy.Plan{Finding: why.Finding.And("This usually ends without intervention, and the controller retries."), Wait: c.PollInterval()}, nil
 	}
-	state, err := state(ctx, c)
+	state, err := c.StateOf(ctx, c.Event.Message)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -53,25 +53,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Finding: why.Finding.And("This has lasted more than 15 minutes. The message is %s.", c.Said()).Then(state),
 		Ask:     why.Ask.And("The controller's log has the API and the request ID: %s.", c.LogQuery()),
 	}, nil
-}
-
-// state describes the load balancer of the Service and its listeners. Where the controller's way to find it
-// fails, the label on the Service and the message still tell which one is busy.
-func state(ctx context.Context, c *remedy.Case) (say.Text, error) {
-	lb, err := c.Bound(ctx)
-	id := cmp.Or(c.Service.Labels[ccm.BalancerLabel], ccm.BalancerOf(c.Event.Message))
-	if err == nil && lb == nil && id != "" {
-		lb, err = c.Named(ctx, id)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case lb == nil && id != "":
-		return say.F("The API finds no load balancer %s.", ccm.Quote(id)), nil
-	case lb == nil:
-		return say.F("Neither the tag %[1]s=%[2]s nor the name %[2]s finds exactly one load balancer of the Service.", ccm.NameTag, ccm.DefaultName(c.Service)), nil
-	}
-	return c.State(ctx, lb)
 }
 
 // causes are the operations that keep the API from accepting another.
@@ -90,6 +71,26 @@ var causes = []remedy.Cause{
 			And("If nobody does, open a ticket with Alibaba Cloud."),
 	},
 	{
+		// ListAsynJobs has the state of a job, and no reason (github.com/alibabacloud-go/nlb-20220430/v4).
+		Texts:   []string{"wait jobs error: job ", "wait jobs error: [job "},
+		Finding: say.F("The API accepted a change of a listener, and the change failed afterwards. No API says why."),
+		Ask: say.F("Check the listeners and server groups of the NLB in the console.").
+			And("If nothing is wrong with them, open a ticket with Alibaba Cloud and give the ID of the job."),
+	},
+	{
+		// pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0.
+		Texts:   []string{"error to delete associated security group"},
+		Finding: say.F("The security group that the controller made for source ranges, and now wants to delete, is still in use."),
+		Ask: say.F("Find what is in the security group that the message names, in the ECS console, and take it out.").
+			And("Look for other security groups with rules that name it, too."),
+	},
+	{
+		Texts:   []string{"wait jobs error"},
+		Finding: say.F("The API accepted a change of a listener and did not finish it within 30 seconds, so the controller stopped waiting."),
+		Ask: say.F("Check the listeners of the NLB in the console for a change that does not end.").
+			And("If there is one, open a ticket with Alibaba Cloud and give the ID of the job."),
+	},
+	{
 		Texts:   []string{"in creating status", "loadbalancer is creating", "resourceincreating.loadbalancer"},
 		Finding: say.F("The NLB of the Service is still being created."),
 		Ask:     say.F("Check the NLB in the console. If its creation hangs, open a ticket with Alibaba Cloud and give its ID."),
@@ -101,7 +102,12 @@ var causes = []remedy.Cause{
 			And("If a listener stays between two states, open a ticket with Alibaba Cloud."),
 	},
 	{
-		Texts:   []string{"temporary failure of the server"},
+		Texts:   []string{" is nil"},
+		Finding: say.F("The API of Alibaba Cloud gave an answer without content."),
+		Ask:     say.F("Check the status page of Alibaba Cloud for the region, and open a ticket with the request ID."),
+	},
+	{
+		Texts:   []string{"temporary failure of the server", ", <nil>", "some unknown error", "internalerror", "a system error occurred", "systemerror"},
 		Finding: say.F("The API of Alibaba Cloud had an internal failure."),
 		Ask:     say.F("Check the status page of Alibaba Cloud for the region, and open a ticket with the request ID."),
 	},

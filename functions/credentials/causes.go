@@ -8,9 +8,8 @@ import (
 
 // The causes that are no matter of the controller's credentials.
 const (
-	wrongClock  = "wrong clock"
-	noEndpoint  = "no endpoint"
-	unreachable = "unreachable" // a trouble with the network
+	wrongClock = "wrong clock"
+	noMetadata = "no metadata" // of the node
 )
 
 // restart is how the controller comes to use another configuration.
@@ -22,6 +21,11 @@ var causes = []remedy.Cause{
 		Name: "unknown key", Texts: []string{"accesskeyid.notfound", "access key is not found"},
 		Finding: say.F("Alibaba Cloud does not know the controller's access key: it was deleted, or it belongs to another site of Alibaba Cloud."),
 		Ask:     say.F("Give the controller the access key of a RAM user that exists."),
+	},
+	{
+		Name: "no key", Texts: []string{"access key id is empty", "access key secret is empty", "set up the credentials correctly"},
+		Finding: say.F("The controller has no access key, or only one half of it."),
+		Ask:     say.F("Give the controller the ID and the secret of an access key."),
 	},
 	{
 		Name: "disabled key", Texts: []string{"accesskeyid.inactive", "access key is disabled", "accesskeydisabled"},
@@ -51,49 +55,33 @@ var causes = []remedy.Cause{
 			And("Every token expires within hours."),
 	},
 	{
-		Name: "bad token", Texts: []string{"securitytoken"},
+		Name: "bad token", Texts: []string{"securitytoken", "security token is empty"},
 		Finding: say.F("Alibaba Cloud rejects the controller's temporary token: it is missing, malformed, or belongs to another key."),
 		Ask:     say.F("Give the controller a key and a security token from the same STS response, or a key that needs no token."),
 	},
 	{
-		Name: noEndpoint, Texts: []string{"cannotresolveendpoint"},
-		Finding: say.F("The controller knows no API endpoint for its region."),
-		Ask: say.F("Set the region in the ConfigMap cloud-config of kube-system to an ID such as cn-hangzhou.").
-			And("Or set the endpoints with the variables SLB_ENDPOINT, VPC_ENDPOINT, ECS_ENDPOINT and NLB_ENDPOINT.").Then(restart),
+		Name: noMetadata, Texts: []string{"metadata api error: status code: 403", "get token failed"},
+		Finding: say.F("The metadata service of the controller's node refuses the request.").
+			And("Either it demands a token and the controller runs with --enable-imdsv2=false, or it gives no token."),
+		Ask: say.F("Set the flag --enable-imdsv2 of the controller as the metadata options of the node's server demand.").
+			And("Or set vpcid and vswitchid in the ConfigMap cloud-config of kube-system: the controller then does not ask for them.").Then(restart),
 	},
 	{
-		Name: unreachable, Texts: []string{"no such host", "server misbehaving"},
-		Finding: say.F("The controller cannot reach the API: the name of the endpoint does not resolve."),
-		Ask: say.F("Check the DNS of the node.").
-			And("Its /etc/resolv.conf must name the VPC's DNS servers, 100.100.2.136 and 100.100.2.138, or servers that forward to them."),
+		Name: noMetadata, Texts: []string{"metadata api error"},
+		Finding: say.F("The metadata service of the controller's node does not know its VPC or its vSwitch."),
+		Ask: say.F("Set vpcid and vswitchid in the ConfigMap cloud-config of kube-system: the controller then does not ask for them.").
+			And("If the node has no server of Alibaba Cloud in a VPC, run the controller on another node.").Then(restart),
 	},
 	{
-		Name: unreachable, Texts: []string{"connection refused"},
-		Finding: say.F("The controller cannot reach the API: the endpoint refuses the connection."),
-		Ask:     say.F("Check for a proxy, and for an endpoint in the controller's environment that does not exist."),
-	},
-	{
-		Name: unreachable, Texts: []string{"no route to host", "network is unreachable"},
-		Finding: say.F("The controller cannot reach the API: there is no route to the endpoint."),
-		Ask:     say.F("Check the node's routes to 100.64.0.0/10, the range of the endpoints inside a VPC."),
-	},
-	{
-		Name:    unreachable, // the message says no more
-		Finding: say.F("The controller cannot reach the API: the endpoint does not answer in time."),
-		Ask: say.F("Check the security group and the network ACL of the node.").
-			And("Both must allow traffic to 100.64.0.0/10, the range of the endpoints inside a VPC.").
-			And("If the controller uses public endpoints, they must instead allow traffic to the internet through a NAT gateway."),
+		Finding: say.F("Alibaba Cloud rejects the controller's credentials."),
+		Ask:     say.F("Give the controller the access key of a RAM user that exists and is active."),
 	},
 }
 
 // ask asks to repair what the cause names. Who can do that depends on how the controller runs.
 func ask(why remedy.Cause, ctl ccm.Controller) say.Text {
-	network, setup := why.Name == unreachable, why.Name == wrongClock || why.Name == noEndpoint
+	setup := why.Name == wrongClock || why.Name == noMetadata
 	switch {
-	case network && ctl.DaemonSet:
-		return why.Ask.Then(ccm.ThenRetries())
-	case network:
-		return say.F("On a managed cluster, ACK runs the network of the control plane: open a ticket with Alibaba Cloud. On any other cluster: %s", why.Ask)
 	case setup && ctl.DaemonSet:
 		return why.Ask
 	case setup:

@@ -1,11 +1,10 @@
-// Package credentials asks to fix a controller that can't reach Alibaba Cloud or whose credentials are refused.
+// Package credentials asks to fix a controller whose credentials Alibaba Cloud refuses.
 package credentials
 
 import (
 	"context"
 	_ "embed"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -22,7 +21,8 @@ var Remedy = &remedy.Remedy{
 		"Forbidden.AccessKeyDisabled",
 	},
 	Texts: []string{
-		"dial tcp", "SDK.CanNotResolveEndpoint",
+		"Aliyun Metadata API Error", "Aliyun MetadataAPI Error",
+		"access key id is empty", "access key secret is empty", "security token is empty", "Please set up the credentials correctly",
 		"Specified access key is not found", "Specified access key is disabled",
 		"Specified SecurityToken is expired", "Specified SecurityToken is malformed", "Specified SecurityToken mismatch with the AccessKey",
 		"SecurityToken is mandatory for this action",
@@ -44,12 +44,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	why := remedy.CauseOf(causes, c.Event.Message)
-	finding := why.Finding
-	if host := ccm.EndpointOf(c.Event.Message); host != "" && why.Name == unreachable {
-		finding = finding.And("The endpoint is %s.", host)
-	}
 	return remedy.Plan{
-		Finding: finding.Then(ctl.Describe()),
+		Finding: why.Finding.Then(ctl.Describe()),
 		Cause:   why.Name,
 		Ask:     ask(why, ctl).Then(remedy.Together(peers)),
 	}, nil

@@ -106,11 +106,12 @@ func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.P
 func others(c *remedy.Case, listeners []ccm.Listener) []say.Text {
 	var list []say.Text
 	for _, l := range listeners {
+		l.Protocol = strings.ToLower(l.Protocol)
 		switch t, ok := ccm.ParseTrace(l.Description); {
 		case !ok:
-			list = append(list, say.F("%s:%d was made by hand", strings.ToLower(l.Protocol), l.Port))
+			list = append(list, say.F("%s was made by hand", l))
 		case !t.Of(c.Service, c.Cluster):
-			list = append(list, say.F("%s:%d belongs to the Service %s", strings.ToLower(l.Protocol), l.Port, t))
+			list = append(list, say.F("%s belongs to the Service %s", l, t))
 		}
 	}
 	return list

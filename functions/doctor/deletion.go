@@ -104,6 +104,13 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 				Text: say.F("The annotation %s asks to keep the load balancer %s.", ccm.Preserve, b.ID).
 					And("CCM %s ignores the annotation and deletes the load balancer with the Service.", v),
 				Do: say.F("Upgrade the controller to %s or newer before you delete the Service.", ccm.FirstPreserve())})
+		case b.NLB != nil:
+			// With the Service no listener is wanted any more, and those of an own NLB go, whosever they are
+			// (nlbv2/model_applier.go, v2.10.0 to v2.14.0).
+			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve", Evidence: evidence,
+				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, ccm.Preserve).
+					And("But the controller deletes all its listeners then, and its address serves nobody."),
+				Do: say.F("Before you delete the Service, move its clients, or be ready to create the listeners again by hand.")})
 		default:
 			r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
 				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, ccm.Preserve),
@@ -112,10 +119,17 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		return
 	}
 	keep := ccm.PreserveCommand(svc)
+	how := say.F("To keep the load balancer then, with CCM %s or newer: %s.", ccm.FirstPreserve(), keep)
+	move := say.F("Move these listeners to a load balancer of their own.")
+	if b.NLB != nil {
+		how = how.And("It keeps its address, but none of its listeners.")
+	} else {
+		move = move.And("Or keep this one, with CCM %s or newer: %s.", ccm.FirstPreserve(), keep)
+	}
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
 		Text: say.F("The controller created the load balancer %s and deletes it when the Service is deleted or changes its type.", b.ID).
 			And("The address %s is then lost.", b.Address),
-		Do: say.F("To keep the load balancer then, with CCM %s or newer: %s.", ccm.FirstPreserve(), keep)})
+		Do: how})
 	if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {
 		r.Unknown(about, err)
 		return
@@ -124,7 +138,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "others", Evidence: evidence,
 			Text: say.F("The load balancer %s is deleted with the Service, but it has listeners that do not belong to the Service.", b.ID).
 				And("Their traffic would stop: %s.", say.Clauses(others, shown)),
-			Do: say.F("Move these listeners to a load balancer of their own. Or keep this one, with CCM %s or newer: %s.", ccm.FirstPreserve(), keep)})
+			Do: move})
 	}
 }
 
@@ -132,12 +146,13 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 // Service, one clause each.
 func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []say.Text {
 	var list []say.Text
-	add := func(protocol string, port int, description string) {
-		at := fmt.Sprintf("%s:%d", strings.ToLower(protocol), port)
+	add := func(l ccm.Listener) {
+		l.Protocol = strings.ToLower(l.Protocol)
+		at := l.String()
 		key := func(p corev1.ServicePort) bool {
 			return strings.EqualFold(ccm.ListenerKey(svc, p), at)
 		}
-		switch t, ok := ccm.ParseTrace(description); {
+		switch t, ok := ccm.ParseTrace(l.Description); {
 		case !ok && slices.ContainsFunc(svc.Spec.Ports, key):
 			// Old releases of the controller left no description, and a person who overwrites
 			// the description does not take over the listener.
@@ -148,10 +163,14 @@ func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []
 		}
 	}
 	for _, l := range b.Listeners {
-		add(l.Protocol, l.Port, l.Description)
+		add(ccm.ClassicListener(l))
 	}
 	for _, l := range b.NetworkListeners {
-		add(l.Protocol, l.Port, l.Description)
+		if ranged, err := ccm.NetworkListener(l); err == nil { // else it stands as port 0
+			add(ranged)
+		} else {
+			add(ccm.Listener{Protocol: l.Protocol, Description: l.Description})
+		}
 	}
 	return list
 }

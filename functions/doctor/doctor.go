@@ -36,6 +36,7 @@ func Checks() []*doctor.Check {
 		drift,
 		eventWriters,
 		finalizers,
+		groupsNotBuilt,
 		lbGone,
 		listenersMissing,
 		noEvents,
@@ -48,6 +49,7 @@ func Checks() []*doctor.Check {
 		room,
 		scale,
 		silent,
+		sourceRanges,
 		staleGroups,
 		inside,
 	}

@@ -45,7 +45,8 @@ type world struct {
 	CLBs         []clb                                  `json:"clbs"`
 	NLBs         []nlb                                  `json:"nlbs"`
 	ServerGroups []doctor.Group                         `json:"serverGroups"`
-	Named        map[string]string                      `json:"named"` // ID to what the API said: "exists", "gone" or why it did not say
+	Guards       []cloud.SecurityGroup                  `json:"guards"` // that the NLBs of Services with source ranges are in, and those with their name tag
+	Named        map[string]string                      `json:"named"`  // ID to what the API said: "exists", "gone" or why it did not say
 	VSwitches    []cloud.VSwitch                        `json:"vswitches"`
 	Routes       map[string]int                         `json:"routes"` // route table to number of custom entries
 	Quotas       map[string]float64                     `json:"quotas"` // name to total
@@ -86,6 +87,7 @@ type clb struct {
 type nlb struct {
 	cloud.NetworkLoadBalancer
 	Used      *bool
+	Marked    []string
 	Listeners []cloud.NetworkListener
 	Failed    map[doctor.Part]string
 }
@@ -185,7 +187,12 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	for _, b := range w.NLBs {
 		s.Balancers[b.ID] = &doctor.LoadBalancer{
 			Instance: *ccm.Network(b.NetworkLoadBalancer), NetworkListeners: b.Listeners, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+			Marked: b.Marked,
 		}
+	}
+	s.Guards = map[string]doctor.Guarding{}
+	for _, g := range w.Guards {
+		s.Guards[g.ID] = doctor.Guarding{SecurityGroup: g}
 	}
 	s.Named = map[string]error{}
 	for id, said := range w.Named {
@@ -245,15 +252,16 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 		s.Role.Policies = append(s.Role.Policies, cloud.Policy{Name: fmt.Sprintf("k8sMasterRolePolicy-%d", i+1), Document: document})
 		s.Role.Rules = append(s.Role.Rules, rules...)
 	}
-	for p, why := range w.Failed {
-		s.Failed[p] = errors.New(why)
-	}
+	maps.Copy(s.Failed, failed(w.Failed))
 }
 
 func failed(why map[doctor.Part]string) map[doctor.Part]error {
 	out := map[doctor.Part]error{}
 	for p, text := range why {
 		out[p] = errors.New(text)
+		if text == doctor.ErrNoCluster.Error() {
+			out[p] = doctor.ErrNoCluster
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,9 +35,14 @@ var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 	known, local := ccm.Known(), s.Policy.Doctor.Local()
-	if err := s.Err(doctor.Policy); err != nil {
+	err := s.Err(doctor.Policy)
+	assumed := errors.Is(err, doctor.ErrNoCluster) // the nodes of most clusters have the default
+	if err != nil {
 		r.Unknown(doctor.All(doctor.Service), fmt.Errorf("from which range nodes take ports for their own connections: %w", err))
 		local = remedy.Ports{}
+	}
+	if assumed {
+		local = remedy.DefaultLocalPorts()
 	}
 	for i := range s.Services {
 		svc := &s.Services[i]
@@ -44,7 +50,7 @@ func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		if local != (remedy.Ports{}) {
-			localPorts(r, svc, local)
+			localPorts(r, svc, local, assumed)
 		}
 		if svc.Spec.Type != corev1.ServiceTypeNodePort {
 			continue
@@ -56,8 +62,9 @@ func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// localPorts reports node ports that a node may also use for its own connections.
-func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
+// localPorts reports node ports that a node may also use for its own connections. The range is assumed
+// where no cluster was named.
+func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports, assumed bool) {
 	var ports, patches []string
 	for i, p := range svc.Spec.Ports {
 		if p.NodePort == 0 || !local.Hold(p.NodePort) {
@@ -76,17 +83,28 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
 	}
 	list := strings.Join(ports, ",")
 	do := say.F("Reserve these ports on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s.", list)
-	if len(patches) > 0 {
+	switch {
+	case len(patches) > 0 && svc.UID == "":
+		do = say.F("In the manifest, give the Service node ports from %s.", defaultNodePorts).
+			And("Or reserve these ports on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s.", list)
+	case len(patches) > 0:
 		do = say.F("Give the Service ports from %s: kubectl -n %s patch service %s --type=json -p '[%s]'.",
 			defaultNodePorts, svc.Namespace, svc.Name, strings.Join(patches, ",")).
 			And("Or reserve these ports on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s.", list)
 	}
-	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "local-ports",
+	f := doctor.Finding{
+		Severity: doctor.Warning, About: doctor.OfService(svc), Key: "local-ports",
 		Evidence: map[string]string{"node ports": list, "local ports": local.String()},
 		Text: say.F("Nodes take ports for their own connections from %s, and the Service has %s in this range: %s.",
 			local, say.Count(len(ports), "node port"), strings.Join(ports, ", ")).
 			And("A connection that gets the same port fails now and then, without a visible cause."),
-		Do: do.And("If the nodes use another range, set doctor.localPorts in the policy file.")})
+		Do: do.And("If the nodes use another range, set doctor.localPorts in the policy file."),
+	}
+	if assumed {
+		f.Text = f.Text.And("This is the default range of Linux. No cluster was named, and its nodes may use another one.")
+		f.Do = do.And("Or name the cluster with --cluster: the policy file can say which range its nodes use (doctor.localPorts).")
+	}
+	r.Add(f)
 }
 
 // unread reports annotations for a load balancer on a Service that gets none.

@@ -20,7 +20,7 @@ var permissionsDoc string
 var permissions = &doctor.Check{
 	ID:    "permissions",
 	Doc:   permissionsDoc,
-	Needs: []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller},
+	Needs: []doctor.Part{doctor.Services, doctor.Nodes, doctor.Detail, doctor.Controller},
 	Uses:  []doctor.Part{doctor.Rights, doctor.Policy},
 	Find:  findPermissions,
 }
@@ -49,7 +49,7 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 		r.Unknown(about, err)
 		return
 	}
-	use, runs := ccm.InUse(s.Detail, s.Services), s.Controller.Version
+	use, runs := ccm.InUse(s.Detail, s.Services, s.Nodes), s.Controller.Version
 	gap(s, r, s.Role.Lacks(ccm.Needs(runs, use)), doctor.Finding{Severity: doctor.Warning, Text: say.F("CCM %s is running.", runs)}, runs)
 
 	if err := s.Err(doctor.Policy); err != nil {

@@ -58,7 +58,12 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 				r.Unknown(about(svc), err)
 				break
 			}
-			stale(r, grouping{s, svc, b, port, mode, nodes}, g)
+			built, err := buildingOf(s, svc, b)
+			if err != nil {
+				r.Unknown(about(svc), err)
+				break
+			}
+			stale(r, grouping{s, svc, b, port, mode, nodes, len(built.Obstacles()) > 0}, g)
 		}
 	}
 }
@@ -95,6 +100,7 @@ type grouping struct {
 	port  corev1.ServicePort
 	mode  ccm.BackendMode
 	nodes map[string]*corev1.Node
+	stuck bool // the controller cannot build a group of the Service: see groupsNotBuilt
 }
 
 // stale reports how the group of a port differs from what it should contain.
@@ -127,6 +133,9 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 		Do: say.F("Check the controller's log for why it does not update them: %s. If the log says nothing, trigger a resync: %s.",
 			remedy.LogQuery(name(p.svc)), ccm.WakeCommand(p.svc)),
 	}
+	if p.stuck { // a resync would fail, or delete a group
+		f.Do = say.F("Do what the check %s asks for first. Do not trigger a resync before: it would fail, or remove backends.", groupsNotBuiltID)
+	}
 	if g != nil {
 		f.Evidence["group"] = g.ID
 	}
@@ -156,7 +165,9 @@ func (p grouping) want() (want, moved map[string]bool) {
 		// Pods on virtual nodes are backends themselves in each mode.
 		node := p.nodes[e.Node]
 		if p.mode == ccm.PodMode {
-			want[e.IP] = true
+			if ccm.PodServes(node, p.svc) {
+				want[e.IP] = true
+			}
 		} else if node != nil {
 			if why, _ := ccm.ExclusionOf(node, p.svc); why == ccm.Virtual {
 				want[e.IP] = true

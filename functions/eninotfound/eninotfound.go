@@ -31,6 +31,8 @@ var Remedy = &remedy.Remedy{
 		"Not sync pods whose eni is invalid",
 		"whose ip is not in vpc cidrs",
 		"Skip delete and update backends to vgroup * due to invalid backends",
+		"Skip delete and update servers to servergroup * due to invalid servers",
+		"private ip address not found in openapi", // v1.9.3
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.AddressReads, ccm.BackendReads, ccm.NetworkReads),

@@ -17,14 +17,15 @@ import (
 var doc string
 
 // Remedy converts a shared-resource CLB to one that accepts network interfaces. The conversion is
-// permanent and interrupts traffic, so it runs only where the policy file names the class.
+// permanent and interrupts traffic, so it runs only where the policy file names the class. A CLB that
+// it does not convert serves through the nodes in place of the Pods.
 var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
 	Texts:       []string{"does not support backend servers of eni type"},
-	Reads:       slices.Concat(ccm.BoundReads, ccm.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
-	Steps:       []remedy.Step{step.Convert{}},
-	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
+	Reads:       slices.Concat(ccm.BoundReads, ccm.ControllerReads, []grant.Grant{grant.DescribeVServerGroups, grant.ListNodes}),
+	Steps:       []remedy.Step{step.Convert{}, step.Annotate{}},
+	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec, ccm.BackendType},
 	OptIn:       true,
 	Sections:    []remedy.Section{PayBySpec},
 	Diagnose:    diagnose,
@@ -49,23 +50,32 @@ func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan,
 	finding := say.F("The CLB %s is a shared-resource instance (no spec, %s, %s), which does not accept network interfaces as backends.",
 		lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
 	if lb.CLB.PayType == "PrePay" {
-		return ask(c, finding.And("It is a subscription, whose charge type can only be changed in the console."),
-			say.F("Convert it to pay-as-you-go in the console, or use another load balancer.")), nil
+		return throughNodes(ctx, c, finding.And("It is a subscription, whose charge type can only be changed in the console."),
+			say.F("Convert it to pay-as-you-go in the console, or use another load balancer."))
 	}
 	owner, evidence, err := c.Owner(ctx, lb)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if id, _ := ccm.Annotation(c.Service, "id"); id != "" || owner != ccm.Own {
-		return ask(c, finding.Then(evidence),
-			say.F("Check with everyone who uses %s: pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
-				And("Then run: %s.", ccm.ConvertCommand(c.Cloud.Region(), lb.ID))), nil
+	if id, _ := ccm.Annotation(c.Service, ccm.BalancerID); id != "" || owner != ccm.Own {
+		finding = finding.Then(evidence)
+		check := say.F("Check with everyone who uses %s: pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
+			And("Then run: %s.", ccm.ConvertCommand(c.Cloud.Region(), lb.ID))
+		if owner == ccm.Users || id != "" && owner != ccm.APIServer {
+			return throughNodes(ctx, c, finding, check)
+		}
+		return ask(c, finding, check), nil
 	}
 	ctl, err := c.Controller(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return convert(c, lb, ctl.Version, finding, evidence), nil
+	p := convert(c, lb, ctl.Version, finding, evidence)
+	old := ctl.Version != ccm.Version{} && ctl.Version.Before(ccm.FirstChargeType())
+	if len(p.Steps) == 0 && (old || p.Wait > 0 && c.Lasts()) { // the controller cannot do it, or was asked to and the cloud refuses
+		return throughNodes(ctx, c, p.Finding, p.Ask)
+	}
+	return p, nil
 }
 
 // convert plans the conversion of the Service's own CLB, or asks if this controller cannot do it.
@@ -80,8 +90,10 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, 
 		return ask(c, finding.And("The version of the controller could not be determined, so it is unknown whether it can change the charge type."),
 			say.F("Find out the version of the controller. If it is %s or newer, run: %s.", ccm.FirstChargeType(), command))
 	case v.Before(ccm.FirstChargeType()):
-		return ask(c, finding.And("Changing the charge type requires CCM %s or newer, and this one is %s.", ccm.FirstChargeType(), v),
-			say.F("Upgrade the add-on cloud-controller-manager, then run: %s.", command))
+		return remedy.Plan{
+			Finding: finding.And("Changing the charge type requires CCM %s or newer, and this one is %s.", ccm.FirstChargeType(), v),
+			Ask:     say.F("Upgrade the add-on cloud-controller-manager, then run: %s.", command),
+		}
 	case want == ccm.PayByLCU:
 		return remedy.Plan{
 			Finding: finding.And("The annotation %s already asks for %s, but the controller has not applied it yet.", ccm.ChargeType, ccm.PayByLCU),
@@ -92,11 +104,6 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, 
 	p := step.Conversion(lb, finding.Then(evidence), change, edits)
 	p.Note = p.Note.Then(ccm.NodesAdvice(c.Service))
 	return p
-}
-
-// ask returns the plan that asks for one thing, or for the alternative.
-func ask(c *remedy.Case, finding, what say.Text) remedy.Plan {
-	return remedy.Plan{Finding: finding, Ask: what.Then(ccm.NodesAdvice(c.Service))}
 }
 
 // stillFails reports whether the Service still wants network interfaces behind a shared-resource CLB.

@@ -1,10 +1,11 @@
-// Package lbambiguous asks which of several load balancers belongs to the Service.
+// Package lbambiguous remedies Services to which several load balancers could belong.
 package lbambiguous
 
 import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -12,21 +13,23 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
 var doc string
 
-// Remedy asks: the controller deletes what it takes for its own.
+// Remedy takes the Service's tag off load balancers that have nothing on them. Otherwise it asks: the controller
+// deletes what it takes for its own.
 var Remedy = &remedy.Remedy{
-	Class: "lb-ambiguous",
-	Doc:   doc,
-	Texts: []string{byTag, byName, otherID},
-	Reads: []grant.Grant{
-		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerListeners, grant.DescribeVServerGroups, grant.ListNLBs, grant.ListNLBListeners,
-	},
-	Deleting: true,
-	Diagnose: diagnose,
+	Class:      "lb-ambiguous",
+	Doc:        doc,
+	Texts:      []string{byTag, byName, otherID},
+	Reads:      slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{grant.DescribeLoadBalancerListeners, grant.DescribeVServerGroups}),
+	Steps:      []remedy.Step{step.UntagLB{}, step.Touch{}},
+	Deleting:   true,
+	Diagnose:   diagnose,
+	StillFails: stillFails,
 }
 
 // What the controller says
@@ -76,7 +79,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			return remedy.Plan{}, err
 		}
 	}
-	return decide(c, s, found), nil
+	plan := decide(c, s, found)
+	if s.tag && len(found) > 1 {
+		return untag(ctx, c, found, plan)
+	}
+	return plan, nil
 }
 
 // decide returns the plan for what the search finds now.

@@ -1,4 +1,4 @@
-// Package listenerconflict asks about ports that another listener uses.
+// Package listenerconflict remedies Services whose ports another listener uses.
 package listenerconflict
 
 import (
@@ -10,12 +10,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
 var doc string
 
-// Remedy asks which listener keeps the port.
+// Remedy deletes what is left of a Service that is no more. Otherwise it asks which listener keeps the port.
 var Remedy = &remedy.Remedy{
 	Class: "listener-conflict",
 	Doc:   doc,
@@ -24,10 +25,13 @@ var Remedy = &remedy.Remedy{
 		"listener with the specified port already exists",
 		"There is conflict listener port exists",
 		"ListenerPort is conflict with other listener",
-		"The Port * is conflict", // of NLB
+		"The Port * is conflict",                                                                         // of NLB
+		"port matched, but conflict with user managed listener", "port matched, while protocol does not", // v1.9.3
 	},
-	Reads:    slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.NetworkReads),
-	Diagnose: diagnose,
+	Reads:      slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.NetworkReads, ccm.WholeGroupReads),
+	Steps:      []remedy.Step{step.DeleteListener{}, step.Touch{}},
+	Diagnose:   diagnose,
+	StillFails: stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -42,7 +46,35 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return decide(c, lb, listeners), nil
+	plan := decide(c, lb, listeners)
+	if len(plan.Ask) == 0 || lb.CLB == nil {
+		return plan, nil
+	}
+	return leftover(ctx, c, lb, plan)
+}
+
+// others returns the listeners that use ports of the Service and are not its own.
+func others(c *remedy.Case, listeners []ccm.Listener) []ccm.Listener {
+	return slices.DeleteFunc(slices.Clone(listeners), func(l ccm.Listener) bool {
+		return c.OwnName(l.Description) || !slices.ContainsFunc(c.Service.Spec.Ports, l.Takes)
+	})
+}
+
+// stillFails reports whether another listener uses a port of the Service. Where none does any more, the controller
+// has to show that it knows.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	if lb == nil {
+		return remedy.Yes, nil
+	}
+	listeners, err := c.Listeners(ctx, lb)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(len(others(c, listeners)) > 0 || !c.Written() && !ccm.InForce(c.Service)), nil
 }
 
 // decide returns the plan for a load balancer with these listeners.
@@ -80,38 +112,4 @@ func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.P
 		Cause:   lb.ID,
 		Ask:     ask(c, lb, ccm.FreePorts(c.Service, listeners, ports, 3), ports, theirs),
 	}
-}
-
-// ask names the ways out of the conflict with these listeners. free are ports that could be used
-// instead of the taken ones.
-func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs []ccm.Listener) say.Text {
-	ways := say.F("Give the Service another port. These are free on %s: %s.", lb.ID, strings.Join(free, ", "))
-	if len(free) == 0 {
-		ways = say.F("Give the Service another port: one below %d that no listener of %s uses.", slices.Min(taken), lb.ID)
-	}
-	_, reused := ccm.Annotation(c.Service, ccm.BalancerID)
-	switch {
-	case reused && ccm.Synced(c.Service):
-		// Without the annotation, the controller would look for the load balancer with the address, and fail.
-		ways = ways.And("Or give it its own load balancer: delete the Service and recreate it without the annotation %s, which changes its address.",
-			ccm.AnnotationKey(c.Service, ccm.BalancerID))
-	case reused:
-		ways = ways.And("Or give it its own load balancer: %s.", ccm.RemoveCommand(c.Service, ccm.BalancerID))
-	}
-	if zones, _ := ccm.Annotation(c.Service, ccm.ZoneMap); reused && lb.NLB != nil && zones == "" {
-		ways = ways.And("The new load balancer also needs the annotation zone-maps, which says where to create it.")
-	}
-	ways = ways.And("Or delete the listener if nobody uses it: %s.", c.DeleteListenerCommand(lb, theirs[0])).
-		And("Its traffic stops at once, and a Service that it belongs to recreates it.")
-	ranged := func(l ccm.Listener) bool { return l.ByHand() && l.Port != l.Last }
-	switch force, _ := ccm.Annotation(c.Service, ccm.ForceOverride); {
-	case !reused || !slices.ContainsFunc(theirs, ccm.Listener.ByHand):
-	case force == "true":
-		ways = ways.And(`The annotation %s is "true", but does not help here.`, ccm.ForceOverride).
-			And("The controller takes over only listeners with the same protocol and port.")
-	case !slices.ContainsFunc(theirs, ranged): // a range of ports cannot be taken over
-		ways = ways.And("Or let the controller take over the listener: %s.", ccm.SetCommand(c.Service, ccm.ForceOverride, "true")).
-			And("It then replaces the settings of every listener on the Service's ports with those of the annotations.")
-	}
-	return ways
 }

@@ -19,7 +19,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps.
+// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and lets
+// cordoned nodes serve if there are no others.
 var Remedy = &remedy.Remedy{
 	Class: "no-available-nodes",
 	Doc:   doc,
@@ -28,11 +29,12 @@ var Remedy = &remedy.Remedy{
 		"There are no available nodes for NetworkLoadBalancer",
 		"no available backend loadbalancer nodes",
 	},
-	Reads:      slices.Concat([]grant.Grant{grant.ListPods, grant.DescribeNetworkInterfaces}, ccm.CandidateReads),
-	Steps:      []remedy.Step{step.Evict{}},
-	Diagnose:   diagnose,
-	StillFails: stillFails,
-	Sees:       true,
+	Reads:       slices.Concat([]grant.Grant{grant.ListPods, grant.DescribeNetworkInterfaces}, ccm.CandidateReads),
+	Steps:       []remedy.Step{step.Evict{}, step.RemoveAnnotation{}},
+	Annotations: []string{ccm.RemoveUnscheduled},
+	Diagnose:    diagnose,
+	StillFails:  stillFails,
+	Sees:        true,
 }
 
 // A state is everything that was read about the Service.

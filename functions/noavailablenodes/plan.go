@@ -63,7 +63,11 @@ func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 		plan.Wait = 0 // what is written in the annotation does not pass
 		return plan
 	}
-	return s.excluded(should, serve, x, nil, nil)
+	plan := s.excluded(should, serve, x, nil, nil)
+	if len(ready) == 0 {
+		return plan // nobody would answer behind these nodes
+	}
+	return s.cordoned(s.Nodes, x, plan)
 }
 
 // byNode plans for a Service whose backends should be the nodes of the ready Pods.
@@ -84,10 +88,27 @@ func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 			And("They forward traffic to the Pods wherever these run, but hide the clients' addresses from them. The backends are then: %s.", say.List(all, 5))
 	}
 	plan := s.excluded(should, slices.Concat(x.Of[ccm.Serves], x.Of[ccm.Virtual]), x, labels, elsewhere)
-	if plan.Wait > 0 || len(x.Of[ccm.Master]) == 0 {
+	switch plan = s.cordoned(on, x, plan); {
+	case plan.Wait > 0, len(plan.Steps) > 0, len(x.Of[ccm.Master]) == 0:
 		return plan
 	}
 	return s.evict(ready, plan)
+}
+
+// cordoned turns a plan that asks into one that keeps cordoned nodes as backends, if nothing but the annotation
+// that wants them out keeps one of these nodes from serving.
+func (s *state) cordoned(nodes []corev1.Node, x ccm.Exclusions, plan remedy.Plan) remedy.Plan {
+	serve := ccm.WithCordoned(nodes, s.Service)
+	if plan.Wait > 0 || len(x.Of[ccm.Cordoned]) == 0 || len(serve) == 0 {
+		return plan
+	}
+	plan.Ask = nil
+	plan.Finding = plan.Finding.And("If cordoned nodes stay backends, these serve: %s.", say.List(serve, 5))
+	plan.Note = say.F("From then on, every cordoned node stays a backend of the Service until it goes.").
+		And("To exclude cordoned nodes again, once others serve, run: %s.", ccm.SetCommand(s.Service, ccm.RemoveUnscheduled, "on"))
+	plan.Risk = remedy.Medium
+	plan.Steps = []remedy.Step{step.Without(s.Service, ccm.RemoveUnscheduled)}
+	return plan
 }
 
 // excluded plans for nodes that should be backends: some serve, or the controller excludes all of them.
@@ -149,13 +170,31 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 
 // byInterface plans for a Service whose backends should be the ready Pods.
 func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
-	have, lack := ccm.DescribeInterfaces(ready, s.interfaces)
 	should := say.F("The ready Pods should be backends.")
+	var outside []string
+	inside := slices.DeleteFunc(slices.Clone(ready), func(e ccm.Endpoint) bool {
+		serves := ccm.PodServes(s.Node(e.Node), s.Service)
+		if !serves {
+			outside = append(outside, fmt.Sprintf("%s (%s)", e.Name(), e.Node))
+		}
+		return !serves
+	})
+	if len(outside) > 0 {
+		should = should.And("But Pods on hybrid nodes stand outside of the VPC and cannot be backends: %s.", say.List(outside, 5))
+	}
+	if len(inside) == 0 {
+		return s.ask(should, say.F("Run Pods of the Service on ECS nodes."))
+	}
+	have, lack := ccm.DescribeInterfaces(inside, s.interfaces)
 	if len(have) > 0 {
 		return s.wait(should.And("These have a network interface in use, but the controller has not added them yet: %s.", say.List(have, 5)),
 			say.F("Check the controller's log for why it does not add these Pods to the load balancer: %s.", s.c.LogQuery()))
 	}
-	return s.wait(should.And("But none of them has a network interface in use: %s.", say.Clauses(lack, 5)),
+	finding := should.And("But none of them has a network interface in use: %s.", say.Clauses(lack, 5))
+	if len(outside) > 0 {
+		finding = should.And("The others have no network interface in use: %s.", say.Clauses(lack, 5))
+	}
+	return s.wait(finding,
 		say.F("Find out why the Pods have no network interface of the VPC. With Terway, check the log of its Pod on their node.").
 			And("With Flannel, Pods never have one, and the annotation %s must be ecs.", ccm.BackendType))
 }

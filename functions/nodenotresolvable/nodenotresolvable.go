@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -27,11 +28,12 @@ var Remedy = &remedy.Remedy{
 	Texts: []string{
 		"unable to split instanceid and region from providerID",
 		"parse providerid: * expected: ${regionid}.${nodeid}",
-		"can not find correspond node",
+		"can not find correspond node", "NodeName is nil for ip", "do not contains addresses", "can not find InternalIP in node addresses",
 		"some of the specified backend servers do not exist or are not running",
 		"specified ServerId does not exist", "specified server is not found",
 	},
-	Reads:    []grant.Grant{grant.ListNodes, grant.ListEndpointSlices, grant.DescribeClusterDetail, grant.DescribeInstances},
+	Reads: slices.Concat([]grant.Grant{grant.ListNodes, grant.ListEndpointSlices, grant.DescribeClusterDetail, grant.DescribeInstances},
+		ccm.ControllerReads),
 	Scope:    remedy.Cluster,
 	Diagnose: diagnose,
 }
@@ -49,11 +51,17 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	// The controller needs no server of a node that it excludes.
-	nodes := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
-		why, _ := ccm.ExclusionOf(&n, c.Service)
-		return why != ccm.Serves
-	})
+	// The controller needs no server of a node that it excludes. Its release matters for hybrid nodes alone.
+	var runs ccm.Version
+	nodes := eligible(runs, all, c.Service)
+	if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return ccm.IsHybrid(&n) }) {
+		ctl, err := c.Controller(ctx)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		runs = ctl.Version
+		nodes = eligible(runs, all, c.Service)
+	}
 	var ids []string
 	for _, n := range nodes {
 		if _, id, ok := ccm.SplitProviderID(n.Spec.ProviderID); ok {
@@ -67,19 +75,24 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			return remedy.Plan{}, fmt.Errorf("describe the servers of the nodes: %w", err)
 		}
 	}
-	found := faults{region: c.Cloud.Region(), vpc: cluster.VPC}
+	found := ccm.NodeFaults{Region: c.Cloud.Region(), VPC: cluster.VPC, ByAddress: ccm.GroupsOfAddresses(c.Service)}
 	for _, n := range nodes {
-		found.judge(n, servers)
+		found.Judge(n, servers)
 	}
-	if c.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		found.lost(ccm.ReadyAll(c.Service, ends, c.Family()), all)
+	pods := ccm.ReadyAll(c.Service, ends, c.Family())
+	if c.Service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		// All nodes serve. Then the controller needs no more than the name of a node, and where Pods
+		// are the backends not even that: only its message tells.
+		unnamed := strings.Contains(strings.ToLower(c.Event.Message), "nodename is nil")
+		pods = slices.DeleteFunc(pods, func(e ccm.Endpoint) bool { return !unnamed || e.Node != "" })
 	}
-	if len(found.findings) > 0 {
-		slices.Sort(found.names)
+	found.Lost(pods, all)
+	if len(found.Findings) > 0 {
+		slices.Sort(found.Names)
 		return remedy.Plan{
-			Finding: say.F("The controller cannot find the servers of all backends: %s.", say.Clauses(found.findings, 5)),
-			Cause:   remedy.List(slices.Compact(found.names), 20),
-			Ask:     found.ask(c.Service).Then(ccm.Retries()),
+			Finding: say.F("The controller cannot find the servers of all backends: %s.", say.Clauses(found.Findings, 5)).Then(found.Release(runs)),
+			Cause:   remedy.List(slices.Compact(found.Names), 20),
+			Ask:     found.Ask(c.Service).Then(ccm.Retries()),
 			Seen:    true,
 		}, nil
 	}
@@ -92,87 +105,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		plan.Finding = plan.Finding.And("No node is eligible as a backend now.")
 	} else {
 		plan.Finding = plan.Finding.And("Every node that is eligible as a backend (%d of %d) now has a server in the VPC %s in %s.",
-			len(nodes), len(all), found.vpc, found.region)
+			len(nodes), len(all), found.VPC, found.Region)
 	}
 	return plan, nil
 }
 
-// A kind is one of faults, by what must be done about it.
-type kind int
-
-const (
-	unset     kind = iota // nodes without provider ID
-	wrong                 // nodes whose provider ID leads to no server of this cloud
-	gone                  // nodes whose server does not exist
-	stopped               // nodes whose server does not run
-	elsewhere             // nodes whose server is out of the load balancer's reach
-	homeless              // Pods on nodes that do not exist
-	misnamed              // endpoints without Pod that name a node that does not exist
-	nameless              // endpoints that name no node
-	kinds
-)
-
-// faults are what is wrong with nodes and endpoints.
-type faults struct {
-	region, vpc string // of the cluster
-
-	findings []say.Text      // one clause each
-	names    []string        // of all nodes and endpoints with a fault
-	by       [kinds][]string // the same by kind
-	stopped  []string        // IDs of servers
-}
-
-// add notes a fault of a node or an endpoint.
-func (f *faults) add(k kind, name string, finding say.Text) {
-	f.by[k] = append(f.by[k], name)
-	f.names = append(f.names, name)
-	f.findings = append(f.findings, finding)
-}
-
-// judge notes what is wrong with a node.
-func (f *faults) judge(n corev1.Node, servers []cloud.Instance) {
-	id := n.Spec.ProviderID
-	region, instance, ok := ccm.SplitProviderID(id)
-	var server cloud.Instance
-	at := slices.IndexFunc(servers, func(s cloud.Instance) bool { return s.ID == instance })
-	if at >= 0 {
-		server = servers[at]
-	}
-	switch {
-	case id == "":
-		f.add(unset, n.Name, say.F("the node %s has no providerID", n.Name))
-	case !ok:
-		f.add(wrong, n.Name, say.F("the node %s has the providerID %s, which is not region.instance", n.Name, ccm.Quote(id)))
-	case region != f.region:
-		f.add(elsewhere, n.Name, say.F("the node %s has the providerID %s, but the cluster is in the region %s", n.Name, ccm.Quote(id), f.region))
-	case at < 0:
-		f.add(gone, n.Name, say.F("the node %s has the providerID %s, but %s has no such server", n.Name, ccm.Quote(id), f.region))
-	case server.VPC == "" && f.vpc != "":
-		f.add(elsewhere, n.Name, say.F("the server %s of the node %s is in the classic network, but the cluster is in the VPC %s", instance, n.Name, f.vpc))
-	case server.VPC != f.vpc:
-		f.add(elsewhere, n.Name, say.F("the server %s of the node %s is in the VPC %s, but the cluster is in the VPC %s", instance, n.Name, server.VPC, f.vpc))
-	case server.Status != "Running":
-		f.stopped = append(f.stopped, instance)
-		f.add(stopped, n.Name, say.F("the server %s of the node %s is %q", instance, n.Name, server.Status))
-	case len(server.IPs) == 0:
-		f.add(elsewhere, n.Name, say.F("the server %s of the node %s has no private address", instance, n.Name))
-	}
-}
-
-// lost notes the endpoints whose node does not exist. They matter only if traffic goes to the nodes
-// of the Pods alone.
-func (f *faults) lost(pods []ccm.Endpoint, nodes []corev1.Node) {
-	for _, e := range pods {
-		k := homeless
-		switch {
-		case slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == e.Node }):
-			continue
-		case e.Node == "":
-			f.add(nameless, e.Name(), say.F("the endpoint %s of the Service names no node", e.Name()))
-			continue
-		case e.Pod == "":
-			k = misnamed
-		}
-		f.add(k, e.Name(), say.F("the endpoint %s of the Service is on the node %s, which does not exist", e.Name(), e.Node))
-	}
+// eligible returns the nodes that this release of the controller does not exclude.
+func eligible(v ccm.Version, nodes []corev1.Node, svc *corev1.Service) []corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
+		why, _ := ccm.ExclusionBy(v, &n, svc)
+		return why != ccm.Serves
+	})
 }

@@ -1,4 +1,5 @@
-// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones.
+// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones, restores the
+// annotation of one that is private already, and releases Services that can't be deleted for that.
 package publiclbforbidden
 
 import (
@@ -9,22 +10,26 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
 var doc string
 
-// Remedy asks: the owner of a Service decides whether it faces the internet.
+// Remedy asks: the owner of a Service decides whether it faces the internet. That is decided already where its load
+// balancer is private, and for a Service in deletion.
 var Remedy = &remedy.Remedy{
-	Class:      "public-lb-forbidden",
-	Doc:        doc,
-	Texts:      []string{"create public address slb is not allowed"},
-	Reads:      []grant.Grant{grant.DescribeLoadBalancerAttribute},
-	Diagnose:   diagnose,
-	StillFails: stillFails,
+	Class:       "public-lb-forbidden",
+	Doc:         doc,
+	Texts:       []string{"create public address slb is not allowed", "PublicAddress SLB is not allowed"},
+	Reads:       ccm.BoundReads,
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: []string{addressType},
+	Deleting:    true,
+	Diagnose:    diagnose,
+	StillFails:  stillFails,
 }
 
 // addressType is the short name of the annotation for the address type.
@@ -43,6 +48,20 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	} else {
 		plan.Finding = plan.Finding.And("The Service has no annotation %s. Without it, the controller creates a public load balancer.", addressType)
 	}
+	if len(ccm.Leaving(c.Service)) > 0 {
+		return release(ctx, c, plan.Finding)
+	}
+	bound, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if bound != nil && bound.AddressType == "intranet" && ccm.HasAddress(c.Service, bound) {
+		return remedy.Plan{
+			Finding: plan.Finding.And("But the load balancer that the controller finds for it, %s (%s), is private, and never changes that.", bound.ID, bound.Address),
+			Steps:   []remedy.Step{step.With(c.Service, addressType, "intranet")},
+			Note:    say.F("The annotation says what the load balancer already is. Who can reach the Service does not change."),
+		}, nil
+	}
 	id := c.Service.Labels[ccm.BalancerLabel]
 	if id == "" {
 		return plan, nil
@@ -54,7 +73,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case err != nil:
 		return remedy.Plan{}, fmt.Errorf("describe load balancer %s: %w", id, err)
 	case lb.AddressType == "intranet":
-		plan.Finding = plan.Finding.And("Its load balancer %s is already private: the annotation was lost.", lb.ID)
+		plan.Finding = plan.Finding.And("Its label names %s, which is private.", lb.ID).
+			And("But the controller does not find this load balancer with the Service's address for the Service.")
 	default:
 		plan.Finding = plan.Finding.And("Its load balancer %s was created earlier and is public, at %s. The controller no longer syncs it.", lb.ID, lb.Address)
 		plan.Ask = say.F("Choose one option. A load balancer never changes its address type.").
@@ -64,10 +84,33 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
+// release plans for a Service that is being deleted or of another type now. The controller checks the
+// annotation before it looks at that, and reads it for nothing else then.
+func release(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan, error) {
+	fate, none, err := c.Fate(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	p := remedy.Plan{
+		Finding: ccm.WhyLeaving(c.Service).Then(finding).And("The controller checks this before it cleans up, so the Service is never released.").Then(fate),
+		Risk:    remedy.High,
+	}
+	if none {
+		p.Risk = remedy.Low
+	}
+	if c.Service.DeletionTimestamp == nil {
+		p.Ask = say.F("If the Service is not to be of type LoadBalancer again, let the controller clean up: %s.", ccm.SetCommand(c.Service, addressType, "intranet"))
+		return p, nil
+	}
+	p.Steps = []remedy.Step{step.With(c.Service, addressType, "intranet")}
+	p.Note = say.F("While a Service is being deleted, the controller reads the annotation %s for this check alone.", addressType)
+	return p, nil
+}
+
 // stillFails reports whether the Service still asks for a public load balancer. The controller checks
-// that before anything else
+// that before anything else, also of a Service in deletion, but not for NLBs
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	value, _ := ccm.Annotation(c.Service, addressType)
-	return remedy.Is(value == "" || value == "internet"), nil
+	return remedy.Is(!ccm.NLB(c.Service) && (value == "" || value == "internet")), nil
 }

@@ -1,35 +1,39 @@
-// Package referencemissing asks about certificates and access control lists that
-// listeners should use but that do not exist or have expired.
+// Package referencemissing remedies Services whose listeners should use certificates or access
+// control lists that do not exist or have expired.
 package referencemissing
 
 import (
 	"context"
 	_ "embed"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
+	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
 var doc string
 
-// Remedy asks which certificate or list to use: only the owner knows.
+// Remedy names the successor of an expired certificate if there is just one. Otherwise it asks which
+// certificate or list to use: only the owner knows.
 var Remedy = &remedy.Remedy{
 	Class: "reference-missing",
 	Doc:   doc,
 	Codes: []string{"CertificateNotExist", "AclNotExist"},
 	Texts: []string{
-		"can not update cert * because it is expired",
+		"can not update cert * because it is expired", "can not found cert by id",
+		"describe new cert error: find more than 1 server cert by id", // of an empty ID
 		"specified certificate does not exist",
 		"specified acl does not exist",
 	},
-	Reads:    ccm.ReferenceReads,
-	Diagnose: diagnose,
+	Reads:       slices.Concat(ccm.ReferenceReads, ccm.BoundReads),
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: []string{ccm.CertID},
+	Diagnose:    diagnose,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -60,7 +64,11 @@ func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 	}
 	switch {
 	case len(wrong) > 0:
-		return remedy.Plan{Finding: say.F("A listener cannot be set up as the annotations ask: %s.", say.Clauses(wrong, len(wrong))), Ask: ask}
+		plan := remedy.Plan{Finding: say.F("A listener cannot be set up as the annotations ask: %s.", say.Clauses(wrong, len(wrong))), Ask: ask}
+		if len(missing) > 0 {
+			return plan
+		}
+		return succeed(c, have, plan)
 	case len(ccm.CertificatesOf(c.Service))+len(ccm.ACLsOf(c.Service)) > 0:
 		return remedy.Plan{
 			Finding: say.F("All certificates and access control lists that the annotations name exist now, and none has expired.").
@@ -74,44 +82,34 @@ func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 	}
 }
 
-// nameCertificate asks for another certificate. It names the valid ones: those that are for the same
-// domain, or else all.
-func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []cloud.Certificate) say.Text {
-	ask := say.F("Name a valid server certificate: %s.", ccm.SetCommand(svc, "cert-id", "CERTIFICATE-ID"))
-	if bad.Domain != "" {
-		ask = say.F("Name a server certificate that is valid for the domain %s in the annotation %s.",
-			ccm.Quote(bad.Domain), ccm.AnnotationKey(svc, "domain-extensions"))
+// succeed turns a plan that asks into one that names another certificate, if that of the listeners is all that
+// cannot be used, has expired, and just one valid one is for the same names.
+func succeed(c *remedy.Case, have ccm.References, plan remedy.Plan) remedy.Plan {
+	bad := c.UnusableCertificates(have, c.Now)
+	if len(bad) != 1 || bad[0].Domain != "" {
+		return plan
 	}
-	if same := ccm.ForDomains(valid, bad.Domains); len(same) > 0 {
-		return ask.And("These are valid for the same domain, with their domains and expiry dates: %s.", ccm.DescribeCertificates(same))
+	to, ok := have.Successor(bad[0], c.Now)
+	if !ok {
+		return plan
 	}
-	if len(valid) == 0 {
-		return ask.And("The region has no valid certificate: upload one to CLB first.")
-	}
-	return ask.And("These are valid in the region, with their domains and expiry dates: %s.", ccm.DescribeCertificates(valid))
+	plan.Finding = plan.Finding.And("Just one valid certificate is for the same names: %s.", ccm.DescribeCertificates([]cloud.Certificate{to}))
+	plan.Ask, plan.Risk = nil, remedy.Medium
+	plan.Note = say.F("Clients get the new certificate as soon as the controller has set it.")
+	plan.Steps = []remedy.Step{step.With(c.Service, ccm.CertID, to.ID)}
+	return plan
 }
 
-// nameList asks for another access control list beside those that are kept, and names those that
-// exist.
-func nameList(svc *corev1.Service, keep []string, lists []cloud.ACL) say.Text {
-	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(svc, "acl-id", strings.Join(append(keep, "ACL-ID"), ","))).
-		And("Or turn access control off, which lets everybody connect: %s.", ccm.SetCommand(svc, "acl-status", "off"))
-	if len(lists) == 0 {
-		return ask.And("The region has no access control list: create one first.")
+// stillFails reports whether the annotations name something that cannot be used. Before something is written, what
+// cannot be seen may be wrong, too.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if ccm.NLB(c.Service) || !c.Written() {
+		return remedy.Yes, nil
 	}
-	return ask.And("The region has these access control lists: %s.", ccm.DescribeACLs(lists))
-}
-
-// network returns the plan for an NLB. Its certificates belong to Certificate Management Service,
-// which lbremedy does not read.
-func network(svc *corev1.Service) remedy.Plan {
-	finding := say.F("The NLB cannot use a certificate that the Service asks for.")
-	if named := ccm.NetworkCertificatesOf(svc); len(named) > 0 {
-		finding = say.F("The NLB cannot use a certificate that the annotations name (%s).", strings.Join(named, ", "))
+	have, err := c.References(ctx)
+	if err != nil {
+		return remedy.Unknown, err
 	}
-	return remedy.Plan{
-		Finding: finding,
-		Ask: say.F("Check each certificate in the console of Certificate Management Service: it must exist, be valid and have an ID that ends with the region.").
-			And("In the annotations, replace those that do not. lbremedy does not read that service."),
-	}
+	_, missing := have.NamedACLs(c.Service)
+	return remedy.Is(len(missing)+len(c.UnusableCertificates(have, c.Now)) > 0), nil
 }

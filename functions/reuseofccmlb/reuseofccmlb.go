@@ -40,8 +40,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if named != nil {
 		origin, err := c.Origin(ctx, named)
 		var s ccm.Serving
-		if err == nil && ccm.Synced(c.Service) {
+		switch {
+		case err != nil:
+		case ccm.Synced(c.Service):
 			s, err = c.Serving(ctx)
+		default:
+			s, err = tagged(ctx, c, named)
 		}
 		if err != nil {
 			return remedy.Plan{}, err
@@ -62,9 +66,7 @@ func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving)
 	here := finding.And("The load balancer has the Service's address %s.", address)
 	switch synced := ccm.Synced(c.Service); {
 	case !synced && own:
-		ask := say.F("Remove the annotation: %s.", ccm.RemoveCommand(c.Service, ccm.BalancerID)).
-			And("The controller then continues with %s, which it finds by this tag.", id)
-		return remedy.Plan{Finding: finding.And("The Service has no address yet."), Ask: ask}
+		return pending(c, named, s, finding.And("The Service has no address yet."))
 	case !synced:
 		return remedy.Plan{Finding: finding.And("The Service has no address yet.")}
 	case s.Instance == nil:
@@ -91,6 +93,39 @@ func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving)
 	}
 	finding = finding.And("The controller looks for the Service's tag, but %s lacks it or is not the only load balancer that has it.", s.ID)
 	return remedy.Plan{Finding: finding, Ask: onlyTagged(c.Service, s.ID)}
+}
+
+// tagged returns the named load balancer as the one that is to serve a Service without an address, and whose it is.
+func tagged(ctx context.Context, c *remedy.Case, named *ccm.Instance) (ccm.Serving, error) {
+	all, err := c.Tagged(ctx)
+	if err != nil {
+		return ccm.Serving{}, err
+	}
+	s := ccm.Serving{Instance: named, ByTag: len(all) == 1 && all[0].ID == named.ID}
+	s.Owner, s.Evidence, err = c.Owner(ctx, named)
+	return s, err
+}
+
+// pending returns the plan for a Service without an address whose annotation names a load balancer with its own name tag. Anybody can
+// write that tag, and the controller deletes what carries it with the Service: it takes a mark of this cluster's controller, too, and
+// nothing of another Service.
+func pending(c *remedy.Case, named *ccm.Instance, s ccm.Serving, finding say.Text) remedy.Plan {
+	made := s.Owner == ccm.Own || s.Owner == ccm.Unproven && named.Tags[ccm.ClusterTag] == c.Cluster
+	switch {
+	case made && s.ByTag:
+		return remedy.Plan{
+			Finding: finding.And("Without the annotation, the controller finds %s by this tag and continues with it.", named.ID),
+			Steps:   []remedy.Step{step.Without(c.Service, ccm.BalancerID)},
+		}
+	case made:
+		return remedy.Plan{Finding: finding.And("Other load balancers carry the same tag."), Ask: onlyTagged(c.Service, named.ID)}
+	}
+	ask := c.DisownAdvice(named.ID)
+	if s.Owner == ccm.Unproven {
+		ask = say.F("If the controller created %s for this Service, remove the annotation: %s.", named.ID, ccm.RemoveCommand(c.Service, ccm.BalancerID)).
+			And("The controller then continues with it, and deletes it with the Service.").Then(ask)
+	}
+	return remedy.Plan{Finding: finding.Then(s.Evidence), Ask: ask}
 }
 
 // onlyTagged asks a person to leave the Service's name tag on one load balancer only.

@@ -32,7 +32,7 @@ var Remedy = &remedy.Remedy{
 		"The specified resource of loadbalancer is not found",
 	},
 	Reads:       slices.Concat(ccm.BalancerReads, ccm.NetworkReads),
-	Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.ClearStatus{}},
+	Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.RemoveAnnotation{}, step.ClearStatus{}},
 	Annotations: []string{"id"},
 	Sees:        true,
 	Diagnose:    diagnose,
@@ -47,7 +47,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	id, _ := ccm.Annotation(c.Service, "id")
 	switch {
 	case id != "":
-		return named(c, s, id), nil
+		return named(ctx, c, s, id)
 	case len(s.Tagged) > 1:
 		return remedy.Plan{
 			Finding: say.F("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), ccm.NameTag, ccm.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
@@ -66,7 +66,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // found plans for a load balancer that still exists.
 func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) remedy.Plan {
-	plan := remedy.Plan{Finding: say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By.Text()).Then(evidence)}
+	plan := remedy.Plan{Finding: still(s, evidence)}
 	tag, address, name := s.Tags[ccm.NameTag], ccm.Address(c.Service), ccm.SetCommand(c.Service, "id", s.ID)
 	// Only the label led to the load balancer, and no annotation explains that the Service has
 	// another address.
@@ -97,34 +97,14 @@ func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) reme
 	return plan
 }
 
+// still says that a load balancer exists, how it was found, and whose it is.
+func still(s ccm.Found, evidence say.Text) say.Text {
+	return say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By.Text()).Then(evidence)
+}
+
 // tagCommand returns the command that gives a load balancer the name tag of the Service.
 func tagCommand(c *remedy.Case, id string) string {
 	return c.TagCommand(id, ccm.NameTag, ccm.DefaultName(c.Service))
-}
-
-// named plans for a Service whose annotation names a load balancer that does not exist.
-func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
-	plan := remedy.Plan{Finding: say.F("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)}
-	set, remove := ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), ccm.RemoveCommand(c.Service, "id")
-	address := ccm.Address(c.Service)
-	switch {
-	case s.Instance == nil && address == "":
-		plan.Ask = say.F("Name an existing load balancer: %s. Or remove the annotation, and the controller creates one: %s.", set, remove)
-	case s.Instance == nil:
-		plan.Finding = plan.Finding.And("The Service has the address %s, but no load balancer with this address was found.", address)
-		plan.Ask = say.F("Name the load balancer that has the address: %s.", set).
-			And("If none has it any more, delete the Service and create it again, with or without the annotation of an existing one: its address changes.").
-			And("It is not enough to remove the annotation: while the Service has an address, the controller creates no load balancer.")
-	case address == "":
-		plan.Finding = plan.Finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By.Text())
-		plan.Ask = say.F("Name an existing load balancer: %s. Or remove the annotation: %s.", set, remove).
-			And("Without it, the controller uses the load balancer that has the Service's name tag or default name, or creates one.")
-	default:
-		plan.Finding = plan.Finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By.Text())
-		plan.Ask = say.F("If a person created %s, name it: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)).
-			And("If the controller created it only for this Service, give it the name tag: %s, then remove the annotation: %s.", tagCommand(c, s.ID), remove)
-	}
-	return plan
 }
 
 // retag restores the name tag of the Service's own load balancer.

@@ -47,6 +47,25 @@ func (s *state) plan() remedy.Plan {
 	return plan
 }
 
+// needed is the plan while the controller cannot build groups of the Service. On a reused load balancer it then
+// wants to delete those that the Service has for these ports (cleanup in pkg/controller/service/clbv1/model_applier.go):
+// to free a group, or only to trigger a resync, would end their traffic.
+func (s *state) needed(b ccm.Building, unbuilt []ccm.Obstacle) remedy.Plan {
+	var uses []say.Text
+	for _, g := range s.own.Needed(unbuilt) {
+		uses = append(uses, say.F("%s (%s)", g.Name, g.ID))
+	}
+	finding := say.F("Nothing on %s can be freed safely: its next full sync would also delete vServer groups that the Service needs.", s.lb.ID)
+	if len(uses) > 0 {
+		finding = say.F("The controller wants to delete vServer groups on %s that the Service needs and listeners or rules use: %s.", s.lb.ID, say.Clauses(uses, 5))
+	}
+	return remedy.Plan{
+		Finding: finding.Then(ccm.DescribeObstacles(unbuilt)),
+		Cause:   s.lb.ID,
+		Ask:     b.Ask(unbuilt).And("Until then, do not move the listeners to other groups, and do not delete them.").Then(ccm.Retries()),
+	}
+}
+
 // origin says who created the load balancer.
 func (s *state) origin() say.Text {
 	id, _ := ccm.Annotation(s.c.Service, "id")
@@ -108,9 +127,9 @@ func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, rem
 	case len(foreign) > 0:
 		return why.And("But the group %s has backends that the controller did not add: %s.", old.ID, strings.Join(foreign, ", ")).
 			And("Find out whose they are before you delete the listener %s:%d: %s.", l.Protocol, l.Port, remove), nil
-	case l.Protocol == "https":
-		return why.And("Delete the listener https:%d by hand: %s.", l.Port, remove).
-			And("lbremedy cannot restore its additional domains and therefore does not delete it."), nil
+	case l.Protocol == "http" || l.Protocol == "https":
+		return why.And("Delete the listener %s:%d by hand: %s.", l.Protocol, l.Port, remove).
+			And("lbremedy cannot restore its forwarding rules and additional domains and therefore does not delete it."), nil
 	}
 	return nil, step.DeleteListener{LB: s.lb.ID, Listener: l}
 }

@@ -29,8 +29,8 @@ var Remedy = &remedy.Remedy{
 		"there are rules associating with this vServer group",
 		"resource of ServerGroup is in use",
 	},
-	Reads: slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{
-		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups, grant.DescribeClusterDetail,
+	Reads: slices.Concat(ccm.BoundReads, ccm.NetworkReads, ccm.BuildingReads, []grant.Grant{
+		grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups,
 	}),
 	Steps:      []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
 	Deleting:   true,
@@ -57,6 +57,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if s.own, err = c.Owned(ctx, lb.ID); err != nil {
 		return remedy.Plan{}, err
 	}
+	b, unbuilt, err := c.Unbuilt(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if len(unbuilt) > 0 {
+		return s.needed(b, unbuilt), nil
+	}
 	if len(s.own.Blocking) == 0 {
 		return remedy.Plan{
 			Finding: say.F("No listener or rule of %s uses an old vServer group of the Service any more. The controller retries automatically.", lb.ID),
@@ -81,7 +88,8 @@ type state struct {
 	listeners []cloud.Listener
 }
 
-// stillFails reports whether a group that the controller wants to delete is still in use.
+// stillFails reports whether a group that the controller wants to delete is still in use, or one that the Service
+// needs can't be built, which the controller takes for no longer needed.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // the engine has already checked for a successful sync
@@ -97,5 +105,12 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(len(own.Blocking) > 0), nil
+	if len(own.Blocking) > 0 {
+		return remedy.Yes, nil
+	}
+	_, unbuilt, err := c.Unbuilt(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(len(unbuilt) > 0), nil
 }

@@ -4,7 +4,6 @@ package vswitchipexhausted
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"slices"
 	"strings"
 
@@ -77,6 +76,9 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		}
 	}
 	full := say.F("The Service names no vSwitch, and not all of the cluster's own vSwitches have enough free addresses: %s.", vpc.DescribeOwn())
+	if !slices.ContainsFunc(vpc.Own, func(id string) bool { return c.Crowded(vpc.All[id]) }) {
+		full = say.F("The Service names no vSwitch, and the controller uses those of its own configuration, which the cluster's detail need not name.")
+	}
 	cause := vpc.OwnIDs()
 	id, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
 	now, ok := vpc.All[id]
@@ -164,7 +166,9 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 }
 
 // stillFails reports whether the vSwitch that the Service asks for is still full. The cloud's figures lag,
-// and therefore a few free addresses prove nothing.
+// and therefore a few free addresses prove nothing. Without the annotation the controller uses those of its
+// cloud-config (pkg/controller/service/clbv1/loadbalancer.go, setModelDefaultValue), which no API returns:
+// room in the cluster's own proves nothing then, and naming one of them ends the failure.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
@@ -177,11 +181,5 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !whole {
 		return remedy.Yes, nil
 	}
-	if len(asked) == 0 {
-		asked = vpc.Own
-	}
-	if len(asked) == 0 {
-		return remedy.Unknown, errors.New("the cluster names no vSwitch of its own")
-	}
-	return remedy.Is(slices.ContainsFunc(asked, func(id string) bool { return c.Crowded(vpc.All[id]) })), nil
+	return remedy.Is(len(asked) == 0 && !ccm.NLB(c.Service) || slices.ContainsFunc(asked, func(id string) bool { return c.Crowded(vpc.All[id]) })), nil
 }

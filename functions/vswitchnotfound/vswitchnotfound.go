@@ -2,7 +2,6 @@
 package vswitchnotfound
 
 import (
-	"context"
 	_ "embed"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -14,22 +13,20 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for an existing vSwitch. It chooses one if nobody named a vSwitch, or if the policy
-// allows it.
+// Remedy names an existing vSwitch: one with room if nobody named one, else one of the same zone. It asks where
+// that zone is not known, unless the policy allows any.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-not-found",
 	Doc:   doc,
 	Codes: []string{"VSwitchNotExist", "InvalidVSwitchId.NotFound", "ResourceNotFound.VSwitch"},
-	Texts: []string{
-		"specified VSwitch does not exist.", "specified vSwitch instance is invalid",
-		"resource of vSwitch is not found", "vpc subnet is not exist",
-	},
+	Texts: []string{"specified VSwitch does not exist.", "specified vSwitch instance is invalid", "resource of vSwitch is not found",
+		"vpc subnet is not exist", "no vswitches found"},
 	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Diagnose:    remedy.OfVSwitches(decideCLB, decideNLB),
-	StillFails:  stillFails,
+	StillFails:  remedy.VSwitchesMissing,
 }
 
 // decideCLB plans for a CLB whose vSwitch does not exist: the one that the Service names, or else the one
@@ -38,9 +35,14 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 	id, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
 	p := remedy.Plan{Finding: vpc.Lacks(ccm.VSwitchID, id), Cause: ccm.CutID(id)}
 	if id == "" {
-		p.Finding, p.Cause = vpc.LacksDefault(), vpc.OwnIDs()
+		p.Finding, p.Cause = vpc.LacksDefault(c.Event.Message), vpc.OwnIDs()
 	}
-	r := c.Replace(vpc, ccm.Zone{VSwitch: id}, false)
+	r, near := c.Replace(vpc, ccm.Zone{VSwitch: id}, false), remedy.Replacement{}
+	if zone := vpc.MeantZone(c.Service); zone != "" {
+		near = c.Replace(vpc, ccm.Zone{Name: zone, VSwitch: id}, true)
+	}
+	address, _ := ccm.Annotation(c.Service, "ip")
+	allowed := remedy.VSwitchRules.Of(c.Policy).ReplaceMissing
 	switch {
 	case made != "":
 		return remedy.Plan{
@@ -60,12 +62,21 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 		}
 		return p
 	case id == "":
-		p.Note = say.F("The controller's configuration still names the missing vSwitch. Until it is corrected, other new Services fail in the same way.")
-	case !remedy.VSwitchRules.Of(c.Policy).ReplaceMissing:
+		p.Note = ccm.UntilDefault(c.Event.Message)
+	case address != "":
+		p.Finding = p.Finding.And("The annotation ip asks for the address %s, which was to lie in it.", ccm.Quote(address))
+		p.Ask = say.F("Name an existing vSwitch, with an address that belongs to it or without an address. The cluster's own vSwitches: %s.", vpc.DescribeOwn())
+		return p
+	case !allowed && near.To.ID == "" && len(near.Held) > 0:
+		p.Finding, p.Wait = p.Finding.Then(near.Held), ccm.AddressLag
+		return p
+	case !allowed && near.To.ID == "":
 		p.Ask = say.F("Name a vSwitch of the VPC %s. The cluster's own vSwitches: %s.", vpc.ID, vpc.DescribeOwn()).
 			And("For example, to use %s: %s.", r.To.ID, ccm.SetCommand(c.Service, ccm.VSwitchID, r.To.ID)).
 			And("lbremedy does this automatically if vswitches.replaceMissing is set in the policy file.")
 		return p
+	case !allowed:
+		p.Finding, p.Risk, p.Note, r = p.Finding.And("In the zone that it was for: %s.", ccm.DescribeVSwitch(near.To)), remedy.Medium, remedy.OtherBlock(), near
 	default:
 		p.Finding = p.Finding.And("The best of the allowed vSwitches: %s.", ccm.DescribeVSwitch(r.To))
 	}
@@ -94,11 +105,10 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, made string, zones []ccm.Zone) remed
 	case full:
 		p.Finding = p.Finding.And("No vSwitch of the same zone has more free addresses than the reserve.")
 		p.Ask = say.F("In the annotation %szone-maps, name another vSwitch of that zone or another zone. Or add a vSwitch to the zone.", ccm.Prefix)
-	case !remedy.VSwitchRules.Of(c.Policy).ReplaceMissing:
-		p.Ask = say.F("Name existing vSwitches.").
-			And("The most similar zone map: %s.", ccm.SetCommand(c.Service, ccm.ZoneMap, written)).
-			And("lbremedy sets it automatically if vswitches.replaceMissing is set in the policy file.")
 	default:
+		if !remedy.VSwitchRules.Of(c.Policy).ReplaceMissing {
+			p.Risk, p.Note = remedy.Medium, remedy.OtherBlock()
+		}
 		p.Finding = p.Finding.And("Replacements in the same zones: %s.", replaced.Text())
 		p.Steps = []remedy.Step{step.With(c.Service, ccm.ZoneMap, written)}
 		p.Claims = claims
@@ -106,13 +116,4 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, made string, zones []ccm.Zone) remed
 	}
 	p.Ask = p.Ask.And("The cluster's own vSwitches: %s.", vpc.DescribeOwn())
 	return p
-}
-
-// stillFails reports whether the Service still asks for a vSwitch that does not exist. The controller's
-// default cannot be read: there only a successful sync is evidence, and the engine has already checked
-// for one.
-func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	return c.VSwitchesFail(ctx, func(vpc ccm.VPC, asked []string) (remedy.Verdict, error) {
-		return remedy.Is(len(asked) == 0 || !vpc.HasAll(asked)), nil
-	})
 }

@@ -1,4 +1,4 @@
-// Package zoneshortage asks to choose zones in which load balancers are in stock.
+// Package zoneshortage moves a load balancer that is yet to be created to zones that have stock, or asks for them.
 package zoneshortage
 
 import (
@@ -9,12 +9,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
 var doc string
 
-// Remedy asks: only the owner of a Service can decide on its zones.
+// Remedy names zones that have stock if the cluster is in them. It asks for others, and for those of an NLB, whose
+// stock no API lists.
 var Remedy = &remedy.Remedy{
 	Class: "zone-shortage",
 	Doc:   doc,
@@ -27,9 +29,12 @@ var Remedy = &remedy.Remedy{
 		"Instance zone id doesn t support", // without its apostrophe, as the API's description writes it
 		"Instance zone id doesn't support", // as the list of its error codes does
 	},
-	Reads:    ccm.PlaceReads,
-	Sections: []remedy.Section{remedy.VSwitchRules},
-	Diagnose: diagnose,
+	Reads:       ccm.PlaceReads,
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: []string{ccm.MasterZone, ccm.SlaveZone, ccm.VSwitchID},
+	Sections:    []remedy.Section{remedy.VSwitchRules},
+	Diagnose:    diagnose,
+	StillFails:  stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -53,6 +58,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if network {
 		return decideNLB(c, places.VPC, made), nil
 	}
+	if !places.Private() && len(places.Others) > 0 && !places.InStock {
+		if places.VPC, err = c.VPC(ctx); err != nil {
+			return remedy.Plan{}, err
+		}
+	}
 	return decideCLB(c, places), nil
 }
 
@@ -74,6 +84,13 @@ func decideCLB(c *remedy.Case, places ccm.Places) remedy.Plan {
 		p.Finding = finding.And("No other zones of the region %s have stock.", c.Cloud.Region())
 		p.Ask = say.F("Wait until Alibaba Cloud has capacity again, or ask Alibaba Cloud when it will.").
 			And("Or use an NLB, which has other zones: a Service with spec.loadBalancerClass: alibabacloud.com/nlb.")
+		return p
+	}
+	if to, ok := choose(c, places); ok && !places.InStock {
+		return move(c, p, places, to)
+	}
+	if held := held(c, places); len(held) > 0 && !places.InStock {
+		p.Finding, p.Wait = p.Finding.Then(held), ccm.AddressLag
 		return p
 	}
 	p.Ask = say.F("Choose zones that have stock (primary/standby): %s.", ccm.DescribeZonePairs(places.Others)).

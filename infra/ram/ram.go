@@ -87,6 +87,8 @@ var scopes = []scope{
 
 	{"ecs:DescribeInstances", []string{"acs:ecs:*:*:instance/*"}, ecsPage},
 	{"ecs:DescribeNetworkInterfaces", all, ecsPage},
+	{"ecs:DescribeSecurityGroups", all, ecsPage},
+	{"ecs:DescribeSecurityGroupAttribute", []string{"acs:ecs:*:*:securitygroup/*"}, ecsPage},
 
 	{"cs:*", []string{"acs:cs:*:*:cluster/*"}, csPage},
 

@@ -71,7 +71,7 @@ func number(name string, of kind, low, high int, unit, param string, calls ...st
 	}
 	calls = append(calls, "loadbalancer-"+name+" must be integer")
 	if param != "" {
-		calls = append(calls, "annotation "+strings.ToLower(param)+" must be integer")
+		calls = append(calls, "annotation "+strings.ToLower(param)+" must be integer", strings.ToLower(param)+" parse error")
 	}
 	return ValueRule{
 		Name: name, of: of, Unit: unit, Param: param,
@@ -121,8 +121,13 @@ func ValueRules() []ValueRule {
 			listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
 		ports("forward-port", clb, say.F("pairs of an HTTP and an HTTPS port with commas between, such as 80:443"), listOf(`\d{1,5}:\d{1,5}`),
 			"forward port format error", "forward port is not an integer"),
-		ports("vgroup-port", both, say.F("pairs of a vServer group and a port with commas between, such as rsp-1:443"), listOf(`[^:,]+:\d{1,5}`),
+		ports("vgroup-port", clb, say.F("pairs of a vServer group and a port with commas between, such as rsp-1:443"), listOf(`[^:,]+:\d{1,5}`),
 			"vgroupid and protocol format"),
+		ports("vgroup-port", nlb, say.F("pairs of a server group and a port with commas between, such as sgp-1:443"), listOf(`[^:,]+:\d{1,5}`),
+			"server group id and protocol format"),
+		like("domain-extensions", clb, say.F("pairs of a domain and a certificate with commas between, such as a.example.com:CERTIFICATE"),
+			listOf(`\s*[^\s:,]+:[^\s:,]+\s*`), "parse domainextensions error"),
+		portRanges(),
 	}
 	for _, n := range []struct {
 		name        string
@@ -132,7 +137,7 @@ func ValueRules() []ValueRule {
 		calls       []string
 	}{
 		{"bandwidth", clb, 1, 5120, "Mbit/s", "", []string{"bandwidth must be integer"}},
-		{"default-weight", both, 0, 100, "", "", []string{"default weight must be integer"}},
+		{"default-weight", both, 0, 100, "", "", []string{"default weight must be integer", "default weight parse error"}},
 		{"weight", both, 0, 100, "", "", []string{"weight must be integer"}},
 		{"persistence-timeout", clb, 0, 3600, "seconds", "PersistenceTimeout", []string{"annotation persistence timeout must be integer"}},
 		{"established-timeout", clb, 10, 900, "seconds", "EstablishedTimeout", nil},
@@ -146,9 +151,9 @@ func ValueRules() []ValueRule {
 		{"health-check-timeout", clb, 1, 300, "seconds", "HealthCheckTimeout", nil},
 		{"health-check-interval", both, 1, 50, "seconds", "HealthCheckInterval", nil},
 		{"health-check-connect-port", both, 0, 65535, "", "HealthCheckConnectPort", nil},
-		{"idle-timeout", nlb, 1, 900, "seconds", "", nil},
-		{"connection-drain-timeout", nlb, 0, 900, "seconds", "", nil},
-		{"cps", nlb, 0, 1_000_000, "", "", nil},
+		{"idle-timeout", nlb, 1, 900, "seconds", "", []string{"parse idletimeout error"}},
+		{"connection-drain-timeout", nlb, 0, 900, "seconds", "", []string{"connectiondraintimeout parse error"}},
+		{"cps", nlb, 0, 1_000_000, "", "", []string{"parse mss error"}}, // the controller calls it so
 	} {
 		rules = append(rules, number(n.name, n.of, n.low, n.high, n.unit, n.param, n.calls...))
 	}
@@ -158,32 +163,42 @@ func ValueRules() []ValueRule {
 		allowed say.Text
 		pattern string
 		list    bool
+		calls   []string
 	}{
-		{"id", both, say.F("the ID of a load balancer"), `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`, false},
-		{"vswitch-id", clb, say.F("the ID of a vSwitch"), `vsw-[A-Za-z0-9-]+`, false},
-		{"resource-group-id", both, say.F("the ID of a resource group"), `rg-[A-Za-z0-9-]+`, false},
-		{"additional-resource-tags", both, say.F("tags with commas between, such as team=shop,stage=test"), `[^=,]+=[^=,]*`, true},
-		{"security-group-ids", nlb, say.F("IDs of security groups with commas between"), `(?:sg-[A-Za-z0-9-]+(?:,sg-[A-Za-z0-9-]+)*)?`, false},
-		{"backend-label", both, say.F("labels of nodes with commas between, such as pool=shop"), `[^=,]+=[^=,]*`, true},
-		{"health-check-httpcode", clb, say.F("HTTP codes with commas between, such as http_2xx,http_3xx"), `http_[1-5]xx`, true},
+		{"id", both, say.F("the ID of a load balancer"), `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`, false, nil},
+		{"vswitch-id", clb, say.F("the ID of a vSwitch"), `vsw-[A-Za-z0-9-]+`, false, nil},
+		{"resource-group-id", both, say.F("the ID of a resource group"), `rg-[A-Za-z0-9-]+`, false, nil},
+		{"additional-resource-tags", both, say.F("tags with commas between, such as team=shop,stage=test"), `[^=,]+=[^=,]*`, true, nil},
+		{"security-group-ids", nlb, say.F("IDs of security groups with commas between"), `(?:sg-[A-Za-z0-9-]+(?:,sg-[A-Za-z0-9-]+)*)?`, false, nil},
+		{"backend-label", both, say.F("labels of nodes with commas between, such as pool=shop"), `[^=,]+=[^=,]*`, true, []string{"parse backend label"}},
+		{"health-check-httpcode", clb, say.F("HTTP codes with commas between, such as http_2xx,http_3xx"), `http_[1-5]xx`, true, nil},
 	} {
 		pattern := n.pattern
 		if n.list {
 			pattern = listOf(pattern)
 		}
-		rules = append(rules, like(n.name, n.of, n.allowed, pattern))
+		rules = append(rules, like(n.name, n.of, n.allowed, pattern, n.calls...))
 	}
 	for line := range strings.Lines(wordRules) {
 		fields := strings.Fields(line)
 		of := map[string]kind{"clb": clb, "nlb": nlb, "both": both}[fields[0]]
+		rule := words(fields[2], of, fields[3:]...)
 		if fields[1] == "any" {
-			rules = append(rules, anyCase(fields[2], of, fields[3:]...))
-		} else {
-			rules = append(rules, words(fields[2], of, fields[3:]...))
+			rule = anyCase(fields[2], of, fields[3:]...)
 		}
+		rule.Calls = wordCalls[rule.Name]
+		rules = append(rules, rule)
 	}
 	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: say.F("an IP address"),
 		Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
+}
+
+// wordCalls are how errors call annotations that take words, where a wrong word fails a sync
+// (pkg/controller/service/nlbv2 and provider/alibaba/nlb of v2.14.0). All are of NLBs.
+var wordCalls = map[string][]string{
+	"cross-zone-enabled": {"cross zone enabled flag error"},
+	"ipv6-address-type":  {"invalid ipv6 address type"},
+	"server-group-type":  {"unsupport server servergrouptype"},
 }
 
 // wordRules has on each line which load balancers read an annotation, whether its words

@@ -173,14 +173,24 @@ func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 const (
 	MasterLabel  = "node-role.kubernetes.io/master"
 	virtualNode  = "virtual-kubelet"
+	hybridNode   = "ack-hybrid://" // begins the provider ID
 	goingTaint   = "ToBeDeletedByClusterAutoscaler"
 	backendLabel = "backend-label"
 )
+
+// FirstHybrid returns the release from which on the controller excludes hybrid nodes. Older ones
+// try to read an instance from the provider ID, and every Service whose backends are all nodes fails
+// (IsExcludedNode in pkg/controller/helper/node_utils.go of v2.12.4; its commit is older than v2.12.1).
+func FirstHybrid() Version { return v2121 }
 
 var excludeLabels = []string{
 	corev1.LabelNodeExcludeBalancers, "alpha.service-controller.kubernetes.io/exclude-balancer",
 	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
 }
+
+// RemoveUnscheduled is the short name of the annotation that wants cordoned nodes out of the backends: only "on"
+// does (needExcludeFromLB in pkg/controller/service/reconcile/backend/backend.go).
+const RemoveUnscheduled = "remove-unscheduled-backend"
 
 // An Exclusion is why a node is no backend, by kind.
 type Exclusion int
@@ -192,6 +202,7 @@ const (
 	Virtual            // it is no server: its Pods are backends themselves
 	Unlabel            // it lacks a label of the annotation backend-label
 	Master             // it has the label of masters
+	Hybrid             // it stands outside of the cloud; see FirstHybrid
 	Excluded           // it has a label that excludes it
 	Cordoned           // it is cordoned, and the annotation remove-unscheduled-backend is on
 	Going              // the autoscaler is about to delete it
@@ -199,8 +210,12 @@ const (
 )
 
 // ExclusionOf returns why the controller excludes a node from the backends of the Service,
-// and the evidence, as what follows the node's name in a sentence.
+// and the evidence, as what follows the node's name in a sentence. Hybrid nodes are excluded
+// since FirstHybrid, and serve no load balancer before either; see ExclusionBy.
 func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
+	if IsHybrid(node) {
+		return Hybrid, say.F("is a hybrid node")
+	}
 	wanted, _ := Annotation(svc, backendLabel)
 	for pair := range strings.SplitSeq(wanted, ",") {
 		key, value, ok := strings.Cut(pair, "=")
@@ -216,7 +231,7 @@ func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 			return Going, say.F("has the taint %s", goingTaint)
 		}
 	}
-	if off, _ := Annotation(svc, "remove-unscheduled-backend"); node.Spec.Unschedulable && off == "on" {
+	if off, _ := Annotation(svc, RemoveUnscheduled); node.Spec.Unschedulable && off == "on" {
 		return Cordoned, say.F("is cordoned")
 	}
 	if node.Labels["type"] == virtualNode {
@@ -237,6 +252,29 @@ func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 		}
 	}
 	return Serves, nil
+}
+
+// ExclusionBy returns what ExclusionOf does, for a release of the controller: those before FirstHybrid,
+// and one that is not known, may count hybrid nodes like any others.
+func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
+	why, text := ExclusionOf(node, svc)
+	if why != Hybrid || !v.Before(FirstHybrid()) {
+		return why, text
+	}
+	plain := *node
+	plain.Spec.ProviderID = ""
+	return ExclusionOf(&plain, svc)
+}
+
+// IsHybrid reports whether a node stands outside of the cloud.
+func IsHybrid(node *corev1.Node) bool { return strings.HasPrefix(node.Spec.ProviderID, hybridNode) }
+
+// PodServes reports whether the ready Pods of a node can be backends where Pods are. Those of a hybrid node
+// have no network interface of the VPC, which only server groups of addresses do without
+// (clbv1/vgroups.go and nlbv2/server_groups.go of v2.14.0: updateVServerGroupENIBackendID,
+// updateServerGroupENIBackendID). Nil is a node that is not known.
+func PodServes(node *corev1.Node, svc *corev1.Service) bool {
+	return node == nil || !IsHybrid(node) || GroupsOfAddresses(svc)
 }
 
 // ExcludingLabel returns the label that keeps a node out of all load balancers; empty if it
@@ -392,8 +430,9 @@ func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []disco
 }
 
 // GroupName returns the name that the controller gives to the group of a Service's
-// port: by the node port, or by the target port where Pods are the backends
-// (clbv1/vgroups.go, nlbv2/server_groups.go).
+// port: by the node port, or by the target port where Pods are the backends,
+// and that of an NLB also by the protocol of its listener, TCPSSL included
+// (clbv1/vgroups.go, nlbv2/server_groups.go, model/nlb/nlb.go).
 func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, cluster string) string {
 	number := strconv.Itoa(int(p.NodePort))
 	if mode == PodMode {
@@ -404,9 +443,6 @@ func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, clus
 	}
 	value, _ := Annotation(svc, "protocol-port")
 	protocol := strings.ToUpper(or(protocolsOf(value)[strconv.Itoa(int(p.Port))], string(p.Protocol)))
-	if protocol == "TCPSSL" {
-		protocol = "TCP" // a group knows no TLS
-	}
 	return strings.Join([]string{"k8s", number, protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 

@@ -117,6 +117,8 @@ func TestExcluded(t *testing.T) {
 	going.Spec.Taints = []corev1.Taint{{Key: "x"}, {Key: "ToBeDeletedByClusterAutoscaler"}}
 	cordoned := with(nil)
 	cordoned.Spec.Unschedulable = true
+	hybrid := with(nil)
+	hybrid.Spec.ProviderID = "ack-hybrid://123456"
 	down := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
 		Reason: "NodeStatusUnknown"}}}}
 	down2 := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}}
@@ -143,6 +145,8 @@ func TestExcluded(t *testing.T) {
 		{"cordoned, and those are removed", cordoned, fixture.Notes("remove-unscheduled-backend", "on"), ccm.Cordoned, "is cordoned"},
 		{"cordoned, and nobody knows what that is", cordoned, fixture.Notes("remove-unscheduled-backend", "true"), ccm.Serves, ""},
 		{"virtual", with(map[string]string{"type": "virtual-kubelet"}), nil, ccm.Virtual, "is a virtual node"},
+		{"hybrid", hybrid, nil, ccm.Hybrid, "is a hybrid node"},
+		{"hybrid without the label", hybrid, fixture.Notes("backend-label", "a=b"), ccm.Hybrid, "is a hybrid node"},
 		{"unknown", down, nil, ccm.NotReady, "is not ready (NodeStatusUnknown)"},
 		{"not ready", down2, nil, ccm.NotReady, "is not ready"},
 		{"new", &corev1.Node{}, nil, ccm.NotReady, "has reported no condition yet"},
@@ -159,6 +163,58 @@ func TestExcluded(t *testing.T) {
 		if why, text := ccm.ExclusionOf(tt.node, svc); why != tt.want || text.String() != tt.text {
 			t.Errorf("%s: got %d, %q; want %d, %q", tt.name, why, text, tt.want, tt.text)
 		}
+	}
+}
+
+// Before v2.12.1 a hybrid node is like any other, and the reasons to exclude one are the same.
+func TestExclusionBy(t *testing.T) {
+	t.Parallel()
+	ready := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	old, now := ccm.Version{Major: 2, Minor: 11, Patch: 2}, ccm.Version{Major: 2, Minor: 12, Patch: 1}
+	for _, tt := range []struct {
+		v      ccm.Version
+		id     string
+		labels map[string]string
+		want   ccm.Exclusion
+	}{
+		{old, "ack-hybrid://123456", nil, ccm.Serves},
+		{ccm.Version{}, "ack-hybrid://123456", nil, ccm.Serves},
+		{now, "ack-hybrid://123456", nil, ccm.Hybrid},
+		{old, "ack-hybrid://123456", map[string]string{"service.alibabacloud.com/exclude-node": ""}, ccm.Excluded},
+		{old, "cn-hangzhou.i-1", nil, ccm.Serves},
+		{now, "cn-hangzhou.i-1", nil, ccm.Serves},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: tt.labels}, Spec: corev1.NodeSpec{ProviderID: tt.id}, Status: corev1.NodeStatus{Conditions: ready}}
+		if why, _ := ccm.ExclusionBy(tt.v, node, &corev1.Service{}); why != tt.want || node.Spec.ProviderID != tt.id {
+			t.Errorf("%s with %s %v: got %d, want %d", tt.v, tt.id, tt.labels, why, tt.want)
+		}
+	}
+}
+
+// Pods on hybrid nodes are backends only by their address.
+func TestPodServes(t *testing.T) {
+	t.Parallel()
+	byAddress := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + "server-group-type": "Ip"}}}
+	byAddress.Spec.LoadBalancerClass = new(ccm.NLBClass)
+	clb := byAddress.DeepCopy()
+	clb.Spec.LoadBalancerClass = nil
+	for _, tt := range []struct {
+		id   string
+		svc  *corev1.Service
+		want bool
+	}{
+		{"ack-hybrid://123456", &corev1.Service{}, false},
+		{"ack-hybrid://123456", clb, false},
+		{"ack-hybrid://123456", byAddress, true},
+		{"cn-hangzhou.i-1", &corev1.Service{}, true},
+		{"", &corev1.Service{}, true},
+	} {
+		if got := ccm.PodServes(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: tt.id}}, tt.svc); got != tt.want {
+			t.Errorf("%q behind %v: %t", tt.id, tt.svc.Annotations, got)
+		}
+	}
+	if !ccm.PodServes(nil, &corev1.Service{}) {
+		t.Error("a node that is not known excludes its Pods")
 	}
 }
 
@@ -179,6 +235,7 @@ func TestGroups(t *testing.T) {
 			{ID: "sgp-1", Name: "k8s.30080.TCP.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "i-1", Port: 30080}}},
 			{ID: "sgp-2", Name: "k8s.http.TCP.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "eni-1", Type: "Eni", IP: "10.0.0.1", Port: 8080}}},
 			{ID: "sgp-3", Name: "k8s.30080.TCP.web.shop.c-1"},
+			{ID: "sgp-4", Name: "k8s.http.TCPSSL.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "eni-2", Type: "Eni", IP: "10.0.0.2", Port: 8080}}},
 		},
 	}
 	two := func(svc *corev1.Service) {
@@ -205,8 +262,8 @@ func TestGroups(t *testing.T) {
 		{"another load balancer", fixture.Edits(two, fixture.Notes("id", "lb-2")), ccm.ClusterMode, "lb-2: none 0, none 0", ""},
 		{"no load balancer", fixture.Edits(two, fixture.Notes("id", "lb-3")), ccm.ClusterMode, ": none 0, none 0", ""},
 		{"nodes of an NLB", fixture.Edits(two, fixture.Network("")), ccm.ClusterMode, ": sgp-1 1, none 0", "i-1  30080"},
-		{"Pods of an NLB, with TLS", fixture.Edits(two, fixture.Network(""), fixture.Notes("protocol-port", "tcpssl:80")), ccm.PodMode, ": sgp-2 1, none 0",
-			"eni-1 10.0.0.1 8080"},
+		{"Pods of an NLB, with TLS", fixture.Edits(two, fixture.Network(""), fixture.Notes("protocol-port", "tcpssl:80")), ccm.PodMode, ": sgp-4 1, none 0",
+			"eni-2 10.0.0.2 8080"},
 		{"no ports", func(svc *corev1.Service) { svc.Spec.Ports = nil }, ccm.ClusterMode, "lb-1:", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (s *Candidates) Ready(groups []Group) []Endpoint {
 func (s *Candidates) Needs(mode BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
 	ready := Ready(s.Slices, p, s.Family)
 	if mode == PodMode {
-		return len(ready)
+		return len(slices.DeleteFunc(ready, func(e Endpoint) bool { return !PodServes(s.Node(e.Node), s.Service) }))
 	}
 	with := map[string]int{} // Pods by node
 	for _, e := range ready {

@@ -29,8 +29,8 @@ func untold(what string, err error) ([]Difference, error) {
 // targets, as steps have them: such as "slb/lb-1".
 func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
 	if leaves := Leaving(c.Service); len(leaves) > 0 {
-		return nil, []Difference{{What: "load balancer", Text: say.F("is deleted, with all that the controller created for the Service, which %s", leaves),
-			Quiet: true}}, nil
+		text := say.F("is released, and the controller deletes what it finds of its own for the Service, which %s", leaves)
+		return nil, []Difference{{What: "load balancer", Text: text, Quiet: true}}, nil
 	}
 	lb, err := c.synced(ctx, targets)
 	if err != nil {
@@ -76,7 +76,8 @@ func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Diff
 }
 
 // synced returns the load balancer that the controller will sync the Service with: the one
-// that it finds, or one that is written to, which it finds by what is written.
+// that it finds, or one that is written to, which it finds by what is written; of several that
+// it would find, the one that is not written to.
 func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil || lb != nil {
@@ -84,6 +85,17 @@ func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) 
 	}
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return nil, nil
+	}
+	marked, err := c.marked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(marked) > 1 { // what is written to is to be found no more
+		marked = slices.DeleteFunc(marked, func(lb *Instance) bool { return written(targets, lb) })
+		if len(marked) != 1 {
+			return nil, nil
+		}
+		return c.Named(ctx, marked[0].ID)
 	}
 	for _, target := range targets {
 		for _, kind := range []string{"slb/", "nlb/"} {

@@ -73,6 +73,15 @@ type Controller struct {
 	DaemonSet bool    // the cluster has its DaemonSet
 	Version   Version // zero: not known
 	AccessKey bool    // signs with an access key and not with the masters' role
+
+	Connects []string // variables of its environment that change where it connects to
+}
+
+// connecting are the variables that change where the controller connects to: those of
+// Go's default transport, and its own (pkg/provider/alibaba/base/clientMgr.go, v2.14.0).
+var connecting = []string{
+	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
+	"SLB_ENDPOINT", "VPC_ENDPOINT", "ECS_ENDPOINT", "NLB_ENDPOINT", "METADATA_ENDPOINT", "ALICLOUD_CLIENT_SCHEME",
 }
 
 // DaemonSet is the controller's name in a dedicated cluster, and its add-on's name.
@@ -111,6 +120,9 @@ func (c *View) Deployed(ctx context.Context) (Controller, error) {
 			}
 			for _, env := range container.Env {
 				ctl.AccessKey = ctl.AccessKey || env.Name == "ACCESS_KEY_ID"
+				if slices.Contains(connecting, env.Name) {
+					ctl.Connects = append(ctl.Connects, env.Name)
+				}
 			}
 		}
 	}
@@ -126,7 +138,22 @@ func (ctl Controller) Describe() say.Text {
 		return say.F("The controller runs as the DaemonSet %s.", DaemonSet).
 			And("Its environment has no access key, so it signs with one from its configuration or with the RAM role of its node.")
 	}
-	return say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", DaemonSet)
+	return elsewhere
+}
+
+// elsewhere says that the controller is not where it is in a dedicated cluster.
+var elsewhere = say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", DaemonSet)
+
+// Network says where the controller runs and what of its environment changes where it connects to. Values are
+// left out: a proxy's can hold a password.
+func (ctl Controller) Network() say.Text {
+	switch {
+	case !ctl.DaemonSet:
+		return elsewhere
+	case len(ctl.Connects) == 0:
+		return say.F("The controller runs as the DaemonSet %s; its environment names no proxy and no endpoint.", DaemonSet)
+	}
+	return say.F("The controller runs as the DaemonSet %s; its environment sets %s.", DaemonSet, strings.Join(ctl.Connects, ", "))
 }
 
 // Retry is the longest that the controller waits before it tries a failed sync

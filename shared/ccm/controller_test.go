@@ -2,7 +2,9 @@ package ccm_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,61 +37,123 @@ func TestParseVersion(t *testing.T) {
 // What a version calls depends on what the cluster uses of it.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
-	nlb := ccm.NLBClass
-	use := func(net string, edits ...func(*corev1.Service)) ccm.Features {
-		var all []corev1.Service
-		for _, edit := range edits {
-			svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
-			edit(&svc)
-			all = append(all, svc)
-		}
-		return ccm.InUse(cloud.Cluster{Network: net}, all)
+	v := func(major, minor, patch int) ccm.Version { return ccm.Version{major, minor, patch, 0} }
+	clb, net := func(*corev1.Service) {}, fixture.Network("")
+	with := func(edits ...func(*corev1.Service)) ccm.Features { return use("", nil, fixture.Edits(edits...)) }
+	ranges := func(svc *corev1.Service) { svc.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }
+	inside := func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }
+	labelled := func(svc *corev1.Service) {
+		svc.Labels = map[string]string{"service.k8s.alibaba/security-group-id": "sg-1"}
 	}
-	ranges := func(svc *corev1.Service) {
-		svc.Spec.LoadBalancerClass, svc.Spec.LoadBalancerSourceRanges = &nlb, []string{"10.0.0.0/8"}
-	}
+	eni := func(svc *corev1.Service) { svc.Annotations[ccm.BackendType] = "eni" }
+	terway, flannel := use("terway-eniip", nil), use("flannel", nil, clb, net)
+	first, virtual := v(1, 9, 3), use("", map[string]string{"type": "virtual-kubelet"})
+	lingJun := use("", map[string]string{"alibabacloud.com/lingjun-worker": "true"})
+	elsewhere := use("", map[string]string{"alibabacloud.com/lingjun-worker": "true", "alibabacloud.com/lingjun-tianwen-environment": ""})
 	for _, tt := range []struct {
-		action   string
-		from, to ccm.Version // the first version that calls it, and the first that doesn't any more
-		use      ccm.Features
-		without  ccm.Features // features with which it is never called
+		actions string
+		from    ccm.Version  // the first version that calls them
+		use     ccm.Features // what they are called for
+		without ccm.Features // with it they are never called; zero: nothing is said
 	}{
-		{"slb:CreateLoadBalancer", ccm.Version{1, 9, 3, 0}, ccm.Version{}, use(""), nil},
-		{"slb:AddTags", ccm.Version{1, 9, 3, 0}, ccm.Version{2, 5, 0, 0}, use(""), nil},
-		{"slb:ModifyLoadBalancerInstanceChargeType", ccm.Version{2, 4, 0, 0}, ccm.Version{}, use(""), nil},
-		{"nlb:ListAsynJobs", ccm.Version{2, 12, 1, 0}, ccm.Version{}, use(""), nil},
-		{"vpc:CreateRouteEntries", ccm.Version{2, 11, 2, 0}, ccm.Version{}, use("flannel"), use("terway-eniip")},
-		{"ecs:DescribeNetworkInterfaces", ccm.Version{1, 9, 3, 0}, ccm.Version{}, use("terway-eniip"), use("flannel")},
-		{"ecs:DescribeNetworkInterfaces", ccm.Version{1, 9, 3, 0}, ccm.Version{}, use("flannel", func(svc *corev1.Service) {
-			svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni"
-		}), nil},
-		{"vpc:DescribeEipAddresses", ccm.Version{1, 9, 3, 0}, ccm.Version{}, use("", fixture.Notes("external-ip-type", "eip")),
-			use("", fixture.Notes("external-ip-type", "lb"))},
-		{"nlb:CreateLoadBalancer", ccm.Version{2, 5, 0, 0}, ccm.Version{}, use("", fixture.Network("")), use("")},
-		{"ecs:CreateSecurityGroup", ccm.Version{2, 14, 0, 0}, ccm.Version{}, use("", ranges), use("", fixture.Network(""), func(svc *corev1.Service) {
-			ranges(svc)
-			svc.Spec.Type = corev1.ServiceTypeClusterIP
-		})},
+		{"slb:CreateLoadBalancer slb:StartLoadBalancerListener ecs:DescribeInstances", first, with(clb), ccm.Features{}},
+		{"slb:TagResources slb:ListTagResources", v(2, 5, 0), with(clb), ccm.Features{}},
+		{"slb:UntagResources", v(2, 10, 0), with(clb), ccm.Features{}},
+		{"slb:ModifyLoadBalancerInstanceChargeType", v(2, 4, 0), with(fixture.Notes("instance-charge-type", "PayByCLCU")), flannel},
+		{"slb:DescribeServerCertificates", v(2, 6, 0), with(fixture.Notes("cert-id", "c")), with(fixture.Notes("cert-id", "c"), net)},
+		{"slb:CreateDomainExtension slb:SetDomainExtensionAttribute slb:DeleteDomainExtension slb:DescribeDomainExtensions", v(2, 13, 0),
+			with(fixture.Notes("domain-extensions", "a:b")), flannel},
+		{"ecs:ModifyNetworkInterfaceAttribute", v(2, 11, 2), with(clb), ccm.Features{}},
+		{"ecs:DescribeNetworkInterfaces", v(2, 11, 2), flannel, ccm.Features{}},
+		{"ecs:DescribeNetworkInterfaces", first, terway, ccm.Features{}},
+		{"ecs:DescribeNetworkInterfaces", first, with(eni), ccm.Features{}},
+		{"ecs:DescribeNetworkInterfaces", first, virtual, ccm.Features{}},
+		{"eflo:DescribeNode", v(2, 12, 4), lingJun, elsewhere},
+		{"vpc:DescribeVSwitches", v(2, 13, 0), with(fixture.Notes("address-type", "intranet")),
+			with(fixture.Notes("address-type", "intranet", "vswitch-id", "vsw-1"))},
+		{"vpc:DescribeVpcAttribute", v(2, 8, 0), terway, flannel},
+		{"vpc:DescribeEipAddresses", first, with(fixture.Notes("external-ip-type", "eip")), with(fixture.Notes("external-ip-type", "lb"))},
+		{"vpc:DescribeRouteTableList vpc:DescribeRouteEntryList vpc:CreateRouteEntry vpc:DeleteRouteEntry", first, flannel, terway},
+		{"vpc:CreateRouteEntries vpc:DeleteRouteEntries", v(2, 11, 2), flannel, terway},
+		{"nlb:CreateLoadBalancer nlb:TagResources nlb:GetJobStatus", v(2, 5, 0), with(net), with(clb)},
+		{"nlb:UpdateLoadBalancerProtection", v(2, 9, 1), with(net), with(clb)},
+		{"nlb:UntagResources", v(2, 10, 0), with(net), with(clb)},
+		{"nlb:ListAsynJobs", v(2, 12, 1), with(net), with(clb)},
+		{"nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", v(2, 6, 0), with(net, fixture.Notes("security-group-ids", "")), with(net)},
+		{"nlb:AttachCommonBandwidthPackageToLoadBalancer nlb:DetachCommonBandwidthPackageFromLoadBalancer", v(2, 9, 1),
+			with(net, fixture.Notes("bandwidth-package-id", "")), with(net)},
+		{"nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet", v(2, 9, 1), with(net, fixture.Notes("ipv6-address-type", "internet")), with(net)},
+		{"nlb:ListListenerCertificates nlb:AssociateAdditionalCertificatesWithListener nlb:DisassociateAdditionalCertificatesWithListener", v(2, 13, 0),
+			with(net, fixture.Notes("additional-cert-ids", "c")), with(net)},
+		{"ecs:DescribeSecurityGroups", v(2, 14, 0), with(net, fixture.Notes("security-group-ids", "sg-1")),
+			with(net, fixture.Notes("security-group-ids", "sg-1", "id", "nlb-1"))},
+		{"ecs:DescribeSecurityGroups ecs:DescribeSecurityGroupAttribute ecs:DeleteSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", v(2, 14, 0),
+			with(net, labelled), with(net)},
+		{"ecs:CreateSecurityGroup ecs:AuthorizeSecurityGroup ecs:RevokeSecurityGroup ecs:ModifySecurityGroupRule ecs:ModifySecurityGroupAttribute", v(2, 14, 0),
+			with(net, ranges), with(net, labelled)},
+		{"ecs:CreateSecurityGroup nlb:LoadBalancerJoinSecurityGroup ecs:DeleteSecurityGroup", v(2, 14, 0), with(net, ranges),
+			with(net, ranges, fixture.Notes("id", "nlb-1"))},
+		{"ecs:CreateSecurityGroup", v(2, 14, 0), with(net, ranges), with(ranges)},
+		{"ecs:CreateSecurityGroup", v(2, 14, 0), with(net, ranges), with(net, ranges, inside)},
 	} {
-		called := func(v ccm.Version, use ccm.Features) bool {
-			return slices.Contains(ccm.Needs(v, use), tt.action)
+		for action := range strings.FieldsSeq(tt.actions) {
+			called := func(v ccm.Version, use ccm.Features) bool { return slices.Contains(ccm.Needs(v, use), action) }
+			before := tt.from
+			if before.Patch--; before.Patch < 0 {
+				before.Minor, before.Patch = before.Minor-1, 99
+			}
+			if newest := v(99, 0, 0); !called(tt.from, tt.use) || !called(newest, tt.use) || tt.from.Major > 1 && called(before, tt.use) {
+				t.Errorf("%s is not called from %s on", action, tt.from)
+			} else if !reflect.DeepEqual(tt.without, ccm.Features{}) && called(newest, tt.without) {
+				t.Errorf("%s is called without the feature", action)
+			}
 		}
-		before := tt.from
-		before.Patch--
-		newest := ccm.Version{99, 0, 0, 0}
-		if !called(tt.from, tt.use) || called(newest, tt.use) != (tt.to == ccm.Version{}) ||
-			tt.from.Major > 1 && called(before, tt.use) || tt.to != (ccm.Version{}) && called(tt.to, tt.use) {
-			t.Errorf("%s is not called from %s up to %s", tt.action, tt.from, tt.to)
+	}
+	old := with(fixture.Notes("cert-id", "c"))
+	for _, tt := range []struct {
+		action string
+		v      ccm.Version
+		want   bool
+	}{
+		{"slb:StopLoadBalancerListener", first, true},
+		{"slb:DescribeLoadBalancerTCPListenerAttribute", v(2, 0, 0), true},
+		{"slb:DescribeLoadBalancerTCPListenerAttribute", v(2, 0, 1), false},
+		{"slb:DescribeLoadBalancerListeners", v(2, 0, 1), true},
+		{"slb:AddTags", v(2, 4, 4), true},
+		{"slb:AddTags", v(2, 5, 0), false},
+		{"slb:DescribeTags", v(2, 5, 0), false},
+		{"slb:DescribeServerCertificates", v(2, 4, 3), false},
+		{"slb:DescribeServerCertificates", v(2, 4, 4), true},
+		{"slb:DescribeServerCertificates", v(2, 5, 1), false},
+	} {
+		if slices.Contains(ccm.Needs(tt.v, old), tt.action) != tt.want {
+			t.Errorf("that %s calls %s is not %t", tt.v, tt.action, tt.want)
 		}
-		if tt.without != nil && called(newest, tt.without) {
-			t.Errorf("%s is called without the feature", tt.action)
+	}
+	// No release of the second generation calls these, though its provider has them.
+	for _, action := range []string{"slb:StopLoadBalancerListener", "slb:ModifyVServerGroupBackendServers", "slb:RemoveTags"} {
+		for _, v := range []ccm.Version{v(2, 0, 1), v(2, 4, 0), v(2, 9, 1), ccm.Newest()} {
+			if slices.Contains(ccm.Needs(v, use("flannel", nil, clb, net)), action) {
+				t.Errorf("%s is said to call %s", v, action)
+			}
 		}
 	}
 }
 
+// use returns the features of a cluster with this network, a node with these labels, and Services.
+func use(network string, labels map[string]string, edits ...func(*corev1.Service)) ccm.Features {
+	var all []corev1.Service
+	for _, edit := range edits {
+		svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+		edit(&svc)
+		all = append(all, svc)
+	}
+	return ccm.InUse(cloud.Cluster{Network: network}, all, []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Labels: labels}}})
+}
+
 func TestGains(t *testing.T) {
 	t.Parallel()
-	use := ccm.InUse(cloud.Cluster{Network: "flannel"}, nil)
+	use := use("flannel", nil, fixture.Network(""), fixture.Notes("domain-extensions", "a:b"))
 	got := ccm.Gains(ccm.Version{2, 11, 0, 0}, ccm.Newest(), use)
 	for _, want := range []string{"nlb:ListAsynJobs", "vpc:CreateRouteEntries", "slb:CreateDomainExtension"} {
 		if !slices.Contains(got, want) {

@@ -33,6 +33,14 @@ func ExclusionsOf(nodes []corev1.Node, svc *corev1.Service) Exclusions {
 	return x
 }
 
+// WithCordoned names the nodes that would serve the Service if it did not want cordoned ones out.
+func WithCordoned(nodes []corev1.Node, svc *corev1.Service) []string {
+	svc = svc.DeepCopy()
+	delete(svc.Annotations, Prefix+RemoveUnscheduled)
+	delete(svc.Annotations, LegacyPrefix+RemoveUnscheduled)
+	return ExclusionsOf(nodes, svc).Of[Serves]
+}
+
 // Pass reports whether a node may come back without a person.
 func (x Exclusions) Pass() bool { return len(x.Of[NotReady])+len(x.Of[Going]) > 0 }
 
@@ -47,7 +55,7 @@ func (x Exclusions) Advice() say.Text {
 	}
 	if list := x.Of[Cordoned]; len(list) > 0 {
 		text = text.And("Let nodes accept Pods again: kubectl uncordon %s. Or keep cordoned nodes as backends: %s.",
-			list[0], RemoveCommand(x.svc, "remove-unscheduled-backend"))
+			list[0], RemoveCommand(x.svc, RemoveUnscheduled))
 	}
 	if list := x.Of[Excluded]; len(list) > 0 {
 		text = text.And("To let %s serve load balancers, remove the label: kubectl label node %s %s-.", say.List(list, 5), list[0], x.label[list[0]])
@@ -57,6 +65,9 @@ func (x Exclusions) Advice() say.Text {
 	}
 	if list := x.Of[Master]; len(list) > 0 {
 		text = text.And("Masters such as %s never serve load balancers: run the Pods on workers, or add workers.", say.List(list, 5))
+	}
+	if list := x.Of[Hybrid]; len(list) > 0 {
+		text = text.And("Hybrid nodes such as %s stand outside of the VPC and never serve load balancers: run the Pods on ECS nodes, or add some.", say.List(list, 5))
 	}
 	if list := x.Of[Virtual]; len(list) > 0 {
 		text = text.And("On virtual nodes such as %s, only Pods serve: run some Pods of the Service there, or add nodes that are servers.", say.List(list, 5))

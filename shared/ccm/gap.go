@@ -11,7 +11,7 @@ import (
 )
 
 // RightsReads is what Rights reads. A class that calls it declares it.
-var RightsReads = slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}, ControllerReads, RoleReads)
+var RightsReads = slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListServices, grant.ListNodes}, ControllerReads, RoleReads)
 
 // Rights are the actions that a release of the controller needs in a cluster, and what its RAM role allows.
 type Rights struct {
@@ -52,7 +52,11 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	if err != nil {
 		return r, fmt.Errorf("list Services: %w", err)
 	}
-	r.Needs = Needs(r.Version, InUse(r.Cluster, services))
+	nodes, err := c.Kube.Nodes(ctx)
+	if err != nil {
+		return r, fmt.Errorf("list nodes: %w", err)
+	}
+	r.Needs = Needs(r.Version, InUse(r.Cluster, services, nodes))
 	r.Gap = r.Role.Lacks(r.Needs)
 	return r, nil
 }

@@ -69,6 +69,19 @@ func (o Owned) Of(port int) *cloud.VServerGroup {
 	return nil
 }
 
+// Needed returns the groups of ports that they keep from being built, as far as listeners or rules use them.
+func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
+	var needed []cloud.VServerGroup
+	for i, p := range o.svc.Spec.Ports {
+		g := o.Of(i)
+		stuck := slices.ContainsFunc(list, func(b Obstacle) bool { return slices.Contains(b.Ports, strconv.Itoa(int(p.Port))) })
+		if stuck && g != nil && len(g.Listeners)+len(g.Rules) > 0 {
+			needed = append(needed, *g)
+		}
+	}
+	return needed
+}
+
 // portOf returns the index of the Service's port that the group serves now; -1 if there is none. The
 // name of a group contains the node port, or the target port where Pods are the backends. A group
 // that is named after the other one was created before that setting changed. It still counts until

@@ -23,7 +23,7 @@ func TestHash(t *testing.T) {
 		"NLB": {Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &class, LoadBalancerSourceRanges: []string{"10.0.0.0/8"},
 			ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: []corev1.ServicePort{port, {Port: 81, TargetPort: intstr.FromInt32(8081)}}}},
 	} {
-		for _, release := range []string{"v2.1.0", "v2.9.1", "v2.10.0", "v2.12.1", "v2.14.0"} {
+		for _, release := range []string{"v2.1.0", "v2.6.0", "v2.7.0", "v2.9.1", "v2.12.1", "v2.14.0"} {
 			v, ok := ccm.ParseVersion(release)
 			got, known := ccm.Hash(svc, v)
 			want, err := controller.Hash(svc, release)
@@ -34,7 +34,7 @@ func TestHash(t *testing.T) {
 	}
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port},
 		LoadBalancerSourceRanges: []string{"10.0.0.0/8"}}}
-	for _, release := range []string{"v2.9.1", "v2.12.1", "v2.14.0"} {
+	for _, release := range []string{"v2.6.0", "v2.12.1", "v2.14.0"} {
 		digest, err := controller.Hash(svc, release)
 		svc.Labels = map[string]string{ccm.HashLabel: digest}
 		if err != nil || !ccm.InForce(svc) {

@@ -129,6 +129,6 @@ func (c *View) takes(ctx context.Context, lb *Instance) (bool, error) {
 		return false, err
 	}
 	return slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool {
-		return slices.ContainsFunc(ports, func(l Listener) bool { return l.Port == int(p.Port) })
+		return slices.ContainsFunc(ports, func(l Listener) bool { return l.Has(int(p.Port)) })
 	}), nil
 }

@@ -1,5 +1,16 @@
 package ccm
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
 // A Limit is one of the account's limits, with the usual value for when the quota center does not
 // list it (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits).
 type Limit struct {
@@ -18,3 +29,167 @@ var (
 	LimitNLBBackends  = Limit{"nlb_quota_loadbalancer_noeci_servers_num", 400}
 	LimitRoutes       = Limit{"vpc_quota_route_entrys_num", 200}
 )
+
+// Limit reads one of the account's limits; nil if the quota center has none of this name in the region. It needs ListProductQuotas.
+func (c *View) Limit(ctx context.Context, product, name string) (*cloud.Quota, error) {
+	limit, err := c.Cloud.Quotas.Named(ctx, product, name)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the limit %s: %w", name, err)
+	}
+	return &limit, nil
+}
+
+// A Shortage is the limit that a failure is about.
+type Shortage struct {
+	Hint  Hint          // what the message says
+	Limit *cloud.Quota  // nil: it could not be determined
+	Use   Use           // of the limit
+	Full  []cloud.Quota // if the hint names no limit that the product has: those that are used up
+	All   int           // if the hint names no limit that the product has: how many it has
+}
+
+// Exceeded reports whether the Service needs more than the limit; false where the limit could not be determined.
+func (f Shortage) Exceeded() bool { return f.Limit != nil && f.Use.Need > f.Limit.Total }
+
+// Shortage determines which limit a message is about, and how much of it is used. The message only tells where to look. It needs
+// ListProductQuotas and what Use needs.
+func (c *View) Shortage(ctx context.Context, message string) (Shortage, error) {
+	f := Shortage{Hint: HintOf(message, NLB(c.Service))}
+	var err error
+	if f.Hint.Name != "" {
+		f.Limit, err = c.Limit(ctx, f.Hint.Product, f.Hint.Name)
+	}
+	if err == nil && f.Limit == nil {
+		err = c.choose(ctx, &f)
+	}
+	if err == nil && f.Limit != nil {
+		f.Use, err = c.Use(ctx, *f.Limit)
+	}
+	return f, err
+}
+
+// choose takes the limit that the message names in another form. If the message names none, it takes the only one that is used up.
+func (c *View) choose(ctx context.Context, f *Shortage) error {
+	list, err := c.Cloud.Quotas.List(ctx, f.Hint.Product, cloud.CommonQuota, "")
+	if err != nil {
+		return fmt.Errorf("list the limits of %s: %w", f.Hint.Product, err)
+	}
+	for i := range list {
+		q := &list[i]
+		if of, ok := q.Dimensions["regionId"]; ok && of != c.Cloud.Region() {
+			continue
+		}
+		f.All++
+		if f.Hint.Fits(*q) {
+			f.Limit = q
+			return nil
+		}
+		if q.Total > 0 && q.Used >= q.Total {
+			f.Full = append(f.Full, *q)
+		}
+	}
+	if len(f.Full) == 1 && f.Hint.Name == "" {
+		f.Limit = &f.Full[0]
+	}
+	return nil
+}
+
+// A Use is how much of a limit is used.
+type Use struct {
+	Need float64  // the least that the limit must be for the Service to fit
+	Text say.Text // the figures
+	Ways say.Text // what helps beside a higher limit
+}
+
+// Use counts how much of a limit is used, and what the Service needs beside that. It counts what can be listed: for a limit of each load
+// balancer, the quota center shows nothing as used. It needs BoundReads and DescribeLoadBalancerListeners, and NetworkReads.
+func (c *View) Use(ctx context.Context, limit cloud.Quota) (Use, error) {
+	switch limit.Name {
+	case LimitCLBs.Name, LimitNLBs.Name:
+		n, err := c.Census(ctx, limit.Name == LimitNLBs.Name)
+		return c.oneMore(n, limit), err
+	case LimitListeners.Name, LimitNLBListeners.Name:
+		lb, err := c.Bound(ctx)
+		if err != nil || lb == nil {
+			return c.listening(nil, nil), err
+		}
+		all, err := c.Listeners(ctx, lb)
+		return c.listening(lb, all), err
+	}
+	return counted(limit), nil
+}
+
+// savings are what helps with limits that only the quota center counts.
+var savings = map[string]say.Text{
+	LimitCerts.Name: say.F("Delete certificates that no listener uses, or share one between several Services with the annotation cert-id."),
+	LimitACLs.Name:  say.F("Delete access control lists that no listener uses, or share one between several Services with the annotation acl-id."),
+	LimitAttached.Name: say.F("Share a load balancer between several Services with the annotation id.").
+		And("Or limit each Service to some of the nodes with the annotation backend-label."),
+	LimitRoutes.Name: say.F("Delete routes that nobody uses. With Flannel, each node needs a route. With Terway, none does."),
+}
+
+// counted is the use of a limit that only the quota center counts.
+func counted(limit cloud.Quota) Use {
+	u := Use{
+		Need: limit.Used + 1,
+		Text: say.F("The quota center counts %s as used.", say.Figure(limit.Used)),
+		Ways: savings[limit.Name],
+	}
+	if len(u.Ways) == 0 {
+		u.Ways = say.F("Delete what nobody uses.")
+	}
+	return u
+}
+
+// oneMore counts load balancers, of which the Service needs one more.
+func (c *View) oneMore(n Census, limit cloud.Quota) Use {
+	used := max(n.All, int(limit.Used))
+	has := say.Count(used, "CLB")
+	if limit.Name == LimitNLBs.Name {
+		has = say.Count(used, "NLB")
+	}
+	return Use{
+		Need: float64(used) + 1,
+		Text: say.F("The account has %s in %s. Controllers created %d for this cluster and %d for others.", has, c.Cloud.Region(), n.Here, n.Elsewhere),
+		Ways: say.F("Delete load balancers that nobody uses.").
+			And("Or let the Service use an existing one on which its ports are free: %s.", SetCommand(c.Service, "id", "LOAD-BALANCER-ID")),
+	}
+}
+
+// listening counts the listeners of the Service's load balancer, and those that it still needs.
+func (c *View) listening(lb *Instance, all []Listener) Use {
+	ways := say.F("Split the Service into several with fewer ports each.")
+	if lb == nil {
+		n := len(c.Service.Spec.Ports)
+		return Use{Need: float64(n), Text: say.F("The Service has %s. Its load balancer was not found.", say.Count(n, "port")), Ways: ways}
+	}
+	var t Tally
+	for _, l := range all {
+		t.Add(l.Description, 1, c.Service, c.Cluster)
+	}
+	lacks := len(Unlistened(c.Service, all))
+	u := Use{
+		Need: float64(len(all) + lacks),
+		Text: say.F("The load balancer %s has %s, and the Service needs %d more.", lb.ID, say.Count(len(all), "listener"), lacks),
+		Ways: ways.And("Or delete listeners that nobody uses."),
+	}
+	var parts []say.Text
+	if t.Manual > 0 {
+		parts = append(parts, say.F("%d by hand", t.Manual))
+	}
+	by := t.Services(c.Service)
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, say.F("%d for %s", by[name], name))
+	}
+	if len(parts) > 0 {
+		u.Text = u.Text.And("The listeners were created: %s.", say.Clauses(parts, 5))
+	}
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		u.Ways = u.Ways.And("Or give the Service its own load balancer: delete it and recreate it without the annotation %sid.", Prefix).
+			And("Its address changes, and the load balancer costs money.")
+	}
+	return u
+}

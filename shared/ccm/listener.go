@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -16,6 +17,7 @@ type Listener struct {
 	ID          string // of an NLB's; those of a CLB have none
 	Protocol    string // as the API has it: "tcp" of a CLB, "TCP" of an NLB
 	Port, Last  int    // the same, except where it has a range of ports
+	Status      string // as the API has it: "running" of a CLB, "Running" of an NLB
 	Description string // a trace, if the controller made it
 }
 
@@ -27,10 +29,13 @@ func (l Listener) String() string {
 	return fmt.Sprintf("%s:%d", l.Protocol, l.Port)
 }
 
+// Has reports whether the number is one of the listener's.
+func (l Listener) Has(port int) bool { return l.Port <= port && port <= l.Last }
+
 // Takes reports whether the listener keeps a port of a Service from getting one of its own. Only UDP
 // and the other protocols can share a number.
 func (l Listener) Takes(p corev1.ServicePort) bool {
-	return l.Port <= int(p.Port) && int(p.Port) <= l.Last && strings.EqualFold(string(p.Protocol), "udp") == strings.EqualFold(l.Protocol, "udp")
+	return l.Has(int(p.Port)) && strings.EqualFold(string(p.Protocol), "udp") == strings.EqualFold(l.Protocol, "udp")
 }
 
 // ByHand reports whether a person made the listener, as far as its description tells.
@@ -39,23 +44,31 @@ func (l Listener) ByHand() bool {
 	return !ok
 }
 
-// ListenerPorts returns the listeners of a load balancer that was described, by their protocols and numbers. The
-// description of a CLB has them; for an NLB it needs ListNLBListeners. The number of one with a range of
-// ports is 0 here, as in the API: Listeners tells the range.
-func (c *View) ListenerPorts(ctx context.Context, lb *Instance) ([]Listener, error) {
-	var out []Listener
-	if lb.NLB == nil {
-		for _, p := range lb.CLB.Ports {
-			out = append(out, Listener{Protocol: p.Protocol, Port: p.Port, Last: p.Port, Description: p.Description})
+// ClassicListener returns a listener of a CLB.
+func ClassicListener(l cloud.Listener) Listener {
+	return Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description}
+}
+
+// NetworkListener returns a listener of an NLB; an error where its range of ports cannot be read.
+func NetworkListener(l cloud.NetworkListener) (Listener, error) {
+	out := Listener{ID: l.ID, Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description}
+	if l.Port == 0 {
+		if _, err := fmt.Sscanf(l.First+" "+l.Last, "%d %d", &out.Port, &out.Last); err != nil {
+			return Listener{}, fmt.Errorf("read the port range %q to %q of listener %s: %w", l.First, l.Last, l.ID, err)
 		}
-		return out, nil
 	}
-	list, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+	return out, nil
+}
+
+// ListenerPorts returns the listeners of a load balancer that was described, by their protocols and numbers. The
+// description of a CLB has them, without their status; for an NLB it needs ListNLBListeners.
+func (c *View) ListenerPorts(ctx context.Context, lb *Instance) ([]Listener, error) {
+	if lb.NLB != nil {
+		return c.Listeners(ctx, lb)
 	}
-	for _, l := range list {
-		out = append(out, Listener{ID: l.ID, Protocol: l.Protocol, Port: l.Port, Last: l.Port, Description: l.Description})
+	var out []Listener
+	for _, p := range lb.CLB.Ports {
+		out = append(out, Listener{Protocol: p.Protocol, Port: p.Port, Last: p.Port, Description: p.Description})
 	}
 	return out, nil
 }
@@ -81,7 +94,7 @@ func FreePorts(svc *corev1.Service, listeners []Listener, taken []int32, n int) 
 	var out []string
 	for _, p := range taken {
 		for candidate, found := int(p)+1, 0; candidate <= 65535 && found < n; candidate++ {
-			used := slices.ContainsFunc(listeners, func(l Listener) bool { return l.Port <= candidate && candidate <= l.Last }) ||
+			used := slices.ContainsFunc(listeners, func(l Listener) bool { return l.Has(candidate) }) ||
 				slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == candidate })
 			if text := fmt.Sprint(candidate); !used && !slices.Contains(out, text) {
 				out = append(out, text)
@@ -102,7 +115,7 @@ func (c *View) Listeners(ctx context.Context, lb *Instance) ([]Listener, error) 
 			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range list {
-			out = append(out, Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port, Description: l.Description})
+			out = append(out, ClassicListener(l))
 		}
 		return out, nil
 	}
@@ -111,13 +124,11 @@ func (c *View) Listeners(ctx context.Context, lb *Instance) ([]Listener, error) 
 		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 	}
 	for _, l := range list {
-		first, last := l.Port, l.Port
-		if l.Port == 0 {
-			if _, err := fmt.Sscanf(l.First+" "+l.Last, "%d %d", &first, &last); err != nil {
-				return nil, fmt.Errorf("read the port range %q to %q of listener %s: %w", l.First, l.Last, l.ID, err)
-			}
+		one, err := NetworkListener(l)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, Listener{ID: l.ID, Protocol: l.Protocol, Port: first, Last: last, Description: l.Description})
+		out = append(out, one)
 	}
 	return out, nil
 }

@@ -9,105 +9,182 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A feature is a part of the controller that a cluster uses or not.
-type feature int
+// Features tell which parts of the controller a cluster uses.
+type Features struct {
+	cluster  cloud.Cluster
+	services []corev1.Service // of type LoadBalancer
+	nodes    []corev1.Node
+}
 
-const (
-	always      feature = iota
-	flannel             // routes for Pods
-	eni                 // Pods as backends: Terway, or the annotation backend-type
-	nlbs                // Network Load Balancers
-	eip                 // an EIP as the Service's address
-	sourceRange         // spec.loadBalancerSourceRanges on an NLB
-)
+// InUse returns the features that the cluster, its Services and its nodes use.
+func InUse(cluster cloud.Cluster, services []corev1.Service, nodes []corev1.Node) Features {
+	return Features{cluster: cluster, nodes: nodes, services: slices.DeleteFunc(slices.Clone(services), func(svc corev1.Service) bool {
+		return svc.Spec.Type != corev1.ServiceTypeLoadBalancer
+	})}
+}
 
-// Features are the parts of the controller that a cluster uses.
-type Features map[feature]bool
+// any reports whether one of the Services is like this.
+func (f Features) any(like func(*corev1.Service) bool) bool {
+	return slices.ContainsFunc(f.services, func(svc corev1.Service) bool { return like(&svc) })
+}
 
-// InUse returns the features that the cluster and its Services use.
-func InUse(cluster cloud.Cluster, services []corev1.Service) Features {
-	use := Features{always: true, flannel: strings.HasPrefix(cluster.Network, "flannel"), eni: strings.HasPrefix(cluster.Network, "terway")}
-	for _, svc := range services {
-		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-			continue
-		}
-		if NLB(&svc) {
-			use[nlbs] = true
-			use[sourceRange] = use[sourceRange] || len(svc.Spec.LoadBalancerSourceRanges) > 0
-		}
-		if mode, _ := Annotation(&svc, ExternalIP); mode == "eip" {
-			use[eip] = true
-		}
-		if svc.Annotations["service.beta.kubernetes.io/backend-type"] == "eni" {
-			use[eni] = true
-		}
+// flannel reports whether the controller keeps routes for Pods.
+func flannel(f Features) bool { return strings.HasPrefix(f.cluster.Network, "flannel") }
+
+// pods reports whether Pods are backends: by Terway, the annotation backend-type, or virtual nodes.
+func pods(f Features) bool {
+	return strings.HasPrefix(f.cluster.Network, "terway") || f.any(func(svc *corev1.Service) bool { return svc.Annotations[BackendType] == "eni" }) ||
+		slices.ContainsFunc(f.nodes, func(n corev1.Node) bool { return n.Labels["type"] == virtualNode })
+}
+
+// lingJun reports whether there are LingJun nodes that the controller looks after (pkg/controller/node/manager.go, node_controller.go).
+func lingJun(f Features) bool {
+	return slices.ContainsFunc(f.nodes, func(n corev1.Node) bool {
+		_, elsewhere := n.Labels["alibabacloud.com/lingjun-tianwen-environment"]
+		return n.Labels["alibabacloud.com/lingjun-worker"] == "true" && !elsewhere
+	})
+}
+
+// nlbs reports whether there are Network Load Balancers.
+func nlbs(f Features) bool { return f.any(NLB) }
+
+// eip reports whether a Service has an EIP as its address.
+func eip(f Features) bool {
+	return f.any(func(svc *corev1.Service) bool {
+		mode, _ := Annotation(svc, ExternalIP)
+		return mode == "eip" && !NLB(svc)
+	})
+}
+
+// intranet reports whether the controller chooses the vSwitch of a CLB.
+func intranet(f Features) bool {
+	return f.any(func(svc *corev1.Service) bool {
+		kind, _ := Annotation(svc, "address-type")
+		vswitch, _ := Annotation(svc, "vswitch-id")
+		return kind == "intranet" && vswitch == "" && !NLB(svc)
+	})
+}
+
+// ranges reports whether an NLB of the controller's own has source ranges.
+func ranges(f Features) bool {
+	return f.any(func(svc *corev1.Service) bool { return ownNLB(svc) && len(svc.Spec.LoadBalancerSourceRanges) > 0 })
+}
+
+// ranged reports whether one has or had them: their security group is deleted with them.
+func ranged(f Features) bool {
+	return ranges(f) || f.any(func(svc *corev1.Service) bool { return ownNLB(svc) && svc.Labels[securityGroupLabel] != "" })
+}
+
+// grouped reports whether one has security groups by annotation, among which the controller looks for that of source ranges.
+func grouped(f Features) bool {
+	return f.any(func(svc *corev1.Service) bool {
+		_, has := Annotation(svc, "security-group-ids")
+		return has && ownNLB(svc)
+	})
+}
+
+func ownNLB(svc *corev1.Service) bool {
+	id, _ := Annotation(svc, "id")
+	return NLB(svc) && id == ""
+}
+
+// clbWith returns whether a Service with a CLB has the annotation.
+func clbWith(short string) func(Features) bool {
+	return func(f Features) bool {
+		return f.any(func(svc *corev1.Service) bool { _, has := Annotation(svc, short); return has && !NLB(svc) })
 	}
-	return use
+}
+
+// nlbWith returns whether a Service with an NLB has the annotation.
+func nlbWith(short string) func(Features) bool {
+	return func(f Features) bool {
+		return f.any(func(svc *corev1.Service) bool { _, has := Annotation(svc, short); return has && NLB(svc) })
+	}
 }
 
 // A need is an action that the controller calls, from a version on, up to
-// another, for a feature.
+// another, in some clusters.
 type need struct {
-	actions string // with spaces between; all of one product
+	actions string // with spaces between
 	from    Version
-	until   Version // the first version that no longer calls it; zero: still called
-	feature feature
+	until   Version             // the first version that no longer calls it; zero: still called
+	where   func(Features) bool // nil: in every cluster
 }
 
 // Versions at which the controller's calls changed.
 var (
+	v201  = Version{2, 0, 1, 0} // the first of the second generation, which is another program
 	v24   = Version{2, 4, 0, 0}
+	v244  = Version{2, 4, 4, 0}
 	v25   = Version{2, 5, 0, 0}
 	v26   = Version{2, 6, 0, 0}
 	v28   = Version{2, 8, 0, 0}
 	v291  = Version{2, 9, 1, 0}
+	v210  = Version{2, 10, 0, 0}
 	v2112 = Version{2, 11, 2, 0}
 	v2121 = Version{2, 12, 1, 0}
+	v2124 = Version{2, 12, 4, 0}
 	v213  = Version{2, 13, 0, 0}
 	v214  = Version{2, 14, 0, 0}
 )
 
-// needs is what the controller calls, read from its releases
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba) and
-// its release notes. The policy among its own examples is out of date.
+// needs is what the controller calls: what its reconcilers reach in the source of its releases
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service, node and route, through
+// pkg/provider/alibaba; cloud-controller-manager of v1.9.3). The provider has more that nobody calls, such as
+// slb:StopLoadBalancerListener since v2.0.1 and slb:ModifyVServerGroupBackendServers, and the policy among the
+// examples is out of date. An action of an annotation is called only while the annotation is there.
 var needs = []need{
 	{actions: "slb:DescribeLoadBalancers slb:DescribeLoadBalancerAttribute slb:CreateLoadBalancer slb:DeleteLoadBalancer " +
 		"slb:ModifyLoadBalancerInternetSpec slb:ModifyLoadBalancerInstanceSpec slb:SetLoadBalancerName " +
 		"slb:SetLoadBalancerDeleteProtection slb:SetLoadBalancerModificationProtection " +
 		"slb:DescribeVServerGroups slb:DescribeVServerGroupAttribute slb:CreateVServerGroup slb:DeleteVServerGroup " +
-		"slb:SetVServerGroupAttribute slb:AddVServerGroupBackendServers slb:RemoveVServerGroupBackendServers slb:ModifyVServerGroupBackendServers " +
+		"slb:SetVServerGroupAttribute slb:AddVServerGroupBackendServers slb:RemoveVServerGroupBackendServers " +
 		"slb:CreateLoadBalancerTCPListener slb:CreateLoadBalancerUDPListener slb:CreateLoadBalancerHTTPListener slb:CreateLoadBalancerHTTPSListener " +
 		"slb:SetLoadBalancerTCPListenerAttribute slb:SetLoadBalancerUDPListenerAttribute slb:SetLoadBalancerHTTPListenerAttribute " +
 		"slb:SetLoadBalancerHTTPSListenerAttribute " +
-		"slb:StartLoadBalancerListener slb:StopLoadBalancerListener slb:DeleteLoadBalancerListener"},
-	{actions: "slb:DescribeLoadBalancerListeners", from: Version{2, 0, 0, 0}},
-	{actions: "slb:AddTags slb:RemoveTags slb:DescribeTags", until: v25},
-	{actions: "slb:ModifyLoadBalancerInstanceChargeType slb:DescribeServerCertificates", from: v24},
-	{actions: "slb:TagResources slb:UntagResources slb:ListTagResources", from: v25},
-	{actions: "slb:CreateDomainExtension slb:SetDomainExtensionAttribute slb:DeleteDomainExtension slb:DescribeDomainExtensions", from: v213},
+		"slb:StartLoadBalancerListener slb:DeleteLoadBalancerListener"},
+	{actions: "slb:DescribeLoadBalancerTCPListenerAttribute slb:DescribeLoadBalancerUDPListenerAttribute slb:DescribeLoadBalancerHTTPListenerAttribute " +
+		"slb:DescribeLoadBalancerHTTPSListenerAttribute slb:StopLoadBalancerListener", until: v201},
+	{actions: "slb:DescribeLoadBalancerListeners", from: v201},
+	{actions: "slb:AddTags slb:DescribeTags", until: v25},
+	{actions: "slb:TagResources slb:ListTagResources", from: v25},
+	{actions: "slb:UntagResources", from: v210},
+	{actions: "slb:ModifyLoadBalancerInstanceChargeType", from: v24, where: clbWith("instance-charge-type")},
+	{actions: "slb:DescribeServerCertificates", from: v244, until: v25, where: clbWith("cert-id")},
+	{actions: "slb:DescribeServerCertificates", from: v26, where: clbWith("cert-id")},
+	{actions: "slb:CreateDomainExtension slb:SetDomainExtensionAttribute slb:DeleteDomainExtension slb:DescribeDomainExtensions", from: v213,
+		where: clbWith("domain-extensions")},
 	{actions: "ecs:DescribeInstances"},
-	{actions: "ecs:DescribeNetworkInterfaces", feature: eni},
-	{actions: "vpc:DescribeVSwitches"},
-	{actions: "vpc:DescribeVpcAttribute", from: v28},
-	{actions: "vpc:DescribeEipAddresses", feature: eip},
-	{actions: "vpc:DescribeRouteTableList vpc:DescribeRouteEntryList vpc:CreateRouteEntry vpc:DeleteRouteEntry", feature: flannel},
-	{actions: "vpc:CreateRouteEntries vpc:DeleteRouteEntries", from: v2112, feature: flannel},
-	{actions: "ecs:ModifyNetworkInterfaceAttribute", from: v2112},
-	// The release notes ask for it from every cluster, not only from those with NLBs.
-	{actions: "nlb:ListAsynJobs", from: v2121},
+	{actions: "ecs:DescribeNetworkInterfaces", where: pods},
+	// Of every node that joins, whatever the network: without them its cloud taint stays.
+	{actions: "ecs:DescribeNetworkInterfaces ecs:ModifyNetworkInterfaceAttribute", from: v2112},
+	{actions: "eflo:DescribeNode", from: v2124, where: lingJun},
+	{actions: "vpc:DescribeVSwitches", from: v213, where: intranet},
+	{actions: "vpc:DescribeVpcAttribute", from: v28, where: pods},
+	{actions: "vpc:DescribeEipAddresses", where: eip},
+	{actions: "vpc:DescribeRouteTableList vpc:DescribeRouteEntryList vpc:CreateRouteEntry vpc:DeleteRouteEntry", where: flannel},
+	{actions: "vpc:CreateRouteEntries vpc:DeleteRouteEntries", from: v2112, where: flannel},
 	{actions: "nlb:ListLoadBalancers nlb:GetLoadBalancerAttribute nlb:CreateLoadBalancer nlb:DeleteLoadBalancer " +
 		"nlb:UpdateLoadBalancerAttribute nlb:UpdateLoadBalancerZones nlb:UpdateLoadBalancerAddressTypeConfig " +
-		"nlb:ListTagResources nlb:TagResources nlb:UntagResources " +
+		"nlb:ListTagResources nlb:TagResources " +
 		"nlb:ListServerGroups nlb:ListServerGroupServers nlb:CreateServerGroup nlb:UpdateServerGroupAttribute nlb:DeleteServerGroup " +
 		"nlb:AddServersToServerGroup nlb:RemoveServersFromServerGroup nlb:UpdateServerGroupServersAttribute " +
-		"nlb:ListListeners nlb:CreateListener nlb:UpdateListenerAttribute nlb:StartListener nlb:DeleteListener nlb:GetJobStatus", from: v25, feature: nlbs},
-	{actions: "nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", from: v26, feature: nlbs},
-	{actions: "nlb:UpdateLoadBalancerProtection nlb:AttachCommonBandwidthPackageToLoadBalancer nlb:DetachCommonBandwidthPackageFromLoadBalancer " +
-		"nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet", from: v291, feature: nlbs},
+		"nlb:ListListeners nlb:CreateListener nlb:UpdateListenerAttribute nlb:StartListener nlb:DeleteListener nlb:GetJobStatus", from: v25, where: nlbs},
+	{actions: "nlb:UpdateLoadBalancerProtection", from: v291, where: nlbs},
+	{actions: "nlb:UntagResources", from: v210, where: nlbs},
+	// The release notes ask for it from every cluster; only the listeners of NLBs reach it.
+	{actions: "nlb:ListAsynJobs", from: v2121, where: nlbs},
+	{actions: "nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", from: v26, where: nlbWith("security-group-ids")},
+	{actions: "nlb:AttachCommonBandwidthPackageToLoadBalancer nlb:DetachCommonBandwidthPackageFromLoadBalancer", from: v291,
+		where: nlbWith("bandwidth-package-id")},
+	{actions: "nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet", from: v291, where: nlbWith("ipv6-address-type")},
 	{actions: "nlb:ListListenerCertificates nlb:AssociateAdditionalCertificatesWithListener nlb:DisassociateAdditionalCertificatesWithListener", from: v213,
-		feature: nlbs},
-	{actions: "ecs:CreateSecurityGroup ecs:DeleteSecurityGroup ecs:DescribeSecurityGroups ecs:DescribeSecurityGroupAttribute " +
-		"ecs:ModifySecurityGroupAttribute ecs:ModifySecurityGroupRule ecs:AuthorizeSecurityGroup ecs:RevokeSecurityGroup", from: v214, feature: sourceRange},
+		where: nlbWith("additional-cert-ids")},
+	{actions: "ecs:DescribeSecurityGroups", from: v214, where: grouped},
+	{actions: "ecs:DescribeSecurityGroups ecs:DescribeSecurityGroupAttribute ecs:DeleteSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", from: v214,
+		where: ranged},
+	{actions: "ecs:CreateSecurityGroup ecs:ModifySecurityGroupAttribute ecs:ModifySecurityGroupRule ecs:AuthorizeSecurityGroup ecs:RevokeSecurityGroup " +
+		"nlb:LoadBalancerJoinSecurityGroup", from: v214, where: ranges},
 }
 
 // Needs returns the RAM actions that this version of the controller calls for
@@ -115,11 +192,11 @@ var needs = []need{
 func Needs(v Version, use Features) []string {
 	var out []string
 	for _, n := range needs {
-		if v.Before(n.from) || n.until != (Version{}) && !v.Before(n.until) || !use[n.feature] {
+		if v.Before(n.from) || n.until != (Version{}) && !v.Before(n.until) || n.where != nil && !n.where(use) {
 			continue
 		}
 		out = append(out, strings.Fields(n.actions)...)
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }

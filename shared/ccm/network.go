@@ -2,6 +2,7 @@ package ccm
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -142,4 +143,20 @@ func zonesOf(maps string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// GroupsOfAddresses reports whether the server groups of a Service with an NLB hold addresses instead of
+// servers: those of its nodes where nodes are the backends (pkg/controller/service/nlbv2/server_groups.go).
+func GroupsOfAddresses(svc *corev1.Service) bool {
+	kind, _ := Annotation(svc, "server-group-type")
+	return NLB(svc) && strings.EqualFold(kind, "ip")
+}
+
+// HasInternalIP reports whether a node has the address that the controller makes a backend of such groups
+// (GetNodeInternalIP in pkg/controller/helper/node_utils.go).
+func HasInternalIP(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
+		ip, err := netip.ParseAddr(a.Address)
+		return err == nil && ip.Is4() && a.Type == corev1.NodeInternalIP
+	})
 }

@@ -45,7 +45,7 @@ func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error)
 		}
 	}
 	switch {
-	case lb.Tags[ClusterTag] != "" && slices.ContainsFunc(listeners, func(l Listener) bool { return l.Port == apiServerPort }):
+	case lb.Tags[ClusterTag] != "" && slices.ContainsFunc(listeners, func(l Listener) bool { return l.Has(apiServerPort) }):
 		return APIServer, say.F("%s has the tag %s and a listener on port %d, so it belongs to the API server.", lb.ID, ClusterTag, apiServerPort), nil
 	case lb.Tags[ReusedTag] != "":
 		return Users, say.F("%s has the tag %s, so a person created it and the Service reused it.", lb.ID, ReusedTag), nil

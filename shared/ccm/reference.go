@@ -14,6 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
+// CertID is the short name of the annotation that names the server certificate of the HTTPS listeners.
+const CertID = "cert-id"
+
 // A Certificate is a server certificate of CLBs that an annotation names.
 type Certificate struct {
 	ID     string
@@ -24,7 +27,7 @@ type Certificate struct {
 // cert-id for the listeners, and domain-extensions ("domain:id,domain:id") for additional domains.
 func CertificatesOf(svc *corev1.Service) []Certificate {
 	var list []Certificate
-	if id, _ := Annotation(svc, "cert-id"); strings.TrimSpace(id) != "" {
+	if id, _ := Annotation(svc, CertID); strings.TrimSpace(id) != "" {
 		list = append(list, Certificate{ID: strings.TrimSpace(id)})
 	}
 	value, _ := Annotation(svc, "domain-extensions")
@@ -89,10 +92,28 @@ type UnusableCertificate struct {
 	Domains []string // that it was for; none if it does not exist
 }
 
+// httpsPorts returns the ports of the Service that get an HTTPS listener of a CLB.
+func httpsPorts(svc *corev1.Service) []string {
+	var ports []string
+	for _, p := range svc.Spec.Ports {
+		if port, ok := strings.CutPrefix(ListenerKey(svc, p), "https:"); ok {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
 // UnusableCertificates returns the server certificates that the annotations of the Service name and that
-// its CLB cannot use at a moment.
+// its CLB cannot use at a moment, and first the one that they should name and do not: for no certificate the
+// controller asks the API for all (pkg/provider/alibaba/slb/cert.go).
 func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCertificate {
 	var list []UnusableCertificate
+	if id, _ := Annotation(c.Service, CertID); strings.TrimSpace(id) == "" {
+		if ports := httpsPorts(c.Service); len(ports) > 0 {
+			text := say.F("the Service has HTTPS listeners (%s), but its annotation %s is missing", strings.Join(ports, ", "), AnnotationKey(c.Service, "cert-id"))
+			list = append(list, UnusableCertificate{Text: text})
+		}
+	}
 	for _, named := range CertificatesOf(c.Service) {
 		i := slices.IndexFunc(have.Certificates, func(k cloud.Certificate) bool { return k.ID == named.ID })
 		if i < 0 {
@@ -124,6 +145,26 @@ func (r References) NamedACLs(svc *corev1.Service) (there, missing []string) {
 // Valid returns the certificates that have not expired at a moment.
 func (r References) Valid(now time.Time) []cloud.Certificate {
 	return slices.DeleteFunc(slices.Clone(r.Certificates), func(k cloud.Certificate) bool { return k.Expired(now) })
+}
+
+// Successor returns the one certificate that is known to be valid at a moment and is for the same names as one that
+// has expired; false if there is none, or more than one.
+func (r References) Successor(bad UnusableCertificate, now time.Time) (cloud.Certificate, bool) {
+	names := func(domains []string) []string {
+		var out []string
+		for _, d := range domains {
+			out = append(out, strings.ToLower(d))
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	same := slices.DeleteFunc(r.Valid(now), func(k cloud.Certificate) bool {
+		return k.Expires.IsZero() || !slices.Equal(names(k.Domains), names(bad.Domains))
+	})
+	if len(bad.Domains) == 0 || len(same) != 1 {
+		return cloud.Certificate{}, false
+	}
+	return same[0], true
 }
 
 // ForDomains returns those of the certificates that are for one of the domains.

@@ -48,3 +48,30 @@ func TestValid(t *testing.T) {
 		}
 	}
 }
+
+// A certificate succeeds an expired one only if it is the one for the same names whose date is known and to come.
+func TestSuccessor(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	next := now.AddDate(0, 1, 0)
+	bad := ccm.UnusableCertificate{Domains: []string{"b.example.com", "A.example.com"}}
+	for _, tt := range []struct {
+		name string
+		list []cloud.Certificate
+		want string
+	}{
+		{"none", nil, ""},
+		{"one, in another order", []cloud.Certificate{{ID: "cert-1", Domains: []string{"a.example.com", "B.example.com"}, Expires: next}}, "cert-1"},
+		{"for fewer names", []cloud.Certificate{{ID: "cert-1", Domains: []string{"a.example.com"}, Expires: next}}, ""},
+		{"without a date", []cloud.Certificate{{ID: "cert-1", Domains: bad.Domains}}, ""},
+		{"expired", []cloud.Certificate{{ID: "cert-1", Domains: bad.Domains, Expires: now.AddDate(0, -1, 0)}}, ""},
+		{"two", []cloud.Certificate{{ID: "cert-1", Domains: bad.Domains, Expires: next}, {ID: "cert-2", Domains: bad.Domains, Expires: next}}, ""},
+	} {
+		if got, ok := (ccm.References{Certificates: tt.list}).Successor(bad, now); got.ID != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s: got %q, %t", tt.name, got.ID, ok)
+		}
+	}
+	unnamed := ccm.References{Certificates: []cloud.Certificate{{ID: "cert-1", Expires: next}}}
+	if got, ok := unnamed.Successor(ccm.UnusableCertificate{}, now); ok {
+		t.Errorf("of one without names: got %q", got.ID)
+	}
+}

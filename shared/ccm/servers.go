@@ -134,9 +134,6 @@ func rangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string
 	if !NLB(svc) || !strings.Contains(number, "-") {
 		return ""
 	}
-	if protocol == "TCPSSL" {
-		protocol = "TCP"
-	}
 	return strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 

@@ -1,9 +1,10 @@
 package ccm
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -20,56 +21,57 @@ func BalancerOf(message string) string {
 	return ""
 }
 
+// StateOf says of the load balancer of the Service what [View.State] does. Where the controller's way to find it fails, the label on
+// the Service and its message still tell which one is meant. It needs BoundReads and what [View.State] needs.
+func (c *View) StateOf(ctx context.Context, message string) (say.Text, error) {
+	lb, err := c.Bound(ctx)
+	id := cmp.Or(c.Service.Labels[BalancerLabel], BalancerOf(message))
+	if err == nil && lb == nil && id != "" {
+		lb, err = c.Named(ctx, id)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case lb == nil && id != "":
+		return say.F("The API finds no load balancer %s.", Quote(id)), nil
+	case lb == nil:
+		return say.F("Neither the tag %[1]s=%[2]s nor the name %[2]s finds exactly one load balancer of the Service.", NameTag, DefaultName(c.Service)), nil
+	}
+	return c.State(ctx, lb)
+}
+
 // State says which status the load balancer has, and which of its listeners are not running. It needs
 // DescribeLoadBalancerListeners, or ListNLBListeners for an NLB.
 func (c *View) State(ctx context.Context, lb *Instance) (say.Text, error) {
-	s := state{id: lb.ID}
-	if lb.NLB != nil {
-		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-		if err != nil {
-			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-		}
-		for _, l := range listeners {
-			s.add(l.Protocol, l.Port, l.Status, "Running")
-		}
-		return s.describe(lb.NLB.Status), nil
-	}
-	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
+	listeners, err := c.Listeners(ctx, lb)
 	if err != nil {
-		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+		return nil, err
 	}
-	for _, l := range listeners {
-		s.add(l.Protocol, l.Port, l.Status, "running")
+	var status string
+	if lb.NLB != nil {
+		status = lb.NLB.Status
+	} else {
+		status = lb.CLB.Status
 	}
-	text := s.describe(lb.CLB.Status)
-	if lb.CLB.Status == "locked" {
+	text := describe(lb.ID, status, listeners)
+	if lb.CLB != nil && status == "locked" {
 		text = text.And("Alibaba Cloud has locked it, usually because of an overdue payment.")
 	}
 	return text, nil
 }
 
-// A state is that of a load balancer of either kind while its listeners are looked at.
-type state struct {
-	id        string
-	listeners int
-	idle      []say.Text // those of them that are not running
-}
-
-// add counts a listener. running is the status of one that runs, as the API of its kind has it.
-func (s *state) add(protocol string, port int, status, running string) {
-	s.listeners++
-	if status != running {
-		s.idle = append(s.idle, say.F("%s:%d is %q", protocol, port, status))
+func describe(id, status string, listeners []Listener) say.Text {
+	var idle []say.Text
+	for _, l := range listeners {
+		if !strings.EqualFold(l.Status, "running") {
+			idle = append(idle, say.F("%s is %q", l, l.Status))
+		}
 	}
-}
-
-// describe puts it into words.
-func (s *state) describe(status string) say.Text {
 	switch {
-	case s.listeners == 0:
-		return say.F("The load balancer %s is %q and has no listeners.", s.id, status)
-	case len(s.idle) == 0:
-		return say.F("The load balancer %s is %q, and all its listeners are running.", s.id, status)
+	case len(listeners) == 0:
+		return say.F("The load balancer %s is %q and has no listeners.", id, status)
+	case len(idle) == 0:
+		return say.F("The load balancer %s is %q, and all its listeners are running.", id, status)
 	}
-	return say.F("The load balancer %s is %q. Listeners that are not running: %s.", s.id, status, say.Clauses(s.idle, 5))
+	return say.F("The load balancer %s is %q. Listeners that are not running: %s.", id, status, say.Clauses(idle, 5))
 }

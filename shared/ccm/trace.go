@@ -2,11 +2,14 @@ package ccm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
 // A Trace is the name that the controller gives to what it makes for a port of a
@@ -41,6 +44,18 @@ func (t Trace) Of(svc *corev1.Service, cluster string) bool {
 // String returns the Service's name with its namespace.
 func (t Trace) String() string { return t.Namespace + "/" + t.Service }
 
+// Gone reports whether the cluster has no Service of the trace any more. It needs GetServices.
+func (c *View) Gone(ctx context.Context, t Trace) (bool, error) {
+	_, err := c.Kube.Service(ctx, t.Namespace, t.Service)
+	switch {
+	case errors.Is(err, kube.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read Service %s: %w", t, err)
+	}
+	return false, nil
+}
+
 // traceService returns the "namespace/name" of the Service of this cluster that
 // the name says it was made for.
 func traceService(name, cluster string) (string, bool) {
@@ -57,6 +72,16 @@ type Uses struct {
 	Groups    []string // names of the vServer groups; an NLB has none
 	Here      []string // Services of this cluster
 	Elsewhere []string // Services of other clusters, with these
+}
+
+// Bare reports whether a load balancer that is there has none of these uses, and as a CLB no backend of its default
+// group either. It needs BoundReads, or NetworkReads.
+func (c *View) Bare(ctx context.Context, id string, u Uses) (bool, error) {
+	lb, err := c.Named(ctx, id)
+	if err != nil || lb == nil || len(u.Listeners)+len(u.Groups) > 0 {
+		return false, err
+	}
+	return lb.CLB == nil || len(lb.CLB.Ports)+len(lb.CLB.Backends) == 0, nil
 }
 
 // Uses reads the listeners and vServer groups of the load balancer, and which Services their names

@@ -16,8 +16,9 @@ import (
 func Newest() Version { return v214 }
 
 // Rehashed returns the release from which on the controller computes the hash of
-// a Service in another way: an upgrade over it syncs every Service in full, once.
-func Rehashed() Version { return Version{2, 10, 0, 0} }
+// a Service in another way (pkg/controller/helper/service_utils.go): an upgrade over
+// it syncs every Service in full, once.
+func Rehashed() Version { return Version{2, 7, 0, 0} }
 
 // Gains returns the RAM actions that one version of the controller calls and an
 // older one does not, sorted.
@@ -84,13 +85,15 @@ func (e Elsewhere) Text() say.Text {
 }
 
 // UpgradeReads is what Controller and Upgrade read. A class that calls them declares it.
-var UpgradeReads = slices.Concat(ControllerReads, BoundReads, DriftReads, RoleReads, []grant.Grant{grant.DescribeClusterDetail, grant.ListServices})
+var UpgradeReads = slices.Concat(ControllerReads, BoundReads, DriftReads, RoleReads,
+	[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices, grant.ListNodes})
 
 // An Upgrade is what one of the cluster's controller to the newest release needs and does.
 type Upgrade struct {
 	Cluster string    // ID
 	Rights  say.Text  // what has to be allowed to the controller before it
 	Drift   Elsewhere // what the full syncs after it would change
+	Resyncs bool      // whether there are such syncs: newer releases share their hash
 }
 
 // Ask asks a person for an upgrade to this release or a newer one. What it needs is in Rights.
@@ -99,8 +102,11 @@ func (u Upgrade) Ask(to Version) say.Text {
 		And("The add-on is in the ACK console under Operations, Add-ons.")
 }
 
-// Note says what the upgrade does to the cluster's Services.
+// Note says what the upgrade does to the cluster's Services; nothing if it syncs none of them.
 func (u Upgrade) Note() say.Text {
+	if !u.Resyncs {
+		return nil
+	}
 	return say.F("An upgrade past %s syncs every Service in full once, which reverts changes made in the console.", Rehashed()).Then(u.Drift.Text())
 }
 
@@ -118,7 +124,7 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 	if err != nil {
 		return Upgrade{}, err
 	}
-	u := Upgrade{Cluster: cluster.ID, Drift: drift}
+	u := Upgrade{Cluster: cluster.ID, Drift: drift, Resyncs: from.Before(Rehashed())}
 	if cluster.Managed() {
 		u.Rights = say.F("In a managed cluster the controller runs under the service roles of ACK, to which Alibaba Cloud grants what it needs.").
 			And("If the console asks you to authorize these roles again, do that first.")
@@ -128,7 +134,11 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 	if err != nil {
 		return Upgrade{}, err
 	}
-	u.Rights = role.beforeUpgrade(from, InUse(cluster, services))
+	nodes, err := c.Kube.Nodes(ctx)
+	if err != nil {
+		return Upgrade{}, fmt.Errorf("list nodes: %w", err)
+	}
+	u.Rights = role.beforeUpgrade(from, InUse(cluster, services, nodes))
 	return u, nil
 }
 

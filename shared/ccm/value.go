@@ -45,8 +45,26 @@ func Faults(svc *corev1.Service) []Fault {
 // Named reports whether a message of the controller is about the annotation.
 func (r ValueRule) Named(message string) bool {
 	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
-	return slices.ContainsFunc(r.Calls, func(call string) bool { return strings.Contains(folded, call) })
+	return slices.ContainsFunc(r.Calls, func(call string) bool { return hasWords(folded, call) })
 }
+
+// hasWords reports whether the words stand in the text, the first of them as a whole: "weight must be" does
+// not stand in "overweight must be".
+func hasWords(text, words string) bool {
+	for from := 0; ; from++ {
+		i := strings.Index(text[from:], words)
+		if i < 0 {
+			return false
+		}
+		from += i
+		if from == 0 || !letter(text[from-1]) {
+			return true
+		}
+	}
+}
+
+// letter reports whether a byte of a folded text belongs to a word.
+func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 }
 
 // NamedFault returns the faulty annotation of the Service that a message of the controller is about, and
 // the others. It is nil if the message is about none of them.
@@ -73,6 +91,16 @@ func DescribeFaults(list []Fault) say.Text {
 // values are known.
 func NamesValue(svc *corev1.Service, message string) bool {
 	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && r.Named(message) })
+}
+
+// ValueFails reports whether what a message of the controller says about the annotations of the Service still
+// holds. If no rule knows the annotation, only the controller can tell.
+func ValueFails(svc *corev1.Service, message string) bool {
+	if m, named := MisfitOf(svc, message); named {
+		return m != nil
+	}
+	wrong, _ := NamedFault(svc, message)
+	return wrong != nil || !NamesValue(svc, message)
 }
 
 // shown reports whether ValueOf can tell a load balancer's setting.

@@ -64,6 +64,8 @@ func TestFaults(t *testing.T) {
 		"ip":                       {{"10.0.0.1", "2001:db8::1"}, {"10.0.0", "web.example.com"}},
 		"id":                       {{"lb-1"}, {"lb 1", "lb-" + strings.Repeat("x", 300)}},
 		"additional-resource-tags": {{"a=b", "a=b,c="}, {"a", "=b"}},
+		"backend-label":            {{"a=b", "a=b,c=d"}, {"a", "a:b", "a=b,"}},
+		"domain-extensions":        {{"a.io:1", "*.a.io:1, b.io:2_3"}, {"a.io", "a.io:", "a.io:1,", "a.io:1:2"}},
 		"service.beta.kubernetes.io/backend-type": {{"eni", "ecs"}, {"pod"}},
 		"no-such-annotation":                      {{"", "anything"}, nil},
 	} {
@@ -85,6 +87,12 @@ func TestFaults(t *testing.T) {
 		"ip-version":         {{"dualstack", "ipv4"}, {"ipv6"}},
 		"bandwidth":          {{"ten"}, nil}, // an NLB has none
 		"security-group-ids": {{"sg-1,sg-2"}, {"web"}},
+		"vgroup-port":        {{"sgp-1:443"}, {"sgp-1"}},
+		"cross-zone-enabled": {{"on"}, {"true", "ON"}},
+		"listener-port-range": {
+			{"1000-2000:80", "1-65535:80", "1000-2000:80,3000-4000:81"},
+			{"1000-2000", "2000:80", "2000-1000:80", "80-80:80", "0-80:80", "1-65536:80", "1000-2000:80,", "a-b:80", "1000-2000:80,5-4:81"},
+		},
 	} {
 		for _, v := range values[0] {
 			if got := ccm.Faults(annotated(true, name, v)); len(got) > 0 {
@@ -165,6 +173,8 @@ func TestNamed(t *testing.T) {
 		"default weight must be integer in range [0,100] , got [x]":                                                     "default-weight weight",
 		"forward port is not an integer, x":                                                                             "forward-port",
 		"Annotation x must be integer, but got [bandwidth]":                                                             "",
+		"set it: HealthyThreshold parse error: [x]":                                                                     "healthy-threshold",
+		"set it: UnhealthyThreshold parse error: [x]":                                                                   "unhealthy-threshold",
 	} {
 		var got []string
 		for _, r := range ccm.ValueRules() {
@@ -203,6 +213,48 @@ func TestNamedFault(t *testing.T) {
 		others, known := ccm.DescribeFaults(rest).String(), ccm.NamesValue(svc, message)
 		if named != want.named || others != want.others || known != want.known {
 			t.Errorf("%q: got %q, then %q, known %t", message, named, others, known)
+		}
+	}
+}
+
+// TestMisfitOf: what only the annotations together, or with the Service's ports, make wrong.
+func TestMisfitOf(t *testing.T) {
+	const (
+		nodes   = "listener port range can only be used for eni backend type service"
+		overlap = "port of listener [1000-2000] overlaps with listener [1500]"
+	)
+	tcp := func(port int32) corev1.ServicePort {
+		return corev1.ServicePort{Port: port, Protocol: corev1.ProtocolTCP}
+	}
+	udp := corev1.ServicePort{Port: 1500, Protocol: corev1.ProtocolUDP}
+	for _, tt := range []struct {
+		message, ranges, protocols, backends string
+		ports                                []corev1.ServicePort
+		want                                 string // a part of the finding; empty: none
+		other                                bool   // the message names no misfit
+	}{
+		{message: nodes, ranges: "1-2:80", want: "are nodes"},
+		{message: nodes, ranges: "1-2:80", backends: "ecs", want: "are nodes"},
+		{message: nodes, ranges: "1-2:80", backends: "eni"},
+		{message: nodes},
+		{message: overlap, ranges: "1000-2000:80", ports: []corev1.ServicePort{tcp(80), tcp(1500)}, want: "tcp:1000-2000 and tcp:1500"},
+		{message: overlap, ranges: "1-9:80,9-12:81", ports: []corev1.ServicePort{tcp(80), tcp(81)}, want: "tcp:1-9 and tcp:9-12"},
+		{message: overlap, ranges: "1-9:80,10-12:81", ports: []corev1.ServicePort{tcp(80), tcp(81)}},
+		{message: overlap, ranges: "1000-2000:80", ports: []corev1.ServicePort{tcp(80), udp}},
+		{message: overlap, ranges: "nonsense:80", ports: []corev1.ServicePort{tcp(80), tcp(81)}},
+		{message: overlap, protocols: "udp:1500", ports: []corev1.ServicePort{tcp(1500), udp}, want: "udp:1500 and udp:1500"},
+		{message: overlap, ports: []corev1.ServicePort{tcp(1500), udp}},
+		{message: "The port of listener [80] is in use", ranges: "1-2:80", other: true},
+	} {
+		svc := annotated(true, ccm.PortRange, tt.ranges)
+		svc.Annotations[ccm.Prefix+"protocol-port"], svc.Annotations[ccm.BackendType] = tt.protocols, tt.backends
+		svc.Spec.Ports = tt.ports
+		m, named := ccm.MisfitOf(svc, tt.message)
+		if named == tt.other || (m != nil) != (tt.want != "") || m != nil && !strings.Contains(m.Finding.String(), tt.want) {
+			t.Errorf("%+v: got %+v, named %t", tt, m, named)
+		}
+		if got := ccm.ValueFails(svc, tt.message); got != (m != nil || tt.other) {
+			t.Errorf("%+v: still fails: %t", tt, got)
 		}
 	}
 }

@@ -37,12 +37,13 @@ func (c *View) ClusterVPC(ctx context.Context) (string, error) {
 type VPC struct {
 	ID   string
 	All  map[string]cloud.VSwitch // by ID
-	Own  []string                 // IDs of the cluster's own, without those that are for Pods only; sorted
-	Pods []string                 // IDs of those that are for Pods
+	Own  []string                 // IDs of the cluster's own, without those that are for Pods alone; sorted
+	Pods []string                 // IDs of those that are for Pods, and perhaps for nodes too
 }
 
 // VPC reads the vSwitches of the cluster's VPC. The cluster's own are those of
-// its detail and of its default node pool.
+// its detail and of its default node pool. One that serves Pods counts if nodes are in
+// it too: with Terway, nodes and Pods often share their vSwitches.
 func (c *View) VPC(ctx context.Context) (VPC, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
@@ -60,12 +61,16 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	for _, vsw := range list {
 		v.All[vsw.ID] = vsw
 	}
+	var nodes []string // of all node pools; without any, the nodes are in those of the detail
 	for _, p := range pools {
+		nodes = append(nodes, p.VSwitches...)
 		if p.Default {
 			v.Own = append(v.Own, p.VSwitches...)
 		}
 	}
-	v.Own = slices.DeleteFunc(v.Own, func(id string) bool { return slices.Contains(v.Pods, id) })
+	v.Own = slices.DeleteFunc(v.Own, func(id string) bool {
+		return slices.Contains(v.Pods, id) && len(nodes) > 0 && !slices.Contains(nodes, id)
+	})
 	slices.Sort(v.Own)
 	v.Own = slices.Compact(v.Own)
 	return v, nil
@@ -127,11 +132,27 @@ func (v VPC) LacksAll(short string, ids []string) say.Text {
 }
 
 // LacksDefault says that the VPC does not have the vSwitch that the controller uses for a Service which
-// names none.
-func (v VPC) LacksDefault() say.Text {
-	return say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.").
-		And("The cluster's own vSwitches: %s.", v.DescribeOwn())
+// names none, or that the controller has no such vSwitch: which of them, its message tells.
+func (v VPC) LacksDefault(message string) say.Text {
+	text := say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.")
+	if noDefault(message) {
+		text = say.F("Neither the Service nor the controller's configuration names a vSwitch, or the configuration names it without its zone.")
+	}
+	return text.And("The cluster's own vSwitches: %s.", v.DescribeOwn())
 }
+
+// UntilDefault says how long the controller's default stays wrong.
+func UntilDefault(message string) say.Text {
+	text := say.F("The controller's configuration still names the missing vSwitch.")
+	if noDefault(message) {
+		text = say.F("The controller's configuration still names no vSwitch in the form zone:vSwitch.")
+	}
+	return text.And("Until it is corrected, other new Services fail in the same way.")
+}
+
+// noDefault reports whether the message says that the configuration names no vSwitch that the controller can
+// read (RandomVswitchID in pkg/controller/service/clbv1/loadbalancer.go, from v2.13.0 on).
+func noDefault(message string) bool { return strings.Contains(message, "no vswitches found") }
 
 // HasAll reports whether the VPC has all vSwitches with these IDs.
 func (v VPC) HasAll(ids []string) bool {
@@ -186,6 +207,28 @@ func AddressesOf(v cloud.VSwitch) (int64, error) {
 		return 0, fmt.Errorf("its block is %q", v.CIDR)
 	}
 	return int64(1)<<(32-block.Bits()) - 4, nil
+}
+
+// OwnZones returns the zones of the cluster's own vSwitches, sorted.
+func (v VPC) OwnZones() []string {
+	var zones []string
+	for _, id := range v.Own {
+		if vsw, ok := v.All[id]; ok {
+			zones = append(zones, vsw.Zone)
+		}
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}
+
+// MeantZone returns the zone that a missing vSwitch of a CLB was for, as far as that is known: the one that the
+// Service asks for, or the only one that the cluster has vSwitches in. The ID of a vSwitch does not tell its zone.
+func (v VPC) MeantZone(svc *corev1.Service) string {
+	zone, _ := Annotation(svc, MasterZone)
+	if own := v.OwnZones(); zone == "" && len(own) == 1 {
+		return own[0]
+	}
+	return zone
 }
 
 // Zones returns the zones of the VPC's vSwitches, sorted.

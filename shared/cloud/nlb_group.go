@@ -49,10 +49,29 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 //
 // It needs grant.ListServerGroups.
 func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]ServerGroup, error) {
-	const action = "ListServerGroups"
 	if tagKey == "" {
-		return nil, absent("nlb", action, "tag key")
+		return nil, absent("nlb", listServerGroups, "tag key")
 	}
+	return n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) {
+		r.Tag = &[]nlb.ListServerGroupsTag{{Key: tagKey, Value: tagValue}}
+	})
+}
+
+// ServerGroupsOf returns those of the server groups with these IDs that the API shows, sorted by ID. That
+// one is missing proves nothing: Servers says whether it exists.
+//
+// It needs grant.ListServerGroups.
+func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
+	if len(ids) == 0 {
+		return nil, absent("nlb", listServerGroups, "server group ID")
+	}
+	return n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &ids })
+}
+
+const listServerGroups = "ListServerGroups"
+
+func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsRequest)) ([]ServerGroup, error) {
+	const action = listServerGroups
 	type answer struct {
 		TotalCount   number
 		NextToken    text
@@ -61,7 +80,7 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireServerGroup]{
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListServerGroupsRequest()
-			r.Tag = &[]nlb.ListServerGroupsTag{{Key: tagKey, Value: tagValue}}
+			which(r)
 			r.MaxResults, r.NextToken = whole(100), token
 			return r
 		},

@@ -113,10 +113,16 @@ func world() *sim.World {
 			{ID: "app-1", Code: "q_1", Desired: 250, Status: "Disagree", Opinion: "Too many.", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 			{ID: "app-2", Code: "q_1", Desired: 300, At: time.Date(2026, 3, 2, 3, 4, 5, 0, time.UTC)},
 		},
-		SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}, {ID: "sg-2"}},
-		EIPs:           []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}},
-		ENIs:           []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4", "2408:1::5"}, VSwitch: "vsw-pod", Instance: "i-1"}},
-		Roles:          []sim.Role{{Name: "KubernetesMasterRole-x", Policies: []string{"k8sMasterRolePolicy-Ccm-x"}}},
+		SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}, {
+			ID: "sg-2", Name: "k8s-nlb-a2", Description: "k8s.shop.api.c0123456789", Tags: map[string]string{"kubernetes.do.not.delete": "a2"},
+			Rules: []sim.SecurityRule{
+				{Source: "203.0.113.0/24", Description: "k8s.shop.api.c0123456789"}, {Source6: "2001:db8::/32", Protocol: "tcp", Ports: "80/443", Priority: 2},
+				{Source: "0.0.0.0/0", Policy: "Drop", Priority: 100},
+			},
+		}},
+		EIPs:  []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}},
+		ENIs:  []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4", "2408:1::5"}, VSwitch: "vsw-pod", Instance: "i-1"}},
+		Roles: []sim.Role{{Name: "KubernetesMasterRole-x", Policies: []string{"k8sMasterRolePolicy-Ccm-x"}}},
 		Policies: []sim.Policy{{
 			Name: "k8sMasterRolePolicy-Ccm-x", Roles: []string{"Other"}, Users: []string{"ann"},
 			Versions: []sim.PolicyVersion{
@@ -302,6 +308,22 @@ var reads = []struct {
 		[]cloud.Instance{{ID: "i-2", Name: "worker", Status: "Running", Zone: "cn-hangzhou-h", VPC: "vpc-1", VSwitch: "vsw-a", IPs: []string{"10.0.0.9"}}},
 	},
 	{
+		"ECS.SecurityGroups", grant.DescribeSecurityGroups,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.ECS.SecurityGroups(ctx, "kubernetes.do.not.delete", "a2")
+		},
+		[]cloud.SecurityGroup{{ID: "sg-2", Name: "k8s-nlb-a2", Description: "k8s.shop.api.c0123456789"}},
+	},
+	{
+		"ECS.SecurityGroup", grant.DescribeSecurityGroup,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.ECS.SecurityGroup(ctx, "sg-2") },
+		cloud.SecurityGroup{ID: "sg-2", Name: "k8s-nlb-a2", Description: "k8s.shop.api.c0123456789", Rules: []cloud.SecurityRule{
+			{ID: "sgr-sg-2-1", Source: "203.0.113.0/24", Protocol: "ALL", Ports: "-1/-1", Priority: 1, Description: "k8s.shop.api.c0123456789"},
+			{ID: "sgr-sg-2-2", Source6: "2001:db8::/32", Protocol: "TCP", Ports: "80/443", Priority: 2},
+			{ID: "sgr-sg-2-3", Drop: true, Source: "0.0.0.0/0", Protocol: "ALL", Ports: "-1/-1", Priority: 100},
+		}},
+	},
+	{
 		"VPC.Blocks", grant.DescribeVpcAttribute,
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
 			blocks, err := c.VPC.Blocks(ctx, "vpc-2")
@@ -321,6 +343,19 @@ var reads = []struct {
 		"NLB.ServerGroups", grant.ListServerGroups,
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
 			return c.NLB.ServerGroups(ctx, "kubernetes.do.not.delete", "a2")
+		},
+		[]cloud.ServerGroup{{ID: "sgp-1", Name: "k8s.8080.TCP.api.shop.c0123456789", VPC: "vpc-1", Protocol: "TCP", Status: "Available", Config: map[string]string{
+			"ServerGroupType": "Instance", "AddressIPVersion": "ipv4", "AnyPortEnabled": "false", "ResourceGroupId": "rg-acfmubxxmqpafyz", "Scheduler": "Wrr",
+			"PersistenceEnabled": "false", "PersistenceTimeout": "0", "ConnectionDrainEnabled": "false", "ConnectionDrainTimeout": "0",
+			"PreserveClientIpEnabled": "true",
+			"HealthCheckEnabled":      "true", "HealthCheckType": "TCP", "HealthCheckConnectPort": "0", "HealthCheckConnectTimeout": "5", "HealthCheckInterval": "10",
+			"HealthyThreshold": "2", "UnhealthyThreshold": "2",
+		}}},
+	},
+	{
+		"NLB.ServerGroupsOf", grant.ListServerGroups,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.NLB.ServerGroupsOf(ctx, []string{"sgp-1", "sgp-9"})
 		},
 		[]cloud.ServerGroup{{ID: "sgp-1", Name: "k8s.8080.TCP.api.shop.c0123456789", VPC: "vpc-1", Protocol: "TCP", Status: "Available", Config: map[string]string{
 			"ServerGroupType": "Instance", "AddressIPVersion": "ipv4", "AnyPortEnabled": "false", "ResourceGroupId": "rg-acfmubxxmqpafyz", "Scheduler": "Wrr",
@@ -1005,6 +1040,9 @@ func TestNothingIsAskedAboutNothing(t *testing.T) {
 		"Interfaces, VPC":         second(c.ECS.Interfaces(ctx, "", []string{"10.0.2.4"})),
 		"Interfaces, none":        second(c.ECS.Interfaces(ctx, "vpc-1", nil)),
 		"Interfaces, empty":       second(c.ECS.Interfaces(ctx, "vpc-1", []string{""})),
+		"SecurityGroups, key":     second(c.ECS.SecurityGroups(ctx, "", "a2")),
+		"SecurityGroups, value":   second(c.ECS.SecurityGroups(ctx, "kubernetes.do.not.delete", "")),
+		"SecurityGroup":           second(c.ECS.SecurityGroup(ctx, "")),
 		"Instances, none":         second(c.ECS.Instances(ctx, nil)),
 		"Instances, empty":        second(c.ECS.Instances(ctx, []string{"i-1", ""})),
 		"Blocks":                  second(c.VPC.Blocks(ctx, "")),

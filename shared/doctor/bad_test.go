@@ -117,11 +117,12 @@ func TestDenied(t *testing.T) {
 	}
 	products := []string{"slb", "nlb", "vpc", "cs", "ram", "quotas", "ecs"}
 	for product, want := range map[string][]string{
-		"slb": {"charge-types", "deletion", "drift", "lb-gone", "listeners-missing", "reuse", "room", "stale-groups", "unreachable-inside"},
+		"slb": {"charge-types", "deletion", "drift", "groups-not-built", "lb-gone", "listeners-missing", "reuse", "room", "stale-groups",
+			"unreachable-inside"},
 		"nlb": {"lb-gone", "room"},
 		"vpc": {"room"},
-		"cs": {"annotations", "charge-types", "cordoned", "lb-gone", "listeners-missing", "no-events", "node-weights", "permissions", "reuse", "room",
-			"stale-groups", "unreachable-inside"},
+		"cs": {"annotations", "charge-types", "cordoned", "groups-not-built", "lb-gone", "listeners-missing", "no-events", "node-weights", "permissions", "reuse",
+			"room", "stale-groups", "unreachable-inside"},
 		"quotas": {"room"},
 	} {
 		t.Run(product, func(t *testing.T) {

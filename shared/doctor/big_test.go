@@ -211,7 +211,7 @@ func (z size) run(t testing.TB, delay time.Duration) (bill, *sim.Cloud) {
 	t.Cleanup(api.Close)
 	admin := account.Admin()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), bigEnv+"="+strings.Join([]string{api.URL, account.Addr(), account.Region(), admin.AccessKeyID, admin.Secret}, " "))
+	cmd.Env = append(os.Environ(), "GOGC=100", bigEnv+"="+strings.Join([]string{api.URL, account.Addr(), account.Region(), admin.AccessKeyID, admin.Secret}, " "))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -421,6 +421,7 @@ func (g *gathering) put(b *LoadBalancer) {
 		g.s.Balancers = map[string]*LoadBalancer{}
 	}
 	g.s.Balancers[b.ID] = b
+	g.s.byTag = nil // a part that was read before may have asked for a Service's load balancer: the index lacks this one
 }
 
 // readNamed asks for the load balancers that Services name and no list has: an entry that a
@@ -680,6 +681,59 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 		counts[i] = len(to.Backends)
 	})
 	return sum(counts), err
+}
+
+// readGuards reads the security groups of the NLBs whose Services have source ranges: those that an NLB
+// is in, and those that the controller would find for its Service.
+func readGuards(ctx context.Context, g *gathering) (int, error) {
+	type guarded struct {
+		svc *corev1.Service
+		b   *LoadBalancer
+	}
+	var list []guarded
+	groups := map[string]Guarding{}
+	g.mu.Lock()
+	for _, svc := range g.s.OfType() {
+		if !ccm.NLB(svc) || len(ccm.RangesOf(svc).Written) == 0 {
+			continue
+		}
+		b, err := g.s.Balancer(svc)
+		if err != nil || b == nil || b.NLB == nil {
+			continue
+		}
+		for _, id := range b.NLB.SecurityGroups {
+			groups[id] = Guarding{}
+		}
+		if id, _ := ccm.Annotation(svc, "id"); id == "" {
+			list = append(list, guarded{svc, b})
+		}
+	}
+	g.mu.Unlock()
+	marked := make([][]cloud.SecurityGroup, len(list))
+	err := g.each(ctx, Guards, len(list), func(i int) {
+		var err error
+		marked[i], err = g.cloud.ECS.SecurityGroups(ctx, ccm.NameTag, ccm.DefaultName(list[i].svc))
+		g.failed(list[i].b, Guards, err)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, found := range marked {
+		for _, group := range found {
+			groups[group.ID] = Guarding{}
+			list[i].b.Marked = append(list[i].b.Marked, group.ID)
+		}
+	}
+	ids := sortedKeys(groups)
+	read := make([]Guarding, len(ids))
+	err = g.each(ctx, Guards, len(ids), func(i int) {
+		read[i].SecurityGroup, read[i].Failed = g.cloud.ECS.SecurityGroup(ctx, ids[i])
+	})
+	for i, id := range ids {
+		groups[id] = read[i]
+	}
+	g.s.Guards = groups
+	return len(ids), err
 }
 
 func readVSwitches(ctx context.Context, g *gathering) (int, error) {

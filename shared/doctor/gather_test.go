@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -84,5 +85,20 @@ func TestFailures(t *testing.T) {
 	s.Close()
 	if got, err := read(there, ""); err == nil || got.Failures != nil {
 		t.Errorf("closed: %v, %v", got.Failures, err)
+	}
+}
+
+// TestIndexGrows asks for the load balancer of a Service between two parts that read load balancers, as Guards does
+// when the NLBs come before the CLBs.
+func TestIndexGrows(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: uid1}}
+	g := &gathering{s: &Snapshot{Given: []Part{CLBs, NLBs}}}
+	g.put(&LoadBalancer{Instance: ccm.Instance{ID: "nlb-1"}})
+	if b, err := g.s.Balancer(svc); b != nil || err != nil {
+		t.Fatalf("found %v, %v", b, err)
+	}
+	g.put(&LoadBalancer{Instance: ccm.Instance{ID: "lb-1", Tags: map[string]string{ccm.NameTag: ccm.DefaultName(svc)}}})
+	if b, err := g.s.Balancer(svc); b == nil || err != nil || b.ID != "lb-1" {
+		t.Fatalf("found %v, %v", b, err)
 	}
 }

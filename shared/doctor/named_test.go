@@ -3,8 +3,10 @@ package doctor_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,5 +126,53 @@ func TestPrivate(t *testing.T) {
 		if b := s.Balancers[id]; b.Near || b.Listeners != nil {
 			t.Errorf("%s was read: %+v", id, b)
 		}
+	}
+}
+
+// Of an NLB whose Service has source ranges, the security groups that it is in are read, and those that
+// the controller would find for the Service; of others none.
+func TestGuards(t *testing.T) {
+	t.Parallel()
+	ranged := func(name, id string) corev1.Service {
+		svc := balanced(name, "", "", id)
+		class := ccm.NLBClass
+		svc.Spec.LoadBalancerClass = &class
+		svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24"}
+		return svc
+	}
+	mine := func(name string) map[string]string {
+		svc := ranged(name, "")
+		return map[string]string{ccm.NameTag: ccm.DefaultName(&svc)}
+	}
+	free := ranged("free", "")
+	free.Spec.LoadBalancerSourceRanges = nil
+	w := &sim.World{
+		Cluster: sim.Cluster{ID: "c1", VPC: "vpc-1"}, VPCs: []sim.VPC{{ID: "vpc-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}},
+		NLBs: []sim.NLB{
+			{ID: "nlb-1", Tags: mine("web"), SecurityGroups: []string{"sg-1"}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}},
+			{ID: "nlb-2", SecurityGroups: []string{"sg-2"}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}},
+			{ID: "nlb-3", Tags: mine("free"), SecurityGroups: []string{"sg-3"}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}},
+		},
+		SecurityGroups: []sim.SecurityGroup{
+			{ID: "sg-1", Rules: []sim.SecurityRule{{Source: "0.0.0.0/0", Policy: "Drop", Priority: 100}}}, {ID: "sg-2"}, {ID: "sg-3"}, {ID: "sg-4", Tags: mine("web")},
+		},
+	}
+	s := gathered(t, w, []corev1.Service{ranged("web", ""), ranged("reused", "nlb-2"), ranged("gone", ""), free}, doctor.Guards)
+	if err := s.Err(doctor.Guards); err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(s.Guards)); !slices.Equal(got, []string{"sg-1", "sg-2", "sg-4"}) {
+		t.Errorf("read %q", got)
+	}
+	for id, want := range map[string][]string{"nlb-1": {"sg-4"}, "nlb-2": nil, "nlb-3": nil} {
+		if got := s.Balancers[id].Marked; !slices.Equal(got, want) {
+			t.Errorf("with the tag of the Service of %s there are %q, not %q", id, got, want)
+		}
+	}
+	if groups, err := s.GuardsOf(s.Balancers["nlb-1"]); err != nil || len(groups) != 1 || len(groups[0].Rules) != 1 || !groups[0].Rules[0].Drop {
+		t.Errorf("nlb-1 is in %+v, %v", groups, err)
+	}
+	if groups, err := s.GuardsOf(s.Balancers["nlb-3"]); err == nil {
+		t.Errorf("of nlb-3 nothing was read, and it is in %+v", groups)
 	}
 }

@@ -29,6 +29,7 @@ const (
 	Listeners  Part = "listeners"            // of the load balancers in use
 	Groups     Part = "backend groups"       // of the load balancers in use, with how many backends they have
 	Backends   Part = "backends"             // of these groups
+	Guards     Part = "security groups"      // of the NLBs of Services with source ranges, with their rules
 	VSwitches  Part = "vSwitches"            // of the cluster's VPC
 	Routes     Part = "routes"               // of the cluster's VPC
 	Quotas     Part = "quotas"               // of CLB, NLB and VPC
@@ -64,8 +65,13 @@ var parts = map[Part]struct {
 		reads: []grant.Grant{grant.DescribeLoadBalancerListeners, grant.ListNLBListeners},
 		needs: []Part{Services, CLBs, NLBs},
 	},
-	Groups:    {read: readGroups, reads: []grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups}, needs: []Part{Services, CLBs, NLBs}},
-	Backends:  {read: readBackends, reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups}},
+	Groups:   {read: readGroups, reads: []grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups}, needs: []Part{Services, CLBs, NLBs}},
+	Backends: {read: readBackends, reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups}},
+	Guards: {
+		read:  readGuards,
+		reads: []grant.Grant{grant.DescribeSecurityGroups, grant.DescribeSecurityGroup},
+		needs: []Part{Services, NLBs},
+	},
 	VSwitches: {read: readVSwitches, reads: []grant.Grant{grant.DescribeVSwitches}, needs: []Part{Detail}},
 	Routes:    {read: readRoutes, reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
 	Quotas:    {read: readQuotas, reads: []grant.Grant{grant.ListProductQuotas}},

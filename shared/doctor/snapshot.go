@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,6 +42,7 @@ type Snapshot struct {
 	// exists, cloud.ErrNotFound if it does not.
 	Named        map[string]error
 	ServerGroups []Group                  // of NLBs, which the controller of this cluster made
+	Guards       map[string]Guarding      // security groups that NLBs of Services with source ranges are in, and those with their name tag, by ID
 	VSwitches    map[string]cloud.VSwitch // by ID
 	Routes       map[string][]cloud.Route // by the route table's ID
 	Quotas       []cloud.Quota
@@ -104,6 +106,9 @@ type LoadBalancer struct {
 	Listeners        []cloud.Listener        // of a CLB
 	NetworkListeners []cloud.NetworkListener // of an NLB
 	Groups           []Group                 // of a CLB
+	// Marked are the IDs of the security groups that have the name tag of its Service, if that has
+	// source ranges and it is an NLB that the controller created.
+	Marked []string
 	// Used says that a Service of the cluster uses it, or that it has the cluster's
 	// tag. Of others that are not Near nothing more was read.
 	Used bool
@@ -115,6 +120,29 @@ type LoadBalancer struct {
 	Gone bool
 	// Failed says of each part of it that could not be read why.
 	Failed map[Part]error
+}
+
+// A Guarding is a security group with its rules.
+type Guarding struct {
+	cloud.SecurityGroup
+	Failed error // why its rules could not be read
+}
+
+// GuardsOf returns the security groups that an NLB is in, whose Service has source ranges. The error
+// says why they are not known.
+func (s *Snapshot) GuardsOf(b *LoadBalancer) ([]cloud.SecurityGroup, error) {
+	if err := cmp.Or(s.Err(Guards), b.Err(Guards)); err != nil {
+		return nil, err
+	}
+	var list []cloud.SecurityGroup
+	for _, id := range b.NLB.SecurityGroups {
+		g, ok := s.Guards[id]
+		if !ok || g.Failed != nil {
+			return nil, fmt.Errorf("the rules of the security group %s could not be read: %w", id, cmp.Or(g.Failed, cloud.ErrNotFound))
+		}
+		list = append(list, g.SecurityGroup)
+	}
+	return list, nil
 }
 
 // A Group is a vServer group of a CLB or a server group of NLBs.

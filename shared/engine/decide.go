@@ -59,7 +59,12 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 
 	own := ownerOf(x.c.Service, plan)
 	x.rec.AddNote(own.note)
-	if own.manager != "" && !may.Muted {
+	switch {
+	case own.manager == "" || may.Muted:
+	case x.c.Service.DeletionTimestamp != nil:
+		// Its source may be gone, and no manager recreates the Service before the deletion has ended.
+		x.rec.AddNote(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.manager))
+	default:
 		// Without a digest: to agree would not help.
 		x.rec.Result = event.Asked
 		x.rec.SetRule(say.F("%s owns what the plan would write and would revert it.", own.manager))

@@ -78,7 +78,12 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			case newer != "" && v != remedy.Yes:
 				return end(event.Superseded, superseded)
 			case v == remedy.No:
-				if len(proof) == 0 {
+				leaves := ccm.Leaving(x.c.Service)
+				switch {
+				case len(proof) > 0:
+				case len(leaves) > 0:
+					proof = say.F("The Service %s, and nothing of this failure is left to fix.", leaves)
+				default:
 					proof = say.F("The cause of the failure is gone. The controller retries automatically.")
 				}
 				return end(overAfter(x.tried), proof)

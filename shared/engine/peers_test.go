@@ -61,6 +61,7 @@ func TestPeers(t *testing.T) {
 	failed(c, other, 1, time.Minute)
 	d := service("d")
 	r.tell(d, "CleanLoadBalancerFailed", "Warning", "Error deleting load balancer [lb-1]: Message: It is old.", 2, time.Minute)
+	r.tell(service("written"), "FailedAddHash", "Warning", "Error adding service hash: x", 5, time.Minute)
 	failed(service("e"), "DryRun: "+same, 7, time.Minute)
 	r.tell(service("f"), "UnAvailableLoadBalancer", "Normal", "There are no available nodes for LoadBalancer", 9, time.Minute)
 	gone := service("gone")
@@ -87,6 +88,7 @@ func TestPeers(t *testing.T) {
 		{Namespace: "ns", Name: "b", Failed: 30, Good: 1},
 		{Namespace: "ns", Name: "a", Failed: 20, Good: 3, Fails: true, Same: true},
 		{Namespace: "ns", Name: "c", Failed: 11, Fails: true},
+		{Namespace: "ns", Name: "written", Failed: 5, Fails: true},
 		{Namespace: "ns", Name: "d", Failed: 2, Fails: true, Same: true},
 		{Namespace: "ns", Name: "cleaned", Failed: 1},
 	}
@@ -159,16 +161,18 @@ func TestPauses(t *testing.T) {
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
-		"Error syncing load balancer [lb-1]: Message: The system is busy.":                                 `"The system is busy"`,
-		"Error syncing load balancer []: Message: code: 400, The Lock [x] is conflict. ":                   `"The Lock [x] is conflict"`,
-		"Error syncing load balancer []: apply model error:\n\tnlb n is in creating status":                `"apply model error: nlb n is in creating status"`,
-		"Error syncing load balancer []: Message: A thing., there are unprocessed listeners in reconcile]": `"A thing"`,
-		"Fail to ensure loadbalancer, error Message: A thing.. k8s/80/web/shop/c1":                         `"A thing"`,
-		"Error syncing load balancer []: expect [lb-1], actual [lb-2]":                                     `"expect [lb-1], actual [lb-2]"`,
-		"Error deleting load balancer: a thing., ":                                                         `"a thing"`,
-		"Error syncing load balancer []: Message: " + strings.Repeat("é", 300):                             `"` + strings.Repeat("é", 100) + `"…`,
-		"Error syncing load balancer []: Message: The \"name\" is \x00odd.":                                `"The \"name\" is \x00odd"`,
-		"call DescribeX: SDK.ServerError\nErrorCode: X\nMessage: No such thing.\nMore: map[]":              `"No such thing"`,
+		"Error syncing load balancer [lb-1]: Message: The system is busy.":                                   `"The system is busy"`,
+		"Error syncing load balancer []: Message: code: 400, The Lock [x] is conflict. ":                     `"The Lock [x] is conflict"`,
+		"Error syncing load balancer []: apply model error:\n\tnlb n is in creating status":                  `"apply model error: nlb n is in creating status"`,
+		"Error syncing load balancer []: Message: A thing., there are unprocessed listeners in reconcile]":   `"A thing"`,
+		"Fail to ensure loadbalancer, error Message: A thing.. k8s/80/web/shop/c1":                           `"A thing"`,
+		"Error syncing load balancer []: expect [lb-1], actual [lb-2]":                                       `"expect [lb-1], actual [lb-2]"`,
+		"Error deleting load balancer: a thing., ":                                                           `"a thing"`,
+		"Error syncing load balancer []: Message: " + strings.Repeat("é", 300):                               `"` + strings.Repeat("é", 100) + `"…`,
+		"Error syncing load balancer []: Message: The \"name\" is \x00odd.":                                  `"The \"name\" is \x00odd"`,
+		"call DescribeX: SDK.ServerError\nErrorCode: X\nMessage: No such thing.\nMore: map[]":                `"No such thing"`,
+		"Error adding service hash: shop/web failed to add service hash:, error: services \"web\" not found": `"services \"web\" not found"`,
+		"Error updating pod readiness gates for service [shop/web]: [a thing, another]":                      `"[a thing, another]"`,
 		"": `""`,
 	} {
 		c := remedy.Case{Event: event.Failure{Message: message}}

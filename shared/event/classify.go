@@ -15,6 +15,10 @@ import (
 // 200 bytes of anything. A text begins at the beginning of a word; one without
 // a space is a whole word.
 //
+// A text that begins with a quote, such as `": EOF`, tells what became of a
+// call: it counts right behind an address of Alibaba Cloud, in quotes or, as Go wrote it
+// before 1.14, without. Elsewhere such words are anybody's.
+//
 // A code is looked for where the message has a field for it, without regard to
 // letter case. One that ends in "*" stands for all codes that begin so; one
 // that ends in ".*" for the code before that as well.
@@ -43,8 +47,11 @@ func CheckRows(rows []Row) error {
 			return fmt.Errorf("read the table of classes: %w", err)
 		}
 		for _, t := range r.Texts {
-			if strings.Trim(foldText(t), "* ") == "" {
+			if strings.Trim(strings.TrimPrefix(foldText(t), callQuote), "* ") == "" {
 				t = ""
+			}
+			if strings.HasPrefix(t, callQuote) && strings.Contains(t, "*") {
+				return fmt.Errorf("the text %q of class %s begins with a quote: it must have no gap", t, r.Class)
 			}
 			if err := claim(texts, foldText(t), "text", t, r.Class); err != nil {
 				return err
@@ -108,6 +115,7 @@ type entry struct {
 	class  string
 	text   string // as the table has it
 	length int32  // folded, without gaps
+	tells  bool   // a message that has it is of Alibaba Cloud's controller
 }
 
 // A pattern is what the automaton looks for: a mark of the message's structure,
@@ -119,6 +127,7 @@ type pattern struct {
 	part  int32 // of a text with gaps
 	parts int32
 	whole bool // a text without a space: found as a whole word
+	call  bool // a text that counts behind an address of Alibaba Cloud alone
 }
 
 // What foretold holds besides entries.
@@ -144,13 +153,15 @@ func NewClassifier(rows []Row) *Classifier {
 	}
 	for _, r := range rows {
 		for _, t := range r.Texts {
-			folded := foldText(t)
+			folded, call := strings.CutPrefix(foldText(t), callQuote)
 			parts := slices.DeleteFunc(strings.Split(folded, "*"), func(s string) bool { return s == "" })
 			id := c.enter(r.Class, t, int32(len(folded)-strings.Count(folded, "*")))
 			if len(parts) == 1 {
-				look(parts[0], pattern{entry: id, gap: -1, whole: !strings.Contains(parts[0], " ")})
+				c.entries[id].tells = !call && telling(parts[0])
+				look(parts[0], pattern{entry: id, gap: -1, whole: call || !strings.Contains(parts[0], " "), call: call})
 				continue
 			}
+			c.entries[id].tells = c.entries[id].length >= tellingLength
 			for i, part := range parts {
 				look(part, pattern{entry: id, gap: int32(c.gaps), part: int32(i), parts: int32(len(parts))})
 			}
@@ -158,6 +169,7 @@ func NewClassifier(rows []Row) *Classifier {
 		}
 		for _, code := range r.Codes {
 			id := c.enter(r.Class, code, int32(len(code)))
+			c.entries[id].tells = true
 			prefix, many := strings.CutSuffix(strings.ToLower(code), "*")
 			if !many {
 				c.codes[prefix] = id
@@ -187,7 +199,7 @@ func (c *Classifier) foresee(looked []string) {
 	c.foretold = slices.Repeat([]int32{nothing}, len(c.find.depth))
 	for id, text := range looked {
 		p := c.patterns[id]
-		if p.mark != noMark || p.gap >= 0 {
+		if p.mark != noMark || p.gap >= 0 || p.call {
 			continue
 		}
 		var row int32
@@ -216,7 +228,11 @@ func Watched(reason string) bool {
 	switch reason {
 	case "SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed",
 		"CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
-		"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", reasonFailed:
+		"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", reasonFailed,
+		// The controller's writes to Kubernetes, which end a sync or a deletion; FailedSetEIPAddress
+		// ends none (pkg/controller/helper/event.go of v2.14.0).
+		"FailedAddFinalizer", "FailedAddHash", "FailedUpdateReadinessGate", "FailedUpdateStatus",
+		"FailedRemoveFinalizer", "FailedRemoveHash":
 		return true
 	}
 	return false

@@ -136,6 +136,8 @@ func TestCheckRows(t *testing.T) {
 		{"no class", []Row{{Texts: []string{"x"}}}, "read the table of classes: invalid event: the class is empty"},
 		{"no text", []Row{{Class: "a", Texts: []string{" ."}}}, "class a has an empty text"},
 		{"nothing but gaps", []Row{{Class: "a", Texts: []string{"* *"}}}, "class a has an empty text"},
+		{"nothing but a quote", []Row{{Class: "a", Texts: []string{`":`}}}, "class a has an empty text"},
+		{"a call with a gap", []Row{{Class: "a", Texts: []string{`": a * b`}}}, `the text "\": a * b" of class a begins with a quote: it must have no gap`},
 		{"no code", []Row{{Class: "a", Codes: []string{""}}}, "class a has an empty code"},
 		{"a text twice", []Row{{Class: "a", Texts: []string{"X  y"}}, {Class: "b", Texts: []string{"x y."}}}, `the text "x y." belongs to two classes, a and b`},
 		{"a code twice", []Row{{Class: "a", Codes: []string{"X"}}, {Class: "b", Codes: []string{"x"}}}, `the code "x" belongs to two classes, a and b`},
@@ -158,16 +160,61 @@ func TestCheckRows(t *testing.T) {
 	}
 }
 
+// What became of a call counts behind an address of Alibaba Cloud alone, and is no proof of whose message it is.
+func TestClassifyCalls(t *testing.T) {
+	c := NewClassifier([]Row{{Class: "a", Texts: []string{`": EOF`, `": net/http: TLS handshake timeout`}}})
+	for message, want := range map[string]string{
+		`Post "https://slb.aliyuncs.com/": EOF`:                                                          "a",
+		`Post "https://slb.aliyuncs.com": EOF, there are unprocessed listeners in reconcile]`:            "a",
+		`Post "https://slb-vpc.cn-hangzhou.aliyuncs.com:443/?a=b` + strings.Repeat("&c", 900) + `": EOF`: "a",
+		`Post \"https://slb.aliyuncs.com?a\": EOF`:                                                       "a",
+		`Post https://slb.aliyuncs.com/?a=b: EOF`:                                                        "a",
+		`Put "http://100.100.100.200/latest/api/token": EOF`:                                             "a",
+		`[Post "https://x.svc/": EOF, Post "https://slb.aliyuncs.com/": EOF]`:                            "a",
+		`Post "https://slb.aliyuncs.com/": EOFs`:                                                         Unclassified,
+		`Post "https://slb.aliyuncs.com/" : EOF`:                                                         Unclassified,
+		`Post "https://slb.aliyuncs.com/": x: EOF`:                                                       Unclassified,
+		`Post "https://slb.aliyuncs.com/": odd, Post "https://x.svc/": EOF`:                              Unclassified,
+		`Post "https://slb.aliyuncs.com.x.org/": EOF`:                                                    Unclassified,
+		`Post "https://aliyuncs.com/": EOF`:                                                              Unclassified,
+		`Post "https://xaliyuncs.com/": EOF`:                                                             Unclassified,
+		`Post "https://x.org/.aliyuncs.com": EOF`:                                                        Unclassified,
+		`Post "https://x.org?.aliyuncs.com": EOF`:                                                        Unclassified,
+		`Post "https://a@slb.aliyuncs.com/": EOF`:                                                        Unclassified,
+		`Get "https://100.100.100.201/": EOF`:                                                            Unclassified,
+		`Get "https://10.0.0.1/api/v1/x?.aliyuncs.com": EOF`:                                             Unclassified,
+		`slb.aliyuncs.com": EOF`:                                                                         Unclassified,
+		`net/http: TLS handshake timeout`:                                                                Unclassified,
+		`Post "https://slb.aliyuncs.com/": net/http: TLS handshake time`:                                 Unclassified,
+		``: Unclassified,
+	} {
+		in := Input{Reason: "SyncLoadBalancerFailed", Component: "service-controller", Message: "Error syncing load balancer []: " + message}
+		if got := c.Classify(in).Class; got != want {
+			t.Errorf("%s: got %s, want %s", message, got, want)
+		}
+	}
+	for _, in := range []Input{
+		{Message: `Post "https://slb.aliyuncs.com/": net/http: TLS handshake timeout`},
+		{Message: `: EOF`},
+		{Reason: "Failed", Message: `Failed to pull image: Get "https://registry.cn-hangzhou.aliyuncs.com/v2/": net/http: TLS handshake timeout`},
+	} {
+		if got := c.Classify(in); got.Class != Ignored {
+			t.Errorf("%s: got %s, want %s", in.Message, got.Class, Ignored)
+		}
+	}
+}
+
 func TestWatched(t *testing.T) {
 	for _, reason := range []string{
 		"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed",
 		"DeletingLoadBalancerFailed", "UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", "Failed",
+		"FailedAddFinalizer", "FailedAddHash", "FailedUpdateReadinessGate", "FailedUpdateStatus", "FailedRemoveFinalizer", "FailedRemoveHash",
 	} {
 		if !Watched(reason) {
 			t.Errorf("%s is not watched", reason)
 		}
 	}
-	for _, reason := range []string{"", "EnsuredLoadBalancer", "PreservedOnDelete", "syncloadbalancerfailed", "FailedAddHash"} {
+	for _, reason := range []string{"", "EnsuredLoadBalancer", "PreservedOnDelete", "syncloadbalancerfailed", "FailedSetEIPAddress"} {
 		if Watched(reason) {
 			t.Errorf("%s is watched", reason)
 		}

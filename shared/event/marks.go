@@ -118,4 +118,6 @@ var marks = []struct {
 	// follows is its story.
 	{markKubernetes, `is forbidden: user "`},
 	{markKubernetes, "failed calling webhook"},
+	{markKubernetes, "denied the request:"},
+	{markKubernetes, "denied request:"},
 }

@@ -54,6 +54,7 @@ type secretMark struct {
 var secretMarks = []secretMark{
 	{"accesskeyid", named}, {"access_key_id", named}, {"access-key-id", named}, {"accesskey-id", named},
 	{"accesskeysecret", named}, {"access_key_secret", named}, {"access-key-secret", named}, {"accesssecret", named},
+	{"secretkey", named}, {"secret_key", named}, {"secret-key", named}, {"client-key-data", named},
 	{"securitytoken", named}, {"security_token", named}, {"security-token", named},
 	{"ststoken", named}, {"sts_token", named}, {"sts-token", named},
 	{"signature", named}, {"encodeddiagnosticmessage", named}, {"password", named}, {"passwd", named},
@@ -93,7 +94,8 @@ func assigned(s string, start, end int) (from, to int) {
 		return 0, 0
 	}
 	v := separator(s, end)
-	if v.sep == 0 || v.sep == ':' && !v.quoted {
+	// The end of a path, in quotes, is no name: Put "http://100.100.100.200/latest/api/token": EOF.
+	if v.sep == 0 || v.sep == ':' && (!v.quoted || start > 0 && s[start-1] == '/') {
 		return 0, 0
 	}
 	return content(s, v)

@@ -24,6 +24,8 @@ func TestRedact(t *testing.T) {
 				`&Action=X&SecurityToken=CAIS%2Bx%3D%3D&Signature=ab%2Fc%3D&SignatureMethod=HMAC-SHA1&SignatureNonce=1": dial tcp: i/o timeout`,
 			`Post "https://slb.aliyuncs.com/?AccessKeyId=***&Action=X&SecurityToken=***&Signature=***&SignatureMethod=HMAC-SHA1&SignatureNonce=1": dial tcp: ` +
 				`i/o timeout`},
+		{"a path that ends in a name of secrets",
+			`Put "http://100.100.100.200/latest/api/token": EOF, {"token":"b"}`, `Put "http://100.100.100.200/latest/api/token": EOF, {"token":"***"}`},
 		{"a string to sign",
 			"string to sign is:GET&%2F&AccessKeyId%3D" + testKey + "%26Action%3DX%26SecurityToken%3DCAIS%252Bx%26Version%3D1 end",
 			"string to sign is:GET&%2F&AccessKeyId%3D***%26Action%3DX%26SecurityToken%3D***%26Version%3D1 end"},
@@ -58,6 +60,8 @@ func TestRedact(t *testing.T) {
 		{"a URL with an at later", "https://host/a@b and x@y", "https://host/a@b and x@y"},
 		{"a password", "password: " + testSecret + "; passwd='a b' password=", "password: ***; passwd='***' password="},
 		{"a token", `?token=` + testSecret + `&api_key=a {"token":"b"} client_secret=c`, `?token=***&api_key=*** {"token":"***"} client_secret=***`},
+		{"keys in files", `secret_key = "` + testSecret + `", secretKey: ` + testSecret + ` client-key-data: ` + testSecret,
+			`secret_key = "***", secretKey: *** client-key-data: ***`},
 		{"token prose", "unexpected token: x, ClientToken=u-1, secret: none, the Client Token is processing",
 			"unexpected token: x, ClientToken=u-1, secret: none, the Client Token is processing"},
 		{"error codes", "ErrorCode: InvalidSecurityToken.Expired, MissingSecurityToken: no, q=InvalidAccessKeyId.NotFound",

@@ -12,6 +12,7 @@ type scan struct {
 	begin      int32 // where the message begins, without what Kubernetes put before it
 	body       int32 // where it goes on behind the wrapper
 	skip       int32 // up to here it says nothing
+	called     int32 // here follows what became of a call of Alibaba Cloud; -1 before any
 	wrapped    wrapper
 	upstream   bool
 	controller bool // words of the controller
@@ -102,7 +103,7 @@ func (s *scan) offer(x candidate) {
 
 // read finds what the message says.
 func (s *scan) read(message string) {
-	*s = scan{c: s.c, text: s.text[:0], hits: s.hits[:0], gaps: s.gaps, best: none, second: none}
+	*s = scan{c: s.c, text: s.text[:0], hits: s.hits[:0], gaps: s.gaps, best: none, second: none, called: -1}
 	clear(s.gaps)
 	s.text = fold(s.text, Cut(message))
 	s.begin = start(s.text)
@@ -140,6 +141,7 @@ func (s *scan) read(message string) {
 			s.code(h)
 		case markURL:
 			s.skip = s.endOfWord(h.end)
+			s.endOfCall(h.end)
 			if ofKubernetes(s.text[h.end:s.skip]) {
 				s.skip = int32(len(s.text)) // why its API server does not answer is its story, too
 			}
@@ -224,7 +226,7 @@ func (s *scan) found(p *pattern, h hit) {
 		}
 		g.next = 0
 		h.start = g.start
-	} else if !s.wordAt(h.start) || p.whole && !s.wordEnds(h.end) {
+	} else if p.call && h.start != s.called || !s.wordAt(h.start) || p.whole && !s.wordEnds(h.end) {
 		return
 	}
 	s.offer(candidate{entry: p.entry, region: s.region, start: h.start, late: s.residue})
@@ -284,6 +286,33 @@ func (s *scan) broken() {
 // ofKubernetes reports whether a folded address is one of the API of Kubernetes.
 func ofKubernetes(address []byte) bool {
 	return bytes.Contains(address, []byte("/api/v1/")) || bytes.Contains(address, []byte("/apis/"))
+}
+
+// callQuote is what a text begins with that counts behind an address of Alibaba Cloud alone.
+const callQuote = `"`
+
+// metadata is the address at which an instance of Alibaba Cloud learns of itself
+// (ENDPOINT in pkg/provider/alibaba/base/metadata.go of the controller).
+const metadata = "100.100.100.200"
+
+// endOfCall notes where it is told what became of a call, behind the address that is
+// s.text[host:s.skip], if that is one of Alibaba Cloud.
+func (s *scan) endOfCall(host int32) {
+	end := host
+	for end < s.skip && (word(s.text[end]) || s.text[end] == '-' || s.text[end] == '.') {
+		end++
+	}
+	name := s.text[host:end]
+	if end < s.skip && bytes.IndexByte([]byte(":/?"), s.text[end]) < 0 || !bytes.HasSuffix(name, []byte(".aliyuncs.com")) && string(name) != metadata {
+		return
+	}
+	switch {
+	case s.skip < int32(len(s.text)) && s.text[s.skip] == '"':
+		s.called = s.skip + 1
+	case s.text[s.skip-1] == ':': // no quotes: the colon is not of the address
+		s.skip--
+		s.called = s.skip
+	}
 }
 
 // endOfWord returns where an address ends that goes on at s.text[i:].

@@ -1,6 +1,9 @@
 package event
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // verdict decides on the message that was read.
 func (s *scan) verdict(in Input) Match {
@@ -32,13 +35,16 @@ func (s *scan) verdict(in Input) Match {
 	return m
 }
 
-// telling is how long a text is that can show by itself that a message is of Alibaba
-// Cloud's controller. A shorter one, such as "dial tcp", anybody's can have.
-const telling = 12
+// tellingLength is how long a text is that can show by itself that a message is of
+// Alibaba Cloud's controller. A shorter one, such as "NOCARD", anybody's can have.
+const tellingLength = 12
+
+// telling reports whether a folded text can show that. The field that it stands in says nothing.
+func telling(text string) bool { return len(strings.TrimPrefix(text, "message:")) >= tellingLength }
 
 // notOurs returns why the message is not of the controller; empty if it is.
 func (s *scan) notOurs(in Input) string {
-	matched := s.best.entry >= 0 && (s.best.code || s.c.entries[s.best.entry].length >= telling)
+	matched := s.best.entry >= 0 && s.c.entries[s.best.entry].tells
 	ours := s.wrapped == wrapOwn || s.controller || s.api
 	switch {
 	case in.Reason == reasonFailed && !s.ownWording():

@@ -35,6 +35,8 @@ var (
 
 	DescribeNetworkInterfaces = Grant{Action: "ecs:DescribeNetworkInterfaces"}
 	DescribeInstances         = Grant{Action: "ecs:DescribeInstances"}
+	DescribeSecurityGroups    = Grant{Action: "ecs:DescribeSecurityGroups"}
+	DescribeSecurityGroup     = Grant{Action: "ecs:DescribeSecurityGroupAttribute"}
 
 	DescribeClusterDetail    = Grant{Action: "cs:DescribeClusterDetail"}
 	DescribeClusterResources = Grant{Action: "cs:DescribeClusterResources"}
@@ -100,6 +102,11 @@ var (
 	ListEndpointSlices   = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
 	GetAdmissionPolicies = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Verb: "get"}
 	GetAdmissionBindings = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings", Verb: "get"}
+	ListMutating         = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
+	ListValidating       = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}
 	GetDeployments       = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
 	ListDaemonSets       = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
+
+	// ReviewAccess is to ask what another user may do: the API server answers, and keeps nothing.
+	ReviewAccess = Grant{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}
 )

@@ -44,3 +44,49 @@ func (c *Cluster) BoundPolicy(ctx context.Context, name string) (Binding, error)
 	}
 	return Binding{Actions: binding.Spec.ValidationActions, Limited: binding.Spec.MatchResources != nil}, nil
 }
+
+// A Webhook is an admission webhook that a configuration registers.
+type Webhook struct {
+	Resource      string // of its configuration: validatingwebhookconfigurations or mutatingwebhookconfigurations
+	Configuration string // the name of that
+	Service       string // namespace/name of the Service that answers for it; empty: it has an address outside
+}
+
+// Webhooks returns the admission webhooks of this name. It needs grant.ListValidating and
+// grant.ListMutating.
+func (c *Cluster) Webhooks(ctx context.Context, name string) ([]Webhook, error) {
+	type configuration struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Webhooks []struct {
+			Name         string `json:"name"`
+			ClientConfig struct {
+				Service *struct {
+					Namespace string `json:"namespace"`
+					Name      string `json:"name"`
+				} `json:"service"`
+			} `json:"clientConfig"`
+		} `json:"webhooks"`
+	}
+	var found []Webhook
+	for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
+		_, err := list(ctx, c, "list "+resource, "/apis/admissionregistration.k8s.io/v1/"+resource, nil, func(o *configuration) error {
+			for _, w := range o.Webhooks {
+				if w.Name != name {
+					continue
+				}
+				hook := Webhook{Resource: resource, Configuration: o.Metadata.Name}
+				if s := w.ClientConfig.Service; s != nil {
+					hook.Service = s.Namespace + "/" + s.Name
+				}
+				found = append(found, hook)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}

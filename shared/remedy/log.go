@@ -26,7 +26,8 @@ func (c *Case) LogQuery() string { return LogQuery(c.Service.Namespace + "/" + c
 const saying = 200
 
 // before is what the controller puts before what went wrong.
-var before = regexp.MustCompile(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: `)
+var before = regexp.MustCompile(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: |` +
+	`^Error (?:adding|updating|removing) [a-z ]+(?: \[[^\]]*\])?: (?:\S+ failed to \w+ service hash:, error: )?`)
 
 // Said returns what went wrong in the words of the failure's message, in quotes: of
 // an API's error its text alone. It is cut where it is long.

@@ -101,10 +101,16 @@ func signOf(e kube.Event, class string) sign {
 		return good
 	case e.Reason == "CleanLoadBalancer":
 		return cleaned
-	case class != event.Ignored && e.Type == corev1.EventTypeWarning && strings.HasSuffix(e.Reason, "Failed") && !event.DryRun(e.Message):
+	case class != event.Ignored && e.Type == corev1.EventTypeWarning && ended(e.Reason) && !event.DryRun(e.Message):
 		return failed
 	}
 	return noSign
+}
+
+// ended reports whether Events with this reason, those that are watched, tell of a sync that
+// has ended early: SyncLoadBalancerFailed, FailedAddHash.
+func ended(reason string) bool {
+	return strings.HasSuffix(reason, "Failed") || strings.HasPrefix(reason, "Failed")
 }
 
 // A history is a peer while its Events are read.

@@ -52,6 +52,20 @@ func (c *Case) VSwitchesFail(ctx context.Context, fails func(vpc ccm.VPC, asked 
 	return fails(vpc, asked)
 }
 
+// VSwitchesMissing answers whether the Service still asks for a vSwitch that does not exist. The controller's default
+// can't be read: there only a successful sync is evidence. A class that calls it declares ccm.VPCReads.
+func VSwitchesMissing(ctx context.Context, c *Case) (Verdict, error) {
+	return c.VSwitchesFail(ctx, func(vpc ccm.VPC, asked []string) (Verdict, error) {
+		return Is(len(asked) == 0 || !vpc.HasAll(asked)), nil
+	})
+}
+
+// OtherBlock says what a person who named a vSwitch may have meant by it.
+func OtherBlock() say.Text {
+	return say.F("The address comes from the block of another vSwitch. Firewall rules and routes that name the old block do not cover it.").
+		And("If vswitches.replaceMissing is set in the policy file, the risk of this plan is low.")
+}
+
 // Replace finds the best other vSwitch for the one of a part of a zone map, of the same zone if onlyZone is
 // true. For a CLB the part has nothing but a vSwitch, or not even that.
 func (c *Case) Replace(v ccm.VPC, z ccm.Zone, onlyZone bool) Replacement {

@@ -321,7 +321,8 @@ func TestWebhook(t *testing.T) {
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
 		r.At = time.Now()
 		r.Steps = []event.StepRecord{{Kind: "x", Text: "send Signature=abcdefghijkl0123456789 there", Risk: "low"}}
-		r.Message = "Error https://slb.aliyuncs.com/?AccessKeyId=LTAI5tabcdefghijklmnop12&Signature=xyzxyzxyz%3D"
+		r.Message = `Error Post "https://slb.aliyuncs.com/?AccessKeyId=LTAI5tabcdefghijklmnop12&SecurityToken=CAISabcdef%2Fx&Signature=xyzxyzxyz%3D": EOF, ` +
+			`Post "https://slb.aliyuncs.com/?AccessKeyId=STS.NVexample": EOF`
 	})))
 	p := h.take()[0]
 	check, err := standard.NewWebhook(key)
@@ -341,7 +342,7 @@ func TestWebhook(t *testing.T) {
 	if e.Type() != TypeOpened || e.ID() != p.header.Get("Webhook-Id") || !strings.HasPrefix(p.header.Get("Content-Type"), "application/cloudevents+json") {
 		t.Errorf("got %s %s %v", e.Type(), e.ID(), p.header)
 	}
-	for _, leak := range []string{"LTAI5tabcdef", "xyzxyzxyz", "abcdefghijkl0123456789"} {
+	for _, leak := range []string{"LTAI5tabcdef", "xyzxyzxyz", "CAISabcdef", "NVexample", "abcdefghijkl0123456789"} {
 		if strings.Contains(p.body, leak) {
 			t.Errorf("%s is in %s", leak, p.body)
 		}

@@ -278,7 +278,7 @@ func (r *rig) build(b *testing.B, folders ...string) {
 	for _, f := range folders {
 		packages = append(packages, "./"+f)
 	}
-	if err := shell.Build(dir, packages, "-trimpath"); err != nil {
+	if err := shell.Build(dir, packages); err != nil {
 		b.Fatal(err)
 	}
 	for _, f := range folders {

@@ -12,13 +12,19 @@ import (
 	"testing"
 )
 
-// A Row is one message as an Event has it, and the class that it belongs to.
+// A Row is one message as an Event has it, and the class that it belongs to. With Since it is a text of the
+// controller: it was read in the source of these releases
+// (github.com/kubernetes/cloud-provider-alibaba-cloud). What stands before the error itself can be the
+// prefix of a later release.
 type Row struct {
 	Want      string `json:"want"` // a class, "unclassified" or "ignored"
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
 	Component string `json:"component"`
 	Message   string `json:"message"`
+	Since     string `json:"since"` // the first release that was seen to write it
+	Until     string `json:"until"` // the first one that no longer does; empty: none is known
+	Why       string `json:"why"`   // why no class takes it, of a text of the controller
 }
 
 // Files returns the files that hold rows, sorted.

@@ -23,7 +23,8 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range functions.All {
-		highest := map[string]remedy.Risk{"tag-missing": remedy.High, "ram-permission": remedy.Medium}[r.Class]
+		highest := map[string]remedy.Risk{"tag-missing": remedy.High, "ram-permission": remedy.Medium, "vswitch-not-found": remedy.Medium,
+			"zone-shortage": remedy.Medium}[r.Class]
 		for _, risk := range []remedy.Risk{remedy.Low, remedy.Medium, remedy.High} {
 			_, named := p.Classes[r.Class]
 			if got, why := p.At(r.Class, remedy.Place{}).Allows(r, risk, nil); got != (risk <= highest && (named || !r.OptIn)) {

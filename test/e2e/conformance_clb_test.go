@@ -293,8 +293,11 @@ func attributeScenarios() []scenario {
 	return []scenario{
 		// A spec on one that is paid by use is passed over.
 		change("spec, paid by use", found, nil, set("spec", "slb.s1.small")),
-		change("spec", and(found, "ModifyLoadBalancerInstanceSpec"), annotated("spec", "slb.s1.small"), set("spec", "slb.s2.small")),
-		change("to use", and(found, "ModifyLoadBalancerInstanceChargeType"), annotated("spec", "slb.s1.small"), set("instance-charge-type", "PayByCLCU")),
+		change("spec", and(found, "ModifyLoadBalancerInstanceSpec"), annotated("instance-charge-type", "PayBySpec"), set("spec", "slb.s2.small")),
+		change("spec, paid by use from the first", found, annotated("spec", "slb.s1.small"), set("spec", "slb.s2.small")),
+		change("to use", and(found, "ModifyLoadBalancerInstanceChargeType"), annotated("instance-charge-type", "PayBySpec"),
+			set("instance-charge-type", "PayByCLCU")),
+		change("to use, which it is", found, annotated("spec", "slb.s1.small"), set("instance-charge-type", "PayByCLCU")),
 		change("bandwidth", and(found, "ModifyLoadBalancerInternetSpec"), nil, set("charge-type", "paybybandwidth", "bandwidth", "7")),
 		change("name", and(found, "SetLoadBalancerName"), nil, set("name", "shop")),
 		change("protections", and(found, "SetLoadBalancerDeleteProtection", "SetLoadBalancerModificationProtection"), nil,
@@ -333,9 +336,16 @@ func attributeScenarios() []scenario {
 			want: laterCLB("LB", and(found, "CreateVServerGroup", "AddVServerGroupBackendServers", "SetLoadBalancerTCPListenerAttribute"),
 				changedCLB, ensuredCLB, specCLB, mergedCLB+"alicloud: can not change LoadBalancer address once created"),
 		}, {
-			name: "all vSwitches full", nodes: 1, service: annotated("address-type", "intranet"),
-			world: sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}}},
+			name: "the vSwitch full", nodes: 1, service: annotated("address-type", "intranet"), // no other is the controller's
+			world: sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2"}}},
 			until: failedCLB + "[]: apply model error: update lb attribute error: create lb error: get available vswitch id error: no available vsw found",
+			want: firstCLB(tried,
+				failedCLB+"[]: apply model error: update lb attribute error: create lb error: get available vswitch id error: no available vsw found"),
+		}, {
+			name: "all vSwitches full", nodes: 1, service: annotated("address-type", "intranet"),
+			options: func(o *controller.Options) { o.VSwitches = []string{"cn-hangzhou-h:vsw-1", "cn-hangzhou-h:vsw-2"} },
+			world:   sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}}},
+			until:   failedCLB + "[]: apply model error: update lb attribute error: create lb error: get available vswitch id error: no available vsw found",
 			want: firstCLB(and(tried, "DescribeVSwitches"),
 				failedCLB+"[]: apply model error: update lb attribute error: create lb error: get available vswitch id error: no available vsw found"),
 		}, {
@@ -708,6 +718,6 @@ func releaseScenarios() []scenario {
 		of("arrears", "v2.9.1", failedCLB+"[]: Message: The account is arrearage.", true, arrears),
 		of("named port", "v1.9.3.316", "Warning Failed service-controller: Fail to ensure loadbalancer, error "+api+". k8s/0/web/NS/"+clusterID, false, named),
 		of("no network interface", "v2.9.1", failedCLB+"[]: "+local, true, missing),
-		of("no network interface", "v2.12.3", failedCLB+"[]: "+local+", target: , node: NS-1", true, missing),
+		of("no network interface", "v2.12.3", failedCLB+"[]: "+local+", target: <nil>, node: NS-1", true, missing),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,6 +50,7 @@ type outcome struct {
 	Actions     []string          // of the OpenAPI, as tracks returns them
 	Pauses      []string          // before the retries, by the controller's clock, where the scenario measures them
 	Gone        bool              // the Service was deleted
+	Stalled     string            // what never came, of a scenario that a release other than v2.14.0 does not play to its end
 }
 
 // A scenario is something that a controller does, in a cluster and a cloud of its
@@ -60,7 +60,7 @@ type scenario struct {
 	world   sim.World
 	nodes   int
 	options func(*controller.Options)
-	arrange func(*run)            // before the Service is there
+	arrange func(*run)            // before the Service is there, while the controller runs
 	service func(*corev1.Service) // changes it before it is created
 	act     func(*run)            // after it was synced; nil: its first sync is all
 	amid    func(*run)            // after the controller has begun, in the place of act
@@ -70,17 +70,28 @@ type scenario struct {
 	counts    bool   // each event carries how often it was written
 	retries   string // action that begins each attempt; the pauses before the retries are measured
 	simulated string // why no real controller v2.14.0 runs the scenario; empty: it does
+	release   string // that is played in place of v2.14.0; empty: none
+	stalls    bool   // the simulated controller did not play it to its end, with that release
 }
+
+const (
+	recorded = "v2.14.0" // the release that the scenarios have a record of
+	localNLB = "v2.11.2" // the first that can be told the endpoint of NLB: pkg/provider/alibaba/base/clientMgr.go
+)
 
 // TestConformance runs scenarios with the simulated controller, and compares what
 // they leave with what a real one left.
 //
-// Where CCM_BIN names a cloud-controller-manager, v2.14.0 or later, it runs the
-// same scenarios at the same time, against the same simulated cloud. Elsewhere the
-// comparison is with lines that were recorded from v2.14.0.
+// Where CCM_BIN names a cloud-controller-manager, it runs the same scenarios at
+// the same time, against the same simulated cloud. Elsewhere the comparison is
+// with lines that were recorded from v2.14.0. If CCM_VERSION says that the program
+// is of another release, the simulated one plays that, and no recorded line counts.
 func TestConformance(t *testing.T) {
 	c := cluster.Join(t)
-	bin := os.Getenv(controller.BinaryVariable)
+	bin, release := controller.Real()
+	if bin == "" || release == recorded {
+		release = ""
+	}
 	if bin == "" {
 		t.Logf("%s is not set: this is the recorded comparison, with what v2.14.0 left, and no real controller runs", controller.BinaryVariable)
 	} else {
@@ -92,13 +103,22 @@ func TestConformance(t *testing.T) {
 			if bin == "" {
 				t.Parallel()
 			}
+			if release != "" && s.simulated == "" && strings.HasPrefix(s.name, "NLB ") && !controller.Since(release, localNLB) {
+				s.simulated = release + " asks for NLBs at their public endpoint"
+			} else if release != "" && s.simulated == "" {
+				s.release = release
+			}
 			got := s.run(t, c, "")
 			if bin != "" && s.simulated != "" {
 				t.Logf("the simulated controller alone runs this, and its outcome is compared with the recorded one: %s", s.simulated)
 			} else if bin != "" {
+				s.stalls = got.Stalled != ""
 				if diff := cmp.Diff(s.run(t, c, bin), got); diff != "" {
 					t.Errorf("real (-) and simulated (+) controller differ:\n%s", diff)
 				}
+			}
+			if s.release != "" {
+				return
 			}
 			s.want.Actions = tracks(s.want.Actions)
 			if diff := cmp.Diff(s.want, s.recorded(got)); diff != "" {
@@ -139,34 +159,104 @@ type run struct {
 	seen   sync.Cond
 	svc    *corev1.Service
 	events map[string]*corev1.Event // by name
+	left   map[string]bool          // what the controller has let go of, see awake
 	lost   string                   // address of a load balancer that is gone
 	gone   bool                     // the Service is
 	counts bool
+	probes bool // by awake; not with releases that have no finalizer
+
+	release string
+	quiet   time.Duration // without a sign of the controller, after which nothing more is waited for; zero: nothing ends a scenario early
 
 	touches int
-	repair  func() // takes the last fault away
+	repair  func()   // takes the last fault away
+	ends    []func() // done when the run ends: another one may follow, with the real controller
 }
 
 // run runs the scenario with the real controller bin, or with the simulated one
 // if that is empty.
 func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	t.Helper()
-	p := &run{T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, &s.world), events: map[string]*corev1.Event{}, counts: s.counts}
+	p := &run{
+		T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, &s.world), events: map[string]*corev1.Event{}, left: map[string]bool{}, counts: s.counts,
+		release: s.release,
+	}
 	p.seen.L = &p.mu
 	defer p.watch()()
 	for i := range s.nodes {
 		defer p.node(i + 1)()
 	}
-	if s.arrange != nil {
-		s.arrange(p)
-	}
+	defer func() {
+		for _, end := range p.ends {
+			end()
+		}
+	}()
 	o := controller.Options{
 		Kube: c.Config, Cloud: p.cloud.Addr(), Credentials: p.cloud.Client("ccm", "*"),
 		ClusterID: clusterID, VPC: "vpc-1", VSwitches: []string{"cn-hangzhou-h:vsw-1"},
 		Namespace: p.ns, Nodes: "run=" + p.ns, BackoffBase: 100 * time.Hour, BackoffMax: 100 * time.Hour, Speed: 100,
 	}
+	o.Version = s.release
 	if s.options != nil {
 		s.options(&o)
+	}
+	defer p.remove() // after the controller has ended
+	if bin != "" {
+		defer controller.StartReal(t, bin, o)()
+	} else {
+		defer controller.Start(t, o)()
+	}
+	if p.probes = s.simulated == ""; p.probes {
+		p.awake()
+	}
+	if s.release != "" {
+		switch p.quiet = quiet; {
+		case bin == "":
+		case s.stalls:
+			p.quiet = quietStalled
+		default:
+			p.quiet = quietReal
+		}
+	}
+	stalled := s.play(p)
+	out := p.outcome()
+	out.Stalled = stalled
+	if s.retries != "" {
+		speed := o.Speed
+		if bin != "" {
+			speed = 1 // a real controller has its own clock
+		}
+		out.Pauses = p.pauses(s.retries, speed)
+	}
+	return out
+}
+
+// How long a controller of a release other than v2.14.0 may show no sign: what a scenario waits for may not
+// be what that release does. A real one has its own clock; where the simulated one has shown that nothing comes, it
+// is left before its first retry, which comes after 5 s.
+const (
+	quiet        = 6 * time.Second
+	quietReal    = 45 * time.Second
+	quietStalled = 3 * time.Second
+)
+
+// A stall is what a scenario waited for in vain.
+type stall string
+
+// play does what the scenario says, and returns what it waited for in vain.
+func (s scenario) play(p *run) (stalled string) {
+	p.Helper()
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case stall:
+			stalled = string(r)
+		default:
+			panic(r)
+		}
+	}()
+	if s.arrange != nil {
+		s.arrange(p)
 	}
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: svcName, Annotations: map[string]string{}},
@@ -178,14 +268,8 @@ func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	if s.service != nil {
 		s.service(svc)
 	}
-	if _, err := p.kube.CoreV1().Services(p.ns).Create(t.Context(), svc, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	defer p.remove() // after the controller has ended
-	if bin != "" {
-		defer controller.StartReal(t, bin, o)()
-	} else {
-		defer controller.Start(t, o)()
+	if _, err := p.kube.CoreV1().Services(p.ns).Create(p.Context(), svc, metav1.CreateOptions{}); err != nil {
+		p.Fatal(err)
 	}
 	if s.act != nil {
 		p.synced("")
@@ -205,15 +289,7 @@ func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	if s.want.Labels[hashLabel] == hashOfNow { // a sync that leaves backends out writes its labels after its events
 		p.wait("the hash of what the Service says", func() bool { return p.svc != nil && p.hashed(p.svc) == hashOfNow })
 	}
-	out := p.outcome()
-	if s.retries != "" {
-		speed := o.Speed
-		if bin != "" {
-			speed = 1 // a real controller has its own clock
-		}
-		out.Pauses = p.pauses(s.retries, speed)
-	}
-	return out
+	return ""
 }
 
 // watch follows the Service and the events of the namespace until the returned
@@ -226,9 +302,13 @@ func (p *run) watch() (stop func()) {
 		defer p.mu.Unlock()
 		switch o := o.(type) {
 		case *corev1.Service:
-			p.svc = o
+			if o.Name == svcName {
+				p.svc = o
+			} else if len(o.Finalizers) == 0 {
+				p.left[o.Name] = true
+			}
 		case *corev1.Event:
-			if o.Source.Component != "" { // the API server's own have none
+			if o.Source.Component != "" && o.InvolvedObject.Name == svcName { // the API server's own have none
 				p.events[o.Name] = o
 			}
 		}
@@ -237,7 +317,7 @@ func (p *run) watch() (stop func()) {
 	h := cache.ResourceEventHandlerFuncs{
 		AddFunc: note, UpdateFunc: func(_, o any) { note(o) },
 		DeleteFunc: func(o any) {
-			if _, ok := o.(*corev1.Service); ok {
+			if svc, ok := o.(*corev1.Service); ok && svc.Name == svcName {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				p.gone = true
@@ -257,25 +337,89 @@ func (p *run) watch() (stop func()) {
 	}
 }
 
+// awake waits until the controller looks at the cluster as it is, with both kinds of load balancer: a Service that
+// wants none and has the finalizer of a kind loses it. What was there before, such as a node, is no news any more
+// then: else it queues the Service that follows a second time, by chance, while that is synced for the first time.
+func (p *run) awake() {
+	p.Helper()
+	services := p.kube.CoreV1().Services(p.ns)
+	var probes []string
+	finalizers := []string{"service.k8s.alibaba/resources", "service.k8s.alibaba/nlb"}
+	if p.release != "" && !controller.Since(p.release, localNLB) {
+		finalizers = finalizers[:1]
+	}
+	for _, finalizer := range finalizers {
+		probe, err := services.Create(p.Context(), &corev1.Service{
+			// The address type is for a controller that refuses public ones at once.
+			ObjectMeta: metav1.ObjectMeta{
+				GenerateName: "probe-", Finalizers: []string{finalizer}, Annotations: map[string]string{lbPrefix + "address-type": "intranet"},
+			},
+			Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			p.Fatal(err)
+		}
+		probes = append(probes, probe.Name)
+	}
+	p.wait("the controller to look at the cluster", func() bool {
+		return !slices.ContainsFunc(probes, func(name string) bool { return !p.left[name] })
+	})
+	for _, name := range probes {
+		if err := services.Delete(p.Context(), name, metav1.DeleteOptions{}); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.cloud.ResetCalls()
+}
+
 // wait waits until ok, which is asked with what is seen locked.
 func (p *run) wait(what string, ok func() bool) {
 	p.Helper()
-	late := false
-	timer := time.AfterFunc(patience, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		late = true
-		p.seen.Broadcast()
-	})
+	late, calm := false, false
+	tell := func(what *bool) func() {
+		return func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			*what = true
+			p.seen.Broadcast()
+		}
+	}
+	timer := time.AfterFunc(patience, tell(&late))
 	defer timer.Stop()
+	if p.quiet > 0 {
+		defer p.calm(tell(&calm))()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !ok() {
+		if calm {
+			panic(stall(what))
+		}
 		if late {
 			p.Fatalf("waited %v for %s; events:\n%s", patience, what, strings.Join(p.lines(p.marks()), "\n"))
 		}
 		p.seen.Wait()
 	}
+}
+
+// calm tells when the controller has called nothing for a while, until the returned function is called.
+func (p *run) calm(tell func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		calls, since := -1, time.Now()
+		for time.Since(since) < p.quiet {
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			if n := len(p.cloud.CallsOf("ccm")); n != calls {
+				calls, since = n, time.Now()
+			}
+		}
+		tell()
+	}()
+	return func() { close(done) }
 }
 
 // saw waits for an event.
@@ -392,7 +536,7 @@ const hashOfNow = "of now"
 // hashed says what the hash in a Service's label is of.
 func (p *run) hashed(svc *corev1.Service) string {
 	p.Helper()
-	now, err := controller.Hash(svc, "")
+	now, err := controller.Hash(svc, p.release)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -402,10 +546,12 @@ func (p *run) hashed(svc *corev1.Service) string {
 	return "of another state"
 }
 
-// tracks returns actions without the chance in their order: a controller works
-// side by side on a load balancer, its groups and its listeners, reads what it
-// needs in any order, and asks after a job as often as it takes. So the actions
-// come by these tracks, each in order, and reads that stand together are sorted.
+// tracks returns actions without the chance in their order: a controller works side by side on
+// a load balancer, its groups and its listeners, reads what it needs in any order, makes the
+// groups of several ports side by side, and asks after a job, and after an NLB that is being made,
+// as often as it takes. So the actions come by these tracks, each in order; reads that stand
+// together are sorted, and what makes groups is, too: none can get servers before it is there.
+// Each of them counts, but for those questions.
 func tracks(actions []string) []string {
 	var all []string
 	for _, track := range []func(string) bool{
@@ -416,23 +562,38 @@ func tracks(actions []string) []string {
 		ofListeners.MatchString,
 		ofSources.MatchString,
 	} {
-		reads := 0 // at the end of all
+		var alike func(string) bool // what may come in any order with the action before
+		from := 0
 		for _, a := range actions {
 			if !track(a) {
 				continue
 			}
-			all = append(all, a)
-			if reads++; !isRead.MatchString(a) {
-				reads = 0
+			if alike == nil || !alike(a) {
+				from, alike = len(all), nil
 			}
-			slices.Sort(all[len(all)-reads:])
+			if last := len(all) - 1; last >= from && a == asksNLB && all[last] == a {
+				continue
+			}
+			all = append(all, a)
+			for _, kind := range []*regexp.Regexp{isRead, makesGroup} {
+				if kind.MatchString(a) {
+					alike = kind.MatchString
+				}
+			}
+			if alike != nil {
+				slices.SortFunc(all[from:], func(a, b string) int { return strings.Compare(b, a) })
+			}
 		}
 	}
 	return all
 }
 
+// asksNLB is the read that a controller repeats until an NLB is there.
+const asksNLB = "GetLoadBalancerAttribute"
+
 var (
 	isRead      = regexp.MustCompile(`^(?:Describe|List|Get)`)
+	makesGroup  = regexp.MustCompile(`^(?:CreateServerGroup|AddServersToServerGroup)$`)
 	ofGroups    = regexp.MustCompile(`ServerGroup`)
 	ofListeners = regexp.MustCompile(`Listener`)
 	ofSources   = regexp.MustCompile(`^[A-Z][a-z]+SecurityGroup`)
@@ -515,6 +676,12 @@ func (p *run) namedPods(port string, ips ...string) {
 	}
 	if _, err := p.kube.DiscoveryV1().EndpointSlices(p.ns).Create(p.Context(), slice, metav1.CreateOptions{}); err != nil {
 		p.Fatal(err)
+	}
+	p.mu.Lock()
+	first := p.svc == nil
+	p.mu.Unlock()
+	if first && p.probes {
+		p.awake() // else they may be news while the Service is synced
 	}
 }
 

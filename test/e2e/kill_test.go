@@ -28,7 +28,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-const clusterID = "c-e2e"
+const clusterID = "c-e2e-123"
 
 // Two hundred Services fail again and again while exporter, worker and NATS are
 // killed at any moment and a watch is cut with compaction: each Service reaches

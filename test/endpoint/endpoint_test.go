@@ -55,7 +55,7 @@ var programs = sync.OnceValues(func() (string, error) {
 			packages = append(packages, "."+strings.TrimPrefix(main, "../.."))
 		}
 	}
-	return dir, shell.Build(dir, packages, "-trimpath")
+	return dir, shell.Build(dir, packages)
 })
 
 func TestMain(m *testing.M) {

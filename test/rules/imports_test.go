@@ -76,8 +76,13 @@ var rows = []row{
 	},
 	{
 		who: []string{"functions/cmd/lbremedy/answer"},
-		may: []string{"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "shared/..."},
+		may: []string{"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/paste", "shared/..."},
 		why: "other commands stand on it",
+	},
+	{
+		who: []string{"functions/cmd/lbremedy/paste"},
+		may: []string{"shared/event"},
+		why: "it reads what people paste, knows no command, and nothing that reads the stream may know it",
 	},
 	{
 		who: []string{"functions/cmd/lbremedy/up"},

@@ -262,7 +262,7 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 	defer log.Close()
 	c.cmd = exec.Command(filepath.Join(s.bin, name), args...)
 	c.cmd.Dir = s.Dir
-	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir}
+	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir, "GOGC=400"} // a small heap is cleaned too often
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
 	// A terminal's ^C is for us and for what uses the server; the server ends after them.

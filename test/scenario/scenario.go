@@ -38,7 +38,8 @@
 //     balancers stand, and with any read of that failing nothing is written;
 //   - undo puts back what was;
 //   - after a fix, the same event writes nothing;
-//   - what people read is messages: formats with arguments, which can be translated.
+//   - what people read is messages: formats with arguments, which can be translated;
+//   - no key, token or signature of an address in the message stands in the record.
 //
 // And in worlds where the controller has synced the Service, no message whatever leads to
 // a write or to a question that suggests one: TestForged.
@@ -46,6 +47,7 @@ package scenario
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -214,6 +216,9 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if err := untranslated(rec, heard(s)); err != nil {
 		return err
 	}
+	if err := leaked(rec, s.parts["message"]); err != nil {
+		return err
+	}
 	reads := w.reads()
 	w.record(used, looking)
 	if s.parts["fault"] != "" {
@@ -236,6 +241,23 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	}
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("observe mode wrote (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+// secret is what the address of a signed call has that nobody may see.
+var secret = regexp.MustCompile(`(?:AccessKeyId|SecurityToken|Signature)=([^&"\s]{4,})`)
+
+// leaked reports a secret of the message that stands in the record.
+func leaked(rec event.Record, message string) error {
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	for _, m := range secret.FindAllStringSubmatch(message, -1) {
+		if bytes.Contains(data, []byte(m[1])) {
+			return fmt.Errorf("the secret %q of the message stands in the record %s", m[1], data)
+		}
 	}
 	return nil
 }

@@ -66,6 +66,9 @@ func spoken(want string) []string {
 var odd = regexp.MustCompile(`%!|<nil>|map\[|\bfailed to\b|  |\(\)|\[\]\.| ,| \.( |$)|\.\.( |$)|,,|\ba 1 |(^|[^/])\b1 ` +
 	`(addresses|nodes|backends|Services|vSwitches|listeners|zones|Pods|load balancers)\b`)
 
+// quoted is another's text, which is as it is.
+var quoted = regexp.MustCompile(`The message is "(\\.|[^"\\])*"`)
+
 // names are words in lower case that a sentence may begin with: an ID, and a program.
 var names = regexp.MustCompile(`^([a-z]+-[\w-]+|kubectl|lbremedy) `)
 
@@ -78,8 +81,9 @@ func faulty(text string) string {
 		return "it does not begin as a sentence does"
 	case !strings.ContainsRune(`.:"'}`, []rune(text)[len([]rune(text))-1]):
 		return "it does not end as a sentence does"
-	case odd.MatchString(text):
-		return fmt.Sprintf("it holds %q", odd.FindString(text))
+	}
+	if trace := odd.FindString(quoted.ReplaceAllString(text, "The message is quoted")); trace != "" {
+		return fmt.Sprintf("it holds %q", trace)
 	}
 	return ""
 }

@@ -13,12 +13,15 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
@@ -326,6 +329,9 @@ var kinds = map[string]schema.GroupVersionResource{
 	"Deployment":    appsv1.SchemeGroupVersion.WithResource("deployments"),
 	"ReplicaSet":    appsv1.SchemeGroupVersion.WithResource("replicasets"),
 	"StatefulSet":   appsv1.SchemeGroupVersion.WithResource("statefulsets"),
+
+	"ValidatingWebhookConfiguration": admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"),
+	"MutatingWebhookConfiguration":   admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
 }
 
 // createObject creates one further object of the scenario, with its status, and
@@ -338,6 +344,10 @@ func (w *world) createObject(t *testing.T, doc string) {
 	var object unstructured.Unstructured
 	if err := yaml.Unmarshal([]byte(doc), &object.Object); err != nil {
 		t.Fatalf("section cluster: %v", err)
+	}
+	if object.GetKind() == "ClusterRole" {
+		w.permit(t, object)
+		return
 	}
 	kind, ok := kinds[object.GetKind()]
 	if !ok {
@@ -370,6 +380,27 @@ func (w *world) createObject(t *testing.T, doc string) {
 	if _, err := client.UpdateStatus(ctx, made, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 		t.Fatalf("section cluster: %v", err)
 	}
+}
+
+// permit binds the ClusterRole, which is the controller's, to the controller's account, until
+// the scenario ends. The API server knows of it when permit returns.
+func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
+	t.Helper()
+	var role rbacv1.ClusterRole
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &role, true); err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
+	if role.Name != ccm.ClusterRole {
+		t.Fatalf("section cluster: the ClusterRole is %s, and not that of the controller, %s", role.Name, ccm.ClusterRole)
+	}
+	if _, err := w.kube.Impersonate(t.Context(), ccm.Account, role.Rules); err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := w.kube.Impersonate(context.WithoutCancel(t.Context()), ccm.Account, nil); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // about gives an Event the UID of the Service that it is about.
@@ -583,16 +614,9 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 		}
 		switch st := made.(type) {
 		case step.TagLB:
-			for i := range s.World.LoadBalancers {
-				if s.World.LoadBalancers[i].ID == st.LB {
-					delete(s.World.LoadBalancers[i].Tags, st.Key)
-				}
-			}
-			for i := range s.World.NLBs {
-				if s.World.NLBs[i].ID == st.LB {
-					delete(s.World.NLBs[i].Tags, st.Key)
-				}
-			}
+			s.dropTag(st.LB, st.Key)
+		case step.UntagLB:
+			s.dropTag(st.LB, st.Key)
 		case step.MoveListener:
 			for _, l := range s.listeners(st.LB, st.Port, st.Protocol) {
 				l.VGroup = ""
@@ -676,6 +700,25 @@ func (s snapshot) likeListeners(other snapshot) {
 					l.Config = o.Config
 				}
 			}
+		}
+	}
+}
+
+func (s snapshot) dropTag(lb, key string) {
+	drop := func(tags map[string]string) map[string]string {
+		if delete(tags, key); len(tags) == 0 {
+			return nil
+		}
+		return tags
+	}
+	for i := range s.World.LoadBalancers {
+		if b := &s.World.LoadBalancers[i]; b.ID == lb {
+			b.Tags = drop(b.Tags)
+		}
+	}
+	for i := range s.World.NLBs {
+		if b := &s.World.NLBs[i]; b.ID == lb {
+			b.Tags = drop(b.Tags)
 		}
 	}
 }

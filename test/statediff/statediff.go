@@ -203,6 +203,12 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 			for _, kind := range []string{"loadBalancers", "nlbs"} {
 				may("cloud", kind, made.LB, "tags", made.Key)
 			}
+		case step.UntagLB:
+			for _, kind := range []string{"loadBalancers", "nlbs"} {
+				may("cloud", kind, made.LB, "tags", made.Key)
+			}
+		case step.DeleteListener:
+			may("cloud", "loadBalancers", made.LB, "listeners", fmt.Sprintf("%s:%d", made.Listener.Protocol, made.Listener.Port))
 		case step.PolicyVersion:
 			may("cloud", "policies", made.Policy, "versions")
 		case step.ClearStatus:

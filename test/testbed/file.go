@@ -56,6 +56,7 @@ var operations = map[string]func(arg []byte) (operation, error){
 	"loadBalancer": readPatch(func(p []byte) operation { return balancer(func(lb *sim.LoadBalancer) { patch(p, lb) }) }, sim.LoadBalancer{}),
 	"nlb":          readPatch(func(p []byte) operation { return networkBalancer(func(_ *sim.State, n *sim.NLB) { patch(p, n) }) }, sim.NLB{}),
 	"refuse":       readRefuse,
+	"answer":       readAnswer,
 	"accept":       readNothing(accepted),
 }
 
@@ -123,6 +124,19 @@ func readRefuse(arg []byte) (operation, error) {
 		return nil, err
 	}
 	return refused(of.Action, of.Code, of.Message), nil
+}
+
+// readAnswer reads what makes something else answer an action of CLB in the cloud's place until accept.
+func readAnswer(arg []byte) (operation, error) {
+	var of struct {
+		Action string `json:"action"`
+		Status int    `json:"status"`
+		Body   string `json:"body"`
+	}
+	if err := strict(arg, &of); err != nil {
+		return nil, err
+	}
+	return failing(sim.Fault{Product: "slb", Action: of.Action, Status: of.Status, Body: of.Body}), nil
 }
 
 // readNothing is for an operation without an argument: {} stands behind its name.

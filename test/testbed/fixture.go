@@ -12,7 +12,7 @@ import (
 // A Fixture is a Service in a testbed with the failure that it gets.
 //
 // What it says of lbremedy supposes fix mode with a policy that allows low risk,
-// high risk for tag-missing and medium for ram-permission.
+// high risk for tag-missing and medium for ram-permission, vswitch-not-found and zone-shortage.
 type Fixture struct {
 	Name    string       // of the failure, in short
 	Service string       // empty in what a function such as [Gone] returns: As names it

@@ -112,6 +112,20 @@ func identityFixtures() []Fixture {
 			},
 		},
 		{
+			Name: "balancer-misnamed", Class: missing, Says: saysGone, Ends: event.Fixed, Heals: true,
+			Story:   "It uses a load balancer of its owner's; then its annotation id names one that does not exist.",
+			prepare: inOrder(lent(), created(borrows)),
+			inject:  annotated("id", "lb-of-yesteryear"),
+			repair:  rebound("lb", ""),
+		},
+		{
+			Name: "balancer-misnamed-own", Class: missing, Says: saysGone, Ends: event.Fixed, Heals: true,
+			Story:   "It has a load balancer of its own; then its annotation id names one that does not exist.",
+			prepare: created(),
+			inject:  annotated("id", "lb-of-yesteryear"),
+			repair:  annotated("id", ""),
+		},
+		{
 			Name: "balancer-none-nlb", Class: missing, Says: "The specified resource of loadbalancer is not found.", Ends: event.Asked,
 			Story:  "It names an NLB that does not exist.",
 			inject: created(with("id", "nlb-of-yesteryear"), network),

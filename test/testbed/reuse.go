@@ -41,6 +41,9 @@ func neighbourly(lb *sim.LoadBalancer) {
 	lb.AddressType, lb.VPC, lb.VSwitch = "intranet", otherVPC, otherVSW
 }
 
+// sixth gives a CLB an IPv6 address.
+func sixth(lb *sim.LoadBalancer) { lb.IPVersion = "ipv6" }
+
 // pointed makes a person's listener forward to the group of the Service.
 func pointed(lb *sim.LoadBalancer) {
 	lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, VGroup: lb.VGroups[0].ID, Status: "running"})
@@ -95,6 +98,13 @@ func reuseFixtures() []Fixture {
 			repair:  annotated("id", ""),
 		},
 		{
+			Name: "reuse-pending", Class: reuse, Says: saysReuse, Ends: event.Fixed, Heals: true,
+			Story:   "Its address gets lost, and somebody writes down in its annotations which load balancer the controller made for it.",
+			prepare: created(),
+			inject:  inOrder(forgetful, takesOver(itself)),
+			repair:  annotated("id", ""),
+		},
+		{
 			Name: "reuse-moves", Class: reuse, Says: saysReuse, Ends: event.Fixed, Heals: true,
 			Story:   "It has a load balancer of its own, and is to move to that of another Service.",
 			prepare: inOrder(companion(created()), created()),
@@ -128,6 +138,15 @@ func reuseFixtures() []Fixture {
 			prepare: inOrder(lentNetwork(), lentNetworkAs("-new"), created(network, bare, borrows)),
 			inject:  rebound("nlb", "-new"),
 			repair:  rebound("nlb", ""),
+		},
+		{
+			// Since v2.12 the controller compares the IP version also of a load balancer that stays when the Service goes.
+			Name: "fixed-family-deleted", Class: "attribute-immutable", Ends: event.Asked,
+			Says:    "can not change LoadBalancer AddressIPVersion once created",
+			Story:   "It is deleted, and uses an IPv6 load balancer of its owner's.",
+			prepare: inOrder(lent(sixth), created(borrows, with("ip-version", "ipv6"))),
+			inject:  deleted,
+			repair:  annotated("id", ""),
 		},
 		{
 			Name: "network-other", Class: conflict, Says: "there are network conflicts in specified parameter.", Ends: event.Asked,

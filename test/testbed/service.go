@@ -216,8 +216,13 @@ func account(change func(*sim.State)) operation {
 // refused makes the cloud refuse an action of CLB, which only this Service of the
 // testbed needs; with an empty text in the usual words of the code.
 func refused(action, code, text string) operation {
+	return failing(sim.Fault{Product: "slb", Action: action, Code: code, Message: text})
+}
+
+// failing lays a fault on the cloud until accepted.
+func failing(fault sim.Fault) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
-		lift := tb.Cloud.Fault(sim.Fault{Product: "slb", Action: action, Code: code, Message: text})
+		lift := tb.Cloud.Fault(fault)
 		tb.mu.Lock()
 		defer tb.mu.Unlock()
 		tb.faults[service] = lift
@@ -225,7 +230,7 @@ func refused(action, code, text string) operation {
 	}
 }
 
-// accepted ends what refused began.
+// accepted ends what refused or failing began.
 func accepted(_ context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()

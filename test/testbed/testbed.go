@@ -29,6 +29,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -319,7 +320,8 @@ func (tb *Testbed) Repair(ctx context.Context, fixtures ...Fixture) error {
 	fixtures = slices.DeleteFunc(slices.Clone(fixtures), func(f Fixture) bool { return f.repair == nil })
 	return tb.each(fixtures, func(f Fixture) error {
 		// The controller would find out by itself, some time within five minutes.
-		if err := inOrder(f.repair, touched)(ctx, tb, f.Service); err != nil {
+		// One that was to go may be gone before.
+		if err := inOrder(f.repair, touched)(ctx, tb, f.Service); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("repair Service %s/%s: %w", tb.Namespace, f.Service, err)
 		}
 		if err := tb.watch.until(ctx, func() bool { return tb.Healed(f.Service) }); err != nil {

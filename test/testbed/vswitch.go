@@ -75,9 +75,15 @@ func vswitchFixtures() []Fixture {
 			repair: annotated("vswitch-id", RoomyVSwitchI),
 		},
 		{
-			Name: "vswitch-gone-nlb", Class: notFound, Says: "The specified resource of vSwitch is not found.", Ends: event.Asked,
+			Name: "vswitch-gone-zone", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: event.Fixed, Heals: true,
+			Story:  "It is created in a vSwitch that does not exist, and names its zone.",
+			inject: created(with("address-type", "intranet", "vswitch-id", "vsw-of-last-spring", "master-zoneid", zoneI)),
+			repair: annotated("vswitch-id", RoomyVSwitchI),
+		},
+		{
+			Name: "vswitch-gone-nlb", Class: notFound, Says: "The specified resource of vSwitch is not found.", Ends: event.Fixed, Heals: true,
 			Story:  "Its NLB is to have an address in a vSwitch that does not exist.",
-			inject: created(with("zone-maps", zoneI+":vsw-of-yesteryear"), network),
+			inject: created(with("zone-maps", zoneI+":vsw-of-last-autumn"), network),
 			repair: annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
 		},
 		{

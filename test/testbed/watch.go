@@ -47,6 +47,7 @@ type failure struct {
 var reasons = []string{
 	"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
 	"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", "Failed",
+	"FailedAddFinalizer", "FailedAddHash", "FailedUpdateReadinessGate", "FailedUpdateStatus", "FailedRemoveFinalizer", "FailedRemoveHash",
 }
 
 // newWatch returns a watch that has seen what is there.

@@ -41,19 +41,19 @@ const (
 	poorVersion  = "v1" // of the policy: an older document, without lost
 )
 
-// needed is what a controller needs for CLB, NLB, Flannel and Terway, as of
-// v2.12.1: the masters' role of a cluster that was made then allows it.
+// needed is what controllers up to v2.12.1 need for CLB, NLB, Flannel and Terway, but for
+// v1.9.3, and what v2.13.0 reads of vSwitches: the masters' role of the cluster allows it.
 var needed = strings.Fields(`
 	slb:DescribeLoadBalancers slb:DescribeLoadBalancerAttribute slb:CreateLoadBalancer slb:DeleteLoadBalancer
 	slb:ModifyLoadBalancerInternetSpec slb:ModifyLoadBalancerInstanceSpec slb:ModifyLoadBalancerInstanceChargeType slb:SetLoadBalancerName
 	slb:SetLoadBalancerDeleteProtection slb:SetLoadBalancerModificationProtection
 	slb:DescribeVServerGroups slb:DescribeVServerGroupAttribute slb:CreateVServerGroup slb:DeleteVServerGroup
-	slb:SetVServerGroupAttribute slb:AddVServerGroupBackendServers slb:RemoveVServerGroupBackendServers slb:ModifyVServerGroupBackendServers
+	slb:SetVServerGroupAttribute slb:AddVServerGroupBackendServers slb:RemoveVServerGroupBackendServers
 	slb:CreateLoadBalancerTCPListener slb:CreateLoadBalancerUDPListener slb:CreateLoadBalancerHTTPListener slb:CreateLoadBalancerHTTPSListener
 	slb:SetLoadBalancerTCPListenerAttribute slb:SetLoadBalancerUDPListenerAttribute
 	slb:SetLoadBalancerHTTPListenerAttribute slb:SetLoadBalancerHTTPSListenerAttribute
-	slb:StartLoadBalancerListener slb:StopLoadBalancerListener slb:DeleteLoadBalancerListener slb:DescribeLoadBalancerListeners
-	slb:DescribeServerCertificates slb:TagResources slb:UntagResources slb:ListTagResources slb:AddTags slb:RemoveTags slb:DescribeTags
+	slb:StartLoadBalancerListener slb:DeleteLoadBalancerListener slb:DescribeLoadBalancerListeners
+	slb:DescribeServerCertificates slb:TagResources slb:UntagResources slb:ListTagResources slb:AddTags slb:DescribeTags
 	nlb:ListLoadBalancers nlb:GetLoadBalancerAttribute nlb:CreateLoadBalancer nlb:DeleteLoadBalancer
 	nlb:UpdateLoadBalancerAttribute nlb:UpdateLoadBalancerZones nlb:UpdateLoadBalancerAddressTypeConfig nlb:UpdateLoadBalancerProtection
 	nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup

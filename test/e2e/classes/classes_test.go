@@ -63,14 +63,7 @@ var noWayBack = []string{"balancer-gone"}
 //   - What was fixed is taken back. All is as it was before, but for what the
 //     controller has made in between.
 func TestClasses(t *testing.T) {
-	text, err := os.ReadFile("../../demo/policy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := policyfile.Parse(text, (&host.Host{Remedies: functions.All}).Classes(), remedy.Sections(functions.All...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := demonstration(t)
 	var fixtures []testbed.Fixture
 	for _, f := range testbed.All() {
 		if !f.Supported() {
@@ -82,6 +75,40 @@ func TestClasses(t *testing.T) {
 	for _, fixtures := range testbed.ByConfig(fixtures) {
 		t.Run(fixtures[0].Name, func(t *testing.T) { runClasses(t, fixtures, rules) })
 	}
+}
+
+// allowed are fixtures whose plans are of a higher risk than the policy of the demonstration allows.
+var allowed = []string{"cert-expired", "balancer-two", "balancer-two-nlb", "eni-lent"}
+
+// TestAllowed injects these failures once more, with a policy that allows their plans: they
+// are fixed, and what was done is taken back.
+func TestAllowed(t *testing.T) {
+	rules, high := demonstration(t), remedy.High
+	var fixtures []testbed.Fixture
+	for _, f := range testbed.All() {
+		if slices.Contains(allowed, f.Name) && f.Supported() {
+			f.Ends, f.Heals = event.Fixed, true
+			fixtures = append(fixtures, f)
+			rules.Classes[f.Class] = remedy.Class{Risk: &high}
+		}
+	}
+	for _, fixtures := range testbed.ByConfig(fixtures) {
+		t.Run(fixtures[0].Name, func(t *testing.T) { runClasses(t, fixtures, rules) })
+	}
+}
+
+// demonstration returns the policy of the demonstration.
+func demonstration(t *testing.T) remedy.Policy {
+	t.Helper()
+	text, err := os.ReadFile("../../demo/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := policyfile.Parse(text, (&host.Host{Remedies: functions.All}).Classes(), remedy.Sections(functions.All...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
 }
 
 func runClasses(t *testing.T, fixtures []testbed.Fixture, rules remedy.Policy) {

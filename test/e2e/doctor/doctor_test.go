@@ -100,7 +100,7 @@ func TestDoctor(t *testing.T) {
 }
 
 // TestStandIn is the same two worlds with a program in the controller's place, started as
-// CCM_BIN has it: what stands for a real one is of another release, v2.14.0.
+// CCM_BIN has it: what stands for a real one is v2.14.0, too.
 func TestStandIn(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
 	t.Setenv(controller.VersionVariable, standin.Version)

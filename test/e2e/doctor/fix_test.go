@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -60,6 +62,9 @@ func (r *rig) fixable() []fix {
 		{check: "silent", service: "unheeded", touch: true, again: func(r *rig) {
 			r.patch("unheeded", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"00"}}}`)
 		}},
+		{check: "source-ranges", service: "ranged", touch: true, also: func(lb string) []statediff.Allowance {
+			return []statediff.Allowance{statediff.Allow("the sync puts it into the security group again", "cloud", "nlbs", lb, "securityGroups")}
+		}, again: func(r *rig) { r.open("ranged") }},
 	}
 }
 
@@ -91,6 +96,7 @@ func (r *rig) fixed() {
 		})
 		return full
 	})
+	r.rested()
 	for _, f := range all {
 		if f.again != nil {
 			f.again(r)
@@ -100,6 +106,28 @@ func (r *rig) fixed() {
 	r.stopped(all[0], files)
 	for _, f := range all {
 		r.fix(f, files)
+	}
+}
+
+// rested waits until the controller has called nothing for a while. One that has just started syncs every Service, and
+// a real one many of them twice, for itself and for a node: until then nothing that a sync repairs can be relied on.
+func (r *rig) rested() {
+	r.Helper()
+	const rest = 2 * time.Second
+	for {
+		calls := r.testbed.Cloud.CallsOf(ccm.DaemonSet) // it goes by that name in the simulated cloud
+		left := rest
+		if len(calls) > 0 {
+			left -= time.Since(calls[len(calls)-1].At)
+		}
+		if len(calls) > 0 && left <= 0 {
+			return
+		}
+		select {
+		case <-time.After(left):
+		case <-r.ctx.Done():
+			r.Fatalf("wait for the controller to rest: %v", context.Cause(r.ctx))
+		}
 	}
 }
 

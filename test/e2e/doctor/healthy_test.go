@@ -37,6 +37,7 @@ var healthy = []struct {
 	{"nlb", everywhere, []change{nlb}},
 	{"nlb-idle", nil, []change{nlb}},
 	{"nlb-local", everywhere, []change{nlb, local}},
+	{"nlb-ranged", everywhere, []change{nlb, ranged}},
 	{"nlb-lent", everywhere, []change{with("id", "nlb-of-nlb-lent", "force-override-listeners", "true"), nlb}},
 	{"node-port", everywhere, []change{onNode(30080)}},
 	{"others", everywhere, []change{with("service.beta.kubernetes.io/class", "another", "id", "lb-nowhere")}}, // another controller's
@@ -99,7 +100,10 @@ func (r *rig) allow() {
 		r.Fatalf("the controller is of the release %q", r.testbed.Version())
 	}
 	of := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("alibabacloud.com/nlb")}}
-	actions := ccm.Needs(v, ccm.InUse(cloud.Cluster{Network: "flannel"}, []corev1.Service{of}))
+	ranged(&of)
+	by := corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	with("instance-charge-type", "PayBySpec", "address-type", "intranet")(&by)
+	actions := ccm.Needs(v, ccm.InUse(cloud.Cluster{Network: "flannel"}, []corev1.Service{of, by}, nil))
 	document := r.json(map[string]any{"Version": "1", "Statement": []any{map[string]any{"Effect": "Allow", "Action": actions, "Resource": []string{"*"}}}})
 	r.testbed.Cloud.Edit(func(st *sim.State) {
 		for _, p := range st.Policies {

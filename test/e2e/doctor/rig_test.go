@@ -86,6 +86,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{T: t, ctx: ctx}
 	var err error
 	r.testbed, err = testbed.Start(ctx, testbed.Options{
+		Config:  testbed.Config{Version: standin.Version}, // the first that limits the clients of NLBs
 		Cluster: c, Namespace: namespace, Room: room, BackoffBase: 100 * time.Millisecond, BackoffMax: 5 * time.Minute,
 	})
 	r.must(err)
@@ -201,6 +202,11 @@ func nlb(svc *corev1.Service) {
 	if svc.Annotations[prefix+"id"] == "" {
 		svc.Annotations[prefix+"zone-maps"] = "cn-hangzhou-h:" + testbed.FullVSwitchH + ",cn-hangzhou-i:" + testbed.RoomyVSwitchI
 	}
+}
+
+// ranged limits the clients.
+func ranged(svc *corev1.Service) {
+	svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "198.51.100.7/32"}
 }
 
 // local is for Pods of the node alone.

@@ -236,6 +236,20 @@ func (r *rig) sick() []illness {
 			repair: func(r *rig) { r.annotate("unheeded", "example.com/team", "") },
 		},
 		{
+			service: "ranged", pods: everywhere, waits: "sync", changes: []change{nlb, ranged},
+			quiet: func(r *rig) { r.open("ranged") },
+			finds: []string{"critical source-ranges ranged clients"},
+		},
+		{
+			service: "ranged-clb", pods: everywhere, waits: "sync", changes: []change{ranged},
+			finds: []string{"critical source-ranges ranged-clb clients"},
+		},
+		{
+			service: "frozen", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.apply(byHand("frozen")) },
+			finds: []string{"critical groups-not-built frozen"},
+		},
+		{
 			service: "stale", pods: everywhere, waits: "sync",
 			quiet: func(r *rig) {
 				r.balancer("stale", func(lb *sim.LoadBalancer) { lb.VGroups[0].Backends = lb.VGroups[0].Backends[1:] })
@@ -350,6 +364,24 @@ func (r *rig) policyVersion(id string) {
 			}
 		}
 	})
+}
+
+// open takes the NLB of a Service out of its security groups.
+func (r *rig) open(service string) {
+	r.Helper()
+	id := r.balancerOf(service)
+	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].SecurityGroups = nil })
+}
+
+// byHand is an EndpointSlice of a Service with an endpoint that names no node.
+func byHand(service string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+		ObjectMeta:  metav1.ObjectMeta{Name: service + "-by-hand", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("web"), Port: new(int32(8080))}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"172.29.0.9"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+	}
 }
 
 // crowd puts so many Pods behind a Service.

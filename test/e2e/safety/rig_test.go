@@ -8,7 +8,8 @@
 // way; a test that needs the end of a budget's window removes the keys as that would.
 //
 // Testbeds share one API server, and tests run side by side. A test sees its own namespace of
-// it and no other, through a proxy that narrows what spans all namespaces.
+// it and no other, through a proxy that narrows what spans all namespaces. A real controller,
+// which CCM_BIN names, can't be narrowed: each has an API server for itself.
 package safety
 
 import (
@@ -54,6 +55,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -104,7 +106,11 @@ func newRig(t *testing.T, on testbed.Config, rules string) *rig {
 	if _, err := program(); err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Join(t)
+	share := cluster.Join
+	if bin, _ := controller.Real(); bin != "" {
+		share = cluster.Alone // it syncs all Services
+	}
+	c := share(t)
 	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)

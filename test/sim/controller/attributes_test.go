@@ -241,7 +241,8 @@ func TestBalancerAnnotations(t *testing.T) {
 			"Tag.1.Key": "ack.aliyun.com", "Tag.1.Value": clusterID, "Tag.2.Key": "kubernetes.do.not.delete", "Tag.2.Value": "NAME", "Tag.3.Key": "team",
 			"Tag.3.Value": "shop",
 		}},
-		{"spec alone", map[string]string{"spec": "slb.s2.small"}, map[string]string{"LoadBalancerSpec": "slb.s2.small", "InstanceChargeType": ""}},
+		{"spec alone", map[string]string{"spec": "slb.s2.small"}, map[string]string{"LoadBalancerSpec": "slb.s2.small", "InstanceChargeType": "PayByCLCU"}},
+		{"charge types in other letters", map[string]string{"instance-charge-type": "paybyclcu"}, map[string]string{"InstanceChargeType": "PayByCLCU"}},
 		{"pay by spec alone", map[string]string{"instance-charge-type": "PayBySpec"}, map[string]string{"LoadBalancerSpec": "slb.s1.small",
 			"InstanceChargeType": "PayBySpec"}},
 		{"classic network", map[string]string{"address-type": "intranet", "network-type": "classic"}, map[string]string{"VpcId": "", "VSwitchId": ""}},
@@ -322,12 +323,16 @@ func TestCharge(t *testing.T) {
 		{"spec on one that is paid by use, v2.6.0", "v2.6.0", map[string]string{"instance-charge-type": "PayByCLCU"}, map[string]string{"spec": "slb.s2.small"},
 			"ModifyLoadBalancerInstanceSpec", map[string]string{"LoadBalancerSpec": "slb.s2.small"},
 			"Message: The operation is not allowed because the instanceChargeType of loadbalancer is PayByCLCU."},
-		{"spec on one that is paid by spec", "v2.14.0", map[string]string{"spec": "slb.s1.small"}, map[string]string{"spec": "slb.s2.small"},
+		{"spec on one that began with another", "v2.14.0", map[string]string{"spec": "slb.s1.small"}, map[string]string{"spec": "slb.s2.small"}, "", nil, ""},
+		{"spec on one that began with another, v2.12.0", "v2.12.0", map[string]string{"spec": "slb.s1.small"}, map[string]string{"spec": "slb.s2.small"},
+			"ModifyLoadBalancerInstanceSpec", map[string]string{"LoadBalancerSpec": "slb.s2.small"}, ""},
+		{"spec on one that is paid by spec", "v2.14.0", map[string]string{"instance-charge-type": "PayBySpec"}, map[string]string{"spec": "slb.s2.small"},
 			"ModifyLoadBalancerInstanceSpec", map[string]string{"LoadBalancerSpec": "slb.s2.small"}, ""},
 		{"to spec", "v2.14.0", nil, map[string]string{"instance-charge-type": "PayBySpec"},
 			"ModifyLoadBalancerInstanceChargeType", map[string]string{"InstanceChargeType": "PayBySpec", "LoadBalancerSpec": "slb.s1.small"},
 			"Message: User does not have permission modify InstanceChargeType to spec."},
-		{"to use", "v2.14.0", map[string]string{"spec": "slb.s1.small"}, map[string]string{"instance-charge-type": "PayByCLCU"},
+		{"to use, which it is", "v2.14.0", map[string]string{"spec": "slb.s1.small"}, map[string]string{"instance-charge-type": "PayByCLCU"}, "", nil, ""},
+		{"to use", "v2.14.0", map[string]string{"instance-charge-type": "PayBySpec"}, map[string]string{"instance-charge-type": "PayByCLCU"},
 			"ModifyLoadBalancerInstanceChargeType", map[string]string{"InstanceChargeType": "PayByCLCU", "LoadBalancerSpec": ""}, ""},
 		{"in other letters", "v2.14.0", nil, map[string]string{"instance-charge-type": "paybyclcu"},
 			"ModifyLoadBalancerInstanceChargeType", map[string]string{"InstanceChargeType": "paybyclcu"}, "Message: The parameter InstanceChargeType is illegal."},
@@ -394,6 +399,23 @@ func TestProtocols(t *testing.T) {
 		r.service("web", map[string]string{"id": "lb-1", "ip-version": "ipv6"})
 		r.synced("web", "")
 		r.delete("web")
+		r.until("a failure", func() bool { return hasReason(r, "CleanLoadBalancerFailed") })
+		r.saw("web", "Warning CleanLoadBalancerFailed Error deleting load balancer [lb-1]: apply model error: update lb attribute error: "+
+			"alicloud: can not change LoadBalancer AddressIPVersion once created")
+		r.annotations("web", map[string]string{"id": ""})
+		r.gone("web")
+	})
+	t.Run("own, a group without a port, deleted", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, nil, 1)
+		svc := r.service("web", nil)
+		r.synced("web", "")
+		r.annotations("web", map[string]string{"vgroup-port": "rsp-1:80,"})
+		r.delete("web")
+		r.until("a failure", func() bool { return hasReason(r, "CleanLoadBalancerFailed") })
+		r.saw("web", "Warning CleanLoadBalancerFailed Error deleting load balancer ["+r.byName(ownName(svc)).ID+"]: apply model error: "+
+			"get lb backend from remote error: DescribeVServerGroups error: vgroupid and protocol format must be like 'vsp-xxx:443' with colon separated. got=[[]]")
+		r.annotations("web", map[string]string{"vgroup-port": ""})
 		r.gone("web")
 	})
 }

@@ -684,7 +684,7 @@ func TestBadProviderID(t *testing.T) {
 func TestAttributes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
-	r.service("web", map[string]string{"spec": "slb.s1.small"})
+	r.service("web", map[string]string{"instance-charge-type": "PayBySpec"})
 	svc := r.synced("web", "")
 	id := svc.Labels[labelID]
 	changes := map[string]string{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -141,6 +142,50 @@ func TestVirtualNode(t *testing.T) {
 			slices.Sort(got)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestHybridNode plays a node outside of the cloud with a pod on it: neither is a
+// backend since v2.12.1, and before it the sync fails on the node.
+func TestHybridNode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		version string
+		change  []func(*corev1.Service)
+		want    int // backends; negative: the sync fails
+	}{
+		{"v2.14.0", nil, 1},
+		{"v2.12.1", nil, 1},
+		{"v2.14.0", []func(*corev1.Service){func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }}, 0},
+		{"v2.11.2", nil, -1},
+	} {
+		t.Run(fmt.Sprint(c.version, len(c.change)), func(t *testing.T) {
+			t.Parallel()
+			const id = "ack-hybrid://123456"
+			r := newRig(t, nil, 1, plays(c.version))
+			_, err := r.kube.CoreV1().Nodes().Create(r.Context(), &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: r.ns + "-outside", Labels: map[string]string{"rig": r.ns}}, Spec: corev1.NodeSpec{ProviderID: id},
+				Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Cleanup(func() {
+				_ = r.kube.CoreV1().Nodes().Delete(context.Background(), r.ns+"-outside", metav1.DeleteOptions{})
+			})
+			r.pods("web", "192.168.0.8")
+			r.moveEndpoints("web", r.ns+"-outside")
+			r.service("web", nil, c.change...)
+			if c.want < 0 {
+				r.saw("web", failed+"Error syncing load balancer []: build lb local model error: build vserver groups error: "+
+					"build cluster backends error: normal parse providerid: "+id+". expected: ${regionid}.${nodeid}, alicloud: unable to split instanceid "+
+					"and region from providerID, error unexpected providerID="+id)
+				return
+			}
+			if got := r.lb(r.synced("web", "").Labels[labelID]).VGroups[0].Backends; len(got) != c.want {
+				t.Errorf("backends %+v", got)
 			}
 		})
 	}

@@ -157,6 +157,7 @@ func TestFirstLife(t *testing.T) {
 	}
 	r.annotate("web", "name", "shop")
 	r.synced("web", svc.Labels[labelHash])
+	r.ensured("web", 2) // it knows the hash that it has written
 	r.cloud.ResetCalls()
 	r.pods("web", "10.1.2.3")
 	r.ensured("web", 3)

@@ -257,10 +257,10 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	lb.tags = map[string]string{tagOwn: p.name, tagCluster: p.ClusterID}
 	maps.Copy(lb.tags, want.tags)
 	switch {
-	case p.version.since("v2.12.1") && lb.charge == "" && lb.spec == "":
-		lb.charge = payByCLCU
-	case lb.charge == "" || lb.charge == payBySpec:
+	case p.bySpec(lb.charge):
 		lb.spec = cmp.Or(lb.spec, defaultSpec)
+	case lb.charge == "" || p.version.since(sinceByUse) && strings.EqualFold(lb.charge, payByCLCU):
+		lb.charge = payByCLCU // whatever the spec
 	}
 	if lb.addressType == addressIntranet && lb.network == networkClassic {
 		lb.vswitch = "" // a network that is older than vSwitches
@@ -284,6 +284,15 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 		return id, p.tag(ctx, id, lb.tags)
 	}
 	return id, nil
+}
+
+// sinceByUse is the release since which a load balancer is paid by use unless the Service says
+// otherwise. Before it, what had no charge type was paid by spec.
+const sinceByUse = "v2.12.1"
+
+// bySpec reports whether a charge type, in whatever letters, is that of load balancers with a spec.
+func (p *pass) bySpec(charge string) bool {
+	return strings.EqualFold(charge, payBySpec) || charge == "" && !p.version.since(sinceByUse)
 }
 
 // createIn asks for a load balancer. Since v2.10.0 it does so with the same
@@ -321,27 +330,20 @@ func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	return resp.LoadBalancerId, nil
 }
 
-// roomy returns the first of the controller's vSwitches with a free address,
-// apart from the one that turned out to be full.
+// roomy returns the first of the controller's vSwitches with a free address, apart from the one that
+// turned out to be full. It asks after one at a time, and passes over one of which it learns nothing.
 func (p *pass) roomy(ctx context.Context, full string) (string, error) {
-	free := map[string]int64{}
-	req := vpc.CreateDescribeVSwitchesRequest()
-	req.VpcId, req.PageSize = p.VPC, requests.NewInteger(50)
-	for page := 1; ; page++ {
-		resp := vpc.CreateDescribeVSwitchesResponse()
-		req.PageNumber = requests.NewInteger(page)
-		if err := p.cloud.raw(ctx, req, resp); err != nil {
-			return "", err
-		}
-		for _, v := range resp.VSwitches.VSwitch {
-			free[v.VSwitchId] = v.AvailableIpAddressCount
-		}
-		if len(resp.VSwitches.VSwitch) == 0 || page*50 >= resp.TotalCount {
-			break
-		}
-	}
 	for _, id := range p.vswitches {
-		if id != full && free[id] > 0 {
+		if id == full {
+			continue
+		}
+		req, resp := vpc.CreateDescribeVSwitchesRequest(), vpc.CreateDescribeVSwitchesResponse()
+		req.VSwitchId = id
+		if err := p.cloud.raw(ctx, req, resp); err != nil {
+			p.Log.Warn("describe vswitch", "vswitch", id, "error", err)
+			continue
+		}
+		if found := resp.VSwitches.VSwitch; len(found) > 0 && found[0].AvailableIpAddressCount != 0 {
 			return id, nil
 		}
 	}
@@ -413,10 +415,8 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	if _, ok := remote.tags[tag]; !ok && len(remote.tags) < mostTags {
 		errs = append(errs, wrap("AddTags", p.tag(ctx, remote.id, map[string]string{tag: value})))
 	}
+	// A Service on its way out wants IPv4, too, so that it can't leave an IPv6 one that stays.
 	ipVersion := cmp.Or(want.ipVersion, "ipv4")
-	if deleting(p.svc) { // a Service on its way out wants none, as the notes on v2.5.1 have it
-		ipVersion = ""
-	}
 	for _, f := range []struct{ want, have, text string }{
 		{want.masterZone, remote.masterZone, "can not change LoadBalancer master zone id once created"},
 		{want.slaveZone, remote.slaveZone, "can not change LoadBalancer slave zone id once created"},
@@ -463,12 +463,12 @@ func (p *pass) updateCharge(ctx context.Context, want, remote *balancer) error {
 	if want.charge != "" && want.charge != remote.charge {
 		req := slb.CreateModifyLoadBalancerInstanceChargeTypeRequest()
 		req.LoadBalancerId, req.InstanceChargeType = remote.id, want.charge
-		if want.charge == payBySpec {
+		if p.bySpec(want.charge) {
 			req.LoadBalancerSpec = cmp.Or(want.spec, defaultSpec)
 		}
 		return p.cloud.call(ctx, req, slb.CreateModifyLoadBalancerInstanceChargeTypeResponse())
 	}
-	bySpec := remote.charge == "" || remote.charge == payBySpec || !p.version.since("v2.8.0")
+	bySpec := p.bySpec(remote.charge) || !p.version.since("v2.8.0")
 	if !bySpec || want.spec == "" || want.spec == remote.spec {
 		return nil
 	}

@@ -227,6 +227,7 @@ const (
 	deleteInterval, deleteLimit = 20 * time.Second, 3 * time.Minute
 	activeInterval, activeLimit = 20 * time.Second, 2 * time.Minute
 	groupInterval, groupLimit   = 3 * time.Second, 10 * time.Second
+	groupJobInterval            = 1200 * time.Millisecond
 	batchInterval               = 2200 * time.Millisecond
 )
 
@@ -274,6 +275,7 @@ type nlbAnswer struct {
 
 	CrossZoneEnabled bool
 	SecurityGroupIds []string
+	Tags             []struct{ Key, Value, TagKey, TagValue string } // the former in a list, the latter alone
 	ZoneMappings     []struct {
 		ZoneId, VSwitchId     string
 		LoadBalancerAddresses []struct{ PrivateIPv4Address, AllocationId string }
@@ -284,7 +286,10 @@ func (lb *networkBalancer) load(a nlbAnswer) {
 	lb.id, lb.name, lb.dns, lb.vpc, lb.status = a.LoadBalancerId, a.LoadBalancerName, a.DNSName, a.VpcId, a.LoadBalancerStatus
 	lb.addressType, lb.ipVersion, lb.resourceGroup = a.AddressType, a.AddressIpVersion, a.ResourceGroupId
 	lb.ipv6AddressType, lb.bandwidth, lb.crossZone = a.Ipv6AddressType, a.BandwidthPackageId, fmt.Sprint(a.CrossZoneEnabled)
-	lb.securityGroups, lb.zones = a.SecurityGroupIds, nil
+	lb.securityGroups, lb.zones, lb.tags = a.SecurityGroupIds, nil, map[string]string{}
+	for _, t := range a.Tags {
+		lb.tags[t.Key+t.TagKey] = t.Value + t.TagValue
+	}
 	for _, z := range a.ZoneMappings {
 		m := zoneMapping{zone: z.ZoneId, vswitch: z.VSwitchId}
 		if len(z.LoadBalancerAddresses) > 0 {
@@ -372,12 +377,16 @@ func (p networkPass) wanted(ctx context.Context) (*networkBalancer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build nlb attribute error: %w", err)
 	}
-	// The controller has mixed these two up, and misspelt the second.
+	// The second is misspelt, and older releases have mixed the two up.
+	listeners, groups := "build nlb listener error", "builid nlb server group error"
+	if !p.version.since("v2.11.2") { // pkg/controller/service/nlbv2/model_builder.go
+		listeners, groups = "build nlb server group error", "builid nlb listener error"
+	}
 	if want.listeners, err = p.wantedListeners(want.reused); err != nil {
-		return nil, fmt.Errorf("build nlb server group error: %w", err)
+		return nil, fmt.Errorf("%s: %w", listeners, err)
 	}
 	if want.groups, err = p.wantedGroups(ctx, want); err != nil {
-		return nil, fmt.Errorf("builid nlb listener error: %w", err)
+		return nil, fmt.Errorf("%s: %w", groups, err)
 	}
 	return want, nil
 }
@@ -419,7 +428,7 @@ func (p networkPass) applyTo(ctx context.Context, want, lb *networkBalancer) err
 		done = make(chan groupDone, len(want.groups))
 	}
 	tasks = append(tasks, func() error { return p.applyGroups(ctx, moves, done) })
-	if lb.id != "" && p.changed && owns && !(want.preserve && deleting(p.svc)) {
+	if lb.id != "" && p.changed && owns { // an NLB that is preserved loses its listeners, too
 		plan, err := p.planListeners(want, lb)
 		if err != nil {
 			return err
@@ -445,7 +454,7 @@ func (p networkPass) read(ctx context.Context, want, lb *networkBalancer, listen
 			return wrap("ListNLBTagResources", wrap("list nlb "+lb.id+" tag error", err))
 		},
 		func() error {
-			return wrap("get lb backend from remote error: DescribeVServerGroups error", p.readGroups(ctx, want.reused, lb))
+			return wrap("get lb backend from remote error: DescribeVServerGroups error", p.readGroups(ctx, lb))
 		},
 	}
 	if listeners {

@@ -202,8 +202,8 @@ func (p networkPass) let(ctx context.Context, want, lb *networkBalancer) error {
 	if want.reused {
 		return nil
 	}
-	if err := p.readGroups(ctx, false, lb); err != nil {
-		return fmt.Errorf("build remote server group model error: %w", err)
+	if err := p.readGroups(ctx, lb); err != nil {
+		return fmt.Errorf("build remote server group model error: DescribeVServerGroups error: %w", err)
 	}
 	if lb.id == "" {
 		return nil

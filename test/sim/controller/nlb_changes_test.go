@@ -177,7 +177,7 @@ func TestNLBChanges(t *testing.T) {
 			}, want: "true true true 30"},
 		{name: "a certificate, which only TLS has", change: wish("cert-id", "cert-1", "tls-cipher-policy", "tls_cipher_policy_1_2")},
 		{name: "TLS", change: wish("protocol-port", "tcpssl:80", "cacert", "on", "cacert-id", "ca-1", "alpn", "on", "alpn-policy", "HTTP2Only"),
-			calls: []string{"CreateListener", "DeleteListener"},
+			calls: []string{"AddServersToServerGroup", "CreateListener", "CreateServerGroup", "DeleteListener", "DeleteServerGroup"},
 			is: func() string {
 				l := listener()
 				return fmt.Sprintf("%s %v %v %s", l.Protocol, l.Certificates, l.CAs, config(l.Config, "CaEnabled", "SecurityPolicyId", "AlpnEnabled", "AlpnPolicy",
@@ -247,8 +247,8 @@ func TestNLBChanges(t *testing.T) {
 func TestNLBRefusesWishes(t *testing.T) {
 	const (
 		local    = "[]: build lb local model error: "
-		listener = local + "build nlb server group error: build listener from servicePort 80 error: "
-		groups   = local + "builid nlb listener error: "
+		listener = local + "build nlb listener error: build listener from servicePort 80 error: "
+		groups   = local + "builid nlb server group error: "
 		port     = groups + "set ServerGroup for port 80 error: "
 	)
 	reused := []string{"id", "nlb-1"}
@@ -276,15 +276,15 @@ func TestNLBRefusesWishes(t *testing.T) {
 			{append(ports, "listener-port-range", "2000-1000:80"), listener + "start port should be smaller than end port for port range [2000-1000:80]"},
 			{append(ports, "listener-port-range", "1000-70000:80"), listener + "port range [1000-70000:80] is invalid"},
 			{append(ports, "two", "443", "listener-port-range", "400-500:80"),
-				local + "build nlb server group error: port of listener [400-500] overlaps with listener [443]"},
+				local + "build nlb listener error: port of listener [400-500] overlaps with listener [443]"},
 			{append(reused, "vgroup-port", "sgp-1"), listener + "server group id and protocol format must be like 'sg-xxx:443' with colon separated. got=[[sgp-1]]"},
 			{append(reused, "vgroup-port", "sgp-nope:80"), port + "cannot find server group id sgp-nope for nlb nlb-1"},
 			{append(reused, "vgroup-port", "sgp-own:80"), port + "cannot reuse a ccm created server group sgp-own for nlb nlb-1"},
 			{append(reused, "vgroup-port", "sgp-1:80", "weight", "101"), port + "weight must be integer in range [0, 100], got [101]"},
 			{append(reused, "backend", "eni", "vgroup-port", "sgp-1:80", "server-group-type", "ip"),
 				"[nlb-1]: apply model error: ServerGroupType of user managed server group sgp-1 should be [Ip], but [Instance]"},
-			{[]string{"default-weight", "x"}, port + "default weight parse error: [x]"},
-			{[]string{"default-weight", "101"}, port + "default weight must be integer in range [0,100] , got [101]"},
+			{[]string{"default-weight", "x"}, groups + `default weight parse error: [strconv.Atoi: parsing "x": invalid syntax]`},
+			{[]string{"default-weight", "101"}, groups + "default weight must be integer in range [0,100] , got [101]"},
 			{[]string{"server-group-type", "other"}, groups + "unsupport server ServerGroupType []"},
 			{[]string{"server-group-type", "ip"}, port + "build cluster backends error: get node address err: node NODE has no internal address"},
 			{[]string{"connection-drain-timeout", "x"}, groups + `ConnectionDrainTimeout parse error: strconv.Atoi: parsing "x": invalid syntax`},
@@ -299,7 +299,15 @@ func TestNLBRefusesWishes(t *testing.T) {
 			want string
 		}{
 			{[]string{"protocol-port", "http:80"}, listener + "port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported wit [http]\n"},
-			{append(ports, "pods", "10.1.5.7"), port + "build eni backends error: can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: NS/pod-10-1-5-7, node: NODE"},
+			{append(ports, "pods", "10.1.5.7"), groups + "can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: NS/pod-10-1-5-7, node: NODE"},
+		}},
+		{"v2.10.0", []struct { // which has mixed the two up
+			said []string
+			want string
+		}{
+			{[]string{"protocol-port", "tcpssl"}, local + "build nlb server group error: build listener from servicePort 80 error: port and protocol format " +
+				"must be like 'https:443' with colon separated. got=[[tcpssl]]"},
+			{[]string{"server-group-type", "other"}, local + "builid nlb listener error: unsupport server ServerGroupType []"},
 		}},
 	} {
 		t.Run(rigs.version, func(t *testing.T) {
@@ -565,8 +573,10 @@ func TestNLBJobs(t *testing.T) {
 		{name: "listener fails", arrange: fault(sim.Fault{Action: "CreateListener", FailJob: true}), waits: "ListAsynJobs", times: 1,
 			want: "[LB]: apply model error: wait jobs error: job JOB for API EnsuredListenerChanged failed"},
 		{name: "listener fails, v2.11", version: "v2.11.1", arrange: fault(sim.Fault{Action: "CreateListener", FailJob: true}), waits: "GetJobStatus", times: 2},
-		{name: "listener takes too long", arrange: fault(sim.Fault{Action: "ListAsynJobs", Body: `{"Jobs":[]}`}), speed: 500, waits: "ListAsynJobs", times: 13,
+		{name: "listener takes too long", arrange: fault(sim.Fault{Action: "ListAsynJobs", Body: `{"Jobs":[{"Id":"j-1","Status":"Processing"}]}`}),
+			speed: 500, waits: "ListAsynJobs", times: 13,
 			want: "[LB]: apply model error: wait jobs error: context deadline exceeded"},
+		{name: "listener whose job nobody knows", arrange: fault(sim.Fault{Action: "ListAsynJobs", Body: `{"Jobs":[]}`}), waits: "ListAsynJobs", times: 1},
 		{name: "servers fail, which goes unnoticed", arrange: fault(sim.Fault{Action: "AddServersToServerGroup", FailJob: true}), waits: "GetJobStatus", times: 1},
 		{name: "listener locked", arrange: fault(sim.Fault{Action: "CreateListener", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict.", Count: 4}),
 			waits: "CreateListener", times: 5},

@@ -77,7 +77,7 @@ func (p networkPass) wantedGroups(ctx context.Context, want *networkBalancer) (n
 		}
 		all = append(all, g)
 	}
-	if !p.version.since("v2.13.0") {
+	if !p.version.since(togetherNLB) {
 		return all, nil
 	}
 	return all, p.findInterfaces(ctx, all.plain())
@@ -86,10 +86,6 @@ func (p networkPass) wantedGroups(ctx context.Context, want *networkBalancer) (n
 // wantedGroup returns the group of a listener, without its backends.
 func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 	g := &networkGroup{group: &group{name: l.group, keepWeights: strings.EqualFold(p.annotation("ignore-weight-update"), "on")}}
-	var err error
-	if g.attributes, err = p.groupAttributes(l); err != nil {
-		return nil, err
-	}
 	switch kind := p.annotation("server-group-type"); {
 	case kind == "":
 	case strings.EqualFold(kind, groupOfInstances):
@@ -99,11 +95,27 @@ func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 	default:
 		return nil, errors.New("unsupport server ServerGroupType []") // which one, it does not say
 	}
+	var err error
+	if g.attributes, err = p.groupAttributes(l); err != nil {
+		return nil, err
+	}
+	if s := p.annotation("default-weight"); s != "" {
+		switch weight, err := strconv.Atoi(s); {
+		case err != nil:
+			return nil, fmt.Errorf("default weight parse error: [%w]", err)
+		case weight < 0 || weight > 100:
+			return nil, fmt.Errorf("default weight must be integer in range [0,100] , got [%s]", s)
+		}
+	}
 	return g, nil
 }
 
-// wantedServers finds the backends of a group. Before v2.13.0 the network
-// interfaces of pods were looked up for each group, and not for all together.
+// togetherNLB is the first release that looks up the network interfaces of all
+// groups together: pkg/controller/service/nlbv2/server_groups.go.
+const togetherNLB = "v2.11.2"
+
+// wantedServers finds the backends of a group, and before [togetherNLB] the
+// network interfaces of its pods.
 func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l *networkListener, g *networkGroup, nodes []*corev1.Node,
 	ends []*discoveryv1.EndpointSlice) error {
 	weight := -1
@@ -116,11 +128,6 @@ func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l
 			if weight, err = strconv.Atoi(s); err != nil || weight < 0 || weight > 100 {
 				return fmt.Errorf("weight must be integer in range [0, 100], got [%s]", s)
 			}
-		}
-	}
-	if s := p.annotation("default-weight"); s != "" {
-		if _, err := strconv.Atoi(s); err != nil {
-			return fmt.Errorf("default weight parse error: [%s]", s)
 		}
 	}
 	if err := p.fillGroup(g.group, l.servicePort, nodes, ends, weight); err != nil {
@@ -141,7 +148,7 @@ func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l
 	if g.kind == groupOfAddresses {
 		return wrap("build "+mode+" backends error", byAddress(g.backends, nodes))
 	}
-	if p.version.since("v2.13.0") {
+	if p.version.since(togetherNLB) {
 		return nil
 	}
 	err := p.findInterfaces(ctx, groups{g.group})
@@ -204,7 +211,7 @@ const checkConfig = "HealthCheckConfig."
 
 // groupAttributes returns the parameters of a listener's group.
 func (p networkPass) groupAttributes(l *networkListener) (map[string]string, error) {
-	params := map[string]string{"Protocol": strings.Replace(l.protocol, "TCPSSL", "TCP", 1)}
+	params := map[string]string{"Protocol": l.protocol}
 	say(params, "Scheduler", p.annotation("scheduler"))
 	say(params, "ResourceGroupId", p.annotation("resource-group-id"))
 	for annotation, name := range map[string]string{
@@ -226,11 +233,14 @@ func (p networkPass) groupAttributes(l *networkListener) (map[string]string, err
 	if p.version.since("v2.11.2") {
 		params["AnyPortEnabled"] = strconv.FormatBool(l.port == 0)
 	}
+	flag := p.annotation("health-check-flag")
 	if l.port == 0 {
-		params[checkConfig+"HealthCheckEnabled"] = "true"
+		if flag == "" {
+			params[checkConfig+"HealthCheckEnabled"] = "true"
+		}
 		params[checkConfig+"HealthCheckConnectPort"] = strconv.Itoa(l.servicePort.TargetPort.IntValue())
 	}
-	if params[checkConfig+"HealthCheckEnabled"] != "true" {
+	if !strings.EqualFold(flag, "on") { // whatever else of the check the Service says does not count
 		return params, nil
 	}
 	for _, v := range [][2]string{
@@ -257,19 +267,22 @@ func (p networkPass) groupAttributes(l *networkListener) (map[string]string, err
 }
 
 // readGroups reads the Service's groups, which carry its tags, and those of the
-// user's NLB that it names, all with their servers.
-func (p networkPass) readGroups(ctx context.Context, reused bool, lb *networkBalancer) error {
+// user that it names, be the NLB the user's or not, all with their servers.
+func (p networkPass) readGroups(ctx context.Context, lb *networkBalancer) error {
 	var err error
 	if lb.groups, err = p.listGroups(ctx, sayTags(map[string]string{}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})); err != nil {
 		return err
 	}
 	for _, g := range lb.groups {
+		if g.attributes["ServerCount"] == "0" && p.version.since("v2.12.0") {
+			continue // pkg/provider/alibaba/nlb/servergroup.go
+		}
 		if err := p.readServers(ctx, g.group); err != nil {
 			return err
 		}
 	}
 	named := p.annotation("vgroup-port")
-	if !reused || named == "" {
+	if named == "" {
 		return nil
 	}
 	for v := range strings.SplitSeq(named, ",") {
@@ -346,7 +359,10 @@ func (p networkPass) readServers(ctx context.Context, g *group) error {
 			NextToken string
 		}
 		if err := p.ask(ctx, "ListServerGroupServers", params, &a); err != nil {
-			return fmt.Errorf("[%s] [%s] %w", g.id, g.name, err)
+			if !p.version.since("v2.11.2") {
+				err = fmt.Errorf("[%s] [%s] %w", g.id, g.name, err)
+			}
+			return err
 		}
 		for _, s := range a.Servers {
 			foreign := !p.networkMine(s.Description)
@@ -466,11 +482,14 @@ func (p networkPass) createServerGroup(ctx context.Context, m networkMove) error
 	} else if params["ConnectionDrainTimeout"] == "" {
 		params["ConnectionDrainTimeout"] = "0"
 	}
-	var a struct{ ServerGroupId string }
+	var a struct{ ServerGroupId, JobId string }
 	if err := p.ask(ctx, "CreateServerGroup", params, &a); err != nil {
 		return err
 	}
 	m.want.id = a.ServerGroupId
+	if p.version.since("v2.11.2") { // pkg/provider/alibaba/nlb/servergroup.go
+		return p.finished(ctx, a.JobId, groupJobInterval, jobLimit)
+	}
 	return p.poll(ctx, groupInterval, groupLimit, func() (bool, error) {
 		var list struct {
 			ServerGroups []struct{ ServerGroupStatus string }
@@ -489,7 +508,7 @@ func (p networkPass) changeServers(ctx context.Context, m networkMove) error {
 	if len(m.want.bad) > 0 && len(m.add)+len(m.drop)+len(m.amend) > 0 {
 		// A pod that is only not found for the moment must not lose its place.
 		p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(
-			"Skip delete and update servers to servergroup %s due to invalid servers: %s", m.want.name, addresses(m.want.bad))})
+			"Skip delete and update servers to servergroup %s due to invalid servers: %s", m.have.name, addresses(m.want.bad))})
 		return aggregate(errs)
 	}
 	return aggregate(append(errs,

@@ -102,7 +102,7 @@ func (p networkPass) wantedListener(port corev1.ServicePort, reused bool) (*netw
 			number = strconv.Itoa(port.TargetPort.IntValue())
 		}
 	}
-	l.group = p.networkKey(number, strings.Replace(l.protocol, protocolTLS, "TCP", 1)) // a group of servers knows no TLS
+	l.group = p.networkKey(number, l.protocol)
 	if named := p.annotation("vgroup-port"); reused && named != "" {
 		if l.groupID, err = namedGroup(named, port); err != nil {
 			return nil, err
@@ -517,8 +517,9 @@ func (p networkPass) steps(ctx context.Context, steps []networkStep, group strin
 }
 
 // allFinished waits for jobs, and for the first time before it asks: one that
-// failed is an error, and so are those that go on for too long. Releases before
-// v2.12.0 asked for each of them, whatever came of it.
+// failed is an error, and so are those that go on for too long. One that the
+// cloud does not know is over. Releases before v2.12.0 asked for each of them,
+// whatever came of it.
 func (p networkPass) allFinished(ctx context.Context, api string, left []string) error {
 	if !p.version.since("v2.12.0") {
 		for _, id := range left {
@@ -528,28 +529,32 @@ func (p networkPass) allFinished(ctx context.Context, api string, left []string)
 		}
 		return nil
 	}
+	var errs []error
 	for over := jobLimit; ; over -= batchInterval {
 		if err := p.wait(ctx, min(over, batchInterval)); err != nil {
 			return err
 		}
 		if over <= batchInterval {
-			return context.DeadlineExceeded
+			return aggregate(append(errs, context.DeadlineExceeded))
 		}
-		done := map[string]bool{}
+		var on []string
 		for part := range slices.Chunk(left, jobsPerCall) {
 			var a struct{ Jobs []struct{ Id, Status string } }
 			if err := p.ask(ctx, "ListAsynJobs", sayList(map[string]string{}, "JobIds", part), &a); err != nil {
-				return err
+				return aggregate(append(errs, err))
 			}
 			for _, j := range a.Jobs {
-				if j.Status == "Failed" {
-					return fmt.Errorf("job %s for API %s failed", j.Id, api)
+				switch j.Status {
+				case "Succeeded":
+				case "Failed":
+					errs = append(errs, fmt.Errorf("job %s for API %s failed", j.Id, api))
+				default:
+					on = append(on, j.Id)
 				}
-				done[j.Id] = j.Status == "Succeeded"
 			}
 		}
-		if left = slices.DeleteFunc(left, func(id string) bool { return done[id] }); len(left) == 0 {
-			return nil
+		if left = on; len(left) == 0 {
+			return aggregate(errs)
 		}
 	}
 }

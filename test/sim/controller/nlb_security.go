@@ -31,7 +31,8 @@ func (g *sourceGroup) id() string {
 // the Service lists, and that of its source ranges. Without either it leaves all
 // that somebody else has put it into only if there was one of source ranges.
 //
-// Before v2.13.0 it left first, and gave up with the first error.
+// Before v2.14.0 it left first, and gave up with the first error
+// (pkg/provider/alibaba/nlb/loadbalancer.go).
 func (p networkPass) updateSecurityGroups(ctx context.Context, want, lb *networkBalancer) error {
 	wanted := slices.Clone(want.securityGroups)
 	if want.sourceGroup != "" {
@@ -49,7 +50,7 @@ func (p networkPass) updateSecurityGroups(ctx context.Context, want, lb *network
 	gone := without(lb.securityGroups, wanted)
 	leave := func() error { return change("LoadBalancerLeaveSecurityGroup", gone) }
 	join := func() error { return change("LoadBalancerJoinSecurityGroup", without(wanted, lb.securityGroups)) }
-	if !p.version.since("v2.13.0") {
+	if !p.version.since("v2.14.0") {
 		if err := leave(); err != nil {
 			return err
 		}

@@ -301,7 +301,7 @@ func TestNLBEnd(t *testing.T) {
 			if (lb != nil) != c.stays {
 				t.Fatalf("the NLB is there: %v", lb != nil)
 			}
-			if lb != nil && (lb.Tags["kubernetes.do.not.delete"] != "" || lb.DeletionProtection) {
+			if lb != nil && (lb.Tags["kubernetes.do.not.delete"] != "" || lb.DeletionProtection || len(lb.Listeners) > 0) {
 				t.Errorf("left: %+v", lb)
 			}
 			w := r.cloud.Snapshot()

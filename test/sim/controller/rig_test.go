@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -49,6 +52,8 @@ type rig struct {
 	seen     sync.Cond
 	services map[string]*corev1.Service
 	all      map[string]*corev1.Event // by name
+	was      []corev1.Service         // each state of each Service
+	nodes    []corev1.Node            // each state of each node
 }
 
 // newRig starts the cloud w, with one ready node if nodes is 1, and a
@@ -75,6 +80,7 @@ func newRig(t *testing.T, w *sim.World, nodes int, change ...func(*rig)) *rig {
 		f(r)
 	}
 	r.watch()
+	r.Cleanup(r.needed)
 	r.start()
 	return r
 }
@@ -84,7 +90,41 @@ func (r *rig) start() {
 	r.stop = controller.Start(r.T, r.opts)
 }
 
-// watch follows the Services and Events of the namespace.
+// needed checks that the controller called nothing but what its release is said to need for what was
+// there: the needs say what a real one calls.
+func (r *rig) needed() {
+	v, ok := ccm.ParseVersion(cmp.Or(r.opts.Version, "v2.14.0"))
+	if !ok {
+		r.Fatalf("release %q", r.opts.Version)
+	}
+	var network string
+	if r.opts.Backends == "eni" {
+		network = "terway"
+	}
+	var lack []string
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the last states may still be on their way
+		r.mu.Lock()
+		needs := ccm.Needs(v, ccm.InUse(cloud.Cluster{Network: network}, r.was, r.nodes))
+		r.mu.Unlock()
+		if v.Major == 1 { // it reads each listener by itself; here one call stands for them
+			needs = append(needs, "slb:DescribeLoadBalancerListeners")
+		}
+		lack = nil
+		for _, c := range r.cloud.CallsOf("ccm") {
+			if action := c.Product + ":" + c.Action; !slices.Contains(needs, action) && !slices.Contains(lack, action) {
+				lack = append(lack, action)
+			}
+		}
+		if len(lack) == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	if len(lack) > 0 {
+		r.Errorf("CCM %s calls %v, which its needs do not hold", v, lack)
+	}
+}
+
+// watch follows the Services and Events of the namespace, and the nodes of the rig.
 func (r *rig) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns))
@@ -94,6 +134,9 @@ func (r *rig) watch() {
 		switch o := o.(type) {
 		case *corev1.Service:
 			r.services[o.Name] = o
+			r.was = append(r.was, *o)
+		case *corev1.Node:
+			r.nodes = append(r.nodes, *o)
 		case *corev1.Event:
 			// The API server writes events on Services, too.
 			if o.Source.Component == "service-controller" || o.Source.Component == "nlb-controller" {
@@ -114,15 +157,19 @@ func (r *rig) watch() {
 			}
 		},
 	}
-	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer()} {
+	own := informers.NewSharedInformerFactoryWithOptions(r.kube, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "rig=" + r.ns }))
+	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer(), own.Core().V1().Nodes().Informer()} {
 		if _, err := i.AddEventHandler(h); err != nil {
 			r.Fatal(err)
 		}
 	}
 	f.Start(ctx.Done())
+	own.Start(ctx.Done())
 	r.Cleanup(func() {
 		cancel()
 		f.Shutdown()
+		own.Shutdown()
 	})
 }
 

@@ -113,15 +113,15 @@ func Hash(svc *corev1.Service, release string) (string, error) {
 // annotations are.
 //
 // It is the SHA-224 of a YAML list of these fields without empty values. Before
-// v2.10.0 all of the spec was in it, so that the upgrade to that release syncs
-// every Service in full.
+// v2.7.0 (pkg/controller/helper/service_utils.go) all of the spec was in it, so
+// that the upgrade to that release syncs every Service in full.
 func (v version) hash(svc *corev1.Service) string {
 	fields := []any{
 		svc.Spec.Ports, svc.Spec.Type, svc.Spec.ExternalTrafficPolicy, svc.Spec.LoadBalancerClass,
 		svc.Annotations, svc.DeletionTimestamp,
 	}
 	switch {
-	case !v.since("v2.10.0"):
+	case !v.since("v2.7.0"):
 		fields = []any{svc.Spec, svc.Annotations, svc.DeletionTimestamp}
 	case v.since("v2.14.0"):
 		fields = append(fields, svc.Spec.LoadBalancerSourceRanges)

@@ -115,7 +115,7 @@ func (l *loop) nodeHandler() cache.ResourceEventHandler {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = gone.Obj
 		}
-		if node, ok := o.(*corev1.Node); !ok || overlooked(node) {
+		if node, ok := o.(*corev1.Node); !ok || l.overlooked(node) {
 			return
 		}
 		all, err := l.services.List(labels.Everything())
@@ -133,11 +133,11 @@ func (l *loop) nodeHandler() cache.ResourceEventHandler {
 		AddFunc: wake,
 		UpdateFunc: func(old, new any) {
 			was, node := old.(*corev1.Node), new.(*corev1.Node)
-			if overlooked(was) && overlooked(node) {
+			if l.overlooked(was) && l.overlooked(node) {
 				return
 			}
 			if !maps.Equal(was.Labels, node.Labels) || was.Spec.Unschedulable != node.Spec.Unschedulable || ready(was) != ready(node) {
-				wakeEven(wake, was, node)
+				l.wakeEven(wake, was, node)
 			}
 		},
 		DeleteFunc: wake,
@@ -145,17 +145,17 @@ func (l *loop) nodeHandler() cache.ResourceEventHandler {
 }
 
 // wakeEven wakes for a node that is, or just was, one that counts.
-func wakeEven(wake func(any), was, node *corev1.Node) {
-	if overlooked(node) {
+func (l *loop) wakeEven(wake func(any), was, node *corev1.Node) {
+	if l.overlooked(node) {
 		node = was
 	}
 	wake(node)
 }
 
 // overlooked reports whether a node wakes nobody: it is no backend in any case.
-func overlooked(node *corev1.Node) bool {
+func (l *loop) overlooked(node *corev1.Node) bool {
 	_, master := node.Labels[labelMaster]
-	return master || ignored(node)
+	return master || ignored(node) || l.version.outside(node)
 }
 
 // ready returns the status of the node's Ready condition, False without one.

@@ -156,11 +156,11 @@ func TestHash(t *testing.T) {
 	if mustVersion(t, "v2.13.0").hash(ranges) != before {
 		t.Error("source ranges are in the hash before v2.14.0")
 	}
-	old := mustVersion(t, "v2.9.1")
+	old := mustVersion(t, "v2.6.0")
 	selector := svc.DeepCopy()
 	selector.Spec.Selector["x"] = "y"
-	if old.hash(svc) == mustVersion(t, "v2.10.0").hash(svc) || old.hash(svc) == old.hash(selector) {
-		t.Error("before v2.10.0 the hash is over all of the spec")
+	if old.hash(svc) == mustVersion(t, "v2.7.0").hash(svc) || old.hash(svc) == old.hash(selector) {
+		t.Error("before v2.7.0 the hash is over all of the spec")
 	}
 }
 

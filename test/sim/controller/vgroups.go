@@ -40,6 +40,8 @@ const (
 	labelIgnoreOld  = "service.beta.kubernetes.io/exclude-node"
 	labelIgnore     = "service.alibabacloud.com/exclude-node"
 	labelExcludeOld = "alpha.service-controller.kubernetes.io/exclude-balancer"
+
+	hybrid = "ack-hybrid://" // begins the provider ID of a node outside of the cloud
 )
 
 // A group is a vServer group: the backends of one port of the Service.
@@ -74,10 +76,13 @@ type backend struct {
 	node    string
 }
 
+// none is how the controller writes that a backend has no pod or no node.
+const none = "<nil>"
+
 // pod returns the namespace and the name of the pod that a backend is.
 func (b backend) pod() string {
 	if b.target == nil {
-		return ""
+		return none
 	}
 	return b.target.Namespace + "/" + b.target.Name
 }
@@ -333,7 +338,12 @@ func ignored(n *corev1.Node) bool {
 func (p *pass) excluded(n *corev1.Node) bool {
 	_, now := n.Labels[corev1.LabelNodeExcludeBalancers]
 	_, old := n.Labels[labelExcludeOld]
-	return now && p.version.since("v2.6.0") || old || ignored(n)
+	return now && p.version.since("v2.6.0") || old || ignored(n) || p.version.outside(n)
+}
+
+// outside reports whether the release knows a node as one outside of the cloud.
+func (v version) outside(n *corev1.Node) bool {
+	return v.since("v2.12.1") && strings.HasPrefix(n.Spec.ProviderID, hybrid)
 }
 
 // ipv6 reports whether the backends of the Service are reached by IPv6: that
@@ -580,7 +590,7 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 			case p.version.since("v2.13.0"):
 				g.bad = append(g.bad, b)
 			case p.version.since("v2.12.3"):
-				return fmt.Errorf("can not find eniid for ip %s in vpc %s, target: %s, node: %s", b.ServerIP, p.VPC, b.pod(), b.node)
+				return fmt.Errorf("can not find eniid for ip %s in vpc %s, target: %s, node: %s", b.ServerIP, p.VPC, b.pod(), cmp.Or(b.node, none))
 			default:
 				return fmt.Errorf("can not find eniid for ip %s in vpc %s", b.ServerIP, p.VPC)
 			}
@@ -676,6 +686,9 @@ func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 		return nil, err
 	}
 	named := p.annotation("vgroup-port")
+	if _, err := groupOf(named, corev1.ServicePort{}); named != "" && err != nil {
+		return nil, err // also of a Service on its way out, and of a load balancer that is the controller's own
+	}
 	each(ctx, len(all), func(i int) error {
 		g := all[i]
 		if !p.mine(g.name) && !slices.ContainsFunc(strings.Split(named, ","), func(s string) bool { return strings.HasPrefix(s, g.id+":") }) {

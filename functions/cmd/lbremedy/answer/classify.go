@@ -2,17 +2,17 @@ package answer
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/paste"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
@@ -22,24 +22,38 @@ func classifyCommand(p *cli.Program) *cobra.Command {
 	var explain bool
 	var given event.Input
 	cmd := &cobra.Command{
-		Use:   "classify [MESSAGE|FILE|-]...",
-		Short: "Name the class of failure messages",
+		Use:   "classify [TEXT|FILE|-]...",
+		Short: "Name the class of failures in messages, Events, logs and errors of tools",
 		Long: `Name the error class of messages, by the same table as the exporter.
 
-An argument is a message, a file, or - for standard input. A file holds one message per
-line, as plain text or as a JSON object with the optional keys reason, type, component and
-message; other keys are ignored, and so are blank lines. --reason, --type and --component
-describe the Events of plain messages.
+An argument is a message, a file, or - for standard input. Paste what you have: the class is
+found in messages, Events (kubectl get events and kubectl describe as they print them; one
+Event, a list or several documents in JSON or YAML), lines of the controller's log, and
+errors of Terraform, the SDKs of Alibaba Cloud and the aliyun CLI. Each text that is found
+has an answer of its own, in order, which says what kind of text it was: message, fields,
+event, kubectl-events, kubectl-describe, log, terraform, sdk, aliyun-cli, api-response,
+cloudevent or object.
+
+A file of JSON objects, one per line, with the optional keys reason, type, component and
+message has one answer per line. --reason, --type and --component describe the Events of
+messages that stand alone.
 
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
-"ignored" for anything else, including failures of other clouds. The results are in the
-order of the messages; -o json prints one object per line.`,
+"ignored" for anything else, including failures of other clouds and of other products of
+Alibaba Cloud. No secret of a text is printed. -o json prints one object per answer. The
+exit code is 0 whatever the classes are.`,
 		Example: `  lbremedy classify 'Error syncing load balancer []: Message: The specified VSwitch has no available ip.'
-  kubectl get events -A -o json | jq -c '.items[] | {reason, type, message}' | lbremedy classify -o json -`,
+  kubectl describe service web | lbremedy classify
+  kubectl get events -A -o json | lbremedy classify -o json -
+  kubectl logs -n kube-system deploy/cloud-controller-manager | lbremedy classify - | grep -v ^ignored
+  terraform apply -no-color 2>&1 | lbremedy classify --explain`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				if p.Terminal(p.In) > 0 {
-					return command.Wrong("classify needs a message, a file, or - for standard input: see lbremedy classify --help")
+					return command.Wrong("classify needs a text, a file, or - for standard input: see lbremedy classify --help")
 				}
 				args = []string{"-"}
 			}
@@ -59,6 +73,8 @@ order of the messages; -o json prints one object per line.`,
 	cmd.Flags().StringVar(&given.Reason, "reason", "", "`reason` of the Events that plain messages come from")
 	cmd.Flags().StringVar(&given.Type, "type", "", "`type` of these Events: Warning or Normal")
 	cmd.Flags().StringVar(&given.Component, "component", "", "`component` that wrote these Events")
+	command.Complete(cmd, "type", cobra.FixedCompletions([]string{"Warning", "Normal"}, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "component", cobra.FixedCompletions([]string{"service-controller", "nlb-controller"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -87,47 +103,37 @@ func (c *classifying) argument(arg string, given event.Input) error {
 		return c.read(arg, f, given)
 	}
 	if cli.LooksLikeFile(arg) {
-		return command.Wrong("there is no file %s", arg)
+		return command.Wrong("there is no file %s", event.Redact(arg))
 	}
-	given.Message = arg
-	return c.answer(given)
+	return c.read("the message", strings.NewReader(arg), given)
 }
 
-// read answers the lines of a file. It is one of JSON lines if its first line
-// begins as an object does.
+// read answers the texts in a file.
 func (c *classifying) read(name string, from io.Reader, given event.Input) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
-	isJSON := false
-	for n, seen := 1, false; ; n++ {
-		line, err := lines.ReadBytes('\n')
+	texts := paste.NewReader(given, c.answer)
+	for n := 1; ; n++ {
+		line, err := lines.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		end := err != nil
 		if n == 1 {
-			line = bytes.TrimPrefix(line, []byte("\ufeff")) // some editors begin files so
+			line = strings.TrimPrefix(line, "\ufeff") // some editors begin files so
 		}
-		line = bytes.TrimRight(line, "\r\n")
-		if blank := bytes.TrimSpace(line); len(blank) > 0 {
-			if !seen {
-				seen, isJSON = true, opens.Match(blank) || blank[0] == '{' && json.Valid(blank)
-				if string(blank) == "{" || string(blank) == "[" || blank[0] == '[' && json.Valid(blank) {
-					return command.Wrong("%s does not hold one object per line: write it with jq -c", name)
-				}
-			}
-			in := given
-			in.Message = string(line)
-			if isJSON {
-				if in, err = ReadInput(blank); err != nil {
-					return command.Wrong("line %d of %s is not a JSON object with the texts reason, type, component and message: %w", n, name, err)
-				}
-			}
-			if err := c.answer(in); err != nil {
-				return err
-			}
+		err = texts.Line(strings.TrimRight(line, "\r\n"))
+		if err == nil && end {
+			err = texts.Close()
 		}
-		if end {
-			return nil
+		var broken paste.FieldsError
+		switch {
+		case errors.As(err, &broken):
+			return command.Wrong("line %d of %s is not a JSON object with the texts reason, type, component and message: %w", n, name,
+				cli.OneLine(cli.JSONError(broken.Err)))
+		case errors.Is(err, paste.ErrLong):
+			return command.Wrong("%s: %w", name, err)
+		case err != nil || end:
+			return err
 		}
 		if lines.Buffered() == 0 { // who writes slowly wants to see answers
 			if err := c.out.Flush(); err != nil {
@@ -137,51 +143,23 @@ func (c *classifying) read(name string, from io.Reader, given event.Input) error
 	}
 }
 
-// ReadInput reads a line of JSON, with the texts of an Event.
-func ReadInput(line []byte) (event.Input, error) {
-	// Into a struct, a key in other letters would be read, too.
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(line, &keys); err != nil {
-		return event.Input{}, cli.OneLine(cli.JSONError(err))
-	}
-	if keys == nil {
-		return event.Input{}, errors.New("it is null")
-	}
-	var in event.Input
-	for _, text := range []struct {
-		key string
-		to  *string
-	}{{"reason", &in.Reason}, {"type", &in.Type}, {"component", &in.Component}, {"message", &in.Message}} {
-		value, ok := keys[text.key]
-		if !ok {
-			continue
-		}
-		if err := json.Unmarshal(value, text.to); err != nil {
-			var kind *json.UnmarshalTypeError
-			if errors.As(err, &kind) {
-				kind.Field = text.key
-			}
-			return event.Input{}, cli.OneLine(cli.JSONError(err))
-		}
-	}
-	return in, nil
-}
-
-// opens is how a JSON object begins, whole or broken.
-var opens = regexp.MustCompile(`^\{\s*"`)
-
 // An answer is what classify prints. The texts for people are absent unless asked for.
 type answer struct {
-	Class    string  `json:"class"`
-	Matched  string  `json:"matched"`
-	By       *string `json:"by,omitempty"`
-	RunnerUp *string `json:"runnerUp,omitempty"`
-	Why      *string `json:"why,omitempty"`
+	Class    string     `json:"class"`
+	Matched  string     `json:"matched"`
+	Kind     paste.Kind `json:"kind"`
+	Service  string     `json:"service,omitempty"`
+	By       *string    `json:"by,omitempty"`
+	RunnerUp *string    `json:"runnerUp,omitempty"`
+	Why      *string    `json:"why,omitempty"`
 }
 
-func (c *classifying) answer(in event.Input) error {
-	m := c.by.Classify(in)
-	a := answer{Class: m.Class, Matched: m.Matched}
+func (c *classifying) answer(t paste.Text) error {
+	m := event.Match{Class: event.Ignored, Why: t.Why}
+	if t.Why == "" {
+		m = c.by.Classify(t.Input)
+	}
+	a := answer{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
 	if c.explain {
 		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
 	}
@@ -192,9 +170,12 @@ func (c *classifying) answer(in event.Input) error {
 		}
 		said := m.Matched
 		if said == "" {
-			said = in.Message
+			said = cmp.Or(t.Input.Message, t.Why)
 		}
-		fmt.Fprintf(c.out, "%-*s  %s\n", wide, m.Class, c.Cell(said, wide+2))
+		if t.Service != "" {
+			said = t.Service + ": " + said
+		}
+		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", wide, m.Class, kindWide, t.Kind, c.Cell(said, wide+kindWide+4))
 		if c.explain {
 			if m.RunnerUp != "" {
 				fmt.Fprintf(c.out, "%*s  not %s: ", wide, "", m.RunnerUp)
@@ -205,3 +186,5 @@ func (c *classifying) answer(in event.Input) error {
 		}
 	})
 }
+
+const kindWide = len(paste.Describe) // no kind has a longer name

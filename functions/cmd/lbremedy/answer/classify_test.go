@@ -1,6 +1,7 @@
 package answer_test
 
 import (
+	stdcmp "cmp"
 	"encoding/json"
 	"os"
 	"strings"
@@ -11,6 +12,27 @@ import (
 	"github.com/lbremedy/lbremedy/test/corpus"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
+
+const klog = `E0301 08:00:12.123456       1 service_controller.go:229] service-controller `
+
+// pasted has two failures, and what is none.
+const pasted = `Name:         web
+Namespace:    shop
+Type:         LoadBalancer
+Events:
+  Type     Reason                  Age               From                Message
+  ----     ------                  ----              ----                -------
+  Normal   EnsuringLoadBalancer    3m (x2 over 9m)   service-controller  Ensuring load balancer
+  Warning  SyncLoadBalancerFailed  3m (x2 over 9m)   service-controller  ` + operator.Message + `
+
+Error: [ERROR] terraform-provider-alicloud/alicloud/resource_alicloud_db_instance.go:1: Resource x CreateDBInstance Failed!!! [SDK x ERROR]:
+SDK.ServerError
+ErrorCode: Throttling.User
+RequestId: 1
+Message: Request was denied due to user flow control.
+
+` + klog + `"msg"="x" "error"="[SDKError] API: DescribeLoadBalancers, ErrorCode: Throttling.User, Message: new text" "service"="shop/api"
+`
 
 func TestClassify(t *testing.T) {
 	lines := strings.Join([]string{
@@ -25,23 +47,35 @@ func TestClassify(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"message", "", []string{operator.Message, "-o", "json"}, `{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}` + "\n"},
-		{"JSON lines", lines, []string{"-", "-o", "json"}, `{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
-{"class":"ignored","matched":""}
-{"class":"unclassified","matched":""}
+		{"message", "", []string{operator.Message, "-o", "json"}, `{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip","kind":"message"}` + "\n"},
+		{"JSON lines", lines, []string{"-", "-o", "json"}, `{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip","kind":"fields"}
+{"class":"ignored","matched":"","kind":"fields"}
+{"class":"unclassified","matched":"","kind":"fields"}
 `},
 		{"JSON lines with a byte order mark, and keys in other letters",
 			"\ufeff" + `{"reason":"Pulled","REASON":"","message":"` + operator.Message + `","Message":"x"}`, []string{"-", "-o", "json"},
-			`{"class":"ignored","matched":""}
+			`{"class":"ignored","matched":"","kind":"fields"}
 `},
 		{"plain lines", operator.Message + "\r\n\n{not json}\n" + operator.Message, []string{"-o", "json", "-"},
-			`{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
-{"class":"ignored","matched":""}
-{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
+			`{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip","kind":"message"}
+{"class":"ignored","matched":"","kind":"message"}
+{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip","kind":"message"}
 `},
 		{"nothing", "", []string{"-o", "json"}, ""},
-		{"table", "", []string{operator.Message, "failed"}, "vswitch-ip-exhausted          VSwitch has no available ip\nignored                       failed\n"},
-		{"a terminal is safe", "", []string{"a\x1b[2Jb"}, "ignored                       a [2Jb\n"},
+		{"table", "", []string{operator.Message, "failed"}, "vswitch-ip-exhausted          message           VSwitch has no available ip\n" +
+			"ignored                       message           failed\n"},
+		{"a terminal is safe", "", []string{"a\x1b[2Jb\x1b]0;c"}, "ignored                       message           ab ]0;c\n"},
+		{"a paste with several failures", pasted, []string{"-"}, "" +
+			"ignored                       kubectl-describe  shop/web: Ensuring load balancer\n" +
+			"vswitch-ip-exhausted          kubectl-describe  shop/web: VSwitch has no available ip\n" +
+			"ignored                       terraform         ErrorCode: Throttling.User, Message: Request was denied due to user flow control.\n" +
+			"throttling                    log               shop/api: Throttling.*\n"},
+		{"an array of objects, and one over several lines",
+			`[{"message":"x"},` + "\n" + `{"message":"` + operator.Message + `"}]` + "\n{\n \"message\": \"y\"\n}\n", []string{"-o", "json"},
+			`{"class":"ignored","matched":"","kind":"fields"}
+{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip","kind":"fields"}
+{"class":"ignored","matched":"","kind":"fields"}
+`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,6 +85,29 @@ func TestClassify(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a secret never comes back", func(t *testing.T) {
+		const key, id = "kQ7SecretSecretSecret", "Tq0Example01234567"
+		for _, text := range []string{
+			"Post \"https://slb.aliyuncs.com/?AccessKeyId=LTAI" + id + "&Signature=" + key + "%3D\": EOF",
+			"E0301 08:00:12.123456 1 a.go:1] \"x\" err=\"Post https://slb.aliyuncs.com/?Signature=" + key + "\"",
+			"access_key = \"LTAI" + id + "\"\nsecret_key = \"" + key + "\"",
+			"-----BEGIN RSA PRIVATE KEY-----\n" + key + "\n" + id + "\n-----END RSA PRIVATE KEY-----",
+			"    client-key-data: " + key,
+			`{"reason":"` + "password=" + key + `","message":"token=` + key + `"}`,
+			`{"kind":"Event","involvedObject":{"kind":"Service","name":"password=` + key + `"},"reason":"x","message":"LTAI` + id + `"}`,
+			`{"kind":"secret=` + key + `","apiVersion":"v1"}`,
+			"Warning SyncLoadBalancerFailed 3m service-controller secret=" + key,
+			"SDKError:\n   StatusCode: 400\n   Code: X\n   Message: code: 400, https://a/?SecurityToken=" + key + " request id: 1\n",
+			"aliyun configure set --access-key-id LTAI" + id + " --access-key-secret " + key,
+		} {
+			for _, form := range []string{"", "json", "yaml"} {
+				got := operator.Call{In: text, Env: operator.Home(t)}.Run(t.Context(), "classify", "--explain", "-o", stdcmp.Or(form, "table"), "-")
+				if said := got.Out + got.Err; got.Code != 0 || strings.Contains(said, key) || strings.Contains(said, id) {
+					t.Errorf("%s: code %d, said %s", text, got.Code, said)
+				}
+			}
+		}
+	})
 	t.Run("explain", func(t *testing.T) {
 		got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), "classify", "--explain", "-o", "json", operator.Message)
 		var keys map[string]string

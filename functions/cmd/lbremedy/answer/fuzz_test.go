@@ -7,8 +7,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -22,7 +20,6 @@ func FuzzReadFile(f *testing.F) {
 		"[[[]]]", "1", "a: &a [*a]", `{"specversion":"1.0"}`, "--- \r\n"} {
 		f.Add(s)
 	}
-	by := event.NewClassifier(table.Table())
 	f.Fuzz(func(t *testing.T, text string) {
 		p := operator.Call{In: text}.Program(io.Discard, io.Discard)
 		p.Cluster = "c1"
@@ -38,9 +35,6 @@ func FuzzReadFile(f *testing.F) {
 			if it.Remedy == nil || it.Event.ID == "" {
 				t.Errorf("%q: %+v", text, it)
 			}
-		}
-		if in, err := answer.ReadInput([]byte(text)); err == nil {
-			by.Classify(in)
 		}
 	})
 }

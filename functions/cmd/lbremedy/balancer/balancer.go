@@ -165,7 +165,12 @@ func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
 		b.Listeners = append(b.Listeners, fmt.Sprintf("%s:%d", l.Protocol, l.Port))
 	}
 	for _, l := range lb.NetworkListeners {
-		b.Listeners = append(b.Listeners, fmt.Sprintf("%s:%d", strings.ToLower(l.Protocol), l.Port))
+		at, err := ccm.NetworkListener(l)
+		if err != nil {
+			b.Unknown = err.Error()
+		}
+		at.Protocol = strings.ToLower(at.Protocol)
+		b.Listeners = append(b.Listeners, at.String())
 	}
 	if err := cmp.Or(s.Err(doctor.Groups), lb.Err(doctor.Groups)); err != nil {
 		b.Unknown = err.Error()

@@ -115,6 +115,12 @@ func TestDoctorFile(t *testing.T) {
 	if good.Code != 0 {
 		t.Errorf("a good one: code %d, wrote %s, said %s", good.Code, good.Out, good.Err)
 	}
+	// A node port among the ports that nodes take for themselves, if they have the default range.
+	port := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer, ports: [{port: 80, nodePort: 32768}]}\n", Env: operator.Home(t)}.
+		Run(t.Context(), "doctor", "-f", "-")
+	if port.Code != cli.CodeWarning || !strings.Contains(port.Out, "32768-60999") || !strings.Contains(port.Out, "its nodes may use another one") {
+		t.Errorf("a node port beyond the usual ones: code %d, wrote %s, said %s", port.Code, port.Out, port.Err)
+	}
 }
 
 // All Services of a file are looked at, however its documents are kept apart, and no

@@ -77,7 +77,7 @@ missing. With --apply the codes are those of run.`,
 					return command.Wrong("--target: %q is not a release of the controller, such as %s", target, ccm.Newest())
 				}
 			}
-			needs := []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller}
+			needs := []doctor.Part{doctor.Services, doctor.Nodes, doctor.Detail, doctor.Controller}
 			s, err := p.Gather(ctx, doctor.Source{}, append(needs, doctor.Rights))
 			if err != nil {
 				return err
@@ -138,7 +138,7 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 	if role.Name == "" {
 		return Gap{}, command.Wrong("the cluster names no RAM role of its masters")
 	}
-	needs := ccm.Needs(to, ccm.InUse(s.Detail, s.Services))
+	needs := ccm.Needs(to, ccm.InUse(s.Detail, s.Services, s.Nodes))
 	g := role.Lacks(needs)
 	v := Gap{Target: to.String(), Role: role.Name, Needed: len(needs), Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
 	if running != (ccm.Version{}) {

@@ -61,7 +61,7 @@ func TestRAMGap(t *testing.T) {
 		return g
 	}
 	shown := gap(cli.CodeWarning)
-	if !slices.Contains(shown.Missing, "nlb:ListAsynJobs") || shown.Policy != policy || !strings.Contains(shown.Document, "nlb:ListAsynJobs") ||
+	if !slices.Contains(shown.Missing, "vpc:CreateRouteEntries") || shown.Policy != policy || !strings.Contains(shown.Document, "vpc:CreateRouteEntries") ||
 		len(shown.Would) != 1 || !strings.Contains(shown.Would[0], policy) {
 		t.Fatalf("got %+v", shown)
 	}
@@ -77,7 +77,7 @@ func TestRAMGap(t *testing.T) {
 	apply := []string{"ram", "gap", "--target", "v2.12.1", "--apply", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n")}
 
 	sc.In = "web\n"
-	if got := sc.Wants(t, command.CodeWrong, "", "nothing was done", apply...); !strings.Contains(got.Err, "nlb:ListAsynJobs") || got.Out != "" {
+	if got := sc.Wants(t, command.CodeWrong, "", "nothing was done", apply...); !strings.Contains(got.Err, "vpc:CreateRouteEntries") || got.Out != "" {
 		t.Errorf("asked, it printed %q and said %q", got.Out, got.Err)
 	}
 	sc.In = ""
@@ -95,7 +95,7 @@ func TestRAMGap(t *testing.T) {
 			s.Roles["other"] = &sim.Role{Name: "other", Policies: []string{policy}}
 		}, "also attached to other"},
 		"a Deny": {func(s *sim.State) {
-			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Deny","Action":"nlb:*","Resource":"*"}]}`
+			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Deny","Action":"vpc:CreateRouteEntries","Resource":"*"}]}`
 		}, "A Deny statement forbids"},
 		"a condition": {func(s *sim.State) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*",` +

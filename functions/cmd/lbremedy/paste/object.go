@@ -1,0 +1,282 @@
+package paste
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// objectOpens is how a JSON object or array begins, whole or broken. A text in brackets, such
+// as the name of a Pod before a line of its log, does not begin so.
+var objectOpens = regexp.MustCompile(`^(?:\{\s*(?:"|\}|$)|\[\s*(?:[{\["]|\]|$))`)
+
+// A FieldsError says what is wrong with a line that should be a JSON object with the texts of
+// an Event.
+type FieldsError struct{ Err error }
+
+// Error returns what is wrong.
+func (e FieldsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the decoder said.
+func (e FieldsError) Unwrap() error { return e.Err }
+
+// beginObject begins to read JSON that may have many lines.
+func (r *Reader) beginObject(line string) error {
+	var d depth
+	if d.add(line); d.level <= 0 || d.text { // no text of JSON goes over the end of its line
+		return r.object(line)
+	}
+	return r.open(line, func(line string) (bool, bool) {
+		d.add(line)
+		return true, d.level <= 0 || d.text
+	}, r.object)
+}
+
+// A depth counts the brackets of JSON that are open.
+type depth struct {
+	level int
+	text  bool
+}
+
+func (d *depth) add(line string) {
+	d.text = false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case d.text && c == '\\':
+			i++
+		case c == '"':
+			d.text = !d.text
+		case d.text:
+		case c == '{' || c == '[':
+			d.level++
+		case c == '}' || c == ']':
+			d.level--
+		}
+	}
+}
+
+// object takes one value in JSON. What is broken is a mistake where nothing but JSON is
+// read; else its lines can still say something.
+func (r *Reader) object(text string) error {
+	line := !strings.Contains(text, "\n")
+	if json.Valid([]byte(text)) || r.lines || line && !r.any {
+		return r.value([]byte(text), line)
+	}
+	return r.each(text)
+}
+
+// each takes the lines of a text as they come.
+func (r *Reader) each(text string) error {
+	q := NewReader(r.given, r.yield)
+	q.any, q.flat = true, true
+	for line := range strings.Lines(text) {
+		if err := q.Line(strings.TrimSuffix(line, "\n")); err != nil {
+			return err
+		}
+	}
+	return q.Close()
+}
+
+// A value is a JSON object as far as it tells what it is. Keys that differ in case alone
+// are told apart by their first letter: Message is an API's, message an Event's.
+type value struct {
+	SpecVersion string
+	Kind        string
+	APIVersion  string
+	Items       []json.RawMessage
+
+	Reason, Type, Note  string
+	InvolvedObject      reference
+	Regarding           reference
+	Source              struct{ Component string }
+	DeprecatedSource    struct{ Component string }
+	ReportingComponent  string
+	ReportingController string
+}
+
+type reference struct{ Kind, Namespace, Name string }
+
+// value takes one value in JSON.
+func (r *Reader) value(data []byte, line bool) error {
+	if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) && !r.lines {
+		var all []json.RawMessage
+		if err := json.Unmarshal(data, &all); err != nil {
+			return FieldsError{err}
+		}
+		return r.values(all)
+	}
+	keys := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return r.fields(data, line)
+	}
+	text := func(names ...string) string {
+		for _, name := range names {
+			var s string
+			if json.Unmarshal(keys[name], &s) == nil && s != "" {
+				return s
+			}
+		}
+		return ""
+	}
+	var v value
+	_ = json.Unmarshal(data, &v) // of a field with another form there is nothing to know
+	switch {
+	case strings.HasSuffix(v.Kind, "List") && keys["items"] != nil:
+		return r.values(v.Items)
+	case v.SpecVersion != "" && keys["data"] != nil:
+		return r.published(keys["data"])
+	case v.Kind == "Event" || keys["involvedObject"] != nil || keys["regarding"] != nil:
+		return r.event(v, text("message", "note"))
+	case keys["object"] != nil && keys["type"] != nil && keys["message"] == nil: // of a watch
+		return r.value(keys["object"], false)
+	case keys["eventId"] != nil: // of Alibaba Cloud's event center, as an object or as its text
+		return r.value([]byte(cmp.Or(text("eventId"), string(keys["eventId"]))), false)
+	case keys["_source"] != nil: // of a search
+		return r.value(keys["_source"], false)
+	case text("Code") != "" && keys["Message"] != nil && (keys["RequestId"] != nil || keys["HostId"] != nil):
+		return r.found(answered(text("Code"), text("Message"), string(data)))
+	case text(lines...) != "" && keys["message"] == nil:
+		return r.logged(text(lines...))
+	case text("msg", "logger", "error") != "" && text("logger", "error", "err", "reason", "level", "severity", "lvl", "caller") != "" &&
+		(keys["msg"] != nil || text("level", "severity", "lvl") != ""):
+		return r.found(logRecord(text))
+	case text("@level") != "" && text("@message") != "": // of terraform -json
+		return r.each(text("@message"))
+	case v.Kind != "" && v.APIVersion != "":
+		return r.found(Text{Kind: Object, Why: "It is a " + event.Redact(v.Kind) + " and no Event."})
+	}
+	return r.fields(data, line)
+}
+
+func (r *Reader) values(all []json.RawMessage) error {
+	for _, data := range all {
+		if string(data) == "null" {
+			continue
+		}
+		if err := r.value(data, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines are the keys under which collectors keep a line of a log.
+var lines = []string{"log", "content", "MESSAGE", "line", "_msg"}
+
+// logged takes a line of a log that a collector put into JSON.
+func (r *Reader) logged(line string) error {
+	line = strings.TrimSpace(line)
+	if t, ok := logLine(line); ok {
+		return r.found(t)
+	}
+	return r.found(Text{Kind: Log, Input: event.Input{Message: line}, Why: notController})
+}
+
+// event takes a Kubernetes Event.
+func (r *Reader) event(v value, message string) error {
+	of := cmp.Or(v.InvolvedObject, v.Regarding)
+	t := Text{Kind: Event, Service: name(of.Namespace, of.Name), Input: event.Input{
+		Reason: v.Reason, Type: v.Type, Message: message,
+		Component: cmp.Or(v.Source.Component, v.DeprecatedSource.Component, v.ReportingComponent, v.ReportingController),
+	}}
+	return r.found(about(t, of.Kind))
+}
+
+// published takes the data of a CloudEvent.
+func (r *Reader) published(data []byte) error {
+	var v struct {
+		Reason, Type, Component, Message string
+		Service                          struct{ Namespace, Name string }
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return r.found(Text{Kind: Cloud, Why: "It is no failure that lbremedy publishes."})
+	}
+	return r.found(Text{Kind: Cloud, Service: name(v.Service.Namespace, v.Service.Name),
+		Input: event.Input{Reason: v.Reason, Type: v.Type, Component: v.Component, Message: v.Message}})
+}
+
+// about takes in what an Event is about: one that is not about a Service is of no interest.
+func about(t Text, kind string) Text {
+	switch strings.ToLower(kind) {
+	case "", "service", "services", "svc":
+	default:
+		t.Why, t.Service = "The Event is about a "+event.Redact(kind)+" and not about a Service.", ""
+	}
+	return t
+}
+
+// name returns the name of a Service as far as it is known.
+func name(namespace, name string) string {
+	if namespace == "" || name == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// fields takes a JSON object with the texts of an Event. One on a line of its own begins
+// a file of such lines.
+func (r *Reader) fields(data []byte, line bool) error {
+	in, err := ReadFields(data)
+	if err != nil {
+		return FieldsError{err}
+	}
+	r.lines = r.lines || line
+	if t, ok := logLine(in.Message); ok && in == (event.Input{Message: in.Message}) {
+		return r.found(t)
+	}
+	return r.found(Text{Kind: Fields, Input: in})
+}
+
+// ReadFields reads a JSON object with the texts of an Event.
+func ReadFields(data []byte) (event.Input, error) {
+	// Into a struct, a key in other letters would be read, too.
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return event.Input{}, err
+	}
+	if keys == nil {
+		return event.Input{}, errors.New("it is null")
+	}
+	var in event.Input
+	for _, text := range []struct {
+		key string
+		to  *string
+	}{{"reason", &in.Reason}, {"type", &in.Type}, {"component", &in.Component}, {"message", &in.Message}} {
+		value, ok := keys[text.key]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(value, text.to); err != nil {
+			var kind *json.UnmarshalTypeError
+			if errors.As(err, &kind) {
+				kind.Field = text.key
+			}
+			return event.Input{}, err
+		}
+	}
+	return in, nil
+}
+
+// yamlOpens is how an Event, or a list of them, begins in YAML.
+var yamlOpens = regexp.MustCompile(`^\s*(?:- )?(?:apiVersion: \S|kind: [A-Z]\w*$|(?:items|involvedObject|regarding|metadata):$|eventTime: |firstTimestamp: )`)
+
+// yamlLine is a line of YAML that is not indented.
+var yamlLine = regexp.MustCompile(`^(?:\s|[\w./-]+:(?:\s|$)|- |#|$)`)
+
+func yamlGoesOn(line string) (more, last bool) { return yamlLine.MatchString(line), false }
+
+// yaml takes a document in YAML, or else its lines.
+func (r *Reader) yaml(text string) error {
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil && len(data) > 0 && (data[0] == '{' || data[0] == '[') {
+		return r.value(data, false)
+	}
+	return r.each(text)
+}

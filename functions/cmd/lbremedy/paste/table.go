@@ -1,0 +1,200 @@
+package paste
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// columns are the columns of a table that kubectl printed.
+type columns struct {
+	kind  Kind
+	names []string // in upper case, without blanks
+	at    []int    // where they begin, in bytes of the header
+	wide  bool     // two blanks or more stand between them
+}
+
+var (
+	gap     = regexp.MustCompile(`\s{2,}|\t`)
+	cell    = regexp.MustCompile(`\S+(?: \S+)*`)
+	capital = regexp.MustCompile(`^[A-Z][A-Z .:]*$`)
+	dashes  = regexp.MustCompile(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
+)
+
+// header takes in the header of a table, and the line of dashes below it.
+func (r *Reader) header(line string) bool {
+	if dashes.MatchString(line) && r.table != nil {
+		return true
+	}
+	trimmed := strings.TrimSpace(line)
+	c := &columns{kind: Table, wide: gap.MatchString(trimmed)}
+	if !capital.MatchString(strings.ReplaceAll(trimmed, "\t", " ")) {
+		if c.kind = Describe; !strings.Contains(line, "Reason") || !strings.HasSuffix(trimmed, "Message") || !strings.Contains(line, "From") {
+			return false
+		}
+	}
+	cells := cell
+	if !c.wide {
+		cells = regexp.MustCompile(`(?:LAST|FIRST) SEEN|\S+`)
+	}
+	for _, at := range cells.FindAllStringIndex(line, -1) {
+		c.names = append(c.names, strings.ToUpper(strings.ReplaceAll(line[at[0]:at[1]], " ", "")))
+		c.at = append(c.at, at[0])
+	}
+	if !slices.ContainsFunc(c.names, isMessage) || len(c.names) < 2 {
+		return false
+	}
+	r.table = c
+	return true
+}
+
+func isMessage(name string) bool { return name == "MESSAGE" || name == "MSG" || name == "NOTE" }
+
+// cells returns the cells of a row by the names of their columns; nil if the row does not
+// stand in the columns.
+func (c *columns) cells(row string) map[string]string {
+	if c == nil || !c.wide || strings.Contains(row, "\t") {
+		return c.split(row)
+	}
+	all := map[string]string{}
+	for i, from := range c.at {
+		to := len(row)
+		if i+1 < len(c.at) {
+			to = min(to, c.at[i+1])
+		}
+		if from >= len(row) {
+			break
+		}
+		if i > 0 && row[from-1] != ' ' || !utf8.RuneStart(row[from]) {
+			return c.split(row)
+		}
+		all[c.names[i]] = strings.TrimSpace(row[from:to])
+	}
+	return all
+}
+
+// split takes a row apart at its gaps, where each column has a cell.
+func (c *columns) split(row string) map[string]string {
+	if c == nil {
+		return nil
+	}
+	parts := gap.Split(strings.TrimSpace(row), len(c.names))
+	if len(parts) != len(c.names) {
+		return nil
+	}
+	all := map[string]string{}
+	for i, name := range c.names {
+		all[name] = strings.TrimSpace(parts[i])
+	}
+	return all
+}
+
+// The parts of a row that does not stand in columns.
+var (
+	rowLine   = regexp.MustCompile(`(?s)^\s*((?:[\w.<>/()-]+\s+)*?)(Normal|Warning)\s+([A-Z][A-Za-z0-9]+)\s+(.+)$`)
+	rowAge    = regexp.MustCompile(`(?s)^(?:<unknown>|<invalid>|\d+[smhdy]\w*)(?:\s+\(x\d+ over [^)]*\))?(?:\s+(.*))?$`)
+	rowObject = regexp.MustCompile(`(?s)^([A-Za-z][\w.]*)/(\S+)\s+(.*)$`)
+	rowSource = regexp.MustCompile(`(?s)^([a-z][a-z0-9]*(?:-[a-z0-9]+)+|kubelet,?|terwayd)\s+(.*)$`)
+	rowKind   = regexp.MustCompile(`\s([A-Z][A-Za-z]+)\s`)
+)
+
+// row takes a row of a table of Events, with or without the table's header.
+func (r *Reader) row(line string) (Text, bool) {
+	for _, s := range []string{line, r.raw} { // a column can hold the time
+		if cells := r.table.cells(s); cells != nil && strings.HasSuffix(s, line) {
+			if t, ok := r.inColumns(cells); ok {
+				return t, true
+			}
+		}
+	}
+	m := rowLine.FindStringSubmatch(line)
+	if m == nil {
+		if r.table != nil && len(line) > 0 && line[0] != ' ' && r.table.kind == Describe {
+			r.table = nil
+		}
+		return Text{}, false
+	}
+	before, rest := m[1], m[4]
+	t := Text{Kind: Table, Input: event.Input{Type: m[2], Reason: m[3]}}
+	kind := ""
+	if of := rowObject.FindStringSubmatch(rest); of != nil {
+		kind, t.Service, rest = of[1], of[2], of[3]
+	} else if age := rowAge.FindStringSubmatch(rest); age != nil {
+		t.Kind, t.Service, rest = Describe, r.service, age[1]
+	} else if of := rowKind.FindStringSubmatch(" " + before + " "); of != nil {
+		kind = of[1]
+	}
+	if source := rowSource.FindStringSubmatch(rest); source != nil {
+		t.Input.Component, rest = strings.TrimSuffix(source[1], ","), source[2]
+	}
+	if r.table != nil {
+		t.Kind = r.table.kind
+	}
+	t.Input.Message = strings.TrimSpace(rest)
+	return about(t, kind), true
+}
+
+// inColumns takes a row by its columns.
+func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
+	get := func(names ...string) string {
+		for _, n := range names {
+			if cells[n] != "" {
+				return cells[n]
+			}
+		}
+		return ""
+	}
+	source, _, _ := strings.Cut(get("SOURCE", "FROM", "COMPONENT"), ",")
+	t := Text{Kind: r.table.kind, Input: event.Input{
+		Type: get("TYPE"), Reason: get("REASON"), Component: source, Message: get("MESSAGE", "MSG", "NOTE"),
+	}}
+	if t.Input.Type != "" && t.Input.Type != "Normal" && t.Input.Type != "Warning" || strings.ContainsAny(t.Input.Reason+source, " ") {
+		return Text{}, false // moved out of its columns
+	}
+	if slices.Contains(r.table.names, "REASON") && t.Input.Reason == "" {
+		return Text{}, false
+	}
+	kind, object, named := strings.Cut(get("OBJECT"), "/")
+	if !named {
+		kind, object = get("KIND"), get("NAME")
+	}
+	if t.Service = name(get("NAMESPACE", "NS"), object); t.Kind == Describe {
+		t.Service = r.service
+	}
+	return about(t, kind), true
+}
+
+// described takes what kubectl describe prints up to the Events, or the description of an Event.
+func (r *Reader) described(text string) error {
+	fields := map[string]string{}
+	part := ""
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if !ok {
+			continue
+		}
+		if !strings.HasPrefix(key, " ") {
+			part = key
+		} else {
+			key = part + "/" + strings.TrimSpace(key)
+		}
+		fields[key] = cmp.Or(fields[key], strings.TrimSpace(value))
+	}
+	if fields["Kind"] == "Event" || fields["Involved Object/Kind"] != "" {
+		t := Text{Kind: Describe, Service: name(fields["Involved Object/Namespace"], fields["Involved Object/Name"]), Input: event.Input{
+			Reason: fields["Reason"], Type: fields["Type"], Message: cmp.Or(fields["Message"], fields["Note"]),
+			Component: cmp.Or(fields["Source/Component"], fields["Reporting Component"], fields["Reporting Controller"]),
+		}}
+		return r.found(about(t, cmp.Or(fields["Involved Object/Kind"], fields["Regarding/Kind"])))
+	}
+	r.service = name(fields["Namespace"], fields["Name"])
+	if end := text[strings.LastIndex(text, "\n")+1:]; !eventsLine.MatchString(end) || strings.Contains(end, "<none>") {
+		return r.found(Text{Kind: Describe, Service: r.service, Why: "It shows no Events."})
+	}
+	r.table = &columns{kind: Describe}
+	return nil
+}

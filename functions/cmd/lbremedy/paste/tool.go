@@ -1,0 +1,159 @@
+package paste
+
+import (
+	"encoding/xml"
+	"regexp"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+const code = `([A-Za-z][\w.-]*\w)`
+
+// A form is how a tool or an SDK prints the error of an API: with its code, and with what
+// the API says.
+type form struct {
+	find   *regexp.Regexp
+	vendor bool // others print theirs in the same form: something has to name Alibaba Cloud
+}
+
+// The forms, the most telling first. The sources are the SDKs themselves:
+// alibaba-cloud-sdk-go sdk/errors/server_error.go, tea tea/tea.go and dara/error.go,
+// darabonba-openapi client/client_error.go, aliyungo common/types.go,
+// aliyun-java-sdk-core ServerException.java, aliyun-python-sdk-core exceptions.py,
+// Tea for Python tea/exceptions.py, pop-core for Node.js lib/rpc.js.
+var forms = []form{
+	{find: regexp.MustCompile(`(?s)\bErrorCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*\b(?:RespHeaders|AccessDeniedDetail):|$)`)},
+	{find: regexp.MustCompile(`(?s)\bSDKError:.*?\bCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*(?:\brequest id:|\bData:|\bDetail:)|$)`)},
+	{find: regexp.MustCompile(`(?s)\b(?:Client|Server|Throttling|AlibabaCloud)Error:\s+Name:[^\n]*\s+Code:\s*` + code + `()`)},
+	{find: regexp.MustCompile(`(?s)\bAliyun API Error:.*?\bCode:\s*` + code + `\s+Message:\s*(.*)`)},
+	{find: regexp.MustCompile(`(?s)\berrorCode:"` + code + `".*?\bmessage:"([^"]*)"`)},
+	{find: regexp.MustCompile(`(?s)\bHTTP Status:\s*\d+\s+Error:\s*` + code + `\s+(.*?)\s*(?:\bRequestID:|$)`)},
+	{find: regexp.MustCompile(`\bError:\s*` + code + `\s+(code: \d{3}, .*?)\s*\brequest id:`)},
+	{find: regexp.MustCompile(`(?s)\w+Exception:\s+Error:\s*` + code + `\s+(.*?)\s*(?:\brequest id:|\bResponse:|$)`), vendor: true},
+	{find: regexp.MustCompile(`\bResponseError:\s+` + code + `:\s+(code: \d+, .*?)\s*(?:\brequest id:|$)`), vendor: true},
+	{find: regexp.MustCompile(`(?s)\b` + code + `Error:\s+(.*?)\s+URL:\s+https?:`), vendor: true},
+	{find: regexp.MustCompile(`(?s)Exception:\s+()(code: \d+, .*?)\s*(?:\brequest id:|$)`), vendor: true},
+	{find: regexp.MustCompile(`()\b(code: \d{3}, [^\n]*?)\s*\brequest id:`)},
+	{find: regexp.MustCompile(`\b(?:Server|Client)Exception:\s+` + code + `\s*:\s+([^\n]*?)\s*(?:\bRequestId\b|$|\n)`), vendor: true},
+}
+
+// foreign is what names another cloud.
+var foreign = regexp.MustCompile(`(?i)amazonaws|arn:aws|\baws\b|azure|googleapi|tencent|huawei|volcengine|openstack|baidu`)
+
+// vendor is what names Alibaba Cloud in the error of a tool.
+var vendor = regexp.MustCompile(`(?i)aliyun|alibaba|alicloud|\bTea\.|\btea[A-Z]|darabonba`)
+
+// The openings of errors that go on in the next lines.
+var (
+	boxOpens   = regexp.MustCompile(`╷$`)
+	errorOpens = regexp.MustCompile(`(?:SDK\.(?:Server|Client)Error|\b(?:SDK|Client|Server|Throttling|AlibabaCloud)Error:|\[SDK [\w-]+ ERROR\]:?)$|` +
+		`^(?:\x60*\$ )?aliyun \w+ |(?:com\.aliyun|darabonba|Aliyun\.Acs|^ResponseError: )\S*|^\{ \[\w|^alicloud:\w+:\w|` +
+		`^\w*[Ee]rror: \d+ errors? occurred:$|^Error: \[ERROR\] terraform-provider`)
+	traceOpens = regexp.MustCompile(`^Traceback \(most recent call last\):$`)
+	// errorLine is a line that an error goes on with.
+	errorLine = regexp.MustCompile(`^\W*(?:(?:ErrorCode|Recommend|RequestI[dD]|Message|RespHeaders|AccessDeniedDetail|StatusCode|Code|Data|Detail|` +
+		`Name|HostId)\s*:` +
+		`|SDK\.(?:Server|Client)Error|SDKError:|Caused by:|ERROR: SDK)|^[\s}│]`)
+	otherLine = regexp.MustCompile(`^\s*(?:Normal|Warning)\s+[A-Z]|^[IWEF]\d{4} |Error syncing load balancer`)
+)
+
+// goesOn returns what tells which lines belong to the error that a line begins; nil if it
+// begins none.
+func goesOn(line string) func(string) (more, last bool) {
+	switch {
+	case boxOpens.MatchString(line):
+		return until("╵")
+	case traceOpens.MatchString(line):
+		return func(line string) (bool, bool) { return line != "", line != "" && line[0] != ' ' && line[0] != '\t' }
+	case errorOpens.MatchString(line):
+		return func(line string) (bool, bool) {
+			return errorLine.MatchString(line) && !otherLine.MatchString(line), false
+		}
+	}
+	return nil
+}
+
+// toolError takes the error of a tool or an SDK.
+func toolError(text string) (Text, bool) {
+	if wrapper.MatchString(text) || strings.Contains(text, "[SDKError] API:") {
+		return Text{}, false // the controller's own words
+	}
+	if foreign.MatchString(text) && !vendor.MatchString(text) {
+		return Text{}, false
+	}
+	if n := strings.Index(text, "<Error>"); n >= 0 {
+		var body struct{ Code, Message string }
+		if xml.Unmarshal([]byte(text[n:]), &body) == nil && body.Code != "" {
+			return answered(body.Code, body.Message, text), true
+		}
+	}
+	kind := SDK
+	switch {
+	case ofTool.MatchString(text):
+		kind = Tool
+	case ofCLI.MatchString(text):
+		kind = CLI
+	}
+	text = strings.NewReplacer("│", "", `\n`, "\n").Replace(text)
+	for _, f := range forms {
+		if f.vendor && !vendor.MatchString(text) {
+			continue
+		}
+		if m := f.find.FindStringSubmatch(text); m != nil {
+			t := answered(m[1], m[2], text)
+			t.Kind = kind
+			return t, true
+		}
+	}
+	return Text{}, false
+}
+
+var (
+	ofTool = regexp.MustCompile(`terraform-provider-|\balicloud_\w+\.\w+|\balicloud:\w+:`)
+	ofCLI  = regexp.MustCompile(`(?m)^(?:\W*\$ )?aliyun \w+ |^ERROR: `)
+)
+
+// answered returns what an API answered, in the form that the classifier knows. A code or
+// text of another product can be the same, and means something else.
+func answered(code, message, text string) Text {
+	said := "Message: " + strings.Join(strings.Fields(message), " ")
+	if code != "" {
+		said = "ErrorCode: " + code + ", " + said
+	}
+	return Text{Kind: API, Input: event.Input{Message: said}, Why: otherProduct(text)}
+}
+
+// asked is a call of ECS or VPC as the controller makes them for a Service: it reads there. Who
+// creates a server has other failures, in the same words.
+var asked = regexp.MustCompile(`\b(?:call |API: |Action=|aliyun (?:ecs|vpc) )Describe\w+`)
+
+// named is where a text names a product.
+var named = []*regexp.Regexp{
+	regexp.MustCompile(`alicloud_([a-z]+)`),
+	regexp.MustCompile(`alicloud:([a-z]+)[:/]`),
+	regexp.MustCompile(`(?m)^(?:\W*\$ )?aliyun ([a-z]+) `),
+	regexp.MustCompile(`(?i)\b([a-z]+)(?:-[a-z0-9-]+)?(?:\.[a-z0-9-]+)*\.aliyuncs\.com`),
+	regexp.MustCompile(`(?i)\bproduct=([a-z]+)`),
+}
+
+// otherProduct returns why an error is of no load balancer; empty if it can be.
+func otherProduct(text string) string {
+	for _, find := range named {
+		other := ""
+		for _, m := range find.FindAllStringSubmatch(text, -1) {
+			switch other = strings.ToLower(m[1]); other {
+			case "slb", "nlb":
+				return ""
+			case "ecs", "vpc":
+				if asked.MatchString(text) {
+					return ""
+				}
+			}
+		}
+		if other != "" {
+			return "The error is of the product " + other + ", and not of a load balancer."
+		}
+	}
+	return ""
+}

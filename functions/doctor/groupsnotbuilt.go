@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+//go:embed groupsnotbuilt.md
+var groupsNotBuiltDoc string
+
+const groupsNotBuiltID = "groups-not-built"
+
+// groupsNotBuilt looks for vServer groups that the controller silently leaves as they are because it cannot build
+// what should be in them.
+var groupsNotBuilt = &doctor.Check{
+	ID:    groupsNotBuiltID,
+	Doc:   groupsNotBuiltDoc,
+	Needs: []doctor.Part{doctor.Services, doctor.Endpoints, doctor.Nodes, doctor.Detail},
+	Uses:  []doctor.Part{doctor.Controller, doctor.CLBs, doctor.Groups},
+	Find:  findGroupsNotBuilt,
+}
+
+func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
+	version, untold := versionOf(s)
+	if untold == nil && version.Before(ccm.FirstSilentBuild()) {
+		return // it fails with the reason
+	}
+	faulty, behind, of := map[string]ccm.Obstacle{}, map[string][]string{}, map[string]ccm.Building{}
+	for _, svc := range s.OfType() {
+		if ccm.NLB(svc) || !ccm.InForce(svc) {
+			continue // otherwise the next sync fails with an Event
+		}
+		lb, err := s.Balancer(svc)
+		if err == nil && lb == nil {
+			continue // another check reports that it is gone
+		}
+		var b ccm.Building
+		if err == nil {
+			b, err = buildingOf(s, svc, lb)
+		}
+		if err != nil {
+			r.Unknown(about(svc), err)
+			r.Unknown(s.OfCluster(), fmt.Errorf("whether nodes keep backends from being updated: %w", err))
+			continue
+		}
+		all := b.Obstacles()
+		for _, o := range all {
+			if o.Node {
+				faulty[o.Name], of[o.Name] = o, b
+				behind[o.Name] = append(behind[o.Name], name(svc))
+			}
+		}
+		if own := slices.DeleteFunc(all, func(o ccm.Obstacle) bool { return o.Node }); len(own) > 0 {
+			if untold != nil { // older releases fail with the reason, or do not read the annotation
+				r.Unknown(about(svc), fmt.Errorf("whether its backends are updated: %w", untold))
+				continue
+			}
+			r.Add(doctor.Finding{
+				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": lb.ID},
+				Text: ccm.DescribeObstacles(own).And("It reports success all the same, and does not update the backends.").Then(next(svc)),
+				Do:   b.Ask(own),
+			})
+		}
+	}
+	if untold != nil && len(faulty) > 0 {
+		r.Unknown(s.OfCluster(), fmt.Errorf("whether nodes keep backends from being updated: %w", untold))
+		return
+	}
+	for _, node := range sorted(faulty) {
+		slices.Sort(behind[node])
+		r.Add(doctor.Finding{
+			Severity: doctor.Critical, About: s.OfCluster(), Key: "node/" + node, Services: behind[node],
+			Evidence: map[string]string{"services": fmt.Sprint(len(behind[node]))},
+			Text: say.F("The controller reports success but does not update the backends of %s (%s), because %s.",
+				say.Count(len(behind[node]), "Service"), say.List(behind[node], shown), faulty[node].Text).
+				And("When such a Service changes, its syncs fail, or remove the backends from a load balancer that it reuses."),
+			Do: of[node].Ask([]ccm.Obstacle{faulty[node]}),
+		})
+	}
+}
+
+// buildingOf returns what the controller builds the groups of the Service from, without what has just changed.
+func buildingOf(s *doctor.Snapshot, svc *corev1.Service, lb *doctor.LoadBalancer) (ccm.Building, error) {
+	b := ccm.Building{Service: svc, Version: s.Controller.Version}
+	if ccm.NLB(svc) || len(svc.Spec.Ports) == 0 {
+		return b, nil // nothing keeps the controller from it
+	}
+	var err error
+	if b.Mode, _, err = groupOf(s, svc, lb, svc.Spec.Ports[0]); err != nil {
+		return b, err
+	}
+	b.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n corev1.Node) bool { return moving(&n, s.Time) })
+	if s.Time.Sub(s.Moved[name(svc)]) >= settling {
+		b.Slices = s.Slices[name(svc)]
+	}
+	for _, g := range lb.Groups {
+		b.Groups = append(b.Groups, ccm.Group{ID: g.ID, Name: g.Name, Servers: g.Servers})
+	}
+	return b, nil
+}
+
+// next says what the next full sync does to the groups that the controller cannot build.
+func next(svc *corev1.Service) say.Text {
+	if id, _ := ccm.Annotation(svc, ccm.BalancerID); id == "" {
+		return say.F("When the Service changes, its syncs fail.")
+	}
+	return say.F("When the Service changes, its syncs fail, or remove the backends from the load balancer, which it reuses. Change nothing else before.")
+}

@@ -1,0 +1,45 @@
+package eniunsupported
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// throughNodes plans for a CLB that is not converted: nodes become the backends, if the Service has node
+// ports and a node serves any client. Otherwise it asks.
+func throughNodes(ctx context.Context, c *remedy.Case, finding, what say.Text) (remedy.Plan, error) {
+	p := ask(c, finding, what)
+	if len(ccm.Unallocated(c.Service)) > 0 || c.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		return p, nil
+	}
+	nodes, err := c.Kube.Nodes(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("list nodes: %w", err)
+	}
+	serve := ccm.ExclusionsOf(nodes, c.Service).Of[ccm.Serves]
+	if len(serve) == 0 {
+		return p, nil
+	}
+	through := step.Annotate{Set: map[string]string{ccm.BackendType: "ecs"}}
+	if was, ok := c.Service.Annotations[ccm.BackendType]; ok {
+		through.Was = map[string]string{ccm.BackendType: was}
+	}
+	return remedy.Plan{
+		Finding: finding.And("The Service has node ports, and these nodes can be its backends: %s.", say.List(serve, 5)),
+		Note:    say.F("The traffic takes one hop more, and Pods no longer see the addresses of the clients. Or change the load balancer.").Then(what),
+		Risk:    remedy.Medium,
+		Steps:   []remedy.Step{through},
+	}, nil
+}
+
+// ask returns the plan that asks for one thing, or for the alternative.
+func ask(c *remedy.Case, finding, what say.Text) remedy.Plan {
+	return remedy.Plan{Finding: finding, Ask: what.Then(ccm.NodesAdvice(c.Service))}
+}

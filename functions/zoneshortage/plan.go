@@ -1,0 +1,86 @@
+package zoneshortage
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// choose returns zones that have stock and that the cluster has vSwitches of its own in, both of them: those with the primary zone that
+// the Service asks for come first. The address of a private CLB comes from a vSwitch: it is one in the primary zone, so that nothing
+// depends on whether the API takes that of another, and has room or is the one that the Service names.
+func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
+	own := places.VPC.OwnZones()
+	named, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
+	fits := func(z cloud.ZonePair) bool {
+		switch {
+		case !slices.Contains(own, z.Zone) || !slices.Contains(own, z.SlaveZone):
+			return false
+		case !places.Private():
+			return true
+		case named != "":
+			return places.VPC.All[named].Zone == z.Zone
+		}
+		_, ok := c.BestVSwitch(places.VPC, z.Zone, "", true)
+		return ok
+	}
+	i := slices.IndexFunc(places.Others, func(z cloud.ZonePair) bool { return z.Zone == places.Asked.Zone && fits(z) })
+	if i < 0 {
+		i = slices.IndexFunc(places.Others, fits)
+	}
+	if i < 0 {
+		return cloud.ZonePair{}, false
+	}
+	return places.Others[i], true
+}
+
+// held says that a private CLB would find a vSwitch in such zones if its room were not held for other Services.
+func held(c *remedy.Case, places ccm.Places) say.Text {
+	own := places.VPC.OwnZones()
+	if named, _ := ccm.Annotation(c.Service, ccm.VSwitchID); !places.Private() || named != "" {
+		return nil
+	}
+	for _, z := range places.Others {
+		text := c.HeldVSwitches(places.VPC, z.Zone, "", true)
+		if len(text) > 0 && slices.Contains(own, z.Zone) && slices.Contains(own, z.SlaveZone) {
+			return text
+		}
+	}
+	return nil
+}
+
+// move returns the plan with which the CLB is created in these zones, and a private one with an address of the best vSwitch there.
+func move(c *remedy.Case, p remedy.Plan, places ccm.Places, to cloud.ZonePair) remedy.Plan {
+	edits := []step.Edit{step.With(c.Service, ccm.MasterZone, to.Zone), step.With(c.Service, ccm.SlaveZone, to.SlaveZone)}
+	p.Finding = p.Finding.And("The zones %s and %s have stock, and the cluster has vSwitches in both.", to.Zone, to.SlaveZone)
+	if named, _ := ccm.Annotation(c.Service, ccm.VSwitchID); places.Private() && named == "" {
+		best, _ := c.BestVSwitch(places.VPC, to.Zone, "", true)
+		p.Finding = p.Finding.And("The Service can use this vSwitch: %s.", ccm.DescribeVSwitch(best))
+		edits = append(edits, step.With(c.Service, ccm.VSwitchID, best.ID))
+		p.Claims = []remedy.Claim{c.PlaceIn(best)}
+	}
+	p.Risk, p.Steps = remedy.Medium, []remedy.Step{step.Together(edits...)}
+	p.Note = say.F("A CLB never changes its zones. Traffic from Pods in other zones crosses zones.")
+	return p
+}
+
+// stillFails reports whether the CLB is still to be created in zones without stock. The list of those that have some is no proof before
+// the zones were changed: it may lag, or the shortage be one of some specifications alone.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if ccm.NLB(c.Service) || !c.Written() {
+		return remedy.Yes, nil
+	}
+	if ccm.Synced(c.Service) {
+		return remedy.No, nil
+	}
+	places, err := c.Places(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(!places.InStock), nil
+}

@@ -1,0 +1,328 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// BuildingReads is what Unbuilt reads. A class that calls it declares it.
+var BuildingReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.DescribeVServerGroups}
+
+// Short names of the annotations that give servers their weight: all servers of a person's groups together, and
+// each of the others.
+const (
+	GroupWeight   = "weight"
+	DefaultWeight = "default-weight"
+)
+
+// FirstSilentBuild is the first release that goes on without the vServer group of a port that it cannot build,
+// and keeps the reason to itself (BuildLocalModel in pkg/controller/service/clbv1/vgroups.go: its commit of
+// 2025-08-29 is older than v2.12.1). Older ones fail with the reason.
+func FirstSilentBuild() Version { return v2121 }
+
+// A Building is what the controller builds the vServer groups of a Service with a CLB from.
+type Building struct {
+	Service *corev1.Service
+	Mode    BackendMode
+	Version Version // zero: not known
+	Nodes   []corev1.Node
+	Slices  []discoveryv1.EndpointSlice
+	Groups  []Group // of the load balancer that the Service reuses; needed if it names some
+}
+
+// NamesGroups reports whether the Service names vServer groups of a load balancer that it reuses.
+func NamesGroups(svc *corev1.Service) bool {
+	id, _ := Annotation(svc, BalancerID)
+	pairs, _ := Annotation(svc, GroupPairs)
+	return id != "" && pairs != "" && !NLB(svc)
+}
+
+// building reads it. Where Pods are the backends, the controller looks at no node.
+func (c *View) building(ctx context.Context) (Building, error) {
+	b := Building{Service: c.Service}
+	var err error
+	if b.Mode, err = c.BackendMode(ctx); err != nil {
+		return b, err
+	}
+	if b.Mode != PodMode {
+		if b.Nodes, err = c.Kube.Nodes(ctx); err != nil {
+			return b, fmt.Errorf("list nodes: %w", err)
+		}
+		if b.Slices, err = c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name); err != nil {
+			return b, fmt.Errorf("list EndpointSlices: %w", err)
+		}
+	}
+	if NamesGroups(c.Service) {
+		lb, _ := Annotation(c.Service, BalancerID)
+		all, err := c.Cloud.SLB.VServerGroups(ctx, lb)
+		if err != nil {
+			return b, fmt.Errorf("list vServer groups of %s: %w", lb, err)
+		}
+		for _, g := range all {
+			b.Groups = append(b.Groups, Group{ID: g.ID, Name: g.Name, Servers: g.Servers})
+		}
+	}
+	return b, nil
+}
+
+// An Obstacle is one thing that keeps the controller from building the vServer groups of ports.
+type Obstacle struct {
+	Ports []string // numbers of these ports
+	Name  string   // of the node, the endpoint or the vServer group; of an annotation its short name
+	Text  say.Text // what is wrong, as a clause
+	Key   string   // short name of the annotation that is wrong; empty: none is
+	Means string   // the value that the annotation can only mean; empty: that is not known
+	Node  bool     // it is a node, which keeps other Services from being built, too
+	fault Fault
+	note  func(*NodeFaults)
+}
+
+// Obstacles returns what keeps the controller from building the vServer groups, in the order in which it finds it
+// (buildVGroupForServicePort in pkg/controller/service/clbv1/vgroups.go): the groups and weights that annotations
+// name, then nodes whose provider ID it cannot read, then endpoints that name no node. What it reads through an API
+// can fail, too, which this cannot show. A Service that it releases, and one with an NLB, has none.
+func (b Building) Obstacles() []Obstacle {
+	if NLB(b.Service) || len(Leaving(b.Service)) > 0 {
+		return nil
+	}
+	var all []Obstacle
+	for _, p := range b.Service.Spec.Ports {
+		number := strconv.Itoa(int(p.Port))
+		for _, o := range b.of(p) {
+			at := slices.IndexFunc(all, func(have Obstacle) bool { return have.Name == o.Name && have.Key == o.Key })
+			if at < 0 {
+				all, at = append(all, o), len(all)
+			}
+			if !slices.Contains(all[at].Ports, number) {
+				all[at].Ports = append(all[at].Ports, number)
+			}
+		}
+	}
+	return all
+}
+
+// of returns what keeps the group of one port from being built.
+func (b Building) of(p corev1.ServicePort) []Obstacle {
+	var found []Obstacle
+	if NamesGroups(b.Service) {
+		found = append(b.paired(p), b.weight(GroupWeight)...)
+	}
+	if b.Version == (Version{}) || !b.Version.Before(v214) { // clbv1/vgroups.go of v2.14.0 reads it
+		found = append(found, b.weight(DefaultWeight)...)
+	}
+	if b.Mode == PodMode {
+		return found
+	}
+	ready := Ready(b.Slices, p, FamilyOf(b.Service))
+	for _, n := range b.Nodes {
+		on := slices.ContainsFunc(ready, func(e Endpoint) bool { return e.Node == n.Name })
+		if (b.Mode == ClusterMode || on) && b.candidate(&n) && !parses(n.Spec.ProviderID) {
+			found = append(found, noted(n.Name, true, func(f *NodeFaults) { f.unnamed(n) }))
+		}
+	}
+	for _, e := range ready {
+		if e.Node == "" {
+			found = append(found, noted(e.IP, false, func(f *NodeFaults) { f.nameless(e) }))
+		}
+	}
+	return found
+}
+
+// noted returns an obstacle that NodeFaults has words for.
+func noted(name string, node bool, note func(*NodeFaults)) Obstacle {
+	var f NodeFaults
+	note(&f)
+	return Obstacle{Name: name, Text: f.Findings[0], Node: node, note: note}
+}
+
+// candidate reports whether the controller reads the provider ID of a node. That of a virtual node it reads in
+// Cluster mode alone, unless a label excludes the node. All releases that go on without a group know hybrid nodes.
+func (b Building) candidate(n *corev1.Node) bool {
+	why, _ := ExclusionOf(n, b.Service)
+	return why == Serves || why == Virtual && b.Mode == ClusterMode && ExcludingLabel(n) == ""
+}
+
+// parses reports whether the controller reads an instance from a provider ID (NodeFromProviderID in
+// pkg/controller/helper/node_utils.go): it asks for no more than a dot.
+func parses(id string) bool {
+	if rest, ok := strings.CutPrefix(id, "alicloud://"); ok {
+		id, _, _ = strings.Cut(rest, "://")
+	}
+	return strings.Contains(id, ".")
+}
+
+// weight returns an annotation whose value is no weight.
+func (b Building) weight(name string) []Obstacle {
+	value, _ := Annotation(b.Service, name)
+	rules := ValueRules()
+	rule := rules[slices.IndexFunc(rules, func(r ValueRule) bool { return r.Name == name && r.Reads(false) })]
+	if value == "" || rule.Takes(value) {
+		return nil
+	}
+	f := Fault{ValueRule: rule, Value: value, There: true}
+	o := Obstacle{Name: name, Key: name, fault: f, Text: say.F("the annotation %s", DescribeFaults([]Fault{f}))}
+	if plain := strings.TrimSpace(value); rule.Takes(plain) {
+		o.Means = plain
+	}
+	return []Obstacle{o}
+}
+
+// pairOf returns the ID of the group that a value of the annotation vgroup-port has for a port, as the controller
+// reads it, with the white space in it; empty if it has none. Of a part without a colon other errors tell.
+func pairOf(value string, p corev1.ServicePort) string {
+	for part := range strings.SplitSeq(value, ",") {
+		if f := strings.Split(part, ":"); len(f) > 1 && f[1] == strconv.Itoa(int(p.Port)) {
+			return f[0]
+		}
+	}
+	return ""
+}
+
+// paired returns what is wrong with the group that the annotation vgroup-port names for a port.
+func (b Building) paired(p corev1.ServicePort) []Obstacle {
+	lb, _ := Annotation(b.Service, BalancerID)
+	value, _ := Annotation(b.Service, GroupPairs)
+	id := pairOf(value, p)
+	i := slices.IndexFunc(b.Groups, func(g Group) bool { return g.ID == id })
+	switch {
+	case id == "":
+	case i < 0:
+		o := Obstacle{Name: id, Key: GroupPairs, Text: say.F("the annotation %s names the vServer group %s, which %s does not have", GroupPairs, Quote(id), lb)}
+		if b.usable(strings.TrimSpace(id)) {
+			o.Means = unspaced(value)
+			o.Text = say.F("the annotation %s names the vServer group %s with white space around its ID, and the controller looks for that", GroupPairs, Quote(id))
+		}
+		return []Obstacle{o}
+	case !b.usable(id):
+		return []Obstacle{{Name: id, Key: GroupPairs, Text: say.F("the annotation %s names %s (%s), which a controller created and manages itself",
+			GroupPairs, id, b.Groups[i].Name)}}
+	}
+	return nil
+}
+
+// unspaced returns the pairs without the white space around the IDs of their groups.
+func unspaced(value string) string {
+	parts := strings.Split(value, ",")
+	for i, part := range parts {
+		id, rest, _ := strings.Cut(part, ":")
+		parts[i] = strings.TrimSpace(id) + ":" + rest
+	}
+	return strings.Join(parts, ",")
+}
+
+// usable reports whether the Service can name the group: the load balancer has it, and its name is none that a
+// controller gives (LoadVGroupNamedKey in pkg/model/load_balancer.go).
+func (b Building) usable(id string) bool {
+	return slices.ContainsFunc(b.Groups, func(g Group) bool { return g.ID == id && !byController(g) })
+}
+
+func byController(g Group) bool {
+	_, ok := ParseTrace(g.Name)
+	return ok && strings.HasPrefix(g.Name, "k8s/")
+}
+
+// Unbuilt reads what keeps the vServer groups of the Service from being built. It reads nothing of a Service that
+// the controller releases, nor of one with an NLB.
+func (c *View) Unbuilt(ctx context.Context) (Building, []Obstacle, error) {
+	if NLB(c.Service) || len(Leaving(c.Service)) > 0 {
+		return Building{Service: c.Service}, nil, nil
+	}
+	b, err := c.building(ctx)
+	if err != nil {
+		return b, nil, err
+	}
+	return b, b.Obstacles(), nil
+}
+
+// DescribeObstacles says for which ports no group can be built, and why.
+func DescribeObstacles(list []Obstacle) say.Text {
+	var text say.Text
+	for len(list) > 0 {
+		ports := list[0].Ports
+		var same []say.Text
+		list = slices.DeleteFunc(slices.Clone(list), func(o Obstacle) bool {
+			if slices.Equal(o.Ports, ports) {
+				same = append(same, o.Text)
+				return true
+			}
+			return false
+		})
+		if len(ports) == 1 {
+			text = text.And("The controller cannot build the vServer group of port %s: %s.", ports[0], say.Clauses(same, 5))
+		} else {
+			text = text.And("The controller cannot build the vServer groups of the ports %s: %s.", say.List(ports, 5), say.Clauses(same, 5))
+		}
+	}
+	return text
+}
+
+// Corrections returns the values that the annotations can only mean, by short name; false if a person has to decide
+// about one of the obstacles.
+func Corrections(list []Obstacle) (map[string]string, bool) {
+	out := map[string]string{}
+	for _, o := range list {
+		if o.Means == "" {
+			return nil, false
+		}
+		out[o.Key] = o.Means
+	}
+	return out, len(out) > 0
+}
+
+// Ask says what a person does about the obstacles.
+func (b Building) Ask(list []Obstacle) say.Text {
+	var ask say.Text
+	var nodes NodeFaults
+	asked := map[string]bool{}
+	for _, o := range list {
+		if o.note != nil {
+			o.note(&nodes)
+			continue
+		}
+		if asked[o.Key] {
+			continue
+		}
+		asked[o.Key] = true
+		same := slices.DeleteFunc(slices.Clone(list), func(other Obstacle) bool { return other.Key != o.Key })
+		means, ok := Corrections(same)
+		switch {
+		case ok:
+			ask = ask.And("Set the annotation to what it can only mean: %s.", SetCommand(b.Service, o.Key, means[o.Key]))
+		case o.Key == GroupPairs:
+			ask = ask.Then(b.nameGroup())
+		default:
+			ask = ask.Then(o.fault.Advice(b.Service)).And("Or remove it: %s.", RemoveCommand(b.Service, o.Key))
+		}
+	}
+	return ask.Then(nodes.Ask(b.Service))
+}
+
+// nameGroup says which groups the annotation vgroup-port can name.
+func (b Building) nameGroup() say.Text {
+	lb, _ := Annotation(b.Service, BalancerID)
+	ask := say.F("In the annotation %s, name a vServer group of %s that a person created: %s.", GroupPairs, lb, SetCommand(b.Service, GroupPairs, "GROUP-ID:PORT"))
+	var able []string
+	for _, g := range b.Groups {
+		if !byController(g) {
+			able = append(able, described(g.ID, g.Name))
+		}
+	}
+	if len(able) == 0 {
+		return ask.And("%s has none: create one first.", lb)
+	}
+	return ask.And("%s has %s.", lb, say.List(able, 5))
+}
+
+// Advice says how the annotation gets a value that the controller accepts.
+func (f Fault) Advice(svc *corev1.Service) say.Text {
+	return say.F("Set the annotation to the intended value: %s.", SetCommand(svc, f.Name, "VALUE"))
+}

@@ -1,0 +1,128 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// What the controller still reads of a Service that it releases, because the Service is being
+// deleted or is of another type now, was read in v2.14.0. It wants an empty load balancer then, so
+// that no annotation of listeners, zones, bandwidth or weights counts
+// (pkg/controller/service/clbv1/model_builder.go, nlbv2/model_builder.go). The annotations that do
+// count are address-type, id, preserve-lb-on-delete, force-override-listeners and vgroup-port. An
+// error ends the release before the finalizer is removed, and is retried for ever.
+
+// BlocksRelease reports whether the IP version of its load balancer keeps the controller from
+// releasing a Service. Since v2.12, it compares the attributes also then, with IPv4 as what is
+// wanted, if it does not delete the load balancer: that of a person, and one that it is told to keep
+// (pkg/controller/service/clbv1/model_applier.go, Apply; loadbalancer.go, equalsAddressIPVersion).
+func BlocksRelease(svc *corev1.Service, lb *Instance) bool {
+	id, _ := Annotation(svc, BalancerID)
+	keep, _ := Annotation(svc, Preserve)
+	return lb.CLB != nil && lb.CLB.IPVersion == "ipv6" && (id != "" || keep != "")
+}
+
+// Unnamed returns the load balancers that the controller would take for the Service's own, and
+// delete with it, if the annotation id did not name another one. seen reports whether an empty list
+// proves anything: permissions that are limited by resource return empty lists, but not of the one
+// that id names. It needs DescribeLoadBalancers.
+func (c *View) Unnamed(ctx context.Context, id string) (own []*Instance, seen bool, err error) {
+	if own, err = c.marked(ctx); err != nil || len(own) > 0 {
+		return own, true, err
+	}
+	lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
+	if err != nil {
+		return nil, false, fmt.Errorf("list the load balancer %s: %w", id, err)
+	}
+	return nil, len(lbs) == 1 && lbs[0].ID == id, nil
+}
+
+// Fate says what becomes of the load balancer of a Service that the controller releases; none is true if the Service
+// is known to have none. It needs what [View.Bound] and [View.None] need.
+func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
+	lb, err := c.Bound(ctx)
+	if err == nil {
+		none, err = c.None(ctx)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	id, _ := Annotation(c.Service, BalancerID)
+	keep, _ := Annotation(c.Service, Preserve)
+	switch {
+	case lb == nil && none && c.Service.Labels[BalancerLabel] == "":
+		return say.F("The Service has no load balancer."), true, nil
+	case lb == nil:
+		text = say.F("Its load balancer was not found, which does not prove that it is gone.")
+	case id != "":
+		text = say.F("It reuses %s (%s), which stays: the controller only removes what it made for the Service there.", lb.ID, lb.Address)
+	case keep != "":
+		text = say.F("Its load balancer %s (%s) stays, because of the annotation %s.", lb.ID, lb.Address, Preserve)
+	default:
+		text = say.F("Its load balancer %s (%s) is deleted with it.", lb.ID, lb.Address)
+	}
+	return text, false, nil
+}
+
+// DescribeLeftovers says which vServer groups the controller made for the Service on a load balancer
+// of a person, and how to delete them; nothing if there are none. It needs DescribeVServerGroups.
+func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, error) {
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("list vServer groups of %s: %w", id, err)
+	}
+	list := c.DeleteGroupCommands(groups)
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return say.F("The controller leaves the vServer groups of the Service on %s, with their backends. Delete them afterwards: %s.",
+		id, say.Clauses(list, 5)), nil
+}
+
+// GroupPairs is the short name of the annotation that names a person's groups and their ports.
+const GroupPairs = "vgroup-port"
+
+// group is what IDs of vServer groups and server groups look like.
+var group = regexp.MustCompile(`^(?:rsp|vsp|sgp)-[a-z0-9-]+$`)
+
+// Unpaired returns the parts of the annotation vgroup-port that name no port. The controller reads
+// the annotation also when it releases the Service, to remove its backends from these groups, and
+// fails at such a part before it deletes anything (pkg/controller/service/clbv1/vgroups.go,
+// getVGroupIDs; since v2.12 for load balancers of its own, too).
+func Unpaired(svc *corev1.Service) []string {
+	value, _ := Annotation(svc, GroupPairs)
+	var out []string
+	for part := range strings.SplitSeq(value, ",") {
+		if value != "" && !strings.Contains(part, ":") {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// Paired returns the annotation vgroup-port in a form that the controller can read when it releases
+// the Service: it looks at the IDs alone then, so that any port will do. Empty parts name nothing. ok
+// is false if another part is no ID, or if none is left.
+func Paired(svc *corev1.Service) (value string, ok bool) {
+	now, _ := Annotation(svc, GroupPairs)
+	var parts []string
+	for part := range strings.SplitSeq(now, ",") {
+		switch id := strings.TrimSpace(part); {
+		case strings.Contains(part, ":"):
+			parts = append(parts, part)
+		case id == "":
+		case group.MatchString(id) && len(svc.Spec.Ports) > 0:
+			parts = append(parts, fmt.Sprintf("%s:%d", id, svc.Spec.Ports[0].Port))
+		default:
+			return "", false
+		}
+	}
+	return strings.Join(parts, ","), len(parts) > 0
+}

@@ -1,0 +1,155 @@
+package cloud
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+)
+
+// A SecurityGroup says who may reach what is in it.
+type SecurityGroup struct {
+	ID          string
+	Name        string
+	Description string
+	Rules       []SecurityRule // for what comes in; nil where only the group was asked for
+}
+
+// A SecurityRule accepts or drops what comes in. Its source is one of Source, Source6 and Others.
+type SecurityRule struct {
+	ID          string
+	Drop        bool   // otherwise it accepts
+	Source      string // IPv4 block or address
+	Source6     string // IPv6 block or address
+	Others      string // ID of the security group, or of the prefix list, whose members it is about
+	Protocol    string // "ALL", "TCP", "UDP", …
+	Ports       string // such as "80/80"; "-1/-1": all
+	Priority    int    // 1 counts most
+	Description string
+}
+
+// SecurityGroups returns the security groups of the region with this tag, sorted by ID, without
+// their rules.
+//
+// It needs grant.DescribeSecurityGroups.
+func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityGroup, error) {
+	const action = "DescribeSecurityGroups"
+	if key == "" || value == "" {
+		return nil, absent("ecs", action, "tag")
+	}
+	type group struct {
+		SecurityGroupID   text `json:"SecurityGroupId"`
+		SecurityGroupName text
+		Description       text
+	}
+	type answer struct {
+		NextToken      text
+		SecurityGroups *struct{ SecurityGroup []group }
+	}
+	list, err := chained("ecs", action, pages(ctx, e.c, listing[string, answer, group]{
+		request: func(token string) requests.AcsRequest {
+			r := ecs.CreateDescribeSecurityGroupsRequest()
+			r.Tag = &[]ecs.DescribeSecurityGroupsTag{{Key: key, Value: value}}
+			r.NextToken, r.MaxResults = token, whole(100)
+			return r
+		},
+		page: func(a answer) (p pageOf[group], err error) {
+			if a.SecurityGroups == nil {
+				return p, lack("SecurityGroups")
+			}
+			return pageOf[group]{items: a.SecurityGroups.SecurityGroup, next: string(a.NextToken)}, nil
+		},
+		check: func(g group) error {
+			if g.SecurityGroupID == "" {
+				return lack("ID of a security group")
+			}
+			return nil
+		},
+	}))
+	if err != nil {
+		return nil, err
+	}
+	var out []SecurityGroup
+	for _, g := range list {
+		out = append(out, SecurityGroup{ID: string(g.SecurityGroupID), Name: string(g.SecurityGroupName), Description: string(g.Description)})
+	}
+	return sorted(out, func(g SecurityGroup) string { return g.ID }), nil
+}
+
+// SecurityGroup returns the security group with this ID, with its rules for what comes in, in the
+// order of the answer. The error is ErrNotFound if the API says that there is no such group.
+//
+// It needs grant.DescribeSecurityGroupAttribute.
+func (e ECS) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
+	const action = "DescribeSecurityGroupAttribute"
+	if id == "" {
+		return SecurityGroup{}, absent("ecs", action, "security group ID")
+	}
+	type rule struct {
+		SecurityGroupRuleID text `json:"SecurityGroupRuleId"`
+		Direction           text
+		Policy              text
+		SourceCidrIP        text `json:"SourceCidrIp"`
+		Ipv6SourceCidrIP    text `json:"Ipv6SourceCidrIp"`
+		SourceGroupID       text `json:"SourceGroupId"`
+		SourcePrefixListID  text `json:"SourcePrefixListId"`
+		IPProtocol          text `json:"IpProtocol"`
+		PortRange           text
+		Priority            number
+		Description         text
+	}
+	type answer struct {
+		NextToken         text
+		SecurityGroupID   text `json:"SecurityGroupId"`
+		SecurityGroupName text
+		Description       text
+		Permissions       *struct{ Permission []rule }
+	}
+	g := SecurityGroup{ID: id, Rules: []SecurityRule{}}
+	list, err := chained("ecs", action, pages(ctx, e.c, listing[string, answer, rule]{
+		request: func(token string) requests.AcsRequest {
+			r := ecs.CreateDescribeSecurityGroupAttributeRequest()
+			r.SecurityGroupId, r.Direction = id, "ingress"
+			r.NextToken, r.MaxResults = token, whole(1000)
+			return r
+		},
+		page: func(a answer) (p pageOf[rule], err error) {
+			switch {
+			case string(a.SecurityGroupID) != id:
+				return p, lack("security group %s: it is about %q", id, a.SecurityGroupID)
+			case a.Permissions == nil:
+				return p, lack("Permissions of security group %s", id)
+			}
+			g.Name, g.Description = string(a.SecurityGroupName), string(a.Description)
+			return pageOf[rule]{items: a.Permissions.Permission, next: string(a.NextToken)}, nil
+		},
+		check: func(r rule) error {
+			policy := strings.ToLower(string(r.Policy))
+			if !slices.Contains([]string{"accept", "drop"}, policy) || r.IPProtocol == "" || r.PortRange == "" || !r.Priority.ok {
+				return lack("policy, protocol, ports and priority of a rule of security group %s", id)
+			}
+			return nil
+		},
+		gone: []string{"InvalidSecurityGroupId.NotFound"},
+	}))
+	if err != nil {
+		return SecurityGroup{}, err
+	}
+	for _, r := range list {
+		if r.Direction == "egress" {
+			continue
+		}
+		others := r.SourceGroupID
+		if others == "" {
+			others = r.SourcePrefixListID
+		}
+		g.Rules = append(g.Rules, SecurityRule{
+			ID: string(r.SecurityGroupRuleID), Drop: strings.EqualFold(string(r.Policy), "drop"), Source: string(r.SourceCidrIP),
+			Source6: string(r.Ipv6SourceCidrIP), Others: string(others), Protocol: strings.ToUpper(string(r.IPProtocol)), Ports: string(r.PortRange),
+			Priority: int(r.Priority.n), Description: string(r.Description),
+		})
+	}
+	return g, nil
+}
