@@ -6,7 +6,7 @@ export GOWORK := off
 # Tests build programs, too. With the same flags everywhere a package is compiled
 # once, and a copy of the tree needs not be compiled at all.
 export CGO_ENABLED := 0
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)

@@ -75,6 +75,7 @@ var scopes = []scope{
 	{"nlb:GetLoadBalancerAttribute", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
 	{"nlb:TagResources", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
 	{"nlb:UntagResources", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
+	{"nlb:UpdateLoadBalancerProtection", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
 	// Lists over several kinds; policies in use write servergroup in two ways.
 	{"nlb:List*", all, nlbPage},
 

@@ -104,6 +104,38 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// TestUnprotect turns off the deletion protection of a load balancer of either kind, with the right for it.
+func TestUnprotect(t *testing.T) {
+	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", DeleteProtection: true}},
+		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
+	clb := func(w *cloud.Writer, id string) error { return w.SLB.Unprotect(t.Context(), id) }
+	network := func(w *cloud.Writer, id string) error { return w.NLB.Unprotect(t.Context(), id) }
+	for id, tt := range map[string]struct {
+		grant grant.Grant
+		do    func(*cloud.Writer, string) error
+		on    func() bool
+	}{
+		"lb-1":  {grant.ProtectSLB, clb, func() bool { return s.Snapshot().LoadBalancers[0].DeleteProtection }},
+		"nlb-1": {grant.ProtectNLB, network, func() bool { return s.Snapshot().NLBs[0].DeletionProtection }},
+	} {
+		if err := tt.do(writer(t, s, s.Client("nobody")), id); !errors.Is(err, cloud.ErrDenied) || !tt.on() {
+			t.Errorf("%s without a grant: got %v, want ErrDenied", id, err)
+		}
+		w := writer(t, s, s.Client("one", tt.grant.Action))
+		if err := tt.do(w, ""); err == nil || errors.Is(err, cloud.ErrDenied) {
+			t.Errorf("%s: of nothing was sent: %v", id, err)
+		}
+		if err := tt.do(w, "lb-nope"); !errors.Is(err, cloud.ErrNotFound) {
+			t.Errorf("%s: of one that is gone: got %v, want ErrNotFound", id, err)
+		}
+		for range 2 { // it may be made again
+			if err := tt.do(w, id); err != nil || tt.on() {
+				t.Errorf("%s: on %t, %v", id, tt.on(), err)
+			}
+		}
+	}
+}
+
 // TestNetworkTags puts a tag on an NLB and takes it off again.
 func TestNetworkTags(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},

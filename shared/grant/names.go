@@ -24,6 +24,7 @@ var (
 	StartListener                 = Grant{Action: "slb:StartLoadBalancerListener"}
 	TagSLB                        = Grant{Action: "slb:TagResources"}
 	UntagSLB                      = Grant{Action: "slb:UntagResources"}
+	ProtectSLB                    = Grant{Action: "slb:SetLoadBalancerDeleteProtection"}
 
 	DescribeVSwitches    = Grant{Action: "vpc:DescribeVSwitches"}
 	DescribeVpcs         = Grant{Action: "vpc:DescribeVpcs"}
@@ -60,6 +61,7 @@ var (
 	ListNLBTags              = Grant{Action: "nlb:ListTagResources"}
 	TagNLB                   = Grant{Action: "nlb:TagResources"}
 	UntagNLB                 = Grant{Action: "nlb:UntagResources"}
+	ProtectNLB               = Grant{Action: "nlb:UpdateLoadBalancerProtection"}
 	ListNLBListeners         = Grant{Action: "nlb:ListListeners"}
 	ListListenerCertificates = Grant{Action: "nlb:ListListenerCertificates"}
 

@@ -150,16 +150,21 @@ func (CreateListener) Grants() []grant.Grant {
 
 // Check reads the port: another listener on it is a conflict.
 func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
-	l, err := listener(ctx, c, n.LB, n.Listener.Port, n.Listener.Protocol)
-	switch {
-	case err != nil:
-		return remedy.Todo, err
-	case l == nil:
-		return remedy.Todo, nil
-	case same(*l, n.Listener):
-		return remedy.Done, nil
+	list, err := c.Cloud.SLB.Listeners(ctx, n.LB)
+	if err != nil {
+		return remedy.Todo, fmt.Errorf("list listeners of %s: %w", n.LB, err)
 	}
-	return remedy.Conflict, nil
+	state := remedy.Todo
+	for _, l := range list {
+		switch {
+		case l.Port != n.Listener.Port || (l.Protocol == "udp") != (n.Listener.Protocol == "udp"): // only UDP shares a port with the others
+		case same(l, n.Listener) && l.Protocol == n.Listener.Protocol:
+			state = remedy.Done
+		default:
+			return remedy.Conflict, nil
+		}
+	}
+	return state, nil
 }
 
 // Apply makes the listener, if the port is still free.

@@ -93,5 +93,27 @@ func TestDeleteListener(t *testing.T) {
 	if again, _ := back.Undo(); again.Kind() != drop.Kind() {
 		t.Errorf("the undo of the undo is %s", again.Kind())
 	}
+	for protocol, want := range map[string]remedy.State{"tcp": remedy.Conflict, "udp": remedy.Todo} { // only UDP shares a port
+		l := list[0]
+		l.Protocol = protocol
+		r.is(step.CreateListener{LB: "lb-1", Listener: l}, want)
+	}
 	r.is(step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 81, Protocol: "tcp"}}, remedy.Done)
+}
+
+// The protection of a load balancer goes off once, for good, and of one that is gone there is none.
+func TestUnprotect(t *testing.T) {
+	t.Parallel()
+	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", DeleteProtection: true}},
+		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}}, nil)
+	for _, free := range []step.Unprotect{{LB: "lb-1"}, {LB: "nlb-1", Network: true}} {
+		r.is(free, remedy.Todo)
+		r.does(free)
+		r.is(free, remedy.Done)
+		r.does(free)
+		if back, ok := free.Undo(); ok {
+			t.Errorf("%s has the way back %v", free.LB, back)
+		}
+		r.is(step.Unprotect{LB: free.LB + "-gone", Network: free.Network}, remedy.Done)
+	}
 }

@@ -248,11 +248,11 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 		})
 	}
 	s.begin()
-	if err := tb.Inject(ctx, g.fixtures...); err != nil {
-		return err
-	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if err := tb.Inject(limited, g.fixtures...); err != nil {
+		return err
+	}
 	if err := tb.Until(limited, p.ended); err != nil && limited.Err() == nil {
 		return err
 	}

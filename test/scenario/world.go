@@ -617,6 +617,8 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 			s.dropTag(st.LB, st.Key)
 		case step.UntagLB:
 			s.dropTag(st.LB, st.Key)
+		case step.Unprotect:
+			s.dropProtection(st.LB)
 		case step.MoveListener:
 			for _, l := range s.listeners(st.LB, st.Port, st.Protocol) {
 				l.VGroup = ""
@@ -719,6 +721,20 @@ func (s snapshot) dropTag(lb, key string) {
 	for i := range s.World.NLBs {
 		if b := &s.World.NLBs[i]; b.ID == lb {
 			b.Tags = drop(b.Tags)
+		}
+	}
+}
+
+// dropProtection drops what the cloud says of the protection of a load balancer.
+func (s snapshot) dropProtection(lb string) {
+	for i := range s.World.LoadBalancers {
+		if b := &s.World.LoadBalancers[i]; b.ID == lb {
+			b.DeleteProtection = false
+		}
+	}
+	for i := range s.World.NLBs {
+		if b := &s.World.NLBs[i]; b.ID == lb {
+			b.DeletionProtection, b.DeletionReason = false, ""
 		}
 	}
 }

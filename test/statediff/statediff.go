@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -207,12 +208,55 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 			for _, kind := range []string{"loadBalancers", "nlbs"} {
 				may("cloud", kind, made.LB, "tags", made.Key)
 			}
+		case step.Unprotect:
+			may("cloud", "loadBalancers", made.LB, "deleteProtection")
+			may("cloud", "nlbs", made.LB, "deletionProtection")
 		case step.DeleteListener:
 			may("cloud", "loadBalancers", made.LB, "listeners", fmt.Sprintf("%s:%d", made.Listener.Protocol, made.Listener.Port))
 		case step.PolicyVersion:
 			may("cloud", "policies", made.Policy, "versions")
 		case step.ClearStatus:
 			may(svc, "status", "loadBalancer")
+		}
+	}
+	return all
+}
+
+// ByDeletion returns what goes with a Service whose load balancer a step let go: the
+// Service, the load balancer with its groups, and the addresses of both.
+func ByDeletion(t *testing.T, before State, rec event.Record) []Allowance {
+	t.Helper()
+	var all []Allowance
+	for _, s := range rec.Steps[:rec.Next] {
+		decoded, err := step.Decode(s.Kind, s.Step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		freed, ok := decoded.(step.Unprotect)
+		if !ok {
+			continue
+		}
+		may := func(parts ...string) { all = append(all, Allowance{At(parts...), "it is deleted"}) }
+		may(service(rec.Service))
+		may("cloud", "loadBalancers", freed.LB)
+		may("cloud", "nlbs", freed.LB)
+		for _, ip := range before.World.EIPs {
+			if ip.Instance == freed.LB {
+				may("cloud", "eips", ip.ID)
+			}
+		}
+		for _, g := range before.World.ServerGroups {
+			if g.Tags[nameTag] == nameOwn(rec.Service) {
+				may("cloud", "serverGroups", g.ID)
+			}
+		}
+		for _, v := range before.World.VSwitches {
+			may("cloud", "vswitches", v.ID, "free")
+		}
+		for path, name := range before.values {
+			if object, ok := strings.CutSuffix(path, " > spec > parentRef > name"); ok && name == strconv.Quote(rec.Service.Name) {
+				may(object)
+			}
 		}
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -58,6 +59,7 @@ var operations = map[string]func(arg []byte) (operation, error){
 	"refuse":       readRefuse,
 	"answer":       readAnswer,
 	"accept":       readNothing(accepted),
+	"ignore":       readIgnore,
 }
 
 // UnmarshalJSON reads a map with one key, the name of an operation.
@@ -124,6 +126,17 @@ func readRefuse(arg []byte) (operation, error) {
 		return nil, err
 	}
 	return refused(of.Action, of.Code, of.Message), nil
+}
+
+// readIgnore reads what makes an action of CLB that the controller calls succeed and change nothing, until accept.
+func readIgnore(arg []byte) (operation, error) {
+	var of struct {
+		Action string `json:"action"`
+	}
+	if err := strict(arg, &of); err != nil {
+		return nil, err
+	}
+	return failing(sim.Fault{Product: "slb", Action: of.Action, Caller: controllerName, Code: "Ignored", Status: http.StatusOK}), nil
 }
 
 // readAnswer reads what makes something else answer an action of CLB in the cloud's place until accept.

@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -70,6 +71,15 @@ func ungrouped(_ context.Context, tb *Testbed, service string) error {
 }
 
 // closed takes the listeners off a CLB.
+// abandoned makes a CLB by hand, with the listener and the empty group that a Service left on it which is no more.
+func abandoned(ctx context.Context, tb *Testbed, service string) error {
+	trace := fmt.Sprintf("k8s/80/%s-of-old/%s/%s", service, tb.Namespace, tb.ID)
+	return lent(func(lb *sim.LoadBalancer) {
+		lb.VGroups = []sim.VGroup{{ID: "rsp-of-" + service, Name: trace}}
+		lb.Listeners = []sim.Listener{{Port: 80, Protocol: "tcp", Description: trace, Status: "running", VGroup: "rsp-of-" + service}}
+	})(ctx, tb, service)
+}
+
 func closed(lb *sim.LoadBalancer) { lb.Listeners = nil }
 
 func closedNetwork(_ *sim.State, n *sim.NLB) { n.Listeners = nil }
@@ -199,6 +209,13 @@ func reuseFixtures() []Fixture {
 			inject: inOrder(lent(func(lb *sim.LoadBalancer) {
 				lb.Listeners = []sim.Listener{{Port: 80, Protocol: "http", Description: "the old shop", Status: "running"}}
 			}), created(borrows, with("force-override-listeners", "true"))),
+			repair: balancer(closed),
+		},
+		{
+			Name: "listener-left", Class: taken, Says: "A listener with the specified port already exists.", Ends: event.Asked,
+			Config: Config{Own: "HTTP listeners"},
+			Story:  "It is created to use its owner's load balancer, where the listener of a Service that is no more has the port.",
+			inject: inOrder(abandoned, created(borrows, with("force-override-listeners", "true", "protocol-port", "http:80"))),
 			repair: balancer(closed),
 		},
 		{

@@ -35,9 +35,24 @@ func networkWorld() *sim.World {
 
 // writes returns the actions that change something.
 func (r *rig) writes() []string {
-	return slices.DeleteFunc(r.actions(), func(a string) bool {
-		return strings.HasPrefix(a, "List") || strings.HasPrefix(a, "Get") || strings.HasPrefix(a, "Describe")
-	})
+	return slices.DeleteFunc(r.actions(), isRead)
+}
+
+func isRead(action string) bool {
+	return strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get") || strings.HasPrefix(action, "Describe")
+}
+
+// changes returns, sorted, the calls that changed something. One that is refused is
+// none: a listener of another protocol is made beside the removal of the old one,
+// and where that takes longer, the port is still in use and the sync is tried again.
+func (r *rig) changes() []string {
+	var names []string
+	for _, c := range r.cloud.CallsOf("ccm") {
+		if c.Code == "" {
+			names = append(names, c.Action)
+		}
+	}
+	return slices.DeleteFunc(sorted(names), isRead)
 }
 
 // wish sets annotations, whose names lack the prefix.
@@ -232,8 +247,7 @@ func TestNLBChanges(t *testing.T) {
 		r.cloud.ResetCalls()
 		step.change()
 		r.synced("web", was)
-		calls := r.writes()
-		slices.Sort(calls)
+		calls := r.changes()
 		if diff := cmp.Diff(step.calls, calls); diff != "" && len(step.calls)+len(calls) > 0 {
 			t.Errorf("%s: %s", step.name, diff)
 		}

@@ -1,0 +1,45 @@
+package cloud
+
+import (
+	"context"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+)
+
+// Unprotect turns off the deletion protection of the load balancer with this ID. It may be made again.
+//
+// It needs grant.ProtectSLB.
+func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
+	if id == "" {
+		return absent("slb", "SetLoadBalancerDeleteProtection", "load balancer ID")
+	}
+	_, err := write(ctx, w.c, call[none]{
+		request: func() requests.AcsRequest {
+			r := slb.CreateSetLoadBalancerDeleteProtectionRequest()
+			r.LoadBalancerId, r.DeleteProtection = id, "off"
+			return r
+		},
+		gone: []string{"InvalidLoadBalancerId.NotFound"},
+	})
+	return err
+}
+
+// Unprotect turns off the deletion protection of the NLB with this ID. It may be made again.
+//
+// It needs grant.ProtectNLB.
+func (w NLBWriter) Unprotect(ctx context.Context, id string) error {
+	if id == "" {
+		return absent("nlb", "UpdateLoadBalancerProtection", "load balancer ID")
+	}
+	_, err := write(ctx, w.c, call[none]{
+		request: func() requests.AcsRequest {
+			r := nlb.CreateUpdateLoadBalancerProtectionRequest()
+			r.LoadBalancerId, r.DeletionProtectionEnabled = id, requests.NewBoolean(false)
+			return r
+		},
+		gone: nlbGone,
+	})
+	return err
+}
