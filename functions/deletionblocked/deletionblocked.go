@@ -33,8 +33,7 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// stillFails reports whether the load balancer is still to go and can't. Where none is found, or the Service
-// names one that it reuses, that is not known to be over.
+// stillFails reports whether the load balancer is still to go and can't. Without one, or with one that is reused, that is not known to be over.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if len(ccm.Leaving(c.Service)) == 0 {
 		return remedy.No, nil
@@ -44,11 +43,8 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Unknown, err
 	}
 	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
-	return remedy.Is(lb == nil || id != "" || subscribed(lb) || lb.DeleteProtected()), nil
+	return remedy.Is(lb == nil || id != "" || lb.Subscribed() || lb.DeleteProtected()), nil
 }
-
-// subscribed reports whether the load balancer is paid for until a date, before which the cloud does not delete it.
-func subscribed(lb *ccm.Instance) bool { return lb.CLB != nil && lb.CLB.PayType == "PrePay" }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	lb, err := c.Bound(ctx)

@@ -49,7 +49,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	finding := say.F("The CLB %s is a shared-resource instance (no spec, %s, %s), which does not accept network interfaces as backends.",
 		lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
-	if lb.CLB.PayType == "PrePay" {
+	if lb.Subscribed() {
 		return throughNodes(ctx, c, finding.And("It is a subscription, whose charge type can only be changed in the console."),
 			say.F("Convert it to pay-as-you-go in the console, or use another load balancer."))
 	}

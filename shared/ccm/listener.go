@@ -88,6 +88,17 @@ func (c *View) MadeFor(l Listener) say.Text {
 	return say.F("%s belongs to the Service %s of this cluster", l, t)
 }
 
+// Strangers says of each listener that was not made for the Service for whom it was made.
+func (c *View) Strangers(listeners []Listener) []say.Text {
+	var out []say.Text
+	for _, l := range listeners {
+		if !c.OwnName(l.Description) {
+			out = append(out, c.MadeFor(l))
+		}
+	}
+	return out
+}
+
 // FreePorts returns up to n numbers above each of the taken ones that neither a listener nor a port of
 // the Service uses.
 func FreePorts(svc *corev1.Service, listeners []Listener, taken []int32, n int) []string {

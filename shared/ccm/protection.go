@@ -1,11 +1,33 @@
 package ccm
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/say"
+)
 
 // DeleteProtected reports whether the cloud refuses to delete the load balancer until somebody turns
 // its deletion protection off.
 func (i *Instance) DeleteProtected() bool {
 	return i.CLB != nil && i.CLB.DeleteProtection || i.NLB != nil && i.NLB.DeleteProtection
+}
+
+// Subscribed reports whether the load balancer is paid for until a date, before which the cloud does not delete it.
+func (i *Instance) Subscribed() bool { return i.CLB != nil && i.CLB.PayType == "PrePay" }
+
+// WhyProtected says how it comes that the load balancer of a Service that is being deleted has its deletion
+// protection on.
+func (i *Instance) WhyProtected() say.Text {
+	on := say.F("Its %s %s (%s) has deletion protection on.", i.Kind(), i.ID, i.Address)
+	if i.NLB != nil {
+		return on.And("Since v2.9.1, the controller turns that off before it deletes, so somebody or something turned it on again. Older versions leave it on.")
+	}
+	return on.And("The controller turns that off before it deletes, so somebody or something turned it on again.")
+}
+
+// MadeFor reports whether both tags of the load balancer say that the controller of this cluster made it for the Service.
+func (i *Instance) MadeFor(c *View) bool {
+	return i.Tags[NameTag] == DefaultName(c.Service) && i.Tags[ClusterTag] == c.Cluster
 }
 
 // ProtectCommand returns the command by which a person turns the deletion protection of a load balancer
