@@ -52,7 +52,7 @@ const (
 	oldVersion = "v2.11.2" // of the controller
 	newVersion = "v2.12.1"
 
-	patience = 3 * time.Minute // for all Services of a testbed to end
+	patience = 3 * time.Minute // for all Services of a testbed to work at first, and then to fail and to end
 	handlers = 16              // of one class at once
 )
 
@@ -223,7 +223,9 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	}
 	defer end()
 
-	if err := tb.Prepare(ctx, g.fixtures...); err != nil {
+	preparing, prepared := context.WithTimeout(ctx, patience)
+	defer prepared()
+	if err := tb.Prepare(preparing, g.fixtures...); err != nil {
 		return err
 	}
 	s.fit(g.fixtures)
