@@ -180,7 +180,7 @@ func TestHybridNode(t *testing.T) {
 			r.service("web", nil, c.change...)
 			if c.want < 0 {
 				r.saw("web", failed+"Error syncing load balancer []: build lb local model error: build vserver groups error: "+
-					"build cluster backends error: normal parse providerid: "+id+". expected: ${regionid}.${nodeid}, alicloud: unable to split instanceid "+
+					"build vgroup for port 80 error: build cluster backends error: normal parse providerid: "+id+". expected: ${regionid}.${nodeid}, alicloud: unable to split instanceid "+
 					"and region from providerID, error unexpected providerID="+id)
 				return
 			}
@@ -222,14 +222,14 @@ func TestVersions(t *testing.T) {
 			failed + "Error syncing load balancer [lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can " +
 				"not reuse loadbalancer created by kubernetes."},
 		{"reused, without ID", "v2.9.1", reused, map[string]string{"id": "lb-1"}, nil,
-			failed + "Error syncing load balancer []: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not " +
+			failed + "Error syncing load balancer []: apply model error: alicloud: the loadbalancer lb-1 can not be reused, can not " +
 				"reuse loadbalancer created by kubernetes."},
 		{"reused, without bracket", "v2.1.0", reused, map[string]string{"id": "lb-1"}, nil,
 			failed + "Error syncing load balancer: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not " +
 				"reuse loadbalancer created by kubernetes."},
 		{"no such load balancer", "v1.9.3.376", sim.World{}, map[string]string{"id": "lb-nope"}, nil,
 			failed + "Error syncing load balancer: alicloud: user specified loadbalancer[lb-nope] does not exist. pls check"},
-		{"gone", "v2.9.1", sim.World{}, nil, drop, failed + "Error syncing load balancer []: apply model error: update lb attribute error: " + gone},
+		{"gone", "v2.9.1", sim.World{}, nil, drop, failed + "Error syncing load balancer []: apply model error: " + gone},
 		{"gone", "v2.1.0", sim.World{}, nil, drop, failed + "Error syncing load balancer: apply model error: update lb attribute error: " + gone},
 		{"gone", "v1.9.3.376", sim.World{}, nil, drop, failed + "Error syncing load balancer: " +
 			"alicloud: not able to find loadbalancer named [web] in openapi, but it's defined in service.loaderbalancer.ingress. this may happen when you " +

@@ -337,10 +337,12 @@ func TestAnnotationsOfOld(t *testing.T) {
 // differently: an error, silence, an event.
 func TestOutsideTheVPC(t *testing.T) {
 	for version, want := range map[string][]string{
-		"v2.7.0": {failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 172.20.0.5 " +
-			"in vpc vpc-1"},
-		"v2.8.1": {"Normal EnsuredLoadBalancer Ensured load balancer [LB]"},
-		"v2.9.1": {"Normal EnsuredLoadBalancer Ensured load balancer [LB]", "Normal SkipSyncBackends Not sync pods [172.20.0.5] whose ip is not in vpc cidrs"},
+		"v2.7.0": {failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: build vgroup for port 80 error: " +
+			"build eni backends error: can not find eniid for ip 172.20.0.5 in vpc vpc-1"},
+		"v2.8.1": {"Normal EnsuredLoadBalancer Ensured load balancer [LB]", "Normal UnAvailableLoadBalancer There are no available nodes for LoadBalancer"},
+		"v2.9.1": {"Normal SkipSyncBackends Not sync pods [172.20.0.5] whose ip is not in vpc cidrs",
+			failed + `Error syncing load balancer [LB]: Message: The specified parameter "BackendServers" is not valid.`},
+		"v2.11.2": {"Normal EnsuredLoadBalancer Ensured load balancer [LB]", "Normal SkipSyncBackends Not sync pods [172.20.0.5] whose ip is not in vpc cidrs"},
 	} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -350,7 +352,9 @@ func TestOutsideTheVPC(t *testing.T) {
 			r.until("a word", func() bool { return len(r.all) >= len(want) })
 			for _, lb := range r.cloud.Snapshot().LoadBalancers {
 				if lb.Name == ownName(svc) {
-					want[0] = strings.Replace(want[0], "[LB]", "["+lb.ID+"]", 1)
+					for i := range want {
+						want[i] = strings.Replace(want[i], "[LB]", "["+lb.ID+"]", 1)
+					}
 				}
 			}
 			if diff := cmp.Diff(want, r.events("web")); diff != "" {

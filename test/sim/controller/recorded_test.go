@@ -332,12 +332,12 @@ func TestBackendsLeftOut(t *testing.T) {
 			"in vpc vpc-1, target: NS/pod-10-1-5-9, node: NS-1"},
 	}, {
 		name: "no network interface, v2.9", version: "v2.9.1", eni: true, pods: []string{"10.1.5.9"}, fails: true,
-		want: []string{failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 " +
-			"in vpc vpc-1"},
+		want: []string{failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: build vgroup for port 80 error: " +
+			"build eni backends error: can not find eniid for ip 10.1.5.9 in vpc vpc-1"},
 	}, {
 		name: "outside the VPC, v2.1", version: "v2.1.0", eni: true, pods: []string{"172.20.0.5"}, fails: true,
-		want: []string{failed + "Error syncing load balancer: build lb local model error: build vserver groups error: can not find eniid for ip 172.20.0.5 " +
-			"in vpc vpc-1"},
+		want: []string{failed + "Error syncing load balancer: build lb local model error: build vserver groups error: build vgroup for port 80 error: " +
+			"build eni backends error: can not find eniid for ip 172.20.0.5 in vpc vpc-1"},
 	}, {
 		name: "no nodes, v1.9.3.376", version: "v1.9.3.376",
 		want: []string{"Normal EnsuredLoadBalancer Ensured load balancer", "Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer"},

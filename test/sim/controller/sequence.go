@@ -20,6 +20,9 @@ func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	if p.changed {
 		if err := p.settleInTurn(ctx, want, remote); err != nil {
 			*remote = balancer{}
+			if p.version.goesOn() {
+				return err
+			}
 			return fmt.Errorf("update lb attribute error: %w", err)
 		}
 		if remote.id != "" && !remote.fresh && !deleting(p.svc) {
@@ -36,28 +39,36 @@ func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 		return p.notFound()
 	}
 	fail := func(doing string, err error) error { return aggregate(append(errs, fmt.Errorf("%s: %w", doing, err))) }
-	about := "reconcile"
-	if !p.version.goesOn() {
-		about = "update lb"
-	}
 	var err error
 	if remote.groups, err = p.groupsOf(ctx, remote.id); err != nil {
 		return fail("get lb backend from remote error: DescribeVServerGroups error", err)
 	}
 	for _, m := range planGroups(want.groups, remote.groups) {
 		if err := p.applyGroup(ctx, remote.id, m); err != nil {
-			return fail(about+" backends error", err)
+			return fail("update lb backends error", err)
 		}
 	}
-	if p.changed && p.ownsListeners(want) {
+	if p.changed {
 		if remote.listeners, err = p.listenersOf(ctx, remote.id); err != nil {
 			return fail("get lb listeners from cloud, error: DescribeLoadBalancerListeners error", err)
 		}
-		if err := p.listenersInTurn(ctx, want, remote); err != nil {
-			return fail(about+" listeners error", err)
+		if !p.ownsListeners(want) {
+			remote.listeners = nil
+		} else if err := p.listenersInTurn(ctx, want, remote); err != nil {
+			return fail("update lb listeners error", err)
 		}
 	}
 	return aggregate(append(errs, wrap("update lb listeners error", p.cleanup(ctx, want, remote))))
+}
+
+// deleteGroups deletes groups one after the other, up to the first that can't be deleted.
+func (p *pass) deleteGroups(ctx context.Context, lb string, gone groups) error {
+	for _, g := range gone {
+		if err := p.deleteGroup(ctx, g.id); err != nil {
+			return fmt.Errorf("lb [%s] delete vgroup %s failed, error: %w", lb, g.id, err)
+		}
+	}
+	return nil
 }
 
 // settleInTurn reads the tags of a load balancer that was found, and makes sure

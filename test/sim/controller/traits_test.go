@@ -236,7 +236,7 @@ func TestEIP(t *testing.T) {
 	}
 	for version, want := range map[string]string{
 		"v2.14.0": "",
-		"v2.6.0": failed + "Error syncing load balancer []: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, " +
+		"v2.6.0": failed + "Error syncing load balancer []: apply model error: alicloud: the loadbalancer lb-1 can not be reused, " +
 			"service has been associated with ip [198.51.100.7], cannot be bound to ip [IP]",
 	} {
 		t.Run(version, func(t *testing.T) {

@@ -142,10 +142,14 @@ func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 		return nil, fmt.Errorf("get endpointslice error: %w", err)
 	}
 	var all groups
+	byPort := !p.version.since("v2.11.0") // the network interfaces are looked up
 	for _, port := range p.svc.Spec.Ports {
 		g, err := p.wantedGroup(ctx, port, nodes, ends, reused)
+		if err == nil && byPort {
+			err = wrap("build eni backends error", p.findInterfaces(ctx, groups{g}))
+		}
 		if err != nil && !p.version.since("v2.12.4") {
-			return nil, err
+			return nil, fmt.Errorf("build vgroup for port %d error: %w", port.Port, err)
 		}
 		if err != nil {
 			// Since v2.12.4 the controller only misses the group later, when it
@@ -157,6 +161,9 @@ func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 			p.event(p.version.noBackends(p.service()))
 		}
 		all = append(all, g)
+	}
+	if byPort {
+		return all, nil
 	}
 	return all, p.findInterfaces(ctx, all)
 }
@@ -543,7 +550,8 @@ func share(all []backend, total, normal int) {
 //
 // A pod without one fails the sync up to v2.12; later it is excluded, with an
 // event. One outside the VPC is excluded since v2.8.0, of which an event tells
-// since v2.9.0.
+// since v2.9.0; v2.9 and v2.10 only say so, and ask for it all the same
+// (pkg/controller/service/clbv1/vgroups.go, updateENIBackends).
 func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	var ips []string
 	for _, g := range all {
@@ -581,6 +589,9 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 				}
 				if !within(b.ServerIP, blocks) {
 					outside = append(outside, b.ServerIP)
+					if p.version.since("v2.9.0") && !p.version.since("v2.11.0") {
+						kept = append(kept, b) // without its interface, so that the cloud refuses them all
+					}
 					continue
 				}
 			}
@@ -923,9 +934,14 @@ func (p *pass) cleanup(ctx context.Context, want, remote *balancer) error {
 			return err
 		}
 	}
-	return aggregate(each(ctx, len(gone), func(i int) error {
-		req := slb.CreateDeleteVServerGroupRequest()
-		req.VServerGroupId = gone[i].id
-		return p.cloud.call(ctx, req, slb.CreateDeleteVServerGroupResponse())
-	}))
+	if !p.version.since("v2.12.0") {
+		return p.deleteGroups(ctx, remote.id, gone)
+	}
+	return aggregate(each(ctx, len(gone), func(i int) error { return p.deleteGroup(ctx, gone[i].id) }))
+}
+
+func (p *pass) deleteGroup(ctx context.Context, id string) error {
+	req := slb.CreateDeleteVServerGroupRequest()
+	req.VServerGroupId = id
+	return p.cloud.call(ctx, req, slb.CreateDeleteVServerGroupResponse())
 }
