@@ -71,11 +71,15 @@ func decide(c *remedy.Case, named []ccm.NamedPort, v ccm.Version) remedy.Plan {
 		}
 	}
 	note := say.F("CCM %s and newer resolve such names.", ccm.FirstNamedPorts())
+	lacking := slices.ContainsFunc(named, func(p ccm.NamedPort) bool { return len(p.Unknown) > 0 })
 	switch {
 	case v == ccm.Version{}:
 		note = note.And("The version of this one could not be determined.")
 	case v.Before(ccm.FirstNamedPorts()):
 		note = note.And("This one is %s.", v)
+	case lacking && v.Before(ccm.FirstUnnamedLeftOut()):
+		finding := say.F("Pods are the backends, and the controller sends the number 0 for those without a port of the name.").Then(meanings)
+		return remedy.Plan{Finding: finding, Ask: ask, Note: say.F("CCM %s and newer leave such Pods out. This one is %s.", ccm.FirstUnnamedLeftOut(), v)}
 	default:
 		return another(c, say.F("The API refuses the port of a backend. Pods are the backends.").
 			And("CCM %s resolves the names of target ports, so they are not the cause.", v).Then(meanings))

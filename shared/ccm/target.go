@@ -17,6 +17,11 @@ import (
 // in EndpointSlices. Older ones take it for the number 0 (clbv1/vgroups.go).
 func FirstNamedPorts() Version { return Version{Major: 2} }
 
+// FirstUnnamedLeftOut is the first release of the controller that leaves out Pods without a port of
+// the name. v2.11.2 still sends 0 for them, v2.12.4 leaves them out (clbv1/vgroups.go and
+// nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
+func FirstUnnamedLeftOut() Version { return Version{Major: 2, Minor: 12, Patch: 4} }
+
 // NamedPorts returns the ports of the Service whose target port is a name.
 func NamedPorts(svc *corev1.Service) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(svc.Spec.Ports), func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.String })

@@ -709,7 +709,7 @@ func releaseScenarios() []scenario {
 		svc.Spec.Ports[0].Name, svc.Spec.Ports[0].TargetPort = "http", intstr.FromString("http")
 	}}
 	missing := scenario{world: terway, service: eni, arrange: func(p *run) { p.pods("10.1.5.9") }}
-	const local = "build lb local model error: build vserver groups error: can not find eniid for ip 10.1.5.9 in vpc vpc-1"
+	const build, lost = "build lb local model error: build vserver groups error: ", "can not find eniid for ip 10.1.5.9 in vpc vpc-1"
 	return []scenario{
 		of("arrears", "v1.9.3.316", "Warning Failed service-controller: Fail to ensure loadbalancer, error Message: The account is arrearage.", false, arrears),
 		of("arrears", "v1.9.3.376", "Warning SyncLoadBalancerFailed service-controller: Error syncing load balancer: Message: The account is arrearage.",
@@ -717,7 +717,7 @@ func releaseScenarios() []scenario {
 		of("arrears", "v2.1.0", "Warning SyncLoadBalancerFailed service-controller: Error syncing load balancer: Message: The account is arrearage.", true, arrears),
 		of("arrears", "v2.9.1", failedCLB+"[]: Message: The account is arrearage.", true, arrears),
 		of("named port", "v1.9.3.316", "Warning Failed service-controller: Fail to ensure loadbalancer, error "+api+". k8s/0/web/NS/"+clusterID, false, named),
-		of("no network interface", "v2.9.1", failedCLB+"[]: "+local, true, missing),
-		of("no network interface", "v2.12.3", failedCLB+"[]: "+local+", target: <nil>, node: NS-1", true, missing),
+		of("no network interface", "v2.9.1", failedCLB+"[]: "+build+"build vgroup for port 80 error: build eni backends error: "+lost, true, missing),
+		of("no network interface", "v2.12.3", failedCLB+"[]: "+build+lost+", target: <nil>, node: NS-1", true, missing),
 	}
 }

@@ -130,6 +130,15 @@ func TestNamedPort(t *testing.T) {
 		r.service("web", nil, named)
 		r.saw("web", "Normal UnAvailableLoadBalancer There are no available nodes for LoadBalancer")
 	})
+	t.Run("unknown name, v2.9.1", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, &world, 0, plays("v2.9.1"))
+		r.pods("web", "10.1.5.8")
+		svc := r.service("web", nil, named)
+		r.until("a word", func() bool { return len(r.all) > 0 })
+		want := failed + "Error syncing load balancer [" + r.byName(ownName(svc)).ID + "]: Message: The specified Port must be between 1 and 65535."
+		r.saw("web", want)
+	})
 }
 
 // TestFirstLife plays the life of a Service with v1.9.3.376: it is made, changed

@@ -396,8 +396,9 @@ func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
 }
 
 // pods returns the ready pods behind a port, and those that wait for nothing
-// but this controller. A named port that no slice has leads to none; in the
-// first generation names were not read, and the pods have port 0.
+// but this controller. A named port that no slice has leads to none, and up to
+// v2.11 to pods with port 0 (v2.11.2 and v2.12.4 of the source), which in the
+// first generation all named ports led to.
 func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
 	seen := map[string]bool{}
 	var pods []backend
@@ -414,7 +415,9 @@ func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.En
 			}
 			if number == 0 {
 				p.Log.Warn("port not found by name", "group", name, "port", port.Name)
-				continue
+				if p.version.since("v2.12.0") {
+					continue
+				}
 			}
 		}
 		for _, e := range s.Endpoints {
@@ -564,11 +567,17 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	if len(ips) == 0 {
 		return nil
 	}
+	var blocks []netip.Prefix
+	if p.version.since("v2.8.0") && !p.version.since("v2.11.0") && !p.network {
+		var err error
+		if blocks, err = p.blocks(ctx); err != nil {
+			return fmt.Errorf("get vpc cidr error: %w", err)
+		}
+	}
 	interfaces, err := p.interfaces(ctx, ips)
 	if err != nil {
 		return fmt.Errorf("call DescribeNetworkInterfaces: %w", err)
 	}
-	var blocks []netip.Prefix
 	for _, g := range all {
 		var kept []backend
 		var outside []string
