@@ -25,7 +25,7 @@ GOTEST := go test -p $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 
 test race e2e: export GOGC := 400
 
 # What takes longest starts first, or one processor waits for it at the end.
-LONGEST := ./test/sim/controller ./test/e2e/... ./test/scenario ./test/sim/cmd/... ./test/cluster
+LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/sim/cmd/... ./test/cluster
 
 # How long one package may take: the API server's own build is not in it.
 TEST_TIMEOUT  ?= 20m
@@ -68,19 +68,19 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/rules, generate
 	@echo 'rules and generated files'
 	@go test -count=1 ./test/rules/... ./infra/gen/...
 
-# Modules of their own read files of the others, of whose changes Go knows nothing: their results are not kept.
-# They are compiled and tested beside the rest, and what they say comes after it.
-MODULES := (cd test/promql && $(GOTEST) -p 1 -count=1 ./...) && \
-	(cd test/deploy && ../../bin/sandbox run --fsync=false -- $(GOTEST) -p 1 -count=1 ./...) && \
-	(cd infra/images && $(GOTEST) -p 1 -count=1 ./...)
+# test/classes runs the scenarios of all classes in one program. A folder of a class that has a generated test
+# alone, beside its page, is left out.
+PACKAGES = $(LONGEST) $$(go list -f '{{if not (and .EmbedFiles (eq (len .TestGoFiles) 1) (eq (len .XTestGoFiles) 0))}}{{.ImportPath}}{{end}}' ./...)
 
+# Modules of their own read files of the others, of whose changes Go knows nothing: their results are not kept.
 test: bin/sandbox ## Run all tests, against a real API server.
-	@said=$$(mktemp); { $(MODULES); } >"$$said" 2>&1 & modules=$$!; \
-		$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...; main=$$?; \
-		wait $$modules; modules=$$?; cat "$$said"; rm -f "$$said"; exit $$((main + modules > 0 ? 1 : 0))
+	@$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) $(PACKAGES)
+	@cd test/promql && $(GOTEST) -count=1 ./...
+	@cd test/deploy && ../../bin/sandbox run --fsync=false -- $(GOTEST) -count=1 ./...
+	@cd infra/images && $(GOTEST) -count=1 ./...
 
 race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
-	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -timeout $(TEST_TIMEOUT) $(PACKAGES)
 
 demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b or all chooses, TABLE=1 adds a table.
 	@go run ./test/demo

@@ -56,8 +56,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c, named, ctl.Version), nil
 }
 
-// decide returns the plan for a Service whose Pods are the backends. named are its ports whose targetPort is a name; v is the release of
-// the controller.
+// decide returns the plan where Pods are the backends. named are the ports whose targetPort is a name; v is the controller's release.
 func decide(c *remedy.Case, named []ccm.NamedPort, v ccm.Version) remedy.Plan {
 	var set step.TargetPorts
 	var meanings, ask say.Text
@@ -71,15 +70,15 @@ func decide(c *remedy.Case, named []ccm.NamedPort, v ccm.Version) remedy.Plan {
 		}
 	}
 	note := say.F("CCM %s and newer resolve such names.", ccm.FirstNamedPorts())
-	lacking := slices.ContainsFunc(named, func(p ccm.NamedPort) bool { return len(p.Unknown) > 0 })
 	switch {
 	case v == ccm.Version{}:
 		note = note.And("The version of this one could not be determined.")
 	case v.Before(ccm.FirstNamedPorts()):
 		note = note.And("This one is %s.", v)
-	case lacking && v.Before(ccm.FirstUnnamedLeftOut()):
-		finding := say.F("Pods are the backends, and the controller sends the number 0 for those without a port of the name.").Then(meanings)
-		return remedy.Plan{Finding: finding, Ask: ask, Note: say.F("CCM %s and newer leave such Pods out. This one is %s.", ccm.FirstUnnamedLeftOut(), v)}
+	case ccm.SendsZero(named, v):
+		return remedy.Plan{
+			Finding: say.F("Pods are the backends, and the controller sends the number 0 for those without a port of the name.").Then(meanings), Ask: ask,
+			Note: say.F("CCM %s and newer leave such Pods out. This one is %s.", ccm.FirstUnnamedLeftOut(), v)}
 	default:
 		return another(c, say.F("The API refuses the port of a backend. Pods are the backends.").
 			And("CCM %s resolves the names of target ports, so they are not the cause.", v).Then(meanings))
@@ -108,8 +107,7 @@ func another(c *remedy.Case, finding say.Text) remedy.Plan {
 	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
-// stillFails reports whether the controller would still take a name for 0. If that was not the cause, a
-// person has to check.
+// stillFails reports whether the controller would still take a name for 0. If that was not the cause, a person has to check.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil

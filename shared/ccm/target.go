@@ -22,6 +22,11 @@ func FirstNamedPorts() Version { return Version{Major: 2} }
 // nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
 func FirstUnnamedLeftOut() Version { return Version{Major: 2, Minor: 12, Patch: 4} }
 
+// SendsZero reports whether a controller of this release, which resolves names, sends 0 for some Pod.
+func SendsZero(named []NamedPort, v Version) bool {
+	return v.Before(FirstUnnamedLeftOut()) && slices.ContainsFunc(named, func(p NamedPort) bool { return len(p.Unknown) > 0 })
+}
+
 // NamedPorts returns the ports of the Service whose target port is a name.
 func NamedPorts(svc *corev1.Service) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(svc.Spec.Ports), func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.String })

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/lbremedy/lbremedy/test/diff"
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -163,7 +163,7 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 				return // the controller has synced what was written
 			}
 			known := rec.Steps[:min(rec.Next, len(rec.Steps))]
-			if diff := cmp.Diff(before.allow(known), w.snapshot(t).allow(known)); diff != "" {
+			if diff := diff.Of(before.allow(known), w.snapshot(t).allow(known)); diff != "" {
 				errs = append(errs, fmt.Errorf("%s without %s: something is written that the journal doesn't know (-before +after):\n%s", s.name(), g, diff))
 			}
 		})

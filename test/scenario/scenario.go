@@ -58,7 +58,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
@@ -69,6 +68,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/diff"
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
@@ -77,12 +77,18 @@ var update = flag.Bool("update", false, "rewrite the want sections of the scenar
 // Run runs all scenarios in testdata for the class.
 func Run(t *testing.T, r *remedy.Remedy) {
 	t.Helper()
+	RunIn(t, r, "testdata")
+}
+
+// RunIn runs all scenarios in a folder for the class.
+func RunIn(t *testing.T, r *remedy.Remedy, dir string) {
+	t.Helper()
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("testdata/*.txtar")
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("class %s has no scenario in testdata: %v", r.Class, err)
+		t.Fatalf("class %s has no scenario in %s: %v", r.Class, dir, err)
 	}
 	on := newGround(t, r.Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {
@@ -210,7 +216,7 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	} else if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+	if diff := diff.Of(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("a look wrote (-before +after):\n%s", diff)
 	}
 	if err := untranslated(rec, heard(s)); err != nil {
@@ -232,14 +238,14 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 			return fmt.Errorf("with %q failing no error came back; the look ended as %s: %s", call, rec.Result, rec.Finding)
 		}
 	}
-	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+	if diff := diff.Of(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("a look with a failing read wrote (-before +after):\n%s", diff)
 	}
 	w.observe(t)
 	if _, err := engine.Run(t.Context(), w.env, r, w.event); err != nil {
 		return fmt.Errorf("observe mode: %w", err)
 	}
-	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+	if diff := diff.Of(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("observe mode wrote (-before +after):\n%s", diff)
 	}
 	return nil
@@ -353,11 +359,11 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	}
 	w.record(used, writing)
 	after := w.snapshot(t)
-	if diff := cmp.Diff(before.allow(rec.Steps), after.allow(rec.Steps)); diff != "" {
+	if diff := diff.Of(before.allow(rec.Steps), after.allow(rec.Steps)); diff != "" {
 		return fmt.Errorf("something changed that the plan does not name (-before +after):\n%s", diff)
 	}
 	if !rec.Done() {
-		if diff := cmp.Diff(before, after); diff != "" {
+		if diff := diff.Of(before, after); diff != "" {
 			return fmt.Errorf("it ended as %s and wrote (-before +after):\n%s", rec.Result, diff)
 		}
 		return nil
@@ -377,7 +383,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	}
 	back := w.snapshot(t).settled()
 	back.likeListeners(before)
-	if diff := cmp.Diff(before.settled(), back); diff != "" {
+	if diff := diff.Of(before.settled(), back); diff != "" {
 		return fmt.Errorf("undo left something behind (-before +after):\n%s", diff)
 	}
 	return nil
@@ -417,7 +423,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 		if rec, err := engine.Run(t.Context(), w.env, r, w.event); err == nil && !cautious(rec) {
 			return fmt.Errorf("with %q failing no error came back; the run ended as %s: %s", g, rec.Result, rec.Finding)
 		}
-		if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		if diff := diff.Of(before, w.snapshot(t)); diff != "" {
 			return fmt.Errorf("with %q failing it wrote (-before +after):\n%s", g, diff)
 		}
 	}
@@ -436,7 +442,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	if *update {
 		return s.write(got)
 	}
-	if diff := cmp.Diff(strings.TrimSpace(s.parts["want"]), got); diff != "" {
+	if diff := diff.Of(strings.TrimSpace(s.parts["want"]), got); diff != "" {
 		return fmt.Errorf("(-want +got; run with -update to accept):\n%s", diff)
 	}
 	if rec.Result != event.Fixed {
@@ -454,7 +460,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 			return fmt.Errorf("asked again after the fix, it ended as %s: %s", rec.Result, rec.Finding)
 		}
 	}
-	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+	if diff := diff.Of(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("the same event after the fix wrote (-before +after):\n%s", diff)
 	}
 	return nil

@@ -180,8 +180,8 @@ func TestHybridNode(t *testing.T) {
 			r.service("web", nil, c.change...)
 			if c.want < 0 {
 				r.saw("web", failed+"Error syncing load balancer []: build lb local model error: build vserver groups error: "+
-					"build vgroup for port 80 error: build cluster backends error: normal parse providerid: "+id+". expected: ${regionid}.${nodeid}, alicloud: unable to split instanceid "+
-					"and region from providerID, error unexpected providerID="+id)
+					"build vgroup for port 80 error: build cluster backends error: normal parse providerid: "+id+
+					". expected: ${regionid}.${nodeid}, alicloud: unable to split instanceid and region from providerID, error unexpected providerID="+id)
 				return
 			}
 			if got := r.lb(r.synced("web", "").Labels[labelID]).VGroups[0].Backends; len(got) != c.want {

@@ -1,0 +1,40 @@
+// Package diff tells in tests how two values differ. A library whose report looks up methods by
+// reflection keeps the linker from leaving any exported method out: with it the test of a class has
+// four times the size, and takes three times as long to link. This one does not.
+package diff
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/util/diff"
+)
+
+// same compares values deeply. Nil is not empty, and times are compared as moments.
+var same = conversion.EqualitiesOrDie(
+	func(a, b time.Time) bool { return a.Equal(b) },
+	func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 },
+	func(a, b netip.Addr) bool { return a == b },
+	func(a, b netip.Prefix) bool { return a == b },
+)
+
+// Of returns how got differs from want, line by line; empty if it does not. It panics if they have
+// fields that are not exported.
+func Of(want, got any) string {
+	if same.DeepEqualWithNilDifferentFromEmpty(want, got) {
+		return ""
+	}
+	if a, ok := want.(string); ok {
+		if b, ok := got.(string); ok {
+			want, got = strings.Split(a, "\n"), strings.Split(b, "\n")
+		}
+	}
+	if text := diff.Diff(want, got); text != "" {
+		return text
+	}
+	return fmt.Sprintf("- %#v\n+ %#v", want, got) // what JSON does not show
+}
