@@ -298,6 +298,8 @@ func TestValues(t *testing.T) {
 		"other mode":       {"up", "{mode: both}", "mode"},
 		"no cluster":       {"up", "{cluster: ''}", "cluster"},
 		"no registry":      {"up", "{image: {registry: ''}}", "image.registry"},
+		"no tag":           {"up", "{image: {tag: ''}}", "image.tag"},
+		"a missing digest": {"knative", "{image: {tag: '', digests: {exporter: 'sha256:" + strings.Repeat("0", 64) + "'}}}", "image.tag"},
 		"bad digest":       {"up", "{image: {digests: {lbremedy: latest}}}", "digests"},
 		"bad namespace":    {"up", "{rbac: {namespaces: [Shop]}}", "namespaces"},
 		"no replica":       {"fc", "{exporter: {replicas: 0}}", "replicas"},
