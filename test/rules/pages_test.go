@@ -82,6 +82,27 @@ func copied(tr *tree) []string {
 	return out
 }
 
+var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|platform engineers)\b`)
+
+// readers checks that a page says in its first paragraph for whom it is. The pages of
+// classes and checks are for who has met one, and begin with that.
+func readers(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		base := path.Base(f.name)
+		if path.Ext(base) != ".md" || matches(f.name, "functions/*/doc.md") || f.dir() == "functions/doctor" && base != "README.md" ||
+			strings.Contains(f.name, "/testdata/") {
+			continue
+		}
+		_, text, _ := strings.Cut("\n"+string(f.text), "\n# ")
+		_, text, _ = strings.Cut(text, "\n\n")
+		if first, _, _ := strings.Cut(text, "\n\n"); !forWhom.MatchString(first) {
+			out = append(out, f.name+": the first paragraph doesn't say for whom the page is, such as \"For operators\"")
+		}
+	}
+	return out
+}
+
 var benchmark = regexp.MustCompile(`-bench '?(\w+)\S* .*(\./\S+)`)
 
 // What a page tells to make exists, with all that it is made of: make prints what it would

@@ -239,6 +239,9 @@ bin/x:
 			text: "```sh\n# Needs your own values.\nexport ZONE=a HOST=b.$ZONE\n```\n```sh\nmake x HOST=\"$HOST\"\nmake x NAME=\"$NAME\"\nmake x …\n" +
 				"x undo CASE\nx --dir=DIR\nexport NAME=c\nx ${NAME} $id 'CASES'\n```\n",
 			want: []string{":7: make x NAME=\"$NAME\": nothing on this page sets NAME", ":8: make x …: \"…\" has", ":9: x undo CASE", ":10: x --dir=DIR"}},
+		{name: "readers", rule: readers, file: "infra/README.md", text: "# It\n\nIt is good.\n\nFor operators.\n", want: []string{"infra/README.md: the first"}},
+		{name: "a reader", rule: readers, file: "infra/README.md", text: "<!-- made -->\n\n# It\n\nIt is\nfor those who read.\n"},
+		{name: "a page of a class", rule: readers, file: "functions/busy/doc.md", text: "# It\n\nIt is good.\n"},
 		{name: "tags", rule: tags, file: "infra/x.yaml", text: "image: a/b:late" + "st\ntag: late" + "st\nappVersion: \"late" + "st\"\n-tag '$(or $(TAG),late" +
 			"st)'\nimage: a/b:v1\nenforce-version: late" + "st\nurl: http://a/late" + "st/b\n",
 			want: []string{"infra/x.yaml:1", "infra/x.yaml:2", "infra/x.yaml:3", "infra/x.yaml:4"}},

@@ -199,4 +199,5 @@ var rules = []rule{
 	{"commands", commands},
 	{"shown commands", shown},
 	{"copied commands", copied},
+	{"readers", readers},
 }
