@@ -112,7 +112,7 @@ deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 de
 		$(foreach class,$(subst $(comma), ,$(CLASSES)),--class '$(class)')
 
 deploy-knative: ## Say what the functions on Knative would change in a cluster; APPLY=1 does it. Settings: infra/knative/README.md.
-	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),latest)' -digests '$(DIGESTS)' -cluster '$(CLUSTER)' -region '$(REGION)' \
+	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),$(VERSION))' -digests '$(DIGESTS)' -cluster '$(CLUSTER)' -region '$(REGION)' \
 		-nats '$(or $(NATS),tls://nats:4222)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
 		-delivery '$(or $(DELIVERY),courier)' -doctor '$(or $(DOCTOR),$(SURVEY))' -schedule '$(SCHEDULE)' $(if $(APPLY),-apply) $(if $(FORCE),-force)
 

@@ -130,7 +130,7 @@ func TestObjects(t *testing.T) {
 			for _, m := range all {
 				count[m.text("kind")]++
 				text := shown(m)
-				for _, not := range []string{"registry.invalid", `"namespace":"lbremedy"`, `"namespace":"default"`} {
+				for _, not := range []string{"registry.invalid", ":VERSION", `"namespace":"lbremedy"`, `"namespace":"default"`} {
 					if strings.Contains(text, not) {
 						t.Errorf("%s holds %s", m, not)
 					}
@@ -157,11 +157,21 @@ func TestObjects(t *testing.T) {
 			}
 		})
 	}
-	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {registry: "r", cluster: "c", region: "r",
-		delivery: "courier", doctor: "bell"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", schedule: "1 * * * *"},
-		{root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
-		if _, err := o.objects(); err == nil {
-			t.Errorf("%+v is no error", o)
+	good := options{root: "../..", registry: "r", tag: "v1", cluster: "c", region: "r", delivery: "courier"}
+	for want, alter := range map[string]func(*options){
+		"registry of the images": func(o *options) { o.registry = "" },
+		"name the tag":           func(o *options) { o.tag = "" },
+		"name the ACK cluster":   func(o *options) { o.cluster = "" },
+		"its region":             func(o *options) { o.region = "" },
+		`not "pigeon"`:           func(o *options) { o.delivery = "pigeon" },
+		`not by "bell"`:          func(o *options) { o.doctor = "bell" },
+		"the schedule is":        func(o *options) { o.schedule = "1 * * * *" },
+		"read the manifests":     func(o *options) { o.root = "nowhere" },
+	} {
+		o := good
+		alter(&o)
+		if _, err := o.objects(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", o, err, want)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.root, "C", ".", "root of the repository")
 	flag.StringVar(&o.registry, "registry", "", "registry that holds the images; required")
-	flag.StringVar(&o.tag, "tag", "latest", "tag of the images")
+	flag.StringVar(&o.tag, "tag", "", "tag of the images; required without -digests")
 	flag.StringVar(&o.digests, "digests", "", "`file` with the digests of the images, as make images writes it; they count in place of the tag")
 	flag.StringVar(&o.namespace, "namespace", "lbremedy", "namespace of the functions")
 	flag.StringVar(&o.cluster, "cluster", "", "ID of the ACK cluster; required")

@@ -67,6 +67,9 @@ func (o options) objects() ([]object, error) {
 			errs = append(errs, fmt.Errorf("name %s", need.what))
 		}
 	}
+	if o.tag == "" && o.digests == "" {
+		errs = append(errs, errors.New("name the tag of the images with -tag, or the file of their digests with -digests"))
+	}
 	if o.delivery != "courier" && o.delivery != "broker" {
 		errs = append(errs, fmt.Errorf("the delivery is courier or broker, not %q", o.delivery))
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // doctorTitle is what the doctor does, for those who read a list of functions.
-const doctorTitle = "What will fail, or has failed without a word"
+const doctorTitle = "What will fail, or has failed without an Event"
 
 // What the doctor has where nobody says otherwise. It runs once an hour, at a minute at
 // which fewer others begin than at the full one. 5,000 Services with 500 load balancers
@@ -36,7 +36,7 @@ func plainDoctor() timed {
 	const name = "lbremedy-" + doctorClass
 	return timed{
 		placing: placing{
-			Class: doctorClass, Name: name, Inbox: stream.InboxOf(doctorClass), Namespace: namespace, Image: registry + "/" + doctorClass + ":latest", Role: name,
+			Class: doctorClass, Name: name, Inbox: stream.InboxOf(doctorClass), Namespace: namespace, Image: image(doctorClass), Role: name,
 			Limits: doctorResources, Annotations: doctorScaling, Component: doctorClass,
 		},
 		Schedule: doctorSchedule, Memory: doctorMemory, Pull: "IfNotPresent",

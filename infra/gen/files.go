@@ -269,9 +269,10 @@ var catalogueTemplate = template.Must(template.New("README.md").Funcs(template.F
 
 # The error classes
 
-One folder for each class of failed load-balancer sync. Its page says what is wrong, what is done about it and what is
-asked of a person. "Writes" names the kinds of step that a plan of the class may hold; a class without one only asks. The
-permissions are all that the class needs, and all that its function is given{{if .}}: {{total .}}{{end}}.
+For operators, and for those who review permissions: one folder for each class of failed load-balancer sync. Its page says
+what is wrong, what lbremedy does about it, and what it asks of a person. "Writes" names the kinds of step that a plan of the
+class may have; a class without one only asks. A class needs exactly these permissions, and its function gets no
+others{{if .}}: {{total .}}{{end}}.
 {{if .}}
 | class | what is wrong | writes | risk | RAM actions | Kubernetes |
 |---|---|---|---|---|---|
@@ -289,8 +290,8 @@ Sections of the policy file that classes declare for themselves. [The program's 
 {{end}}{{end}}
 ## The doctor
 
-A timer calls it, and no failure: it looks at the whole cluster for what will fail or has failed without a word, as ` + "`lbremedy doctor`" + `
-does, and opens and closes cases. It writes nothing to the cluster or to Alibaba Cloud. [infra](../infra/README.md#8-scheduled-runs-of-the-doctor)
+A timer calls it. It checks the whole cluster for what will fail, or has failed without an Event, as ` + "`lbremedy doctor`" + ` does, and
+opens and closes cases. It writes nothing to the cluster or to Alibaba Cloud. [infra](../infra/README.md#scheduled-runs-of-the-doctor)
 says how to turn it on.
 
 | program | what it does | writes | risk | RAM actions | Kubernetes |

@@ -244,14 +244,14 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wants := range map[string][]string{
-		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:latest", `value: "_INBOX_busy"`},
+		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:VERSION", `value: "_INBOX_busy"`},
 		"infra/knative/triggers.yaml":   {"class: busy}", "kind: Broker"},
 		"infra/knative/bindings.yaml":   {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml": {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
 		"infra/cluster/rbac.yaml": {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor",
 			"name: lbremedy-up"},
 		"infra/knative/doctor-cronjob.yaml": {"metadata: {name: lbremedy-doctor}", "concurrencyPolicy: Forbid", "args: [--once]",
-			"image: registry.invalid/lbremedy/doctor:latest"},
+			"image: registry.invalid/lbremedy/doctor:VERSION"},
 		"infra/knative/doctor-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_doctor"`},
 		"infra/cluster/templates/doctor.yaml":    {".Values.doctor.enabled"},
 		"infra/nats/accounts.conf":               {"$NKEY_DOCTOR", `"lbremedy.case.THIS-CLUSTER.*.survey-room"`},

@@ -20,6 +20,9 @@ const (
 	// registry can't be anybody's: RFC 6761 keeps the name from resolving. Who forgets
 	// to name a registry pulls nothing, rather than what a stranger has put there.
 	registry = "registry.invalid/lbremedy"
+	// version stands for the tag of the images, which infra/deploy sets. There is no image
+	// of that tag, and none of another is meant.
+	version = "VERSION"
 	// broker keeps what it was given on disk, which Knative's own default does not.
 	broker = "NatsJetStreamBroker"
 )
@@ -44,11 +47,14 @@ const (
 		`autoscaling.knative.dev/scale-to-zero-pod-retention-period: 2m}`
 )
 
+// image returns what names the image of a class in the manifests that need no chart.
+func image(class string) string { return registry + "/" + class + ":" + version }
+
 // plain returns how a class is placed in the manifests that need no chart.
 func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
-		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: registry + "/" + r.Class + ":latest", Role: name,
+		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: image(r.Class), Role: name,
 		Limits: functionResources, Annotations: functionScaling, Type: event.TypeFailed, Component: "function",
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}

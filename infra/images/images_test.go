@@ -461,7 +461,7 @@ func TestNames(t *testing.T) {
 		}
 		manifests = append(manifests, text...)
 	}
-	for _, m := range regexp.MustCompile(`image: registry\.invalid/lbremedy/([a-z0-9-]+):latest`).FindAllSubmatch(manifests, -1) {
+	for _, m := range regexp.MustCompile(`image: registry\.invalid/lbremedy/([a-z0-9-]+):VERSION`).FindAllSubmatch(manifests, -1) {
 		named = append(named, string(m[1]))
 	}
 	slices.Sort(named)

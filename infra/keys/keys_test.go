@@ -2,17 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -37,14 +32,21 @@ const root = "../.."
 func TestPages(t *testing.T) {
 	for _, c := range pages.Of(t, root, "infra/keys") {
 		dir := filepath.Join(t.TempDir(), "keys")
-		text, _, _ := strings.Cut(strings.Replace(c.Text, "-dir keys ", "-dir "+dir+" ", 1), " #")
+		set := strings.NewReplacer("-dir keys ", "-dir "+dir+" ", "$LBREMEDY_CLUSTER", "c1234", "$CLUSTER", "c1234", "$NATS_HOST", "nats.example.com")
+		text, _, _ := strings.Cut(set.Replace(c.Text), " #")
 		cmd := exec.CommandContext(t.Context(), "go", strings.Fields(text)[1:]...)
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", c, err, out)
 		}
-		if _, err := os.Stat(filepath.Join(dir, "secrets.yaml")); err != nil {
-			t.Errorf("%s: %v", c, err)
+		files := []string{"secrets.yaml"}
+		if strings.Contains(text, " -tls") {
+			files = append(files, "ca.yaml", "tls.yaml", "ca.crt")
+		}
+		for _, file := range files {
+			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+				t.Errorf("%s: %v", c, err)
+			}
 		}
 	}
 }
@@ -117,6 +119,64 @@ func TestKeys(t *testing.T) {
 		if err := run(dir, clusters, "lbremedy", io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", clusters, err, want)
 		}
+	}
+}
+
+// The certificate of the nodes is for all names by which they are reached, as servers and
+// as clients of each other. It and its authority stay as they are, and it is made again
+// before it ends, and when a name comes.
+func TestCertificates(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now().Truncate(time.Second) // a certificate has no smaller unit
+	names := []string{"nats", "nats.heal.svc", "nats-2.nats-headless", "localhost", "127.0.0.1"}
+	step := func(doing string, at time.Time, isNew bool, more ...string) {
+		t.Helper()
+		before, _ := os.ReadFile(filepath.Join(dir, "tls.crt"))
+		authority, _ := os.ReadFile(filepath.Join(dir, "ca.crt"))
+		var said strings.Builder
+		if err := certify(dir, "heal", more, at, &said); err != nil {
+			t.Fatalf("%s: %v", doing, err)
+		}
+		if text := read(t, dir, "tls.crt"); (text != string(before)) != isNew || strings.Contains(said.String(), "is new") != isNew {
+			t.Errorf("%s: the certificate is new: %v, want %v; it said %q", doing, text != string(before), isNew, said.String())
+		}
+		if text := read(t, dir, "ca.crt"); len(authority) > 0 && text != string(authority) {
+			t.Errorf("%s: the authority is another", doing)
+		}
+		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trusted := x509.NewCertPool()
+		trusted.AppendCertsFromPEM([]byte(read(t, dir, "ca.crt")))
+		for _, name := range append(names, more...) {
+			for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+				o := x509.VerifyOptions{DNSName: name, Roots: trusted, CurrentTime: at.Add(renewal - time.Minute), KeyUsages: []x509.ExtKeyUsage{usage}}
+				if _, err := pair.Leaf.Verify(o); err != nil {
+					t.Errorf("%s: %s: %v", doing, name, err)
+				}
+			}
+		}
+	}
+	step("the first time", now, true)
+	step("again", now, false)
+	step("60 days before its end", now.Add(ofNodes-renewal), false)
+	step("a day later", now.Add(ofNodes-renewal+24*time.Hour), true)
+	step("with a name", now.Add(ofNodes), true, "nats.example.com", "10.0.0.10")
+	step("without it", now.Add(ofNodes), false)
+	for _, name := range []string{"ca.crt", "ca.key", "tls.key", "tls.yaml", "ca.yaml"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if text := read(t, dir, "tls.yaml") + read(t, dir, "ca.yaml"); strings.Contains(text, strings.Split(read(t, dir, "ca.key"), "\n")[1]) {
+		t.Error("the key of the authority would go to the cluster")
+	}
+	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	if err := certify(dir, "heal", nil, now, io.Discard); err == nil || !strings.Contains(err.Error(), "ca.key is missing") {
+		t.Errorf("without the key of the authority: %v", err)
 	}
 }
 
@@ -207,6 +267,9 @@ func TestAccounts(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "lbremedy")
 	const mine, theirs, cluster, elsewhere, uid = "tag-missing", "quota", "c1", "C1-b_2", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
 	if err := run(keys, []string{cluster, elsewhere}, "lbremedy", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := certify(keys, "lbremedy", nil, time.Now(), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	nodes, ca := start(t, keys)
@@ -493,15 +556,40 @@ func TestAccounts(t *testing.T) {
 
 // values are those of infra/nats/values.yaml that end in the server's configuration.
 type values struct {
+	TLSCA  tlsOf `json:"tlsCA"`
 	Config struct {
 		Cluster struct {
-			Replicas int `json:"replicas"`
+			Replicas int   `json:"replicas"`
+			TLS      tlsOf `json:"tls"`
 		} `json:"cluster"`
+		NATS struct {
+			TLS tlsOf `json:"tls"`
+		} `json:"nats"`
 		JetStream struct {
 			Merge map[string]any `json:"merge"`
 		} `json:"jetstream"`
 		Merge map[string]string `json:"merge"`
 	} `json:"config"`
+}
+
+// A tlsOf is a place in the values that names a Secret with certificates.
+type tlsOf struct {
+	Enabled    bool   `json:"enabled"`
+	SecretName string `json:"secretName"`
+}
+
+// tls returns the section tls of a server's configuration, as the chart makes it: of the
+// Secret, as it is in the folder, and of the authorities in the values.
+func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
+	t.Helper()
+	if !of.Enabled || !strings.Contains(read(t, keys, "tls.yaml"), "name: "+of.SecretName+"\n") {
+		t.Errorf("the values have the Secret %q, and -tls makes another", of.SecretName)
+	}
+	out := map[string]any{"cert_file": filepath.Join(keys, "tls.crt"), "key_file": filepath.Join(keys, "tls.key")}
+	if v.TLSCA.Enabled && strings.Contains(read(t, keys, "ca.yaml"), "name: "+v.TLSCA.SecretName+"\n") {
+		out["ca_file"] = filepath.Join(keys, "ca.crt")
+	}
+	return out
 }
 
 // start starts the nodes that the values ask for. Their configuration is what the
@@ -516,8 +604,6 @@ func start(t *testing.T, keys string) ([]*server.Server, string) {
 	if v.Config.JetStream.Merge["sync_interval"] != "always" {
 		t.Errorf("the values of JetStream are %v: what is acknowledged has to be on disk", v.Config.JetStream.Merge)
 	}
-	ca, cert, key := certificates(t)
-	secure := map[string]any{"cert_file": cert, "key_file": key, "ca_file": ca}
 	ports := make([]int, v.Config.Cluster.Replicas)
 	var routes []string
 	var held []net.Listener
@@ -543,8 +629,9 @@ func start(t *testing.T, keys string) ([]*server.Server, string) {
 			jetstream[k] = value
 		}
 		text, err := json.MarshalIndent(map[string]any{
-			"server_name": fmt.Sprint("nats-", i), "listen": "127.0.0.1:-1", "tls": secure, "jetstream": jetstream,
-			"cluster": map[string]any{"name": "nats", "listen": fmt.Sprintf("127.0.0.1:%d", port), "routes": routes, "no_advertise": true, "tls": secure},
+			"server_name": fmt.Sprint("nats-", i), "listen": "127.0.0.1:-1", "tls": v.tls(t, keys, v.Config.NATS.TLS), "jetstream": jetstream,
+			"cluster": map[string]any{"name": "nats", "listen": fmt.Sprintf("127.0.0.1:%d", port), "routes": routes, "no_advertise": true,
+				"tls": v.tls(t, keys, v.Config.Cluster.TLS)},
 		}, "", "  ")
 		if err != nil {
 			t.Fatal(err)
@@ -585,39 +672,7 @@ func start(t *testing.T, keys string) ([]*server.Server, string) {
 	if len(nodes) != 3 {
 		t.Errorf("%d nodes, want 3", len(nodes))
 	}
-	return nodes, ca
-}
-
-// certificates writes an authority's certificate, and that of the nodes with its key.
-func certificates(t *testing.T) (ca, cert, key string) {
-	t.Helper()
-	dir := t.TempDir()
-	write := func(name, kind string, data []byte) string {
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nats"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, all, all, pair.Public(), pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return write("ca.crt", "CERTIFICATE", signed), write("tls.crt", "CERTIFICATE", signed), write("tls.key", "PRIVATE KEY", secret)
+	return nodes, filepath.Join(keys, "ca.crt")
 }
 
 // Nobody is called as a class is, and nothing of one user's is another's.

@@ -7,8 +7,9 @@
 // the users that are no cluster's, and the configuration of the server for all.
 //
 // A key that is in the folder already stays, so that it may be called again after a
-// class or a cluster has come; one that is removed there is made anew. Nothing is written
-// anywhere but in the folder, which nobody else can read.
+// class or a cluster has come; one that is removed there is made anew. With -tls it makes
+// the certificates of NATS, too, and again before they end. Nothing is written anywhere
+// but in the folder, which nobody else can read.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nkeys"
 	"sigs.k8s.io/yaml"
@@ -42,8 +44,19 @@ func main() {
 			return nil
 		})
 	namespace := flag.String("namespace", "lbremedy", "namespace of lbremedy and of NATS")
+	secure := flag.Bool("tls", false, "make the certificates of NATS, too; made again 60 days before their end")
+	var names []string
+	flag.Func("names", "with -tls: a name or address outside the cluster by which NATS is reached; several are separated by commas",
+		func(list string) error {
+			names = append(names, strings.Split(list, ",")...)
+			return nil
+		})
 	flag.Parse()
-	if err := run(*dir, clusters, *namespace, os.Stdout); err != nil {
+	err := run(*dir, clusters, *namespace, os.Stdout)
+	if err == nil && *secure {
+		err = certify(*dir, *namespace, names, time.Now(), os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "keys:", err)
 		os.Exit(1)
 	}

@@ -152,15 +152,17 @@ func (d Document) JSON() []byte {
 }
 
 // Files returns the policies and trust policies of lbremedy by name, below a folder
-// of their own: class/<class>.json of each class that has RAM actions, trust/fc.json
+// of their own: class/<class>.json of each class that has RAM actions, and of the
+// courier, which calls the functions of Function Compute; trust/fc.json
 // and trust/rrsa.json of who may take the roles, kubeconfig.json for functions that
 // fetch their kubeconfig from the container service, and runtime.json for accounts
 // where Function Compute has no service-linked role. grants gives the classes' grants.
 func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	out := map[string][]byte{
-		"trust/fc.json":   []byte(trustFC),
-		"trust/rrsa.json": []byte(trustRRSA),
-		"runtime.json":    runtime.JSON(),
+		"trust/fc.json":      []byte(trustFC),
+		"trust/rrsa.json":    []byte(trustRRSA),
+		"runtime.json":       runtime.JSON(),
+		"class/courier.json": courier.JSON(),
 	}
 	for class, g := range grants {
 		d, err := Policy(g)
@@ -223,6 +225,13 @@ const trustRRSA = `{
 }
 `
 
+// courier is what the courier does where the classes are functions of Function Compute:
+// it calls those whose names begin as ours do
+// (https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/user-guide/policies-for-ram-users).
+var courier = Document{Version: "1", Statement: []Statement{
+	{Effect: "Allow", Action: []string{"fc:InvokeFunction"}, Resource: []string{"acs:fc:*:*:functions/lbremedy-*"}},
+}}
+
 // runtime is what Function Compute does in a role's name where its own
 // service-linked role, AliyunServiceRoleForFC, is missing: network interfaces in
 // the VPC, as AliyunECSNetworkInterfaceManagementAccess allows them, log lines, and
@@ -243,7 +252,7 @@ var runtime = Document{Version: "1", Statement: []Statement{
 // Narrow returns the text of a policy or trust policy for one account, region and
 // cluster: the same that roles.sh makes of it with sed.
 func Narrow(text, account, region, cluster string) string {
-	for _, product := range []string{"slb", "nlb", "vpc", "ecs", "cs"} {
+	for _, product := range []string{"slb", "nlb", "vpc", "ecs", "cs", "fc"} {
 		text = strings.ReplaceAll(text, "acs:"+product+":*:*:", "acs:"+product+":"+region+":"+account+":")
 	}
 	return strings.ReplaceAll(text, ":cluster/*", ":cluster/"+cluster)

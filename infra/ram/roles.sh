@@ -8,8 +8,8 @@ help() {
 		Usage: infra/ram/roles.sh --account ID --region REGION --cluster ID [flags]
 
 		Makes one RAM role for each class of failure and for the doctor, with a policy of
-		exactly its actions in this account, region and cluster. It prints the commands of the aliyun command
-		line that it would run, and runs them with --apply.
+		exactly its actions in this account, region and cluster; or removes them. It prints the
+		commands of the aliyun command line that it would run, and runs them with --apply.
 
 		  --account ID        number of the Alibaba Cloud account
 		  --region REGION     region of the cluster, such as cn-hangzhou
@@ -19,10 +19,12 @@ help() {
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
 		  --class CLASS       this class alone, or doctor, or up for "lbremedy up", or notifier for
-		                      its part that opens tickets; may be given several times
+		                      its part that opens tickets, or courier where it calls Function
+		                      Compute; may be given several times
 		  --doctor            "lbremedy up" runs the doctor, too
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
+		  --remove            remove the roles and their policies, instead of making them
 		  --apply             run the commands
 	TEXT
 }
@@ -32,13 +34,14 @@ die() {
 	exit 2
 }
 
-account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' doctor='' extra=() classes=()
+account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' doctor='' remove='' extra=() classes=()
 while [ $# -gt 0 ]; do
 	flag=$1
 	shift
 	case $flag in
 	--help | -h) help && exit 0 ;;
 	--apply) apply=yes ;;
+	--remove) remove=yes ;;
 	--doctor | --survey) doctor=yes ;; # --survey: the name of the first releases
 	--kubeconfig | --runtime) extra+=("${flag#--}") ;;
 	--account | --region | --cluster | --trust | --namespace | --issuer | --name | --class)
@@ -71,7 +74,7 @@ fi
 # narrow prints a file of the folder generated for this account, region and cluster, and a role.
 # No string in these files has a space.
 narrow() {
-	sed -E -e "s#acs:(slb|nlb|vpc|ecs|cs):\*:\*:#acs:\1:$region:$account:#" -e "s#:cluster/\*#:cluster/$cluster#" \
+	sed -E -e "s#acs:(slb|nlb|vpc|ecs|cs|fc):\*:\*:#acs:\1:$region:$account:#" -e "s#:cluster/\*#:cluster/$cluster#; s#:functions/lbremedy-#:functions/$name-#" \
 		-e "s#ACCOUNT#$account#; s#CLUSTER#$cluster#; s#ISSUER#$issuer#; s#NAMESPACE#$namespace#; s#ROLE#${2:-}#" "$1" | tr -d ' \n'
 }
 
@@ -109,9 +112,47 @@ attach() {
 	run AttachPolicyToRole --PolicyType Custom --PolicyName "$1" --RoleName "$2"
 }
 
+# detach takes a policy off a role, if it is attached.
+detach() {
+	if [ -n "$apply" ]; then there ListPoliciesForRole --RoleName "$2" && grep -q "\"PolicyName\": *\"$1\"" <<<"$answer" || return 0; fi
+	run DetachPolicyFromRole --PolicyType Custom --PolicyName "$1" --RoleName "$2"
+}
+
+# drop removes a policy with its older versions, if it is there.
+drop() {
+	local id
+	if [ -n "$apply" ]; then there GetPolicy --PolicyType Custom --PolicyName "$1" || return 0; fi
+	if there ListPolicyVersions --PolicyType Custom --PolicyName "$1"; then
+		# The command line sorts the keys of what it prints.
+		for id in $(grep -oE '"IsDefaultVersion": *(true|false)|"VersionId": *"[^"]+"' <<<"$answer" | awk -F'"' '/Default/ { d = /true/ } /Id/ && !d { print $4 }'); do
+			run DeletePolicyVersion --PolicyName "$1" --VersionId "$id"
+		done
+	fi
+	run DeletePolicy --PolicyName "$1"
+}
+
+known() {
+	[ "$1" = up ] || [ "$1" = notifier ] || [ "$1" = courier ] || every | grep -x -e "$1" >/dev/null || die "there is no class $1: see functions/README.md"
+}
+
+if [ -n "$remove" ]; then
+	[ -z "$doctor" ] || extra+=(doctor)
+	for class in "${classes[@]}"; do
+		known "$class"
+		role=$name-$class
+		for more in ${extra[@]+"${extra[@]}"}; do detach "$name-$more" "$role"; done
+		if [ -e "class/$class.json" ]; then detach "$role" "$role"; fi
+		if [ -z "$apply" ] || there GetRole --RoleName "$role"; then run DeleteRole --RoleName "$role"; fi
+		if [ -e "class/$class.json" ]; then drop "$role"; fi
+	done
+	for more in ${extra[@]+"${extra[@]}"}; do drop "$name-$more"; done
+	[ -n "$apply" ] || echo 'Nothing was done: --apply runs these commands.' >&2
+	exit
+fi
+
 for more in ${extra[@]+"${extra[@]}"}; do policy "$name-$more" "$more.json"; done
 for class in "${classes[@]}"; do
-	[ "$class" = up ] || [ "$class" = notifier ] || every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
+	known "$class"
 	role=$name-$class
 	document=$(narrow "trust/$trust.json" "$role")
 	if ! there GetRole --RoleName "$role"; then

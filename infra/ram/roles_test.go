@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,13 @@ CreatePolicy | CreatePolicyVersion) quoted "$PolicyDocument" >"$STATE/policy-$Po
 ListPoliciesForRole) say "$STATE/attached-$RoleName" ;;
 AttachPolicyToRole) [ "${BREAK:-}" != attach ] || { echo 'ErrorCode: NoPermission' >&2; exit 3; }
 	echo "{\"PolicyName\": \"$PolicyName\"}" >>"$STATE/attached-$RoleName" ;;
+DetachPolicyFromRole) grep -v "\"$PolicyName\"" "$STATE/attached-$RoleName" >"$STATE/rest" || true; mv "$STATE/rest" "$STATE/attached-$RoleName" ;;
+ListPolicyVersions) printf '{"All": [\n {"IsDefaultVersion": true, "VersionId": "v3"},\n {\n"IsDefaultVersion": false,\n"VersionId": "v2"}]}' ;;
+DeletePolicyVersion) [ "$VersionId" = v2 ] ;;
+DeletePolicy) ! grep -q "\"$PolicyName\"" "$STATE"/attached-* || { echo 'ErrorCode: DeleteConflict.Policy.Role'; exit 3; }
+	rm "$STATE/policy-$PolicyName" ;;
+DeleteRole) [ ! -s "$STATE/attached-$RoleName" ] || { echo 'ErrorCode: DeleteConflict.Role.Policy'; exit 3; }
+	rm -f "$STATE/role-$RoleName" "$STATE/attached-$RoleName" ;;
 *) exit 4 ;;
 esac
 `
@@ -119,6 +127,14 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("without the doctor: %v: %s", err, out)
 	}
 
+	// The courier calls our functions, by the name that they have, and no others.
+	made := t.TempDir()
+	if out, err := shell(t, made, append(base, "--trust", "rrsa", "--class", "courier", "--name", "heal", "--apply")...); err != nil {
+		t.Errorf("the courier: %v: %s", err, out)
+	}
+	same(t, made, "policy-heal-courier", `{"Version": "1", "Statement": [{"Effect": "Allow", "Action": ["fc:InvokeFunction"],
+		"Resource": ["acs:fc:cn-hangzhou:1234567890123456:functions/heal-*"]}]}`)
+
 	// The notifier by its old name, until the next release.
 	out, err := shell(t, t.TempDir(), append(base, "--class", "teller")...) // until the next release
 	if err != nil || !strings.Contains(out, "CreateRole --RoleName lbremedy-notifier") || !strings.Contains(out, "CreatePolicy --PolicyName lbremedy-notifier") {
@@ -131,17 +147,69 @@ Nothing was done: --apply runs these commands.
 	}
 }
 
-// What the pages show makes roles, here with the stand-in. Where it would make all of
+// What was made is removed, with the older versions of policies, and nothing else; a dry run
+// removes nothing.
+func TestRemove(t *testing.T) {
+	state := t.TempDir()
+	base := []string{"--account", "1234567890123456", "--region", "cn-hangzhou", "--cluster", "c0ffee"}
+	both := append(base, "--class", "busy", "--class", "up", "--doctor", "--kubeconfig")
+	if out, err := shell(t, state, append(both, "--apply")...); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range []string{"policy-theirs", "role-theirs"} {
+		if err := os.WriteFile(filepath.Join(state, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func() (names []string) {
+		entries, err := os.ReadDir(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.Name() != "log" {
+				names = append(names, e.Name())
+			}
+		}
+		return names
+	}
+	before := names()
+	dry, err := shell(t, state, append(both, "--remove")...)
+	if d := cmp.Diff(before, names()); err != nil || d != "" || !strings.Contains(dry, "DeleteRole --RoleName lbremedy-up\n") {
+		t.Errorf("dry run: %v: %s\n%s", err, dry, d)
+	}
+	out, err := shell(t, state, append(both, "--remove", "--apply")...)
+	if d := cmp.Diff([]string{"policy-theirs", "role-theirs"}, names()); err != nil || d != "" {
+		t.Errorf("%v: %s\n%s", err, out, d)
+	}
+	if !strings.Contains(out, "DeletePolicyVersion --PolicyName lbremedy-busy --VersionId v2\n") {
+		t.Errorf("an older version stayed: %s", out)
+	}
+	if out, err := shell(t, state, append(both, "--remove", "--apply")...); err != nil || out != "" {
+		t.Errorf("the second time: %v, %q", err, out)
+	}
+}
+
+// What the pages show makes roles, or removes them, here with the stand-in. Where it would make all of
 // them, which takes a while, this makes one.
 func TestPages(t *testing.T) {
-	set := strings.NewReplacer("$LBREMEDY_FC_ACCOUNT", "1234567890123456", "ACCOUNT", "1234567890123456",
-		"$LBREMEDY_REGION", "cn-hangzhou", "REGION", "cn-hangzhou", "$LBREMEDY_CLUSTER", "c0ffee", "CLUSTER", "c0ffee")
+	set := strings.NewReplacer("$LBREMEDY_FC_ACCOUNT", "1234567890123456", "$ACCOUNT", "1234567890123456",
+		"$LBREMEDY_REGION", "cn-hangzhou", "$REGION", "cn-hangzhou", "$LBREMEDY_CLUSTER", "c0ffee", "$CLUSTER", "c0ffee")
 	for _, c := range pages.Of(t, "../..", "infra/ram") {
 		text, _, _ := strings.Cut(set.Replace(c.Text), " #")
 		if !strings.Contains(text, " --class ") {
 			text += " --class busy"
 		}
-		if out, err := shell(t, t.TempDir(), strings.Fields(text)[1:]...); err != nil || !strings.Contains(out, " CreateRole ") {
+		state, args := t.TempDir(), strings.Fields(text)[1:]
+		want := " CreateRole "
+		if slices.Contains(args, "--remove") { // what was made before
+			want = " DeleteRole "
+			made := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--remove" })
+			if out, err := shell(t, state, append(made, "--apply")...); err != nil {
+				t.Fatalf("%s: %v: %s", c, err, out)
+			}
+		}
+		if out, err := shell(t, state, args...); err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v: %s", c, err, out)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -298,6 +299,8 @@ func TestValues(t *testing.T) {
 		"other mode":       {"up", "{mode: both}", "mode"},
 		"no cluster":       {"up", "{cluster: ''}", "cluster"},
 		"no registry":      {"up", "{image: {registry: ''}}", "image.registry"},
+		"no tag":           {"up", "{image: {tag: ''}}", "image.tag"},
+		"a missing digest": {"knative", "{image: {tag: '', digests: {exporter: 'sha256:" + strings.Repeat("0", 64) + "'}}}", "image.tag"},
 		"bad digest":       {"up", "{image: {digests: {lbremedy: latest}}}", "digests"},
 		"bad namespace":    {"up", "{rbac: {namespaces: [Shop]}}", "namespaces"},
 		"no replica":       {"fc", "{exporter: {replicas: 0}}", "replicas"},
@@ -334,6 +337,47 @@ func TestValues(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// The values and policies that the pages of installation write are what the chart takes,
+// once each variable is what the page sets.
+func TestPages(t *testing.T) {
+	var (
+		export = regexp.MustCompile(`(?m)^export ([A-Z_]+)=(\S+)`)
+		file   = regexp.MustCompile(`(?ms)^cat >(values|policy)\.yaml <<'?EOF'?\n(.*?)^EOF$`)
+	)
+	for page, program := range map[string]string{"cluster": "lbremedy-up", "knative": "lbremedy-courier", "fc": "lbremedy-courier"} {
+		text, err := os.ReadFile(filepath.Join(root, "infra", page, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := map[string]string{}
+		expand := func(s string) string { return os.Expand(s, func(name string) string { return set[name] }) }
+		for _, m := range export.FindAllStringSubmatch(string(text), -1) {
+			set[m[1]] = expand(m[2])
+		}
+		values := map[string]any{}
+		for _, m := range file.FindAllStringSubmatch(string(text), -1) {
+			into := &values
+			if m[1] == "policy" {
+				into = &map[string]any{}
+				values["policy"] = into
+			}
+			if err := yaml.UnmarshalStrict([]byte(expand(m[2])), into); err != nil {
+				t.Fatalf("%s: %s.yaml: %v", page, m[1], err)
+			}
+		}
+		if values["policy"] == nil || values["image"] == nil {
+			t.Fatalf("%s: the page writes %v", page, values)
+		}
+		values["policy"] = *values["policy"].(*map[string]any)
+		values["image"].(map[string]any)["tag"] = "v1" // of digests.yaml
+		if !slices.ContainsFunc(objects(t, values, "lbremedy"), func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == "Deployment" && o.GetName() == program
+		}) {
+			t.Errorf("%s: the chart makes no %s of the page's values", page, program)
+		}
 	}
 }
 

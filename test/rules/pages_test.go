@@ -40,6 +40,69 @@ func shown(tr *tree) []string {
 	return out
 }
 
+// installs are the pages whose commands are copied from top to bottom.
+var installs = []string{"infra/cluster/README.md", "infra/fc/README.md", "infra/knative/README.md"}
+
+var (
+	variable = regexp.MustCompile(`\$\{?([A-Z][A-Z0-9_]*)`)
+	assigned = regexp.MustCompile(`[ "]([A-Z][A-Z0-9_]*)=`)
+	// blank finds what a reader would have to fill in.
+	blank = regexp.MustCompile(`…|<[a-z][a-z ]*>|(?:^|[ =/])(?:ACCOUNT|CASE|CLUSTER|DIR|FILE|ID|NAMESPACE|REGION|REGISTRY|TAG)(?:$|[ /,:])`)
+)
+
+// copied checks that the commands of the pages of installation can be copied as they are:
+// whatever differs from one installation to the next is a variable, and one that an
+// earlier command has set.
+func copied(tr *tree) []string {
+	var out []string
+	for _, name := range installs {
+		f := tr.file(name)
+		if f == nil {
+			continue
+		}
+		set := map[string]bool{"USER": true}
+		commands, _ := pages.Read(name, string(f.text))
+		for _, c := range commands {
+			text, _, _ := strings.Cut(c.Text, " #")
+			if found := blank.FindString(text); found != "" {
+				out = append(out, fmt.Sprintf("%s: %q has to be filled in: use a variable that the page sets before", c, strings.TrimSpace(found)))
+			}
+			if strings.HasPrefix(c.Text, "export ") {
+				for _, m := range assigned.FindAllStringSubmatch(c.Text, -1) {
+					set[m[1]] = true
+				}
+			}
+			for _, m := range variable.FindAllStringSubmatch(c.Text, -1) {
+				if !set[m[1]] {
+					out = append(out, fmt.Sprintf("%s: nothing on this page sets %s before", c, m[1]))
+				}
+			}
+		}
+	}
+	return out
+}
+
+var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|platform engineers)\b`)
+
+// readers checks that a page says in its first paragraph for whom it is. The pages of
+// classes and checks are for who has met one, and begin with that.
+func readers(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		base := path.Base(f.name)
+		if path.Ext(base) != ".md" || matches(f.name, "functions/*/doc.md") || f.dir() == "functions/doctor" && base != "README.md" ||
+			strings.Contains(f.name, "/testdata/") {
+			continue
+		}
+		_, text, _ := strings.Cut("\n"+string(f.text), "\n# ")
+		_, text, _ = strings.Cut(text, "\n\n")
+		if first, _, _ := strings.Cut(text, "\n\n"); !forWhom.MatchString(first) {
+			out = append(out, f.name+": the first paragraph doesn't say for whom the page is, such as \"For operators\"")
+		}
+	}
+	return out
+}
+
 var benchmark = regexp.MustCompile(`-bench '?(\w+)\S* .*(\./\S+)`)
 
 // What a page tells to make exists, with all that it is made of: make prints what it would

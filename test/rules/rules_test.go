@@ -235,6 +235,16 @@ bin/x:
 				"```sh\n# It\n# Needs it.\nhelm\n```\n```text\nhelm\n```\n```console\n$ aliyun x\nhelm\n$ make\n```\n",
 			want: []string{"infra/README.md:1: a block of no language", "infra/README.md:8: kubectl apply: no test runs it", ":17: helm: no", ":23: aliyun x: no",
 				":25: make: no"}},
+		{name: "copied", rule: copied, file: "infra/fc/README.md",
+			text: "```sh\n# Needs your own values.\nexport ZONE=a HOST=b.$ZONE\n```\n```sh\nmake x HOST=\"$HOST\"\nmake x NAME=\"$NAME\"\nmake x …\n" +
+				"x undo CASE\nx --dir=DIR\nexport NAME=c\nx ${NAME} $id 'CASES'\n```\n",
+			want: []string{":7: make x NAME=\"$NAME\": nothing on this page sets NAME", ":8: make x …: \"…\" has", ":9: x undo CASE", ":10: x --dir=DIR"}},
+		{name: "readers", rule: readers, file: "infra/README.md", text: "# It\n\nIt is good.\n\nFor operators.\n", want: []string{"infra/README.md: the first"}},
+		{name: "a reader", rule: readers, file: "infra/README.md", text: "<!-- made -->\n\n# It\n\nIt is\nfor those who read.\n"},
+		{name: "a page of a class", rule: readers, file: "functions/busy/doc.md", text: "# It\n\nIt is good.\n"},
+		{name: "tags", rule: tags, file: "infra/x.yaml", text: "image: a/b:late" + "st\ntag: late" + "st\nappVersion: \"late" + "st\"\n-tag '$(or $(TAG),late" +
+			"st)'\nimage: a/b:v1\nenforce-version: late" + "st\nurl: http://a/late" + "st/b\n",
+			want: []string{"infra/x.yaml:1", "infra/x.yaml:2", "infra/x.yaml:3", "infra/x.yaml:4"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

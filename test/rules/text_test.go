@@ -52,6 +52,26 @@ func words(tr *tree) []string {
 	return out
 }
 
+// moving finds a tag that is another image tomorrow: of an image, or as a tag's value.
+var moving = regexp.MustCompile(`(?i):late` + `st\b|\b(?:tag|appversion)\b\W{1,6}late` + `st\b`)
+
+// tags checks that no image is named by such a tag, and that none is the default. What a
+// test finds in a cluster may be.
+func tags(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		if f.binary() || strings.Contains("/"+f.name, "/testdata/") {
+			continue
+		}
+		for i, line := range strings.Split(string(f.text), "\n") {
+			if found := moving.FindString(line); found != "" {
+				out = append(out, fmt.Sprintf("%s:%d: %q: this tag is another image tomorrow: require a version, or a digest", f.name, i+1, found))
+			}
+		}
+	}
+	return out
+}
+
 // columns is how many columns a line of Go has at most. A tab counts as one.
 const columns = 160
 

@@ -190,6 +190,7 @@ var rules = []rule{
 	{"log keys", logs},
 	{"sentences", sentences},
 	{"words", words},
+	{"tags", tags},
 	{"lines", lines},
 	{"glossary", glossary},
 	{"scripts", scripts},
@@ -197,4 +198,6 @@ var rules = []rule{
 	{"Makefile", makefile},
 	{"commands", commands},
 	{"shown commands", shown},
+	{"copied commands", copied},
+	{"readers", readers},
 }

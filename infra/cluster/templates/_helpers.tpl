@@ -1,7 +1,7 @@
 {{- /* The image of a program or class: (list $ name). */}}
 {{- define "lbremedy.image" -}}
 {{- $ := index . 0 }}{{ $name := index . 1 }}{{ $registry := required "image.registry: name the registry that holds the images" $.Values.image.registry }}
-{{- with index $.Values.image.digests $name }}{{ $registry }}/{{ $name }}@{{ . }}{{ else }}{{ $registry }}/{{ $name }}:{{ $.Values.image.tag | default $.Chart.AppVersion }}{{ end }}
+{{- with index $.Values.image.digests $name }}{{ $registry }}/{{ $name }}@{{ . }}{{ else }}{{ $registry }}/{{ $name }}:{{ required "image.tag: name the version of the images, or add -f bin/images/digests.yaml" $.Values.image.tag }}{{ end }}
 {{- end }}
 
 {{- /* The labels of a program: (list $ name). The first three select its Pods, and never change. */}}
