@@ -494,7 +494,8 @@ func TestApprove(t *testing.T) {
 			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Fixed}, Outcome: event.Outcome{Digest: "d"}}:          "has no plan that waits",
 			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Asked}, Decision: event.Decision{Rule: "Ask first."}}: "Ask first.",
 		} {
-			if _, err := engine.Approve(t.Context(), r.env.Stream, *rec, event.Person{Name: "ann"}, r.now(), time.Hour); err == nil || !strings.Contains(err.Error(), want) {
+			_, err := engine.Approve(t.Context(), r.env.Stream, *rec, event.Person{Name: "ann"}, r.now(), time.Hour)
+			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		}

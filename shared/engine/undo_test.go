@@ -42,7 +42,7 @@ func (r *rig) tags() map[string]string {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
-	r.env.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "desk-1"}
+	r.env.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "laptop"}
 	before, wrote := len(r.journal()), r.patches.Load()
 	would, err := engine.LookUndo(t.Context(), r.env, r.class, []event.Record{rec})
 	if err != nil {
@@ -66,7 +66,8 @@ func TestUndo(t *testing.T) {
 			t.Errorf("%s was not there", s.Text)
 		}
 	}
-	if want := []string{"patch services " + r.svc.Namespace + "/web false true false", "slb:UntagResources " + r.lb + " true false false"}; !slices.Equal(calls, want) {
+	want := []string{"patch services " + r.svc.Namespace + "/web false true false", "slb:UntagResources " + r.lb + " true false false"}
+	if !slices.Equal(calls, want) {
 		t.Errorf("the calls are %q, want %q", calls, want)
 	}
 	if back.Person == nil || back.Person.Identity != "ann@example.com" || r.journal()[before].Person == nil {
@@ -251,7 +252,9 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.must(r.env.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
-	r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.TagLB{LB: r.lb, Key: "l", Value: "w"}, act{Name: "1", Annotate: set(key, "new", "old")}}
+	r.steps = []remedy.Step{
+		step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.TagLB{LB: r.lb, Key: "l", Value: "w"}, act{Name: "1", Annotate: set(key, "new", "old")},
+	}
 	r.ends(event.Waiting)
 	all := r.journal()
 	steps := all[len(all)-1].Steps

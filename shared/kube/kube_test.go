@@ -134,7 +134,8 @@ func TestWritesAreToldAndTried(t *testing.T) {
 
 	dry, one, two := w.Dry(), "1", "2"
 	for i, step := range []kube.ServicePatch{
-		{Annotations: map[string]*string{"a": &one, "old": nil}}, {Annotations: map[string]*string{"b": &two}, Spec: json.RawMessage(`{"externalTrafficPolicy":"Local"}`)},
+		{Annotations: map[string]*string{"a": &one, "old": nil}},
+		{Annotations: map[string]*string{"b": &two}, Spec: json.RawMessage(`{"externalTrafficPolicy":"Local"}`)},
 		{Annotations: map[string]*string{"a": nil}},
 	} {
 		s, err := dry.PatchService(ctx, ns, "web", made.ResourceVersion, step)

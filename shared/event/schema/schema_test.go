@@ -126,8 +126,8 @@ func TestRecordValidates(t *testing.T) {
 		Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Step: step, Undo: &event.Undo{Kind: "annotate", Text: "annotate a=", Step: step},
 		Found: true, Calls: []event.Call{{At: at, Action: "slb:TagResources", Resource: "lb-1", Request: "r", Version: "1", Error: "e"}},
 	}}
-	full.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "desk"}
-	full.Approved = &event.Approved{By: "ann", At: at, Identity: "ann@example.com", Host: "desk"}
+	full.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "laptop"}
+	full.Approved = &event.Approved{By: "ann", At: at, Identity: "ann@example.com", Host: "laptop"}
 	for _, tt := range []struct {
 		name   string
 		record event.Record

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -61,8 +62,15 @@ observe mode stop an automatic undo (unsettled: undo), but not this command.`,
 // undoable are the cases with steps that can be undone.
 var undoable = journal.Want{What: "has steps to undo", Is: func(h journal.History) bool {
 	steps, _ := engine.Applied(h)
-	return len(steps) > 0
+	return wrote(steps)
 }}
+
+// wrote reports whether one of the attempts did more than trigger a resync.
+func wrote(attempts []event.Record) bool {
+	return slices.ContainsFunc(attempts, func(r event.Record) bool {
+		return slices.ContainsFunc(r.Steps[:min(r.Next, len(r.Steps))], func(s event.StepRecord) bool { return !s.Wakes })
+	})
+}
 
 // run shows what an undo of a case would do, or does it.
 func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name string) error {
@@ -120,6 +128,8 @@ func applied(h journal.History) ([]event.Record, error) {
 		return nil, command.Wrong("case %s was already undone at %s", h.Last().Case, cli.Clock(back))
 	case len(steps) == 0:
 		return nil, command.Wrong("case %s: no step was applied, so there is nothing to undo", h.Last().Case)
+	case !wrote(steps):
+		return nil, command.Wrong("case %s: only a resync was triggered, so there is nothing to undo", h.Last().Case)
 	}
 	return steps, nil
 }
