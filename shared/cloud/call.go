@@ -20,6 +20,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
 	"golang.org/x/time/rate"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
@@ -47,6 +48,8 @@ type client struct {
 	pause    func(n int) time.Duration // after the n-th failed try
 	heard    *memory                   // good answers that are given again; nil: none are
 	easing   *easing                   // nil: the rate stays as it is
+	told     func(event.Call)          // is told of each write; nil: nobody is
+	dry      bool                      // nothing is written
 }
 
 // easing makes fewer calls when the cloud refuses one as one too many: others of the
@@ -122,6 +125,7 @@ type call[T any] struct {
 	request func() requests.AcsRequest
 	check   func(T) error // says what is wrong with an answer, or nil; may be nil
 	gone    []string      // codes that mean that what was asked for does not exist
+	about   string        // what a write is about, for those who look it up
 }
 
 // An asking is a call whose answer has no type: what makes calls is compiled once, and
@@ -131,11 +135,12 @@ type asking struct {
 	into    func() any   // where to write the answer of the next try: empty
 	check   func() error // says what is wrong with it, or nil
 	gone    []string
+	about   string
 }
 
 func (k call[T]) asking(answer *T) asking {
 	return asking{
-		request: k.request, gone: k.gone,
+		request: k.request, gone: k.gone, about: k.about,
 		into: func() any {
 			*answer = *new(T)
 			return answer
@@ -178,6 +183,9 @@ func (c *client) most(err *Error) int {
 // write makes the call once.
 func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	var answer, none T
+	if c.dry {
+		return none, nil
+	}
 	if err := c.try(ctx, k.asking(&answer)); err != nil {
 		return none, err
 	}
@@ -238,6 +246,9 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 			m.Code, m.Throttled = failure.Code, failure.kind == ErrThrottled
 		}
 		c.Meter(m)
+	}
+	if c.told != nil && e.Code != codeNotSent {
+		c.told(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code})
 	}
 	if failure != nil {
 		return failure

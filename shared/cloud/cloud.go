@@ -34,6 +34,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Config says which region and cluster calls are about and how to reach them.
@@ -108,6 +110,28 @@ type Writer struct {
 	Tickets TicketWriter
 }
 
+// Told returns a Writer that tells of each request as soon as it is answered, or is given
+// up. It shares everything else with w.
+func (w *Writer) Told(tell func(event.Call)) *Writer {
+	return w.with(func(k *client) { k.told = tell })
+}
+
+// Dry returns a Writer that checks what it is given and sends nothing: the APIs that it
+// writes to have no dry run.
+func (w *Writer) Dry() *Writer {
+	return w.with(func(k *client) { k.dry = true })
+}
+
+// with returns a Writer over a copy of the client; nil for none.
+func (w *Writer) with(change func(*client)) *Writer {
+	if w == nil {
+		return nil
+	}
+	k := *w.SLB.c
+	change(&k)
+	return k.writer()
+}
+
 var (
 	regions  = regexp.MustCompile(`^[a-z]{2}[a-z0-9-]{1,62}$`)
 	clusters = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -131,7 +155,11 @@ func New(c Config) (*Reader, *Writer, error) {
 	if k.Credentials == nil {
 		k.Credentials = DefaultChain()
 	}
-	return k.reader(), &Writer{SLB: SLBWriter{k}, NLB: NLBWriter{k}, RAM: RAMWriter{k}, Quotas: QuotaWriter{k}, Tickets: TicketWriter{k}}, nil
+	return k.reader(), k.writer(), nil
+}
+
+func (c *client) writer() *Writer {
+	return &Writer{SLB: SLBWriter{c}, NLB: NLBWriter{c}, RAM: RAMWriter{c}, Quotas: QuotaWriter{c}, Tickets: TicketWriter{c}}
 }
 
 // limits returns a limit of this rate for each product.

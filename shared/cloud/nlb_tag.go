@@ -26,7 +26,8 @@ func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 			r.Tag = &[]nlb.TagResourcesTag{{Key: key, Value: value}}
 			return r
 		},
-		gone: nlbGone,
+		gone:  nlbGone,
+		about: id,
 	})
 	return err
 }
@@ -47,7 +48,8 @@ func (w NLBWriter) Untag(ctx context.Context, id, key string) error {
 			r.TagKey = &[]string{key}
 			return r
 		},
-		gone: nlbGone,
+		gone:  nlbGone,
+		about: id,
 	})
 	return err
 }

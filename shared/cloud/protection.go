@@ -21,7 +21,8 @@ func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
 			r.LoadBalancerId, r.DeleteProtection = id, "off"
 			return r
 		},
-		gone: []string{"InvalidLoadBalancerId.NotFound"},
+		gone:  []string{"InvalidLoadBalancerId.NotFound"},
+		about: id,
 	})
 	return err
 }
@@ -39,7 +40,8 @@ func (w NLBWriter) Unprotect(ctx context.Context, id string) error {
 			r.LoadBalancerId, r.DeletionProtectionEnabled = id, requests.NewBoolean(false)
 			return r
 		},
-		gone: nlbGone,
+		gone:  nlbGone,
+		about: id,
 	})
 	return err
 }

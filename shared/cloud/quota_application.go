@@ -156,6 +156,7 @@ func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions
 		},
 		check: wireApplication.check,
 		gone:  []string{"QUOTA.NOT.FOUND"},
+		about: product + "/" + code,
 	})
 	if err != nil {
 		return QuotaApplication{}, err

@@ -296,7 +296,8 @@ func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document strin
 			}
 			return nil
 		},
-		gone: []string{"EntityNotExist.Policy"},
+		gone:  []string{"EntityNotExist.Policy"},
+		about: "policy/" + name,
 	})
 	return string(a.PolicyVersion.VersionID), err
 }
@@ -316,7 +317,8 @@ func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string
 			q.PolicyName, q.VersionId = name, version
 			return q
 		},
-		gone: []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
+		gone:  []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
+		about: "policy/" + name + "/" + version,
 	})
 	return err
 }
@@ -336,7 +338,8 @@ func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version st
 			q.PolicyName, q.VersionId = name, version
 			return q
 		},
-		gone: []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
+		gone:  []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
+		about: "policy/" + name + "/" + version,
 	})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -1019,6 +1020,58 @@ func TestMeter(t *testing.T) {
 	}
 	if d := cmp.Diff(want, calls); d != "" {
 		t.Error(d)
+	}
+}
+
+// Of each write it is told what ActionTrail knows it by, also of one that is refused or
+// whose answer is lost. A dry run sends nothing.
+func TestTold(t *testing.T) {
+	s := start(t)
+	var told []event.Call
+	c, w := both(t, s, s.Admin())
+	w = w.Told(func(k event.Call) { told = append(told, k) })
+	ctx := t.Context()
+	listener := cloud.ListenerPort{Port: 80, Protocol: "tcp"}
+	for range 2 {
+		_ = w.SLB.Tag(ctx, "lb-1", "k", "v")
+		_ = w.SLB.Untag(ctx, "lb-1", "k")
+		_ = w.SLB.SetListenerGroup(ctx, "lb-x", listener, "rsp-1")
+		_ = w.SLB.Unprotect(ctx, "lb-1")
+		_ = w.NLB.Tag(ctx, "nlb-1", "k", "v")
+		_ = w.NLB.Untag(ctx, "nlb-1", "k")
+		_ = w.NLB.Unprotect(ctx, "nlb-1")
+		_ = w.RAM.SetDefaultPolicyVersion(ctx, "none", "v1")
+		_ = w.RAM.DeletePolicyVersion(ctx, "none", "v2")
+		_, _ = w.RAM.CreatePolicyVersion(ctx, "none", document("slb:*"))
+		_, _ = w.Quotas.Apply(ctx, "slb", "none", nil, 9, "because")
+		_ = w.SLB.Tag(ctx, "", "k", "v") // not sent
+		w = w.Dry()
+	}
+	var got []string
+	for _, k := range told {
+		if k.Request == "" {
+			t.Errorf("no request ID: %+v", k)
+		}
+		got = append(got, strings.TrimSpace(k.Action+" "+k.Resource+" "+k.Error))
+	}
+	want := []string{
+		"slb:TagResources lb-1", "slb:UntagResources lb-1", "slb:SetLoadBalancerTCPListenerAttribute lb-x/tcp:80 InvalidLoadBalancerId.NotFound",
+		"slb:SetLoadBalancerDeleteProtection lb-1", "nlb:TagResources nlb-1", "nlb:UntagResources nlb-1", "nlb:UpdateLoadBalancerProtection nlb-1",
+		"ram:SetDefaultPolicyVersion policy/none/v1 EntityNotExist.Policy", "ram:DeletePolicyVersion policy/none/v2 EntityNotExist.Policy",
+		"ram:CreatePolicyVersion policy/none EntityNotExist.Policy", "quotas:CreateQuotaApplication slb/none QUOTA.NOT.FOUND",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if tags, err := c.SLB.Tags(ctx, "lb-1"); err != nil || tags["k"] != "" {
+		t.Errorf("the tags are %v, %v", tags, err)
+	}
+	s.Fault(sim.Fault{CutAfter: true})
+	told = nil
+	_, w = both(t, s, s.Admin())
+	_ = w.Told(func(k event.Call) { told = append(told, k) }).SLB.Tag(ctx, "lb-1", "k", "v")
+	if len(told) != 1 || told[0].Error != "NoAnswer" || told[0].Request != "" {
+		t.Errorf("told %+v", told)
 	}
 }
 

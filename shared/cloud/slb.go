@@ -663,7 +663,8 @@ func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
 			r.Tag = &[]slb.TagResourcesTag{{Key: key, Value: value}}
 			return r
 		},
-		gone: []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
+		gone:  []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
+		about: id,
 	})
 	return err
 }
@@ -684,7 +685,8 @@ func (w SLBWriter) Untag(ctx context.Context, id, key string) error {
 			r.TagKey = &[]string{key}
 			return r
 		},
-		gone: []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
+		gone:  []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
+		about: id,
 	})
 	return err
 }

@@ -34,6 +34,7 @@ func (w SLBWriter) listener(ctx context.Context, action, id string, l ListenerPo
 	_, err := write(ctx, w.c, call[none]{
 		request: func() requests.AcsRequest { return listenerRequest(action, id, l.Port, params) },
 		gone:    []string{"InvalidLoadBalancerId.NotFound"},
+		about:   fmt.Sprintf("%s/%s:%d", id, l.Protocol, l.Port),
 	})
 	return err
 }

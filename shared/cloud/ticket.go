@@ -167,7 +167,7 @@ func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
 	if id == "" || text == "" {
 		return absent("workorder", action, "ID of the ticket or the text")
 	}
-	return w.send(ctx, action, func() requests.AcsRequest {
+	return w.send(ctx, action, id, func() requests.AcsRequest {
 		r := workorder.CreateReplyTicketRequest()
 		r.TicketId, r.Content, r.Encrypt = id, text, requests.NewBoolean(false)
 		return r
@@ -182,7 +182,7 @@ func (w TicketWriter) Close(ctx context.Context, id string) error {
 	if id == "" {
 		return absent("workorder", action, "ID of the ticket")
 	}
-	return w.send(ctx, action, func() requests.AcsRequest {
+	return w.send(ctx, action, id, func() requests.AcsRequest {
 		r := workorder.CreateCloseTicketRequest()
 		r.TicketId = id
 		return r
@@ -198,7 +198,7 @@ func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
 	if id == "" || text == "" {
 		return absent("workorder", action, "ID of the ticket or the text")
 	}
-	return w.send(ctx, action, func() requests.AcsRequest {
+	return w.send(ctx, action, id, func() requests.AcsRequest {
 		r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
 		r.InitWithApiInfo("Workorder", "2021-06-10", action, "", "")
 		r.Method = requests.POST
@@ -208,8 +208,8 @@ func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
 }
 
 // send makes a write whose answer says no more than that it was made.
-func (w TicketWriter) send(ctx context.Context, action string, request func() requests.AcsRequest) error {
-	a, err := write(ctx, w.c, call[refusal]{request: request, check: refusal.check})
+func (w TicketWriter) send(ctx context.Context, action, id string, request func() requests.AcsRequest) error {
+	a, err := write(ctx, w.c, call[refusal]{request: request, check: refusal.check, about: id})
 	if err == nil {
 		err = a.err("workorder", action)
 	}

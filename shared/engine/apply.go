@@ -19,6 +19,7 @@ type application struct {
 	*run
 	taken    bool // the plan was taken over from the journal, and must be judged
 	reserved bool // the plan was parked until a moment that is its own
+	died     bool // the plan was taken over from a run that may have made the next step
 }
 
 // write claims what the plan needs, journals the intent and applies the steps.
@@ -63,6 +64,28 @@ func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record
 	x.intent = true
 	// A large load balancer takes a while to read: what the plan saw may be stale.
 	return x.apply(ctx, x.clock.Sub(began) > fresh)
+}
+
+// waits finds out what would keep write from applying the plan now, and puts it into the
+// record. It takes nothing.
+func (x *application) waits(ctx context.Context, h history, plan remedy.Plan) error {
+	if left := max(x.env.writing(h.prev), x.env.writing(h.other)); left > 0 {
+		x.rec.Result, x.rec.Wait = event.Waiting, left
+		x.rec.SetRule(say.F("Another run may be writing to the Service now."))
+		return nil
+	}
+	look := func(ctx context.Context, key string, of int, owner string, _ time.Duration) (bool, error) {
+		return x.env.Stream.Claimable(ctx, key, of, owner)
+	}
+	if ok, err := x.affords(ctx, look); err != nil || !ok {
+		return err
+	}
+	free, err := x.env.targetsFree(ctx, plan.Steps)
+	if err == nil && !free {
+		x.rec.Result, x.rec.Reason, x.rec.Wait = event.Waiting, event.ForTarget, 2*time.Second
+		x.rec.SetRule(say.F("Another case is writing to the same target."))
+	}
+	return err
 }
 
 // claim takes a place of each claim. false means that one has none left, and
@@ -220,7 +243,9 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			log.Info("step applied", "text", s.Says().String())
 		}
 		x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
-		x.rec.Steps[x.rec.Next].Ended = x.rec.Written
+		made := &x.rec.Steps[x.rec.Next]
+		made.Ended, made.Found = x.rec.Written, len(made.Calls) == 0 && !x.died
+		x.died = false
 		x.rec.Next++
 		if err := x.append(ctx, event.Step); err != nil {
 			return x.lost(err)
@@ -264,6 +289,12 @@ func (x *application) awake(ctx context.Context) (over, proof say.Text, err erro
 // moved ends a run whose step found something else than it was planned on. What
 // is not written yet is dropped, and the case is diagnosed afresh.
 func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
+	wrote := func(c event.Call) bool { return c.Error == "" }
+	if i := x.rec.Next; i < len(x.rec.Steps) && slices.ContainsFunc(x.rec.Steps[i].Calls, wrote) {
+		if err := x.append(ctx, event.Step); err != nil { // for the record: the plan is dropped
+			return x.lost(err)
+		}
+	}
 	x.rec.AddNote(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))
 	x.rec.Steps, x.rec.Next = nil, 0
 	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
@@ -319,20 +350,13 @@ func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, err
 // lockTargets takes the locks of all that the rest of the plan writes beside the
 // Service, which the journal locks.
 func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) (unlock func(), held bool, err error) {
-	var targets []string
-	for _, s := range steps {
-		if t := s.Target(); t != "" {
-			targets = append(targets, t)
-		}
-	}
-	slices.Sort(targets) // one order for all runs, so that no two wait for each other
 	var unlocks []func()
 	unlock = func() {
 		for _, u := range unlocks {
 			u()
 		}
 	}
-	for _, t := range slices.Compact(targets) {
+	for _, t := range targets(steps) {
 		u, ok, err := e.Stream.Lock(ctx, "target."+t, uid, e.bound())
 		if err != nil {
 			return unlock, false, fmt.Errorf("lock %s: %w", t, err)
@@ -343,4 +367,31 @@ func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) 
 		unlocks = append(unlocks, u)
 	}
 	return unlock, true, nil
+}
+
+// targetsFree reports whether lockTargets would get the locks, and takes none.
+func (e *Env) targetsFree(ctx context.Context, steps []remedy.Step) (bool, error) {
+	for _, t := range targets(steps) {
+		held, err := e.Stream.Locked(ctx, "target."+t)
+		if err != nil {
+			return false, fmt.Errorf("lock %s: %w", t, err)
+		}
+		if held {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// targets returns what steps write beside the Service, in one order for all runs, so that
+// no two wait for each other.
+func targets(steps []remedy.Step) []string {
+	var all []string
+	for _, s := range steps {
+		if t := s.Target(); t != "" {
+			all = append(all, t)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

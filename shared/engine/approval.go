@@ -23,12 +23,19 @@ const ApprovalLife = 24 * time.Hour
 // It is kept until that attempt has written all: a run that takes the attempt over proves
 // by it that somebody has agreed, and not by the journal.
 type Approval struct {
-	Case    string    `json:"case"`
-	Digest  string    `json:"digest"`
-	By      string    `json:"by"`
-	At      time.Time `json:"at"`
-	Until   time.Time `json:"until"`
-	Attempt int       `json:"attempt,omitempty"` // that it is used for; 0: none yet
+	Case     string    `json:"case"`
+	Digest   string    `json:"digest"`
+	By       string    `json:"by"`
+	Identity string    `json:"identity,omitempty"` // theirs in the cluster, where one could be asked
+	Host     string    `json:"host,omitempty"`     // the machine on which they agreed
+	At       time.Time `json:"at"`
+	Until    time.Time `json:"until"`
+	Attempt  int       `json:"attempt,omitempty"` // that it is used for; 0: none yet
+}
+
+// said returns the approval as a record tells of it.
+func (a Approval) said() *event.Approved {
+	return &event.Approved{By: a.By, At: a.At, Identity: a.Identity, Host: a.Host}
 }
 
 // good reports whether the approval is one of this plan and for this attempt.
@@ -44,14 +51,14 @@ func approvalKey(cluster, uid, class string) string {
 // The failure must then be delivered again: it is diagnosed again, and the plan is
 // applied if it is still the same. An approval of another plan of the case is
 // replaced; of the same plan the first one stays.
-func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by string, now time.Time, life time.Duration) (Approval, error) {
+func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by event.Person, now time.Time, life time.Duration) (Approval, error) {
 	switch {
 	case rec.Result == event.Planned:
 		return Approval{}, fmt.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)
 	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
 		return Approval{}, fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Result, rec.Rule)
 	}
-	a := Approval{Case: rec.Case, Digest: rec.Digest, By: by, At: now, Until: now.Add(life)}
+	a := Approval{Case: rec.Case, Digest: rec.Digest, By: by.Name, Identity: by.Identity, Host: by.Host, At: now, Until: now.Add(life)}
 	data, err := json.Marshal(a)
 	if err != nil {
 		return Approval{}, fmt.Errorf("encode the approval: %w", err)
@@ -169,7 +176,7 @@ func (p approvals) approved(ctx context.Context, rec *event.Record, attempt int)
 	case !a.good(digest, attempt, p.env.now()):
 		return false, nil
 	}
-	rec.Approved = &event.Approved{By: a.By, At: a.At}
+	rec.Approved = a.said()
 	rec.SetRule(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339)))
 	return true, nil
 }

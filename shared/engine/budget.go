@@ -52,12 +52,15 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 	return p, nil
 }
 
+// A claiming takes a place of a budget, as Stream.Claim does, or only finds out whether there is one.
+type claiming func(ctx context.Context, key string, of int, owner string, ttl time.Duration) (bool, error)
+
 // spend takes the Service's places in the budgets of its class and of the cluster.
 // The reason is empty where it has them, else it comes with how long to wait: a
 // place that is taken is held until its window is over, and counts once for all
 // writes on one Service.
-func (e *Env) spend(ctx context.Context, b remedy.Budgets, class, uid string) (why say.Text, wait time.Duration, err error) {
-	ok, err := e.Stream.Claim(ctx, budgetKey(e.Cluster)+"."+class, b.OfClass(), uid, classWindow)
+func (e *Env) spend(ctx context.Context, claim claiming, b remedy.Budgets, class, uid string) (why say.Text, wait time.Duration, err error) {
+	ok, err := claim(ctx, budgetKey(e.Cluster)+"."+class, b.OfClass(), uid, classWindow)
 	if err != nil {
 		return nil, 0, fmt.Errorf("take a place in the budget of the class: %w", err)
 	}
@@ -69,7 +72,7 @@ func (e *Env) spend(ctx context.Context, b remedy.Budgets, class, uid string) (w
 		return nil, 0, err
 	}
 	most := b.OfCluster(services)
-	ok, err = e.Stream.Claim(ctx, budgetKey(e.Cluster), most, uid, clusterWindow)
+	ok, err = claim(ctx, budgetKey(e.Cluster), most, uid, clusterWindow)
 	if err != nil {
 		return nil, 0, fmt.Errorf("take a place in the budget of the cluster: %w", err)
 	}

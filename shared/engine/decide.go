@@ -104,7 +104,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 		}
 		if !agreed {
 			x.rec.Result = event.Asked
-			x.rec.AddAsk(say.F("Approve the plan: lbremedy approve %s. Or allow it in the policy file, or apply it by hand.", x.rec.Case))
+			x.rec.AddAsk(x.approval())
 			return false, nil
 		}
 	}
@@ -120,6 +120,15 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	}
 	x.keep(h)
 	return false, nil
+}
+
+// approval asks for a person's word for the plan. A case that is not in the journal can't be
+// approved.
+func (x *run) approval() say.Text {
+	if x.rec.Case == "" {
+		return say.F("A person has to approve the plan. Or allow it in the policy file, or apply it by hand.")
+	}
+	return say.F("Approve the plan: lbremedy approve %s. Or allow it in the policy file, or apply it by hand.", x.rec.Case)
 }
 
 // spent asks what to do where no attempt is left.

@@ -173,7 +173,7 @@ func TestForgedApproval(t *testing.T) {
 				lower.Risk = remedy.Low
 				if tt.agreed {
 					r.setPolicy(lower)
-					_, err := engine.Approve(t.Context(), r.env.Stream, r.ends(event.Asked), "ann", r.now(), engine.ApprovalLife)
+					_, err := engine.Approve(t.Context(), r.env.Stream, r.ends(event.Asked), event.Person{Name: "ann"}, r.now(), engine.ApprovalLife)
 					r.must(err)
 				}
 				r.once(fmt.Sprintf("before %d", tt.steps), kill)

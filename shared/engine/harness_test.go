@@ -412,7 +412,7 @@ func (t tap) RoundTrip(q *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	a, err := t.next.RoundTrip(q)
-	if err == nil && q.Method == http.MethodPatch && a.StatusCode == http.StatusOK {
+	if err == nil && q.Method == http.MethodPatch && a.StatusCode == http.StatusOK && q.URL.Query().Get("dryRun") == "" {
 		t.rig.patches.Add(1)
 		if err := t.rig.hit(q.Context(), "patched"); err != nil {
 			a.Body.Close()

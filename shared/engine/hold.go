@@ -67,10 +67,15 @@ func (x *run) keep(h *hold) {
 // afford takes the places in the budgets that a plan needs which nobody has agreed
 // to, and reports whether it may begin. What waits for an hour becomes a question.
 func (x *application) afford(ctx context.Context) (bool, error) {
+	return x.affords(ctx, x.env.Stream.Claim)
+}
+
+// affords is afford, with what takes a place or only looks for one.
+func (x *application) affords(ctx context.Context, claim claiming) (bool, error) {
 	if x.rec.Approved != nil {
 		return true, nil
 	}
-	why, wait, err := x.env.spend(ctx, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
+	why, wait, err := x.env.spend(ctx, claim, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
 	if err != nil || len(why) == 0 {
 		return err == nil, err
 	}

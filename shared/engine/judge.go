@@ -66,7 +66,7 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 		return ends(x.fail(ctx, err))
 	}
 	if a != nil && less && a.good(digest, x.rec.Attempt, x.env.now()) {
-		x.rec.Approved = &event.Approved{By: a.By, At: a.At}
+		x.rec.Approved = a.said()
 	}
 	return event.Record{}, false, nil
 }

@@ -281,7 +281,7 @@ func TestBudgets(t *testing.T) {
 				if rec.Result != event.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
 					t.Fatalf("ended as %q: %s", rec.Result, rec.Ask)
 				}
-				_, err = engine.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
+				_, err = engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "ann"}, r.now(), time.Hour)
 				r.must(err)
 				if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
 					t.Errorf("approved by %+v", rec.Approved)
@@ -376,7 +376,7 @@ func TestApprove(t *testing.T) {
 	}
 	agree := func(r *rig, rec event.Record, by string) engine.Approval {
 		r.Helper()
-		a, err := engine.Approve(r.Context(), r.env.Stream, rec, by, r.now(), engine.ApprovalLife)
+		a, err := engine.Approve(r.Context(), r.env.Stream, rec, event.Person{Name: by}, r.now(), engine.ApprovalLife)
 		r.must(err)
 		return a
 	}
@@ -414,7 +414,7 @@ func TestApprove(t *testing.T) {
 		r, rec := ask(t)
 		agree(r, rec, "ann")
 		r.ends(event.Waiting)
-		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil ||
+		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "bob"}, r.now(), engine.ApprovalLife); err == nil ||
 			!strings.Contains(err.Error(), "has no plan that waits for an approval") {
 			t.Errorf("bob agreed to a plan that was applied: %v", err)
 		}
@@ -426,7 +426,7 @@ func TestApprove(t *testing.T) {
 		agree(r, rec, "ann")
 		r.once("before 1", kill)
 		r.dies()
-		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil ||
+		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "bob"}, r.now(), engine.ApprovalLife); err == nil ||
 			!strings.Contains(err.Error(), "being worked on") {
 			t.Errorf("bob agreed to a plan that is being applied: %v", err)
 		}
@@ -494,7 +494,8 @@ func TestApprove(t *testing.T) {
 			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Fixed}, Outcome: event.Outcome{Digest: "d"}}:          "has no plan that waits",
 			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Asked}, Decision: event.Decision{Rule: "Ask first."}}: "Ask first.",
 		} {
-			if _, err := engine.Approve(t.Context(), r.env.Stream, *rec, "ann", r.now(), time.Hour); err == nil || !strings.Contains(err.Error(), want) {
+			_, err := engine.Approve(t.Context(), r.env.Stream, *rec, event.Person{Name: "ann"}, r.now(), time.Hour)
+			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		}
@@ -570,7 +571,7 @@ func TestTakenBackAsks(t *testing.T) {
 	}
 	r.wrote(2) // there and back
 	rec := r.journal()[len(r.journal())-1]
-	_, err = engine.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
+	_, err = engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "ann"}, r.now(), time.Hour)
 	r.must(err)
 	r.ends(event.Waiting)
 	r.wrote(3)
@@ -598,7 +599,9 @@ func TestUndoOfSeveralAttempts(t *testing.T) {
 	if len(applied) != 2 {
 		t.Fatalf("%d attempts", len(applied))
 	}
-	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
+	_, err := engine.LookUndo(t.Context(), r.env, r.class, applied)
+	r.must(err)
+	_, err = engine.Undo(t.Context(), r.env, r.class, applied)
 	r.must(err)
 	if got := r.live().Annotations[key]; got != "old" {
 		t.Errorf("the annotation is %q", got)

@@ -15,10 +15,12 @@ import (
 
 // A Pause stops every step that has not started.
 type Pause struct {
-	Cluster string    `json:"cluster,omitempty"` // empty: all clusters
-	By      string    `json:"by"`
-	At      time.Time `json:"at"`
-	Why     string    `json:"why,omitempty"`
+	Cluster  string    `json:"cluster,omitempty"` // empty: all clusters
+	By       string    `json:"by"`
+	At       time.Time `json:"at"`
+	Why      string    `json:"why,omitempty"`
+	Identity string    `json:"identity,omitempty"` // of who paused, in the cluster, where one could be asked
+	Host     string    `json:"host,omitempty"`     // the machine on which they did
 }
 
 // String says who has paused what, as a sentence.

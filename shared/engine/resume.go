@@ -102,6 +102,7 @@ type way struct {
 	next     next
 	answer   event.Record // what the journal says, of a run that is answered
 	reserved bool         // the plan to go on with was parked until a moment that is its own
+	died     bool         // the run that had the plan never ended
 }
 
 // resume decides from what was before how to go on, and begins the new record.
@@ -167,7 +168,7 @@ func (x *run) begin(prev event.Record) {
 			Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service, Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
 			Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
 		},
-		Run: event.Run{Who: x.env.Who, First: x.env.now(), Began: x.clock},
+		Run: event.Run{Who: x.env.Who, Person: x.env.Person, First: x.env.now(), Began: x.clock},
 	}
 	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
 		x.rec.Prior = prev.At
@@ -241,12 +242,13 @@ func (x *run) take(prev event.Record, n next) way {
 	}
 	crashes := x.rec.Crashes
 	rec := prev
-	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
+	rec.Event, rec.Message, rec.EventTime, rec.Who, rec.Person = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who, x.env.Person
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Crashes = x.rec.Timings, "", 0, "", "", crashes
 	x.rec, x.steps, x.intent = rec, steps, true
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
-	return way{next: n, reserved: prev.Phase == event.Settled && prev.Reason == event.AfterOthers}
+	ended := prev.Phase == event.Settled
+	return way{next: n, reserved: ended && prev.Reason == event.AfterOthers, died: !ended}
 }
 
 // idle reports whether the record is one of a case that waits and writes nothing.

@@ -67,6 +67,7 @@ type Env struct {
 	Policy      func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
 	Decode      func(kind string, data []byte) (remedy.Step, error) // makes a journalled step again
 	Who         string                                              // worker, http, fc or cli, for the journal
+	Person      *event.Person                                       // who called the command, for the journal; nil: nobody did
 	Bound       time.Duration                                       // a run ends by then; zero: 2 min
 	Watch       time.Duration                                       // how long a run watches for success; zero: 60 s
 	Now         func() time.Time                                    // nil: time.Now
@@ -171,23 +172,54 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	return do(ctx, x)
 }
 
-// look finds out what run would do.
+// look finds out what run would do: by the same history and the same guards, as far as a
+// stream is at hand. A case that the journal does not hold has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
-	x.begin(event.Record{})
-	x.sign()
+	var h history
 	if x.env.Stream != nil {
 		x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
-		prev, err := x.load(ctx)
-		if err != nil {
+		var err error
+		if h, err = x.history(ctx); err != nil {
 			return x.rec, err
 		}
-		x.rec.Since = x.waitsSince(prev) // it decides whether the run would ask
 	}
-	_, ok, err := x.plan(ctx)
-	if ok && x.rec.Result == "" {
+	x.prev = h.prev
+	if x.ev.Again && x.env.Stream != nil {
+		if on := x.resume(h); on.next != afresh {
+			return x.under(on), nil
+		}
+	} else {
+		x.begin(h.prev)
+		x.sign()
+	}
+	if x.rec.Case != h.prev.Case {
+		x.rec.Case = ""
+	}
+	plan, ok, err := x.plan(ctx)
+	if err != nil || !ok {
+		return x.rec, err
+	}
+	if x.rec.Result == "" {
 		x.rec.Result = event.Planned
 	}
-	return x.rec, err
+	if x.env.Stream == nil {
+		return x.rec, nil
+	}
+	return x.rec, (&application{run: x}).waits(ctx, h, plan)
+}
+
+// under returns what there is to say where run does not diagnose: a plan is under way.
+func (x *run) under(on way) event.Record {
+	switch on.next {
+	case refuse:
+		x.rec.Result = event.Failed
+		return x.rec
+	case answered:
+		x.rec = on.answer
+	}
+	x.rec.Phase, x.rec.Result = "", event.Waiting
+	x.rec.AddNote(say.F("A plan is under way for this failure. No other one is made, and this one goes on."))
+	return x.rec
 }
 
 // panicked returns a class's panic as an error: it must not take the other
@@ -255,13 +287,22 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 		return nil, fmt.Errorf("%w: the event is of cluster %q, and this is %q", ErrForeign, f.Cluster, env.Cluster)
 	}
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
-	return &run{
+	x := &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
 		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
 		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log,
 			Taken: map[string]bool{}, Remedy: r},
-		w: &remedy.Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
-	}, nil
+	}
+	x.w = &remedy.Writers{Cloud: env.CloudWriter.Told(x.told), Kube: env.KubeWriter.Told(x.told)}
+	return x, nil
+}
+
+// told notes a write of the step in hand: steps themselves need not know.
+func (x *run) told(c event.Call) {
+	if i := x.rec.Next; i < len(x.rec.Steps) {
+		c.At = x.env.now()
+		x.rec.Steps[i].Calls = append(x.rec.Steps[i].Calls, c)
+	}
 }
 
 // ErrForeign says that an event is not for this host: it must not come back.
@@ -303,9 +344,9 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	case refuse:
 		return x.settle(ctx, event.Failed)
 	case takeBack:
-		return reversal{x}.takeBack(ctx)
+		return reversal{run: x}.takeBack(ctx)
 	case goOn:
-		return (&application{run: x, taken: true, reserved: on.reserved}).goOn(ctx)
+		return (&application{run: x, taken: true, reserved: on.reserved, died: on.died}).goOn(ctx)
 	case prove:
 		return verification{x}.prove(ctx, h.prev)
 	}

@@ -47,12 +47,9 @@ type Standing struct {
 // preserve keeps a snapshot in the journal before steps of medium or high risk are
 // applied. An error means that they must not be.
 func (e *Env) preserve(ctx context.Context, c *remedy.Case, risk remedy.Risk, steps []remedy.Step) error {
-	if risk == remedy.Low || c.Event.Service.Kind != "" {
-		return nil // of a cluster there is no load balancer to write to
-	}
-	s, err := snapshot(ctx, c, e.Cloud.Once(), steps)
-	if err != nil {
-		return fmt.Errorf("take a snapshot before the write: %w", err)
+	s, err := e.standing(ctx, c, risk, steps)
+	if err != nil || s == nil {
+		return err
 	}
 	s.At = e.now()
 	data, err := s.encode()
@@ -64,6 +61,18 @@ func (e *Env) preserve(ctx context.Context, c *remedy.Case, risk remedy.Risk, st
 		return fmt.Errorf("keep the snapshot before the write: %w", err)
 	}
 	return nil
+}
+
+// standing returns the snapshot that preserve would keep; nil for none.
+func (e *Env) standing(ctx context.Context, c *remedy.Case, risk remedy.Risk, steps []remedy.Step) (*Snapshot, error) {
+	if risk == remedy.Low || c.Event.Service.Kind != "" {
+		return nil, nil // of a cluster there is no load balancer to write to
+	}
+	s, err := snapshot(ctx, c, e.Cloud.Once(), steps)
+	if err != nil {
+		return nil, fmt.Errorf("take a snapshot before the write: %w", err)
+	}
+	return &s, nil
 }
 
 // snapshot reads how the load balancers stand that the steps write to, and the ones

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -37,22 +38,37 @@ func Applied(history []event.Record) (applied []event.Record, back time.Time) {
 // Undo takes back the steps of the attempts of a case, as [Applied] returns them, the
 // last step first, and journals it. It stops before the first step whose target is
 // not as the plan left it: then somebody has moved on, and the error says where. A
-// touch has nothing to take back and is passed over. An error that leaves the record
-// empty has written nothing.
+// touch has nothing to take back and is passed over. A step that has nothing left to take
+// back is Found. An error that leaves the record empty has written nothing.
 //
 // It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
 func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
-	return undo(ctx, env, r, applied, false)
+	return undo(ctx, env, r, applied, byPerson)
 }
 
-// undo is Undo, by a person's word or by the policy's: what holds back every write of
-// a run holds back each step of an undo that nobody has asked for.
-func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, byPolicy bool) (out event.Record, err error) {
+// LookUndo answers what Undo would do, and writes nothing, neither in the cluster nor in the
+// cloud nor in the journal: it goes the same way, and has the API server try the writes to
+// the cluster. The error is that of Undo; the record says what would be done before it.
+func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
+	return undo(ctx, env, r, applied, dry)
+}
+
+// An undoing says on whose word an undo is.
+type undoing int
+
+const (
+	byPerson undoing = iota
+	byPolicy         // nobody has asked for it: what holds back every write of a run holds back each step
+	dry              // a person looks at what theirs would do
+)
+
+// undo is Undo and LookUndo, and the undo that the policy wants.
+func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, how undoing) (out event.Record, err error) {
 	defer func() { err = safe(err) }()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	if len(applied) == 0 {
-		return event.Record{}, errors.New("no step was applied")
+		return event.Record{}, errNothingApplied
 	}
 	rec := applied[0]
 	ev := Event{ID: rec.Event, Failure: event.Failure{
@@ -63,18 +79,64 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	if err != nil {
 		return event.Record{}, err
 	}
-	x := reversal{own}
-	x.journal = env.Stream.Journal(env.Cluster, rec.Service.UID, r.Class)
+	x := reversal{run: own}
+	if how == dry {
+		x.unsure = map[string]bool{}
+		x.w = &remedy.Writers{Cloud: env.CloudWriter.Dry(), Kube: env.KubeWriter.Dry()}
+	}
+	if err := x.ready(ctx, rec, applied); err != nil {
+		return event.Record{}, err
+	}
+	if how == byPolicy {
+		x.rec.Held = event.TakenBack
+		if rec, ended, err := x.stays(ctx); ended {
+			return rec, err
+		}
+	}
+	unlock, err := x.lock(ctx)
+	defer unlock()
+	if err != nil {
+		return event.Record{}, err
+	}
+	// What can't begin leaves nothing behind, not even in the journal.
+	if _, err := reversible(ctx, x.c, x.steps[0], 0); err != nil {
+		return event.Record{}, err
+	}
+	if err := x.open(ctx); err != nil {
+		return event.Record{}, err
+	}
+	for i, s := range x.steps {
+		if how == byPolicy && i > 0 {
+			if rec, ended, err := x.stays(ctx); ended {
+				return rec, err
+			}
+		}
+		if err := x.takeBackStep(ctx, i, s); err != nil {
+			return x.halfUndone(ctx, err)
+		}
+	}
+	x.rec.Held = ""
+	if x.dry() {
+		x.rec.Result, x.rec.Next = event.Planned, 0
+		return x.rec, nil
+	}
+	return x.settle(ctx, event.Undone)
+}
+
+// ready begins the record of the undo, and returns what keeps it from being one: another
+// run, a step that has no way back, a Service that is gone.
+func (x reversal) ready(ctx context.Context, rec event.Record, applied []event.Record) error {
+	x.journal = x.env.Stream.Journal(x.env.Cluster, rec.Service.UID, x.r.Class)
 	prev, err := x.load(ctx)
 	if err != nil {
-		return event.Record{}, err
+		return err
 	}
-	other, err := env.others(ctx, rec.Service.UID, r.Class)
+	other, err := x.env.others(ctx, rec.Service.UID, x.r.Class)
 	if err != nil {
-		return event.Record{}, err
+		return err
 	}
 	if left := max(x.env.writing(prev), x.env.writing(other)); left > 0 {
-		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
+		return fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
 	}
 	x.begin(prev)
 	x.c.ID = rec.Case
@@ -82,68 +144,99 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	x.rec.Case = rec.Case
 	x.rec.SetFinding(say.F("Undo of %s: %s", rec.Case, rec.Texts().Finding))
 	x.sign()
-	if x.steps, err = inverse(env, r, applied); err != nil {
-		return event.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
+	if x.steps, err = inverse(x.env, x.r, applied); err != nil {
+		return fmt.Errorf("case %s: %w", rec.Case, err)
 	}
 	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
-		return event.Record{}, err
+		return err
 	}
 	if _, err := x.readService(ctx); err != nil {
-		return event.Record{}, err
+		return err
 	}
 	if x.c.Service == nil || string(x.c.Service.UID) != rec.Service.UID {
-		return event.Record{}, fmt.Errorf("case %s: the Service was deleted since", rec.Case)
+		return fmt.Errorf("case %s: the Service was deleted since", rec.Case)
 	}
-	if byPolicy {
-		x.rec.Held = event.TakenBack
-		if rec, ended, err := x.stays(ctx); ended {
-			return rec, err
-		}
+	return nil
+}
+
+// lock takes the locks of what the undo writes beside the Service; a dry run looks whether
+// they are free. Unlock is never nil.
+func (x reversal) lock(ctx context.Context) (unlock func(), err error) {
+	var free bool
+	if unlock = func() {}; x.dry() {
+		free, err = x.env.targetsFree(ctx, x.steps)
+	} else {
+		unlock, free, err = x.env.lockTargets(ctx, string(x.c.Service.UID), x.steps)
 	}
-	unlock, held, err := x.env.lockTargets(ctx, string(x.c.Service.UID), x.steps[x.rec.Next:])
-	defer unlock()
-	if err != nil {
-		return event.Record{}, err
+	if err == nil && !free {
+		err = fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case)
 	}
-	if !held {
-		return event.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
+	return unlock, err
+}
+
+// open journals a snapshot and the intent; a dry run only reads what the snapshot holds.
+func (x reversal) open(ctx context.Context) error {
+	risk := remedy.Plan{Steps: x.steps}.Highest()
+	if x.dry() {
+		_, err := x.env.standing(ctx, x.c, risk, x.steps)
+		return err
 	}
-	// What can't begin leaves nothing behind, not even in the journal.
-	if _, err := reversible(ctx, x.c, x.steps[0], 0); err != nil {
-		return event.Record{}, err
+	if err := x.env.preserve(ctx, x.c, risk, x.steps); err != nil {
+		return err
 	}
-	if err := x.env.preserve(ctx, x.c, remedy.Plan{Steps: x.steps}.Highest(), x.steps); err != nil {
-		return event.Record{}, err
-	}
-	x.rec.Attempts = append(x.rec.Attempts, env.now())
+	x.rec.Attempts = append(x.rec.Attempts, x.env.now())
 	x.rec.Attempt, x.rec.Held = x.c.Attempt, event.TakenBack // who finds it open goes on with it
 	if err := x.append(ctx, event.Intent); err != nil {
-		return event.Record{}, err
+		return err
 	}
 	x.intent = true
-	x.clock, x.into = env.now(), &x.rec.Timings.Apply
-	for i, s := range x.steps {
-		if byPolicy && i > 0 {
-			if rec, ended, err := x.stays(ctx); ended {
-				return rec, err
-			}
-		}
-		x.rec.Steps[i].Began = env.now()
-		state, err := reversible(ctx, x.c, x.steps[i], i)
-		if err != nil {
-			return x.halfUndone(ctx, err)
-		}
-		if state == remedy.Todo {
-			if err := s.Apply(ctx, x.c, x.w); err != nil {
-				return x.halfUndone(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), err))
-			}
-		}
-		x.rec.Next, x.rec.Written = i+1, env.now()
-		x.rec.Steps[i].Ended = x.rec.Written
-	}
-	x.rec.Held = ""
-	return x.settle(ctx, event.Undone)
+	x.clock, x.into = x.env.now(), &x.rec.Timings.Apply
+	return nil
 }
+
+// takeBackStep takes one step back. That nothing was left to take back is noted.
+func (x reversal) takeBackStep(ctx context.Context, i int, s remedy.Step) error {
+	made, began := &x.rec.Steps[i], x.env.now()
+	if x.unsure[s.Target()] {
+		x.rec.AddNote(say.F("Step %d is checked when the step before it is undone.", i+1))
+		x.rec.Next = i + 1
+		return nil
+	}
+	state, err := reversible(ctx, x.c, s, i)
+	if err != nil {
+		return err
+	}
+	if state == remedy.Todo {
+		err := s.Apply(ctx, x.c, x.w)
+		if x.dry() && (s.Target() != "" || errors.Is(err, kube.ErrNoDryRun)) {
+			x.unsure[s.Target()] = true // it is not as it would be
+		}
+		if x.dry() && errors.Is(err, kube.ErrNoDryRun) {
+			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(err.Error())))
+			err = nil
+		}
+		if err != nil {
+			return fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), err)
+		}
+	}
+	x.rec.Next = i + 1
+	made.Found = state == remedy.Done || !x.dry() && len(made.Calls) == 0
+	if x.dry() {
+		return nil
+	}
+	if made.Found {
+		x.rec.AddNote(say.F("Already undone, or no longer there: %s.", s.Says()))
+	}
+	x.rec.Written = x.env.now()
+	made.Began, made.Ended = began, x.rec.Written
+	return nil
+}
+
+// dry reports whether nothing is to be written.
+func (x reversal) dry() bool { return x.unsure != nil }
+
+// errNothingApplied says that there is nothing to undo.
+var errNothingApplied = errors.New("no step was applied that can be undone")
 
 // inverse returns the steps that take attempts back, in the order to apply them. The
 // way back is worked out from each step: what the journal says of it is for people.
@@ -165,7 +258,7 @@ func inverse(env *Env, r *remedy.Remedy, applied []event.Record) ([]remedy.Step,
 		}
 	}
 	if len(steps) == 0 {
-		return nil, errors.New("no step was applied")
+		return nil, errNothingApplied
 	}
 	return steps, nil
 }
@@ -194,7 +287,10 @@ func reversible(ctx context.Context, c *remedy.Case, s remedy.Step, i int) (reme
 }
 
 // A reversal is a run that takes back what earlier ones have written.
-type reversal struct{ *run }
+type reversal struct {
+	*run
+	unsure map[string]bool // targets that a dry run does not know any more; nil: it is none
+}
 
 // stays ends a take-back by the policy that must not go on now. What a pause or a
 // freeze holds goes on when that is over; where the policy only observes, allows less
@@ -238,6 +334,9 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 
 // halfUndone ends an undo that stopped on its way: a person must look.
 func (x reversal) halfUndone(ctx context.Context, cause error) (event.Record, error) {
+	if x.dry() {
+		return x.rec, cause
+	}
 	x.rec.Error, x.rec.Held = event.Redact(cause.Error()), ""
 	x.rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", x.rec.Next, len(x.rec.Steps)))
 	rec, err := x.settle(ctx, event.Failed)
@@ -261,7 +360,7 @@ func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
 	}
 	applied, _ := Applied(history)
-	rec, err := undo(ctx, x.env, x.r, applied, true)
+	rec, err := undo(ctx, x.env, x.r, applied, byPolicy)
 	switch {
 	case err == nil || rec.Result != "":
 		return rec, err

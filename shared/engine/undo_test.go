@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,9 +42,36 @@ func (r *rig) tags() map[string]string {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
+	r.env.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "laptop"}
+	before, wrote := len(r.journal()), r.patches.Load()
+	would, err := engine.LookUndo(t.Context(), r.env, r.class, []event.Record{rec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if would.Result != event.Planned || len(would.Steps) != 2 || would.Next != 0 || len(r.journal()) != before || r.tags()["k"] != "v" ||
+		r.live().Annotations[key] != "new" {
+		t.Errorf("a look at the undo says %+v, and left %v, %v", would, r.live().Annotations, r.tags())
+	}
+	r.wrote(wrote)
 	back, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec})
 	if err != nil {
 		t.Fatal(err)
+	}
+	var calls []string
+	for _, s := range back.Steps {
+		for _, c := range s.Calls {
+			calls = append(calls, fmt.Sprint(c.Action, " ", c.Resource, " ", c.Request != "", " ", c.Version != "", " ", c.At.IsZero(), c.Error))
+		}
+		if s.Found {
+			t.Errorf("%s was not there", s.Text)
+		}
+	}
+	want := []string{"patch services " + r.svc.Namespace + "/web false true false", "slb:UntagResources " + r.lb + " true false false"}
+	if !slices.Equal(calls, want) {
+		t.Errorf("the calls are %q, want %q", calls, want)
+	}
+	if back.Person == nil || back.Person.Identity != "ann@example.com" || r.journal()[before].Person == nil {
+		t.Errorf("undone by %v", back.Person)
 	}
 	if back.Result != event.Undone || back.Case != rec.Case || len(back.Steps) != 2 || back.Next != 2 || back.Attempt <= rec.Attempt {
 		t.Errorf("the record is %+v", back)
@@ -59,10 +88,16 @@ func TestUndo(t *testing.T) {
 	}
 	// The event that led to it is settled.
 	r.ends(event.Undone)
-	// Once more: all is as it was, and nothing is written.
-	wrote := r.patches.Load()
-	if _, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec}); err != nil {
-		t.Error(err)
+	// Once more: all is as it was, nothing is written, and the record says so.
+	wrote = r.patches.Load()
+	for _, undo := range []func(context.Context, *engine.Env, *remedy.Remedy, []event.Record) (event.Record, error){engine.LookUndo, engine.Undo} {
+		back, err := undo(t.Context(), r.env, r.class, []event.Record{rec})
+		if err != nil || !back.Steps[0].Found || !back.Steps[1].Found {
+			t.Errorf("%v, %+v", err, back.Steps)
+		}
+		if back.Result == event.Undone && !strings.Contains(back.Note, "Already undone, or no longer there: take the tag k off "+r.lb) {
+			t.Errorf("the note is %q", back.Note)
+		}
 	}
 	r.wrote(wrote)
 }
@@ -126,6 +161,12 @@ func TestUndoRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			// What is shown beforehand meets the same guards.
+			look, same := undone(t)
+			tt.before(look, &same)
+			if _, err := engine.LookUndo(t.Context(), look.env, look.class, []event.Record{same}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("a look: got %v, want %s", err, tt.want)
+			}
 			r, rec := undone(t)
 			tt.before(r, &rec)
 			wrote := r.patches.Load()
@@ -177,4 +218,131 @@ func TestUndoAgainstRun(t *testing.T) {
 	wrote := r.patches.Load()
 	r.ends(event.Waiting)
 	r.wrote(wrote + 1) // the undo's own
+}
+
+// A dry run knows what a patch would leave for the next one, and says of a load balancer
+// that it does not.
+func TestLookUndoOfSeveralSteps(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", Annotate: set(key, "b", "old")}, act{Name: "2", Annotate: set(key, "c", "b")},
+		step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.UntagLB{LB: r.lb, Key: "k", Value: "v"}, // which can't be known beforehand
+	}
+	rec := r.ends(event.Waiting)
+	if !rec.Done() || r.live().Annotations[key] != "c" {
+		t.Fatalf("%d steps are written", rec.Next)
+	}
+	would, err := engine.LookUndo(t.Context(), r.env, r.class, []event.Record{rec})
+	if err != nil || len(would.Steps) != 4 || !strings.Contains(would.Note, "Step 2 is checked when the step before it is undone.") {
+		t.Errorf("%v, %+v", err, would)
+	}
+	if r.live().Annotations[key] != "c" || len(r.tags()) != 0 {
+		t.Errorf("it left %v, %v", r.live().Annotations, r.tags())
+	}
+	_, err = engine.Undo(t.Context(), r.env, r.class, []event.Record{rec})
+	r.must(err)
+	if r.live().Annotations[key] != "old" || len(r.tags()) != 0 {
+		t.Errorf("after the undo there are %v, %v", r.live().Annotations, r.tags())
+	}
+}
+
+// The journal holds what each step wrote, and that a step found all done.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.must(r.env.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
+	r.steps = []remedy.Step{
+		step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.TagLB{LB: r.lb, Key: "l", Value: "w"}, act{Name: "1", Annotate: set(key, "new", "old")},
+	}
+	r.ends(event.Waiting)
+	all := r.journal()
+	steps := all[len(all)-1].Steps
+	if !steps[0].Found || len(steps[0].Calls) != 0 {
+		t.Errorf("the tag was there: %+v", steps[0])
+	}
+	if c := steps[1].Calls; steps[1].Found || len(c) != 1 || c[0].Action != "slb:TagResources" || c[0].Resource != r.lb || c[0].Request == "" || c[0].Error != "" {
+		t.Errorf("the tag was written: %+v", steps[1])
+	}
+	if c := steps[2].Calls; len(c) != 1 || c[0].Action != "patch services" || c[0].Version != r.live().ResourceVersion {
+		t.Errorf("the Service was written: %+v", steps[2])
+	}
+}
+
+// A write that is refused is in the journal, too. Of one whose run was killed nobody knows.
+func TestCallsOfTrouble(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.once("PATCH", boom)
+	rec := r.fails("boom")
+	if c := rec.Steps[0].Calls; len(c) != 1 || c[0].Error != "NoAnswer" {
+		t.Errorf("the calls are %+v", c)
+	}
+
+	r = build(t)
+	r.once("after 1", kill)
+	r.dies()
+	r.advance(3 * time.Minute)
+	rec = r.ends(event.Waiting)
+	if s := rec.Steps[0]; !rec.Done() || s.Found || len(s.Calls) != 0 {
+		t.Errorf("the step is %+v", s)
+	}
+}
+
+// What run would do without --apply is what it does: the same journal, budgets and locks.
+func TestLookMeetsTheGuards(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before func(*rig)
+		want   event.Result
+		says   string
+	}{
+		"nothing in the way": {func(*rig) {}, event.Planned, ""},
+		"paused": {func(r *rig) {
+			r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+		}, event.Waiting, "Paused by ann"},
+		"undone by a person": {func(r *rig) {
+			rec := r.ends(event.Waiting)
+			r.advance(3 * time.Minute)
+			_, err := engine.Undo(r.Context(), r.env, r.class, []event.Record{rec})
+			r.must(err)
+			r.advance(3 * time.Minute)
+			r.event = r.failure(class, r.now())
+		}, event.Asked, "was undone at"},
+		"the budget is spent": {func(r *rig) {
+			r.policy.Budgets = remedy.Budgets{Class: 1, Least: 1}
+			_, err := r.env.Stream.Claim(r.Context(), "budget."+r.env.Cluster+"."+class, 1, "another", time.Minute)
+			r.must(err)
+		}, event.Waiting, "The budget of the class is spent"},
+		"another case writes to the same": {func(r *rig) {
+			r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}
+			_, held, err := r.env.Stream.Lock(r.Context(), "target.slb/"+r.lb, "test", time.Minute)
+			if err != nil || !held {
+				r.Errorf("lock: %t, %v", held, err)
+			}
+		}, event.Waiting, "Another case is writing to the same target."},
+		"a plan is under way": {func(r *rig) {
+			r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, settling{act{Name: "2", Annotate: set("a/b", "c", "")}}}
+			r.ends(event.Waiting)
+		}, event.Waiting, "A plan is under way"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			tt.before(r)
+			r.event.Again = true
+			wrote, before := r.patches.Load(), len(r.journal())
+			rec, err := engine.Look(t.Context(), r.env, r.class, r.event)
+			if err != nil || rec.Result != tt.want || !strings.Contains(rec.Rule+rec.Note, tt.says) {
+				t.Errorf("%v: %s, rule %q, note %q", err, rec.Result, rec.Rule, rec.Note)
+			}
+			if rec.Case != "" && !slices.ContainsFunc(r.journal(), func(j event.Record) bool { return j.Case == rec.Case }) {
+				t.Errorf("it names the case %s, which is not in the journal", rec.Case)
+			}
+			r.wrote(wrote)
+			if after := len(r.journal()); after != before {
+				t.Errorf("the journal has %d records, and had %d", after, before)
+			}
+		})
+	}
 }

@@ -160,6 +160,7 @@ func NewRecord(r Record) (event.Event, error) {
 		c := &r.Changes[i]
 		c.What, c.How = strings.ToValidUTF8(Redact(c.What), "?"), strings.ToValidUTF8(Redact(c.How), "?")
 	}
+	r.redactCalls()
 	r.fit()
 	if r.Attempts == nil {
 		r.Attempts = []time.Time{}

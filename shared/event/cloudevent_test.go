@@ -341,6 +341,7 @@ func TestNewRecordRedacts(t *testing.T) {
 		r.Message, r.Rule, r.Finding, r.Cause, r.Ask, r.Note, r.Error = secret, secret, secret, secret, secret, secret, secret+"\xff"
 		r.Steps[0].Step = json.RawMessage(`{"value":"a=b"}`)
 		r.Found = []Found{{Text: secret, Do: secret}}
+		r.Steps[0].Calls = []Call{{Action: secret, Resource: secret, Request: secret, Version: secret, Error: secret}}
 	}))
 	if err != nil {
 		t.Fatal(err)

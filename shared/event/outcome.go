@@ -60,8 +60,10 @@ const (
 
 // An Approved says who agreed to a plan.
 type Approved struct {
-	By string    `json:"by"`
-	At time.Time `json:"at"`
+	By       string    `json:"by"`
+	At       time.Time `json:"at"`
+	Identity string    `json:"identity,omitempty"` // user name in the cluster, where one could be asked
+	Host     string    `json:"host,omitempty"`     // the machine on which they agreed
 }
 
 // An Impact says what the users of the Service notice.
@@ -123,6 +125,7 @@ type Run struct {
 	Result   Result      `json:"result,omitempty"` // of a settled run
 	At       time.Time   `json:"at"`
 	Who      string      `json:"who"`              // host that ran: worker, http, fc, cli
+	Person   *Person     `json:"person,omitempty"` // who called the command, of a run by cli
 	Attempt  int         `json:"attempt"`          // number of the last attempt to write, from 1; 0 if there was none
 	Attempts []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
 	First    time.Time   `json:"first"`            // when the first run of this case began
@@ -210,6 +213,8 @@ type StepRecord struct {
 	Wakes  bool            `json:"wakes,omitempty"` // it does nothing but trigger a resync: there is nothing to take back
 	Began  time.Time       `json:"began,omitzero"`  // when it was about to be applied
 	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
+	Found  bool            `json:"found,omitempty"` // it was applied already, by something else: nothing was written
+	Calls  []Call          `json:"calls,omitempty"` // what was written; releases before it was kept have none
 }
 
 // An Undo is the step that takes another one back.

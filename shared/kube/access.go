@@ -50,3 +50,20 @@ func (c *Cluster) Allowed(ctx context.Context, r Review) (bool, error) {
 	err = c.call(ctx, doing, request{verb: "POST", path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", body: body}, &answer)
 	return answer.Status.Allowed && err == nil, err
 }
+
+// Self returns the user name by which the API server knows whoever asks. Every user that it
+// knows may ask (the role system:basic-user), from Kubernetes 1.28 on, so that it needs no
+// grant.
+func (c *Cluster) Self(ctx context.Context) (string, error) {
+	var answer struct {
+		Status struct {
+			UserInfo struct {
+				Username string `json:"username"`
+			} `json:"userInfo"`
+		} `json:"status"`
+	}
+	err := c.call(ctx, "ask who we are", request{
+		verb: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body: []byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`),
+	}, &answer)
+	return answer.Status.UserInfo.Username, err
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
@@ -115,6 +118,75 @@ func TestServicesAreReadAndPatched(t *testing.T) {
 	}
 	if !slices.ContainsFunc(list, func(s corev1.Service) bool { return s.UID == made.UID }) {
 		t.Error("the list of Services lacks the one that was made")
+	}
+}
+
+// A write is told of, whatever comes of it. A dry run is not, and leaves nothing behind: each
+// patch is answered as after those before it.
+func TestWritesAreToldAndTried(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	made := makeService(t, j, ns, "web")
+	c := open(t, j.Config)
+	var told []event.Call
+	w := kube.NewWriter(c).Told(func(c event.Call) { told = append(told, c) })
+
+	dry, one, two := w.Dry(), "1", "2"
+	for i, step := range []kube.ServicePatch{
+		{Annotations: map[string]*string{"a": &one, "old": nil}},
+		{Annotations: map[string]*string{"b": &two}, Spec: json.RawMessage(`{"externalTrafficPolicy":"Local"}`)},
+		{Annotations: map[string]*string{"a": nil}},
+	} {
+		s, err := dry.PatchService(ctx, ns, "web", made.ResourceVersion, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, old := s.Annotations["old"]
+		if old || (s.Annotations["a"] == "1") != (i < 2) || (s.Annotations["b"] == "2") != (i > 0) || s.ResourceVersion != made.ResourceVersion {
+			t.Errorf("patch %d is answered with %v of version %s", i, s.Annotations, s.ResourceVersion)
+		}
+	}
+	if _, err := dry.PatchService(ctx, ns, "web", "1", kube.ServicePatch{}); !errors.Is(err, kube.ErrConflict) {
+		t.Errorf("a dry run of an old version ended with %v", err)
+	}
+	if now, err := c.Service(ctx, ns, "web"); err != nil || now.ResourceVersion != made.ResourceVersion || len(told) > 0 {
+		t.Errorf("the dry run left version %s, was %s, and told %v: %v", now.ResourceVersion, made.ResourceVersion, told, err)
+	}
+
+	s, err := w.PatchService(ctx, ns, "web", made.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{"a": &one}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.PatchStatus(ctx, ns, "web", made.ResourceVersion, corev1.LoadBalancerStatus{}); !errors.Is(err, kube.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+	want := []event.Call{
+		{Action: "patch services", Resource: ns + "/web", Version: s.ResourceVersion}, {Action: "patch services/status", Resource: ns + "/web", Error: "Conflict"},
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if who, err := c.Self(ctx); err != nil || who == "" {
+		t.Errorf("we are %q, %v", who, err)
+	}
+}
+
+// A webhook that takes part in no dry run is told apart from one that refuses.
+func TestDryRunOfAWebhook(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"BadRequest","code":400,` +
+			`"message":"admission webhook \"a.example.com\" does not support dry run"}`))
+	}))
+	t.Cleanup(server.Close)
+	w := kube.NewWriter(open(t, &rest.Config{Host: server.URL}))
+	if _, err := w.Dry().PatchService(t.Context(), "shop", "web", "1", kube.ServicePatch{}); !errors.Is(err, kube.ErrNoDryRun) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := w.PatchService(t.Context(), "shop", "web", "1", kube.ServicePatch{}); !errors.Is(err, kube.ErrInvalid) {
+		t.Errorf("got %v", err)
 	}
 }
 

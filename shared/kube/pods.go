@@ -80,6 +80,7 @@ func (w *Writer) Evict(ctx context.Context, namespace, name string, uid types.UI
 	err = w.cluster.call(ctx, doing, request{
 		verb: http.MethodPost, path: "/api/v1/namespaces/" + namespace + "/pods/" + name + "/eviction", body: body,
 	}, &answer)
+	w.tell("create pods/eviction", namespace+"/"+name, "", err)
 	var refused *Error
 	if errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests {
 		refused.Kind = ErrBlocked

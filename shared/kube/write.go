@@ -1,22 +1,52 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Writer writes to a cluster. Every write is conditional on the version that was read.
 type Writer struct {
 	cluster *Cluster
+	told    func(event.Call)          // is told of each write; nil: nobody is
+	tried   map[string]map[string]any // by path, all that was patched of an object in a dry run; nil: it is none
 }
 
 // NewWriter returns what writes to the cluster that c reads. A class, which has
 // the reads and may not import this package, has no way to it.
 func NewWriter(c *Cluster) *Writer { return &Writer{cluster: c} }
+
+// Told returns a Writer that tells of each write to a Service or Pod as soon as it is
+// answered, or is given up.
+func (w *Writer) Told(tell func(event.Call)) *Writer {
+	if w == nil {
+		return nil
+	}
+	return &Writer{cluster: w.cluster, told: tell, tried: w.tried}
+}
+
+// ErrNoDryRun says that a webhook of the cluster takes part in no dry run.
+var ErrNoDryRun = errors.New("it can't be tried")
+
+// Dry returns a Writer whose patches the API server checks and does not keep. What it
+// returns is as it would be after all its patches of the object. It may be used by one
+// goroutine at a time, and for Services alone.
+func (w *Writer) Dry() *Writer {
+	if w == nil {
+		return nil
+	}
+	return &Writer{cluster: w.cluster, tried: map[string]map[string]any{}}
+}
 
 // A ServicePatch says what to change of a Service; what it doesn't name stays.
 type ServicePatch struct {
@@ -66,16 +96,73 @@ func (w *Writer) patch(ctx context.Context, namespace, name, subresource, versio
 		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: errors.Unwrap(err).Error()}
 	}
 	s := new(corev1.Service)
-	err = w.cluster.call(ctx, doing, request{
-		verb:  "PATCH",
-		path:  "/api/v1/namespaces/" + namespace + "/services/" + name + subresource,
-		query: map[string]string{"fieldManager": Manager},
-		body:  body,
-	}, s)
+	path, query := "/api/v1/namespaces/"+namespace+"/services/"+name+subresource, map[string]string{"fieldManager": Manager}
+	if w.tried != nil {
+		query["dryRun"] = "All"
+		if body, err = w.after(path, body); err != nil {
+			return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+		}
+	}
+	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path, query: query, body: body}, s)
+	w.tell("patch services"+subresource, namespace+"/"+name, s.ResourceVersion, err)
 	if err != nil {
-		return nil, err
+		return nil, w.untried(err)
 	}
 	return s, nil
+}
+
+// after returns the patch of an object with those of the dry run before it: the API server
+// keeps none of them.
+func (w *Writer) after(path string, body []byte) ([]byte, error) {
+	var patch map[string]any
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return nil, err
+	}
+	w.tried[path] = together(w.tried[path], patch)
+	return json.Marshal(w.tried[path])
+}
+
+// together returns the JSON merge patch that does what first and then next do.
+func together(first, next map[string]any) map[string]any {
+	all := maps.Clone(first)
+	if all == nil {
+		all = map[string]any{}
+	}
+	for k, v := range next {
+		of, is := v.(map[string]any)
+		before, was := all[k].(map[string]any)
+		if is && was {
+			v = together(before, of)
+		}
+		all[k] = v
+	}
+	return all
+}
+
+// untried returns the error of a write, as one of ErrNoDryRun where that is all it says
+// (k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go).
+func (w *Writer) untried(err error) error {
+	var own *Error
+	if w.tried != nil && errors.As(err, &own) && own.Status == http.StatusBadRequest && strings.Contains(own.Message, "does not support dry run") {
+		own.Kind = ErrNoDryRun
+	}
+	return err
+}
+
+// tell tells of a write, in the words of the API server's audit log.
+func (w *Writer) tell(action, resource, version string, err error) {
+	if w.told == nil {
+		return
+	}
+	c := event.Call{Action: action, Resource: resource, Version: version}
+	var own *Error
+	switch {
+	case errors.As(err, &own):
+		c.Error = cmp.Or(own.Reason, "NoAnswer")
+	case err != nil:
+		c.Error = "NoAnswer"
+	}
+	w.told(c)
 }
 
 // PutEvent writes an Event about an object under the name that it has: a new one, or

@@ -246,15 +246,7 @@ func keyOf(subject string) string {
 func (s *Stream) Claim(ctx context.Context, key string, of int, owner string, ttl time.Duration) (bool, error) {
 	doing := "claim a slot of " + key
 	base := "claim." + key
-	subject, err := subjectOf(base)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", doing, err)
-	}
-	taken, mine := map[string]bool{}, false
-	err = s.entries(ctx, strings.TrimPrefix(subject, bucketPrefix)+".*", func(slot string, m Message) {
-		taken[slot] = true
-		mine = mine || string(m.Data) == owner
-	})
+	taken, mine, err := s.taken(ctx, base, owner)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -281,6 +273,41 @@ func (s *Stream) Claim(ctx context.Context, key string, of int, owner string, tt
 		}
 	}
 	return false, nil
+}
+
+// Claimable reports what Claim would, and takes no slot.
+func (s *Stream) Claimable(ctx context.Context, key string, of int, owner string) (bool, error) {
+	taken, mine, err := s.taken(ctx, "claim."+key, owner)
+	if err != nil {
+		return false, fmt.Errorf("look for a slot of %s: %w", key, err)
+	}
+	return mine || len(taken) < of, nil
+}
+
+// taken returns the slots of a budget that are taken, and whether owner has one of them.
+func (s *Stream) taken(ctx context.Context, base, owner string) (slots map[string]bool, mine bool, err error) {
+	subject, err := subjectOf(base)
+	if err != nil {
+		return nil, false, err
+	}
+	slots = map[string]bool{}
+	err = s.entries(ctx, strings.TrimPrefix(subject, bucketPrefix)+".*", func(slot string, m Message) {
+		slots[slot] = true
+		mine = mine || string(m.Data) == owner
+	})
+	return slots, mine, err
+}
+
+// Locked reports whether somebody holds a lock.
+func (s *Stream) Locked(ctx context.Context, key string) (bool, error) {
+	_, err := s.entry(ctx, "lock."+key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock %s: %w", key, err)
+	}
+	return true, nil
 }
 
 // Lock takes a lock that nobody holds, and reports whether it did. It ends with

@@ -126,6 +126,15 @@ func TestClaim(t *testing.T) {
 	if keys, err := s.Keys(t.Context(), "claim.>"); err != nil || len(keys) != slots {
 		t.Errorf("got %q, %v", keys, err)
 	}
+	// Who only asks is told what a claim would be.
+	for owner, want := range map[string]bool{winners[0]: true, "new": false} {
+		if ok, err := s.Claimable(t.Context(), "c1.tag-missing", slots, owner); err != nil || ok != want {
+			t.Errorf("%s is told %t, %v", owner, ok, err)
+		}
+	}
+	if ok, err := s.Claimable(t.Context(), "c1.tag-missing", slots+1, "new"); err != nil || !ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
 	// A smaller budget than when the slots were taken, another key, none at all.
 	if ok, err := s.Claim(t.Context(), "c1.tag-missing", 3, "new", time.Minute); err != nil || ok {
 		t.Errorf("got %t, %v", ok, err)
@@ -164,7 +173,13 @@ func TestLock(t *testing.T) {
 		t.Fatalf("%d hold the lock", held.Load())
 	}
 	first := <-unlocks
+	if ok, err := s.Locked(ctx, key); err != nil || !ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
 	first()
+	if ok, err := s.Locked(ctx, key); err != nil || ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
 	_, ok, err := s.Lock(ctx, key, "another", time.Minute)
 	if err != nil || !ok {
 		t.Fatalf("after unlock: got %t, %v", ok, err)

@@ -124,7 +124,10 @@ func TestRecordValidates(t *testing.T) {
 	step := json.RawMessage(`{"key":"a","value":"b"}`)
 	full.Steps = []event.StepRecord{{
 		Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Step: step, Undo: &event.Undo{Kind: "annotate", Text: "annotate a=", Step: step},
+		Found: true, Calls: []event.Call{{At: at, Action: "slb:TagResources", Resource: "lb-1", Request: "r", Version: "1", Error: "e"}},
 	}}
+	full.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "laptop"}
+	full.Approved = &event.Approved{By: "ann", At: at, Identity: "ann@example.com", Host: "laptop"}
 	for _, tt := range []struct {
 		name   string
 		record event.Record
@@ -138,6 +141,9 @@ func TestRecordValidates(t *testing.T) {
 		{"an unknown result", full, func(v map[string]any) { v["result"] = "wonderful" }, false},
 		{"an unknown impact", full, func(v map[string]any) { v["impact"] = "none" }, false},
 		{"a step without a kind", full, func(v map[string]any) { delete(v["steps"].([]any)[0].(map[string]any), "kind") }, false},
+		{"a call without an action", full, func(v map[string]any) {
+			delete(v["steps"].([]any)[0].(map[string]any)["calls"].([]any)[0].(map[string]any), "action")
+		}, false},
 		{"a wait in words", full, func(v map[string]any) { v["wait"] = "1m" }, false},
 	} {
 		e, err := event.NewRecord(tt.record)

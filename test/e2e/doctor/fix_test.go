@@ -9,6 +9,7 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -181,10 +182,13 @@ func (r *rig) fix(f fix, files map[string]string) {
 	}
 	switch {
 	case f.oneWay:
+		d.says(1, "undo", rec.Case)
 		d.says(1, "undo", rec.Case, "--apply")
 	case f.touch:
-		d.says(codeFine, "undo", rec.Case)
+		d.says(command.CodeWrong, "undo", rec.Case)
+		d.says(command.CodeWrong, "undo", rec.Case, "--apply")
 	default:
+		d.says(codeFine, "undo", rec.Case)
 		d.says(codeFine, "undo", rec.Case, "--apply")
 		restored := statediff.Read(r.T, r.testbed)
 		syncs := statediff.ByController(before, restored, rec.Service)

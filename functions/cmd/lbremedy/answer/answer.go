@@ -29,6 +29,7 @@ func Commands(p *cli.Program) []*cobra.Command {
 // Flags say how failures are answered.
 type Flags struct {
 	Apply  bool
+	as     string
 	wait   time.Duration
 	replay bool
 }
@@ -37,6 +38,14 @@ type Flags struct {
 func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.Apply, "apply", false, "apply what the policy allows; without it nothing is written")
 	cmd.Flags().DurationVar(&a.wait, "wait", 5*time.Minute, "how long to retry a waiting case")
+	cmd.Flags().StringVar(&a.as, "as", cli.Whoami(), "with --apply: `who` does it, for the journal")
+}
+
+// sign has the journal say who calls, of runs that it tells of.
+func (a Flags) sign(ctx context.Context, p *cli.Program, env *engine.Env) {
+	if a.Apply && env.Person == nil {
+		env.Person = new(p.Person(ctx, a.as))
+	}
 }
 
 // A verdict is what is said of a failure, and in a replay what was said before.
@@ -57,6 +66,7 @@ const atOnce = 8 // failures that are answered at a time
 // Failures answers the failures, prints what came of them, and returns what the exit
 // code follows from.
 func Failures(ctx context.Context, p *cli.Program, env *engine.Env, items []Item, a Flags) error {
+	a.sign(ctx, p, env)
 	verdicts := make([]verdict, len(items))
 	g := p.Progress()
 	var mu sync.Mutex
@@ -120,10 +130,10 @@ func every(d time.Duration, f func()) (stop func()) {
 
 // one answers one failure. A case that waits is looked at again while there is time.
 func one(ctx context.Context, p *cli.Program, env *engine.Env, it Item, a Flags) (event.Record, error) {
+	it.Event.Again = true
 	if !a.Apply {
 		return engine.Look(ctx, env, it.Remedy, it.Event)
 	}
-	it.Event.Again = true
 	end := time.Now().Add(a.wait)
 	for {
 		rec, err := engine.Run(ctx, env, it.Remedy, it.Event)

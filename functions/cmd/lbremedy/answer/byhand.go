@@ -40,6 +40,7 @@ func ByHand(p *cli.Program, env *engine.Env, class *remedy.Remedy, ref event.Ser
 
 // RunRepair says what would be done, asks, and does it.
 func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, it Item, a Flags, sure bool) error {
+	a.sign(ctx, p, env)
 	would, err := engine.Look(ctx, env, it.Remedy, it.Event)
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, i
 		asking := *p
 		asking.Out = p.Err // it belongs to the question, and is not the data that is asked for
 		journal.Report(&asking, would)
-		if err := p.Typed(cmp.Or(r.Name, it.Event.Failure.Service.String())); err != nil {
+		if err := p.Typed(cmp.Or(r.Name, it.Event.Failure.Service.String()), "--yes"); err != nil {
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, i
 		return err
 	case rec.Result == event.Asked && rec.Digest == would.Digest && rec.Digest != "":
 		// The policy leaves it to a person, and one has just agreed to this plan.
-		if _, err := engine.Approve(ctx, env.Stream, rec, cli.Whoami(), p.Now(), time.Hour); err != nil {
+		if _, err := engine.Approve(ctx, env.Stream, rec, *env.Person, p.Now(), time.Hour); err != nil {
 			return err
 		}
 	case rec.Result.Settled():

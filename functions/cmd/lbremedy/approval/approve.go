@@ -29,19 +29,23 @@ func approve(p *cli.Program) *cobra.Command {
 	var life time.Duration
 	var by, digest string
 	cmd := &cobra.Command{
-		Use:   "approve CASE",
+		Use:   "approve CASE|NAMESPACE/SERVICE",
 		Short: "Approve the plan of a case that needs approval",
 		Long: `Approve the plan of a case that needs approval. The running worker or function diagnoses
 the failure again, and applies the plan once if it is still the same. A plan that has
 changed needs a new approval. An approval overrides risk, budgets and breakers, but not
 a pause, a freeze or the limit of attempts.
 
+Name a case by its ID or the start of it, or a Service of which one case waits for an
+approval.
+
 NATS permissions on the keys that begin with approval decide who may approve. The
-journal records who did: --as, by default the user of this machine.`,
-		Example: `  lbremedy approve 3f9a12bc-20260102T150405
+journal records who did: --as, by default the user of this machine, the name of this
+machine, and the user by which the cluster of the kubeconfig knows you.`,
+		Example: `  lbremedy approve shop/web
   lbremedy approve 3f9a12bc --digest 0f8e… --for 2h`,
-		Args:              journal.CaseID,
-		ValidArgsFunction: journal.CompleteCases(p),
+		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
+		ValidArgsFunction: waiting.Complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if life < time.Minute || life > 30*24*time.Hour {
@@ -55,7 +59,7 @@ journal records who did: --as, by default the user of this machine.`,
 				return err
 			}
 			defer s.Close()
-			h, err := journal.SingleCase(ctx, p, s, args[0])
+			h, err := waiting.Single(ctx, p, s, args[0])
 			if err != nil {
 				return err
 			}
@@ -70,7 +74,7 @@ journal records who did: --as, by default the user of this machine.`,
 			if !finding && r.Service.Kind != "" {
 				return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
 			}
-			a, err := engine.Approve(ctx, s, r, by, p.Now(), life)
+			a, err := engine.Approve(ctx, s, r, p.Person(ctx, by), p.Now(), life)
 			if err != nil {
 				return command.Mistake{Err: err}
 			}
@@ -94,6 +98,12 @@ journal records who did: --as, by default the user of this machine.`,
 	cmd.Flags().StringVar(&digest, "digest", "", "approve only the plan with this `digest`, or one that starts with it")
 	return cmd
 }
+
+// waiting are the cases whose plan waits for an approval.
+var waiting = journal.Want{What: "waits for an approval", Is: func(h journal.History) bool {
+	r := h.Last()
+	return r.Phase == event.Settled && r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0
+}}
 
 // deliver has the failure of a case delivered again, as it was kept.
 func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {

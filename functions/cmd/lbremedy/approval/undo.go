@@ -1,7 +1,10 @@
 package approval
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,61 +13,110 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
+// An undoing is what the flags of undo say.
+type undoing struct {
+	apply, shared bool
+	by            string
+}
+
 func undo(p *cli.Program) *cobra.Command {
-	var apply bool
+	var u undoing
 	cmd := &cobra.Command{
-		Use:   "undo CASE",
+		Use:   "undo CASE|NAMESPACE/SERVICE",
 		Short: "Undo what was done in a case; writes with --apply",
 		Long: `Undo the steps of all attempts of a case, the last step first. It stops before the first
-step whose target has changed since lbremedy wrote it, and says what differs. Without
---apply it only shows what would be undone.
+step whose target has changed since lbremedy wrote it, and says what differs. A step that
+is already undone, or whose target is gone, is not written again, and the journal says so.
 
-A plan that was undone needs approval if the failure returns. A pause, a freeze and
+Without --apply nothing is written: the same is checked, the API server tries the writes
+to the cluster, and the exit code is that of --apply.
+
+Other cases may be fixed by what is undone: of one policy that all Services need, say.
+They are listed. --apply then needs --shared, or asks you to type the ID of the case.
+
+Name a case by its ID or the start of it, or a Service of which one case has steps to
+undo. A plan that was undone needs approval if the failure returns. A pause, a freeze and
 observe mode stop an automatic undo (unsettled: undo), but not this command.`,
-		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
-		Args:              journal.CaseID,
-		ValidArgsFunction: journal.CompleteCases(p),
+		Example: `  lbremedy undo shop/web
+  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
+		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
+		ValidArgsFunction: undoable.Complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			s, err := p.Stream(ctx)
+			s, err := p.Stream(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			h, err := journal.SingleCase(ctx, p, s, args[0])
-			if err != nil {
-				return err
-			}
-			steps, err := applied(h)
-			if err != nil {
-				return err
-			}
-			if !apply {
-				return p.Print(steps, func() { printUndo(p, steps) })
-			}
-			class, err := cli.ClassOf(steps[0].Class)
-			if err != nil {
-				return err
-			}
-			if p.Cluster == "" {
-				p.Cluster = steps[0].Cluster
-			}
-			env, err := p.Look(ctx, p.Host())
-			if err != nil {
-				return err
-			}
-			env.Stream = s
-			rec, err := engine.Undo(ctx, env, class, steps)
-			if err != nil {
-				return err
-			}
-			return p.Print(rec, func() { journal.Report(p, rec) })
+			return u.run(cmd.Context(), p, s, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&apply, "apply", false, "undo the steps; without it nothing is written")
+	cmd.Flags().BoolVar(&u.apply, "apply", false, "undo the steps; without it nothing is written")
+	cmd.Flags().BoolVar(&u.shared, "shared", false, "with --apply: also what fixes other cases; don't ask")
+	cmd.Flags().StringVar(&u.by, "as", cli.Whoami(), "`who` undoes it, for the journal")
 	return cmd
+}
+
+// undoable are the cases with steps that can be undone.
+var undoable = journal.Want{What: "has steps to undo", Is: func(h journal.History) bool {
+	steps, _ := engine.Applied(h)
+	return wrote(steps)
+}}
+
+// wrote reports whether one of the attempts did more than trigger a resync.
+func wrote(attempts []event.Record) bool {
+	return slices.ContainsFunc(attempts, func(r event.Record) bool {
+		return slices.ContainsFunc(r.Steps[:min(r.Next, len(r.Steps))], func(s event.StepRecord) bool { return !s.Wakes })
+	})
+}
+
+// run shows what an undo of a case would do, or does it.
+func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name string) error {
+	h, err := undoable.Single(ctx, p, s, name)
+	if err != nil {
+		return err
+	}
+	steps, err := applied(h)
+	if err != nil {
+		return err
+	}
+	class, err := cli.ClassOf(steps[0].Class)
+	if err != nil {
+		return err
+	}
+	if p.Cluster == "" {
+		p.Cluster = steps[0].Cluster
+	}
+	env, err := p.Look(ctx, p.Host())
+	if err != nil {
+		return err
+	}
+	env.Stream = s
+	sharing, err := journal.Sharing(ctx, p, s, steps)
+	if err != nil {
+		return err
+	}
+	if !u.apply {
+		rec, err := engine.LookUndo(ctx, env, class, steps)
+		if len(rec.Steps) > 0 {
+			err = cmp.Or(p.Print(undoPlan{rec, sharing}, func() { printUndo(p, rec, sharing, err) }), err)
+		}
+		return err
+	}
+	if len(sharing) > 0 && !u.shared {
+		printSharing(p, sharing)
+		if err := p.Typed(steps[0].Case, "--shared"); err != nil {
+			return err
+		}
+	}
+	env.Person = new(p.Person(ctx, u.by))
+	rec, err := engine.Undo(ctx, env, class, steps)
+	if err != nil {
+		return err
+	}
+	return p.Print(rec, func() { journal.Report(p, rec) })
 }
 
 // applied returns what a case has applied and not taken back: a record of each
@@ -76,24 +128,54 @@ func applied(h journal.History) ([]event.Record, error) {
 		return nil, command.Wrong("case %s was already undone at %s", h.Last().Case, cli.Clock(back))
 	case len(steps) == 0:
 		return nil, command.Wrong("case %s: no step was applied, so there is nothing to undo", h.Last().Case)
+	case !wrote(steps):
+		return nil, command.Wrong("case %s: only a resync was triggered, so there is nothing to undo", h.Last().Case)
 	}
 	return steps, nil
 }
 
-// printUndo tells what undo would do.
-func printUndo(p *cli.Program, attempts []event.Record) {
-	fmt.Fprintf(p.Out, "%s of %s:\n", attempts[0].Case, command.Clean(attempts[0].Service.String()))
-	for _, r := range attempts {
-		for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {
-			text := "nothing to undo for: " + r.Steps[i].Text
-			switch {
-			case r.Steps[i].Undo != nil:
-				text = r.Steps[i].Undo.Text
-			case !r.Steps[i].Wakes:
-				text = "cannot be undone: " + r.Steps[i].Text
-			}
-			fmt.Fprintf(p.Out, "  %s\n", command.Clean(text))
+// An undoPlan is what an undo would do, with the cases that it takes a fix from.
+type undoPlan struct {
+	event.Record
+	Sharing []event.Record `json:"sharing"`
+}
+
+// printUndo tells what undo would do, up to where it would stop.
+func printUndo(p *cli.Program, r event.Record, sharing []event.Record, stops error) {
+	fmt.Fprintf(p.Out, "%s of %s:\n", r.Case, command.Clean(r.Service.String()))
+	for i, s := range r.Steps {
+		text := command.Clean(s.Text)
+		switch {
+		case stops != nil && i == r.Next:
+			text = "stops here: " + text
+		case stops != nil && i > r.Next:
+			text = "not reached: " + text
+		case s.Found:
+			text = "already undone, or no longer there: " + text
 		}
+		fmt.Fprintf(p.Out, "  %s\n", text)
 	}
-	p.Note("Nothing was written; --apply undoes the steps.")
+	printSharing(p, sharing)
+	if stops != nil {
+		return
+	}
+	if r.Note != "" {
+		p.Note("%s", command.Clean(r.Note))
+	}
+	word := "--apply undoes the steps."
+	if len(sharing) > 0 {
+		word = "--apply --shared undoes the steps."
+	}
+	p.Note("Nothing was written; %s", word)
+}
+
+// printSharing tells which cases lose their fix as well.
+func printSharing(p *cli.Program, sharing []event.Record) {
+	if len(sharing) == 0 {
+		return
+	}
+	p.Note("Other cases are fixed by the same, and may fail again:")
+	for _, r := range sharing {
+		p.Note("  %s  %s  %s", r.Case, command.Clean(r.Service.String()), r.Class)
+	}
 }

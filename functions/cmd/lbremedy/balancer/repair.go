@@ -53,9 +53,7 @@ func repairCommand(p *cli.Program, r answer.Repair, short, long string) *cobra.C
 			if err != nil {
 				return err
 			}
-			if env.Stream != nil {
-				defer env.Stream.Close()
-			}
+			defer cli.Close(env)
 			it, err := lost(cmd.Context(), p, env, ref)
 			if err != nil {
 				return err

@@ -81,7 +81,8 @@ func TestBalancers(t *testing.T) {
 		delete(lb.Tags, ccm.NameTag)
 		lb.Name = "renamed"
 	})
-	if got := sc.Run(t.Context(), "lb", "tag", web, "--policy", policy); got.Code != cli.CodeOpen || !strings.Contains(got.Out, "tag "+id) {
+	if got := sc.Run(t.Context(), "lb", "tag", web, "--policy", policy); got.Code != cli.CodeOpen || !strings.Contains(got.Out, "tag "+id) ||
+		strings.Contains(got.Out, "lbremedy approve") || strings.Contains(got.Out, "\nCase ") { // there is no case before --apply
 		t.Errorf("tag: code %d, %s %s", got.Code, got.Out, got.Err)
 	}
 	sc.In = "no\n"

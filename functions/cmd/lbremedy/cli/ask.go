@@ -2,13 +2,18 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
 // Agree asks a person whether to remove something, and returns nil if the answer is yes.
@@ -27,14 +32,14 @@ func (p *Program) Agree(question string) error {
 	return command.Wrong("nothing was removed, since the answer was not y")
 }
 
-// Typed asks whoever sits at the terminal to type a name.
-func (p *Program) Typed(name string) error {
+// Typed asks whoever sits at the terminal to type a name. The flag says the same beforehand.
+func (p *Program) Typed(name, flag string) error {
 	line, err := p.ask(fmt.Sprintf("To go on, type %s: ", name))
 	if line == name {
 		return nil
 	}
 	if err != nil && line == "" {
-		return command.Wrong("not confirmed: type %s, or give --yes", name)
+		return command.Wrong("not confirmed: type %s, or give %s", name, flag)
 	}
 	return command.Wrong("%q is not %s: nothing was done", line, name)
 }
@@ -44,6 +49,27 @@ func (p *Program) ask(question string) (string, error) {
 	fmt.Fprint(p.Err, question)
 	line, err := bufio.NewReader(p.In).ReadString('\n')
 	return strings.TrimSpace(line), err
+}
+
+// Person returns who calls, by the name that they give: as the API server of the kubeconfig
+// knows them, where it answers soon, and on which machine.
+func (p *Program) Person(ctx context.Context, name string) event.Person {
+	who := event.Person{Name: name}
+	who.Host, _ = os.Hostname() // empty where it is not known
+	config, err := kube.Load(p.kubeconfig, p.kubecontext)
+	if err != nil {
+		return who
+	}
+	cluster, err := kube.New(config)
+	if err != nil {
+		return who
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if who.Identity, err = cluster.Self(ctx); err != nil {
+		p.Log().Info("who asks is not known to the cluster", "error", err)
+	}
+	return who
 }
 
 // Whoami returns the name of the user; empty if it is not known.

@@ -101,8 +101,8 @@ func SetPolicy(env *engine.Env, path string, s *stream.Stream) error {
 }
 
 // Prepare connects to what a fix takes. Without --apply the stream is not needed, but
-// where one is known the policy in force is read from it: a plan is judged by the rule
-// that holds, and the doctor compares the cluster with it.
+// where one is known a plan is judged as with it: by the policy in force, pauses, budgets
+// and the journal. The caller closes the stream of the environment, if it has one.
 func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*engine.Env, error) {
 	if apply {
 		return p.Connect(ctx, file)
@@ -116,29 +116,43 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*engine
 	if err != nil {
 		return nil, err
 	}
-	if file == "" {
-		p.inForce(ctx, env)
+	p.beside(ctx, env, file)
+	if err := SetPolicy(env, file, nil); err != nil {
+		Close(env)
+		return nil, err
 	}
-	return env, SetPolicy(env, file, nil)
+	return env, nil
 }
 
-// inForce has the environment answer with the policy that is in force now. Where no
-// stream is known it observes; that one can't be read is said.
-func (p *Program) inForce(ctx context.Context, env *engine.Env) {
+// beside gives the environment the stream, if one is known, and the policy that is in force
+// now. That it can't be read is said, and no error.
+func (p *Program) beside(ctx context.Context, env *engine.Env, file string) {
 	if !p.Known() {
 		return
 	}
 	s, err := p.Stream(ctx)
 	var allowed remedy.Policy
 	if err == nil {
-		allowed, err = policy.InForce(ctx, s, env.Cluster)
-		s.Close()
+		if allowed, err = policy.InForce(ctx, s, env.Cluster); err != nil {
+			s.Close()
+		}
 	}
-	if err != nil {
+	switch {
+	case err != nil && file != "":
+		p.Note("Pauses, budgets and the journal are unknown: %s.", command.Clean(event.Redact(err.Error())))
+	case err != nil:
 		p.Note("The policy in force is unknown, so observe mode is assumed: %s.", command.Clean(event.Redact(err.Error())))
-		return
+	default:
+		env.Stream = s
+		env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
 	}
-	env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
+}
+
+// Close closes the stream of an environment, if it has one.
+func Close(env *engine.Env) {
+	if env != nil && env.Stream != nil {
+		env.Stream.Close()
+	}
 }
 
 // Connect connects to the cluster, the cloud and the stream.

@@ -206,6 +206,7 @@ func examine(ctx context.Context, p *cli.Program, e examining, args []string) er
 	if err != nil {
 		return err
 	}
+	defer cli.Close(env)
 	if err := there(ctx, p, env, e.namespace, services); err != nil {
 		return err
 	}

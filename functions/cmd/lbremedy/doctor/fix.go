@@ -33,9 +33,7 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 	if err != nil {
 		return err
 	}
-	if env.Stream != nil {
-		defer env.Stream.Close()
-	}
+	defer cli.Close(env)
 	if err := there(ctx, p, env, e.namespace, services); err != nil {
 		return err
 	}

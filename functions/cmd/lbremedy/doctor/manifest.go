@@ -51,6 +51,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 		if err != nil {
 			return err
 		}
+		defer cli.Close(env)
 		g := p.Progress()
 		facts, read, err = doctor.Gather(ctx, p.Source(env, g), doctor.Facts(wanted))
 		g.Done()

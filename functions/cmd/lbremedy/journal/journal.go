@@ -243,29 +243,6 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 	return found, nil
 }
 
-// CaseID checks the argument of a command that does something to one case.
-func CaseID(cmd *cobra.Command, args []string) error {
-	if err := command.Exactly(1, 1, "a case ID")(cmd, args); err != nil {
-		return err
-	}
-	if strings.Contains(args[0], "/") {
-		return command.Wrong("%s needs a case ID, since a Service may have several cases: \"lbremedy show %s\" names them", cmd.Name(), args[0])
-	}
-	return nil
-}
-
-// SingleCase returns the one case that an ID means, or the beginning of one.
-func SingleCase(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (History, error) {
-	found, err := find(ctx, p, s, id)
-	if err != nil {
-		return nil, err
-	}
-	if len(found) > 1 {
-		return nil, command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), id)
-	}
-	return found[0], nil
-}
-
 // CompleteCases completes the IDs of the cases in the journal.
 func CompleteCases(p *cli.Program) cobra.CompletionFunc {
 	complete := p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {

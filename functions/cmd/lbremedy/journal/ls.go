@@ -12,7 +12,7 @@ import (
 
 func ls(p *cli.Program) *cobra.Command {
 	var f Filter
-	var all bool
+	var all, writes bool
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List cases: the newest of each Service and class",
@@ -22,20 +22,35 @@ older cases too, which reads the whole journal.
 RESULT is how the last run on the case ended, or "looking" and "writing" during a run. A
 case that returns unchanged adds nothing to the journal: SEEN counts how often it was
 diagnosed, if more than once. -o json and -o yaml print the records of the journal with
-that count.`,
+that count. "fix undone" is a fixed case whose fix was taken away by the undo of another.
+
+--writes lists all that the steps of cases wrote to the account and the cluster instead,
+one line for each request, with what to look for in ActionTrail and in the audit log of
+the cluster: the request ID, or the resource version after the write. Tickets are not
+among them: "lbremedy tickets ls" lists these.`,
 		Example: `  lbremedy ls --open
   lbremedy ls --class vswitch-ip-exhausted --since 24h
+  lbremedy ls --writes --since 24h
   lbremedy ls -o json | jq -r '.[] | select(.result == "asked") | .ask'`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.Check(); err != nil {
 				return err
 			}
+			switch {
+			case writes && (all || f.open || len(f.results) > 0):
+				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
+			case !writes && !f.Until.IsZero():
+				return command.Wrong("--until is for --writes")
+			}
 			s, err := p.Stream(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
+			if writes {
+				return listWrites(cmd.Context(), p, s, &f)
+			}
 			var cases []History
 			if all {
 				cases, err = allCases(cmd.Context(), p, s, &f)
@@ -50,6 +65,9 @@ that count.`,
 				list = append(list, h.Last())
 			}
 			seen, err := countSeen(cmd.Context(), p, s, "*", list)
+			if err == nil {
+				err = tellLost(cmd.Context(), p, s, seen)
+			}
 			if err != nil {
 				return err
 			}
@@ -58,7 +76,9 @@ that count.`,
 	}
 	f.FailureFlags(cmd)
 	f.outcomeFlags(p, cmd)
-	f.SinceFlag(cmd, "only cases that changed since this `time`: 90m, 7d or 2006-01-02T15:04")
+	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
+	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
+	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	return cmd
 }
@@ -84,7 +104,7 @@ func printCases(p *cli.Program, records []seenRecord) {
 		used = max(used, len(r.Case)+len(r.Service.String())+len(r.Class))
 	}
 	for _, r := range records {
-		row := []any{r.Case, command.Clean(r.Service.String()), r.Class, Outcome(p, r.Record), p.Ago(r.At), p.Cell(r.Finding, used+40)}
+		row := []any{r.Case, command.Clean(r.Service.String()), r.Class, r.outcome(p), p.Ago(r.At), p.Cell(r.Finding, used+40)}
 		if several {
 			row = append([]any{r.Cluster}, row...)
 		}

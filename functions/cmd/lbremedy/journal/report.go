@@ -25,7 +25,11 @@ const ByPerson = "A person asks for "
 func Report(p *cli.Program, r event.Record) {
 	dry := r.Phase == ""
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
-	p.Field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
+	if r.Case == "" { // of a look at what is no case yet
+		p.Field("Class", fmt.Sprintf("%s in cluster %s", r.Class, r.Cluster))
+	} else {
+		p.Field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
+	}
 	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
 		p.Field("Found", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago, by the doctor's check "+check)
 	} else if strings.HasPrefix(r.Message, ByPerson) {
@@ -74,9 +78,21 @@ func ending(p *cli.Program, r event.Record, dry bool) {
 	default:
 		attempts = fmt.Sprintf(", %d attempts to write in 24 h", n)
 	}
-	p.Field("Outcome", fmt.Sprintf("%s at %s by %s%s", State(r), cli.Clock(r.At), cmp.Or(r.Who, "unknown"), attempts))
+	p.Field("Outcome", fmt.Sprintf("%s at %s by %s%s", State(r), cli.Clock(r.At), byWhom(r), attempts))
 	p.Field("Course", course(r))
 	p.Field("Undo", wayBack(r))
+}
+
+// byWhom says who ran, and which person called or agreed.
+func byWhom(r event.Record) string {
+	text := cmp.Or(r.Who, "unknown")
+	if r.Person != nil && r.Person.String() != "" {
+		text += ", called by " + r.Person.String()
+	}
+	if a := r.Approved; a != nil {
+		text += ", approved by " + event.Person{Name: a.By, Identity: a.Identity, Host: a.Host}.String()
+	}
+	return text
 }
 
 // wayBack says how a person takes back what was written, or that there is no way; empty
@@ -120,8 +136,16 @@ func printSteps(p *cli.Program, r event.Record, dry bool) {
 	text := ""
 	for i, s := range r.Steps {
 		text += fmt.Sprintf("\n%d. %s", i+1, brief(s.Text))
+		if s.Found && r.Undoing {
+			text += "\n   was already undone, or is no longer there: nothing was written"
+		} else if s.Found && !s.Wakes {
+			text += "\n   was there already: nothing was written"
+		}
 		for _, line := range change(s.Step) {
 			text += "\n   " + line
+		}
+		if r.Undoing {
+			continue
 		}
 		back := "not possible"
 		switch {
@@ -131,6 +155,10 @@ func printSteps(p *cli.Program, r event.Record, dry bool) {
 			back = "nothing to undo"
 		}
 		text += "\n   undo: " + back
+	}
+	if r.Undoing {
+		p.Field("Undone", head+text)
+		return
 	}
 	p.Field("Plan", head+text)
 }

@@ -16,7 +16,53 @@ import (
 // which the journal does not hold.
 type seenRecord struct {
 	event.Record
-	Seen *repeats `json:"seen,omitempty"` // absent: only the one that wrote the record did
+	Seen     *repeats `json:"seen,omitempty"`     // absent: only the one that wrote the record did
+	UndoneBy string   `json:"undoneBy,omitempty"` // ID of the case whose undo has taken away the fix of this one
+
+	lost event.Record // that undo
+}
+
+// outcome returns the word for where the case stands, in its colour.
+func (r seenRecord) outcome(p *cli.Program) string {
+	if r.UndoneBy != "" {
+		return p.Paint(cli.Yellow, "fix undone")
+	}
+	return Outcome(p, r.Record)
+}
+
+// lostFix says that the fix is gone; empty if it is not.
+func (r seenRecord) lostFix() string {
+	if r.UndoneBy == "" {
+		return ""
+	}
+	return fmt.Sprintf("The fix is gone: it was undone with another case at %s.\nSee lbremedy show %s", cli.Clock(r.lost.At), r.UndoneBy)
+}
+
+// tellLost has the records say whose undo has taken away their fix.
+func tellLost(ctx context.Context, p *cli.Program, s *stream.Stream, list []seenRecord) error {
+	var records []event.Record
+	for _, r := range list {
+		if event.Result(State(r.Record)) == event.Fixed {
+			records = append(records, r.Record)
+		}
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	latest, err := latestCases(ctx, p, s, &Filter{})
+	if err != nil {
+		return err
+	}
+	lost, err := lostFixes(ctx, s, latest, records)
+	if err != nil {
+		return err
+	}
+	for i, r := range list {
+		if undone, ok := lost[identity(r.Record)]; ok && event.Result(State(r.Record)) == event.Fixed {
+			list[i].lost, list[i].UndoneBy = undone, undone.Case
+		}
+	}
+	return nil
 }
 
 // Repeats say how often runs in a row have ended as a record says.

@@ -1,13 +1,16 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -47,6 +50,9 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 			if err != nil {
 				return err
 			}
+			if err := tellLost(cmd.Context(), p, s, seen[len(seen)-1:]); err != nil {
+				return err
+			}
 			last := seen[len(seen)-1]
 			var value any = last
 			if whole {
@@ -58,6 +64,8 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 			}
 			return p.Print(value, func() {
 				Report(p, h.Last())
+				p.Field("Fix", last.lostFix())
+				undonePlan(p, h)
 				p.Field("Seen", last.Seen.in(p))
 				p.Field("Tickets", told)
 				if whole {
@@ -83,9 +91,12 @@ func timeline(p *cli.Program, h History) {
 		line := string(r.Phase)
 		switch r.Phase {
 		case event.Step:
-			line = fmt.Sprintf("step %d of %d applied", r.Next, len(r.Steps))
+			line = stepLine(r)
 		case event.Intent:
 			line = fmt.Sprintf("plan of %s decided, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
+			if r.Undoing {
+				line = fmt.Sprintf("undo of %s begun, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
+			}
 		case event.Settled:
 			line = Outcome(p, r)
 		}
@@ -93,6 +104,34 @@ func timeline(p *cli.Program, h History) {
 			line += ": " + command.Clean(r.Error)
 		}
 		fmt.Fprintf(p.Out, "  %s  %-6s  %s\n", cli.Clock(r.At), r.Who, line)
+	}
+}
+
+// stepLine tells how far the plan of a record is applied.
+func stepLine(r event.Record) string {
+	if r.Next == 0 || r.Next > len(r.Steps) {
+		return fmt.Sprintf("%d of %s applied", r.Next, say.Count(len(r.Steps), "step"))
+	}
+	s, how := r.Steps[r.Next-1], "applied"
+	if s.Found {
+		how = "found applied"
+	}
+	return fmt.Sprintf("step %d of %d %s: %s", r.Next, len(r.Steps), how, command.Clean(brief(s.Text)))
+}
+
+// undonePlan prints what an undo has taken back, which the newest record does not hold.
+func undonePlan(p *cli.Program, h History) {
+	if !h.Last().Undoing {
+		return
+	}
+	applied, _ := engine.Applied(slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing }))
+	for _, r := range applied {
+		fmt.Fprintln(p.Out)
+		fmt.Fprintln(p.Out, p.Paint(cli.Bold, fmt.Sprintf("What was undone: attempt %d, %s", r.Attempt, State(r))))
+		p.Field("Finding", r.Finding)
+		printSteps(p, r, false)
+		p.Field("Rule", cmp.Or(r.Decided, r.Rule))
+		p.Field("Written", cli.Clock(r.Written)+" by "+byWhom(r))
 	}
 }
 

@@ -35,7 +35,9 @@ diagnosed, but plans wait until "lbremedy resume". A step in progress finishes.`
 				return err
 			}
 			defer s.Close()
-			if err := engine.SetPause(cmd.Context(), s, engine.Pause{Cluster: cluster, By: by, At: p.Now(), Why: why}); err != nil {
+			who := p.Person(cmd.Context(), by)
+			one := engine.Pause{Cluster: cluster, By: by, At: p.Now(), Why: why, Identity: who.Identity, Host: who.Host}
+			if err := engine.SetPause(cmd.Context(), s, one); err != nil {
 				return err
 			}
 			all, err := engine.Pauses(cmd.Context(), s)

@@ -96,9 +96,7 @@ missing. With --apply the codes are those of run.`,
 			if err != nil {
 				return err
 			}
-			if env.Stream != nil {
-				defer env.Stream.Close()
-			}
+			defer cli.Close(env)
 			it := answer.ByHand(p, env, rampermission.For(to), s.OfCluster().InJournal(env.Cluster), "the RAM actions that the controller lacks.")
 			if a.Apply {
 				return answer.RunRepair(ctx, p, env, answer.Repair{

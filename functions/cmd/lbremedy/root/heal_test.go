@@ -182,7 +182,11 @@ func TestHeal(t *testing.T) {
 	}
 
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
-	run(0, "undone", "", "undo", id, "--apply")
+	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", web)
+	run(0, "undone", "", "undo", web, "--apply", "--as", "ann")
+	run(0, "called by ann (", "", "show", id)
+	run(0, `"identity": "`, "", "show", id, "-o", "json")
+	run(0, "patch services", "", "ls", "--writes", "--service", web)
 	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
 		t.Errorf("after the undo the Service is in %s", got)
 	}

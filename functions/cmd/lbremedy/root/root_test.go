@@ -71,7 +71,7 @@ func TestMistakes(t *testing.T) {
 			"Error syncing load balancer []: Message: The specified VSwitch has no available ip.", "service-controller"), "the Event shop/web.1:"},
 		{"replay of everything", with("replay", "--apply"), "", "or give --all"},
 		{"a good event without a cluster to look at", with("plan", "-"), failure, "there is no kubeconfig nowhere"},
-		{"undo of a Service", []string{"undo", "shop/web"}, "", "undo needs a case ID"},
+		{"undo of nothing", []string{"undo"}, "", "undo needs a case ID or NAMESPACE/SERVICE"},
 		{"classify nothing there", []string{"classify", "messages.txt"}, "", "there is no file messages.txt"},
 		{"classify broken JSON lines", []string{"classify", "-"}, "{\"message\":\"\"}\n{\"message\":1}\n",
 			"line 2 of standard input is not a JSON object with the texts reason, type, component and message: message is a number"},

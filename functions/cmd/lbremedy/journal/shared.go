@@ -1,0 +1,140 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Sharing returns the newest records of the other cases that are fixed by what these
+// attempts of a case have written, too: an undo takes it from all of them.
+func Sharing(ctx context.Context, p *cli.Program, s *stream.Stream, attempts []event.Record) ([]event.Record, error) {
+	latest, err := latestCases(ctx, p, s, &Filter{})
+	if err != nil {
+		return nil, err
+	}
+	list := []event.Record{}
+	for _, h := range latest {
+		if r := h.Last(); reliesOn(r, attempts) {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+// reliesOn reports whether a case is fixed by what attempts of another one have written.
+func reliesOn(r event.Record, attempts []event.Record) bool {
+	fixed := event.Result(State(r)) == event.Fixed
+	return fixed && slices.ContainsFunc(attempts, func(a event.Record) bool {
+		return r.Cluster == a.Cluster && identity(r) != identity(a) && (shareStep(r, a) || waitedFor(r, a))
+	})
+}
+
+// shareStep reports whether two records have a step of one kind that writes to one target.
+func shareStep(a, b event.Record) bool {
+	for _, s := range made(a) {
+		for _, t := range made(b) {
+			if s.Kind == t.Kind && !s.Wakes && s.Target == t.Target && (s.Target != "" || a.Service.UID == b.Service.UID && overlap(s, t)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// waitedFor reports whether a case needed nothing but a resync, since what an attempt wrote
+// beside its Service had ended their common cause.
+func waitedFor(r, attempt event.Record) bool {
+	beside := slices.ContainsFunc(made(attempt), func(s event.StepRecord) bool { return s.Target != "" })
+	other := slices.ContainsFunc(made(r), func(s event.StepRecord) bool { return !s.Wakes })
+	return beside && !other && len(made(r)) > 0 && r.Class == attempt.Class && r.Cause != "" && r.Cause == attempt.Cause && r.At.After(attempt.Written)
+}
+
+// made returns the steps that are made.
+func made(r event.Record) []event.StepRecord { return r.Steps[:min(r.Next, len(r.Steps))] }
+
+// overlap reports whether two steps on one Service write the same field of it.
+func overlap(a, b event.StepRecord) bool {
+	keys := keysOf(a.Step)
+	if len(keys) == 0 {
+		return true // no annotations: all of the kind write the same
+	}
+	return slices.ContainsFunc(keysOf(b.Step), func(k string) bool { return slices.Contains(keys, k) })
+}
+
+// keysOf returns the annotations that a step writes.
+func keysOf(step json.RawMessage) []string {
+	var s struct {
+		Set           map[string]string
+		Names, Remove []string
+	}
+	if json.Unmarshal(step, &s) != nil {
+		return nil
+	}
+	return slices.Concat(slices.Collect(maps.Keys(s.Set)), s.Names, s.Remove)
+}
+
+// A caseKey tells cases apart.
+type caseKey struct{ cluster, uid, class, id string }
+
+func identity(r event.Record) caseKey { return caseKey{r.Cluster, r.Service.UID, r.Class, r.Case} }
+
+// lostFixes returns by case, of records of cases that are fixed, the undo of another case
+// that has taken the fix away since. latest are the newest records of all cases.
+func lostFixes(ctx context.Context, s *stream.Stream, latest []History, records []event.Record) (map[caseKey]event.Record, error) {
+	lost := map[caseKey]event.Record{}
+	for _, h := range latest {
+		if h.Last().Result != event.Undone && h.Last().Back.IsZero() {
+			continue
+		}
+		undone, attempts, err := lastUndo(ctx, s, h.Last())
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			if !undone.At.After(r.At) || !reliesOn(r, attempts) || madeAgain(latest, undone.At, attempts) {
+				continue
+			}
+			if before, ok := lost[identity(r)]; !ok || undone.At.After(before.At) {
+				lost[identity(r)] = undone
+			}
+		}
+	}
+	return lost, nil
+}
+
+// lastUndo returns the last undo of a Service and class that has taken something back, and
+// the attempts that it took back; nothing if there is none.
+func lastUndo(ctx context.Context, s *stream.Stream, of event.Record) (undone event.Record, attempts []event.Record, err error) {
+	cases := map[string][]event.Record{}
+	subject := event.CaseSubject(of.Cluster, of.Service.UID, of.Class)
+	err = s.Each(ctx, stream.Cases, subject, time.Time{}, func(m stream.Message) error {
+		r, err := event.DecodeRecord(m.Header, m.Data)
+		if err != nil {
+			return nil // "ls" and "show" say so
+		}
+		if r.Result == event.Undone && slices.ContainsFunc(r.Steps, func(s event.StepRecord) bool { return !s.Found }) {
+			undone = r
+			attempts, _ = engine.Applied(cases[r.Case])
+		}
+		cases[r.Case] = append(cases[r.Case], r)
+		return nil
+	})
+	return undone, attempts, err
+}
+
+// madeAgain reports whether a case has been fixed since by what attempts had written.
+func madeAgain(latest []History, since time.Time, attempts []event.Record) bool {
+	return slices.ContainsFunc(latest, func(h History) bool {
+		r := h.Last()
+		again := func(a event.Record) bool { return r.Cluster == a.Cluster && shareStep(r, a) }
+		return !r.Undoing && r.Written.After(since) && slices.ContainsFunc(attempts, again)
+	})
+}

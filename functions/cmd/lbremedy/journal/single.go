@@ -1,0 +1,65 @@
+package journal
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Want says which cases a command is for that does something to one case.
+type Want struct {
+	What string // such as "waits for an approval"
+	Is   func(History) bool
+}
+
+// Single returns the one case that a name means: an ID, or the beginning of one, or a
+// Service of which one case is wanted. Where that leaves several they are listed.
+func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (History, error) {
+	found, err := find(ctx, p, s, name)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(name, "/") {
+		if len(found) > 1 {
+			return nil, command.Wrong("%d cases begin with %s, give a whole ID:\n%s", len(found), name, others(p, found))
+		}
+		return found[0], nil
+	}
+	wanted := slices.DeleteFunc(slices.Clone(found), func(h History) bool { return !w.Is(h) })
+	switch len(wanted) {
+	case 0:
+		return nil, command.Wrong("no case of %s %s. Its cases are:\n%s", name, w.What, others(p, found))
+	case 1:
+		return wanted[0], nil
+	}
+	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted))
+}
+
+// Complete completes the IDs of the cases that are wanted, and their Services.
+func (w Want) Complete(p *cli.Program) cobra.CompletionFunc {
+	complete := p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+		latest, err := latestCases(ctx, p, s, &Filter{})
+		var ids, services []cobra.Completion
+		for _, h := range latest {
+			if r := h.Last(); w.Is(h) {
+				ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+State(r)))
+				if r.Service.Kind == "" {
+					services = append(services, cobra.CompletionWithDesc(r.Service.String(), r.Class+" "+State(r)))
+				}
+			}
+		}
+		return append(ids, services...), err
+	})
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, typed)
+	}
+}

@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A write is one request by which a step wrote to the account or the cluster.
+type write struct {
+	event.Call
+	Case     string          `json:"case"`
+	Cluster  string          `json:"cluster"`
+	Class    string          `json:"class"`
+	Service  event.Service   `json:"service"`
+	Step     string          `json:"step"`
+	Who      string          `json:"who"`
+	Person   *event.Person   `json:"person,omitempty"`
+	Approved *event.Approved `json:"approved,omitempty"`
+}
+
+// unknownAction is the action of a write of which the journal holds no request: one of an
+// earlier release, or of a run that was killed before it could say.
+const unknownAction = "unknown"
+
+// listWrites prints all that was written, the newest first.
+func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) error {
+	list, err := writes(ctx, p, s, f)
+	if err != nil {
+		return err
+	}
+	return p.Print(list, func() {
+		if len(list) == 0 {
+			p.Note("No write is in the journal.")
+			return
+		}
+		t := p.Table("time", "case", "service", "action", "resource", "request", "who")
+		for _, w := range list {
+			action := w.Action
+			if w.Error != "" {
+				action += " (" + w.Error + ")"
+			}
+			t.AppendRow([]any{cli.Clock(w.At), w.Case, command.Clean(w.Service.String()), command.Clean(action), command.Clean(w.Resource),
+				command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(w.by())})
+		}
+		t.Render()
+	})
+}
+
+// by says who has written.
+func (w write) by() string {
+	switch {
+	case w.Person != nil:
+		return w.Person.String()
+	case w.Approved != nil:
+		return w.Who + ", approved by " + event.Person{Name: w.Approved.By, Identity: w.Approved.Identity, Host: w.Approved.Host}.String()
+	}
+	return w.Who
+}
+
+// writes returns all writes that the filter means, the newest first. A record repeats those
+// of the records before it.
+func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]write, error) {
+	type key struct {
+		of            caseKey
+		attempt, step int
+		call          event.Call
+	}
+	list, known := []write{}, map[key]bool{}
+	r := newReader(p)
+	err := s.Each(ctx, stream.Cases, caseFilter(p, f.classes), f.stored(), r.each(func(rec event.Record) error {
+		if !f.about(rec.Class, rec.Service) || !strings.HasPrefix(rec.Case, f.id) {
+			return nil
+		}
+		for i, step := range rec.Steps {
+			for _, c := range callsOf(rec, i) {
+				k := key{identity(rec), rec.Attempt, i, c}
+				if k.call.At = c.At.UTC(); c.Action == unknownAction {
+					k.call.At = time.Time{} // it may be as of the step after it
+				}
+				if !known[k] && f.at(c.At) {
+					known[k] = true
+					list = append(list, write{c, rec.Case, rec.Cluster, rec.Class, rec.Service, step.Text, rec.Who, rec.Person, rec.Approved})
+				}
+			}
+		}
+		return nil
+	}))
+	r.end()
+	slices.SortStableFunc(list, func(a, b write) int { return b.At.Compare(a.At) })
+	return list, err
+}
+
+// callsOf returns the writes of a step; one that is unknown where the journal only says that
+// the step was made.
+func callsOf(r event.Record, i int) []event.Call {
+	s := r.Steps[i]
+	if len(s.Calls) > 0 || s.Found || i >= r.Next {
+		return s.Calls
+	}
+	at := s.Ended
+	if at.IsZero() {
+		at = r.Written
+	}
+	return []event.Call{{At: at, Action: unknownAction, Resource: cmp.Or(s.Target, r.Service.String())}}
+}
+
+// at reports whether the filter means what happened at a time.
+func (f *Filter) at(t time.Time) bool {
+	return !t.Before(f.since.Time) && (f.Until.IsZero() || !t.After(f.Until.Time))
+}
