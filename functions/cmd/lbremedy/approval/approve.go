@@ -50,7 +50,7 @@ journal records who did: --as, by default the user of this machine.`,
 			if by == "" {
 				return command.Wrong("--as: name a person: the user of this machine is not known")
 			}
-			s, err := p.Stream(ctx)
+			s, err := p.CaseStream(ctx)
 			if err != nil {
 				return err
 			}

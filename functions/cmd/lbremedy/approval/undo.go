@@ -22,13 +22,14 @@ step whose target has changed since lbremedy wrote it, and says what differs. Wi
 --apply it only shows what would be undone.
 
 A plan that was undone needs approval if the failure returns. A pause, a freeze and
-observe mode stop an automatic undo (unsettled: undo), but not this command.`,
+observe mode stop an automatic undo (unsettled: undo), but not this command: with --apply
+it writes during a pause too, and says so.`,
 		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
 		Args:              journal.CaseID,
 		ValidArgsFunction: journal.CompleteCases(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := p.Stream(ctx)
+			s, err := p.CaseStream(ctx)
 			if err != nil {
 				return err
 			}
@@ -56,6 +57,13 @@ observe mode stop an automatic undo (unsettled: undo), but not this command.`,
 				return err
 			}
 			env.Stream = s
+			paused, err := engine.Paused(ctx, s, steps[0].Cluster)
+			if err != nil {
+				return err
+			}
+			if paused != nil {
+				p.Note("This undo writes although writes are paused: a pause does not stop a person's undo.")
+			}
 			rec, err := engine.Undo(ctx, env, class, steps)
 			if err != nil {
 				return err

@@ -131,6 +131,7 @@ func (p *Program) inForce(ctx context.Context, env *engine.Env) {
 	s, err := p.Stream(ctx)
 	var allowed remedy.Policy
 	if err == nil {
+		p.NotePause(ctx, s)
 		allowed, err = policy.InForce(ctx, s, env.Cluster)
 		s.Close()
 	}
@@ -161,5 +162,6 @@ func (p *Program) Connect(ctx context.Context, policyPath string) (*engine.Env, 
 		s.Close()
 		return nil, err
 	}
+	p.NotePause(ctx, s)
 	return env, nil
 }

@@ -182,7 +182,9 @@ func TestHeal(t *testing.T) {
 	}
 
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
-	run(0, "undone", "", "undo", id, "--apply")
+	run(0, "All clusters: Paused by ann", "", "pause", "--as", "ann")
+	run(0, "undone", "This undo writes although writes are paused", "undo", id, "--apply")
+	run(0, "Ended. All clusters: Paused by ann", "", "resume")
 	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
 		t.Errorf("after the undo the Service is in %s", got)
 	}
