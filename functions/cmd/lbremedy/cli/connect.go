@@ -77,11 +77,18 @@ var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|Incomp
 
 // PolicyFile reads a policy file.
 func PolicyFile(path string) (remedy.Policy, error) {
-	allowed, err := policyfile.Load(path, PolicyClasses(), Sections()...)
+	v, err := PolicyVersion(path)
+	return v.Policy, err
+}
+
+// PolicyVersion reads all that a policy file says, with the machine that it is read on.
+func PolicyVersion(path string) (policy.Version, error) {
+	v, err := policyfile.LoadVersion(path, PolicyClasses(), Sections()...)
 	if err != nil {
-		return allowed, command.Mistake{Err: err}
+		return v, command.Mistake{Err: err}
 	}
-	return allowed, nil
+	v.Host = Hostname()
+	return v, nil
 }
 
 // SetPolicy makes the environment answer with the file's policy, or else with the
