@@ -272,7 +272,8 @@ func (c *comparison) rules() {
 	var before, after []string // those in both, in their orders
 	for i, r := range c.was.Rules {
 		if find(c.is.Rules, about(r)) < 0 {
-			c.add(c.ruleEffect(&c.was.Rules[i], nil, about(r)), fmt.Sprintf("rules[%d]", i), says(r), "", "The rule about %s is removed. It said: %s.", about(r), says(r))
+			c.add(c.ruleEffect(&c.was.Rules[i], nil, about(r)), fmt.Sprintf("rules[%d]", i), says(r), "",
+				"The rule about %s is removed. It said: %s.", about(r), says(r))
 			continue
 		}
 		before = append(before, about(r))

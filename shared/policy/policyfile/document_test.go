@@ -31,22 +31,25 @@ func sameAgain(t *testing.T, v policy.Version, classes []string) {
 	}
 }
 
+// right are policy files with each field that there is.
+var right = []string{
+	"{}", "mode: observe", "mode: fix", "mode: fix\nrisk: high", "classes: {tag-missing: {}}",
+	"mode: fix\nclasses: {ram-permission: {risk: low}, tag-missing: {mode: fix, risk: high, oneWay: true}}",
+	"rules: [{namespaces: ['prod-*', 'on', '012'], risk: low}, {clusters: ['*'], labels: {'a/b.c': 'true'}, classes: [tag-missing], mode: fix, risk: high}]",
+	"freezes: [{name: 'yes', days: [fri, mon], from: '09:00', until: '24:00', zone: Asia/Shanghai}, {name: 'a: b', from: '22:30', until: '06:00'}]",
+	"freezes: [{name: s, from: 2026-11-10T20:00:00.5+08:00, until: 2026-11-12T02:00:00+08:00}]",
+	"freezes: [{name: summer, from: '08:00', until: '09:00', zone: Europe/Berlin}]",
+	"budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo",
+	"vswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nramDelay: 90s\npayBySpec: true",
+	"doctor: {protect: ['prod-*'], target: v1.9.3.380, localPorts: 20000-60999}", "survey: {protect: [shop]}",
+	"mode: fix\ntell: [{name: e, kind: event, results: [asked]}, {name: ops, kind: webhook, url: 'https://x/y', secretFrom: {env: 'NO'}}]",
+}
+
 // What is written of a policy in force is a policy file again, of all that the tests of the
 // reader know.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{
-		"{}", "mode: observe", "mode: fix", "mode: fix\nrisk: high", "classes: {tag-missing: {}}",
-		"mode: fix\nclasses: {ram-permission: {risk: low}, tag-missing: {mode: fix, risk: high, oneWay: true}}",
-		"rules: [{namespaces: ['prod-*', 'on', '012'], risk: low}, {clusters: ['*'], labels: {'a/b.c': 'true'}, classes: [tag-missing], mode: fix, risk: high}]",
-		"freezes: [{name: 'yes', days: [fri, mon], from: '09:00', until: '24:00', zone: Asia/Shanghai}, {name: 'a: b', from: '22:30', until: '06:00'}]",
-		"freezes: [{name: s, from: 2026-11-10T20:00:00.5+08:00, until: 2026-11-12T02:00:00+08:00}]",
-		"freezes: [{name: summer, from: '08:00', until: '09:00', zone: Europe/Berlin}]",
-		"budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo",
-		"vswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nramDelay: 90s\npayBySpec: true",
-		"doctor: {protect: ['prod-*'], target: v1.9.3.380, localPorts: 20000-60999}", "survey: {protect: [shop]}",
-		"mode: fix\ntell: [{name: e, kind: event, results: [asked]}, {name: ops, kind: webhook, url: 'https://x/y', secretFrom: {env: 'NO'}}]",
-	} {
+	for _, text := range right {
 		v, err := ParseVersion([]byte(text), classes, sections...)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
