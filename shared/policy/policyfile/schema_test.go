@@ -48,7 +48,8 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"mode: fixx", "mod: fix", "risk: lowish", "risk: 3", "classes: {tag-mising: {}}", "classes: {tag-missing: {mode: never}}", "classes: {tag-missing: {risk: 5}}",
+		"mode: fixx", "mod: fix", "risk: lowish", "risk: 3", "classes: {tag-mising: {}}", "classes: {tag-missing: {mode: never}}",
+		"classes: {tag-missing: {risk: 5}}",
 		"rules: [{namespace: [a], mode: fix}]", "rules: [{namespaces: a, mode: fix}]", "rules: [{mode: never}]", "rules: [{classes: [x], mode: fix}]",
 		"rules: [{namespaces: [''], risk: low}]", "budgets: {attempts: -1}", "budgets: {attempts: many}", "budgets: {share: 120%}", "budgets: {share: 20}",
 		"budgets: {share: 0%}", "unsettled: undoo", "freezes: [{from: '09:00', until: '10:00'}]", "freezes: [{name: '', from: '09:00', until: '10:00'}]",

@@ -43,9 +43,10 @@ func TestJournal(t *testing.T) {
 
 	// What finds nothing says where it looked, and what of that there is not.
 	for args, want := range map[string]string{
-		"--cluster c2 --open":              "No case that is open in cluster c2.\nNATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
-		"--class quota --result asked":     "No case of class quota with result asked.\n",
-		"--cluster c1 -n shpo":             "No case in namespace shpo in cluster c1.\nThe journal holds no case of a namespace \"shpo\" in cluster c1: did you mean shop?\n",
+		"--cluster c2 --open":          "No case that is open in cluster c2.\nNATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
+		"--class quota --result asked": "No case of class quota with result asked.\n",
+		"--cluster c1 -n shpo": "No case in namespace shpo in cluster c1.\n" +
+			"The journal holds no case of a namespace \"shpo\" in cluster c1: did you mean shop?\n",
 		"--service shop/wab":               "No case of Service wab in namespace shop.\nThe journal holds no case of a Service \"wab\": did you mean web?\n",
 		"--service web -n nowhere-near-it": "No case of Service web in namespace nowhere-near-it.\nThe journal holds no case of a namespace \"nowhere-near-it\".\n",
 		"-n shop --result failed":          "No case in namespace shop with result failed.\n",
