@@ -141,7 +141,14 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	sections := remedy.Sections(readers(all)...)
-	if out[policyfile.SchemaFile], err = schema.Add(dir, text, false, properties(sections)); err != nil {
+	if text, err = schema.Add(dir, text, false, properties(sections)); err != nil {
+		return nil, err
+	}
+	if text, err = schema.Limited(text, policyLimits(all)); err != nil {
+		return nil, err
+	}
+	out[policyfile.SchemaFile] = text
+	if out[valuesFile], err = chartValues(dir, text); err != nil {
 		return nil, err
 	}
 	if out["shared/remedy/declared.go"], err = declared(sections); err != nil {

@@ -33,7 +33,11 @@ type Document struct {
 	errs   []error
 	seen   map[string]bool
 	more   []Field
+	said   bool // the text holds a value
 }
+
+// Empty reports whether the text holds nothing but blanks and comments.
+func (d *Document) Empty() bool { return !d.said }
 
 // A Field is one at the top of a file, beside those of the struct that the file is read into.
 type Field struct {
@@ -70,6 +74,7 @@ func Decode(text []byte, into any, more ...Field) (*Document, error) {
 		return nil, unreadable(text, err)
 	}
 	if root := doc.Content[0]; root.Tag != "!!null" {
+		d.said = true
 		d.value("", root, reflect.ValueOf(into).Elem())
 	}
 	return d, nil
@@ -273,4 +278,92 @@ func fields(t reflect.Type) []string {
 		names[i], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
 	}
 	return names
+}
+
+// Encode returns YAML that Decode reads into the same: a struct by its json names, without
+// the fields that they leave out where they are empty, and more fields after it. A value
+// with a method ReadText is written by its method String.
+func Encode(from any, more ...Field) ([]byte, error) {
+	root, err := node(reflect.ValueOf(from))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range more {
+		if err := pair(root, f.Name, reflect.ValueOf(f.Into).Elem()); err != nil {
+			return nil, err
+		}
+	}
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	err = enc.Encode(root)
+	return out.Bytes(), errors.Join(err, enc.Close())
+}
+
+// pair adds a field to a mapping.
+func pair(to *yaml.Node, name string, v reflect.Value) error {
+	var key yaml.Node
+	if err := key.Encode(name); err != nil {
+		return err
+	}
+	value, err := node(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	to.Content = append(to.Content, &key, value)
+	return nil
+}
+
+// node returns a value as YAML.
+func node(v reflect.Value) (*yaml.Node, error) {
+	if v.Kind() == reflect.Pointer {
+		return node(v.Elem())
+	}
+	n := new(yaml.Node)
+	if s, ok := v.Interface().(fmt.Stringer); ok && reflect.PointerTo(v.Type()).Implements(reflect.TypeFor[texter]()) {
+		return n, n.Encode(s.String())
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		n.Kind = yaml.MappingNode
+		for i := range v.NumField() {
+			name, rest, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			f := v.Field(i)
+			if strings.Contains(rest, "omit") && (f.IsZero() || empties(f)) {
+				continue
+			}
+			if err := pair(n, name, f); err != nil {
+				return nil, err
+			}
+		}
+	case reflect.Map:
+		n.Kind = yaml.MappingNode
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			if err := pair(n, key.String(), v.MapIndex(key)); err != nil {
+				return nil, err
+			}
+		}
+	case reflect.Slice:
+		n.Kind = yaml.SequenceNode
+		for i := range v.Len() {
+			entry, err := node(v.Index(i))
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, entry)
+		}
+	default:
+		if v.Kind() == reflect.String {
+			return n, n.Encode(v.String())
+		}
+		return n, n.Encode(v.Interface())
+	}
+	return n, nil
+}
+
+// empties reports whether a value is a list or map that holds nothing.
+func empties(v reflect.Value) bool {
+	return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 }

@@ -59,6 +59,18 @@ func SetPause(ctx context.Context, s *stream.Stream, p Pause) error {
 	return nil
 }
 
+// ReplacePause puts a pause in force, in place of the one of the same cluster.
+func ReplacePause(ctx context.Context, s *stream.Stream, p Pause) error {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode the pause: %w", err)
+	}
+	if err := s.Put(ctx, pauseKey(p.Cluster), data); err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	return nil
+}
+
 // Resume ends the pause of a cluster, or that of all (""), and returns it; nil if
 // there was none.
 func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {

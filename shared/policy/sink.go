@@ -92,6 +92,12 @@ var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
 // told are the results that a sink may be notified of.
 var told = []string{string(event.Asked), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Planned)}
 
+// SinkWords returns the words that a sink's fields may hold, by the field; with [] behind it
+// of each entry.
+func SinkWords() map[string][]string {
+	return map[string][]string{"kind": kinds, "risks[]": remedy.Low.Words(), "results[]": told}
+}
+
 // Wants returns the results that the sink is notified of.
 func (s Sink) Wants() []string {
 	switch {

@@ -28,6 +28,14 @@ func (s *Share) ReadText(text string) error {
 	return nil
 }
 
+// String returns the share as it stands in a file.
+func (s Share) String() string { return strconv.Itoa(int(s)) + "%" }
+
+// Full returns the budgets with the defaults for what they leave out.
+func (b Budgets) Full() Budgets {
+	return Budgets{b.Tries(), b.OfClass(), cmp.Or(b.Share, defaultShare), cmp.Or(b.Least, defaultLeast)}
+}
+
 const (
 	defaultAttempts = 3
 	defaultClass    = 5

@@ -21,6 +21,9 @@ const (
 	Fix     Mode = "fix"
 )
 
+// Words returns the modes, as a file names them.
+func (m Mode) Words() []string { return []string{string(Observe), string(Fix)} }
+
 // ReadText reads the mode from a word.
 func (m *Mode) ReadText(text string) error {
 	switch Mode(text) {

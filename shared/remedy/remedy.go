@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,6 +169,9 @@ func (r Risk) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads the risk from a word.
 func (r *Risk) UnmarshalText(text []byte) error { return r.ReadText(string(text)) }
+
+// Words returns the risks, as a file names them.
+func (r Risk) Words() []string { return slices.Clone(risks[:]) }
 
 // ReadText reads the risk from a word of a file.
 func (r *Risk) ReadText(text string) error {

@@ -24,6 +24,7 @@ type Section interface {
 	New() any                                                     // where to decode it into: a pointer to the default
 	Judge(value any, bad func(field, format string, args ...any)) // what is wrong with a value that New returned
 	Put(p *Policy, value any) error                               // has the policy hold a value that New returned
+	Fill(p Policy, value any) error                               // has a value that New returned be the one that holds under the policy
 	Read(p Policy) error                                          // what keeps it from being read, or nil
 	Validate() error                                              // what is wrong with its declaration, or nil
 }
@@ -103,6 +104,12 @@ func (s *Setting[T]) Judge(value any, bad func(field, format string, args ...any
 // Put has the policy hold the value.
 func (s *Setting[T]) Put(p *Policy, value any) (err error) {
 	*p, err = s.With(*p, *value.(*T))
+	return err
+}
+
+// Fill sets a value that New returned to the one that holds under a policy.
+func (s *Setting[T]) Fill(p Policy, value any) (err error) {
+	*value.(*T), err = s.read(p)
 	return err
 }
 
@@ -294,6 +301,9 @@ func onlyFields(text json.RawMessage, names []string) error {
 
 // A Duration is a length of time, in a file 60s or 1m.
 type Duration time.Duration
+
+// String returns the duration as it stands in a file.
+func (d Duration) String() string { return time.Duration(d).String() }
 
 // ReadText reads the duration from a text such as 60s.
 func (d *Duration) ReadText(text string) error {

@@ -129,3 +129,45 @@ func TestSharedConsumersAreBroughtOver(t *testing.T) {
 		t.Error("the consumer that all shared is still there")
 	}
 }
+
+// A cluster is known by what was set up, published or put in force for it, and not by a pause.
+func TestClusters(t *testing.T) {
+	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
+	check := func(want ...string) {
+		t.Helper()
+		got, err := s.Clusters(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+	if _, err := s.Setup(t.Context(), []string{class}, Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if _, err := s.Setup(t.Context(), []string{class}, Settings{Clusters: []string{"c_set-up"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SetupFollower(t.Context(), CourierFollower("c_set-up"), "c_set-up"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"policy", "policy.c-policy", "pause.c-typo", "ledger.c-ledger.e1", "services.c-counted", "history.c-typo.1"} {
+		if err := s.Put(t.Context(), key, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.SaveProgress(t.Context(), "c-read", "7"); err != nil {
+		t.Fatal(err)
+	}
+	failIn(t, s, "c-failed", "00000000-0000-0000-0000-000000000001")
+	j := s.Journal("c-case", "00000000-0000-0000-0000-000000000001", class)
+	if _, err := j.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Append(t.Context(), "1", nil, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	check("c-case", "c-counted", "c-failed", "c-ledger", "c-policy", "c-read", "c_set-up")
+}

@@ -87,6 +87,7 @@ func TestPermitNotifier(t *testing.T) {
 		"keep what a sink was sent":     put("ticket.ops.x"),
 		"put a policy in force":         put("policy." + cluster),
 		"put the sinks in force":        put("tell." + cluster),
+		"keep the policy's history":     put("history." + cluster + ".1"),
 		"read who closed a ticket":      func(ctx context.Context) error { _, err := s.Keys(ctx, "closed.>"); return err },
 		"measure what waits":            func(ctx context.Context) error { _, err := s.Queues(ctx, cluster); return err },
 		"measure how full the disk is":  func(ctx context.Context) error { _, err := s.Fills(ctx); return err },
@@ -149,6 +150,7 @@ func TestPermitNotifier(t *testing.T) {
 	for _, key := range []string{
 		"pause", "pause." + cluster, "breaker." + cluster + "." + class, "approval." + cluster + "." + uid + "." + class, "closed.x",
 		"progress." + cluster, "ledger." + cluster + ".e1", "services." + cluster, "claim.budget." + cluster, "policy", "tell", "policy.c2", "tell.c2",
+		"history.c2.1",
 	} {
 		refused["write "+key] = put(key)
 	}

@@ -64,7 +64,7 @@ func notifying(cluster string) []string {
 		"$JS.API.CONSUMER.MSG.NEXT." + Cases + ".*",
 		"$JS.ACK." + Cases + ".>",
 	}
-	for _, keys := range []string{"incident.>", "ticket.>", "policy." + cluster, "tell." + cluster} {
+	for _, keys := range []string{"incident.>", "ticket.>", "policy." + cluster, "tell." + cluster, "history." + cluster + ".*"} {
 		subjects = append(subjects, bucketPrefix+keys)
 	}
 	return subjects
@@ -73,7 +73,7 @@ func notifying(cluster string) []string {
 // PermitNotifier returns what notifies people of one cluster of what becomes of cases, puts a policy file in
 // force and measures how things stand, beside couriers or workers, and no more: its
 // followers of the journal, the keys of incidents and of what their sinks were sent, and
-// the policy. Its user is "notifier". It writes no record, no failure and no dead letter,
+// the policy with its history. Its user is "notifier". It writes no record, no failure and no dead letter,
 // agrees to nothing and ends no pause.
 //
 // Its followers are as many as the policy has sinks, so that it may create consumers of

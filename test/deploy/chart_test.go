@@ -325,6 +325,13 @@ func TestValues(t *testing.T) {
 		"other interval":   {"up", "{doctor: {every: hourly}}", "every"},
 		"no Knative":       {"fc", "{doctor: {by: pingsource}}", "doctor.by"},
 		"an old name":      {"up", "{survey: {enabled: true}}", "survey: this section is called doctor now"},
+		"no policy's mode": {"up", "{policy: {mode: fixx}}", "mode"},
+		"no policy's risk": {"fc", "{policy: {mode: fix, risk: lowish}}", "risk"},
+		"no policy's rule": {"up", "{policy: {rules: [{namespace: [a], mode: fix}]}}", "namespace"},
+		"no such class":    {"up", "{policy: {classes: {tag-mising: {mode: fix}}}}", "tag-mising"},
+		"no such sink":     {"up", "{policy: {tell: [{name: e, kind: pager}]}}", "kind"},
+		"no share":         {"up", "{policy: {budgets: {share: 120%}}}", "share"},
+		"no freeze":        {"up", "{policy: {freezes: [{name: a, from: '9', until: '10:00'}]}}", "from"},
 		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
 	} {
 		t.Run(name, func(t *testing.T) {

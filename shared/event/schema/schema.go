@@ -111,6 +111,50 @@ func Add(root string, text []byte, open bool, properties []Property) ([]byte, er
 	return write(&s)
 }
 
+// A Limit is what the reader of a value checks and its type does not say.
+type Limit struct {
+	// At is a field at the top, or one of a type with the type's name before it, such as
+	// Sink.kind. With [] behind it the limit is for each entry, with {} for each key.
+	At      string
+	Words   []string // the only texts
+	Pattern string
+	Least   json.Number
+}
+
+// Limited returns a schema of Of with limits. Each must be of a field that there is.
+func Limited(text []byte, limits []Limit) ([]byte, error) {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	s.Comments = ""
+	for _, l := range limits {
+		of, name := &s, strings.TrimRight(l.At, "[]{}")
+		if def, field, ok := strings.Cut(name, "."); ok {
+			of, name = s.Definitions[def], field
+		}
+		if of == nil || of.Properties == nil {
+			return nil, fmt.Errorf("limit %s: there is no such type", l.At)
+		}
+		value, ok := of.Properties.Get(name)
+		if !ok {
+			return nil, fmt.Errorf("limit %s: there is no such field", l.At)
+		}
+		switch {
+		case strings.HasSuffix(l.At, "[]"):
+			value = value.Items
+		case strings.HasSuffix(l.At, "{}"):
+			value.PropertyNames = &jsonschema.Schema{}
+			value = value.PropertyNames
+		}
+		value.Pattern, value.Minimum = l.Pattern, l.Least
+		for _, word := range l.Words {
+			value.Enum = append(value.Enum, word)
+		}
+	}
+	return write(&s)
+}
+
 // derive returns the schema of a value's type, described by what was said of it.
 func derive(said map[string]string, name, title string, value any, open bool) ([]byte, error) {
 	s := reflector(said, open).Reflect(value)
@@ -147,13 +191,21 @@ func write(s *jsonschema.Schema) ([]byte, error) {
 // texter is what config reads from a text, whatever its type.
 type texter interface{ ReadText(text string) error }
 
+// worder is a type that reads itself from one of some words.
+type worder interface{ Words() []string }
+
 // enumerate names the values of the types that have a fixed list of them. What reads itself
 // from a text is a text.
 func enumerate(t reflect.Type) *jsonschema.Schema {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[texter]()) {
-		return &jsonschema.Schema{Type: "string"}
-	}
 	var values []any
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[texter]()) {
+		if w, ok := reflect.Zero(t).Interface().(worder); ok {
+			for _, word := range append(w.Words(), "") { // an empty text says nothing
+				values = append(values, word)
+			}
+		}
+		return &jsonschema.Schema{Type: "string", Enum: values}
+	}
 	switch t {
 	case reflect.TypeFor[event.Result]():
 		values = []any{

@@ -33,9 +33,11 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if _, err := ParseSinks([]byte(text), []string{"tag-missing"}, sections...); err != nil {
+		v, err := ParseVersion([]byte(text), []string{"tag-missing"}, sections...)
+		if err != nil {
 			t.Errorf("%q: the policy can be read, and its sinks can't: %v", text, err)
 		}
+		sameAgain(t, v, []string{"tag-missing"})
 		data, err := json.Marshal(p)
 		if err != nil {
 			t.Fatalf("%q: what was read can't be written: %v", text, err)

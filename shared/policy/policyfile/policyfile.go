@@ -1,5 +1,5 @@
 // Package policyfile reads the policy file, in which the operator says what lbremedy may do
-// and who is notified of it.
+// and who is notified of it, and writes what is in force as such a file.
 //
 // Function programs read the policy in force, from the stream, by package policy. They link no
 // reader of files, and no library for YAML with lines.
@@ -7,6 +7,7 @@ package policyfile
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -66,26 +67,23 @@ type Doctor struct {
 // Load reads the policy file at path. The classes are the IDs that it may name, and the sections
 // those that they declare.
 func Load(path string, classes []string, sections ...remedy.Section) (remedy.Policy, error) {
-	p, _, err := load(path, classes, sections)
-	return p, err
+	v, err := LoadVersion(path, classes, sections...)
+	return v.Policy, err
 }
 
-// LoadSinks reads the section tell of the policy file at path. It refuses what Load refuses.
-func LoadSinks(path string, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
-	_, sinks, err := load(path, classes, sections)
-	return sinks, err
-}
-
-func load(path string, classes []string, sections []remedy.Section) (remedy.Policy, []policy.Sink, error) {
+// LoadVersion reads all that the policy file at path says: the policy, the sinks, and the names
+// of the freezes' time zones. Each mistake is named with file, line and field.
+func LoadVersion(path string, classes []string, sections ...remedy.Section) (policy.Version, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return remedy.Policy{}, nil, fmt.Errorf("read policy file: %w", err)
+		return policy.Version{}, fmt.Errorf("read policy file: %w", err)
 	}
-	p, sinks, err := parse(data, classes, sections)
+	v, err := ParseVersion(data, classes, sections...)
 	if err != nil {
-		return remedy.Policy{}, nil, fmt.Errorf("policy file %s: %w", path, err)
+		said := fmt.Sprintf("policy file %s: ", path)
+		return policy.Version{}, errors.New(said + strings.ReplaceAll(err.Error(), "\n", "\n"+said))
 	}
-	return p, sinks, nil
+	return v, nil
 }
 
 // Outdated returns what the policy file at path, which Load has read, calls by a name that
@@ -107,19 +105,15 @@ func Outdated(path string) error {
 }
 
 // Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
-// and says of each in which line it stands: a typo must not loosen a rule. An empty file observes.
+// and says of each in which line it stands: a typo must not loosen a rule. An empty text is
+// refused too: it may be a file that is not yet written.
 func Parse(data []byte, classes []string, sections ...remedy.Section) (remedy.Policy, error) {
-	p, _, err := parse(data, classes, sections)
-	return p, err
+	v, err := ParseVersion(data, classes, sections...)
+	return v.Policy, err
 }
 
-// ParseSinks reads the section tell of a policy from YAML. It refuses what Parse refuses.
-func ParseSinks(data []byte, classes []string, sections ...remedy.Section) ([]policy.Sink, error) {
-	_, sinks, err := parse(data, classes, sections)
-	return sinks, err
-}
-
-func parse(data []byte, classes []string, sections []remedy.Section) (remedy.Policy, []policy.Sink, error) {
+// ParseVersion reads all that a policy file says from YAML. It refuses what Parse refuses.
+func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (policy.Version, error) {
 	f := File{Mode: remedy.Observe}
 	more := make([]config.Field, len(sections))
 	for i, s := range sections {
@@ -127,7 +121,10 @@ func parse(data []byte, classes []string, sections []remedy.Section) (remedy.Pol
 	}
 	d, err := config.Decode(data, &f, more...)
 	if err != nil {
-		return remedy.Policy{}, nil, err
+		return policy.Version{}, err
+	}
+	if d.Empty() {
+		return policy.Version{}, errors.New("line 1: it is empty: write \"mode: observe\" if nothing is to be written")
 	}
 	r := reader{d, classes}
 	p := remedy.Policy{Mode: f.Mode, Risk: f.Risk, Classes: f.Classes, Rules: f.Rules, Budgets: f.Budgets}
@@ -155,14 +152,18 @@ func parse(data []byte, classes []string, sections []remedy.Section) (remedy.Pol
 			r.Fail(strings.TrimSuffix(s.Name()+"."+field, "."), format, args...)
 		})
 		if err := s.Put(&p, more[i].Into); err != nil {
-			return remedy.Policy{}, nil, err
+			return policy.Version{}, err
 		}
 	}
 	checkSinks(d, f.Tell, classes)
 	if err := r.Err(); err != nil {
-		return remedy.Policy{}, nil, err
+		return policy.Version{}, err
 	}
-	return p, f.Tell, nil
+	v := policy.Version{Policy: p, Sinks: f.Tell}
+	for _, freeze := range f.Freezes {
+		v.Zones = append(v.Zones, freeze.Zone)
+	}
+	return v, nil
 }
 
 // A reader reads the sections of a policy file, and notes what is wrong with them.

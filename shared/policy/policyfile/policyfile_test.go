@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		name, file string
 		want       remedy.Policy
 	}{
-		{"an empty file observes", "", remedy.Policy{Mode: remedy.Observe}},
+		{"a file that says nothing observes", "{}", remedy.Policy{Mode: remedy.Observe}},
 		{"fix without more applies low risk", "mode: fix", remedy.Policy{Mode: remedy.Fix}},
 		{"a class of its own", "mode: fix\nclasses: {ram-permission: {risk: medium}}",
 			remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"ram-permission": {Risk: &medium}}}},
@@ -80,6 +80,10 @@ func TestParse(t *testing.T) {
 // A typo must not loosen a rule: each is refused, and the sentence names it.
 func TestParseRefuses(t *testing.T) {
 	for file, want := range map[string]string{
+		"":                                       "line 1: it is empty",
+		"# rules: []\n\n":                        "line 1: it is empty",
+		"---\n":                                  "line 1: it is empty",
+		"null":                                   "line 1: it is empty",
 		"mod: fix":                               "line 1: mod: there is no such field; there are mode, risk",
 		"mode: fixx":                             `mode: "fixx" is no mode`,
 		"risk: lowish":                           `risk: "lowish" is no risk`,
@@ -189,13 +193,15 @@ tell:
 	if err == nil {
 		t.Fatal("it is right")
 	}
-	want := "policy file " + name + `: line 1: mode: "fixx" is no mode: want observe or fix
+	want := `line 1: mode: "fixx" is no mode: want observe or fix
 line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, labels, classes, mode, risk
 line 6: freezes[0].from: it must be a text: put it in quotes
 line 9: budgets.share: "120%" is no share from 1% to 100%
 line 3: rules[0]: it changes nothing: it has neither mode nor risk
 line 7: freezes[0].until: "25:00" is no time of day such as 18:30, and no time such as 2006-01-02T15:04:05+08:00
 line 12: tell[0].kind: there is no kind "pager"; there are alibaba, event, dingtalk, slack, webhook`
+	said := "policy file " + name + ": "
+	want = said + strings.ReplaceAll(want, "\n", "\n"+said)
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

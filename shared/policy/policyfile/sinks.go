@@ -8,7 +8,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-var sinkName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+// SinkName is the form of a sink's name.
+const SinkName = `^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`
+
+var sinkName = regexp.MustCompile(SinkName)
 
 // checkSinks notes what is wrong with the section tell.
 func checkSinks(d *config.Document, sinks []policy.Sink, classes []string) {

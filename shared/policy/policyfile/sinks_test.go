@@ -26,7 +26,7 @@ func TestSinks(t *testing.T) {
 	if err := os.WriteFile(file, []byte("mode: fix\n"+allSinks), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sinks, err := LoadSinks(file, []string{"busy"})
+	v, err := LoadVersion(file, []string{"busy"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestSinks(t *testing.T) {
 		{Name: "ops", Kind: policy.Webhook, URL: "https://ops.example/hook", SecretFrom: policy.Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
 		{Name: "here", Kind: policy.Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: policy.Reference{Env: "OPS_KEY"}},
 	}
-	if diff := cmp.Diff(want, sinks); diff != "" {
+	if diff := cmp.Diff(want, v.Sinks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

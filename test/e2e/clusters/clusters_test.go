@@ -195,7 +195,7 @@ func (r *rig) policy(cluster, rules string) {
 	r.Helper()
 	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
 	tell := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", r.places[cluster].receiver.url, key)
-	r.says(cluster, "In force: ", "policy", "apply", shell.File(r, "policy.yaml", rules+tell))
+	r.says(cluster, "In force: ", "policy", "apply", "--yes", shell.File(r, "policy.yaml", rules+tell))
 }
 
 // beside runs a part of lbremedy until the test ends.

@@ -152,7 +152,7 @@ func TestBreaker(t *testing.T) {
 	})
 	fails("two", nil)
 	r.ends("two", event.Unsettled)
-	r.says(0, "No breaker is open.", "", "breaker", "ls")
+	r.says(0, "No breaker is open", "", "breaker", "ls")
 	if n := open(); n != 0 {
 		t.Fatalf("%d breakers are open after two fixes that did not work", n)
 	}
@@ -167,7 +167,7 @@ func TestBreaker(t *testing.T) {
 		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.vswitch("next"))
 	}
 	r.says(0, full+" may write again in cluster", "", "breaker", "close", full)
-	r.says(0, "The breaker of "+full+" is not open.", "", "breaker", "close", full)
+	r.says(0, "The breaker of "+full+" is not open", "", "breaker", "close", full)
 	r.testbed.Resume(r.ctx)
 	r.ends("next", event.Fixed)
 }

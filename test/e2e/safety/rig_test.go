@@ -296,7 +296,7 @@ func bare(name string) *corev1.Service {
 // policy puts a policy file in force, as an operator does.
 func (r *rig) policy(text string) {
 	r.Helper()
-	r.says(0, "In force: ", "", "policy", "apply", r.write("policy.yaml", text))
+	r.says(0, "In force: ", "", "policy", "apply", "--yes", r.write("policy.yaml", text))
 }
 
 func (r *rig) write(name, text string) string {

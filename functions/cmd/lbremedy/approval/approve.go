@@ -54,7 +54,7 @@ machine, and the user by which the cluster of the kubeconfig knows you.`,
 			if by == "" {
 				return command.Wrong("--as: name a person: the user of this machine is not known")
 			}
-			s, err := p.Stream(ctx)
+			s, err := p.CaseStream(ctx)
 			if err != nil {
 				return err
 			}

@@ -39,13 +39,14 @@ They are listed. --apply then needs --shared, or asks you to type the ID of the 
 
 Name a case by its ID or the start of it, or a Service of which one case has steps to
 undo. A plan that was undone needs approval if the failure returns. A pause, a freeze and
-observe mode stop an automatic undo (unsettled: undo), but not this command.`,
+observe mode stop an automatic undo (unsettled: undo), but not this command: with --apply
+it writes during a pause too, and says so.`,
 		Example: `  lbremedy undo shop/web
   lbremedy undo 3f9a12bc-20260102T150405 --apply`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: undoable.Complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.Stream(cmd.Context())
+			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -110,6 +111,13 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 		if err := p.Typed(steps[0].Case, "--shared"); err != nil {
 			return err
 		}
+	}
+	paused, err := engine.Paused(ctx, s, steps[0].Cluster)
+	if err != nil {
+		return err
+	}
+	if paused != nil {
+		p.Note("This undo writes although writes are paused: a pause does not stop a person's undo.")
 	}
 	env.Person = new(p.Person(ctx, u.by))
 	rec, err := engine.Undo(ctx, env, class, steps)

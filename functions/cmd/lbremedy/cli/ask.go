@@ -18,6 +18,12 @@ import (
 
 // Agree asks a person whether to remove something, and returns nil if the answer is yes.
 func (p *Program) Agree(question string) error {
+	return p.Confirm(question, "nothing was removed", "--yes")
+}
+
+// Confirm asks a person a question, and returns nil if the answer is yes. Another answer is
+// an error that says what stays as it was, and which flag answers instead.
+func (p *Program) Confirm(question, otherwise, flag string) error {
 	answer, err := p.ask(question + " [y/N] ")
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the answer: %w", err)
@@ -27,9 +33,9 @@ func (p *Program) Agree(question string) error {
 		return nil
 	case "":
 		fmt.Fprintln(p.Err)
-		return command.Wrong("not confirmed, so nothing was removed: answer y, or give --yes")
+		return command.Wrong("not confirmed, so %s: answer y, or give %s", otherwise, flag)
 	}
-	return command.Wrong("nothing was removed, since the answer was not y")
+	return command.Wrong("%s, since the answer was not y", otherwise)
 }
 
 // Typed asks whoever sits at the terminal to type a name. The flag says the same beforehand.
@@ -79,4 +85,13 @@ func Whoami() string {
 		return ""
 	}
 	return u.Username
+}
+
+// Hostname returns the name of this machine; empty if it is not known.
+func Hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
 }

@@ -77,11 +77,18 @@ var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|Incomp
 
 // PolicyFile reads a policy file.
 func PolicyFile(path string) (remedy.Policy, error) {
-	allowed, err := policyfile.Load(path, PolicyClasses(), Sections()...)
+	v, err := PolicyVersion(path)
+	return v.Policy, err
+}
+
+// PolicyVersion reads all that a policy file says, with the machine that it is read on.
+func PolicyVersion(path string) (policy.Version, error) {
+	v, err := policyfile.LoadVersion(path, PolicyClasses(), Sections()...)
 	if err != nil {
-		return allowed, command.Mistake{Err: err}
+		return v, command.Mistake{Err: err}
 	}
-	return allowed, nil
+	v.Host = Hostname()
+	return v, nil
 }
 
 // SetPolicy makes the environment answer with the file's policy, or else with the
@@ -133,6 +140,7 @@ func (p *Program) beside(ctx context.Context, env *engine.Env, file string) {
 	s, err := p.Stream(ctx)
 	var allowed remedy.Policy
 	if err == nil {
+		p.NotePause(ctx, s)
 		if allowed, err = policy.InForce(ctx, s, env.Cluster); err != nil {
 			s.Close()
 		}
@@ -175,5 +183,6 @@ func (p *Program) Connect(ctx context.Context, policyPath string) (*engine.Env, 
 		s.Close()
 		return nil, err
 	}
+	p.NotePause(ctx, s)
 	return env, nil
 }

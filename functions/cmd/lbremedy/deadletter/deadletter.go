@@ -208,6 +208,11 @@ it can be read.`,
 			if list == nil {
 				list = []letter{}
 			}
+			if len(list) == 0 {
+				if err := p.NoteNone(cmd.Context(), s, "dead letter"); err != nil {
+					return err
+				}
+			}
 			return p.Print(list, func() { listLetters(p, list) })
 		},
 	}
@@ -217,7 +222,6 @@ it can be read.`,
 
 func listLetters(p *cli.Program, list []letter) {
 	if len(list) == 0 {
-		p.Note("No dead letter.")
 		return
 	}
 	t := p.Table("id", "age", "class", "service", "reason")

@@ -79,6 +79,9 @@ func settleLetters(
 		return err
 	}
 	defer s.Close()
+	if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {
+		return err
+	}
 	found, gone, err := letters(ctx, p, s, c)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -81,6 +82,37 @@ func (f *Filter) Check() error {
 // Empty reports whether the filter means all.
 func (f *Filter) Empty() bool {
 	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && f.Until.IsZero() && !f.open
+}
+
+// words says what the filter chooses, to follow "No case".
+func (f *Filter) words() string {
+	var text string
+	add := func(format string, args ...any) { text += " " + fmt.Sprintf(format, args...) }
+	if f.id != "" {
+		add("with the ID %s", f.id)
+	}
+	if len(f.classes) > 0 {
+		add("of class %s", strings.Join(f.classes, ", "))
+	}
+	if f.scope.Service != "" {
+		add("of Service %s", f.scope.Service)
+	}
+	if f.scope.Namespace != "" {
+		add("in namespace %s", f.scope.Namespace)
+	}
+	if len(f.results) > 0 {
+		add("with result %s", strings.Join(f.results, ", "))
+	}
+	if f.open {
+		add("that is open")
+	}
+	if !f.since.IsZero() {
+		add("since %s", cli.Clock(f.since.Time))
+	}
+	if !f.Until.IsZero() {
+		add("until %s", cli.Clock(f.Until.Time))
+	}
+	return text
 }
 
 func (f *Filter) about(class string, s event.Service) bool {
@@ -238,7 +270,14 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, command.Wrong("the journal holds no %s %q: \"lbremedy ls\" lists what it holds", what, name)
+		said, err := cli.Unseen(ctx, s, p.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		if said != "" {
+			return nil, command.Wrong("%s", said)
+		}
+		return nil, command.Wrong("the journal holds no %s %q%s: \"lbremedy ls\" lists what it holds", what, name, cli.InCluster(p.Cluster))
 	}
 	return found, nil
 }

@@ -41,6 +41,33 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	// What finds nothing says where it looked, and what of that there is not.
+	for args, want := range map[string]string{
+		"--cluster c2 --open":          "No case that is open in cluster c2.\nNATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
+		"--class quota --result asked": "No case of class quota with result asked.\n",
+		"--cluster c1 -n shpo": "No case in namespace shpo in cluster c1.\n" +
+			"The journal holds no case of a namespace \"shpo\" in cluster c1: did you mean shop?\n",
+		"--service shop/wab":               "No case of Service wab in namespace shop.\nThe journal holds no case of a Service \"wab\": did you mean web?\n",
+		"--service web -n nowhere-near-it": "No case of Service web in namespace nowhere-near-it.\nThe journal holds no case of a namespace \"nowhere-near-it\".\n",
+		"-n shop --result failed":          "No case in namespace shop with result failed.\n",
+		"--case 99":                        "No case with the ID 99.\n",
+	} {
+		got := c.Run(t.Context(), append([]string{"ls"}, strings.Fields(args)...)...)
+		if got.Code != 0 || got.Out != "" || got.Err != want {
+			t.Errorf("ls %s: %+v, want %q", args, got, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"show shop/web --cluster c2":         `NATS has never seen a cluster "c2": did you mean c1`,
+		"approve 3333 --as ann --cluster c2": `NATS has never seen a cluster "c2": did you mean c1`,
+		"undo 2222 --apply --cluster c2":     `NATS has never seen a cluster "c2": did you mean c1`,
+		"show shop/nope --cluster c1":        `the journal holds no case of a Service "shop/nope" in cluster c1`,
+	} {
+		if got := c.Run(t.Context(), strings.Fields(args)...); got.Code != command.CodeWrong || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: %+v, want %q", args, got, want)
+		}
+	}
+
 	const web, gone, api = "22222222-20260102T150405", "22222222-20260101T150405", "33333333-20260102T150505"
 	for _, tt := range []struct {
 		args string

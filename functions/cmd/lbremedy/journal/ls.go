@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -8,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func ls(p *cli.Program) *cobra.Command {
@@ -43,7 +46,7 @@ among them: "lbremedy tickets ls" lists these.`,
 			case !writes && !f.Until.IsZero():
 				return command.Wrong("--until is for --writes")
 			}
-			s, err := p.Stream(cmd.Context())
+			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -71,6 +74,11 @@ among them: "lbremedy tickets ls" lists these.`,
 			if err != nil {
 				return err
 			}
+			if len(seen) == 0 {
+				if err := noteNone(cmd.Context(), p, s, f); err != nil {
+					return err
+				}
+			}
 			return p.Print(seen, func() { printCases(p, seen) })
 		},
 	}
@@ -83,9 +91,44 @@ among them: "lbremedy tickets ls" lists these.`,
 	return cmd
 }
 
+// noteNone says that no case passes the filter, and what of the filter the journal does not know.
+func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter) error {
+	if err := p.NoteNone(ctx, s, "case"+f.words()); err != nil || f.scope == (cli.Scope{}) {
+		return err
+	}
+	all, err := latestCases(ctx, p, s, &Filter{})
+	if err != nil {
+		return err
+	}
+	var namespaces, services []string
+	for _, h := range all {
+		svc := h.Last().Service
+		namespaces = append(namespaces, svc.Namespace)
+		if f.scope.Namespace == "" || svc.Namespace == f.scope.Namespace {
+			services = append(services, svc.Name)
+		}
+	}
+	unknown := func(what, name string, known []string) bool {
+		if name == "" || slices.Contains(known, name) {
+			return false
+		}
+		text := fmt.Sprintf("The journal holds no case of a %s %q%s", what, name, cli.InCluster(p.Cluster))
+		if near := command.Nearest(name, known); near != "" {
+			text += ": did you mean " + near + "?"
+		} else {
+			text += "."
+		}
+		p.Note("%s", text)
+		return true
+	}
+	if !unknown("namespace", f.scope.Namespace, namespaces) {
+		unknown("Service", f.scope.Service, services)
+	}
+	return nil
+}
+
 func printCases(p *cli.Program, records []seenRecord) {
 	if len(records) == 0 {
-		p.Note("No case.")
 		return
 	}
 	first := records[0].Cluster

@@ -33,7 +33,7 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: CompleteCases(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.Stream(cmd.Context())
+			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ func watch(p *cli.Program) *cobra.Command {
 			if err := f.Check(); err != nil {
 				return err
 			}
-			s, err := p.Stream(cmd.Context())
+			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 			}
 			return p.Print(open, func() {
 				if len(open) == 0 {
-					fmt.Fprintln(p.Out, "No breaker is open.")
+					fmt.Fprintf(p.Out, "No breaker is open%s.\n", cli.InCluster(p.Cluster))
 					return
 				}
 				t := p.Table("Class", "Cluster", "Since", "Why")
@@ -63,6 +63,9 @@ breaker is open, and its plans need approval until a person closes it.`,
 				return err
 			}
 			defer s.Close()
+			if err := cli.KnownCluster(cmd.Context(), s, p.Cluster); err != nil {
+				return err
+			}
 			open, err := engine.Breakers(cmd.Context(), s, cmp.Or(p.Cluster, "*"))
 			if err != nil {
 				return err
@@ -82,7 +85,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 			}
 			return p.Print(closed, func() {
 				if len(closed) == 0 {
-					fmt.Fprintf(p.Out, "The breaker of %s is not open.\n", args[0])
+					fmt.Fprintf(p.Out, "The breaker of %s is not open%s.\n", args[0], cli.InCluster(p.Cluster))
 				}
 				for _, b := range closed {
 					fmt.Fprintf(p.Out, "%s may write again in cluster %s. Its breaker was open since %s: %s\n", b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why))

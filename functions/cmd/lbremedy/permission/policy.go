@@ -3,7 +3,6 @@
 package permission
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
@@ -49,64 +47,48 @@ func Describe(allowed remedy.Policy) string {
 func policyCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check a policy file, put one in force, or show what is in force",
+		Short: "Check a policy file, put one in force, or show what is and was in force",
 	}
-	check := &cobra.Command{
+	return command.Parent(cmd, check(p), apply(p), show(p), history(p), rollback(p), schema(p))
+}
+
+func check(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a policy file and say what it allows",
-		Long: `Read a policy file as "lbremedy up" does, and say what it allows, or what is wrong with
-it, one sentence for each mistake. Its templates are checked too. The policy in force does
-not change.`,
+		Long: `Read a policy file as "lbremedy up" does, and say what it allows and what each rule says,
+or what is wrong with it, one sentence with file, line and field for each mistake. Its
+templates are checked too. The policy in force does not change.`,
 		Args: command.Exactly(1, 1, "a policy file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			allowed, err := cli.PolicyFile(args[0])
+			v, err := cli.PolicyVersion(args[0])
 			if err != nil {
 				return err
 			}
-			sinks, err := policyfile.LoadSinks(args[0], cli.Classes(), cli.Sections()...)
-			if err == nil {
-				err = ticket.CheckTexts(sinks)
-			}
-			if err != nil {
+			if err := ticket.CheckTexts(v.Sinks); err != nil {
 				return command.Mistake{Err: err}
 			}
 			if old := policyfile.Outdated(args[0]); old != nil {
 				p.Note("%s: %v", args[0], old)
 			}
-			return p.Print(allowed, func() { fmt.Fprintln(p.Out, Describe(allowed)+".") })
+			return p.Print(v.Policy, func() {
+				fmt.Fprintln(p.Out, Describe(v.Policy)+".")
+				rules(p, v.Policy)
+			})
 		},
 	}
-	apply := &cobra.Command{
-		Use:   "apply FILE",
-		Short: "Put a policy file in force in the cluster that --cluster names",
-		Args:  command.Exactly(1, 1, "a policy file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			allowed, err := cli.PolicyFile(args[0])
-			if err != nil {
-				return err
-			}
-			cluster, err := ofCluster(p)
-			if err != nil {
-				return err
-			}
-			s, err := p.Stream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			if err := policy.Publish(cmd.Context(), s, cluster, allowed); err != nil {
-				return err
-			}
-			if err := PublishSinks(cmd.Context(), s, cluster, args[0]); err != nil {
-				return err
-			}
-			return p.Print(allowed, func() { fmt.Fprintln(p.Out, "In force: "+Describe(allowed)+".") })
-		},
-	}
-	show := &cobra.Command{
+}
+
+func show(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the policy in force in the cluster that --cluster names, and what is paused",
-		Args:  command.Exactly(0, 0, ""),
+		Long: `Show the policy in force in the cluster that --cluster names, and what is paused. -o yaml
+prints a policy file that says the same, with its sinks; comments of the file that was
+applied are not kept.`,
+		Example: `  lbremedy policy show --cluster c1234
+  lbremedy policy show --cluster c1234 -o yaml > policy.yaml`,
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			cluster, err := ofCluster(p)
@@ -118,27 +100,45 @@ not change.`,
 				return err
 			}
 			defer s.Close()
-			allowed, err := policy.InForce(ctx, s, cluster)
+			now, err := policy.InForceNow(ctx, s, cluster)
 			if err != nil {
+				return err
+			}
+			if said, err := cli.Unseen(ctx, s, cluster); err != nil {
+				return err
+			} else if said != "" {
+				p.Note("%s.", said)
+			}
+			if p.Output == "yaml" {
+				p.NotePause(ctx, s)
+				text, err := policyfile.Document(now, cli.Sections()...)
+				if err != nil {
+					return err
+				}
+				_, err = p.Out.Write(text)
 				return err
 			}
 			paused, err := engine.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}
-			return p.Print(map[string]any{"policy": allowed, "pauses": paused}, func() {
-				fmt.Fprintln(p.Out, "In force: "+Describe(allowed)+".")
-				for _, r := range allowed.Rules {
-					fmt.Fprintln(p.Out, "  "+command.Clean(r.String())+": "+command.Clean(told(r)))
+			return p.Print(map[string]any{"policy": now.Policy, "pauses": paused}, func() {
+				fmt.Fprintln(p.Out, "In force: "+Describe(now.Policy)+".")
+				rules(p, now.Policy)
+				if now.Number > 0 {
+					fmt.Fprintln(p.Out, origin(now))
 				}
-				if frozen, _ := allowed.Frozen(p.Now()); len(frozen) > 0 {
+				if frozen, _ := now.Policy.Frozen(p.Now()); len(frozen) > 0 {
 					fmt.Fprintln(p.Out, command.Clean(frozen.String()))
 				}
 				pauses(p, paused)
 			})
 		},
 	}
-	schema := &cobra.Command{
+}
+
+func schema(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of policy files, for editors",
 		Args:  command.Exactly(0, 0, ""),
@@ -147,7 +147,13 @@ not change.`,
 			return err
 		},
 	}
-	return command.Parent(cmd, check, apply, show, schema)
+}
+
+// rules prints what each rule of a policy says.
+func rules(p *cli.Program, allowed remedy.Policy) {
+	for _, r := range allowed.Rules {
+		fmt.Fprintln(p.Out, "  "+command.Clean(r.String())+": "+command.Clean(told(r)))
+	}
 }
 
 // ofCluster returns the cluster whose policy is meant.
@@ -168,16 +174,4 @@ func told(r remedy.Rule) string {
 		text += "plans up to " + r.Risk.String() + " risk"
 	}
 	return text
-}
-
-// PublishSinks puts the sinks of a policy file in force in a cluster; no file: none.
-func PublishSinks(ctx context.Context, s *stream.Stream, cluster, path string) error {
-	var sinks []policy.Sink
-	if path != "" {
-		var err error
-		if sinks, err = policyfile.LoadSinks(path, cli.PolicyClasses(), cli.Sections()...); err != nil {
-			return command.Mistake{Err: err}
-		}
-	}
-	return policy.PublishSinks(ctx, s, cluster, sinks)
 }

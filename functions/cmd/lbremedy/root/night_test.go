@@ -45,6 +45,9 @@ func TestNight(t *testing.T) {
 		t.Errorf("the rule is %q", r.Rule)
 	}
 	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "policy", "show")
+	sc.Wants(t, 0, "network change", "Already paused, and this pause stays", "pause", "--as", "cat")
+	sc.Wants(t, 0, id, "Writes are paused. All clusters: Paused by ann", "show", web)
+	sc.Wants(t, command.CodeWrong, "", "2 pauses are in force: give --all", "resume")
 	sc.Wants(t, 0, "All clusters: Paused by ann", "", "resume", "--this-cluster")
 	sc.Wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
 	sc.Wants(t, 0, "There was no pause to end.", "", "resume")
@@ -86,7 +89,7 @@ func TestNight(t *testing.T) {
 	}
 	sc.Wants(t, 0, "ann approved this plan at", "", "show", web)
 	sc.Wants(t, 0, "vswitch-ip-exhausted may write again", "", "breaker", "close", "vswitch-ip-exhausted")
-	sc.Wants(t, 0, "No breaker is open.", "", "breaker", "ls")
+	sc.Wants(t, 0, "No breaker is open in cluster c-cli.", "", "breaker", "ls")
 	sc.Wants(t, command.CodeWrong, "", "has no plan that waits for an approval", "approve", asked.Case)
 	u.End(t)
 }

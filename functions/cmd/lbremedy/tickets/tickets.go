@@ -67,9 +67,13 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 			if !all {
 				list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !i.Open })
 			}
+			if len(list) == 0 {
+				if err := p.NoteNone(cmd.Context(), s, "incident"); err != nil {
+					return err
+				}
+			}
 			return p.Print(list, func() {
 				if len(list) == 0 {
-					p.Note("No incident.")
 					return
 				}
 				t := p.Table("incident", "cause", "failing", "over", "age", "tickets")

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -16,7 +15,7 @@ var Ready = ready
 type UpRun = upRun
 
 // Begin sets the stream up and says what applies.
-func (u *upRun) Begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+func (u *upRun) Begin(ctx context.Context, s *stream.Stream, allowed *policy.Version) error {
 	return u.begin(ctx, s, allowed)
 }
 

@@ -152,7 +152,15 @@ func TestNotifiers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if allowed.Mode == remedy.Fix {
+		kept, err := policy.History(t.Context(), admin, "c1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if allowed.Mode == remedy.Fix && len(kept) > 1 {
+			// Both took the same file, each time.
+			if len(kept) != 2 || kept[0].By != "lbremedy up" || kept[0].Host == "" || kept[0].Why != "--policy "+file || kept[0].Policy.Mode != remedy.Fix {
+				t.Errorf("the history is %+v", kept)
+			}
 			break
 		}
 		select {

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -34,12 +34,13 @@ clusters.`,
 			if replicas < 0 {
 				return command.Wrong("--replicas: %d is negative", replicas)
 			}
-			var allowed remedy.Policy
+			var allowed policy.Version
 			if file != "" {
 				var err error
-				if allowed, err = cli.PolicyFile(file); err != nil {
+				if allowed, err = cli.PolicyVersion(file); err != nil {
 					return err
 				}
+				allowed.At, allowed.By, allowed.Why = p.Now(), cmp.Or(cli.Whoami(), "lbremedy setup"), "lbremedy setup --policy "+file
 			}
 			if len(clusters) == 0 && p.Cluster != "" {
 				clusters = []string{p.Cluster}
@@ -75,14 +76,11 @@ clusters.`,
 			}
 			if file != "" {
 				for _, cluster := range clusters {
-					if err := policy.Publish(cmd.Context(), s, cluster, allowed); err != nil {
-						return err
-					}
-					if err := permission.PublishSinks(cmd.Context(), s, cluster, file); err != nil {
+					if _, err := policy.PutInForce(cmd.Context(), s, cluster, allowed); err != nil {
 						return err
 					}
 				}
-				done = append(done, "The policy in force is "+permission.Describe(allowed)+".")
+				done = append(done, "The policy in force is "+permission.Describe(allowed.Policy)+".")
 			}
 			return p.Print(done, func() {
 				for _, said := range done {

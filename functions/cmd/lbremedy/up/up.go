@@ -138,9 +138,9 @@ func (u *upRun) run(ctx context.Context) error {
 	if u.every != 0 && u.every < oftenest {
 		return command.Wrong("--doctor: %s is less than %s: each run takes API calls from the controller", u.every, oftenest)
 	}
-	allowed := remedy.Policy{Mode: remedy.Observe}
+	allowed := policy.Version{Policy: remedy.Policy{Mode: remedy.Observe}, Host: cli.Hostname()}
 	if u.policy != "" {
-		if allowed, err = cli.PolicyFile(u.policy); err != nil {
+		if allowed, err = cli.PolicyVersion(u.policy); err != nil {
 			return err
 		}
 		if old := policyfile.Outdated(u.policy); old != nil {
@@ -231,8 +231,24 @@ func (u *upRun) endTraces(ctx context.Context) {
 	}
 }
 
+// putInForce puts the policy of the file in force, or observing where there is none. What it
+// may is the policy's; that its history can't be written, by a NATS user of an earlier
+// release, is logged.
+func (u *upRun) putInForce(ctx context.Context, s *stream.Stream, v policy.Version) error {
+	v.At, v.By, v.Why = u.Now(), "lbremedy up", "no policy file"
+	if u.policy != "" {
+		v.Why = "--policy " + u.policy
+	}
+	_, err := policy.PutInForce(ctx, s, u.Cluster, v)
+	if errors.Is(err, policy.ErrUnrecorded) {
+		u.Log().Warn("the history of the policy is not kept", "error", err)
+		return nil
+	}
+	return err
+}
+
 // begin sets the stream up, puts the policy in force, if there is one, and says what applies.
-func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *policy.Version) error {
 	c := u.sizes.settings(0)
 	c.Clusters = []string{u.Cluster}
 	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
@@ -246,10 +262,7 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Pol
 		u.Log().Warn("NATS is used as it is", "change", said)
 	}
 	if allowed != nil {
-		if err := policy.Publish(ctx, s, u.Cluster, *allowed); err != nil {
-			return err
-		}
-		if err := permission.PublishSinks(ctx, s, u.Cluster, u.policy); err != nil {
+		if err := u.putInForce(ctx, s, *allowed); err != nil {
 			return err
 		}
 	}
@@ -448,19 +461,13 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 		if err == nil && string(text) == taken {
 			continue
 		}
-		var allowed remedy.Policy
+		var allowed policy.Version
 		if err == nil {
-			allowed, err = policyfile.Parse(text, cli.PolicyClasses(), cli.Sections()...)
-		}
-		var sinks []policy.Sink
-		if err == nil {
-			sinks, err = policyfile.ParseSinks(text, cli.PolicyClasses(), cli.Sections()...)
+			allowed, err = policyfile.ParseVersion(text, cli.PolicyClasses(), cli.Sections()...)
 		}
 		if err == nil {
-			err = policy.Publish(ctx, s, u.Cluster, allowed)
-		}
-		if err == nil {
-			err = policy.PublishSinks(ctx, s, u.Cluster, sinks)
+			allowed.Host = cli.Hostname()
+			err = u.putInForce(ctx, s, allowed)
 		}
 		if err != nil {
 			if ctx.Err() == nil && err.Error() != said {
@@ -470,7 +477,7 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 			continue
 		}
 		taken, said = string(text), ""
-		u.Note("Mode: %s (%s has changed).", permission.Describe(allowed), u.policy)
+		u.Note("Mode: %s (%s has changed).", permission.Describe(allowed.Policy), u.policy)
 	}
 }
 

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/event/schema"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// policyLimits is what the reader of a policy file checks of single values, so that editors and
+// Helm refuse them too. What it compares with others, such as two rules, only the reader knows.
+func policyLimits(all []*remedy.Remedy) []schema.Limit {
+	var ids []string
+	for _, r := range readers(all) {
+		ids = append(ids, r.Class)
+	}
+	limits := []schema.Limit{
+		{At: "classes{}", Words: ids}, {At: "Rule.classes[]", Words: ids},
+		{At: "Rule.clusters[]", Pattern: "."}, {At: "Rule.namespaces[]", Pattern: "."}, {At: "Doctor.protect[]", Pattern: "."},
+		{At: "unsettled", Words: []string{"leave", "undo", ""}},
+		{At: "Freeze.name", Pattern: "."},
+		{At: "Freeze.days[]", Words: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+		{At: "Freeze.from", Pattern: `^([0-9]{1,2}:[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$`},
+		{At: "Freeze.until", Pattern: `^([0-9]{1,2}:[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$`},
+		{At: "Budgets.attempts", Least: "0"}, {At: "Budgets.class", Least: "0"}, {At: "Budgets.least", Least: "0"},
+		{At: "Budgets.share", Pattern: `^([+]?0*([1-9][0-9]?|100)%)?$`},
+		{At: "Doctor.target", Pattern: `^(v[0-9]+[.][0-9]+[.][0-9]+.*)?$`},
+		{At: "Doctor.localPorts", Pattern: `^([0-9]+-[0-9]+)?$`},
+		{At: "Sink.name", Pattern: policyfile.SinkName}, {At: "Sink.classes[]", Words: ids},
+	}
+	for field, words := range policy.SinkWords() {
+		limits = append(limits, schema.Limit{At: "Sink." + field, Words: words})
+	}
+	return limits
+}
+
+// valuesFile is the schema of the chart's values. It is written by hand but for the definition
+// of the policy, since Helm reads no other file.
+const valuesFile = "infra/cluster/values.schema.json"
+
+// policyDefinition begins the definition of the policy in it, which ends with the first brace
+// of the same indentation.
+const policyDefinition = "\n    \"policy\": { \"$comment\": \"From the schema of the policy file.\",\n"
+
+// chartValues returns the schema of the chart's values with that of the policy file.
+func chartValues(dir string, of []byte) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(dir, valuesFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of the chart's values: %w", err)
+	}
+	before, rest, begins := strings.Cut(string(text), policyDefinition)
+	_, after, ends := strings.Cut(rest, "\n    }")
+	if !begins || !ends {
+		return nil, fmt.Errorf("%s lacks the definition of the policy, which begins with %q", valuesFile, policyDefinition)
+	}
+	var lines []string
+	for line := range strings.Lines(strings.ReplaceAll(string(of), `"#/$defs/`, `"#/$defs/policy/$defs/`)) {
+		// An ID would begin a document of its own, in which the definitions were looked for.
+		if strings.HasPrefix(line, `  "$id"`) || strings.HasPrefix(line, `  "$schema"`) {
+			continue
+		}
+		lines = append(lines, "    "+line)
+	}
+	return []byte(before + policyDefinition + strings.TrimSuffix(strings.Join(lines[1:], ""), "\n") + after), nil
+}

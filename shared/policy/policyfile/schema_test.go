@@ -1,0 +1,68 @@
+package policyfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+)
+
+// The schema, by which editors and Helm judge a policy, takes what the reader takes, and
+// refuses the values that the reader refuses for themselves.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("policy.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("policy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := func(text string) error {
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(value)
+	}
+	for _, text := range append(right, "mode: ''\nrisk: ''\nramDelay: ''\nbudgets: {share: ''}\nclasses: {tag-missing: {mode: '', risk: ''}}") {
+		if err := judge(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := Parse([]byte(text), classes, sections...); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		"mode: fixx", "mod: fix", "risk: lowish", "risk: 3", "classes: {tag-mising: {}}", "classes: {tag-missing: {mode: never}}",
+		"classes: {tag-missing: {risk: 5}}",
+		"rules: [{namespace: [a], mode: fix}]", "rules: [{namespaces: a, mode: fix}]", "rules: [{mode: never}]", "rules: [{classes: [x], mode: fix}]",
+		"rules: [{namespaces: [''], risk: low}]", "budgets: {attempts: -1}", "budgets: {attempts: many}", "budgets: {share: 120%}", "budgets: {share: 20}",
+		"budgets: {share: 0%}", "unsettled: undoo", "freezes: [{from: '09:00', until: '10:00'}]", "freezes: [{name: '', from: '09:00', until: '10:00'}]",
+		"freezes: [{name: a, from: '9', until: '10:00'}]", "freezes: [{name: a, days: [monday], from: '09:00', until: '10:00'}]",
+		"doctor: {target: newest}", "doctor: {localPorts: '9-'}", "vswitches: {reserved: 2}", "vswitches: {reserve: some}", "payBySpec: perhaps", "ramDelay: 60",
+		"tell: [{name: e, kind: pager}]", "tell: [{name: 'A b', kind: event}]", "tell: [{kind: event}]", "tell: [{name: e, kind: event, results: [gone]}]",
+		"tell: [{name: e, kind: event, risks: [some]}]", "tell: [{name: e, kind: event, classes: [nope]}]",
+	} {
+		if err := judge(text); err == nil {
+			t.Errorf("%s: the schema takes it", text)
+		}
+		if _, err := Parse([]byte(text), classes, sections...); err == nil {
+			t.Errorf("%s: the reader takes it", text)
+		}
+	}
+}
