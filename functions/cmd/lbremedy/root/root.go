@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/ram"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -73,7 +74,7 @@ several clusters. Flags override variables, which override the file.
 		command.Group{ID: "decide", Title: "Decide by hand:", Commands: answer.Commands(p)},
 		command.Group{
 			ID: "look", Title: "Look at a cluster:",
-			Commands: []*cobra.Command{doctor.Command(p), balancer.Command(p), ram.Command(p)},
+			Commands: append(status.Commands(p), doctor.Command(p), balancer.Command(p), ram.Command(p)),
 		},
 		command.Group{ID: "about", Title: "About lbremedy:", Commands: append(about.Commands(p), contexts.Command(p))},
 	)
