@@ -63,6 +63,12 @@ func Main(run func(ctx context.Context, args []string) int) {
 // each, redacted and clean.
 func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
 	root.SetArgs(args)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			Parent(c) // cobra's own shows its help for a shell that it does not know
+		}
+	}
 	err := root.ExecuteContext(ctx)
 	var silent Exit
 	switch {

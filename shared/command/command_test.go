@@ -39,6 +39,8 @@ func TestRun(t *testing.T) {
 		{name: "help of no command", args: []string{"help", "dos"}, code: 2, says: "error: there is no command \"dos\": did you mean do?\n"},
 		{name: "help of no command below one", args: []string{"help", "more", "othr"}, code: 2,
 			says: "error: there is no command \"more othr\": did you mean more other?\n"},
+		{name: "no such shell", args: []string{"completion", "bsh"}, code: 2,
+			says: "error: there is no command \"completion bsh\": did you mean completion bash?\n"},
 		{name: "help of an argument", args: []string{"help", "do", "it"}, code: 2, says: "error: there is no command \"do it\": see tool do --help\n"},
 		{name: "a flag like another", args: []string{"do", "it", "--cuont=3"}, code: 2, says: "error: unknown flag --cuont: did you mean --count?\n"},
 		{name: "a global flag like another", args: []string{"do", "it", "--clust", "c1"}, code: 2,

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// columns is how wide a help is.
+const columns = 80
+
 // usage says how a command is called, as cobra does, but for the global flags: they stand
 // on a page of their own, so that the few that a command has are seen.
 func usage(cmd *cobra.Command) error {
@@ -38,7 +41,7 @@ func usage(cmd *cobra.Command) error {
 	if !cmd.HasParent() {
 		own = cmd.LocalNonPersistentFlags()
 	}
-	part("Flags:", own.FlagUsages())
+	part("Flags:", own.FlagUsagesWrapped(columns))
 	b.WriteString("\n")
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nUse \"%s [command] --help\" for more information about a command.", cmd.CommandPath())
@@ -72,7 +75,7 @@ func optionsCommand() *cobra.Command {
 		Args:              Exactly(0, 0, ""),
 		PersistentPreRunE: unsettled,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Every command takes these flags:\n\n%s", cmd.Root().PersistentFlags().FlagUsages())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Every command takes these flags:\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(columns))
 			return err
 		},
 	}

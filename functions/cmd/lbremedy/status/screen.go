@@ -33,7 +33,7 @@ func show(p *cli.Program, st Status) {
 	} else {
 		s.line("Cluster", strings.TrimSuffix(s.Cluster+" in "+s.Region, " in "))
 	}
-	s.line("NATS", s.nats())
+	s.nats()
 	s.line("Exporter", s.exporter())
 	s.policy()
 	s.list("Pauses", "pauses", "None.", len(s.Pauses), func(i int) string { return where(s.Pauses[i]) + command.Clean(s.Pauses[i].String()) })
@@ -60,8 +60,13 @@ func clip(text string) string {
 }
 
 // missing returns what is printed of a field that is not known.
+// The reason why NATS is not there is said once.
 func (s screen) missing(field string) string {
-	return s.p.Paint(cli.Yellow, clip("unknown: "+s.Unknown[field]))
+	why := s.Unknown[field]
+	if why == s.Unknown["nats"] {
+		return s.p.Paint(cli.Yellow, "unknown")
+	}
+	return s.p.Paint(cli.Yellow, clip("unknown: "+why))
 }
 
 func (s screen) colour() cli.Colour {
@@ -91,11 +96,17 @@ func (s screen) headline() string {
 	return "Failures are lost: lbremedy ledger lists them."
 }
 
-func (s screen) nats() string {
+// nats prints where NATS is, or on some lines why it can't be reached.
+func (s screen) nats() {
 	if s.NATS.Reached {
-		return clip("connected to " + s.NATS.URL)
+		s.line("NATS", clip("connected to "+s.NATS.URL))
+		return
 	}
-	return s.missing("nats")
+	name := "NATS"
+	for line := range strings.Lines(cli.Wrap(s.Unknown["nats"], "", wide-indent)) {
+		s.line(name, s.p.Paint(cli.Red, clip(line)))
+		name = ""
+	}
 }
 
 func (s screen) exporter() string {
