@@ -34,6 +34,12 @@ func (c *View) MasterRole(ctx context.Context) (Role, error) {
 	if err != nil {
 		return Role{}, fmt.Errorf("read the masters' RAM role: %w", err)
 	}
+	return c.RoleNamed(ctx, name)
+}
+
+// RoleNamed reads the RAM role of this name with its policies. It needs
+// grant.ListPoliciesForRole and grant.GetPolicy.
+func (c *View) RoleNamed(ctx context.Context, name string) (Role, error) {
 	r := Role{Name: name}
 	refs, err := c.Cloud.RAM.RolePolicies(ctx, name)
 	if err != nil {

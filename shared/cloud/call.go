@@ -236,12 +236,12 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 		return e.ended(ctx, ErrUnavailable, codeNoKey, "the access key is empty")
 	}
 	began := time.Now()
-	body, failure := c.exchange(ctx, key, request, e, k.gone)
+	body, date, failure := c.exchange(ctx, key, request, e, k.gone)
 	if failure == nil {
 		failure = decode(body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
 	}
 	if c.Meter != nil {
-		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began)}
+		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began), Date: date}
 		if failure != nil {
 			m.Code, m.Throttled = failure.Code, failure.kind == ErrThrottled
 		}
@@ -262,9 +262,9 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 	return nil
 }
 
-// exchange signs the request, sends it and returns the body of a good answer.
-// It fills e with what is known, and returns it if the call failed.
-func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequest, e *Error, gone []string) ([]byte, *Error) {
+// exchange signs the request, sends it and returns the body of a good answer, and when the
+// cloud gave any. It fills e with what is known, and returns it if the call failed.
+func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequest, e *Error, gone []string) ([]byte, time.Time, *Error) {
 	trying, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	t := c.trip(trying, e.Product)
@@ -272,17 +272,17 @@ func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequ
 	clean := redactorOf(key, t.signature).clean
 	switch {
 	case !t.sent:
-		return nil, e.ended(ctx, ErrUnavailable, codeNotSent, clean(fmt.Sprint(err)))
+		return nil, t.date, e.ended(ctx, ErrUnavailable, codeNotSent, clean(fmt.Sprint(err)))
 	case t.err != nil && ctx.Err() == nil && trying.Err() != nil:
-		return nil, e.ended(ctx, ErrUnavailable, codeNoAnswer, tooLate)
+		return nil, t.date, e.ended(ctx, ErrUnavailable, codeNoAnswer, tooLate)
 	case t.err != nil && errors.Is(t.err, errTooLong):
-		return nil, e.ended(ctx, ErrUnavailable, codeBadAnswer, errTooLong.Error())
+		return nil, t.date, e.ended(ctx, ErrUnavailable, codeBadAnswer, errTooLong.Error())
 	case t.err != nil:
-		return nil, e.ended(ctx, ErrUnavailable, codeNoAnswer, clean(t.err.Error()))
+		return nil, t.date, e.ended(ctx, ErrUnavailable, codeNoAnswer, clean(t.err.Error()))
 	}
 	e.Status = t.status
 	if t.status >= 200 && t.status < 300 {
-		return t.body, nil
+		return t.body, t.date, nil
 	}
 	var w wireError
 	known := json.Unmarshal(t.body, &w) == nil && w.Code != ""
@@ -298,7 +298,7 @@ func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequ
 			e.Code = codeNoAnswer // a gateway's; the API itself said nothing
 		}
 	}
-	return nil, e
+	return nil, t.date, e
 }
 
 // sign has the SDK sign the request and send it over t. The error counts only if
@@ -363,6 +363,7 @@ type trip struct {
 	sent      bool
 	signature string
 	status    int
+	date      time.Time // of the answer, as it says; zero: it does not
 	body      []byte
 	err       error
 }
@@ -414,6 +415,9 @@ func (t *trip) send(out *http.Request) (status int, body []byte, err error) {
 		return 0, nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
+	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		t.date = at
+	}
 	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	switch {
 	case err != nil:

@@ -76,6 +76,7 @@ type Call struct {
 	Status    int           // of HTTP; 0 without an answer
 	Duration  time.Duration // from sending to the whole answer
 	Throttled bool          // the cloud refused it as one too many
+	Date      time.Time     // when the cloud answered, by its clock, to the second; zero: it does not say
 }
 
 // A Reader reads from Alibaba Cloud. It keeps connections and counts rates, so

@@ -1011,7 +1011,10 @@ func TestMeter(t *testing.T) {
 		if calls[i].Duration <= 0 {
 			t.Errorf("call %d took %v", i, calls[i].Duration)
 		}
-		calls[i].Duration = 0
+		if off := time.Since(calls[i].Date).Abs(); off > time.Minute {
+			t.Errorf("call %d was answered %v from now, by the cloud's clock", i, off)
+		}
+		calls[i].Duration, calls[i].Date = 0, time.Time{}
 	}
 	want := []cloud.Call{
 		{Product: "vpc", Action: "DescribeVSwitches", Code: "Throttling", Status: 400, Throttled: true},

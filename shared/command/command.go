@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -62,6 +63,12 @@ func Main(run func(ctx context.Context, args []string) int) {
 // each, redacted and clean.
 func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
 	root.SetArgs(args)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			Parent(c) // cobra's own shows its help for a shell that it does not know
+		}
+	}
 	err := root.ExecuteContext(ctx)
 	var silent Exit
 	switch {
@@ -91,7 +98,8 @@ type Group struct {
 
 // Root completes the root of a program with its commands and with what all programs
 // do alike: alone it shows the help, and a mistake in the usage is a Mistake that
-// names the way out. The commands for help and completion are of the last group.
+// names the way out. The commands for help, completion and the global flags are of the
+// last group.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = cobra.ArbitraryArgs // so that RunE names what is unknown, in our words
@@ -99,15 +107,15 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return Wrong("there is no command %q: did you mean %s", args[0], strings.Join(near, " or "))
-		}
-		return Wrong("there is no command %q: see %s --help", args[0], cmd.Name())
+		return noCommand(cmd, args[0])
 	}
-	root.SuggestionsMinimumDistance = 2
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return Wrong("%w: see %s --help", noStrconv(err), cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageFunc(usage)
+	root.SetHelpCommand(helpCommand())
+	if root.HasAvailablePersistentFlags() && len(groups) > 0 {
+		last := &groups[len(groups)-1]
+		last.Commands = append(slices.Clone(last.Commands), optionsCommand())
+	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.ID, Title: g.Title})
 		for _, c := range g.Commands {
@@ -122,7 +130,12 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 
 // Parent makes a command hold others: by itself it shows its help.
 func Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	cmd.Args = Exactly(0, 0, "")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return noCommand(cmd, args[0])
+		}
+		return nil
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(commands...)
 	return cmd

@@ -33,7 +33,20 @@ func TestRun(t *testing.T) {
 		{name: "said already", args: []string{"do", "it"}, err: command.Exit(3), code: 3},
 		{name: "told to end", ctx: ended, args: []string{"do", "it"}, err: context.Canceled, code: 1, says: "error: interrupted\n"},
 		{name: "ended by itself", args: []string{"do", "it"}, err: context.Canceled, code: 1, says: "error: context canceled\n"},
-		{name: "no such command", args: []string{"undo"}, code: 2, says: "error: there is no command \"undo\": did you mean do\n"},
+		{name: "no such command", args: []string{"undo"}, code: 2, says: "error: there is no command \"undo\": did you mean do?\n"},
+		{name: "no such command below one", args: []string{"more", "othr"}, code: 2, says: "error: there is no command \"more othr\": did you mean more other?\n"},
+		{name: "nothing like it below one", args: []string{"more", "zebra"}, code: 2, says: "error: there is no command \"more zebra\": see tool more --help\n"},
+		{name: "help of no command", args: []string{"help", "dos"}, code: 2, says: "error: there is no command \"dos\": did you mean do?\n"},
+		{name: "help of no command below one", args: []string{"help", "more", "othr"}, code: 2,
+			says: "error: there is no command \"more othr\": did you mean more other?\n"},
+		{name: "no such shell", args: []string{"completion", "bsh"}, code: 2,
+			says: "error: there is no command \"completion bsh\": did you mean completion bash?\n"},
+		{name: "help of an argument", args: []string{"help", "do", "it"}, code: 2, says: "error: there is no command \"do it\": see tool do --help\n"},
+		{name: "a flag like another", args: []string{"do", "it", "--cuont=3"}, code: 2, says: "error: unknown flag --cuont: did you mean --count?\n"},
+		{name: "a global flag like another", args: []string{"do", "it", "--clust", "c1"}, code: 2,
+			says: "error: unknown flag --clust: did you mean --cluster?\n"},
+		{name: "a flag like no other", args: []string{"do", "it", "--zebra"}, code: 2, says: "error: unknown flag: --zebra: see tool do --help\n"},
+		{name: "an unknown short flag", args: []string{"do", "it", "-z"}, code: 2, says: "error: unknown shorthand flag: 'z' in -z: see tool do --help\n"},
 		{name: "nothing like it", args: []string{"everything"}, code: 2, says: "error: there is no command \"everything\": see tool --help\n"},
 		{name: "too few", args: []string{"do"}, code: 2, says: "error: do needs a thing: see tool do --help\n"},
 		{name: "too many", args: []string{"do", "a", "b"}, code: 2, says: "error: do takes a thing, and \"b\" is one too many: see tool do --help\n"},
@@ -49,7 +62,10 @@ func TestRun(t *testing.T) {
 			do.Flags().Int("count", 0, "")
 			do.Flags().Duration("wait", 0, "")
 			rest := &cobra.Command{Use: "rest", Args: command.Exactly(0, 0, ""), RunE: func(*cobra.Command, []string) error { return nil }}
-			root := command.Root(&cobra.Command{Use: "tool"}, command.Group{ID: "all", Title: "All:", Commands: []*cobra.Command{do, rest}})
+			more := command.Parent(&cobra.Command{Use: "more"}, &cobra.Command{Use: "other", RunE: rest.RunE})
+			root := &cobra.Command{Use: "tool"}
+			root.PersistentFlags().String("cluster", "", "")
+			command.Root(root, command.Group{ID: "all", Title: "All:", Commands: []*cobra.Command{do, rest, more}})
 			var out, said bytes.Buffer
 			root.SetOut(&out)
 			root.SetErr(&said)
@@ -61,6 +77,60 @@ func TestRun(t *testing.T) {
 				t.Errorf("code %d, want %d, with %q\n%s", code, tt.code, out.String(), d)
 			}
 		})
+	}
+}
+
+// The help of a command shows its own flags. The global ones are a line, and have a page.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	run := func(args ...string) string {
+		t.Helper()
+		do := &cobra.Command{Use: "do", Short: "Do it", Example: "  tool do", RunE: func(*cobra.Command, []string) error { return errors.New("it ran") }}
+		do.Flags().Int("count", 0, "`times`")
+		settled := &cobra.Command{Use: "tool", Long: "A tool.", PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Name() == "help" || cmd.Name() == "options" {
+				return errors.New("wrong settings")
+			}
+			return nil
+		}}
+		settled.PersistentFlags().String("cluster", "", "`ID` of the cluster")
+		more := command.Parent(&cobra.Command{Use: "more", Short: "Do more"}, &cobra.Command{Use: "other", Short: "Do another thing", RunE: do.RunE})
+		root := command.Root(settled, command.Group{ID: "all", Title: "All:", Commands: []*cobra.Command{do, more}})
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(&out)
+		if code := command.Run(t.Context(), root, args, "error:"); code != 0 {
+			t.Errorf("%v: code %d: %s", args, code, out.String())
+		}
+		return out.String()
+	}
+	do := `Do it
+
+Usage:
+  tool do [flags]
+
+Examples:
+  tool do
+
+Flags:
+      --count times   times
+  -h, --help          help for do
+
+Use "tool options" for the global flags.
+`
+	for args, want := range map[string]string{
+		"":          "A tool.\n\nUsage:\n  tool [flags]\n  tool [command]\n\nAll:\n  completion  Generate the autocompletion script for the specified shell\n",
+		"do --help": do,
+		"help do":   do,
+		"help more": "Do more\n\nUsage:\n  tool more [flags]\n  tool more [command]\n\nCommands:\n  other       Do another thing\n\nFlags:\n",
+		"options":   "Every command takes these flags:\n\n      --cluster ID   ID of the cluster\n",
+	} {
+		if got := run(strings.Fields(args)...); !strings.HasPrefix(got, want) || args != "options" && strings.Contains(got, "--cluster") {
+			t.Errorf("%s:\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	if got := run("__complete", "help", "m"); !strings.HasPrefix(got, "more\tDo more\n") && !strings.Contains(got, "\nmore\tDo more\n") {
+		t.Errorf("help completes %q", got)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"strings"
+	"time"
 )
 
 // A Review asks whether somebody may do something. The fields are those of a
@@ -21,7 +24,17 @@ type Review struct {
 // Allowed asks the API server whether the user may do it: its own authorizers decide, and
 // it keeps nothing of the question. It needs grant.ReviewAccess.
 func (c *Cluster) Allowed(ctx context.Context, r Review) (bool, error) {
-	doing := fmt.Sprintf("ask whether %.100q may %s %s", r.User, r.Verb, r.Resource)
+	return c.review(ctx, fmt.Sprintf("ask whether %.100q may %s %s", r.User, r.Verb, r.Resource), "SubjectAccessReview", r)
+}
+
+// MayI asks the API server whether the caller itself may do it: User and Groups don't
+// count. Everybody may ask that, and the API server keeps nothing of the question.
+func (c *Cluster) MayI(ctx context.Context, r Review) (bool, error) {
+	r.User, r.Groups = "", nil
+	return c.review(ctx, fmt.Sprintf("ask whether we may %s %s", r.Verb, r.Resource), "SelfSubjectAccessReview", r)
+}
+
+func (c *Cluster) review(ctx context.Context, doing, kind string, r Review) (bool, error) {
 	type attributes struct {
 		Namespace   string `json:"namespace,omitempty"`
 		Verb        string `json:"verb"`
@@ -30,7 +43,7 @@ func (c *Cluster) Allowed(ctx context.Context, r Review) (bool, error) {
 		Subresource string `json:"subresource,omitempty"`
 	}
 	type spec struct {
-		User       string     `json:"user"`
+		User       string     `json:"user,omitempty"`
 		Groups     []string   `json:"groups,omitempty"`
 		Attributes attributes `json:"resourceAttributes"`
 	}
@@ -38,7 +51,7 @@ func (c *Cluster) Allowed(ctx context.Context, r Review) (bool, error) {
 		Kind    string `json:"kind"`
 		Version string `json:"apiVersion"`
 		Spec    spec   `json:"spec"`
-	}{"SubjectAccessReview", "authorization.k8s.io/v1", spec{r.User, r.Groups, attributes{r.Namespace, r.Verb, r.Group, r.Resource, r.Subresource}}})
+	}{kind, "authorization.k8s.io/v1", spec{r.User, r.Groups, attributes{r.Namespace, r.Verb, r.Group, r.Resource, r.Subresource}}})
 	if err != nil {
 		return false, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}
@@ -47,7 +60,8 @@ func (c *Cluster) Allowed(ctx context.Context, r Review) (bool, error) {
 			Allowed bool `json:"allowed"`
 		} `json:"status"`
 	}
-	err = c.call(ctx, doing, request{verb: "POST", path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", body: body}, &answer)
+	path := "/apis/authorization.k8s.io/v1/" + strings.ToLower(kind) + "s"
+	err = c.call(ctx, doing, request{verb: "POST", path: path, body: body}, &answer)
 	return answer.Status.Allowed && err == nil, err
 }
 
@@ -66,4 +80,29 @@ func (c *Cluster) Self(ctx context.Context) (string, error) {
 		verb: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body: []byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`),
 	}, &answer)
 	return answer.Status.UserInfo.Username, err
+}
+
+// Clock returns the time of the API server, to the second.
+func (c *Cluster) Clock(ctx context.Context) (time.Time, error) {
+	const doing = "read the clock of the API server"
+	inner, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(inner, http.MethodGet, c.client.Get().AbsPath("/version").URL().String(), nil)
+	if err != nil {
+		return time.Time{}, &Error{Doing: doing, Kind: ErrInvalid, Message: hide(err).Error()}
+	}
+	client := c.client.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return time.Time{}, explain(ctx, doing, err)
+	}
+	defer answer.Body.Close()
+	at, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}, &Error{Doing: doing, Kind: ErrUnavailable, Status: answer.StatusCode, Message: "its answer has no date"}
+	}
+	return at, nil
 }

@@ -65,6 +65,17 @@ func (w *Writer) PatchService(ctx context.Context, namespace, name, version stri
 	return w.patch(ctx, namespace, name, "", version, p.Annotations, patch)
 }
 
+// TryService has the API server do all that it does before it changes a Service, such as
+// asking admission webhooks, and change nothing. The error is the one of PatchService.
+func (w *Writer) TryService(ctx context.Context, namespace, name, version string, p ServicePatch) error {
+	patch := map[string]any{}
+	if p.Spec != nil {
+		patch["spec"] = p.Spec
+	}
+	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, patch, map[string]string{"dryRun": "All"})
+	return err
+}
+
 // PatchStatus replaces the load-balancer status of a Service that still has the
 // resource version, and returns the Service as it is then. An empty status clears
 // it. It returns ErrConflict when the Service has changed since.
@@ -79,6 +90,11 @@ func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version strin
 
 func (w *Writer) patch(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string,
 	patch map[string]any) (*corev1.Service, error) {
+	return w.send(ctx, namespace, name, subresource, version, annotations, patch, map[string]string{})
+}
+
+func (w *Writer) send(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string,
+	patch map[string]any, query map[string]string) (*corev1.Service, error) {
 	doing := fmt.Sprintf("patch Service %s/%s", namespace, name)
 	if !ValidName(namespace) || !ValidName(name) {
 		return nil, noName("patch Service", "name", namespace+"/"+name)
@@ -96,7 +112,8 @@ func (w *Writer) patch(ctx context.Context, namespace, name, subresource, versio
 		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: errors.Unwrap(err).Error()}
 	}
 	s := new(corev1.Service)
-	path, query := "/api/v1/namespaces/"+namespace+"/services/"+name+subresource, map[string]string{"fieldManager": Manager}
+	path := "/api/v1/namespaces/" + namespace + "/services/" + name + subresource
+	query["fieldManager"] = Manager
 	if w.tried != nil {
 		query["dryRun"] = "All"
 		if body, err = w.after(path, body); err != nil {

@@ -62,6 +62,21 @@ func (s *Stream) SavePage(ctx context.Context, cluster string, p Page) error {
 	return nil
 }
 
+// LedgerClusters returns the clusters of which an exporter has said something in the last
+// hour, sorted.
+func (s *Stream) LedgerClusters(ctx context.Context) ([]string, error) {
+	keys, err := s.Keys(ctx, "ledger.*.*")
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, k := range keys {
+		all = append(all, strings.Split(k, ".")[1])
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
 // A Ledger says what became of the failures that FAILED keeps, the newest of each
 // Service and class. Each stands in one column of its class; what stands in Lost, or in
 // Problems, does not balance.
@@ -76,6 +91,15 @@ type Ledger struct {
 
 // Balanced reports whether nothing is missing.
 func (l Ledger) Balanced() bool { return len(l.Lost)+len(l.Problems) == 0 }
+
+// Alive returns the exporter that said something last, and whether it still runs; the zero
+// Page if none has said anything for an hour.
+func (l Ledger) Alive() (Page, bool) {
+	if len(l.Exporters) == 0 {
+		return Page{}, false
+	}
+	return l.Exporters[0], l.At.Sub(l.Exporters[0].At) <= pageLate
+}
 
 // An Account is a class in the ledger: Published = Queued + Waiting + Settled + Dead + Lost.
 type Account struct {

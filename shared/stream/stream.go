@@ -314,6 +314,9 @@ func (s *Stream) Close() {
 	s.link.Load().lose()
 }
 
+// Where returns the address of NATS, without the secrets that it may hold.
+func (s *Stream) Where() string { return s.where }
+
 // Ping asks the server for a sign of life; ErrUnavailable if none comes.
 func (s *Stream) Ping(ctx context.Context) error {
 	in, cancel, err := s.within(ctx)

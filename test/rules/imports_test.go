@@ -93,6 +93,14 @@ var rows = []row{
 		why: "it runs the parts, and is the only command that does",
 	},
 	{
+		who: []string{"functions/cmd/lbremedy/status"},
+		may: []string{
+			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/permission",
+			"functions", "functions/doctor", "events/exporter", "shared/...",
+		},
+		why: "it says how all parts stand, in the words of the commands that show them one by one",
+	},
+	{
 		who: []string{"functions/cmd/lbremedy/*"},
 		may: []string{
 			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/answer",
@@ -302,7 +310,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang":    {"shared/observe"},
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy/*"},
 	"github.com/standard-webhooks":           {"shared/ticket"},
-	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy/cli"},
+	"github.com/spf13/pflag":                 {"shared/command", "functions/cmd/lbremedy/cli"},
 	"go.yaml.in/yaml/v3":                     {"shared/config"},
 	"golang.org/x/crypto/x509roots/fallback": {"infra/images"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy/cli"},

@@ -57,7 +57,7 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) 
 	ack, err := env.Cloud.CS.Cluster(ctx)
 	var refused *cloud.Error
 	switch {
-	case errors.As(err, &refused) && badKey.MatchString(refused.Code):
+	case errors.As(err, &refused) && BadKey(refused.Code):
 		return nil, command.Wrong("Alibaba Cloud refuses the access key: "+
 			"give another one in ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in again: %w", err)
 	case errors.Is(err, cloud.ErrNotFound):
@@ -74,6 +74,9 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) 
 
 // badKey is what a key or token that can't be right is answered with.
 var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSignature|InvalidSecurityToken|MissingSecurityToken|SecurityTokenExpired)`)
+
+// BadKey reports whether Alibaba Cloud answers with this code to a key that can't be right.
+func BadKey(code string) bool { return badKey.MatchString(code) }
 
 // PolicyFile reads a policy file.
 func PolicyFile(path string) (remedy.Policy, error) {

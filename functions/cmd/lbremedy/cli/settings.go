@@ -3,9 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Settings are the global flags.
 type Settings struct {
-	file                                     string
+	file, use                                string
+	given                                    map[string]any // what flags say, and neither variables nor the file; nil: not settled
 	Cluster, Region, kubeconfig, kubecontext string
 	NATS, natsToken, natsCreds, natsCA       string
 	natsNKey, natsInbox                      string
@@ -34,6 +31,7 @@ type Settings struct {
 func (s *Settings) AddFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&s.file, "config", "", "YAML `file` with values for these flags (default $XDG_CONFIG_HOME/lbremedy/config.yaml, if it exists)")
+	f.StringVar(&s.use, "use", "", "`context` of the configuration file with values for these flags (default the one that \"lbremedy context use\" chose)")
 	f.StringVar(&s.Cluster, "cluster", "", "`ID` of the ACK cluster")
 	f.StringVar(&s.Region, "region", "", "`region` of the cluster, such as cn-hangzhou")
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default this pod's cluster, $KUBECONFIG or the one in the home directory)")
@@ -59,9 +57,16 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 }
 
 // Settle gives each global flag that wasn't set the value of its variable, or else
-// of the configuration file, and checks what has a fixed set of values.
-func (p *Program) Settle(cmd *cobra.Command) error {
+// of the chosen context, or else of the top of the configuration file, and checks what has
+// a fixed set of values.
+func (p *Program) Settle(cmd *cobra.Command) error { return p.settle(cmd, true) }
+
+// SettleAlone does the same without a context, for commands on the contexts themselves.
+func (p *Program) SettleAlone(cmd *cobra.Command) error { return p.settle(cmd, false) }
+
+func (p *Program) settle(cmd *cobra.Command, context bool) error {
 	flags := cmd.Root().PersistentFlags()
+	p.note(flags)
 	set := func(f *pflag.Flag, value, from string) error {
 		if f == nil || f.Changed || value == "" {
 			return nil
@@ -74,15 +79,27 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 	}
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		variable := "LBREMEDY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		errs = append(errs, set(f, p.Getenv(variable), variable))
+		errs = append(errs, set(f, p.Getenv(variable(f.Name)), variable(f.Name)))
 	})
-	values, path, err := p.configFile(flags)
+	read := p.configFile
+	if !context {
+		read = p.anyConfigFile
+	}
+	file, err := read(flags)
 	if err != nil {
 		return err
 	}
-	for name, value := range values {
-		errs = append(errs, set(flags.Lookup(name), value, path))
+	if context {
+		chosen, err := file.chosen(p.use)
+		if err != nil {
+			return err
+		}
+		for name, value := range chosen {
+			errs = append(errs, set(flags.Lookup(name), fmt.Sprint(value), file.Path))
+		}
+	}
+	for name, value := range file.values {
+		errs = append(errs, set(flags.Lookup(name), fmt.Sprint(value), file.Path))
 	}
 	one := func(flag, value string, of ...string) {
 		if !slices.Contains(of, value) {
@@ -100,53 +117,9 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// configFile reads the configuration file, if there is one.
-func (p *Program) configFile(flags *pflag.FlagSet) (map[string]string, string, error) {
-	path := p.file
-	if path == "" {
-		base := p.home("XDG_CONFIG_HOME", ".config")
-		if base == "" {
-			return nil, "", nil
-		}
-		path = filepath.Join(base, "lbremedy", "config.yaml")
-	}
-	data, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && p.file == "":
-		return nil, "", nil
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, "", command.Wrong("there is no configuration file %s", path)
-	case err != nil:
-		return nil, "", command.Wrong("read the configuration file: %w", err)
-	}
-	var raw map[string]any
-	doc, err := config.Decode(data, &raw)
-	if err != nil {
-		return nil, "", command.Wrong("configuration file %s: %w", path, err)
-	}
-	var known []string
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != "config" {
-			known = append(known, f.Name)
-		}
-	})
-	values := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		values[name] = fmt.Sprint(raw[name])
-		_, yes := raw[name].(bool)
-		switch {
-		case !slices.Contains(known, name):
-			doc.Fail(name, "there is no such field; there are %s", strings.Join(known, ", "))
-		case yes && flags.Lookup(name).Value.Type() != "bool":
-			doc.Fail(name, "it must be a text: put it in quotes")
-		case !yes && flags.Lookup(name).Value.Type() == "bool":
-			doc.Fail(name, "it must be true or false")
-		}
-	}
-	if err := doc.Err(); err != nil {
-		return nil, "", command.Wrong("configuration file %s: %w", path, err)
-	}
-	return values, path, nil
+// variable returns the name of a flag's variable.
+func variable(flag string) string {
+	return "LBREMEDY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // home returns a base directory of the XDG specification; empty if there is no home.

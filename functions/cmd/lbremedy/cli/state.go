@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -158,6 +159,33 @@ func (p *Program) Known() bool {
 	}
 	_, err = os.Stat(placeFile(dir))
 	return err == nil
+}
+
+// Address returns where NATS is, as flags or state directory say, without the secrets that
+// an address may hold; empty if none is known.
+func (p *Program) Address() string {
+	list := p.NATS
+	if list == "" {
+		dir, err := p.StateDir()
+		if err != nil {
+			return ""
+		}
+		at, err := readPlace(dir)
+		if err != nil {
+			return ""
+		}
+		list = at.URL
+	}
+	var clean []string
+	for one := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil {
+			continue
+		}
+		u.User = nil
+		clean = append(clean, u.String())
+	}
+	return strings.Join(clean, ",")
 }
 
 // Dial connects to the NATS of a configuration. What is wrong with that is a mistake of

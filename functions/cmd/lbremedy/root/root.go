@@ -15,11 +15,13 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/backup"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/contexts"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/ram"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -55,13 +57,14 @@ reports what it would do. With --policy FILE it does it. "lbremedy ls" and "lbre
 show" report what was found and done.
 
 Every global flag can also be set by a variable (--state-dir is LBREMEDY_STATE_DIR) or
-in the configuration file (state-dir: …). Flags override variables, which override the
-file.
+in the configuration file (state-dir: …), where "lbremedy context" keeps values for
+several clusters. Flags override variables, which override the file.
 
 ` + exitCodes,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Settle(cmd) },
 	}
 	p.AddFlags(root)
+	command.Complete(root, "use", p.CompleteContexts)
 	return command.Root(root,
 		command.Group{ID: "run", Title: "Watch a cluster:", Commands: slices.Concat(up.Commands(p), permission.Commands(p), backup.Commands(p))},
 		command.Group{
@@ -69,7 +72,10 @@ file.
 			Commands: slices.Concat(journal.Commands(p), approval.Commands(p), []*cobra.Command{tickets.Command(p), deadletter.Command(p)}),
 		},
 		command.Group{ID: "decide", Title: "Decide by hand:", Commands: answer.Commands(p)},
-		command.Group{ID: "look", Title: "Look at a cluster:", Commands: []*cobra.Command{doctor.Command(p), balancer.Command(p), ram.Command(p)}},
-		command.Group{ID: "about", Title: "About lbremedy:", Commands: about.Commands(p)},
+		command.Group{
+			ID: "look", Title: "Look at a cluster:",
+			Commands: append(status.Commands(p), doctor.Command(p), balancer.Command(p), ram.Command(p)),
+		},
+		command.Group{ID: "about", Title: "About lbremedy:", Commands: append(about.Commands(p), contexts.Command(p))},
 	)
 }

@@ -29,6 +29,10 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"unknown command", []string{"shw"}, "", `there is no command "shw": did you mean show`},
 		{"unknown flag", []string{"ls", "--bar"}, "", "unknown flag: --bar: see lbremedy ls --help"},
+		{"unknown flag like another", []string{"ls", "--namespac", "shop"}, "", "unknown flag --namespac: did you mean --namespace?"},
+		{"unknown global flag like another", []string{"ls", "--clutser", "c1"}, "", "unknown flag --clutser: did you mean --cluster?"},
+		{"unknown command of a group", []string{"lb", "shw"}, "", `there is no command "lb shw": did you mean lb show?`},
+		{"help of no command", []string{"help", "aprove"}, "", `there is no command "aprove": did you mean approve?`},
 		{"no number", []string{"setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: see`},
 		{"no argument", []string{"show"}, "", "show needs a case ID or NAMESPACE/SERVICE"},
 		{"one too many", []string{"ls", "x"}, "", `"x"`},
@@ -134,6 +138,8 @@ func TestHelp(t *testing.T) {
 		"completion bash":                       "bash completion V2 for lbremedy",
 		"help up":                               "lbremedy up --cluster",
 		"up --help":                             "--policy file",
+		"options":                               "      --kubeconfig file ",
+		"ls --help":                             "Use \"lbremedy options\" for the global flags.\n",
 		"__complete ls --namespace x --log-le":  "--log-level\t",
 		"__complete show ":                      ":4\n",
 		"__complete ls --log-format j":          "json\n",
@@ -142,6 +148,9 @@ func TestHelp(t *testing.T) {
 		got := c.Run(t.Context(), strings.Split(args, " ")...)
 		if got.Code != 0 || !strings.Contains(got.Out, want) {
 			t.Errorf("%s: code %d, %q; want %q", args, got.Code, got.Out, want)
+		}
+		if strings.Contains(args, "help") && strings.Contains(got.Out, "--kubeconfig file") {
+			t.Errorf("%s: it shows the global flags: %s", args, got.Out)
 		}
 	}
 }

@@ -1,0 +1,80 @@
+package journal
+
+import (
+	"context"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Tally says how many cases of a cluster stand how. Of each Service and class the newest
+// case counts; what ended counts by its end, since a time.
+type Tally struct {
+	NeedsApproval int `json:"needsApproval"` // a plan waits for a person's word
+	NeedsAction   int `json:"needsAction"`   // a person must do something
+	Waiting       int `json:"waiting"`       // looked at again by itself
+	Planned       int `json:"planned"`       // the policy only observes
+	Running       int `json:"running"`       // looked at or written just now
+	Fixed         int `json:"fixed"`         // since then
+	Recovered     int `json:"recovered"`     // since then, by itself
+	Failed        int `json:"failed"`        // since then
+	Unread        int `json:"unread"`        // records that can't be read, of which nothing is known
+}
+
+// Count counts the cases of a cluster.
+func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, since time.Time) (Tally, error) {
+	var t Tally
+	subject := event.CaseSubject(cluster, "*", "*")
+	now := newReader(p)
+	err := s.EachLast(ctx, stream.Cases, subject, now.each(func(r event.Record) error {
+		t.open(r)
+		return nil
+	}))
+	now.Done()
+	t.Unread = now.broken
+	if err != nil {
+		return t, err
+	}
+	type key struct{ uid, class, id string }
+	ends := map[key]event.Result{}
+	lately := newReader(p)
+	err = s.Each(ctx, stream.Cases, subject, since, lately.each(func(r event.Record) error {
+		if r.At.Before(since) {
+			return nil // stored again, by a restore
+		}
+		ends[key{r.Service.UID, r.Class, r.Case}] = event.Result(State(r))
+		return nil
+	}))
+	lately.Done()
+	t.Unread = max(t.Unread, lately.broken)
+	for _, end := range ends {
+		switch end {
+		case event.Fixed:
+			t.Fixed++
+		case event.Gone:
+			t.Recovered++
+		case event.Failed:
+			t.Failed++
+		}
+	}
+	return t, err
+}
+
+// open counts a case that is not over.
+func (t *Tally) open(r event.Record) {
+	switch {
+	case !IsOpen(r):
+	case r.Phase != event.Settled:
+		t.Running++
+	case r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0: // as engine.Approve wants it
+		t.NeedsApproval++
+	case r.Result == event.Asked:
+		t.NeedsAction++
+	case r.Result == event.Planned:
+		t.Planned++
+	default:
+		t.Waiting++
+	}
+}

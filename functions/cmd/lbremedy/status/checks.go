@@ -1,0 +1,387 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/events/exporter"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// fixes reports whether a policy applies any plan.
+func fixes(p remedy.Policy) bool {
+	return p.Mode == remedy.Fix || slices.ContainsFunc(p.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(p.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix })
+}
+
+// declared returns the grants that the classes, the doctor and the exporter declare; of
+// those that write only where they are wanted.
+func declared(writes bool) []grant.Grant {
+	all := slices.Concat(exporter.Grants, checks.Grants())
+	for _, r := range functions.All {
+		all = append(all, r.Grants()...)
+	}
+	return slices.DeleteFunc(grant.Set(all), func(g grant.Grant) bool { return !writes && !reads(g) })
+}
+
+// reads reports whether a grant lets nobody write.
+func reads(g grant.Grant) bool {
+	if !g.RAM() {
+		return g == grant.ReviewAccess || slices.Contains([]string{"get", "list", "watch"}, g.Verb)
+	}
+	_, action, _ := strings.Cut(g.Action, ":")
+	return slices.ContainsFunc([]string{"Describe", "List", "Get", "Query"}, func(begin string) bool { return strings.HasPrefix(action, begin) })
+}
+
+// kubernetes asks the API server for a sign of life, and reports whether it came.
+func (f *flight) kubernetes(ctx context.Context) bool {
+	const name = "kubernetes"
+	before := f.Now()
+	at, err := f.env.Kube.Clock(ctx)
+	if err != nil {
+		f.add(name, Problem, sentence(err), "Correct --kubeconfig and --context, or open the way to the API server.")
+		return false
+	}
+	f.clocks.add("the API server", at, before, f.Now())
+	f.add(name, Well, "The API server answers.", "")
+	return true
+}
+
+// rights asks the API server for each declared right.
+func (f *flight) rights(ctx context.Context) {
+	const name = "rights"
+	var lacks []string
+	n := 0
+	for _, g := range declared(f.fix) {
+		if g.RAM() {
+			continue
+		}
+		n++
+		r := kube.Review{Group: g.Group, Verb: g.Verb}
+		r.Resource, r.Subresource, _ = strings.Cut(g.Resource, "/")
+		if g == grant.GetDeployments || g == grant.ListDaemonSets {
+			r.Namespace = "kube-system" // where the controller's own parts are
+		}
+		ok, err := f.env.Kube.MayI(ctx, r)
+		if err != nil {
+			f.failed(name, err, "Make sure that the credentials of the kubeconfig are good.")
+			return
+		}
+		if !ok {
+			lacks = append(lacks, g.String())
+		}
+	}
+	if len(lacks) > 0 {
+		f.add(name, Problem, fmt.Sprintf("%d of %d rights in Kubernetes are missing: %s.", len(lacks), n, say.List(lacks, 8)),
+			"Apply infra/cluster/rbac.yaml, and bind the ClusterRole lbremedy-up to whoever runs lbremedy.")
+		return
+	}
+	f.add(name, Well, fmt.Sprintf("All %d rights in Kubernetes are there.", n), "")
+}
+
+// A meter is told about calls of the cloud.
+type meter func(cloud.Call)
+
+// A reach says which products of the cloud have answered, and what their clocks say.
+type reach struct {
+	now      func() time.Time
+	mu       sync.Mutex
+	products map[string]bool // false: none of its calls was answered
+	date, at time.Time       // of the first answer, by the cloud's clock and by ours
+}
+
+func (r *reach) met(c cloud.Call) {
+	at := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.products == nil {
+		r.products = map[string]bool{}
+	}
+	r.products[c.Product] = r.products[c.Product] || c.Status != 0
+	if r.date.IsZero() {
+		r.date, r.at = c.Date, at
+	}
+}
+
+// cloud looks whether all products answer, and whether the account has the cluster.
+func (f *flight) cloud(ctx context.Context) {
+	const name = "cloud"
+	// Nothing else asks these. What they answer is looked at elsewhere, or is of no account.
+	_, _ = f.env.Cloud.ECS.SecurityGroups(ctx, ccm.NameTag, "lbremedy-preflight")
+	_, _ = f.env.Cloud.Billing.Balance(ctx)
+	_, err := f.env.Cloud.STS.Identity(ctx)
+	f.reach.mu.Lock()
+	defer f.reach.mu.Unlock()
+	f.clocks.add("Alibaba Cloud", f.reach.date, f.reach.at, f.reach.at)
+	var silent []string
+	all := slices.Sorted(maps.Keys(f.reach.products))
+	for _, product := range all {
+		if !f.reach.products[product] {
+			silent = append(silent, product)
+		}
+	}
+	var refused *cloud.Error
+	switch detail := f.snap.Failed[doctor.Detail]; {
+	case len(all) == 0 && err != nil:
+		f.add(name, Problem, sentence(err), "Set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in with the aliyun command.")
+		return
+	case len(silent) > 0:
+		f.add(name, Problem, fmt.Sprintf("Endpoints of Alibaba Cloud do not answer: %s.", strings.Join(silent, ", ")),
+			"Open the way to them: a NAT gateway, a proxy, or --cloud-vpc inside the VPC.")
+		return
+	case errors.As(err, &refused) && cli.BadKey(refused.Code):
+		f.add(name, Problem, "Alibaba Cloud refuses the access key: "+sentence(err), "Give another key, or log in again.")
+		return
+	case errors.Is(detail, cloud.ErrNotFound):
+		f.add(name, Problem, fmt.Sprintf("The account has no ACK cluster %q in %s.", f.Cluster, f.Region), "Correct --cluster or --region.")
+		return
+	case detail == nil && f.snap.Detail.Region != "" && f.snap.Detail.Region != f.Region:
+		f.add(name, Problem, fmt.Sprintf("The cluster %s is in the region %s and not in %s.", f.Cluster, f.snap.Detail.Region, f.Region), "Correct --region.")
+		return
+	case detail != nil:
+		f.failed(name, detail, "Allow the RAM action cs:DescribeClusterDetail.")
+		return
+	}
+	f.add(name, Well, fmt.Sprintf("All endpoints answer, and the account has the cluster: %s.", strings.Join(all, ", ")), "")
+}
+
+// ram compares the policies of the role that signs with what is declared.
+func (f *flight) ram(ctx context.Context) {
+	const name, do = "ram", "Give the role the policies that infra/ram/roles.sh makes."
+	me, err := f.env.Cloud.STS.Identity(ctx)
+	if err != nil {
+		f.failed(name, err, "Make sure that the access key is good.")
+		return
+	}
+	_, of, _ := strings.Cut(me.ARN[strings.LastIndexByte(me.ARN, ':')+1:], "/")
+	kind := strings.SplitN(me.ARN[strings.LastIndexByte(me.ARN, ':')+1:], "/", 2)[0]
+	role, _, _ := strings.Cut(of, "/")
+	switch kind {
+	case "root":
+		f.add(name, Well, "The access key is that of the account itself, which may do everything.", "Use a RAM role for lbremedy: see infra/ram/roles.sh.")
+		return
+	case "assumed-role":
+	default:
+		f.add(name, Unknown, fmt.Sprintf("The access key belongs to %s, and only the policies of a RAM role can be read from here.", me.ARN),
+			"Run it with the RAM role that lbremedy will have.")
+		return
+	}
+	view := ccm.View{Kube: f.env.Kube, Cloud: f.env.Cloud}
+	has, err := view.RoleNamed(ctx, role)
+	if err != nil {
+		f.failed(name, err, "Allow ram:ListPoliciesForRole and ram:GetPolicy, or compare the role with the policies of infra/ram/roles.sh by hand.")
+		return
+	}
+	actions := grant.Actions(declared(f.fix))
+	var lacks []string
+	for _, action := range actions {
+		if said := ccm.Says(has.Rules, action); said == ccm.NotAllowed || said == ccm.Denied {
+			lacks = append(lacks, action)
+		}
+	}
+	if len(lacks) > 0 {
+		f.add(name, Problem, fmt.Sprintf("The RAM role %s lacks %d of %d actions: %s.", role, len(lacks), len(actions), say.List(lacks, 8)), do)
+		return
+	}
+	f.add(name, Well, fmt.Sprintf("The RAM role %s allows all %d actions.", role, len(actions)), "")
+}
+
+// nats looks at NATS, its streams and the policy that it holds.
+func (f *flight) nats(ctx context.Context) {
+	const name = "nats"
+	s, err := f.Stream(ctx)
+	switch {
+	case err != nil && f.NATS == "" && (!f.Known() || errors.Is(err, stream.ErrUnavailable)):
+		dir, err := f.StateDir()
+		if err != nil {
+			f.add(name, Problem, sentence(err), "Name NATS with --nats, or a directory with --state-dir.")
+		} else {
+			f.add(name, Well, fmt.Sprintf("No NATS is named: \"lbremedy up\" runs its own, in %s.", dir), "")
+		}
+		f.policy(ctx, nil)
+		return
+	case err != nil:
+		f.add(name, Problem, sentence(err), "Start NATS, or correct --nats and its credentials.")
+		f.policy(ctx, nil)
+		return
+	}
+	defer s.Close()
+	room, err := s.Storage(ctx)
+	switch {
+	case errors.Is(err, stream.ErrDenied):
+		f.add(name, Well, fmt.Sprintf("NATS at %s answers.", s.Where()), "")
+		f.failed("streams", err, "Run it as the user of NATS that runs lbremedy setup.")
+	case err != nil:
+		f.add(name, Problem, sentence(err), "Give the account of NATS a JetStream.")
+	default:
+		f.clocks.add("NATS", room.Date, f.Now(), f.Now())
+		f.add(name, Well, fmt.Sprintf("NATS at %s answers, with JetStream.", s.Where()), "")
+		f.streams(room)
+	}
+	if err == nil && len(room.Fills) == 0 { // nothing holds a policy yet
+		f.policy(ctx, nil)
+		return
+	}
+	f.policy(ctx, func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, f.Cluster) })
+}
+
+// streams looks whether the streams have room.
+func (f *flight) streams(room stream.Storage) {
+	const name = "streams"
+	for _, s := range room.Fills {
+		if s.Stream == stream.Cases && s.Limit > 0 && float64(s.Bytes) > 0.9*float64(s.Limit) {
+			f.add(name, Problem, fmt.Sprintf("The journal is full to %d %%. A full journal refuses records, and with them writes.", 100*s.Bytes/s.Limit),
+				"Make it larger with lbremedy setup --journal-size.")
+			return
+		}
+	}
+	switch {
+	case len(room.Missing) == 0:
+		f.add(name, Well, "The streams are there and have room.", "")
+	case room.Free >= 0 && room.Free < room.Needs:
+		f.add(name, Problem, fmt.Sprintf("The account of NATS has %d MiB of storage left, and the streams %s reserve %d MiB.",
+			max(0, room.Free)>>20, strings.Join(room.Missing, ", "), room.Needs>>20),
+			"Give the account more storage, or choose smaller sizes with lbremedy setup --journal-size and --failures-size.")
+	default:
+		f.add(name, Well, fmt.Sprintf("The streams %s are not there yet, and there is room: \"lbremedy setup\" or \"lbremedy up\" creates them.",
+			strings.Join(room.Missing, ", ")), "")
+	}
+}
+
+// clocks are what the clocks of others show, compared with the one here.
+type clocks struct {
+	names []string
+	worst time.Duration
+	of    string
+}
+
+// add compares a clock that was read between two times here. A zero time is not known.
+func (c *clocks) add(name string, at, before, after time.Time) {
+	if at.IsZero() {
+		return
+	}
+	c.names = append(c.names, name)
+	off := at.Sub(before.Add(after.Sub(before) / 2))
+	if off.Abs() > c.worst.Abs() || c.of == "" {
+		c.worst, c.of = off, name
+	}
+}
+
+// apart is how far a clock may be off. Alibaba Cloud refuses requests that are 15 minutes
+// off; leases, approvals and pauses are compared with it, too.
+const apart = 30 * time.Second
+
+func (f *flight) clock() {
+	const name = "clock"
+	c := f.clocks
+	off := c.worst.Abs().Round(time.Second)
+	switch {
+	case len(c.names) == 0:
+		f.add(name, Unknown, "No clock could be compared with the one here.", "Correct the access to the cluster and to Alibaba Cloud first.")
+	case off > apart:
+		way := "behind"
+		if c.worst < 0 {
+			way = "ahead of"
+		}
+		f.add(name, Problem, fmt.Sprintf("The clock here is %s %s that of %s.", off, way, c.of), "Synchronize the clocks with NTP.")
+	default:
+		f.add(name, Well, fmt.Sprintf("The clock here agrees with %s.", strings.Join(c.names, ", ")), "")
+	}
+}
+
+// quotas looks whether the account can have more load balancers.
+func (f *flight) quotas() {
+	const name = "quotas"
+	all := checks.Checks()
+	all = all[slices.IndexFunc(all, func(c *doctor.Check) bool { return c.ID == "room" }):][:1]
+	found := doctor.Examine(f.snap, all)
+	of := func(a doctor.About) bool { return a.Kind == "" || a.Kind == doctor.Account }
+	for _, one := range found.Findings {
+		if of(one.About) {
+			f.add(name, Problem, one.Text.String(), one.Do.String())
+			return
+		}
+	}
+	for _, one := range found.Unknown {
+		if of(one.About) {
+			f.add(name, Unknown, sentence(errors.New(one.Why)), "Allow the RAM actions quotas:ListProductQuotas, slb:DescribeLoadBalancers and nlb:ListLoadBalancers.")
+			return
+		}
+	}
+	f.add(name, Well, "The account can have more load balancers in the region.", "")
+}
+
+// controller looks whether the version of the controller is one that is known here.
+func (f *flight) controller() {
+	const name = "controller"
+	err := f.snap.Err(doctor.Controller)
+	runs := f.snap.Controller.Version
+	switch {
+	case err != nil:
+		f.failed(name, err, "Allow to list DaemonSets in kube-system, or the RAM action cs:DescribeClusterAddonsVersion.")
+	case runs == ccm.Version{}:
+		f.add(name, Unknown, ccm.NoVersion().String(), "Make sure that the cloud controller manager runs in this cluster.")
+	case ccm.Newest().Before(runs):
+		f.add(name, Problem, fmt.Sprintf("The controller is %s, and lbremedy knows releases up to %s.", runs, ccm.Newest()),
+			"Use a newer lbremedy, or let this one only observe.")
+	default:
+		f.add(name, Well, fmt.Sprintf("The controller is %s, and its releases are known up to %s.", runs, ccm.Newest()), "")
+	}
+}
+
+// tryKey is the annotation of a write that is only tried: no Service ever has it.
+const tryKey = "lbremedy.io/preflight"
+
+// admission has the API server try a write as fixes make it.
+func (f *flight) admission(ctx context.Context) {
+	const name = "admission"
+	if err := f.snap.Err(doctor.Services); err != nil {
+		f.failed(name, err, "Allow to list Services.")
+		return
+	}
+	i := slices.IndexFunc(f.snap.Services, func(s corev1.Service) bool {
+		return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.DeletionTimestamp == nil
+	})
+	if i < 0 {
+		f.add(name, Well, "There is no LoadBalancer Service yet on which a write could be tried.", "")
+		return
+	}
+	svc := &f.snap.Services[i]
+	of := svc.Namespace + "/" + svc.Name
+	value := "dry-run"
+	try := func(version string) error {
+		return f.env.KubeWriter.TryService(ctx, svc.Namespace, svc.Name, version, kube.ServicePatch{Annotations: map[string]*string{tryKey: &value}})
+	}
+	err := try(svc.ResourceVersion)
+	if errors.Is(err, kube.ErrConflict) { // it has changed since it was listed
+		now, gone := f.env.Kube.Service(ctx, svc.Namespace, svc.Name)
+		if err = gone; gone == nil {
+			err = try(now.ResourceVersion)
+		}
+	}
+	if err != nil {
+		f.add(name, Problem, fmt.Sprintf("The API server refuses a dry run of an annotation of %s: %s", of, sentence(err)),
+			"Allow to patch Services, or change the admission policy or webhook that refuses it.")
+		return
+	}
+	f.add(name, Well, fmt.Sprintf("The API server accepts an annotation of %s, in a dry run.", of), "")
+}

@@ -1,0 +1,217 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// A Check is one thing that must hold before lbremedy is installed or may fix.
+type Check struct {
+	Check  string  `json:"check"`
+	Result Verdict `json:"result"` // ok, problem or unknown
+	Text   string  `json:"text"`
+	Do     string  `json:"do,omitempty"` // what to do about it
+}
+
+// needed are the parts of a snapshot that the checks look at.
+var needed = []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller, doctor.CLBs, doctor.NLBs, doctor.VSwitches, doctor.Quotas}
+
+func preflight(p *cli.Program) *cobra.Command {
+	var f flight
+	cmd := &cobra.Command{
+		Use:   "preflight",
+		Short: "Check what must hold before lbremedy is installed or may fix",
+		Long: `Check what must hold before lbremedy is installed or, with --fix-mode, may fix: access to
+the cluster, to Alibaba Cloud and to NATS, the rights in Kubernetes and in RAM that the
+classes declare, storage, clocks, quotas, the controller and the policy. With --fix-mode
+also the rights to write, and whether the API server accepts the annotation of a
+LoadBalancer Service, in a server-side dry run. Nothing is written.
+
+Rights are those of whoever runs it: use the kubeconfig and the access key that lbremedy
+will have.
+
+Exit codes: 0 all is well; 1 there is a problem, or something is unknown; 2 the usage or
+the configuration is wrong.`,
+		Example: `  lbremedy preflight
+  lbremedy preflight --fix-mode --policy fix.yaml
+  lbremedy preflight -o json | jq -r '.[] | select(.result != "ok") | .do'`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.Program, f.checks = p, nil
+			if err := f.run(cmd.Context()); err != nil {
+				return err
+			}
+			bad := 0
+			for _, c := range f.checks {
+				if c.Result != Well {
+					bad++
+				}
+			}
+			if err := p.Print(f.checks, func() { f.show(bad) }); err != nil {
+				return err
+			}
+			if bad > 0 {
+				return command.Exit(command.CodeFailed)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&f.fix, "fix-mode", false, "also check what fix mode needs")
+	cmd.Flags().StringVar(&f.file, "policy", "", "policy `file` that is to come into force")
+	return cmd
+}
+
+// A flight is one run of the checks.
+type flight struct {
+	*cli.Program
+	fix    bool
+	file   string // with the policy; empty: none is given
+	checks []Check
+
+	env    *engine.Env
+	snap   *doctor.Snapshot
+	clocks clocks
+	reach  reach
+}
+
+// add adds what a check came to.
+func (f *flight) add(name string, r Verdict, text, do string) {
+	clean := func(s string) string { return strings.Join(strings.Fields(command.Clean(event.Redact(s))), " ") }
+	f.checks = append(f.checks, Check{name, r, clean(text), clean(do)})
+}
+
+// failed adds a check that could not be made.
+func (f *flight) failed(name string, err error, do string) {
+	f.add(name, Unknown, sentence(err), do)
+}
+
+// sentence returns an error as a sentence.
+func sentence(err error) string {
+	text := strings.TrimRight(strings.Join(strings.Fields(err.Error()), " "), ".")
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// run makes all checks. The error is a mistake of the caller, or a context that has ended.
+func (f *flight) run(ctx context.Context) error {
+	c := f.Host()
+	if err := c.Validate(); err != nil {
+		return command.Mistake{Err: err}
+	}
+	g := f.Progress()
+	defer g.Done()
+	f.reach.now = f.Now
+	var err error
+	if f.env, err = look(f.Program, c, f.reach.met); err != nil {
+		return err
+	}
+	g.Say("asking the API server")
+	up := f.kubernetes(ctx)
+	g.Say("reading the cluster and the account")
+	if f.snap, _, err = doctor.Gather(ctx, f.Source(f.env, g), needed); err != nil {
+		return err
+	}
+	f.cloud(ctx)
+	if up {
+		g.Say("asking for rights in Kubernetes")
+		f.rights(ctx)
+	} else {
+		f.add("rights", Unknown, "The API server cannot be asked for the rights in Kubernetes.", "Correct the access to the cluster first.")
+	}
+	g.Say("reading the rights in RAM")
+	f.ram(ctx)
+	g.Say("asking NATS")
+	f.nats(ctx)
+	f.clock()
+	f.quotas()
+	f.controller()
+	if f.fix {
+		f.admission(ctx)
+	}
+	return ctx.Err()
+}
+
+// look connects to the cluster and the cloud, without asking either.
+func look(p *cli.Program, c host.Config, meter meter) (*engine.Env, error) {
+	c.Credentials, c.Meter = p.Keys, meter
+	env, err := host.Look(c)
+	if err != nil {
+		return nil, command.Mistake{Err: err}
+	}
+	return env, nil
+}
+
+// parts reads parts of the cluster and the account.
+func parts(ctx context.Context, p *cli.Program, c host.Config, list ...doctor.Part) (*doctor.Snapshot, error) {
+	env, err := look(p, c, nil)
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := doctor.Gather(ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.Now()}, list)
+	return s, err
+}
+
+// show prints the checks, each with what to do.
+func (f *flight) show(bad int) {
+	colours := map[Verdict]cli.Colour{Well: cli.Green, Problem: cli.Red, Unknown: cli.Yellow}
+	const column = 22 // where the text begins
+	for _, c := range f.checks {
+		text := c.Text
+		if c.Do != "" {
+			text += "\n" + c.Do
+		}
+		lines := cli.Wrap(text, strings.Repeat(" ", column), wide)
+		fmt.Fprintf(f.Out, "%s%s%-12s %s", f.Paint(colours[c.Result], string(c.Result)), strings.Repeat(" ", 9-len(c.Result)), c.Check, lines[column:])
+	}
+	if bad == 0 {
+		fmt.Fprintln(f.Out, f.Paint(cli.Green, "All checks are ok. Nothing was written."))
+		return
+	}
+	fmt.Fprintln(f.Out, f.Paint(cli.Red, fmt.Sprintf("%d of %d checks are not ok. Nothing was written.", bad, len(f.checks))))
+}
+
+// policy looks at the policy that counts: that of the file, or else the one in force, which
+// inForce reads; nil: NATS is not there.
+func (f *flight) policy(ctx context.Context, inForce func(context.Context) (remedy.Policy, error)) {
+	const name = "policy"
+	allowed, from := remedy.Policy{}, "in force"
+	var err error
+	switch {
+	case f.file != "":
+		from = "in " + f.file
+		if allowed, err = cli.PolicyFile(f.file); err != nil {
+			f.add(name, Problem, sentence(err), "Correct the file: lbremedy policy check "+f.file)
+			return
+		}
+	case inForce == nil:
+		if f.fix {
+			f.add(name, Problem, "No policy is known, so lbremedy would only observe.", "Give the policy file with --policy, or name the NATS that holds the policy.")
+		}
+		return
+	default:
+		if allowed, err = inForce(ctx); err != nil {
+			f.failed(name, err, "Make sure that the user of NATS may read the policy.")
+			return
+		}
+	}
+	if f.fix && !fixes(allowed) {
+		f.add(name, Problem, fmt.Sprintf("The policy %s lets nothing be fixed: it only observes.", from),
+			"Set mode: fix, in the file or for some classes or rules, and give the file with --policy.")
+		return
+	}
+	f.add(name, Well, fmt.Sprintf("The policy %s says: %s.", from, permission.Describe(allowed)), "")
+}

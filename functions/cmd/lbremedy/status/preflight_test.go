@@ -1,0 +1,260 @@
+package status_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A platform engineer asks whether all holds before fix mode: all does, then one thing
+// after the other does not. Nothing is written, which the ways to the API server, the cloud
+// and NATS prove.
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	sc := operator.NewTestbed(t)
+	sc.Cloud.Edit(func(s *sim.State) {
+		s.Roles["lbremedy"] = &sim.Role{Name: "lbremedy", Policies: []string{"lbremedy-all"}}
+	})
+	log := &writes{}
+	sc.Env["LBREMEDY_KUBECONFIG"] = log.through(t, sc.Kube.Config)
+	s := sc.Embed(t)
+	allow(sc, "*")
+	sc.Env[operator.KeyID], sc.Env[operator.KeySecret] = member(sc)
+	fix := operator.Write(t, "fix.yaml", "mode: fix\n")
+	preflight := func(code int, args ...string) map[string]status.Check {
+		t.Helper()
+		got := sc.Run(t.Context(), append([]string{"preflight", "-o", "json"}, args...)...)
+		var list []status.Check
+		if err := json.Unmarshal([]byte(got.Out), &list); err != nil || got.Code != code {
+			t.Fatalf("%v: %v, code %d, want %d: %s%s", args, err, got.Code, code, got.Out, got.Err)
+		}
+		all := map[string]status.Check{}
+		for _, c := range list {
+			if c.Result != status.Well && c.Do == "" {
+				t.Errorf("%s does not say what to do: %+v", c.Check, c)
+			}
+			all[c.Check] = c
+		}
+		return all
+	}
+	only := func(all map[string]status.Check, name string, r status.Verdict, says string) {
+		t.Helper()
+		for _, c := range all {
+			if c.Check != name && c.Result != status.Well {
+				t.Errorf("beside %s: %+v", name, c)
+			}
+		}
+		if c := all[name]; c.Result != r || !strings.Contains(c.Text, says) {
+			t.Errorf("%s: %+v, want it %s with %q", name, c, r, says)
+		}
+	}
+
+	// Before the setup, and for observing.
+	before := holds(t, s)
+	sc.Cloud.ResetCalls()
+	only(preflight(0), "streams", status.Well, "are not there yet, and there is room")
+	if all := preflight(0); all["admission"].Check != "" {
+		t.Errorf("without --fix-mode it tries a write: %+v", all["admission"])
+	}
+	if got := sc.Run(t.Context(), "setup"); got.Code != 0 {
+		t.Fatalf("setup: %+v", got)
+	}
+	before = holds(t, s)
+	only(preflight(0, "--fix-mode", "--policy", fix), "admission", status.Well, "The API server accepts an annotation of ")
+
+	// What a person reads.
+	got := sc.Run(t.Context(), "preflight", "--fix-mode", "--policy", fix)
+	fits(t, got.Out)
+	if got.Code != 0 || !strings.HasPrefix(got.Out, "ok       kubernetes   The API server answers.\n") ||
+		!strings.HasSuffix(got.Out, "All checks are ok. Nothing was written.\n") {
+		t.Errorf("it says %+v", got)
+	}
+
+	// One thing after the other is missing.
+	only(preflight(command.CodeFailed, "--fix-mode"), "policy", status.Problem, "lets nothing be fixed")
+	only(preflight(command.CodeFailed, "--policy", operator.Write(t, "bad.yaml", "mode: fixx\n")), "policy", status.Problem, `"fixx" is no mode`)
+	allow(sc, "Describe*", "List*")
+	only(preflight(command.CodeFailed), "ram", status.Problem, "The RAM role lbremedy lacks ")
+	allow(sc, "*")
+	reset := sc.Cloud.Fault(sim.Fault{Action: "ListProductQuotas", Code: "Forbidden.RAM", Status: http.StatusForbidden})
+	only(preflight(command.CodeFailed), "quotas", status.Unknown, "How much room the limits leave")
+	reset()
+	slow := sc.Program(io.Discard, io.Discard)
+	var out strings.Builder
+	slow.Out, slow.Now = &out, func() time.Time { return time.Now().Add(-2 * time.Minute) }
+	if code := root.Run(t.Context(), slow, []string{"preflight"}); code != command.CodeFailed ||
+		!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "The clock here is 2m0s behind that of") {
+		t.Errorf("with a clock that is late: code %d: %s", code, out.String())
+	}
+	admin := sc.Cloud.Admin()
+	key, secret := sc.Env[operator.KeyID], sc.Env[operator.KeySecret]
+	sc.Env[operator.KeyID], sc.Env[operator.KeySecret] = admin.AccessKeyID, admin.Secret
+	only(preflight(command.CodeFailed), "ram", status.Unknown, "only the policies of a RAM role can be read")
+	sc.Env[operator.KeyID], sc.Env[operator.KeySecret] = "LTAI-stranger", "wrong"
+	if all := preflight(command.CodeFailed); all["cloud"].Result != status.Problem || !strings.Contains(all["cloud"].Text, "refuses the access key") {
+		t.Errorf("with a key that nobody knows: %+v", all["cloud"])
+	}
+	sc.Env[operator.KeyID], sc.Env[operator.KeySecret] = key, secret
+	if all := preflight(command.CodeFailed, "--cloud-endpoint", "127.0.0.1:1"); all["cloud"].Result != status.Problem ||
+		!strings.Contains(all["cloud"].Text, "do not answer: ") || all["controller"].Result != status.Unknown {
+		t.Errorf("without a way to the cloud: %+v", all)
+	}
+	if all := preflight(command.CodeFailed, "--nats", "nats://127.0.0.1:1"); all["nats"].Result != status.Problem {
+		t.Errorf("without NATS: %+v", all)
+	}
+	if all := preflight(command.CodeFailed, "--cluster", "c-other"); !strings.Contains(all["cloud"].Text, `no ACK cluster "c-other"`) {
+		t.Errorf("another cluster: %+v", all)
+	}
+	if got := sc.Run(t.Context(), "preflight", "--region", ""); got.Code != 0 && got.Code != command.CodeWrong {
+		t.Errorf("without a region: %+v", got)
+	}
+
+	// Somebody with few rights: they are named, and the dry run is refused.
+	few := sc.Kube.As(t, sc.Namespace+"-few", []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"list"}},
+	})
+	sc.Env["LBREMEDY_KUBECONFIG"] = log.through(t, few)
+	all := preflight(command.CodeFailed, "--fix-mode", "--policy", fix)
+	if c := all["rights"]; c.Result != status.Problem || !strings.Contains(c.Text, "rights in Kubernetes are missing: ") ||
+		!strings.Contains(c.Do, "lbremedy-up") {
+		t.Errorf("with few rights: %+v", c)
+	}
+	if c := all["admission"]; c.Result != status.Problem || !strings.Contains(c.Text, "refuses a dry run of an annotation") {
+		t.Errorf("with few rights: %+v", c)
+	}
+
+	// Nothing was written.
+	if diff := cmp.Diff(before, holds(t, s)); diff != "" {
+		t.Errorf("NATS has changed:\n%s", diff)
+	}
+	for _, call := range sc.Cloud.CallsOf("preflight") {
+		if !slices.ContainsFunc([]string{"Describe", "List", "Get", "Query"}, func(begin string) bool { return strings.HasPrefix(call.Action, begin) }) {
+			t.Errorf("it called %s", call.Action)
+		}
+	}
+	asked, tried := log.counts(t)
+	if asked == 0 || tried == 0 {
+		t.Errorf("%d reviews and %d dry runs reached the API server", asked, tried)
+	}
+	svcs, err := sc.Kube.Client().CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(svcs.Items, func(svc corev1.Service) bool { return svc.Annotations["lbremedy.io/preflight"] != "" }) {
+		t.Error("a Service has the annotation that was to be tried")
+	}
+}
+
+// member returns the key of a caller that has the role lbremedy.
+func member(sc *operator.Testbed) (id, secret string) {
+	k := &sim.Caller{Name: "preflight", Role: "lbremedy", Allow: []string{"*"}}
+	k.Fill()
+	sc.Cloud.Edit(func(s *sim.State) { s.Callers[k.AccessKeyID] = k })
+	return k.AccessKeyID, k.Secret
+}
+
+// allow lets the role lbremedy do what fits.
+func allow(sc *operator.Testbed, patterns ...string) {
+	var actions []string
+	for _, p := range patterns {
+		if p == "*" {
+			actions = append(actions, `"*"`)
+			continue
+		}
+		for _, product := range []string{"slb", "nlb", "vpc", "ecs", "cs", "ram", "quotas"} {
+			actions = append(actions, fmt.Sprintf("%q", product+":"+p))
+		}
+	}
+	document := fmt.Sprintf(`{"Version":"1","Statement":[{"Effect":"Allow","Action":[%s],"Resource":"*"}]}`, strings.Join(actions, ","))
+	sc.Cloud.Edit(func(s *sim.State) {
+		s.Policies["lbremedy-all"] = &sim.Policy{Name: "lbremedy-all", Versions: []sim.PolicyVersion{{ID: "v1", Document: document, Default: true}}}
+	})
+}
+
+// holds returns how many messages each stream of NATS holds.
+func holds(t *testing.T, s *stream.Stream) map[string]uint64 {
+	t.Helper()
+	room, err := s.Storage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]uint64{}
+	for _, f := range room.Fills {
+		all[f.Stream] = f.Messages
+	}
+	return all
+}
+
+// writes are the requests on the way to an API server that are no reads.
+type writes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// through returns a kubeconfig that leads to the API server past who counts.
+func (w *writes) through(t *testing.T, to *rest.Config) string {
+	t.Helper()
+	target, err := url.Parse(to.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	carry, err := rest.TransportFor(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = carry
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.mu.Lock()
+			w.all = append(w.all, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+			w.mu.Unlock()
+		}
+		proxy.ServeHTTP(out, r)
+	}))
+	t.Cleanup(server.Close)
+	return operator.Write(t, "kubeconfig", fmt.Sprintf(
+		`{kind: Config, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`, server.URL))
+}
+
+// counts returns how often rights were asked for and writes tried, and fails if anything
+// else was asked of the API server than that and reads.
+func (w *writes) counts(t *testing.T) (asked, tried int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.all {
+		switch {
+		case strings.HasPrefix(one, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews?"):
+			asked++
+		case strings.HasPrefix(one, "PATCH ") && strings.Contains(one, "dryRun=All"):
+			tried++
+		default:
+			t.Errorf("it wrote: %s", one)
+		}
+	}
+	return asked, tried
+}

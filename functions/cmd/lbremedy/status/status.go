@@ -1,0 +1,293 @@
+// Package status is the commands that say in one look how lbremedy stands: "status" while
+// it runs, and "preflight" before it is installed or may fix. Both only read.
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Commands returns the commands of this package.
+func Commands(p *cli.Program) []*cobra.Command {
+	return []*cobra.Command{statusCommand(p), preflight(p)}
+}
+
+// A Status says how lbremedy stands in a cluster. What could not be read is missing, and
+// stands in Unknown.
+type Status struct {
+	Version    string            `json:"version"`
+	Cluster    string            `json:"cluster"`
+	Region     string            `json:"region,omitempty"`
+	Controller string            `json:"controller,omitempty"` // version
+	NATS       Connection        `json:"nats"`
+	Mode       string            `json:"mode,omitempty"`
+	Policy     string            `json:"policy,omitempty"` // what it allows, as a sentence
+	Freeze     string            `json:"freeze,omitempty"` // that is in force, as a sentence
+	Pauses     []engine.Pause    `json:"pauses,omitempty"` // that are in force here
+	Breakers   []engine.Breaker  `json:"breakers,omitempty"`
+	Exporter   *Exporter         `json:"exporter,omitempty"`
+	Backlog    *Backlog          `json:"backlog,omitempty"`
+	Cases      *journal.Tally    `json:"cases,omitempty"`
+	Unknown    map[string]string `json:"unknown,omitempty"` // why, by the field
+	Verdict    Verdict           `json:"verdict"`
+}
+
+// A Connection is that to NATS.
+type Connection struct {
+	URL     string `json:"url,omitempty"`
+	Reached bool   `json:"reached"`
+}
+
+// An Exporter is the one that said something last.
+type Exporter struct {
+	Name  string    `json:"name,omitempty"`
+	At    time.Time `json:"at,omitzero"`
+	Alive bool      `json:"alive"`
+}
+
+// A Backlog is what waits in NATS, or got lost.
+type Backlog struct {
+	Queued      int    `json:"queued"`      // failures that nobody has looked at yet
+	Undelivered int    `json:"undelivered"` // messages that no worker has been given
+	Lost        int    `json:"lost"`        // failures that are overdue
+	Dead        uint64 `json:"dead"`        // dead letters, of all clusters
+}
+
+// A Verdict is what a status comes to.
+type Verdict string
+
+// The verdicts.
+const (
+	Well    Verdict = "ok"
+	Waits   Verdict = "waits" // for a person
+	Problem Verdict = "problem"
+	Unknown Verdict = "unknown"
+)
+
+// code returns the exit code of a verdict.
+func (v Verdict) code() int {
+	switch v {
+	case Well:
+		return 0
+	case Waits:
+		return cli.CodeOpen
+	}
+	return command.CodeFailed
+}
+
+// patience is how long a status takes at most to find out about one part.
+const patience = 10 * time.Second
+
+func statusCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show on one screen how lbremedy stands",
+		Long: `Show on one screen how lbremedy stands in a cluster: its connection, policy, pauses and
+open breakers, whether the exporter is alive, what is queued, which cases wait for whom,
+and what was fixed in the last 24 hours. It only reads. What cannot be read is shown as
+unknown. Without --cluster the one cluster is meant of which an exporter has reported.
+
+Exit codes: 0 all is well; 1 NATS cannot be reached, the exporter is silent, failures are
+lost, or something is unknown; 2 the usage or the configuration is wrong; 3 something
+waits for a person: a case, an open breaker or a dead letter. The version of the
+controller may stay unknown.`,
+		Example: `  lbremedy status
+  lbremedy status --cluster c1234 -o json | jq -e '.verdict == "ok"'`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			st, err := read(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			if err := p.Print(st, func() { show(p, st) }); err != nil {
+				return err
+			}
+			if code := st.Verdict.code(); code != 0 {
+				return command.Exit(code)
+			}
+			return nil
+		},
+	}
+}
+
+// A reading is a status in the making.
+type reading struct {
+	p *cli.Program
+	Status
+}
+
+// read reads the status. The error is a mistake of the caller, or a context that has ended.
+func read(ctx context.Context, p *cli.Program) (Status, error) {
+	r := &reading{p, Status{Version: p.Version, Cluster: p.Cluster, Region: p.Region, Unknown: map[string]string{}}}
+	g := p.Progress()
+	defer g.Done()
+	g.Say("asking NATS")
+	in, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := p.Stream(in)
+	switch {
+	case err == nil:
+		defer s.Close()
+		if err := r.ofStream(ctx, s); err != nil {
+			return Status{}, err
+		}
+	case errors.As(err, new(command.Mistake)) && p.Known():
+		return Status{}, err
+	default:
+		r.NATS.URL = p.Address()
+		r.unknown(err, "nats", "mode", "pauses", "breakers", "exporter", "backlog", "cases")
+	}
+	if r.Cluster == "" {
+		err := command.Wrong("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster")
+		if r.NATS.Reached {
+			return Status{}, err
+		}
+		r.unknown(err, "cluster")
+	}
+	g.Say("asking the cluster")
+	r.controller(ctx)
+	r.judge()
+	return r.Status, ctx.Err()
+}
+
+// unknown notes that fields can't be told.
+func (r *reading) unknown(err error, fields ...string) {
+	for _, f := range fields {
+		r.Unknown[f] = strings.Join(strings.Fields(command.Clean(event.Redact(err.Error()))), " ")
+	}
+}
+
+// ofStream reads what NATS keeps.
+func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	r.NATS = Connection{URL: s.Where(), Reached: true}
+	if r.Cluster == "" {
+		all, err := s.LedgerClusters(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(all) > 1:
+			return command.Wrong("NATS holds several clusters, %s: name one with --cluster or LBREMEDY_CLUSTER", strings.Join(all, ", "))
+		case len(all) == 1:
+			r.Cluster = all[0]
+		default:
+			return nil
+		}
+	}
+	allowed, err := policy.InForce(ctx, s, r.Cluster)
+	if err != nil {
+		r.unknown(err, "mode")
+	} else {
+		r.Mode, r.Policy = string(remedy.Observe), permission.Describe(allowed)
+		if allowed.Mode != "" {
+			r.Mode = string(allowed.Mode)
+		}
+		if frozen, _ := allowed.Frozen(r.p.Now()); len(frozen) > 0 {
+			r.Freeze = frozen.String()
+		}
+	}
+	pauses, err := engine.Pauses(ctx, s)
+	if err != nil {
+		r.unknown(err, "pauses")
+	}
+	r.Pauses = slices.DeleteFunc(pauses, func(one engine.Pause) bool { return one.Cluster != "" && one.Cluster != r.Cluster })
+	if r.Breakers, err = engine.Breakers(ctx, s, r.Cluster); err != nil {
+		r.unknown(err, "breakers")
+	}
+	r.ledger(ctx, s)
+	tally, err := journal.Count(ctx, r.p, s, r.Cluster, r.p.Now().Add(-24*time.Hour))
+	if err == nil && tally.Unread > 0 {
+		err = fmt.Errorf("%d records of the journal can't be read", tally.Unread)
+	}
+	if err != nil {
+		r.unknown(err, "cases")
+		return nil
+	}
+	r.Cases = &tally
+	return nil
+}
+
+// ledger reads how the exporter does, and what waits.
+func (r *reading) ledger(ctx context.Context, s *stream.Stream) {
+	l, err := s.Ledger(ctx, r.Cluster, r.p.Now(), stream.Late)
+	if err != nil {
+		r.unknown(err, "exporter", "backlog")
+		return
+	}
+	page, alive := l.Alive()
+	r.Exporter = &Exporter{page.Exporter, page.At, alive}
+	b := Backlog{Lost: len(l.Lost)}
+	for _, a := range l.Classes {
+		b.Queued += a.Queued
+		b.Undelivered += a.Undelivered
+	}
+	fills, err := s.Fills(ctx)
+	if err != nil {
+		r.unknown(err, "backlog")
+		return
+	}
+	for _, f := range fills {
+		if f.Stream == stream.Dead {
+			b.Dead = f.Messages
+		}
+	}
+	r.Backlog = &b
+}
+
+// controller reads the version of the controller.
+func (r *reading) controller(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c := r.p.Host()
+	c.Cluster = r.Cluster
+	s, err := parts(ctx, r.p, c, doctor.Controller)
+	if err == nil {
+		err = s.Err(doctor.Controller)
+	}
+	switch {
+	case err != nil:
+		r.unknown(err, "controller")
+	case s.Controller.Version == ccm.Version{}:
+		r.unknown(errors.New(ccm.NoVersion().String()), "controller")
+	default:
+		r.Controller = s.Controller.Version.String()
+	}
+}
+
+// judge says what it comes to: what is wrong goes before what waits.
+func (r *reading) judge() {
+	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 || r.Cases != nil && r.Cases.NeedsApproval+r.Cases.NeedsAction > 0
+	unknown := len(r.Unknown)
+	if _, ok := r.Unknown["controller"]; ok {
+		unknown--
+	}
+	switch {
+	case !r.NATS.Reached, r.Exporter != nil && !r.Exporter.Alive, r.Backlog != nil && r.Backlog.Lost > 0:
+		r.Verdict = Problem
+	case unknown > 0:
+		r.Verdict = Unknown
+	case waits:
+		r.Verdict = Waits
+	default:
+		r.Verdict = Well
+	}
+}

@@ -1,0 +1,191 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// columns is how wide a help is.
+const columns = 80
+
+// usage says how a command is called, as cobra does, but for the global flags: they stand
+// on a page of their own, so that the few that a command has are seen.
+func usage(cmd *cobra.Command) error {
+	var b strings.Builder
+	part := func(title, text string) {
+		if text = strings.TrimRight(text, " \n"); text != "" {
+			b.WriteString("\n\n" + title + "\n" + text)
+		}
+	}
+	b.WriteString("Usage:")
+	if cmd.Runnable() {
+		b.WriteString("\n  " + cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\n  " + cmd.CommandPath() + " [command]")
+	}
+	if len(cmd.Aliases) > 0 {
+		part("Aliases:", "  "+cmd.NameAndAliases())
+	}
+	part("Examples:", cmd.Example)
+	for _, g := range cmd.Groups() {
+		part(g.Title, listed(cmd, g.ID))
+	}
+	part("Commands:", listed(cmd, ""))
+	own := cmd.LocalFlags()
+	if !cmd.HasParent() {
+		own = cmd.LocalNonPersistentFlags()
+	}
+	part("Flags:", own.FlagUsagesWrapped(columns))
+	b.WriteString("\n")
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nUse \"%s [command] --help\" for more information about a command.", cmd.CommandPath())
+	}
+	if root := cmd.Root(); root.HasAvailablePersistentFlags() {
+		fmt.Fprintf(&b, "\nUse \"%s options\" for the global flags.", root.Name())
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStderr(), strings.TrimRight(b.String(), "\n"))
+	return err
+}
+
+// listed returns a line for each command below another that is of a group.
+func listed(in *cobra.Command, group string) string {
+	var b strings.Builder
+	for _, c := range in.Commands() {
+		if c.GroupID == group && (c.IsAvailableCommand() || c.Name() == "help") {
+			fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+		}
+	}
+	return b.String()
+}
+
+// unsettled is the hook of commands that work whatever the global flags hold.
+func unsettled(*cobra.Command, []string) error { return nil }
+
+// optionsCommand returns the command that lists the global flags.
+func optionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "options",
+		Short:             "List the global flags",
+		Args:              Exactly(0, 0, ""),
+		PersistentPreRunE: unsettled,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Every command takes these flags:\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(columns))
+			return err
+		},
+	}
+}
+
+// helpCommand returns the command that shows the help of another. Cobra's own shows that
+// of the root for a command that there is not, and says that all went well.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "help [COMMAND]",
+		Short:             "Show the help of a command",
+		PersistentPreRunE: unsettled,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var all []cobra.Completion
+			for _, c := range of.Commands() {
+				if c.IsAvailableCommand() {
+					all = append(all, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return all, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			switch {
+			case err != nil:
+				return Mistake{err}
+			case len(rest) > 0:
+				return noCommand(of, rest[0])
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// noCommand returns the mistake of who names a command that another does not hold.
+func noCommand(in *cobra.Command, name string) error {
+	var names []string
+	for _, c := range in.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(append(names, c.Name()), c.Aliases...)
+		}
+	}
+	path := strings.TrimPrefix(in.CommandPath()+" ", in.Root().Name()+" ")
+	if near := Nearest(name, names); near != "" {
+		return Wrong("there is no command %q: did you mean %s?", path+name, path+near)
+	}
+	return Wrong("there is no command %q: see %s --help", path+name, in.CommandPath())
+}
+
+// flagError returns a mistake in the flags of a command, with the way out.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			return Wrong("unknown flag --%s: did you mean --%s?", unknown.GetSpecifiedName(), near)
+		}
+	}
+	return Wrong("%w: see %s --help", noStrconv(err), cmd.CommandPath())
+}
+
+// Nearest returns the name that somebody may have meant who typed another: one that begins
+// with it, or that differs in a letter or two. It is empty if there is none.
+func Nearest(typed string, names []string) string {
+	if typed == "" {
+		return ""
+	}
+	best, least := "", 3
+	if len(typed) < 4 {
+		least = 2
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		d := distance(strings.ToLower(typed), strings.ToLower(name))
+		if strings.HasPrefix(name, typed) {
+			d = min(d, 1)
+		}
+		if d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance returns how many letters have to be put in, taken out or replaced to make one
+// text of another.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

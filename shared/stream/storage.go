@@ -1,0 +1,77 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Storage says what NATS holds for lbremedy, and whether what is missing has room.
+type Storage struct {
+	Fills   []Fill    // of the streams that are there
+	Missing []string  // names of the streams that are not
+	Needs   int64     // bytes that these may grow to
+	Free    int64     // bytes of storage that the account may still reserve; -1: it has no limit
+	Date    time.Time // of the server's clock; zero: it does not say, since no stream is there
+}
+
+// Storage looks at the streams and at the limits of the account, and changes nothing. A user
+// who may not look is an error of kind ErrDenied.
+func (s *Stream) Storage(ctx context.Context) (Storage, error) {
+	var r Storage
+	for _, want := range (Settings{}).streams() {
+		info, err := s.info(ctx, want.Name)
+		if errors.Is(err, ErrNotFound) {
+			r.Missing = append(r.Missing, want.Name)
+			r.Needs += max(0, want.MaxBytes)
+			continue
+		}
+		if err != nil {
+			return Storage{}, err
+		}
+		r.Fills = append(r.Fills, Fill{want.Name, info.State.Msgs, info.State.Bytes, uint64(max(0, info.Config.MaxBytes))})
+		r.Date = info.TimeStamp
+	}
+	const doing = "look at the limits of JetStream"
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return Storage{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	in, over := s.deny.within(in, "$JS.API.INFO")
+	defer over()
+	account, err := s.js.AccountInfo(in)
+	switch {
+	case err != nil:
+		return Storage{}, s.fault(ctx, in, doing, err)
+	case account.Limits.MaxStore < 0:
+		r.Free = -1
+	default:
+		r.Free = account.Limits.MaxStore - int64(max(account.Store, account.ReservedStore))
+	}
+	return r, nil
+}
+
+// info returns what the server says of a stream.
+func (s *Stream) info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	doing := "look at stream " + name
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	in, over := s.deny.within(in, "$JS.API.STREAM.INFO")
+	defer over()
+	found, err := s.js.Stream(in, name)
+	if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
+		err = jetstream.ErrJetStreamNotEnabled
+	}
+	if err != nil {
+		return nil, s.fault(ctx, in, doing, err)
+	}
+	return found.CachedInfo(), nil
+}

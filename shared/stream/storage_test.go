@@ -1,0 +1,29 @@
+package stream
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// Who looks before the setup learns what is missing and whether it has room; after it, that
+// all is there.
+func TestStorage(t *testing.T) {
+	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
+	r, err := s.Storage(t.Context())
+	if err != nil || !slices.Equal(r.Missing, []string{Failed, Cases, Dead, bucketStream}) || r.Needs != 256<<20+1<<30+128<<20 || r.Free != -1 ||
+		len(r.Fills) > 0 || !r.Date.IsZero() {
+		t.Errorf("before the setup: %+v, %v", r, err)
+	}
+	setup(t, s)
+	r, err = s.Storage(t.Context())
+	if err != nil || len(r.Missing) > 0 || r.Needs != 0 || len(r.Fills) != 4 || time.Since(r.Date).Abs() > time.Minute {
+		t.Errorf("after the setup: %+v, %v", r, err)
+	}
+	if r, err := connect(t, Config{URL: plainServer(t)}).Storage(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without JetStream: %+v, %v", r, err)
+	}
+}
