@@ -60,7 +60,7 @@ observe mode stop an automatic undo (unsettled: undo), but not this command.`,
 			if err != nil {
 				return err
 			}
-			return p.Print(rec, func() { journal.Report(p, rec) })
+			return p.Print(journal.Printed(rec), func() { journal.Report(p, rec) })
 		},
 	}
 	cmd.Flags().BoolVar(&apply, "apply", false, "undo the steps; without it nothing is written")

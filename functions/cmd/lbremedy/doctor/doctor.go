@@ -294,7 +294,7 @@ func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bo
 	if err := p.Print(shown, func() { findings(p, shown, explain) }); err != nil {
 		return err
 	}
-	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.Output == "table" {
+	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.ForPeople() {
 		p.Note("Not shown: %s of lower severity. Add --severity info.", say.Count(n, "finding"))
 	}
 	worst, any := shown.Worst()
@@ -309,7 +309,7 @@ func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bo
 	return nil
 }
 
-// findings prints the findings and what could not be told.
+// findings prints the findings and what could not be determined.
 func findings(p *cli.Program, r doctor.Result, explain bool) {
 	if explain {
 		for _, f := range r.Findings {
@@ -318,14 +318,14 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 	} else if len(r.Findings) > 0 {
 		t := p.Table("severity", "check", "about", "finding", "fix")
 		for _, f := range r.Findings {
-			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 70), yes(f.Fixable)})
+			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 0), yes(f.Fixable)})
 		}
 		t.Render()
 	}
 	if len(r.Unknown) > 0 {
 		t := p.Table("unknown", "about", "why")
 		for _, u := range together(r.Unknown) {
-			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 60)})
+			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 0)})
 		}
 		t.Render()
 	}
@@ -341,11 +341,11 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		}
 	}
 	if len(r.Findings) > 0 && !explain {
-		p.Note("What to do about them: --explain.")
+		p.Note("Add --explain to see what to do about them.")
 	}
 }
 
-// together puts the checks that can't tell for one reason into one line, a few of them
+// together puts the checks that are unknown for one reason into one line, a few of them
 // by name.
 func together(all []doctor.Unknown) []doctor.Unknown {
 	const shown = 3

@@ -49,7 +49,7 @@ func TestLookingMistakes(t *testing.T) {
 		"another cluster":      {c.With("LBREMEDY_CLUSTER", "c2"), "lb ls", command.CodeWrong, "correct --cluster or --region"},
 		"no region":            {c.With("LBREMEDY_REGION", ""), "doctor", command.CodeWrong, "--region"},
 		"no cluster":           {c.With("LBREMEDY_CLUSTER", ""), "ram gap", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},
-		"an unknown form":      {c, "doctor -o xml", command.CodeWrong, "is not one of table, json, yaml"},
+		"an unknown form":      {c, "doctor -o xml", command.CodeWrong, "is not one of table, wide, json, yaml, jsonpath=EXPR or go-template=TEMPLATE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
