@@ -323,8 +323,12 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		t.Render()
 	}
 	if len(r.Unknown) > 0 {
+		named := 1
+		if p.Wide() {
+			named = 3
+		}
 		t := p.Table("unknown", "about", "why")
-		for _, u := range together(r.Unknown) {
+		for _, u := range together(r.Unknown, named) {
 			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 0)})
 		}
 		t.Render()
@@ -340,15 +344,17 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 			p.Note("The %s were left out: %s.", read.Part, read.Left)
 		}
 	}
+	if len(r.Unknown) > 0 && !p.Wide() {
+		p.Note("Add -o wide to see in full why something is unknown.")
+	}
 	if len(r.Findings) > 0 && !explain {
-		p.Note("Add --explain to see what to do about them.")
+		p.Note("Add --explain to see each finding whole, and what to do.")
 	}
 }
 
-// together puts the checks that are unknown for one reason into one line, a few of them
+// together puts the checks that are unknown for one reason into one line, so many of them
 // by name.
-func together(all []doctor.Unknown) []doctor.Unknown {
-	const shown = 3
+func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	var list []doctor.Unknown
 	var checks [][]string
 	for _, u := range all {
@@ -360,8 +366,8 @@ func together(all []doctor.Unknown) []doctor.Unknown {
 		checks[i] = append(checks[i], u.Check)
 	}
 	for i, c := range checks {
-		list[i].Check = strings.Join(c[:min(shown, len(c))], ", ")
-		if n := len(c) - shown; n > 0 {
+		list[i].Check = strings.Join(c[:min(named, len(c))], ", ")
+		if n := len(c) - named; n > 0 {
 			list[i].Check += fmt.Sprintf(" and %d more", n)
 		}
 	}

@@ -101,7 +101,8 @@ func TestHeal(t *testing.T) {
 		return sc.Wants(t, code, out, errs, args...)
 	}
 	run(command.CodeFailed, "", "lbremedy up already runs on the state directory", "up")
-	run(0, id, "", "ls", "--open", "--namespace", sc.Namespace)
+	run(0, id[:8], "", "ls", "--open", "--namespace", sc.Namespace)
+	run(0, id, "", "ls", "--open", "--namespace", sc.Namespace, "-o", "wide")
 	// The controller fails again and again: the case may be looked at anew just now.
 	shown := sc.Run(t.Context(), "show", web)
 	for ; !strings.Contains(shown.Out, "before: vswitch-id vsw-a"); shown = sc.Run(t.Context(), "show", web) {
