@@ -177,7 +177,7 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 			finding = v.Error
 		}
 		name := command.Clean(v.Service.String())
-		row := []any{name, v.Class, journal.Outcome(p, v.Record), p.Cell(plan, 0), p.Cell(finding, 0)}
+		row := []any{name, v.Class, journal.Outcome(p, v.Record), p.Cell(plan, 80), p.Cell(finding, 80)}
 		if a.replay {
 			row = slices.Insert(row, 1, any(v.Was.Class), any(string(v.Was.Result)))
 			if v.Was.Result == "" {

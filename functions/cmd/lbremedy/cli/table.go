@@ -10,20 +10,23 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A Table is rows that fit the reader's screen: long texts end in an ellipsis there, and
-// are whole with -o wide.
+// A Table is rows under the names of their columns.
 type Table struct {
 	p        *Program
 	columns  []any
 	rows     [][]any
+	fitted   bool
 	optional int // column that is left out where there is no room for it; -1: none
 }
 
 // Table returns a table with these columns.
 func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns, optional: -1} }
 
-// Optional has a column left out where there is no room for it.
-func (t *Table) Optional(column string) { t.optional = slices.Index(t.columns, any(column)) }
+// Fit makes the table fit the reader's screen, unless it is to be wide: long texts end in
+// an ellipsis, and the optional column, if there is one, is left out if there is no room.
+func (t *Table) Fit(optional string) {
+	t.fitted, t.optional = !t.p.Wide(), slices.Index(t.columns, any(optional))
+}
 
 // AppendRow adds a row, with a value for each column.
 func (t *Table) AppendRow(row []any) { t.rows = append(t.rows, row) }
@@ -36,7 +39,10 @@ const (
 
 // Render prints the table.
 func (t *Table) Render() {
-	limit := t.p.screen()
+	limit := 0
+	if t.fitted {
+		limit = t.p.screen()
+	}
 	widths, gap, fits := t.fit(limit)
 	if o := t.optional; o >= 0 && limit > 0 && (!fits || widths[o] < min(telling, t.natural(o))) {
 		t.columns, t.optional = slices.Delete(slices.Clone(t.columns), o, o+1), -1
@@ -98,11 +104,8 @@ func (t *Table) natural(column int) int {
 
 func width(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Sprint(cell)) }
 
-// screen returns how wide a table may be; 0: as wide as it is.
+// screen returns how many columns the reader sees.
 func (p *Program) screen() int {
-	if p.Wide() {
-		return 0
-	}
 	if w := p.Terminal(p.Out); w > 0 {
 		return w
 	}

@@ -317,6 +317,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		}
 	} else if len(r.Findings) > 0 {
 		t := p.Table("severity", "check", "about", "finding", "fix")
+		t.Fit("")
 		for _, f := range r.Findings {
 			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 0), yes(f.Fixable)})
 		}
@@ -328,6 +329,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 			named = 3
 		}
 		t := p.Table("unknown", "about", "why")
+		t.Fit("")
 		for _, u := range together(r.Unknown, named) {
 			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 0)})
 		}

@@ -89,7 +89,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 				} else {
 					t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
 					for _, i := range list {
-						t.AppendRow([]any{i.ID, p.Cell(i.Cause, 0), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), p.Cell(sinks(i.Tickets), 0)})
+						t.AppendRow([]any{i.ID, p.Cell(i.Cause, 120), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), p.Cell(sinks(i.Tickets), 100)})
 					}
 					t.Render()
 				}
@@ -227,7 +227,7 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 		if !k.At.IsZero() {
 			last = p.Ago(k.At) + " ago"
 		}
-		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, p.Cell(k.Error, 0)})
+		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, p.Cell(k.Error, 100)})
 	}
 	t.Render()
 }
