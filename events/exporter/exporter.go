@@ -29,8 +29,8 @@
 // check before an upgrade writes under "DryRun:", and the one in which that check
 // sums up its result (CloudControllerManagerPrecheckResult in kube-system, about a
 // Pod, which takes a watch of its own). Neither tells of a failed Service, so
-// neither belongs into FAILED, and nothing is wrong with them, so neither belongs
-// into DEAD: they are logged with their redacted text and counted.
+// neither belongs in FAILED, and nothing is wrong with them, so neither belongs
+// in DEAD: they are logged with their redacted text and counted.
 package exporter
 
 import (

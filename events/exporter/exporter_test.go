@@ -136,7 +136,7 @@ func (w *world) run(e *Exporter) (stop func()) {
 			w.Errorf("the exporter ended with %v", err)
 		}
 		if p := e.Page(); p.Waiting() != 0 {
-			w.Errorf("the exporter's page does not balance: %d of %+v have come to no end", p.Waiting(), p)
+			w.Errorf("the exporter's page does not balance: %d of %+v are not accounted for", p.Waiting(), p)
 		}
 	})
 	w.Cleanup(stop)

@@ -12,11 +12,14 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/lbremedy/lbremedy/events/courier"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/schema"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -162,7 +165,30 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out[doctor.SchemaFile], err = schema.Of(dir, "doctor.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {
 		return nil, err
 	}
+	if text, err = schema.Of(dir, "case.v1.json", "A case as lbremedy prints it", event.Record{}, true); err != nil {
+		return nil, err
+	}
+	if out[journal.SchemaFile], err = schema.Add(dir, text, true, printed()); err != nil {
+		return nil, err
+	}
 	return out, nil
+}
+
+// printed are the properties of a printed case that its record has not, or has otherwise.
+func printed() []schema.Property {
+	return []schema.Property{
+		{Name: "result", Doc: "how the case stands", Value: new(event.Status)},
+		{Name: "firstSeen", Doc: "when the failure happened that opened the case", Value: new(time.Time)},
+		{Name: "lastSeen", Doc: "when the failure was last seen", Value: new(time.Time)},
+		{Name: "seen", Doc: "how often runs in a row have ended so; absent: once", Value: new(journal.Repeats)},
+		{Name: "nextStep", Doc: "what a person does next", Value: new(string)},
+		{Name: "undoneBy", Doc: "ID of the case whose undo has taken away the fix of this one", Value: new(string)},
+		{Name: "waitMs", Doc: "milliseconds until the case is looked at again", Value: new(float64)},
+		{Name: "timingsMs", Doc: "how long each phase of the run took, in milliseconds", Value: new(journal.Timings)},
+		{Name: "eventTime", Doc: "when the failure happened that the last run answered", Value: new(time.Time)},
+		{Name: "first", Doc: "when the first run of this case began", Value: new(time.Time)},
+		{Name: "wait"}, {Name: "timings"},
+	}
 }
 
 // properties are the sections in the schema of the policy file.

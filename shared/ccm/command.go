@@ -96,12 +96,12 @@ func DeletePodsCommand(svc *corev1.Service, pods []string) string {
 }
 
 // Resync is the one annotation that lbremedy writes for its own sake. Its change
-// wakes the controller and changes the hash that the controller leaves behind
+// triggers a sync and changes the hash that the controller leaves behind
 // after a full sync, so that success shows.
 const Resync = "lbremedy.io/resync"
 
-// WakeCommand returns the command by which a person wakes the controller: it syncs
-// the Service in full then.
+// WakeCommand returns the command by which a person triggers a full sync of the
+// Service.
 func WakeCommand(svc *corev1.Service) string {
 	return fmt.Sprintf("kubectl -n %s annotate service %s %s=by-hand-$(date +%%s) --overwrite", svc.Namespace, svc.Name, Resync)
 }

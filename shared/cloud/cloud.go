@@ -49,7 +49,7 @@ type Config struct {
 	// real endpoint. Empty: the real ones.
 	Endpoint string
 	// Hosts are endpoints to use instead of the real one of a product, by its name
-	// in lower case, such as "slb". Endpoint goes before them.
+	// in lower case, such as "slb". Endpoint overrides them.
 	Hosts map[string]string
 	// Scheme is "HTTPS", also if empty, or "HTTP": requests carry tokens, so HTTP
 	// goes to a loopback Endpoint only.

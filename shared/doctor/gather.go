@@ -58,11 +58,12 @@ const (
 
 // A Reading says how a part was read.
 type Reading struct {
-	Part  Part          `json:"part"`
-	Count int           `json:"count"` // how many there are
-	Took  time.Duration `json:"took"`  // nanoseconds
-	Error string        `json:"error,omitempty"`
-	Left  string        `json:"left,omitempty"` // why it was left out
+	Part   Part          `json:"part"`
+	Count  int           `json:"count"` // how many there are
+	Took   time.Duration `json:"-"`
+	TookMs float64       `json:"tookMs"` // milliseconds
+	Error  string        `json:"error,omitempty"`
+	Left   string        `json:"left,omitempty"` // why it was left out
 }
 
 // Gather reads the parts, with all that these need. What can't be read stands in the
@@ -119,6 +120,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		r.Count, err = parts[p].read(ctx, g)
 	}
 	r.Took = time.Since(began)
+	r.TookMs = milliseconds(r.Took)
 	if p == Failures && err == nil && g.s.Failures == nil {
 		r.Left = "no NATS is named in which failures are kept"
 	}

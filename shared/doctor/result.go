@@ -22,8 +22,9 @@ const SchemaFile = "shared/event/schema/doctor.v1.json"
 // A Result is what a run found, and what it could not tell.
 type Result struct {
 	Cluster  string        `json:"cluster"`
-	At       time.Time     `json:"at"`   // when it was read
-	Took     time.Duration `json:"took"` // nanoseconds, to read it
+	At       time.Time     `json:"at"` // when it was read
+	Took     time.Duration `json:"-"`
+	TookMs   float64       `json:"tookMs"` // milliseconds, to read it
 	Checks   []string      `json:"checks"`
 	Services int           `json:"services"` // that were looked at
 	Findings []Finding     `json:"findings"` // the worst first
@@ -41,8 +42,11 @@ func Run(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, e
 	}
 	r := Examine(s, checks)
 	r.Read, r.Took = readings, time.Since(began)
+	r.TookMs = milliseconds(r.Took)
 	return s, r, nil
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // readable returns what reads a policy, and the sections of it that the checks look at.
 func readable(read func(context.Context) (remedy.Policy, error), checks []*Check) func(context.Context) (remedy.Policy, error) {

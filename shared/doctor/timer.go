@@ -10,7 +10,7 @@ import (
 
 // OnTimer examines the cluster once with these checks and opens and closes cases for what
 // changed: what a timer calls. It is no error that another process does so now, and none
-// that some checks can't tell how things stand; it is one that no check can tell anything
+// that some checks can't tell how things stand; it is one that no check can say anything
 // of the Services.
 func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
 	out, err := (&ScheduledRun{Env: env, Checks: checks}).Run(ctx)
@@ -41,5 +41,5 @@ func blinded(r Result) error {
 	if len(whole) < len(r.Checks) {
 		return nil
 	}
-	return fmt.Errorf("check the cluster: no check can tell anything of the Services: %s", r.Unknown[0].Why)
+	return fmt.Errorf("check the cluster: no check could determine the state of the Services: %s", r.Unknown[0].Why)
 }

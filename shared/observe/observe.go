@@ -146,7 +146,7 @@ func (m *Metrics) Seen(r event.Record, err error) {
 	case r.Result == "":
 		m.runs.WithLabelValues(class, "error").Inc()
 	default:
-		m.runs.WithLabelValues(class, string(r.Result)).Inc()
+		m.runs.WithLabelValues(class, string(r.Status())).Inc()
 	}
 	if r.Repeats {
 		m.repeats.WithLabelValues(class).Inc()

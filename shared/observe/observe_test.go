@@ -136,7 +136,7 @@ func TestSeen(t *testing.T) {
 		`lbremedy_holds_total{class="busy",hold="budget"}`:           "1",
 		`lbremedy_runs_total{class="busy",outcome="answered"}`:       "2",
 		`lbremedy_runs_total{class="unread",outcome="waiting"}`:      "1",
-		`lbremedy_runs_total{class="busy",outcome="asked"}`:          "1",
+		`lbremedy_runs_total{class="busy",outcome="needs-action"}`:   "1",
 		`lbremedy_repeats_total{class="busy"}`:                       "1",
 		`lbremedy_repeats_total{class="quota"}`:                      "0",
 		`lbremedy_runs_total{class="quota",outcome="error"}`:         "1",

@@ -87,7 +87,7 @@ func newState() *state {
 			"person closes it.", "class"),
 		left:        desc("lbremedy_class_budget_left", "Services that may still be written to for a class in 10 minutes.", "class"),
 		clusterLeft: desc("lbremedy_cluster_budget_left", "Services that may still be written to in the cluster in an hour."),
-		waiting: desc("lbremedy_waiting_messages", "Messages that wait for a worker: undelivered, or in hand, which are run or are to come again.",
+		waiting: desc("lbremedy_waiting_messages", "Messages that wait for a worker: undelivered, or in hand, which are run or will be delivered again.",
 			"class", "state"),
 		messages: desc("lbremedy_stream_messages", "Messages in a stream.", "stream"),
 		bytes:    desc("lbremedy_stream_bytes", "Bytes in a stream.", "stream"),

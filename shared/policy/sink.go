@@ -33,7 +33,7 @@ type Sink struct {
 	Classes    []string `json:"classes,omitempty"`
 	Risks      []string `json:"risks,omitempty"` // of the plan: low, medium, high
 	Namespaces []string `json:"namespaces,omitempty"`
-	Results    []string `json:"results,omitempty"` // asked, failed, unsettled, fixed; of the kind event planned, too
+	Results    []string `json:"results,omitempty"` // needs-approval, needs-action, failed, unsettled, fixed; of the kind event planned, too
 }
 
 // A Reference says where a secret is. One of the two is set.
@@ -90,7 +90,9 @@ const (
 var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
 
 // told are the results that a sink may be notified of.
-var told = []string{string(event.Asked), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Planned)}
+var told = []string{
+	string(event.NeedsApproval), string(event.NeedsAction), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Planned),
+}
 
 // SinkWords returns the words that a sink's fields may hold, by the field; with [] behind it
 // of each entry.
@@ -106,9 +108,9 @@ func (s Sink) Wants() []string {
 	case s.Kind == Event:
 		return told
 	case s.Kind == Alibaba:
-		return told[:3] // nobody there wants to know what needs no help
+		return told[:4] // nobody there wants to know what needs no help
 	}
-	return told[:4]
+	return told[:5]
 }
 
 // Check tells bad what is wrong with the sink, each with its field.
@@ -170,10 +172,10 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	may := told
 	if s.Kind != Event {
-		may = told[:4]
+		may = told[:5]
 	}
 	for _, r := range s.Results {
-		if !slices.Contains(may, r) {
+		if !slices.Contains(may, r) && r != string(event.Asked) { // the word of earlier releases for what needs a person
 			bad("results", "%q is none that a sink of kind %s is notified of; those are %s", r, s.Kind, strings.Join(may, ", "))
 		}
 	}

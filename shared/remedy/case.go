@@ -38,7 +38,7 @@ type Writers struct {
 func (c *Case) Full(key string) bool { return c.Taken[key] }
 
 // Mark returns the value of the resync annotation that this attempt writes: it
-// wakes the controller and tells our own writes from others'.
+// triggers a sync and tells our own writes from others'.
 func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 
 // Written reports whether the Service carries the mark of this attempt: what it

@@ -11,7 +11,7 @@
 // told so, so that a hundred Services don't all choose the same last address.
 //
 // What the controller's sync changes beside a plan's steps is no class's matter: Compare
-// works it out for every plan that wakes the controller, and it decides about the risk.
+// works it out for every plan that triggers a sync, and it decides about the risk.
 package remedy
 
 import (

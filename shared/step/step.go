@@ -4,7 +4,7 @@
 // back. Its Was fields hold what stood there when the plan was made; Check
 // compares the world with both sides, and Apply writes only onto the version
 // that was read. Steps on the Service write our resync annotation in the same
-// patch, because it wakes the controller and changes its hash.
+// patch, because it triggers a sync and changes its hash.
 package step
 
 import (

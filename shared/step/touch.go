@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Touch wakes the controller after a change outside the Service: it writes our
+// Touch triggers a sync after a change outside the Service: it writes our
 // resync annotation and nothing else. On a Service that was synced before, the
 // full sync that follows puts LB and listeners back to what the annotations say;
 // a class says so with the plan's risk.

@@ -269,14 +269,14 @@ func (c *consumer) settle(j *job, reply Reply) {
 	case reply.Dead != "":
 		verdict = term + " " + cut(reply.Dead, 200)
 		if err := c.stream.Dead(c.hctx, reply.Dead, j.got.Subject, j.got.Header, j.got.Data); err != nil {
-			c.stream.log.Warn("a message can't be put into DEAD and will come again", "consumer", c.name, "error", err)
+			c.stream.log.Warn("a message can't be put into DEAD; it will be delivered again", "consumer", c.name, "error", err)
 			verdict = nakAfter(redeliverSoon)
 		}
 	case reply.Retry > 0:
 		verdict = nakAfter(reply.Retry)
 	}
 	if err := j.end(verdict); err != nil {
-		c.stream.log.Warn("the end of a message could not be told; it will come again", "consumer", c.name, "error", err)
+		c.stream.log.Warn("a message could not be acknowledged; it will be delivered again", "consumer", c.name, "error", err)
 	}
 }
 

@@ -44,7 +44,7 @@ type Page struct {
 	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one waits
 }
 
-// Waiting returns how many Events have been seen and have come to no end yet.
+// Waiting returns how many Events have been seen and are not accounted for yet.
 func (p Page) Waiting() int64 {
 	return p.Seen - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Strange - p.Released
 }
@@ -126,11 +126,11 @@ type Loss struct {
 	Why       string        `json:"why"`
 }
 
-// Ledger draws the balance of a cluster. A failure is lost if nobody has settled it or
+// Ledger reconciles the failures of a cluster. A failure is lost if nobody has settled it or
 // looked at it for longer than late after the moment at which somebody should have.
 func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late time.Duration) (Ledger, error) {
 	if err := event.ValidCluster(cluster); err != nil {
-		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	b := &balance{
 		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
@@ -143,7 +143,7 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 		return nil
 	})
 	if err != nil {
-		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	err = s.Each(ctx, Dead, deadOf(strings.TrimSuffix(event.FailedSubject(cluster, "", ""), "..")), time.Time{}, func(m Message) error {
 		origin, _, _ := m.Origin()
@@ -151,24 +151,24 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 		return nil
 	})
 	if err != nil {
-		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	if err := s.EachLast(ctx, Cases, event.CaseSubject(cluster, "*", "*"), b.record); err != nil {
-		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	err = s.entries(ctx, event.RunKey(cluster, "*", "*"), b.again)
 	if err != nil {
-		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	for _, m := range failed {
 		b.enter(m)
 	}
 	if err := s.pages(ctx, b); err != nil {
-		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	for class, a := range b.accounts {
 		if err := s.consumer(ctx, b, class, a); err != nil {
-			return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+			return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 		}
 		b.Classes = append(b.Classes, *a)
 	}
@@ -295,7 +295,7 @@ func (s *Stream) pages(ctx context.Context, b *balance) error {
 		}
 		live++
 		if n := p.Waiting(); n != 0 && (p.Lag > pageHeld || p.At.Sub(p.Last) > pageHeld) {
-			b.Problems = append(b.Problems, fmt.Sprintf("The exporter %s has seen %d Events, and %d of them have come to no end.", p.Exporter, p.Seen, n))
+			b.Problems = append(b.Problems, fmt.Sprintf("The exporter %s has seen %d Events, and %d of them are not accounted for.", p.Exporter, p.Seen, n))
 		}
 	})
 	if err != nil {

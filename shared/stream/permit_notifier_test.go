@@ -91,7 +91,7 @@ func TestPermitNotifier(t *testing.T) {
 		"read who closed a ticket":      func(ctx context.Context) error { _, err := s.Keys(ctx, "closed.>"); return err },
 		"measure what waits":            func(ctx context.Context) error { _, err := s.Queues(ctx, cluster); return err },
 		"measure how full the disk is":  func(ctx context.Context) error { _, err := s.Fills(ctx); return err },
-		"draw the balance":              func(ctx context.Context) error { _, err := s.Ledger(ctx, cluster, time.Now(), stream.Late); return err },
+		"reconcile the ledger":          func(ctx context.Context) error { _, err := s.Ledger(ctx, cluster, time.Now(), stream.Late); return err },
 		"read budgets, breakers, pause": func(ctx context.Context) error { _, err := s.Entries(ctx, ">"); return err },
 	}
 	for doing, do := range allowed {

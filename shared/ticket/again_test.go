@@ -169,7 +169,7 @@ Finding: It is full.
 What to do: Make room.
 
 About:
-- load balancer lb-1 in cluster c1, case 00000000-20260102T150405: a person must act, or agree.
+- load balancer lb-1 in cluster c1, case 00000000-20260102T150405: needs action by a person.
 
 The journal tells the whole story: lbremedy show 00000000-20260102T150405
 Reference: ` + one.Key

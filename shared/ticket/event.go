@@ -27,10 +27,11 @@ type eventSink struct {
 	cluster string
 }
 
-// reasons are the ones that Events have, by result.
-var reasons = map[event.Result]string{
-	event.Asked: "LBRemedyAsked", event.Failed: "LBRemedyFailed", event.Unsettled: "LBRemedyUnsettled", event.Planned: "LBRemedyPlanned",
-	event.Fixed: "LBRemedyFixed", event.Gone: "LBRemedyGone", event.Undone: "LBRemedyUndone",
+// reasons are the ones that Events have, by how the Service stands.
+var reasons = map[event.Status]string{
+	event.NeedsApproval: "LBRemedyNeedsApproval", event.NeedsAction: "LBRemedyNeedsAction", event.Recovered: "LBRemedyRecovered",
+	event.Status(event.Failed): "LBRemedyFailed", event.Status(event.Unsettled): "LBRemedyUnsettled", event.Status(event.Planned): "LBRemedyPlanned",
+	event.Status(event.Fixed): "LBRemedyFixed", event.Status(event.Undone): "LBRemedyUndone",
 }
 
 // Open writes the Event.
@@ -58,7 +59,7 @@ func (e *eventSink) put(ctx context.Context, t Ticket) error {
 	if m.Service.Name == "" || m.Service.Kind != "" || m.Cluster != e.cluster {
 		return nil // it is no Service, another cluster's worker writes it, or nothing is known of the Service any more
 	}
-	reason, ok := reasons[m.Result]
+	reason, ok := reasons[m.Status()]
 	if !ok {
 		reason = "LBRemedyOver"
 	}

@@ -51,7 +51,7 @@ func TestLife(t *testing.T) {
 		t.Fatalf("got %d posts", len(posts))
 	}
 	kind, n := posts[0].notice(t)
-	if kind != "closed" || !strings.Contains(n.Text, "1 Service: fixed by lbremedy") || !strings.Contains(n.Text, "1 Service: the failure is gone") {
+	if kind != "closed" || !strings.Contains(n.Text, "1 Service: fixed by lbremedy") || !strings.Contains(n.Text, "1 Service: recovered, without a fix") {
 		t.Errorf("got %s\n%s", kind, n.Text)
 	}
 	q.pass(time.Hour)
@@ -84,6 +84,31 @@ func TestResults(t *testing.T) {
 			same(t, h.told(), tt.want...)
 			q.empty()
 		})
+	}
+}
+
+// A sink may want those questions alone that a person can approve, or those that need more;
+// the word of earlier releases means both.
+func TestQuestions(t *testing.T) {
+	for _, tt := range []struct {
+		results []string
+		want    string
+	}{
+		{[]string{"asked"}, "act approve"}, {[]string{"needs-approval"}, "approve"}, {[]string{"needs-action"}, "act"}, {[]string{"failed"}, ""}, {nil, "act approve"},
+	} {
+		s := policy.Sink{Kind: policy.Webhook, Results: tt.results}
+		act := Member{Result: event.Asked}
+		approve := Member{Result: event.Fixed, Stood: event.Asked, Steps: []string{"annotate"}, Digest: "d"} // it was one
+		var got []string
+		if wants(s, "busy", act, act.Result) {
+			got = append(got, "act")
+		}
+		if wants(s, "busy", approve, approve.Stood) {
+			got = append(got, "approve")
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%q wants %q, not %q", tt.results, got, tt.want)
+		}
 	}
 }
 

@@ -40,6 +40,13 @@ type Member struct {
 	uid      string
 }
 
+// Status returns the word for how the Service stands.
+func (m Member) Status() event.Status {
+	r := event.Record{Origin: event.Origin{Service: m.Service}, Run: event.Run{Result: m.Result}, Outcome: event.Outcome{Digest: m.Digest}}
+	r.Steps = make([]event.StepRecord, len(m.Steps))
+	return r.Status()
+}
+
 // Results that a member may have besides those of records.
 const (
 	Moved  event.Result = "moved"  // the Service fails for another cause now

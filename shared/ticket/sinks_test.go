@@ -165,7 +165,7 @@ func TestEvents(t *testing.T) {
 	q.pass(time.Minute)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, here)))
 	e := read(1)
-	if e.Reason != "LBRemedyAsked" || e.Type != "Warning" || e.Count != 2 ||
+	if e.Reason != "LBRemedyNeedsApproval" || e.Type != "Warning" || e.Count != 2 ||
 		!strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
 		t.Errorf("got %+v", e)
 	}
@@ -515,7 +515,7 @@ To have it applied: lbremedy approve 00000000-20260102T150405
 What to do: Add a vSwitch.
 
 Services:
-- shop/web-1 in cluster c1, case 00000000-20260102T150405: a person must act, or agree.
+- shop/web-1 in cluster c1, case 00000000-20260102T150405: needs approval of its plan.
 
 The controller's log shows the error code: kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep shop/web-1
 

@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -223,6 +224,7 @@ var functions = template.FuncMap{
 		return fmt.Sprintf("%d %ss", n, one)
 	},
 	"result": func(r event.Result) string { return results[r] },
+	"stands": func(m Member) string { return cmp.Or(questions[m.Status()], results[m.Result]) },
 	"inc":    func(n int) int { return n + 1 },
 	"plain":  plain,
 }
@@ -235,18 +237,24 @@ var impacts = map[event.Impact]string{
 
 // results say how a Service stands.
 var results = map[event.Result]string{
-	event.Asked:      "a person must act, or agree",
+	event.Asked:      "it needs a person",
 	event.Failed:     "lbremedy could not find out or could not write",
 	event.Unsettled:  "written, but the failure came back or nothing proves success",
 	event.Planned:    "only planned, since the policy observes",
 	event.Fixed:      "fixed by lbremedy, and proven to work",
-	event.Gone:       "the failure is gone",
+	event.Gone:       "recovered, without a fix by lbremedy",
 	event.Superseded: "it fails in another way now",
 	event.Undone:     "what lbremedy wrote was taken back",
 	event.Foreign:    "it is no failed sync of this cloud",
 	Moved:            "it fails for another cause now",
 	ByHand:           "closed by hand",
 	Muted:            "a label says that nobody is to be asked",
+}
+
+// questions say what a person is asked for.
+var questions = map[event.Status]string{
+	event.NeedsApproval: "needs approval of its plan",
+	event.NeedsAction:   "needs action by a person",
 }
 
 // plain returns a text without line breaks and without what a chat reads as markup for

@@ -142,7 +142,7 @@ func (f Facts) ByDoctor() bool { return strings.HasPrefix(f.Class, event.DoctorP
 
 // Approve reports whether the plan of the lead waits for a person's consent.
 func (f Facts) Approve() bool {
-	return f.Lead.Result == event.Asked && len(f.Lead.Steps) > 0 && f.Lead.Digest != ""
+	return f.Lead.Status() == event.NeedsApproval
 }
 
 // An incident names what one ticket is about: scope, class and hash of the cause.

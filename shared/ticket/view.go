@@ -23,7 +23,9 @@ type view struct {
 // wants reports whether the sink is notified of a member that stands, or stood, with this result.
 func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
-	return slices.Contains(s.Wants(), string(result)) && in(s.Classes, class) &&
+	m.Result = result
+	wanted := s.Wants()
+	return (slices.Contains(wanted, string(result)) || slices.Contains(wanted, string(m.Status()))) && in(s.Classes, class) &&
 		in(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
 }
 

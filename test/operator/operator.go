@@ -6,6 +6,7 @@ package operator
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -177,4 +179,42 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 		}
 	}
 	return nil
+}
+
+// Record returns the record that a command has printed as JSON, in the words of the journal.
+func Record(data []byte) (event.Record, error) {
+	var c journal.Case
+	if err := json.Unmarshal(data, &c); err != nil {
+		return event.Record{}, err
+	}
+	r := c.Record
+	switch c.Result {
+	case event.NeedsApproval, event.NeedsAction:
+		r.Result = event.Asked
+	case event.Recovered:
+		r.Result = event.Gone
+	case event.NotOurs:
+		r.Result = event.Foreign
+	case event.Looking, event.Writing, event.Erred:
+	default:
+		r.Result = event.Result(c.Result)
+	}
+	return r, nil
+}
+
+// Records returns those of a list.
+func Records(data []byte) ([]event.Record, error) {
+	var all []json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	var list []event.Record
+	for _, one := range all {
+		r, err := Record(one)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
 }

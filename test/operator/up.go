@@ -3,7 +3,6 @@ package operator
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -41,8 +40,7 @@ func (sc *Testbed) Up(t *testing.T, args ...string) *UpRun {
 		lines := bufio.NewScanner(out)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			var r event.Record
-			if json.Unmarshal(lines.Bytes(), &r) == nil && r.Service.String() == sc.Namespace+"/web" {
+			if r, err := Record(lines.Bytes()); err == nil && r.Service.String() == sc.Namespace+"/web" {
 				u.records <- r
 			}
 		}

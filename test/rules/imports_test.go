@@ -318,6 +318,7 @@ var homes = map[string][]string{
 	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
 	"k8s.io/client-go":                       {"shared/kube"},
 	"k8s.io/client-go/rest":                  {"shared/kube", "infra/deploy"},
+	"k8s.io/client-go/util/jsonpath":         {"shared/command"},
 	"k8s.io/component-helpers":               {"shared/ccm"},
 	"k8s.io/klog/v2":                         {"shared/ccm"}, // in the signatures of component-helpers
 

@@ -234,7 +234,7 @@ func readFixtures(file string) ([]Fixture, error) {
 	}
 	folder := filepath.Base(filepath.Dir(filepath.Dir(file)))
 	if strings.ReplaceAll(of.Class, "-", "") != folder {
-		return nil, fmt.Errorf("the fixtures of the class %q do not belong into the folder %s", of.Class, folder)
+		return nil, fmt.Errorf("the fixtures of the class %q do not belong in the folder %s", of.Class, folder)
 	}
 	var all []Fixture
 	for _, s := range of.Fixtures {

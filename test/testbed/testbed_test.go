@@ -176,7 +176,7 @@ func TestComplete(t *testing.T) {
 func TestFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"class: busy\nfixtures:\n- {name: a, inject: [{create: {}}]}\n": "",
-		"class: quota\n":                                                                              "the class \"quota\" do not belong into the folder busy",
+		"class: quota\n":                                                                              "the class \"quota\" do not belong in the folder busy",
 		"class: busy\nfixtures:\n- {name: a}\n":                                                       "the fixture injects nothing: a",
 		"class: busy\nfixtures:\n- {name: a, tells: b}\n":                                             `unknown field "tells"`,
 		"class: busy\nfixtures:\n- {name: a, inject: [{creates: {}}]}\n":                              `no operation "creates": there are accept, account, annotate,`,

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -78,13 +79,15 @@ func Of(root, name, title string, value any, open bool, others ...any) ([]byte, 
 	return text, nil
 }
 
-// A Property is one at the top of what a schema describes that its type does not name.
+// A Property is one at the top of what a schema describes that its type does not name, or
+// names otherwise.
 type Property struct {
 	Name, Doc string
-	Value     any // a pointer; no field of its type is required
+	Value     any // a pointer; no field of its type is required; nil: there is no such property
 }
 
-// Add adds properties to a schema of Of, described as there.
+// Add adds properties to a schema of Of, described as there, or puts them in place of
+// those of the same names.
 func Add(root string, text []byte, open bool, properties []Property) ([]byte, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -92,6 +95,11 @@ func Add(root string, text []byte, open bool, properties []Property) ([]byte, er
 	}
 	s.Comments = ""
 	for _, p := range properties {
+		s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return name == p.Name })
+		if p.Value == nil {
+			s.Properties.Delete(p.Name)
+			continue
+		}
 		said := map[string]string{}
 		t := reflect.TypeOf(p.Value).Elem()
 		if folder, ours := strings.CutPrefix(t.PkgPath(), module); ours {
@@ -211,6 +219,10 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 		values = []any{
 			event.Gone, event.Superseded, event.Planned, event.Asked, event.Waiting,
 			event.Fixed, event.Unsettled, event.Failed, event.Undone, event.Foreign,
+		}
+	case reflect.TypeFor[event.Status]():
+		for _, s := range append(slices.Clone(event.Statuses), event.Looking, event.Writing, event.Erred) {
+			values = append(values, s)
 		}
 	case reflect.TypeFor[event.Hold]():
 		values = []any{event.HeldByPause, event.HeldByFreeze, event.HeldByBudget, event.TakenBack}

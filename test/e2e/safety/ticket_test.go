@@ -173,7 +173,7 @@ func TestTicket(t *testing.T) {
 			t.Errorf("the ticket does not say %q: %s", part, first.Data.Text)
 		}
 	}
-	r.event("one", "LBRemedyAsked", corev1.EventTypeWarning, "Add a vSwitch to the VPC")
+	r.event("one", "LBRemedyNeedsAction", corev1.EventTypeWarning, "Add a vSwitch to the VPC")
 	r.support(func(k sim.Ticket) bool { return k.Status == "in_progress" && strings.Contains(k.Description, "/one") })
 
 	// Another Service joins.

@@ -50,15 +50,29 @@ func (a Flags) sign(ctx context.Context, p *cli.Program, env *engine.Env) {
 
 // A verdict is what is said of a failure, and in a replay what was said before.
 type verdict struct {
-	Was *verdictThen `json:"was,omitempty"`
+	Was *verdictThen
 	event.Record
 	err error
+}
+
+// A printedVerdict is a verdict as it is printed.
+type printedVerdict struct {
+	Was *verdictThen `json:"was,omitempty"`
+	journal.Case
+}
+
+func printed(all []verdict) []printedVerdict {
+	out := []printedVerdict{}
+	for _, v := range all {
+		out = append(out, printedVerdict{v.Was, journal.Printed(v.Record)})
+	}
+	return out
 }
 
 // A verdictThen is what was said of a failure when it happened.
 type verdictThen struct {
 	Class  string       `json:"class"`
-	Result event.Result `json:"result,omitempty"` // empty: nobody has answered it
+	Result event.Status `json:"result,omitempty"` // empty: nobody has answered it
 }
 
 const atOnce = 8 // failures that are answered at a time
@@ -103,7 +117,7 @@ func Failures(ctx context.Context, p *cli.Program, env *engine.Env, items []Item
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := p.Print(verdicts, func() { printVerdicts(p, verdicts, a) }); err != nil {
+	if err := p.Print(printed(verdicts), func() { printVerdicts(p, verdicts, a) }); err != nil {
 		return err
 	}
 	return exitCode(p, verdicts, a)

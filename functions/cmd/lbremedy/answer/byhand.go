@@ -74,7 +74,7 @@ func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, i
 		}
 	case rec.Result.Settled():
 		all := []verdict{{Record: rec}}
-		if err := p.Print(all, func() { printVerdicts(p, all, a) }); err != nil {
+		if err := p.Print(printed(all), func() { printVerdicts(p, all, a) }); err != nil {
 			return err
 		}
 		return exitCode(p, all, a)

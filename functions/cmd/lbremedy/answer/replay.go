@@ -81,7 +81,7 @@ Files are read as by "lbremedy plan". With a file and without --apply, no NATS i
 			return Failures(ctx, p, env, chosen, a)
 		},
 	}
-	f.FailureFlags(cmd)
+	f.FailureFlags(p, cmd)
 	f.SinceFlag(cmd, "only what failed since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "only what failed until this `time`")
 	cmd.Flags().StringSliceVarP(&files, "file", "f", nil, "`file` with failures instead of those in the stream; - is standard input")
@@ -126,7 +126,7 @@ func again(ctx context.Context, p *cli.Program, env *engine.Env, items []Item) e
 				if err != nil {
 					return err
 				}
-				was.Result = r.Result
+				was.Result = r.Status()
 			}
 		}
 		items[i].was = was

@@ -124,7 +124,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	if err != nil {
 		return err
 	}
-	return p.Print(rec, func() { journal.Report(p, rec) })
+	return p.Print(journal.Printed(rec), func() { journal.Report(p, rec) })
 }
 
 // applied returns what a case has applied and not taken back: a record of each

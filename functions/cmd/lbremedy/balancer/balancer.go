@@ -41,7 +41,7 @@ type balancing struct {
 	Backends    *int     `json:"backends,omitempty"` // of the load balancer; absent: not known
 	Limit       *int     `json:"limit,omitempty"`    // of backends
 	Listeners   []string `json:"listeners,omitempty"`
-	Unknown     string   `json:"unknown,omitempty"` // what could not be told, and why
+	Unknown     string   `json:"unknown,omitempty"` // what could not be determined, and why
 }
 
 // inventory is what the inventory reads: the groups one by one too, since the list of
@@ -53,11 +53,12 @@ func lsCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the Services of type LoadBalancer with their load balancers",
-		Long: `List the Services of type LoadBalancer: the address in the status, its type, the load
-balancer, whether the controller created it ("own") or a person chose it ("reused"), its
-billing, its backends and how many the account allows, and its listeners. A load balancer
-is (gone) if it does not exist in the region, and (untagged) if it exists but the
-controller cannot find it.
+		Long: `List the Services of type LoadBalancer with their load balancers: the address in the
+status, the backends and how many the account allows, and the listeners. The state is
+"gone" if the load balancer does not exist in the region, and "untagged" if it exists but
+the controller cannot find it. -o wide shows everything: also the type of the address, the
+billing, and whether the controller created the load balancer ("own") or a person chose it
+("reused").
 
 Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the input is
 wrong; 6 something could not be determined: it shows as a question mark, with the reason
@@ -77,12 +78,7 @@ on standard error.`,
 				}
 			}
 			err = p.Print(list, func() {
-				t := p.Table("namespace", "name", "address", "type", "load balancer", "made", "charge", "backends", "listeners")
-				for _, b := range list {
-					listeners := p.Cell(strings.Join(b.Listeners, " "), 120)
-					t.AppendRow([]any{b.Namespace, b.Name, command.Clean(b.Address), b.AddressType, b.name(), b.Made, b.ChargeType, b.ofLimit(), listeners})
-				}
-				t.Render()
+				printList(p, list)
 				if len(list) == 0 {
 					p.Note("There is no Service of type LoadBalancer%s.", map[bool]string{true: " in the namespace " + namespace}[namespace != ""])
 				}
@@ -95,7 +91,25 @@ on standard error.`,
 	return cmd
 }
 
-// printUnknown says what could not be told, and returns what the exit code follows from.
+// printList prints the inventory as a table.
+func printList(p *cli.Program, list []balancing) {
+	columns := []any{"service", "load balancer", "state", "address", "backends", "listeners"}
+	if p.Wide() {
+		columns = []any{"service", "load balancer", "state", "address", "backends", "type", "made", "charge", "listeners"}
+	}
+	t := p.Table(columns...)
+	t.Fit("")
+	for _, b := range list {
+		row := []any{b.Namespace + "/" + b.Name, command.Clean(b.ID), b.State, command.Clean(b.Address), b.ofLimit()}
+		if p.Wide() {
+			row = append(row, b.AddressType, b.Made, b.ChargeType)
+		}
+		t.AppendRow(append(row, p.Cell(strings.Join(b.Listeners, " "), 0)))
+	}
+	t.Render()
+}
+
+// printUnknown says what could not be determined, and returns what the exit code follows from.
 func printUnknown(p *cli.Program, list []balancing) error {
 	unknown := 0
 	for _, b := range list {

@@ -79,7 +79,7 @@ func weights(s *doctor.Snapshot, svc *corev1.Service) ([]weight, error) {
 	case b == nil:
 		return nil, command.Wrong("the Service %s/%s has no load balancer", svc.Namespace, svc.Name)
 	case s.Controller.Version == ccm.Version{}:
-		return nil, fmt.Errorf("the version of the controller can't be told")
+		return nil, fmt.Errorf("the version of the controller could not be determined")
 	}
 	servers, serves := map[string]string{}, map[string]bool{}
 	for i := range s.Nodes {

@@ -48,7 +48,7 @@ func JSONError(err error) error {
 // OneLine returns the error with its text on one line.
 func OneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
 
-// ServiceArg reports whether an argument names a Service. A file of that name goes before.
+// ServiceArg reports whether an argument names a Service. A file of that name takes precedence.
 func ServiceArg(arg string) (event.Service, bool, error) {
 	if info, err := os.Stat(arg); arg == "-" || err == nil && !info.IsDir() {
 		return event.Service{}, false, nil

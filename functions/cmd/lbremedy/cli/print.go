@@ -1,46 +1,105 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// Print writes a value as the flags ask for; in the form of a table, show does it.
-func (p *Program) Print(value any, show func()) error {
-	switch p.Output {
-	case "json":
-		return command.JSON(p.Out, value, "  ")
-	case "yaml":
-		return command.YAML(p.Out, value)
+// The forms of output for people.
+const (
+	tableForm    = "table"
+	wideForm     = "wide"
+	markdownForm = "markdown"
+)
+
+// forms are those of data, as an error and the help name them.
+const forms = "table, wide, json, yaml, jsonpath=EXPR or go-template=TEMPLATE"
+
+// Wide reports whether tables are to show everything, however wide they are.
+func (p *Program) Wide() bool { return p.Output == wideForm }
+
+// Markdown reports whether the output is to be Markdown.
+func (p *Program) Markdown() bool { return p.Output == markdownForm }
+
+// ForPeople reports whether the output is for people, not for programs.
+func (p *Program) ForPeople() bool { return p.Output == tableForm || p.Wide() || p.Markdown() }
+
+// writer returns what writes data in the form that the flags ask for; nil if it is for people.
+func (p *Program) writer() (func(io.Writer, any) error, error) {
+	name, text, _ := strings.Cut(p.Output, "=")
+	switch {
+	case p.ForPeople():
+		return nil, nil
+	case p.Output == "json":
+		return func(to io.Writer, value any) error { return command.JSON(to, value, "  ") }, nil
+	case p.Output == "yaml":
+		return command.YAML, nil
+	case name == "jsonpath" && text != "":
+		return command.JSONPath(text)
+	case name == "go-template" && text != "":
+		return command.Template(text)
 	}
-	show()
-	return nil
+	return nil, command.Wrong("--output: %q is not one of %s", p.Output, forms)
 }
 
-// Line writes a value among many as they come: a line of JSON or a document of YAML.
+// zeroTime matches a field of JSON with the time that Go writes where there is none. The
+// quotes of such a text inside a string are escaped.
+var zeroTime = regexp.MustCompile(`"\w+":"0001-01-01T00:00:00Z",|,?"\w+":"0001-01-01T00:00:00Z"`)
+
+// encoded returns a value as JSON without times that are none.
+func encoded(value any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	if err := command.JSON(&b, value, ""); err != nil {
+		return nil, err
+	}
+	return zeroTime.ReplaceAll(bytes.TrimSpace(b.Bytes()), nil), nil
+}
+
+// Print writes a value as the flags ask for; in a form for people, show does it.
+func (p *Program) Print(value any, show func()) error {
+	write, err := p.writer()
+	if err != nil {
+		return err
+	}
+	if write == nil {
+		show()
+		return nil
+	}
+	data, err := encoded(value)
+	if err != nil {
+		return err
+	}
+	return write(p.Out, data)
+}
+
+// Line writes a value among many as they come: a line of JSON, of a template or of an
+// expression, or a document of YAML.
 func (p *Program) Line(value any, show func()) error {
 	switch p.Output {
 	case "json":
-		return command.JSON(p.Out, value, "")
+		data, err := encoded(value)
+		if err != nil {
+			return err
+		}
+		return command.JSON(p.Out, data, "")
 	case "yaml":
 		fmt.Fprintln(p.Out, "---")
 	}
-	return p.Print(value, show)
-}
-
-// Table returns a table with these columns.
-func (p *Program) Table(columns ...any) table.Writer {
-	t := command.Table(columns...)
-	t.SetOutputMirror(p.Out)
-	return t
+	err := p.Print(value, show)
+	if err == nil && !p.ForPeople() && p.Output != "yaml" {
+		_, err = fmt.Fprintln(p.Out)
+	}
+	return err
 }
 
 // A Colour is an escape sequence of a terminal.
@@ -68,12 +127,12 @@ func (p *Program) PaintOn(stream io.Writer, c Colour, s string) string {
 	return string(c) + s + plain
 }
 
-// Cell returns a text for one line of a table: clean, and short where a terminal has
-// no room for it beside the other columns.
+// Cell returns a text for one line: clean, and short where a terminal has no room for it
+// beside the others.
 func (p *Program) Cell(s string, others int) string {
 	s = strings.Join(strings.Fields(command.Clean(s)), " ")
 	width := p.Terminal(p.Out)
-	if width == 0 {
+	if width == 0 || p.Wide() {
 		return s
 	}
 	return text.Trim(s, max(20, width-others))

@@ -51,5 +51,5 @@ const (
 	CodeOpen     = 3 // all went well, and a case is not settled
 	CodeWarning  = 4 // the worst finding is a warning
 	CodeCritical = 5 // there is a critical finding
-	CodeUnknown  = 6 // no critical finding, and something could not be told
+	CodeUnknown  = 6 // no critical finding, and something could not be determined
 )

@@ -48,13 +48,23 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 	f.StringVar(&s.State, "state-dir", "", "`directory` of \"lbremedy up\" (default $XDG_STATE_HOME/lbremedy)")
 	f.StringVar(&s.level, "log-level", "warn", "lowest `level` that is logged: debug, info, warn or error")
 	f.StringVar(&s.format, "log-format", "text", "`format` of the log: text or json")
-	f.StringVarP(&s.Output, "output", "o", "table", "`format` of the data: table, json or yaml")
+	f.StringVarP(&s.Output, "output", "o", tableForm, "`format` of the data: "+forms)
 	for name, values := range map[string][]string{
-		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "output": {"table", "json", "yaml"}, "cloud-scheme": {"HTTPS", "HTTP"},
+		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "cloud-scheme": {"HTTPS", "HTTP"},
 	} {
 		command.Complete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
+	command.Complete(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		all := []cobra.Completion{tableForm, wideForm, "json", "yaml", "jsonpath=", "go-template="}
+		if cmd.Annotations[HasMarkdown] != "" {
+			all = append(all, markdownForm)
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	})
 }
+
+// HasMarkdown is the annotation of commands that print Markdown, too.
+const HasMarkdown = "markdown"
 
 // Settle gives each global flag that wasn't set the value of its variable, or else
 // of the chosen context, or else of the top of the configuration file, and checks what has
@@ -106,7 +116,11 @@ func (p *Program) settle(cmd *cobra.Command, context bool) error {
 			errs = append(errs, command.Wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
 		}
 	}
-	one("output", p.Output, "table", "json", "yaml")
+	if _, err := p.writer(); err != nil {
+		errs = append(errs, err)
+	} else if p.Markdown() && cmd.Annotations[HasMarkdown] == "" {
+		errs = append(errs, command.Wrong("--output: %s has no Markdown; there are %s", cmd.CommandPath(), forms))
+	}
 	one("log-level", p.level, "debug", "info", "warn", "error")
 	one("log-format", p.format, "text", "json")
 	if p.Cluster != "" {

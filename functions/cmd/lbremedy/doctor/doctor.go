@@ -295,7 +295,7 @@ func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bo
 	if err := p.Print(shown, func() { findings(p, shown, explain) }); err != nil {
 		return err
 	}
-	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.Output == "table" {
+	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.ForPeople() {
 		p.Note("Not shown: %s of lower severity. Add --severity info.", say.Count(n, "finding"))
 	}
 	worst, any := shown.Worst()
@@ -310,7 +310,7 @@ func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bo
 	return nil
 }
 
-// findings prints the findings and what could not be told.
+// findings prints the findings and what could not be determined.
 func findings(p *cli.Program, r doctor.Result, explain bool) {
 	if explain {
 		for _, f := range r.Findings {
@@ -318,15 +318,21 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		}
 	} else if len(r.Findings) > 0 {
 		t := p.Table("severity", "check", "about", "finding", "fix")
+		t.Fit("")
 		for _, f := range r.Findings {
-			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 70), yes(f.Fixable)})
+			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 0), yes(f.Fixable)})
 		}
 		t.Render()
 	}
 	if len(r.Unknown) > 0 {
+		named := 1
+		if p.Wide() {
+			named = 3
+		}
 		t := p.Table("unknown", "about", "why")
-		for _, u := range together(r.Unknown) {
-			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 60)})
+		t.Fit("")
+		for _, u := range together(r.Unknown, named) {
+			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 0)})
 		}
 		t.Render()
 	}
@@ -341,15 +347,17 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 			p.Note("The %s were left out: %s.", read.Part, read.Left)
 		}
 	}
+	if len(r.Unknown) > 0 && !p.Wide() {
+		p.Note("Add -o wide to see in full why something is unknown.")
+	}
 	if len(r.Findings) > 0 && !explain {
-		p.Note("What to do about them: --explain.")
+		p.Note("Add --explain to see each finding whole, and what to do.")
 	}
 }
 
-// together puts the checks that can't tell for one reason into one line, a few of them
+// together puts the checks that are unknown for one reason into one line, so many of them
 // by name.
-func together(all []doctor.Unknown) []doctor.Unknown {
-	const shown = 3
+func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	var list []doctor.Unknown
 	var checks [][]string
 	for _, u := range all {
@@ -361,8 +369,8 @@ func together(all []doctor.Unknown) []doctor.Unknown {
 		checks[i] = append(checks[i], u.Check)
 	}
 	for i, c := range checks {
-		list[i].Check = strings.Join(c[:min(shown, len(c))], ", ")
-		if n := len(c) - shown; n > 0 {
+		list[i].Check = strings.Join(c[:min(named, len(c))], ", ")
+		if n := len(c) - named; n > 0 {
 			list[i].Check += fmt.Sprintf(" and %d more", n)
 		}
 	}

@@ -117,7 +117,7 @@ func TestDoctorFile(t *testing.T) {
 	}
 	// A node port among the ports that nodes take for themselves, if they have the default range.
 	port := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer, ports: [{port: 80, nodePort: 32768}]}\n", Env: operator.Home(t)}.
-		Run(t.Context(), "doctor", "-f", "-")
+		Run(t.Context(), "doctor", "-f", "-", "-o", "wide")
 	if port.Code != cli.CodeWarning || !strings.Contains(port.Out, "32768-60999") || !strings.Contains(port.Out, "its nodes may use another one") {
 		t.Errorf("a node port beyond the usual ones: code %d, wrote %s, said %s", port.Code, port.Out, port.Err)
 	}

@@ -63,7 +63,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 	r.Read = append(r.Read, read...)
 	r.Services = concerned(list, e.namespace, services)
 	if facts == nil && len(r.Unknown) > 0 {
-		p.Note("No cluster was named, which leaves open: %s.", say.Count(len(r.Unknown), "question"))
+		p.Note("No cluster is named, so %s could not be answered.", say.Count(len(r.Unknown), "question"))
 		r.Unknown = []doctor.Unknown{}
 	}
 	return examined(p, about(r, e.namespace, services), least, e.explain)

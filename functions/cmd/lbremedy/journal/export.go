@@ -21,7 +21,9 @@ func export(p *cli.Program) *cobra.Command {
 		Short: "Write the journal as lines of JSON",
 		Long: `Write the records of the journal as JSON lines, oldest first: every start, intent, step
 and outcome as it was stored. The schema of a line is shared/event/schema/record.v1.json
-in the source of lbremedy; readers must ignore unknown keys.
+in the source of lbremedy; readers must ignore unknown keys. Lines are raw: durations are
+in nanoseconds, and "result" has the words of the journal. "asked" stands for needs-approval
+and needs-action, "gone" for recovered and "ignored" for foreign.
 
 The flags select records, not cases. If a record can't be read, the others are written
 and the exit code is 1. An export is for analysis and archives: to restore a journal, use
@@ -64,7 +66,7 @@ and the exit code is 1. An export is for analysis and archives: to restore a jou
 			return nil
 		},
 	}
-	f.FailureFlags(cmd)
+	f.FailureFlags(p, cmd)
 	f.outcomeFlags(p, cmd)
 	f.SinceFlag(cmd, "only what was written since this `time`: 90m, 7d or 2006-01-02T15:04")
 	return cmd

@@ -38,9 +38,9 @@ func TestFindingCase(t *testing.T) {
 		code int
 		want string
 	}{
-		{"ls", 0, "load balancer lb-1"},
-		{"ls --service lb-1 --class survey-room", 0, "load balancer lb-1"},
-		{"show 44444444", 0, "load balancer lb-1  asked"},
+		{"ls -o wide", 0, "load balancer lb-1"},
+		{"ls --service lb-1 --class survey-room -o wide", 0, "load balancer lb-1"},
+		{"show 44444444", 0, "load balancer lb-1  needs-action"},
 		{"show 44444444", 0, "by the doctor's check room"},
 		{"approve 44444444", command.CodeWrong, "is a finding of the doctor without a plan to approve"},
 		{"approve 55555555 --as me", 0, "lbremedy doctor --fix finalizers shop/web --apply"},

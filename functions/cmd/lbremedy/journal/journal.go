@@ -1,5 +1,5 @@
 // Package journal is the commands that read the journal and write nothing: "ls", "show",
-// "watch", "export" and "ledger". Other commands find cases through it, and report them in
+// "watch", "export" and "ledger", and "schema", which describes what they print. Other commands find cases through it, and report them in
 // its words.
 package journal
 
@@ -21,7 +21,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{ls(p), show(p), watch(p), export(p), ledger(p)}
+	return []*cobra.Command{ls(p), show(p), watch(p), export(p), ledger(p), schema(p)}
 }
 
 // A Filter says which cases or failures are meant. The zero filter means all.
@@ -33,13 +33,16 @@ type Filter struct {
 	open             bool
 }
 
-// FailureFlags adds the flags that choose failures.
-func (f *Filter) FailureFlags(cmd *cobra.Command) {
+// FailureFlags adds the flags that choose failures. What they name is completed from the
+// journal.
+func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.classes, "class", nil, "of these `classes` only")
 	flags.StringVarP(&f.scope.Namespace, "namespace", "n", "", "of this `namespace` only")
 	flags.StringVar(&f.scope.Service, "service", "", "of this `Service` only: NAME or NAMESPACE/NAME")
 	command.Complete(cmd, "class", cli.CompleteClasses)
+	command.Complete(cmd, "service", completeLatest(p, func(r event.Record) string { return r.Service.String() }))
+	command.Complete(cmd, "namespace", completeLatest(p, func(r event.Record) string { return r.Service.Namespace }))
 }
 
 // outcomeFlags adds the flags that choose cases, and by how they stand.
@@ -49,9 +52,9 @@ func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command) {
 	command.Complete(cmd, "case", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, begun)
 	})
-	cmd.Flags().StringSliceVar(&f.results, "result", nil, "with these `results` only: "+strings.Join(results, ", "))
+	cmd.Flags().StringSliceVar(&f.results, "result", nil, "with these `results` only: "+strings.Join(results(), ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
-	command.Complete(cmd, "result", cobra.FixedCompletions(results, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "result", cobra.FixedCompletions(results(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // SinceFlag adds the flag for the time since when.
@@ -59,9 +62,19 @@ func (f *Filter) SinceFlag(cmd *cobra.Command, what string) {
 	cmd.Flags().Var(&f.since, "since", what)
 }
 
-var results = []string{
-	string(event.Fixed), string(event.Planned), string(event.Asked), string(event.Waiting), string(event.Unsettled), string(event.Failed),
-	string(event.Gone), string(event.Superseded), string(event.Undone), string(event.Foreign),
+// results returns the words for how a case may stand.
+func results() []string {
+	var words []string
+	for _, s := range event.Statuses {
+		words = append(words, string(s))
+	}
+	return words
+}
+
+// former are the words of earlier releases, which the journal still has.
+var former = map[string][]string{
+	string(event.Asked): {string(event.NeedsApproval), string(event.NeedsAction)}, string(event.Gone): {string(event.Recovered)},
+	string(event.Foreign): {string(event.NotOurs)},
 }
 
 // Check says what is wrong with the flags' values.
@@ -71,11 +84,18 @@ func (f *Filter) Check() error {
 			return err
 		}
 	}
+	var want []string
 	for _, r := range f.results {
-		if !slices.Contains(results, r) {
-			return command.Wrong("there is no result %q; there are %s", r, strings.Join(results, ", "))
+		switch {
+		case former[r] != nil:
+			want = append(want, former[r]...)
+		case slices.Contains(results(), r):
+			want = append(want, r)
+		default:
+			return command.Wrong("there is no result %q; there are %s", r, strings.Join(results(), ", "))
 		}
 	}
+	f.results = want
 	return f.scope.Check()
 }
 
@@ -127,7 +147,7 @@ func (f *Filter) Failure(e event.Failure) bool {
 // record reports whether the filter means the record.
 func (f *Filter) record(r event.Record) bool {
 	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
-		(len(f.results) == 0 || slices.Contains(f.results, State(r))) && (!f.open || IsOpen(r))
+		(len(f.results) == 0 || slices.Contains(f.results, string(r.Status()))) && (!f.open || IsOpen(r))
 }
 
 // caseFilter returns the subjects of the journal that the global flags and these classes mean.
@@ -284,19 +304,57 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 
 // CompleteCases completes the IDs of the cases in the journal.
 func CompleteCases(p *cli.Program) cobra.CompletionFunc {
-	complete := p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+	return onlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
 		all, err := latestCases(ctx, p, s, &Filter{})
-		var ids []cobra.Completion
-		for _, h := range all {
-			r := h.Last()
-			ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+State(r)))
-		}
-		return ids, err
+		return ids(all), err
+	}))
+}
+
+// completeShown completes what "show" takes: Services, and IDs of cases.
+func completeShown(p *cli.Program) cobra.CompletionFunc {
+	return onlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+		all, err := latestCases(ctx, p, s, &Filter{})
+		return append(names(all, func(r event.Record) string { return r.Service.String() }), ids(all)...), err
+	}))
+}
+
+// completeLatest completes a flag with what the newest records have.
+func completeLatest(p *cli.Program, of func(event.Record) string) cobra.CompletionFunc {
+	return p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+		all, err := latestCases(ctx, p, s, &Filter{})
+		return names(all, of), err
 	})
+}
+
+// onlyFirst completes the first argument and no other.
+func onlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return complete(cmd, args, typed)
 	}
+}
+
+// ids returns the IDs of cases, with what they are about.
+func ids(all []History) []cobra.Completion {
+	var list []cobra.Completion
+	for _, h := range all {
+		r := h.Last()
+		list = append(list, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+string(r.Status())))
+	}
+	return list
+}
+
+// names returns what the newest records of cases have, each once. What is no Service has
+// no namespace, and its name no slash.
+func names(all []History, of func(event.Record) string) []cobra.Completion {
+	var list []cobra.Completion
+	for _, h := range all {
+		if r := h.Last(); r.Service.Kind == "" {
+			list = append(list, of(r))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }

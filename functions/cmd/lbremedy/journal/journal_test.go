@@ -73,19 +73,21 @@ func TestJournal(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"", []string{api + " asked", web + " fixed"}},
-		{"--all", []string{api + " asked", web + " fixed", gone + " gone"}},
-		{"--all --case 22222222", []string{web + " fixed", gone + " gone"}},
-		{"--case " + api, []string{api + " asked"}},
-		{"--open", []string{api + " asked"}},
+		{"", []string{api + " needs-action", web + " fixed"}},
+		{"--all", []string{api + " needs-action", web + " fixed", gone + " recovered"}},
+		{"--all --case 22222222", []string{web + " fixed", gone + " recovered"}},
+		{"--case " + api, []string{api + " needs-action"}},
+		{"--open", []string{api + " needs-action"}},
 		{"--class vswitch-ip-exhausted,tag-missing", []string{web + " fixed"}},
-		{"--all --class vswitch-ip-exhausted", []string{web + " fixed", gone + " gone"}},
-		{"--namespace pay", []string{api + " asked"}},
+		{"--all --class vswitch-ip-exhausted", []string{web + " fixed", gone + " recovered"}},
+		{"--namespace pay", []string{api + " needs-action"}},
 		{"--service shop/web --result fixed", []string{web + " fixed"}},
-		{"--service api", []string{api + " asked"}},
-		{"--since 2026-01-02", []string{api + " asked", web + " fixed"}},
-		{"--result gone,asked", []string{api + " asked"}},
-		{"--all --result gone,asked", []string{api + " asked", gone + " gone"}},
+		{"--service api", []string{api + " needs-action"}},
+		{"--since 2026-01-02", []string{api + " needs-action", web + " fixed"}},
+		{"--result gone,asked", []string{api + " needs-action"}},
+		{"--all --result gone,asked", []string{api + " needs-action", gone + " recovered"}},
+		{"--all --result recovered,needs-action", []string{api + " needs-action", gone + " recovered"}},
+		{"--all --result needs-approval", nil},
 		{"--cluster c2", nil},
 	} {
 		got := c.Run(t.Context(), append([]string{"ls", "-o", "json"}, strings.Fields(tt.args)...)...)
@@ -124,7 +126,8 @@ func TestJournal(t *testing.T) {
 	if got := c.Run(t.Context(), "show", "nope/none"); got.Code != command.CodeWrong || !strings.Contains(got.Err, `"nope/none"`) {
 		t.Errorf("show of an unknown Service: %+v", got)
 	}
-	if got := c.Run(t.Context(), "__complete", "show", ""); !strings.Contains(got.Out, web+"\tshop/web vswitch-ip-exhausted fixed\n") {
+	if got := c.Run(t.Context(), "__complete", "show", ""); !strings.Contains(got.Out, "pay/api\nshop/web\n"+api) ||
+		!strings.Contains(got.Out, web+"\tshop/web vswitch-ip-exhausted fixed\n") {
 		t.Errorf("completion: %+v", got)
 	}
 
@@ -334,7 +337,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("code %d, want 0 after an interrupt", got)
 	}
 	for _, r := range got {
-		if r != "fixed" && r != "asked" {
+		if r != "fixed" && r != "needs-action" {
 			t.Errorf("it printed a record that ended as %s", r)
 		}
 	}
@@ -361,12 +364,12 @@ func TestLive(t *testing.T) {
 	}
 	set := "annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id=vsw-b"
 	want := []string{
-		"gone        shop/web  vswitch-ip-exhausted  The cause of the failure is gone.",
-		"looking     shop/web  vswitch-ip-exhausted  " + operator.Message,
-		"fixed       shop/web  vswitch-ip-exhausted  " + set + " (4.2s after the failure)",
-		"asked       pay/api  ram-permission  The role lacks slb:TagResources.",
-		"writing     shop/web  vswitch-ip-exhausted  " + set,
-		"asked       pay/api  ram-permission  list vSwitches: denied",
+		"recovered       shop/web  vswitch-ip-exhausted  The cause of the failure is gone.",
+		"looking         shop/web  vswitch-ip-exhausted  " + operator.Message,
+		"fixed           shop/web  vswitch-ip-exhausted  " + set + " (4.2s after the failure)",
+		"needs-action    pay/api  ram-permission  The role lacks slb:TagResources.",
+		"writing         shop/web  vswitch-ip-exhausted  " + set,
+		"needs-action    pay/api  ram-permission  list vSwitches: denied",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

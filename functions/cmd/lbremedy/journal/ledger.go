@@ -22,8 +22,9 @@ settled, dead, waiting or not yet due. Published failures that are never settled
 listed, with the time since when they are overdue.
 
 PUBLISHED counts the failures of a class in the stream, the newest of each Service. It is
-the sum of QUEUED, WAITING, SETTLED, DEAD and LOST. UNDELIVERED and IN-HAND are what NATS
-reports for the class, over all clusters.
+the sum of QUEUED, WAITING, SETTLED, DEAD and LOST. Of an exporter, OTHER is what it did not
+have to publish. -o wide splits it up, and adds UNDELIVERED and IN-HAND: what NATS reports
+for the class, over all clusters.
 
 The exit code is 0 if every failure is accounted for, 1 if any is lost or an exporter is
 silent.`,
@@ -46,7 +47,7 @@ silent.`,
 			if err != nil {
 				return err
 			}
-			if err := p.Print(l, func() { printLedger(p, l) }); err != nil {
+			if err := p.Print(inMs(l), func() { printLedger(p, l) }); err != nil {
 				return err
 			}
 			if !l.Balanced() {
@@ -59,31 +60,79 @@ silent.`,
 	return cmd
 }
 
+// A printedLedger is a ledger as it is printed: in the units of people.
+type printedLedger struct {
+	stream.Ledger
+	Exporters []printedPage `json:"exporters"`
+}
+
+type printedPage struct {
+	stream.Page
+	LagMs float64   `json:"lagMs"`
+	Lag   *struct{} `json:"lag,omitempty"` // left out: it is in nanoseconds
+}
+
+func inMs(l stream.Ledger) printedLedger {
+	out := printedLedger{Ledger: l, Exporters: []printedPage{}}
+	for _, x := range l.Exporters {
+		out.Exporters = append(out.Exporters, printedPage{Page: x, LagMs: ms(x.Lag)})
+	}
+	return out
+}
+
 func printLedger(p *cli.Program, l stream.Ledger) {
 	if len(l.Exporters) > 0 {
-		t := p.Table("exporter", "age", "seen", "ignored", "reported", "overtaken", "published", "kept", "dead", "strange", "released", "waiting")
+		columns := []any{"exporter", "age", "seen", "published", "kept", "dead", "waiting", "other"}
+		if p.Wide() {
+			columns = append(columns[:7], "ignored", "reported", "overtaken", "strange", "released")
+		}
+		t := p.Table(columns...)
+		t.Fit("")
 		for _, x := range l.Exporters {
-			t.AppendRow([]any{x.Exporter, p.Ago(x.At), x.Seen, x.Ignored, x.Reported, x.Overtaken, x.Published, x.Kept, x.Dead, x.Strange, x.Released, x.Waiting()})
+			row := []any{x.Exporter, p.Ago(x.At), x.Seen, x.Published, x.Kept, x.Dead, x.Waiting()}
+			if p.Wide() {
+				t.AppendRow(append(row, x.Ignored, x.Reported, x.Overtaken, x.Strange, x.Released))
+				continue
+			}
+			t.AppendRow(append(row, x.Ignored+x.Reported+x.Overtaken+x.Strange+x.Released))
 		}
 		t.Render()
 		fmt.Fprintln(p.Out)
 	}
 	if len(l.Classes) > 0 {
-		t := p.Table("class", "published", "queued", "waiting", "settled", "dead", "lost", "undelivered", "in-hand")
+		columns := []any{"class", "published", "queued", "waiting", "settled", "dead", "lost"}
+		if p.Wide() {
+			columns = append(columns, "undelivered", "in-hand")
+		}
+		t := p.Table(columns...)
+		t.Fit("")
 		for _, a := range l.Classes {
-			t.AppendRow([]any{a.Class, a.Published, a.Queued, a.Waiting, a.Settled, a.Dead, a.Lost, a.Undelivered, a.InHand})
+			row := []any{a.Class, a.Published, a.Queued, a.Waiting, a.Settled, a.Dead, a.Lost}
+			if p.Wide() {
+				row = append(row, a.Undelivered, a.InHand)
+			}
+			t.AppendRow(row)
 		}
 		t.Render()
 		fmt.Fprintln(p.Out)
 	}
 	if len(l.Lost) > 0 {
-		t := p.Table("lost", "class", "event", "since", "case", "why")
+		columns := []any{"lost", "class", "overdue", "why"}
+		if p.Wide() {
+			columns = []any{"lost", "class", "event", "since", "case", "why"}
+		}
+		t := p.Table(columns...)
+		t.Fit("")
 		for _, x := range l.Lost {
 			name := x.Service.UID
 			if x.Service.Name != "" {
 				name = x.Service.String()
 			}
-			t.AppendRow([]any{command.Clean(name), x.Class, command.Clean(cmp.Or(x.Event, "-")), cli.Clock(x.Since), cmp.Or(x.Case, "-"), x.Why})
+			row := []any{command.Clean(name), x.Class, p.Ago(x.Since), x.Why}
+			if p.Wide() {
+				row = []any{command.Clean(name), x.Class, command.Clean(cmp.Or(x.Event, "-")), cli.Clock(x.Since), cmp.Or(x.Case, "-"), x.Why}
+			}
+			t.AppendRow(row)
 		}
 		t.Render()
 		fmt.Fprintln(p.Out)

@@ -141,7 +141,7 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	problems := strings.Join(draw(command.CodeFailed).Problems, "\n")
-	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them have come to no end.",
+	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them are not accounted for.",
 		"The journal holds a record that can't be read, as message ", "The class no-class has 1 failures and no consumer"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("it lacks %q: %s", want, problems)

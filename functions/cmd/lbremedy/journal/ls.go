@@ -22,10 +22,16 @@ func ls(p *cli.Program) *cobra.Command {
 		Long: `List the newest case of each Service and class, most recently changed first. With --all
 older cases too, which reads the whole journal.
 
-RESULT is how the last run on the case ended, or "looking" and "writing" during a run. A
-case that returns unchanged adds nothing to the journal: SEEN counts how often it was
-diagnosed, if more than once. -o json and -o yaml print the records of the journal with
-that count. "fix undone" is a fixed case whose fix was taken away by the undo of another.
+RESULT is how the last run on the case ended, or "looking" and "writing" during a run: a
+case that needs approval has a plan to approve, one that needs action has none. The fix of a
+case that is "fix-undone" was taken away by the undo of another case. AGE counts from the
+first failure of the case, through pauses and retries. A case that returns unchanged adds
+nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
+
+The table fits the screen: it shows the start of a case ID, which every command accepts, and
+cuts long texts. -o wide shows everything, with the times of the first and the last failure.
+-o json and -o yaml print the newest record of each case, as "lbremedy schema case"
+describes it.
 
 --writes lists all that the steps of cases wrote to the account and the cluster instead,
 one line for each request, with what to look for in ActionTrail and in the audit log of
@@ -34,7 +40,8 @@ among them: "lbremedy tickets ls" lists these.`,
 		Example: `  lbremedy ls --open
   lbremedy ls --class vswitch-ip-exhausted --since 24h
   lbremedy ls --writes --since 24h
-  lbremedy ls -o json | jq -r '.[] | select(.result == "asked") | .ask'`,
+  lbremedy ls --result needs-approval -o jsonpath='{range [*]}{.case}{"\n"}{end}'
+  lbremedy ls -o json | jq -r '.[] | select(.result == "needs-action") | .ask'`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.Check(); err != nil {
@@ -82,7 +89,7 @@ among them: "lbremedy tickets ls" lists these.`,
 			return p.Print(seen, func() { printCases(p, seen) })
 		},
 	}
-	f.FailureFlags(cmd)
+	f.FailureFlags(p, cmd)
 	f.outcomeFlags(p, cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
@@ -127,38 +134,71 @@ func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter) e
 	return nil
 }
 
-func printCases(p *cli.Program, records []seenRecord) {
-	if len(records) == 0 {
+func printCases(p *cli.Program, cases []Case) {
+	if len(cases) == 0 {
 		return
 	}
-	first := records[0].Cluster
-	several := slices.ContainsFunc(records, func(r seenRecord) bool { return r.Cluster != first })
-	again := slices.ContainsFunc(records, func(r seenRecord) bool { return r.Seen != nil })
-	columns := []any{"case", "service", "class", "result", "age", "finding"}
-	if several {
-		columns = append([]any{"cluster"}, columns...)
+	first := cases[0].Cluster
+	several := slices.ContainsFunc(cases, func(c Case) bool { return c.Cluster != first })
+	again := slices.ContainsFunc(cases, func(c Case) bool { return c.Seen != nil })
+	columns := []any{"case", "service", "class", "result", "age"}
+	if p.Wide() {
+		columns = append(columns[:4], "first seen", "last seen")
 	}
 	if again {
 		columns = append(columns, "seen")
 	}
-	t := p.Table(columns...)
-	used := 0
-	for _, r := range records {
-		used = max(used, len(r.Case)+len(r.Service.String())+len(r.Class))
+	if several {
+		columns = append([]any{"cluster"}, columns...)
 	}
-	for _, r := range records {
-		row := []any{r.Case, command.Clean(r.Service.String()), r.Class, r.outcome(p), p.Ago(r.At), p.Cell(r.Finding, used+40)}
-		if several {
-			row = append([]any{r.Cluster}, row...)
+	t := p.Table(append(columns, "finding")...)
+	t.Fit("finding")
+	ids := shortIDs(p, cases)
+	for _, c := range cases {
+		row := []any{ids[c.Case], command.Clean(c.Service.String()), c.Class, paint(p, c.Result)}
+		if p.Wide() {
+			row = append(row, cli.Clock(c.FirstSeen), cli.Clock(c.LastSeen))
+		} else {
+			row = append(row, p.Ago(c.FirstSeen))
 		}
 		if again {
 			times := 1
-			if r.Seen != nil {
-				times = r.Seen.Times
+			if c.Seen != nil {
+				times = c.Seen.Times
 			}
 			row = append(row, times)
 		}
-		t.AppendRow(row)
+		if several {
+			row = append([]any{c.Cluster}, row...)
+		}
+		t.AppendRow(append(row, p.Cell(c.Finding, 0)))
 	}
 	t.Render()
+}
+
+// shortIDs returns what is shown of the IDs of cases: the shortest beginning that names one
+// of them alone, or the whole of it in a wide table.
+func shortIDs(p *cli.Program, cases []Case) map[string]string {
+	const least = 8 // digits of the UID
+	all := map[string]bool{}
+	for _, c := range cases {
+		all[c.Case] = true
+	}
+	count := map[string]int{}
+	for id := range all {
+		for n := least; n <= len(id); n++ {
+			count[id[:n]]++
+		}
+	}
+	short := map[string]string{}
+	for id := range all {
+		n := min(least, len(id))
+		for !p.Wide() && n < len(id) && count[id[:n]] > 1 {
+			n++
+		}
+		if short[id] = id[:n]; p.Wide() {
+			short[id] = id
+		}
+	}
+	return short
 }

@@ -1,46 +1,24 @@
 package journal
 
 import (
-	"cmp"
-
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // IsOpen reports whether the case of the record is not over.
-func IsOpen(r event.Record) bool {
-	switch event.Result(State(r)) {
-	case event.Fixed, event.Gone, event.Superseded, event.Failed, event.Undone, event.Foreign:
-		return false
-	}
-	return true
-}
+func IsOpen(r event.Record) bool { return r.Status().Open() }
 
 // Outcome returns the word for where a record stands, in its colour.
 func Outcome(p *cli.Program, r event.Record) string {
-	word := State(r)
-	switch event.Result(word) {
-	case event.Fixed, event.Gone:
-		return p.Paint(cli.Green, word)
-	case event.Planned, event.Undone, event.Superseded:
-		return p.Paint(cli.Cyan, word)
-	case event.Asked, event.Waiting, event.Unsettled:
-		return p.Paint(cli.Yellow, word)
-	case event.Failed, "error":
-		return p.Paint(cli.Red, word)
-	}
-	return word
+	return paint(p, r.Status())
 }
 
-// State returns the word for where a record stands: its result, or that a run is on it.
-func State(r event.Record) string {
-	switch {
-	case r.Phase == "" && r.Result == "" && r.Error != "":
-		return "error"
-	case r.Phase == event.Settled, r.Phase == "":
-		return cmp.Or(string(r.Result), "unknown")
-	case r.Phase == event.Started:
-		return "looking"
-	}
-	return "writing"
+func paint(p *cli.Program, word event.Status) string { return p.Paint(colours[word], string(word)) }
+
+var colours = map[event.Status]cli.Colour{
+	event.Status(event.Fixed): cli.Green, event.Recovered: cli.Green,
+	event.Status(event.Planned): cli.Cyan, event.Status(event.Undone): cli.Cyan, event.Status(event.Superseded): cli.Cyan,
+	event.NeedsApproval: cli.Yellow, event.NeedsAction: cli.Yellow, event.Status(event.Waiting): cli.Yellow, event.Status(event.Unsettled): cli.Yellow,
+	event.FixUndone:            cli.Yellow,
+	event.Status(event.Failed): cli.Red, event.Erred: cli.Red,
 }

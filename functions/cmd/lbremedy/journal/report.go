@@ -23,53 +23,75 @@ const ByPerson = "A person asks for "
 // meant, why, what was done by which rule, how it ended, and how to take it back. What only
 // helps to find out more comes last.
 func Report(p *cli.Program, r event.Record) {
-	dry := r.Phase == ""
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
-	if r.Case == "" { // of a look at what is no case yet
-		p.Field("Class", fmt.Sprintf("%s in cluster %s", r.Class, r.Cluster))
-	} else {
-		p.Field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
-	}
-	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
-		p.Field("Found", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago, by the doctor's check "+check)
-	} else if strings.HasPrefix(r.Message, ByPerson) {
-		p.Field("Begun", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago\n"+r.Message)
-	} else {
-		p.Field("Failed", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago\n"+r.Message)
-	}
-	impact := impacts[r.Impact]
-	if r.Result == event.Fixed || r.Result == event.Gone {
-		p.Field("Impact", impact.was)
-	} else {
-		p.Field("Impact", impact.is)
-	}
-	p.Field("Finding", r.Finding)
-	printSteps(p, r, dry)
-	p.Field("Sync", changes(r))
-	p.Field("Rule", cmp.Or(r.Decided, r.Rule))
-	if r.Decided != "" && r.Rule != r.Decided {
-		p.Field("Waits", strings.TrimPrefix(r.Rule, "Waiting before the next step: "))
-	}
-	p.Field("Asks", r.Ask)
-	p.Field("Note", r.Note)
-	p.Field("Error", r.Error)
-	p.Field("Ticket", r.Ticket)
-	if r.Wait > 0 && !r.Result.Settled() {
-		p.Field("Wait", "It is retried after "+r.Wait.Round(time.Second).String()+".")
-	}
-	ending(p, r, dry)
-	p.Field("Timings", timings(r.Timings))
-	if !dry {
-		p.Field("Trace", traceOf(r))
+	for _, f := range fields(p, r, nil) {
+		p.Field(f.name, f.text)
 	}
 }
 
-// ending tells how it ended, and how to take it back.
-func ending(p *cli.Program, r event.Record, dry bool) {
-	if dry {
-		p.Field("Outcome", "Nothing was written.")
-		return
+// A field is one part of a report, with its name.
+type field struct{ name, text string }
+
+// fields returns the parts of a report; those that have nothing to say are empty.
+func fields(p *cli.Program, r event.Record, seen *Repeats) []field {
+	dry := r.Phase == ""
+	all := []field{{"Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster)}}
+	if r.Case == "" { // of a look at what is no case yet
+		all = []field{{"Class", fmt.Sprintf("%s in cluster %s", r.Class, r.Cluster)}}
 	}
+	add := func(name, text string) { all = append(all, field{name, text}) }
+	at := r.FirstFailure()
+	when, last := cli.Clock(at)+", "+p.Ago(at)+" ago", ""
+	if r.EventTime.Sub(at) >= time.Second {
+		last = "; last at " + cli.Clock(r.EventTime)
+	}
+	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
+		add("Found", when+", by the doctor's check "+check+last)
+	} else if strings.HasPrefix(r.Message, ByPerson) {
+		add("Begun", when+last+"\n"+r.Message)
+	} else {
+		add("Failed", when+last+"\n"+r.Message)
+	}
+	impact := impacts[r.Impact]
+	if r.Result == event.Fixed || r.Result == event.Gone {
+		add("Impact", impact.was)
+	} else {
+		add("Impact", impact.is)
+	}
+	add("Finding", r.Finding)
+	if r.Undoing {
+		add("Undone", plan(r, dry))
+	} else {
+		add("Plan", plan(r, dry))
+	}
+	add("Sync", changes(r))
+	add("Rule", cmp.Or(r.Decided, r.Rule))
+	if r.Decided != "" && r.Rule != r.Decided {
+		add("Waits", strings.TrimPrefix(r.Rule, "Waiting before the next step: "))
+	}
+	add("Asks", r.Ask)
+	if !dry {
+		add("Next", next(r, seen))
+	}
+	add("Note", r.Note)
+	add("Error", r.Error)
+	add("Ticket", r.Ticket)
+	if dry {
+		add("Outcome", "Nothing was written.")
+	} else {
+		add("Outcome", ended(r))
+		add("Course", course(r))
+		add("Undo", wayBack(r))
+	}
+	add("Timings", timings(r.Timings))
+	if !dry {
+		add("Trace", traceOf(r))
+	}
+	return all
+}
+
+// ended tells how and when a run ended.
+func ended(r event.Record) string {
 	attempts := ""
 	switch n := len(r.Attempts); n {
 	case 0:
@@ -78,9 +100,7 @@ func ending(p *cli.Program, r event.Record, dry bool) {
 	default:
 		attempts = fmt.Sprintf(", %d attempts to write in 24 h", n)
 	}
-	p.Field("Outcome", fmt.Sprintf("%s at %s by %s%s", State(r), cli.Clock(r.At), byWhom(r), attempts))
-	p.Field("Course", course(r))
-	p.Field("Undo", wayBack(r))
+	return fmt.Sprintf("%s at %s by %s%s", r.Status(), cli.Clock(r.At), byWhom(r), attempts)
 }
 
 // byWhom says who ran, and which person called or agreed.
@@ -121,10 +141,10 @@ var impacts = map[event.Impact]struct{ is, was string }{
 	event.Serving: {"Traffic flows; only the sync of settings fails.", "Traffic flowed; only the sync of settings failed."},
 }
 
-// printSteps tells what was done or would be, what stood there, and the way back.
-func printSteps(p *cli.Program, r event.Record, dry bool) {
+// plan tells what was done or would be, what stood there, and the way back.
+func plan(r event.Record, dry bool) string {
 	if len(r.Steps) == 0 {
-		return
+		return ""
 	}
 	head := fmt.Sprintf("%d of %d steps done", min(r.Next, len(r.Steps)), len(r.Steps))
 	if dry || r.Result == event.Planned || r.Result == event.Asked {
@@ -156,11 +176,7 @@ func printSteps(p *cli.Program, r event.Record, dry bool) {
 		}
 		text += "\n   undo: " + back
 	}
-	if r.Undoing {
-		p.Field("Undone", head+text)
-		return
-	}
-	p.Field("Plan", head+text)
+	return head + text
 }
 
 // changes tells what the controller's sync changes beside the steps; empty if nothing.
@@ -241,15 +257,16 @@ func value(data json.RawMessage) string {
 	return string(data)
 }
 
-// course tells when what happened, counted from the failure.
+// course tells when what happened, counted from the first failure.
 func course(r event.Record) string {
 	var parts []string
+	first := r.FirstFailure()
 	for _, at := range []struct {
 		what string
 		time time.Time
-	}{{"picked up", r.First}, {"applied", r.Written}, {State(r), r.At}} {
-		if !at.time.IsZero() && !r.EventTime.IsZero() {
-			parts = append(parts, at.what+" after "+cli.Short(max(0, at.time.Sub(r.EventTime))))
+	}{{"picked up", r.First}, {"applied", r.Written}, {string(r.Status()), r.At}} {
+		if !at.time.IsZero() && !first.IsZero() {
+			parts = append(parts, at.what+" after "+cli.Short(max(0, at.time.Sub(first))))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func Sharing(ctx context.Context, p *cli.Program, s *stream.Stream, attempts []e
 
 // reliesOn reports whether a case is fixed by what attempts of another one have written.
 func reliesOn(r event.Record, attempts []event.Record) bool {
-	fixed := event.Result(State(r)) == event.Fixed
+	fixed := r.Status() == event.Status(event.Fixed)
 	return fixed && slices.ContainsFunc(attempts, func(a event.Record) bool {
 		return r.Cluster == a.Cluster && identity(r) != identity(a) && (shareStep(r, a) || waitedFor(r, a))
 	})
@@ -137,4 +138,39 @@ func madeAgain(latest []History, since time.Time, attempts []event.Record) bool 
 		again := func(a event.Record) bool { return r.Cluster == a.Cluster && shareStep(r, a) }
 		return !r.Undoing && r.Written.After(since) && slices.ContainsFunc(attempts, again)
 	})
+}
+
+// lostFix says that the fix is gone; empty if it is not.
+func (c Case) lostFix() string {
+	if c.UndoneBy == "" {
+		return ""
+	}
+	return fmt.Sprintf("The fix is gone: it was undone with another case at %s.\nSee lbremedy show %s", cli.Clock(c.lost.At), c.UndoneBy)
+}
+
+// tellLost has the records say whose undo has taken away their fix.
+func tellLost(ctx context.Context, p *cli.Program, s *stream.Stream, list []Case) error {
+	var records []event.Record
+	for _, r := range list {
+		if r.Result == event.Status(event.Fixed) {
+			records = append(records, r.Record)
+		}
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	latest, err := latestCases(ctx, p, s, &Filter{})
+	if err != nil {
+		return err
+	}
+	lost, err := lostFixes(ctx, s, latest, records)
+	if err != nil {
+		return err
+	}
+	for i, r := range list {
+		if undone, ok := lost[identity(r.Record)]; ok && r.Result == event.Status(event.Fixed) {
+			list[i].Result, list[i].lost, list[i].UndoneBy = event.FixUndone, undone, undone.Case
+		}
+	}
+	return nil
 }

@@ -23,15 +23,21 @@ func show(p *cli.Program) *cobra.Command {
 		Long: `Show a case: what failed, the finding, what was written and what was there before, how
 to undo it, and the outcome.
 
-Name a case by its ID or the start of it, or a Service for its newest case. -o json and
--o yaml print the newest record of the case, or all of them with --history.
+Name a case by its ID or the start of it, or a Service for its newest case. Next says what
+you do about a case that is not over, with the command.
+
+-o json and -o yaml print the newest record of the case, or all of them with --history, as
+"lbremedy schema case" describes it. -o markdown prints the case for a colleague.
 
 Before a plan of medium or high risk is applied, the journal keeps the state of the load
 balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 		Example: `  lbremedy show shop/web
-  lbremedy show 3f9a12bc-20260102T150405`,
+  lbremedy show 3f9a12bc
+  lbremedy show shop/web -o markdown
+  lbremedy show shop/web -o jsonpath='{.nextStep}'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
-		ValidArgsFunction: CompleteCases(p),
+		ValidArgsFunction: completeShown(p),
+		Annotations:       map[string]string{cli.HasMarkdown: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
@@ -54,6 +60,9 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 				return err
 			}
 			last := seen[len(seen)-1]
+			for i := range seen[:len(seen)-1] {
+				seen[i].NextStep = "" // it is past
+			}
 			var value any = last
 			if whole {
 				value = seen
@@ -63,13 +72,21 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 				return err
 			}
 			return p.Print(value, func() {
-				Report(p, h.Last())
-				p.Field("Fix", last.lostFix())
+				parts := append(fields(p, h.Last(), last.Seen), field{"Fix", last.lostFix()}, field{"Seen", last.Seen.in(p)}, field{"Tickets", told})
+				if p.Markdown() {
+					markdown(p, h, parts, whole)
+					return
+				}
+				fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(h.Last().Service.String())), paint(p, last.Result))
+				for _, f := range parts {
+					p.Field(f.name, f.text)
+				}
 				undonePlan(p, h)
-				p.Field("Seen", last.Seen.in(p))
-				p.Field("Tickets", told)
 				if whole {
-					timeline(p, h)
+					fmt.Fprintf(p.Out, "\n%s\n", p.Paint(cli.Bold, "History"))
+					for _, line := range timeline(h) {
+						fmt.Fprintln(p.Out, "  "+line)
+					}
 				}
 				if len(found) > 1 {
 					fmt.Fprintln(p.Out)
@@ -83,10 +100,9 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 	return cmd
 }
 
-// timeline prints when what happened to the case.
-func timeline(p *cli.Program, h History) {
-	fmt.Fprintln(p.Out)
-	fmt.Fprintln(p.Out, p.Paint(cli.Bold, "History"))
+// timeline tells when what happened to the case, a line each.
+func timeline(h History) []string {
+	var lines []string
 	for _, r := range h {
 		line := string(r.Phase)
 		switch r.Phase {
@@ -98,13 +114,14 @@ func timeline(p *cli.Program, h History) {
 				line = fmt.Sprintf("undo of %s begun, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
 			}
 		case event.Settled:
-			line = Outcome(p, r)
+			line = string(r.Status())
 		}
 		if r.Error != "" {
 			line += ": " + command.Clean(r.Error)
 		}
-		fmt.Fprintf(p.Out, "  %s  %-6s  %s\n", cli.Clock(r.At), r.Who, line)
+		lines = append(lines, fmt.Sprintf("%s  %-6s  %s", cli.Clock(r.At), r.Who, line))
 	}
+	return lines
 }
 
 // stepLine tells how far the plan of a record is applied.
@@ -127,9 +144,9 @@ func undonePlan(p *cli.Program, h History) {
 	applied, _ := engine.Applied(slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing }))
 	for _, r := range applied {
 		fmt.Fprintln(p.Out)
-		fmt.Fprintln(p.Out, p.Paint(cli.Bold, fmt.Sprintf("What was undone: attempt %d, %s", r.Attempt, State(r))))
+		fmt.Fprintln(p.Out, p.Paint(cli.Bold, fmt.Sprintf("What was undone: attempt %d, %s", r.Attempt, r.Status())))
 		p.Field("Finding", r.Finding)
-		printSteps(p, r, false)
+		p.Field("Plan", plan(r, false))
 		p.Field("Rule", cmp.Or(r.Decided, r.Rule))
 		p.Field("Written", cli.Clock(r.Written)+" by "+byWhom(r))
 	}
@@ -144,7 +161,7 @@ func others(p *cli.Program, rest []History) string {
 			return text + fmt.Sprintf("and %d more", len(rest)-most)
 		}
 		r := h.Last()
-		text += fmt.Sprintf("%s  %s  %s  %s ago\n", r.Case, r.Class, State(r), p.Ago(r.At))
+		text += fmt.Sprintf("%s  %s  %s  %s ago\n", r.Case, r.Class, r.Status(), p.Ago(r.At))
 	}
 	return text
 }

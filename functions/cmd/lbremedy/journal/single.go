@@ -48,9 +48,9 @@ func (w Want) Complete(p *cli.Program) cobra.CompletionFunc {
 		var ids, services []cobra.Completion
 		for _, h := range latest {
 			if r := h.Last(); w.Is(h) {
-				ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+State(r)))
+				ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+string(r.Status())))
 				if r.Service.Kind == "" {
-					services = append(services, cobra.CompletionWithDesc(r.Service.String(), r.Class+" "+State(r)))
+					services = append(services, cobra.CompletionWithDesc(r.Service.String(), r.Class+" "+string(r.Status())))
 				}
 			}
 		}

@@ -38,24 +38,24 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 		return t, err
 	}
 	type key struct{ uid, class, id string }
-	ends := map[key]event.Result{}
+	ends := map[key]event.Status{}
 	lately := newReader(p)
 	err = s.Each(ctx, stream.Cases, subject, since, lately.each(func(r event.Record) error {
 		if r.At.Before(since) {
 			return nil // stored again, by a restore
 		}
-		ends[key{r.Service.UID, r.Class, r.Case}] = event.Result(State(r))
+		ends[key{r.Service.UID, r.Class, r.Case}] = r.Status()
 		return nil
 	}))
 	lately.Done()
 	t.Unread = max(t.Unread, lately.broken)
 	for _, end := range ends {
 		switch end {
-		case event.Fixed:
+		case event.Status(event.Fixed):
 			t.Fixed++
-		case event.Gone:
+		case event.Recovered:
 			t.Recovered++
-		case event.Failed:
+		case event.Status(event.Failed):
 			t.Failed++
 		}
 	}
@@ -64,16 +64,16 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 
 // open counts a case that is not over.
 func (t *Tally) open(r event.Record) {
-	switch {
-	case !IsOpen(r):
-	case r.Phase != event.Settled:
-		t.Running++
-	case r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0: // as engine.Approve wants it
+	switch status := r.Status(); {
+	case !status.Open():
+	case status == event.NeedsApproval:
 		t.NeedsApproval++
-	case r.Result == event.Asked:
+	case status == event.NeedsAction:
 		t.NeedsAction++
-	case r.Result == event.Planned:
+	case status == event.Status(event.Planned):
 		t.Planned++
+	case status == event.Looking, status == event.Writing:
+		t.Running++
 	default:
 		t.Waiting++
 	}

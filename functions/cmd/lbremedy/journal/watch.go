@@ -18,7 +18,7 @@ func watch(p *cli.Program) *cobra.Command {
 		Short: "Follow cases as they change",
 		Long: `Follow the journal until interrupted: one line per record, from now or from --since on.
 -o json prints a line of JSON per record, -o yaml a document.`,
-		Example: `  lbremedy watch --class tag-missing --result asked,failed
+		Example: `  lbremedy watch --class tag-missing --result needs-approval,failed
   lbremedy watch --case 3f9a12bc-20260102T150405 --since 1h`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,11 +42,11 @@ func watch(p *cli.Program) *cobra.Command {
 				if !f.record(r) {
 					return nil
 				}
-				return p.Line(r, func() { Live(p, r) })
+				return p.Line(Printed(r), func() { Live(p, r) })
 			})
 		},
 	}
-	f.FailureFlags(cmd)
+	f.FailureFlags(p, cmd)
 	f.outcomeFlags(p, cmd)
 	f.SinceFlag(cmd, "also what was written since this `time`: 90m, 7d or 2006-01-02T15:04")
 	return cmd
@@ -65,9 +65,10 @@ func Live(p *cli.Program, r event.Record) {
 	case r.Error != "":
 		said = r.Error
 	case r.Result == event.Fixed && len(r.Steps) > 0:
-		said = fmt.Sprintf("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.EventTime)))
+		said = fmt.Sprintf("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
 	}
-	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), pad(Outcome(p, r), State(r), 10), command.Clean(r.Service.String()), r.Class)
+	word := pad(Outcome(p, r), string(r.Status()), len(event.NeedsApproval))
+	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), word, command.Clean(r.Service.String()), r.Class)
 	fmt.Fprintln(p.Out, head+p.Cell(said, len(head)))
 }
 

@@ -123,9 +123,9 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 		return Gap{}, command.Wrong("the controller of the managed cluster %s uses service roles of Alibaba Cloud: "+
 			"authorize them again in the ACK console", s.Cluster)
 	case s.Controller.AccessKey:
-		return Gap{}, command.Wrong("the controller signs with an access key of its own: the masters' RAM role does not count")
+		return Gap{}, command.Wrong("the controller uses an access key of its own, so the masters' RAM role does not apply")
 	case to == ccm.Version{} && running == ccm.Version{}:
-		return Gap{}, command.Wrong("the version of the controller can't be told: name one with --target")
+		return Gap{}, command.Wrong("the version of the controller could not be determined: name one with --target")
 	case to == ccm.Version{}:
 		to = running
 	}
@@ -163,7 +163,7 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 	return v, nil
 }
 
-// printGap prints a gap with what would be done about it. That this can't be told does not
+// printGap prints a gap with what would be done about it. That this can't be determined does not
 // hide the gap.
 func printGap(ctx context.Context, p *cli.Program, env *engine.Env, v Gap, it answer.Item) error {
 	var failed error

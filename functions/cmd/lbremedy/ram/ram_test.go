@@ -227,7 +227,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 		c, account := a.Against(t, world())
 		sc := &operator.Testbed{Call: c, Cloud: account}
 		for _, args := range [][]string{{"ram", "gap"}, {"ram", "gap", "--target", "v2.14.0", "-o", "json"}, {"ram", "gap", "--apply", "--yes"}} {
-			got := sc.Wants(t, command.CodeWrong, "", "signs with an access key of its own", args...)
+			got := sc.Wants(t, command.CodeWrong, "", "uses an access key of its own", args...)
 			if got.Out != "" || strings.Contains(got.Err, "LTAI") || strings.Count(got.Err, "\n") != 1 {
 				t.Errorf("%v: printed %q, said %q", args, got.Out, got.Err)
 			}

@@ -101,7 +101,8 @@ func TestHeal(t *testing.T) {
 		return sc.Wants(t, code, out, errs, args...)
 	}
 	run(command.CodeFailed, "", "lbremedy up already runs on the state directory", "up")
-	run(0, id, "", "ls", "--open", "--namespace", sc.Namespace)
+	run(0, id[:8], "", "ls", "--open", "--namespace", sc.Namespace)
+	run(0, id, "", "ls", "--open", "--namespace", sc.Namespace, "-o", "wide")
 	// The controller fails again and again: the case may be looked at anew just now.
 	shown := sc.Run(t.Context(), "show", web)
 	for ; !strings.Contains(shown.Out, "before: vswitch-id vsw-a"); shown = sc.Run(t.Context(), "show", web) {
@@ -163,16 +164,16 @@ func TestHeal(t *testing.T) {
 		}
 	}
 	replayed := run(0, "fixed", "Nothing was written", "replay", "--service", web)
-	if !strings.Contains(replayed.Out, "gone") {
+	if !strings.Contains(replayed.Out, "recovered") {
 		t.Errorf("replay printed %q", replayed.Out)
 	}
-	run(0, `"result": "gone"`, "", "replay", "--service", web, "--apply", "-o", "json")
+	run(0, `"result": "recovered"`, "", "replay", "--service", web, "--apply", "-o", "json")
 	run(0, "fixed", "", "show", id, "--history")
 
 	kept := sc.Call
 	kept.Env = maps.Clone(sc.Env)
 	kept.Env["LBREMEDY_STATE_DIR"], kept.In = t.TempDir(), events(sc, t)
-	if got := kept.Run(t.Context(), "replay", "-f", "-"); got.Code != 0 || !strings.Contains(got.Out, "gone") || !strings.Contains(got.Out, "none") {
+	if got := kept.Run(t.Context(), "replay", "-f", "-"); got.Code != 0 || !strings.Contains(got.Out, "recovered") || !strings.Contains(got.Out, "none") {
 		t.Errorf("replay of kubectl's output without NATS: %+v", got)
 	}
 

@@ -3,9 +3,11 @@ package root_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
@@ -49,7 +51,7 @@ func TestLookingMistakes(t *testing.T) {
 		"another cluster":      {c.With("LBREMEDY_CLUSTER", "c2"), "lb ls", command.CodeWrong, "correct --cluster or --region"},
 		"no region":            {c.With("LBREMEDY_REGION", ""), "doctor", command.CodeWrong, "--region"},
 		"no cluster":           {c.With("LBREMEDY_CLUSTER", ""), "ram gap", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},
-		"an unknown form":      {c, "doctor -o xml", command.CodeWrong, "is not one of table, json, yaml"},
+		"an unknown form":      {c, "doctor -o xml", command.CodeWrong, "is not one of table, wide, json, yaml, jsonpath=EXPR or go-template=TEMPLATE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,6 +112,37 @@ func TestLookingTerminal(t *testing.T) {
 	}
 	if out == "" {
 		t.Error("nothing was found")
+	}
+}
+
+// What is listed of a cluster fits 80 columns, at a terminal and in a file, and is whole
+// with -o wide.
+func TestLookingNarrow(t *testing.T) {
+	t.Parallel()
+	c, _ := operator.Small(t)
+	for _, args := range [][]string{{"doctor", "--severity", "info"}, {"lb", "ls"}} {
+		for _, width := range []int{0, 80} {
+			var out bytes.Buffer
+			p := c.With("NO_COLOR", "1").Program(&out, io.Discard)
+			p.Terminal = func(any) int { return width }
+			root.Run(t.Context(), p, args)
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+					t.Errorf("%v, at %d: a line of %d columns: %q", args, width, n, line)
+				}
+			}
+			if !strings.Contains(out.String(), "shop/lost-it") {
+				t.Errorf("%v, at %d: %s", args, width, out.String())
+			}
+		}
+	}
+	wide := c.Run(t.Context(), "lb", "ls", "-o", "wide")
+	if narrow := c.Run(t.Context(), "lb", "ls"); !strings.Contains(wide.Out, "CHARGE") || strings.Contains(narrow.Out, "CHARGE") {
+		t.Errorf("wide: %s, not wide: %s", wide.Out, narrow.Out)
+	}
+	wide = c.Run(t.Context(), "doctor", "--severity", "info", "-o", "wide")
+	if narrow := c.Run(t.Context(), "doctor", "--severity", "info"); strings.Contains(wide.Out, "…") || !strings.Contains(narrow.Out, "…") {
+		t.Errorf("wide: %s, not wide: %s", wide.Out, narrow.Out)
 	}
 }
 

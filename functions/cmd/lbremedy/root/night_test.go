@@ -37,7 +37,7 @@ func TestNight(t *testing.T) {
 	id := u.Until(t, func(r event.Record) bool { return r.Result == event.Planned }).Case
 	sc.Wants(t, command.CodeWrong, "", "is only observed", "approve", id)
 
-	// A pause goes before a policy that fixes.
+	// A pause takes precedence over a policy that fixes.
 	sc.Wants(t, 0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "network change")
 	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--as", "bob", "--this-cluster")
 	policy(sc.Fixes() + "freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")

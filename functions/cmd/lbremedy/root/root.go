@@ -28,9 +28,9 @@ import (
 )
 
 const exitCodes = `Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the input
-is wrong; 3 success, but at least one case is not settled: a person must act or approve
-(asked), it is retried later (waiting, unsettled), or the policy only observes
-(planned).`
+is wrong; 3 success, but at least one case is not settled: a person must approve or act
+(needs-approval, needs-action), it is retried later (waiting, unsettled), or the policy only
+observes (planned).`
 
 // Main runs the program of this version, and ends the process.
 func Main(version string) {

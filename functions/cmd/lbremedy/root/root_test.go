@@ -36,7 +36,7 @@ func TestMistakes(t *testing.T) {
 		{"no number", []string{"setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: see`},
 		{"no argument", []string{"show"}, "", "show needs a case ID or NAMESPACE/SERVICE"},
 		{"one too many", []string{"ls", "x"}, "", `"x"`},
-		{"unknown form", []string{"ls", "-o", "xml"}, "", `"xml" is not one of table, json, yaml`},
+		{"unknown form", []string{"ls", "-o", "xml"}, "", `"xml" is not one of table, wide, json, yaml`},
 		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
 		{"unknown class", []string{"ls", "--class", "nope"}, "", `there is no class "nope"; there are`},
 		{"unknown class of the catalogue", []string{"catalog", "nope"}, "", `there is no class "nope"; there are`},
@@ -133,7 +133,7 @@ func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{
 		"__complete catalog ram":                "ram-permission\tThe controller's RAM role lacks a permission",
 		"__complete ls --class vsw":             "vswitch-ip-exhausted\t",
-		"__complete ls --result ":               "asked\n",
+		"__complete ls --result ":               "needs-approval\n",
 		"__complete ls -o ":                     "yaml\n",
 		"completion bash":                       "bash completion V2 for lbremedy",
 		"help up":                               "lbremedy up --cluster",

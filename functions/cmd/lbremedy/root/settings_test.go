@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A flag goes before the variable, the variable before the file.
+// A flag overrides the variable, the variable the file.
 func TestSettings(t *testing.T) {
 	tests := []struct {
 		name, file, variable, flag string

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -32,7 +34,8 @@ that returns within that time reopens the same tickets.`,
 	return command.Parent(cmd, lsCommand(p), showCommand(p), closeCommand(p))
 }
 
-// incidents returns what is known; what can't be read is said and left out.
+// incidents returns what is known, with the words of people for how each Service stands;
+// what can't be read is said and left out.
 func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.Incident, error) {
 	list, err := ticket.List(ctx, s)
 	if err != nil && list == nil {
@@ -40,6 +43,15 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 	}
 	if err != nil {
 		p.Note("What can't be read is left out: %s", command.Clean(err.Error()))
+	}
+	for _, i := range list {
+		for k, m := range i.Members {
+			i.Members[k].Result = event.Result(m.Status())
+			if m.Stood != "" {
+				m.Result = m.Stood
+				i.Members[k].Stood = event.Result(m.Status())
+			}
+		}
 	}
 	return list, nil
 }
@@ -72,20 +84,52 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 					return err
 				}
 			}
+			deaf, err := untold(cmd.Context(), p, s, list)
+			if err != nil {
+				return err
+			}
 			return p.Print(list, func() {
-				if len(list) == 0 {
-					return
+				if len(list) > 0 {
+					t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
+					for _, i := range list {
+						t.AppendRow([]any{i.ID, p.Cell(i.Cause, 120), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), p.Cell(sinks(i.Tickets), 100)})
+					}
+					t.Render()
 				}
-				t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
-				for _, i := range list {
-					t.AppendRow([]any{i.ID, p.Cell(i.Cause, 120), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), p.Cell(sinks(i.Tickets), 100)})
+				for _, cluster := range deaf {
+					p.Note("Nobody is told about cluster %s: \"tell\" is empty in its policy. Name a sink there, and run \"lbremedy policy apply FILE\".",
+						cluster)
 				}
-				t.Render()
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also incidents that ended in the last week")
 	return cmd
+}
+
+// untold returns the clusters whose policy names no sink: the one that the flags name, or
+// those of the incidents.
+func untold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ticket.Incident) ([]string, error) {
+	clusters := map[string]bool{}
+	if p.Cluster != "" {
+		clusters[p.Cluster] = true
+	}
+	for _, i := range list {
+		for _, m := range i.Members {
+			clusters[m.Cluster] = true
+		}
+	}
+	var none []string
+	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
+		tell, err := policy.SinksInForce(ctx, s, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if len(tell) == 0 {
+			none = append(none, cluster)
+		}
+	}
+	return none, nil
 }
 
 // sinks says what the sinks know, in one line.

@@ -62,7 +62,7 @@ func (p parts) check(nats, policy string, every time.Duration) error {
 	case nats == "" && !(p.exporter && p.worker):
 		return command.Wrong("--parts: exporter and worker don't both run here: name the NATS that they share with --nats or LBREMEDY_NATS")
 	case policy != "" && !p.worker && !p.notifier:
-		return command.Wrong("--policy: an exporter alone puts no policy in force: leave it out, or add worker or notifier to --parts")
+		return command.Wrong("--policy: an exporter alone does not apply a policy: leave it out, or add worker or notifier to --parts")
 	case every != 0 && !p.worker:
 		return command.Wrong("--doctor: only the worker runs the doctor: leave it out, or add worker to --parts")
 	}

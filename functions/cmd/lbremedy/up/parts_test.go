@@ -38,7 +38,7 @@ func TestParts(t *testing.T) {
 		"its old name":          {[]string{"--parts", "teller"}, "name the NATS that they share with --nats or LBREMEDY_NATS"}, // until the next release
 		"worker without NATS":   {[]string{"--parts", "worker,notifier"}, "name the NATS that they share"},
 		"exporter without NATS": {[]string{"--parts", "exporter, notifier"}, "name the NATS that they share"},
-		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone puts no policy in force"},
+		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone does not apply a policy"},
 		"notifier's doctor":     {append(nats, "--parts", "notifier", "--doctor", "1h"), "--doctor: only the worker runs the doctor"},
 		"notifier's kubeconfig": {append(nats, "--parts", "notifier", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"worker's kubeconfig":   {append(nats, "--parts", "worker", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},

@@ -529,7 +529,7 @@ func (u *upRun) seen(r event.Record, err error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key, word := r.Case+" "+r.Class, journal.State(r)+" "+r.Finding+" "+string(r.Held)
+	key, word := r.Case+" "+r.Class, string(r.Status())+" "+r.Finding+" "+string(r.Held)
 	if u.said[key] == word {
 		return
 	}
@@ -537,7 +537,7 @@ func (u *upRun) seen(r event.Record, err error) {
 		clear(u.said)
 	}
 	u.said[key] = word
-	if err := u.Line(r, func() { journal.Live(u.Program, r) }); err != nil {
+	if err := u.Line(journal.Printed(r), func() { journal.Live(u.Program, r) }); err != nil {
 		u.Log().Error("outcome can't be printed", "error", err)
 	}
 }

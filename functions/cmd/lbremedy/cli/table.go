@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+)
+
+// A Table is rows under the names of their columns.
+type Table struct {
+	p        *Program
+	columns  []any
+	rows     [][]any
+	fitted   bool
+	optional int // column that is left out where there is no room for it; -1: none
+}
+
+// Table returns a table with these columns.
+func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns, optional: -1} }
+
+// Fit makes the table fit the reader's screen, unless it is to be wide: long texts end in
+// an ellipsis, and the optional column, if there is one, is left out if there is no room.
+func (t *Table) Fit(optional string) {
+	t.fitted, t.optional = !t.p.Wide(), slices.Index(t.columns, any(optional))
+}
+
+// AppendRow adds a row, with a value for each column.
+func (t *Table) AppendRow(row []any) { t.rows = append(t.rows, row) }
+
+const (
+	screen   = 80 // columns of a reader that is no terminal
+	shortest = 16 // columns that are left of a text
+	telling  = 20 // columns below which an optional text tells nothing
+)
+
+// Render prints the table.
+func (t *Table) Render() {
+	limit := 0
+	if t.fitted {
+		limit = t.p.screen()
+	}
+	widths, gap, fits := t.fit(limit)
+	if o := t.optional; o >= 0 && limit > 0 && (!fits || widths[o] < min(telling, t.natural(o))) {
+		t.columns, t.optional = slices.Delete(slices.Clone(t.columns), o, o+1), -1
+		for i, row := range t.rows {
+			t.rows[i] = slices.Delete(slices.Clone(row), o, o+1)
+		}
+		widths, gap, _ = t.fit(limit)
+	}
+	w := command.Table(t.columns...)
+	w.Style().Box.PaddingRight = strings.Repeat(" ", gap)
+	for _, row := range t.rows {
+		cut := slices.Clone(row)
+		for i := range cut {
+			if width(cut[i]) > widths[i] {
+				cut[i] = text.Snip(fmt.Sprint(cut[i]), widths[i], "…")
+			}
+		}
+		w.AppendRow(cut)
+	}
+	w.SetOutputMirror(t.p.Out)
+	w.Render()
+}
+
+// fit returns how wide each column may be and how much space is between two, and whether
+// the table is as narrow as the limit then. The widest columns give way first.
+func (t *Table) fit(limit int) (widths []int, gap int, fits bool) {
+	sum := 0
+	for i := range t.columns {
+		widths = append(widths, t.natural(i))
+		sum += widths[i]
+	}
+	if gap = 3; limit == 0 || sum+gap*(len(widths)-1) <= limit {
+		return widths, gap, true
+	}
+	gap = 2
+	for over := sum + gap*(len(widths)-1) - limit; over > 0; over-- {
+		widest := -1
+		for i, w := range widths {
+			if w > max(shortest, width(t.columns[i])) && (widest < 0 || w >= widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return widths, gap, false
+		}
+		widths[widest]--
+	}
+	return widths, gap, true
+}
+
+// natural returns how wide a column is with all its texts.
+func (t *Table) natural(column int) int {
+	most := width(t.columns[column])
+	for _, row := range t.rows {
+		most = max(most, width(row[column]))
+	}
+	return most
+}
+
+func width(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Sprint(cell)) }
+
+// screen returns how many columns the reader sees.
+func (p *Program) screen() int {
+	if w := p.Terminal(p.Out); w > 0 {
+		return w
+	}
+	return screen
+}

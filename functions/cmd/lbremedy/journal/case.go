@@ -1,0 +1,107 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Case is a record as commands print it: in the words and units of people, with what
+// they ask first. The journal itself is what "lbremedy export" writes.
+type Case struct {
+	Result    event.Status `json:"result"`             // how the case stands
+	FirstSeen time.Time    `json:"firstSeen,omitzero"` // when the failure happened that opened the case
+	LastSeen  time.Time    `json:"lastSeen,omitzero"`  // when the failure was last seen
+	Seen      *Repeats     `json:"seen,omitempty"`     // how often runs in a row have ended so; absent: once
+	NextStep  string       `json:"nextStep,omitempty"` // what a person does next
+	UndoneBy  string       `json:"undoneBy,omitempty"` // ID of the case whose undo has taken away the fix of this one
+	WaitMs    float64      `json:"waitMs,omitempty"`   // milliseconds until the case is looked at again
+	TimingsMs *Timings     `json:"timingsMs,omitempty"`
+	event.Record
+
+	// Left out: the journal has them in nanoseconds.
+	Wait    *struct{} `json:"wait,omitempty"`
+	Timings *struct{} `json:"timings,omitempty"`
+
+	lost event.Record // that undo
+}
+
+// Timings say how long each phase of a run took, in milliseconds.
+type Timings struct {
+	Queue    float64 `json:"queue,omitempty"` // from the event's time to the start of the run
+	Resume   float64 `json:"resume,omitempty"`
+	Diagnose float64 `json:"diagnose,omitempty"`
+	Decide   float64 `json:"decide,omitempty"`
+	Apply    float64 `json:"apply,omitempty"`
+	Verify   float64 `json:"verify,omitempty"`
+}
+
+// Repeats say how often runs in a row have ended as a record says.
+type Repeats struct {
+	Times int       `json:"times"`
+	First time.Time `json:"first"` // when the first of them ended
+	Last  time.Time `json:"last"`  // when the last of them ended
+}
+
+// Printed returns a record as commands print it.
+func Printed(r event.Record) Case { return printed(r, nil) }
+
+func printed(r event.Record, seen *Repeats) Case {
+	c := Case{Record: r, Result: r.Status(), FirstSeen: r.FirstFailure(), LastSeen: r.EventTime, Seen: seen, WaitMs: ms(r.Wait)}
+	if seen != nil && seen.Last.After(c.LastSeen) {
+		c.LastSeen = seen.Last
+	}
+	if t := r.Timings; t != (event.Timings{}) {
+		c.TimingsMs = &Timings{ms(t.Queue), ms(t.Resume), ms(t.Diagnose), ms(t.Decide), ms(t.Apply), ms(t.Verify)}
+	}
+	if c.Attempts == nil {
+		c.Attempts = []time.Time{}
+	}
+	if r.Phase != "" {
+		c.NextStep = next(r, seen)
+	}
+	return c
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// in says it in words; nothing of none.
+func (r *Repeats) in(p *cli.Program) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d times since %s, last at %s, %s ago", r.Times, cli.Clock(r.First), cli.Clock(r.Last), p.Ago(r.Last))
+}
+
+// countSeen returns the records as commands print them, with how often runs have ended as
+// they say. Of a Service, by its UID, or of all with "*".
+func countSeen(ctx context.Context, p *cli.Program, s *stream.Stream, uid string, records []event.Record) ([]Case, error) {
+	runs := map[string]event.Running{}
+	entries, err := s.Entries(ctx, event.RunKey(cmp.Or(p.Cluster, "*"), uid, "*"))
+	if err != nil {
+		return nil, fmt.Errorf("read how often cases were seen: %w", err)
+	}
+	for _, e := range entries {
+		var r event.Running
+		if err := json.Unmarshal(e.Value, &r); err != nil {
+			return nil, fmt.Errorf("read how often a case was seen, key %s: %w", e.Key, err)
+		}
+		runs[e.Key] = r
+	}
+	list := make([]Case, len(records))
+	for i, rec := range records {
+		var seen *Repeats
+		// A count of an earlier record is none of this one.
+		if r := runs[event.RunKey(rec.Cluster, rec.Service.UID, rec.Class)]; r.Seen > 1 && !r.Since(rec).At.Equal(rec.At) {
+			seen = &Repeats{r.Seen, r.First, r.Last}
+		}
+		list[i] = printed(rec, seen)
+	}
+	return list, nil
+}

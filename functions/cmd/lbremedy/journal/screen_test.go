@@ -1,0 +1,351 @@
+package journal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// standing is a case of each kind that is not over.
+func standing() []event.Record {
+	record := func(i int, class, name string, change func(*event.Record)) event.Record {
+		r := operator.Journalled()[2]
+		uid := fmt.Sprintf("a%07d-0000-4000-8000-000000000000", i)
+		r.Case, r.Class, r.Service = uid[:8]+"-20260102T150405", class, event.Service{Namespace: "shop", Name: name, UID: uid}
+		r.Next, r.Written, r.Attempt, r.Attempts, r.Undoing = 0, time.Time{}, 0, nil, false
+		change(&r)
+		return r
+	}
+	result := func(result event.Result) func(*event.Record) {
+		return func(r *event.Record) { r.Result, r.Rule = result, "The policy says so." }
+	}
+	return []event.Record{
+		record(1, "vswitch-ip-exhausted", "planned", result(event.Planned)),
+		record(2, "vswitch-ip-exhausted", "a-name-that-is-longer-than-others-and-more", func(r *event.Record) {
+			result(event.Asked)(r)
+			// It has failed again and again, and each time a run has answered the newest failure.
+			r.EventTime, r.At = r.EventTime.Add(2*time.Hour), r.At.Add(2*time.Hour)
+		}),
+		record(3, "ram-permission", "act", func(r *event.Record) {
+			result(event.Asked)(r)
+			r.Steps, r.Digest, r.Ask = nil, "", "Attach the policy."
+		}),
+		record(4, "throttling", "held", func(r *event.Record) { result(event.Waiting)(r); r.Held = event.HeldByPause }),
+		record(5, "throttling", "later", func(r *event.Record) { result(event.Waiting)(r); r.Wait = 90 * time.Second }),
+		record(6, "sync-not-proven", "unproven", func(r *event.Record) { result(event.Unsettled)(r); r.Wait = 5 * time.Minute }),
+		record(7, "busy", "writing", func(r *event.Record) { r.Phase, r.Result = event.Step, "" }),
+	}
+}
+
+// screen runs a command eight hours after the failures, and compares what it prints with a file.
+func screen(t *testing.T, c operator.Call, file string, width int, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := c.With("NO_COLOR", "1").Program(&out, &errs)
+	p.Now = func() time.Time { return operator.Began.Add(8 * time.Hour) }
+	p.Terminal = func(of any) int {
+		if of == io.Writer(&out) {
+			return width
+		}
+		return 0
+	}
+	if code := root.Run(t.Context(), p, args); code != 0 {
+		t.Fatalf("%v: code %d, %s", args, code, errs.String())
+	}
+	if file == "" {
+		return out.String()
+	}
+	golden := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("%v prints something else; go test -update takes it over: %s", args, diff)
+	}
+	return out.String()
+}
+
+// The list fits 80 columns, at a terminal and in a file, and shows everything where it may
+// be wide. Ages count from the first failure.
+func TestScreens(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	if err := operator.Seed(t.Context(), s, append(standing(), operator.Journalled()...)...); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"ls"}, {"ls", "--all"}} {
+		for _, width := range []int{0, 80} {
+			for line := range strings.Lines(screen(t, c, "", width, args...)) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+					t.Errorf("%v, at %d: a line of %d columns: %q", args, width, n, line)
+				}
+			}
+		}
+	}
+	list := screen(t, c, "ls.txt", 0, "ls")
+	screen(t, c, "ls-120.txt", 120, "ls")
+	wide := screen(t, c, "ls-wide.txt", 80, "ls", "-o", "wide")
+	for _, r := range standing() {
+		if strings.Contains(list, r.Case) || !strings.Contains(wide, r.Case+"   "+r.Service.String()) || !strings.Contains(list, r.Case[:8]+" ") {
+			t.Errorf("%s is not short in\n%s or not whole in\n%s", r.Case, list, wide)
+		}
+	}
+	// Two cases of one Service differ in the time alone.
+	all := screen(t, c, "", 0, "ls", "--all", "--service", "shop/web")
+	for _, m := range regexp.MustCompile(`(?m)^22222222-\S*`).FindAllString(all, -1) {
+		if got := c.Run(t.Context(), "undo", m); strings.Contains(got.Err, "cases begin with") {
+			t.Errorf("%s means several cases: %s", m, got.Err)
+		}
+	}
+}
+
+// Each case that is not over says what a person does next, for people and for programs.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	if err := operator.Seed(t.Context(), s, standing()...); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range standing() {
+		want := map[string]string{
+			"planned":  "lbremedy run shop/planned --policy FILE --apply",
+			"act":      "To look again: lbremedy plan shop/act",
+			"held":     "lbremedy resume",
+			"later":    "Wait: retried at 2026-01-02 15:05:39 UTC",
+			"unproven": "Wait: retried at 2026-01-02 15:09:09 UTC",
+			"writing":  "",
+		}[r.Service.Name]
+		if r.Digest != "" && r.Result == event.Asked {
+			want = "lbremedy approve " + r.Case
+		}
+		shown := screen(t, c, "", 200, "show", r.Case)
+		step := screen(t, c, "", 0, "show", r.Case, "-o", "jsonpath={.nextStep}")
+		if (want == "") != (step == "") || !strings.Contains(step, want) || strings.Contains(shown, "Next ") != (want != "") || !strings.Contains(shown, want) {
+			t.Errorf("%s: want %q, got %q in\n%s", r.Service.Name, want, step, shown)
+		}
+	}
+	screen(t, c, "show-approval.txt", 80, "show", standing()[1].Case)
+	screen(t, c, "show.md", 80, "show", standing()[1].Case, "-o", "markdown", "--history")
+	if got := c.Run(t.Context(), "ls", "-o", "markdown"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "lbremedy ls has no Markdown") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a finding or a case by hand asks for has commands of its own.
+func TestNextOfFindings(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	records := standing()[:3]
+	for i := range records {
+		records[i].Class = "survey-finalizers"
+	}
+	records[2].Service = event.Service{Kind: "cluster", Name: "c1", UID: records[2].Service.UID}
+	byHand := records[2]
+	byHand.Class, byHand.Case = "ram-permission", byHand.Case[:9]+"20260102T150406"
+	if err := operator.Seed(t.Context(), s, append(records, byHand)...); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"lbremedy doctor --fix finalizers shop/planned --policy FILE --apply", "lbremedy doctor --fix finalizers " + records[1].Service.String() + " --apply",
+		"lbremedy doctor --checks finalizers", "run the command again",
+	} {
+		id := append(records, byHand)[i].Case
+		if got := screen(t, c, "", 0, "show", id, "-o", "jsonpath={.nextStep}"); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+}
+
+// Programs read what the schema says: the words of people, RFC 3339, milliseconds, and no
+// time where there is none.
+func TestPrinted(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	if err := operator.Seed(t.Context(), s, append(standing(), operator.Journalled()...)...); err != nil {
+		t.Fatal(err)
+	}
+	source := c.Run(t.Context(), "schema", "case")
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(source.Out))
+	if err != nil || source.Code != 0 {
+		t.Fatalf("%v: %+v", err, source)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("case.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("case.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(text string) {
+		t.Helper()
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, one := range list {
+			if err := schema.Validate(one); err != nil {
+				t.Error(err)
+			}
+			for _, name := range []string{"wait", "timings"} {
+				if _, has := one.(map[string]any)[name]; has {
+					t.Errorf("it has %q: %v", name, one)
+				}
+			}
+		}
+		if strings.Contains(text, "0001-01-01") {
+			t.Errorf("a time that is none: %s", text)
+		}
+	}
+	check(screen(t, c, "", 0, "ls", "--all", "-o", "json"))
+	for _, r := range standing() {
+		check(screen(t, c, "", 0, "show", r.Case, "-o", "json"))
+		check(screen(t, c, "", 0, "show", r.Case, "--history", "-o", "json"))
+	}
+	if err := schema.Validate(map[string]any{"result": "asked"}); err == nil {
+		t.Error("the schema takes a word of the journal")
+	}
+	if got := c.Run(t.Context(), "schema", "record"); got.Code != command.CodeWrong {
+		t.Errorf("a schema that is not there: %+v", got)
+	}
+
+	later := standing()[4].Case
+	fixed := operator.Journalled()[2].Case
+	for _, tt := range []struct{ args, want string }{
+		{"show " + later + " -o jsonpath={.waitMs}", "90000"},
+		{"show " + fixed + " -o jsonpath={.timingsMs.diagnose}", "300"},
+		{"show " + fixed + " -o jsonpath=.result", "fixed"},
+		{"show " + fixed + " -o go-template={{.result}}{{\"\\n\"}}{{.firstSeen}}", "fixed\n2026-01-02T15:04:05Z"},
+		{"ls --service web -o jsonpath={[*].service.name}", "web"},
+		{"ls --service web -o jsonpath={[0].nothing}", ""},
+		{"ls --service web -o go-template={{range_.}}{{.class}}{{end}}", "vswitch-ip-exhausted"},
+		{"ls --result needs-action -o jsonpath={range_[*]}{.case}{end}", standing()[2].Case},
+	} {
+		args := strings.Fields(tt.args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "range_", "range ")
+		}
+		if tt.args[:6] == "ls --r" {
+			args = append(args, "--service", "act")
+		}
+		if got := c.Run(t.Context(), args...); got.Code != 0 || got.Out != tt.want {
+			t.Errorf("%s: %+v, want %q", tt.args, got, tt.want)
+		}
+	}
+	for args, want := range map[string]string{
+		"ls -o jsonpath={": "the JSONPath expression {", "ls -o go-template={{": "the template: ", "ls -o jsonpath=": "is not one of table",
+		"ls -o jsonpath={[99].case}": "array index out of bounds", "ls -o custom-columns=A": "is not one of table",
+	} {
+		if got := c.Run(t.Context(), strings.Fields(args)...); got.Code != command.CodeWrong || !strings.Contains(got.Err, want) || got.Out != "" {
+			t.Errorf("%s: %+v, want %q", args, got, want)
+		}
+	}
+}
+
+// What a shell asks for in the commands of the journal is answered from the journal.
+func TestCompleteFromJournal(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	if err := operator.Seed(t.Context(), s, operator.Journalled()...); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"ls --service", "pay/api\nshop/web\n:"}, {"watch -n", "pay\nshop\n:"}, {"export --namespace", "pay\nshop\n:"},
+		{"replay --service", "pay/api\nshop/web\n:"}, {"show", "pay/api\nshop/web\n33333333-20260102T150505\tpay/api ram-permission needs-action\n"},
+		{"ls --result", "fixed\nplanned\nneeds-approval\nneeds-action\n"}, {"ls -o", "table\nwide\njson\nyaml\njsonpath=\ngo-template=\n:"},
+		{"show x -o", "table\nwide\njson\nyaml\njsonpath=\ngo-template=\nmarkdown\n"},
+	} {
+		args := append([]string{"__complete"}, strings.Fields(tt.args)...)
+		if got := c.Run(t.Context(), append(args, "")...); got.Code != 0 || !strings.HasPrefix(got.Out, tt.want) {
+			t.Errorf("%s: %+v, want %q", tt.args, got, tt.want)
+		}
+	}
+}
+
+// The ledger fits 80 columns, and counts everything where it may be wide.
+func TestLedgerScreen(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	c.Env["LBREMEDY_CLUSTER"] = "c1"
+	page := stream.Page{
+		Exporter: "lbremedy-exporter-6d5f8c7b9-x2x4z", Since: time.Now(), At: time.Now(), Seen: 123456, Ignored: 111111, Published: 12345,
+		Lag: 1500 * time.Millisecond,
+	}
+	if err := s.SavePage(t.Context(), "c1", page); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		header, data := operator.Failure(t, "vswitch-ip-exhausted", operator.UID(i+1), "7")
+		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "vswitch-ip-exhausted", operator.UID(i+1)), fmt.Sprint("m", i), header, data,
+			func(stream.Message) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	narrow := c.Run(t.Context(), "ledger", "--late", "0s")
+	for line := range strings.Lines(narrow.Out) {
+		if n := utf8.RuneCountInString(line); n > 81 && !strings.Contains(line, ".") {
+			t.Errorf("a line of %d columns: %q", n, line)
+		}
+	}
+	wide := c.Run(t.Context(), "ledger", "--late", "0s", "-o", "wide")
+	for _, column := range []string{"RELEASED", "UNDELIVERED", "SINCE", page.Exporter} {
+		if strings.Contains(narrow.Out, column) || !strings.Contains(wide.Out, column) {
+			t.Errorf("%s belongs to the wide table alone:\n%s\n%s", column, narrow.Out, wide.Out)
+		}
+	}
+	var l struct {
+		Exporters []struct {
+			Lag   *int64
+			LagMs float64
+		}
+	}
+	got := c.Run(t.Context(), "ledger", "-o", "json")
+	if err := json.Unmarshal([]byte(got.Out), &l); err != nil || len(l.Exporters) != 1 || l.Exporters[0].Lag != nil || l.Exporters[0].LagMs != 1500 ||
+		strings.Contains(got.Out, "0001-01-01") {
+		t.Errorf("%v: %+v", err, got)
+	}
+}
+
+// Who reads the incidents learns that nobody is told of them.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	const note = `Nobody is told about cluster c1: "tell" is empty in its policy.`
+	if got := c.Run(t.Context(), "tickets", "ls", "--cluster", "c1"); got.Code != 0 || got.Out != "" || !strings.Contains(got.Err, note) {
+		t.Errorf("%+v", got)
+	}
+	if err := policy.PublishSinks(t.Context(), s, "c1", []policy.Sink{{Name: "events", Kind: policy.Event}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Run(t.Context(), "tickets", "ls", "--cluster", "c1"); got.Code != 0 || got.Err != "No incident.\n" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,72 @@
+package event
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+// A Status is the word by which people read how a case stands.
+type Status string
+
+// The statuses that are no results of the same word.
+const (
+	NeedsApproval Status = "needs-approval" // Asked, and a person may agree to the plan
+	NeedsAction   Status = "needs-action"   // Asked, and a person must act
+	Recovered     Status = "recovered"      // Gone
+	NotOurs       Status = "foreign"        // Foreign
+	FixUndone     Status = "fix-undone"     // Fixed, and the undo of another case has taken the fix away
+	Looking       Status = "looking"        // a run diagnoses the failure
+	Writing       Status = "writing"        // a run applies the plan
+	Erred         Status = "error"          // a run ended with an error and left no record
+)
+
+// Statuses are those at which a run may end, in the order of a list for people.
+var Statuses = []Status{
+	Status(Fixed), Status(Planned), NeedsApproval, NeedsAction, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
+	Status(Superseded), Status(Undone), NotOurs,
+}
+
+// Status returns the word for how the case of the record stands.
+func (r Record) Status() Status {
+	switch {
+	case r.Phase == "" && r.Result == "" && r.Error != "":
+		return Erred
+	case r.Phase == Started:
+		return Looking
+	case r.Phase == Intent, r.Phase == Step:
+		return Writing
+	case r.Result == Asked && len(r.Steps) > 0 && r.Digest != "" && r.Service.Kind == "":
+		return NeedsApproval
+	case r.Result == Asked:
+		return NeedsAction
+	case r.Result == Gone:
+		return Recovered
+	case r.Result == Foreign:
+		return NotOurs
+	}
+	return Status(cmp.Or(string(r.Result), "unknown"))
+}
+
+// Open reports whether a case that stands so is not over.
+func (s Status) Open() bool {
+	switch s {
+	case Status(Fixed), Recovered, Status(Superseded), Status(Failed), Status(Undone), NotOurs:
+		return false
+	}
+	return true
+}
+
+// FirstFailure returns when the failure happened that opened the case. A case keeps its ID
+// through pauses and retries, and the ID has that time in whole seconds.
+func (r Record) FirstFailure() time.Time {
+	first := r.EventTime
+	if first.IsZero() || !r.First.IsZero() && r.First.Before(first) {
+		first = r.First
+	}
+	at, err := time.Parse("20060102T150405", r.Case[strings.LastIndexByte(r.Case, '-')+1:])
+	if err == nil && at.Before(first.Truncate(time.Second)) {
+		return at
+	}
+	return first
+}
