@@ -346,7 +346,7 @@ func TestDoctor(t *testing.T) {
 		}
 		// Without a file the plan is judged by the policy in force, and what that can't say by none.
 		sc.Wants(t, 0, "Observe mode", "", "doctor", "--fix", "finalizers", web)
-		sc.Wants(t, 0, "", "", "policy", "apply", policy)
+		sc.Wants(t, 0, "", "", "policy", "apply", policy, "--yes")
 		sc.Wants(t, 0, "Fix mode applies plans up to high risk", "", "doctor", "--fix", "finalizers", web)
 		all := sc.Call
 		sc.Call = sc.With("LBREMEDY_NATS", "nats://127.0.0.1:1")
