@@ -81,11 +81,38 @@ func (x *application) waits(ctx context.Context, h history, plan remedy.Plan) er
 		return err
 	}
 	free, err := x.env.targetsFree(ctx, plan.Steps)
-	if err == nil && !free {
+	if err != nil {
+		return err
+	}
+	if !free {
 		x.rec.Result, x.rec.Reason, x.rec.Wait = event.Waiting, event.ForTarget, 2*time.Second
 		x.rec.SetRule(say.F("Another case is writing to the same target."))
+		return nil
 	}
-	return err
+	return x.try(ctx, plan.Steps)
+}
+
+// try has the API server try the steps that write to the cluster. What it refuses is the error
+// that the step would end with. The cloud can't be asked.
+func (x *application) try(ctx context.Context, steps []remedy.Step) error {
+	w, unsure := &remedy.Writers{Cloud: x.env.CloudWriter.Dry(), Kube: x.env.KubeWriter.Dry()}, map[string]bool{}
+	for i, s := range steps {
+		if unsure[s.Target()] {
+			continue
+		}
+		unsure[s.Target()] = s.Target() != ""
+		err := s.Apply(ctx, x.c, w)
+		switch {
+		case errors.Is(err, kube.ErrNoDryRun):
+			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(err.Error())))
+			return nil
+		case errors.Is(err, kube.ErrConflict), errors.Is(err, remedy.ErrMoved):
+			return nil // it changes just now: a run would diagnose again
+		case err != nil:
+			return fmt.Errorf("step %d, %s: %w", i+1, s.Says(), err)
+		}
+	}
+	return nil
 }
 
 // claim takes a place of each claim. false means that one has none left, and

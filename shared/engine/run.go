@@ -172,8 +172,8 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	return do(ctx, x)
 }
 
-// look finds out what run would do: by the same history and the same guards, as far as a
-// stream is at hand. A case that the journal does not hold has no ID yet.
+// look finds out what run would do. Where a person asks and a stream is at hand it meets the
+// same guards. A case that the journal does not hold has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
 	var h history
 	if x.env.Stream != nil {
@@ -202,7 +202,7 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 	if x.rec.Result == "" {
 		x.rec.Result = event.Planned
 	}
-	if x.env.Stream == nil {
+	if x.env.Stream == nil || !x.ev.Again {
 		return x.rec, nil
 	}
 	return x.rec, (&application{run: x}).waits(ctx, h, plan)

@@ -321,6 +321,10 @@ func TestLookMeetsTheGuards(t *testing.T) {
 				r.Errorf("lock: %t, %v", held, err)
 			}
 		}, event.Waiting, "Another case is writing to the same target."},
+		"the API server refuses": {func(r *rig) {
+			r.class.Annotations = append(r.class.Annotations, "a/b/c")
+			r.steps = []remedy.Step{step.Annotate{Set: map[string]string{"a/b/c": "x"}}}
+		}, "", ""},
 		"a plan is under way": {func(r *rig) {
 			r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, settling{act{Name: "2", Annotate: set("a/b", "c", "")}}}
 			r.ends(event.Waiting)
@@ -333,6 +337,12 @@ func TestLookMeetsTheGuards(t *testing.T) {
 			r.event.Again = true
 			wrote, before := r.patches.Load(), len(r.journal())
 			rec, err := engine.Look(t.Context(), r.env, r.class, r.event)
+			if name == "the API server refuses" {
+				if err == nil || !strings.Contains(err.Error(), "step 1, annotate a/b/c=x: patch Service") {
+					t.Errorf("got %v", err)
+				}
+				err, rec.Result = nil, ""
+			}
 			if err != nil || rec.Result != tt.want || !strings.Contains(rec.Rule+rec.Note, tt.says) {
 				t.Errorf("%v: %s, rule %q, note %q", err, rec.Result, rec.Rule, rec.Note)
 			}

@@ -68,22 +68,25 @@ func (w *Writer) Evict(ctx context.Context, namespace, name string, uid types.UI
 	if uid == "" {
 		return &Error{Doing: doing, Kind: ErrInvalid, Message: "an eviction needs the UID that was read"}
 	}
+	options, query := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}, map[string]string{}
+	if w.tried != nil {
+		options.DryRun, query["dryRun"] = []string{metav1.DryRunAll}, metav1.DryRunAll
+	}
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "policy/v1", "kind": "Eviction",
-		"metadata":      map[string]any{"namespace": namespace, "name": name},
-		"deleteOptions": map[string]any{"preconditions": metav1.Preconditions{UID: &uid}},
+		"metadata": map[string]any{"namespace": namespace, "name": name}, "deleteOptions": options,
 	})
 	if err != nil {
 		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}
 	var answer metav1.Status
 	err = w.cluster.call(ctx, doing, request{
-		verb: http.MethodPost, path: "/api/v1/namespaces/" + namespace + "/pods/" + name + "/eviction", body: body,
+		verb: http.MethodPost, path: "/api/v1/namespaces/" + namespace + "/pods/" + name + "/eviction", query: query, body: body,
 	}, &answer)
 	w.tell("create pods/eviction", namespace+"/"+name, "", err)
 	var refused *Error
 	if errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests {
 		refused.Kind = ErrBlocked
 	}
-	return err
+	return w.untried(err)
 }

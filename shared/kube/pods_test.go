@@ -126,6 +126,15 @@ func TestEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	if err := w.Dry().Evict(ctx, ns, "free", free.UID); err != nil {
+		t.Errorf("a dry run: %v", err)
+	}
+	if p, err := c.Pod(ctx, ns, "free"); err != nil || p.DeletionTimestamp != nil {
+		t.Errorf("after a dry run: %v, %v", p, err)
+	}
+	if err := w.Dry().Evict(ctx, ns, "kept", kept.UID); !errors.Is(err, kube.ErrBlocked) {
+		t.Errorf("a dry run against a budget: %v", err)
+	}
 	for _, tt := range []struct {
 		name string
 		pod  string
@@ -135,7 +144,7 @@ func TestEvict(t *testing.T) {
 		{"another Pod of the name", "free", "11111111-1111-1111-1111-111111111111", kube.ErrConflict},
 		{"no UID", "free", "", kube.ErrInvalid},
 		{"a budget", "kept", kept.UID, kube.ErrBlocked},
-		{"free to go", "free", free.UID, nil},
+		{"free to go", "free", free.UID, nil}, // also after a dry run
 		{"gone", "free", free.UID, kube.ErrNotFound},
 	} {
 		if err := w.Evict(ctx, ns, tt.pod, tt.uid); !errors.Is(err, tt.want) {

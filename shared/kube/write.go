@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 )
@@ -38,9 +39,9 @@ func (w *Writer) Told(tell func(event.Call)) *Writer {
 // ErrNoDryRun says that a webhook of the cluster takes part in no dry run.
 var ErrNoDryRun = errors.New("it can't be tried")
 
-// Dry returns a Writer whose patches the API server checks and does not keep. What it
-// returns is as it would be after all its patches of the object. It may be used by one
-// goroutine at a time, and for Services alone.
+// Dry returns a Writer whose writes the API server checks and does not keep. A Service that
+// it returns is as it would be after all patches of it. It may be used by one goroutine at a
+// time.
 func (w *Writer) Dry() *Writer {
 	if w == nil {
 		return nil
@@ -113,9 +114,8 @@ func (w *Writer) send(ctx context.Context, namespace, name, subresource, version
 	}
 	s := new(corev1.Service)
 	path := "/api/v1/namespaces/" + namespace + "/services/" + name + subresource
-	query["fieldManager"] = Manager
+	maps.Copy(query, w.query())
 	if w.tried != nil {
-		query["dryRun"] = "All"
 		if body, err = w.after(path, body); err != nil {
 			return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 		}
@@ -126,6 +126,15 @@ func (w *Writer) send(ctx context.Context, namespace, name, subresource, version
 		return nil, w.untried(err)
 	}
 	return s, nil
+}
+
+// query returns the parameters of each write.
+func (w *Writer) query() map[string]string {
+	q := map[string]string{"fieldManager": Manager}
+	if w.tried != nil {
+		q["dryRun"] = metav1.DryRunAll
+	}
+	return q
 }
 
 // after returns the patch of an object with those of the dry run before it: the API server
@@ -194,7 +203,7 @@ func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
 		return noName("write Event", "name", e.Namespace+"/"+e.Name)
 	}
 	path := "/api/v1/namespaces/" + e.Namespace + "/events"
-	manager := map[string]string{"fieldManager": Manager}
+	manager := w.query()
 	patch, err := json.Marshal(map[string]any{
 		"reason": e.Reason, "message": e.Message, "type": e.Type, "count": e.Count, "lastTimestamp": e.LastTimestamp,
 	})

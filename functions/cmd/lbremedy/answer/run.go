@@ -18,8 +18,9 @@ func runCommand(p *cli.Program) *cobra.Command {
 credentials. It uses the journal, so no other run works on the same Service at the same
 time. The policy in force decides what is done, or that of --policy.
 
-Without --apply it only shows what would be done. With it a waiting case is retried until
-it is settled or --wait is over; a worker continues from there.`,
+Without --apply it only shows what would be done: by the same checks, and the API server
+tries the writes to the cluster. With it a waiting case is retried until it is settled or
+--wait is over; a worker continues from there.`,
 		Example: `  lbremedy run shop/web
   lbremedy run shop/web --policy fix.yaml --apply`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
