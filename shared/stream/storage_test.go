@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,12 @@ func TestStorage(t *testing.T) {
 	r, err = s.Storage(t.Context())
 	if err != nil || len(r.Missing) > 0 || r.Needs != 0 || len(r.Fills) != 4 || time.Since(r.Date).Abs() > time.Minute {
 		t.Errorf("after the setup: %+v, %v", r, err)
+	}
+	user := embedded.User{Name: "looker", Password: "p", Publish: []string{"$JS.API.STREAM.INFO.*"}}
+	at := serve(t, embedded.Options{Users: []embedded.User{user}}).URL()
+	few := connect(t, Config{URL: strings.Replace(at, "nats://", "nats://looker:p@", 1)})
+	if r, err := few.Storage(t.Context()); !errors.Is(err, ErrDenied) {
+		t.Errorf("of a user who may not look: %+v, %v", r, err)
 	}
 	if r, err := connect(t, Config{URL: plainServer(t)}).Storage(t.Context()); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("without JetStream: %+v, %v", r, err)

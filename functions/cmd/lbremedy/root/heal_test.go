@@ -103,6 +103,10 @@ func TestHeal(t *testing.T) {
 	run(command.CodeFailed, "", "lbremedy up already runs on the state directory", "up")
 	run(0, id[:8], "", "ls", "--open", "--namespace", sc.Namespace)
 	run(0, id, "", "ls", "--open", "--namespace", sc.Namespace, "-o", "wide")
+	if got := sc.Run(t.Context(), "status"); got.Code != cli.CodeOpen || !strings.Contains(got.Out, "Exporter    alive, last reported ") ||
+		!strings.Contains(got.Out, " planned and only observed: lbremedy ls --result planned\n") || strings.Contains(got.Out, "unknown") {
+		t.Errorf("status: %+v", got)
+	}
 	// The controller fails again and again: the case may be looked at anew just now.
 	shown := sc.Run(t.Context(), "show", web)
 	for ; !strings.Contains(shown.Out, "before: vswitch-id vsw-a"); shown = sc.Run(t.Context(), "show", web) {

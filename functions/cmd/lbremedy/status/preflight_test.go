@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,16 +73,18 @@ func TestPreflight(t *testing.T) {
 	}
 
 	// Before the setup, and for observing.
-	before := holds(t, s)
 	sc.Cloud.ResetCalls()
 	only(preflight(0), "streams", status.Well, "are not there yet, and there is room")
 	if all := preflight(0); all["admission"].Check != "" {
 		t.Errorf("without --fix-mode it tries a write: %+v", all["admission"])
 	}
+	if got := holds(t, s); len(got) > 0 {
+		t.Errorf("it made the streams %v", got)
+	}
 	if got := sc.Run(t.Context(), "setup"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
-	before = holds(t, s)
+	before := holds(t, s)
 	only(preflight(0, "--fix-mode", "--policy", fix), "admission", status.Well, "The API server accepts an annotation of ")
 
 	// What a person reads.
@@ -121,6 +124,8 @@ func TestPreflight(t *testing.T) {
 		!strings.Contains(all["cloud"].Text, "do not answer: ") || all["controller"].Result != status.Unknown {
 		t.Errorf("without a way to the cloud: %+v", all)
 	}
+	only(preflight(command.CodeFailed, "--nats", limited(t, 64<<20)), "streams", status.Problem,
+		"has 64 MiB of storage left, and the streams FAILED, CASES, DEAD, ")
 	if all := preflight(command.CodeFailed, "--nats", "nats://127.0.0.1:1"); all["nats"].Result != status.Problem {
 		t.Errorf("without NATS: %+v", all)
 	}
@@ -192,6 +197,32 @@ func allow(sc *operator.Testbed, patterns ...string) {
 	sc.Cloud.Edit(func(s *sim.State) {
 		s.Policies["lbremedy-all"] = &sim.Policy{Name: "lbremedy-all", Versions: []sim.PolicyVersion{{ID: "v1", Document: document, Default: true}}}
 	})
+}
+
+// limited returns the address of a NATS whose account may store so many bytes.
+func limited(t *testing.T, bytes int64) string {
+	t.Helper()
+	a := server.NewAccount("small")
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
+		Accounts: []*server.Account{a}, Users: []*server.User{{Username: "u", Password: "p", Account: a}}, NoAuthUser: "u",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	if a, err = s.LookupAccount("small"); err != nil {
+		t.Fatal(err)
+	}
+	limits := server.JetStreamAccountLimits{MaxMemory: -1, MaxStore: bytes, MaxStreams: -1, MaxConsumers: -1}
+	if err := a.EnableJetStream(map[string]server.JetStreamAccountLimits{"": limits}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s.ClientURL()
 }
 
 // holds returns how many messages each stream of NATS holds.

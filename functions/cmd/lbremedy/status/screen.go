@@ -192,8 +192,8 @@ func (s screen) cases() {
 		what, next string
 		c          cli.Colour
 	}{
-		{c.NeedsApproval, "need approval", "lbremedy ls --result asked", cli.Yellow},
-		{c.NeedsAction, "need action", "lbremedy ls --result asked", cli.Yellow},
+		{c.NeedsApproval, "need approval", "lbremedy ls --result needs-approval", cli.Yellow},
+		{c.NeedsAction, "need action", "lbremedy ls --result needs-action", cli.Yellow},
 		{c.Planned, "planned and only observed", "lbremedy ls --result planned", cli.Cyan},
 		{c.Waiting, "waiting", "lbremedy ls --result waiting,unsettled", cli.Cyan},
 		{c.Running, "in progress", "lbremedy watch", cli.Cyan},

@@ -107,8 +107,8 @@ unknown. Without --cluster the one cluster is meant of which an exporter has rep
 
 Exit codes: 0 all is well; 1 NATS cannot be reached, the exporter is silent, failures are
 lost, or something is unknown; 2 the usage or the configuration is wrong; 3 something
-waits for a person: a case, an open breaker or a dead letter. The version of the
-controller may stay unknown.`,
+waits for a person: a case that needs approval or action or is only planned, an open
+breaker, or a dead letter. The version of the controller may stay unknown.`,
 		Example: `  lbremedy status
   lbremedy status --cluster c1234 -o json | jq -e '.verdict == "ok"'`,
 		Args: command.Exactly(0, 0, ""),
@@ -275,7 +275,9 @@ func (r *reading) controller(ctx context.Context) {
 
 // judge says what it comes to: what is wrong goes before what waits.
 func (r *reading) judge() {
-	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 || r.Cases != nil && r.Cases.NeedsApproval+r.Cases.NeedsAction > 0
+	// Of what is only planned nothing comes unless a person does it.
+	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 ||
+		r.Cases != nil && r.Cases.NeedsApproval+r.Cases.NeedsAction+r.Cases.Planned > 0
 	unknown := len(r.Unknown)
 	if _, ok := r.Unknown["controller"]; ok {
 		unknown--

@@ -92,8 +92,8 @@ Last 24 h   0 fixed, 0 recovered by themselves, 0 failed
 		t.Fatal(err)
 	}
 	out = run(cli.CodeOpen, "lbremedy    Something waits for a person.\n")
-	want = `Cases       1 need approval: lbremedy ls --result asked
-            1 need action: lbremedy ls --result asked
+	want = `Cases       1 need approval: lbremedy ls --result needs-approval
+            1 need action: lbremedy ls --result needs-action
             1 planned and only observed: lbremedy ls --result planned
             2 waiting: lbremedy ls --result waiting,unsettled
             1 in progress: lbremedy watch
