@@ -100,6 +100,13 @@ func (d *document) UnmarshalJSON(data []byte) error {
 var ErrNewer = errors.New("it is of a newer release than this program, which writes nothing and notifies nobody by it until it is upgraded or the " +
 	"policy is put in force by its own release")
 
+// ErrBroken says that what is in force can't be read at all.
+var ErrBroken = errors.New("it is broken")
+
+// Unreadable reports whether an error says that what is in force is there and can't be read, by
+// this program or by any.
+func Unreadable(err error) bool { return errors.Is(err, ErrNewer) || errors.Is(err, ErrBroken) }
+
 // Publish makes the policy the one in force in a cluster.
 func Publish(ctx context.Context, s *stream.Stream, cluster string, p remedy.Policy) error {
 	data, err := json.Marshal(document{version, p})
@@ -144,7 +151,7 @@ func open(data []byte, newest int, into any) error {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return err
+		return broken(err)
 	}
 	if head.Version > newest {
 		return fmt.Errorf("its version is %d, and %d is the newest known here: %w", head.Version, newest, ErrNewer)
@@ -158,5 +165,14 @@ func open(data []byte, newest int, into any) error {
 	if _, field, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
 		return fmt.Errorf("its field %s is not known: %w", field, ErrNewer)
 	}
-	return err
+	return broken(err)
+}
+
+// broken says what is wrong with JSON, without the names of Go's types.
+func broken(err error) error {
+	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+		what, _, _ := strings.Cut(kind.Value, " ") // "number 5"
+		return fmt.Errorf("%w: its field %s is of the kind %s", ErrBroken, kind.Field, what)
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
 }

@@ -132,8 +132,7 @@ func versions(ctx context.Context, s *stream.Stream, cluster string) ([]int, err
 }
 
 // History returns the versions of a cluster's policy that are kept, the newest first. Those that
-// can be read are returned with an error about the others, which is an ErrNewer for one of a
-// newer release.
+// can be read are returned with an error about the others.
 func History(ctx context.Context, s *stream.Stream, cluster string) ([]Version, error) {
 	numbers, err := versions(ctx, s, cluster)
 	if err != nil {
@@ -223,7 +222,7 @@ func InForceNow(ctx context.Context, s *stream.Stream, cluster string) (Version,
 		}
 	}
 	now.Zones = nil
-	if errors.Is(err, ErrNewer) {
+	if Unreadable(err) {
 		err = nil // it is not the one in force, which could be read
 	}
 	return now, err

@@ -2,7 +2,6 @@ package permission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -104,7 +103,7 @@ policy in force. It becomes the newest version.
 // older returns the version that is named, or the one before the policy in force.
 func older(ctx context.Context, s *stream.Stream, cluster string, args []string) (policy.Version, error) {
 	all, err := policy.History(ctx, s, cluster)
-	if err != nil && !errors.Is(err, policy.ErrNewer) {
+	if err != nil && !policy.Unreadable(err) {
 		return policy.Version{}, err
 	}
 	if len(args) > 0 {
@@ -115,7 +114,7 @@ func older(ctx context.Context, s *stream.Stream, cluster string, args []string)
 		return policy.Version{}, command.Wrong("there is no version %q of the policy in cluster %s: \"lbremedy policy history\" lists them", args[0], cluster)
 	}
 	now, err := policy.InForceNow(ctx, s, cluster)
-	if err != nil && !errors.Is(err, policy.ErrNewer) {
+	if err != nil && !policy.Unreadable(err) {
 		return policy.Version{}, err
 	}
 	for _, v := range all {
@@ -186,7 +185,7 @@ func known() policy.What {
 // where it is of a newer release.
 func changed(ctx context.Context, s *stream.Stream, cluster string, v policy.Version) ([]policy.Change, error) {
 	now, err := policy.InForceNow(ctx, s, cluster)
-	if errors.Is(err, policy.ErrNewer) {
+	if policy.Unreadable(err) {
 		return []policy.Change{{
 			Effect: policy.Loosened, Field: "version", Text: fmt.Sprintf("What changes is not known, and nothing is written now: %v.", err),
 		}}, nil

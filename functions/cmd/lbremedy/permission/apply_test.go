@@ -118,6 +118,34 @@ func TestApply(t *testing.T) {
 	wants(t, run("apply", again), 0, "version 5", "Nothing changes")
 }
 
+// What is in force and can't be read stops all writes: a file, or a version of the history,
+// puts an end to it.
+func TestApplyOverBroken(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	c = c.With("LBREMEDY_CLUSTER", "c1")
+	file := operator.Write(t, "observe.yaml", "mode: observe\n")
+	wants(t, c.Run(t.Context(), "policy", "apply", file), 0, "version 1")
+	for text, says := range map[string]string{
+		`{"mode":"fi`: "it is broken", `{"version":"1"}`: "its field version is of the kind string", `{"version":1,"rules":5}`: "of the kind number",
+		`{"version":1,"curfew":1}`: `its field "curfew" is not known`,
+	} {
+		for _, args := range []string{"apply " + file, "rollback"} {
+			if err := s.Put(t.Context(), "policy.c1", []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			args := append([]string{"policy"}, strings.Fields(args)...)
+			got := c.Run(t.Context(), args...)
+			wants(t, got, command.CodeWrong, "loosened   version", "What changes is not known", "give --yes")
+			if flat := strings.Join(strings.Fields(got.Out), " "); !strings.Contains(flat, says) || strings.Contains(flat, "Go ") {
+				t.Errorf("%s: it says %s; want %s", text, flat, says)
+			}
+			wants(t, c.Run(t.Context(), append(args, "--yes")...), 0, "In force: observe")
+			wants(t, c.Run(t.Context(), "policy", "history"), 0, "It is in force.")
+		}
+	}
+}
+
 // A cluster that NATS has never seen gets a policy only where that is said.
 func TestApplyElsewhere(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -46,14 +45,14 @@ them in force again. The last 100 versions are kept.`,
 			}
 			defer s.Close()
 			all, err := policy.History(ctx, s, cluster)
-			if err != nil && !errors.Is(err, policy.ErrNewer) {
+			if err != nil && !policy.Unreadable(err) {
 				return err
 			}
 			if err != nil {
 				p.Note("Left out: %s.", command.Clean(err.Error()))
 			}
 			now, err := policy.InForceNow(ctx, s, cluster)
-			if err != nil && !errors.Is(err, policy.ErrNewer) {
+			if err != nil && !policy.Unreadable(err) {
 				return err
 			}
 			if len(all) == 0 {
