@@ -274,16 +274,31 @@ func CaseID(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// SingleCase returns the one case that an ID means, or the beginning of one.
+// SingleCase returns the one case that an ID means, or the beginning of one: of several, the
+// one that "lbremedy ls" lists, which is the newest of its Service and class.
 func SingleCase(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (History, error) {
 	found, err := find(ctx, p, s, id)
 	if err != nil {
 		return nil, err
 	}
 	if len(found) > 1 {
-		return nil, command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls --all -o wide\" shows it", len(found), id)
+		found = newest(found)
+	}
+	if len(found) > 1 {
+		return nil, command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls -o wide\" shows it", len(found), id)
 	}
 	return found[0], nil
+}
+
+// newest returns the first case of each Service and class.
+func newest(list []History) []History {
+	type key struct{ cluster, uid, class string }
+	seen := map[key]bool{}
+	return slices.DeleteFunc(list, func(h History) bool {
+		k := key{h.Last().Cluster, h.Last().Service.UID, h.Last().Class}
+		defer func() { seen[k] = true }()
+		return seen[k]
+	})
 }
 
 // CompleteCases completes the IDs of the cases in the journal.
