@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,7 +55,7 @@ func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by event.P
 	case rec.Result == event.Planned:
 		return Approval{}, fmt.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)
 	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
-		return Approval{}, fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Result, rec.Rule)
+		return Approval{}, fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Rule)
 	}
 	a := Approval{Case: rec.Case, Digest: rec.Digest, By: by.Name, Identity: by.Identity, Host: by.Host, At: now, Until: now.Add(life)}
 	data, err := json.Marshal(a)
@@ -123,7 +122,11 @@ func (a Approval) waits(ctx context.Context, s *stream.Stream, asked event.Recor
 	if err != nil || now.Result == event.Asked && now.Digest == a.Digest {
 		return err
 	}
-	return fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", now.Case, cmp.Or(string(now.Result), "being worked on"), now.Rule)
+	how := now.Status()
+	if now.Result == "" {
+		how = "being worked on"
+	}
+	return fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", now.Case, how, now.Rule)
 }
 
 // approval returns the approval that stands for a Service and class; nil if none does.

@@ -94,7 +94,8 @@ func TestQuestions(t *testing.T) {
 		results []string
 		want    string
 	}{
-		{[]string{"asked"}, "act approve"}, {[]string{"needs-approval"}, "approve"}, {[]string{"needs-action"}, "act"}, {[]string{"failed"}, ""}, {nil, "act approve"},
+		{[]string{"asked"}, "act approve"}, {[]string{"needs-approval"}, "approve"}, {[]string{"needs-action"}, "act"},
+		{[]string{"failed"}, ""}, {nil, "act approve"},
 	} {
 		s := policy.Sink{Kind: policy.Webhook, Results: tt.results}
 		act := Member{Result: event.Asked}

@@ -129,7 +129,7 @@ func (p *progress) settled(t *service, r event.Record) {
 		at, _ := p.testbed.Failed(t.Service)
 		p.say(t, fixed, fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))
 	case r.Result != event.Fixed:
-		p.say(t, string(r.Result), r.Finding+spaced(r.Note))
+		p.say(t, string(r.Status()), r.Finding+spaced(r.Note))
 	}
 	// What may pass by itself is not waited for: a quarter of an hour is long.
 	ends := r.Result.Settled() || r.Result == event.Waiting && t.Ends == event.Waiting

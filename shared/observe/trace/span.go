@@ -190,7 +190,7 @@ func (m making) event() []attribute.KeyValue {
 }
 
 func (m making) run() []attribute.KeyValue {
-	attrs := append(m.service(), str("lbremedy.outcome", string(m.r.Result)), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
+	attrs := append(m.service(), str("lbremedy.outcome", string(m.r.Status())), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
 	for _, a := range []attribute.KeyValue{
 		str("lbremedy.mode", m.r.Mode), str("lbremedy.impact", string(m.r.Impact)), str("lbremedy.held", string(m.r.Held)), str("lbremedy.risk", m.r.Risk),
 		str("lbremedy.rule", m.r.Rule), str("lbremedy.finding", m.r.Finding), str("lbremedy.ask", m.r.Ask),

@@ -62,7 +62,11 @@ func encoded(value any) (json.RawMessage, error) {
 	if err := command.JSON(&b, value, ""); err != nil {
 		return nil, err
 	}
-	return zeroTime.ReplaceAll(bytes.TrimSpace(b.Bytes()), nil), nil
+	data := bytes.TrimSpace(b.Bytes())
+	if bytes.Contains(data, []byte(`"0001-01-01T`)) {
+		data = zeroTime.ReplaceAll(data, nil)
+	}
+	return data, nil
 }
 
 // Print writes a value as the flags ask for; in a form for people, show does it.
@@ -91,7 +95,8 @@ func (p *Program) Line(value any, show func()) error {
 		if err != nil {
 			return err
 		}
-		return command.JSON(p.Out, data, "")
+		_, err = p.Out.Write(append(data, '\n'))
+		return err
 	case "yaml":
 		fmt.Fprintln(p.Out, "---")
 	}

@@ -108,13 +108,13 @@ type choice struct {
 
 func (c *choice) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&c.classes, "class", nil, "of these `classes` only, also of one that is no more")
-	f.StringVarP(&c.scope.Namespace, "namespace", "n", "", "about a Service of this `namespace` only")
-	f.StringVar(&c.scope.Service, "service", "", "about this `Service` only: NAME or NAMESPACE/NAME")
-	f.StringVar(&c.origin, "origin", "", "whose origin has this `text` in it only")
-	f.StringVar(&c.reason, "reason", "", "whose reason has this `text` in it only")
-	f.Var(&c.since, "since", "only what died since this `time`: 90m, 7d or 2006-01-02T15:04")
-	f.Var(&c.until, "until", "only what died until this `time`")
+	f.StringSliceVar(&c.classes, "class", nil, "only letters of these `classes`, which may be of an earlier release")
+	f.StringVarP(&c.scope.Namespace, "namespace", "n", "", "only letters about Services of this `namespace`")
+	f.StringVar(&c.scope.Service, "service", "", "only letters about this `Service`: NAME or NAMESPACE/NAME")
+	f.StringVar(&c.origin, "origin", "", "only letters whose origin contains this `text`")
+	f.StringVar(&c.reason, "reason", "", "only letters whose reason contains this `text`")
+	f.Var(&c.since, "since", "only letters since this `time`: 90m, 7d or 2006-01-02T15:04")
+	f.Var(&c.until, "until", "only letters until this `time`")
 	command.Complete(cmd, "class", cli.CompleteClasses)
 }
 

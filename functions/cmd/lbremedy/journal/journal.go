@@ -37,9 +37,9 @@ type Filter struct {
 // journal.
 func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.classes, "class", nil, "of these `classes` only")
-	flags.StringVarP(&f.scope.Namespace, "namespace", "n", "", "of this `namespace` only")
-	flags.StringVar(&f.scope.Service, "service", "", "of this `Service` only: NAME or NAMESPACE/NAME")
+	flags.StringSliceVar(&f.classes, "class", nil, "only these `classes`")
+	flags.StringVarP(&f.scope.Namespace, "namespace", "n", "", "only this `namespace`")
+	flags.StringVar(&f.scope.Service, "service", "", "only this `Service`: NAME or NAMESPACE/NAME")
 	command.Complete(cmd, "class", cli.CompleteClasses)
 	command.Complete(cmd, "service", completeLatest(p, func(r event.Record) string { return r.Service.String() }))
 	command.Complete(cmd, "namespace", completeLatest(p, func(r event.Record) string { return r.Service.Namespace }))
@@ -47,12 +47,12 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 
 // outcomeFlags adds the flags that choose cases, and by how they stand.
 func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or those whose ID begins so")
+	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
 	complete := CompleteCases(p)
 	command.Complete(cmd, "case", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, begun)
 	})
-	cmd.Flags().StringSliceVar(&f.results, "result", nil, "with these `results` only: "+strings.Join(results(), ", "))
+	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(results(), ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
 	command.Complete(cmd, "result", cobra.FixedCompletions(results(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -300,6 +300,17 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 		return nil, command.Wrong("the journal holds no %s %q%s: \"lbremedy ls\" lists what it holds", what, name, cli.InCluster(p.Cluster))
 	}
 	return found, nil
+}
+
+// newest returns the first case of each Service and class.
+func newest(list []History) []History {
+	type key struct{ cluster, uid, class string }
+	seen := map[key]bool{}
+	return slices.DeleteFunc(list, func(h History) bool {
+		k := key{h.Last().Cluster, h.Last().Service.UID, h.Last().Class}
+		defer func() { seen[k] = true }()
+		return seen[k]
+	})
 }
 
 // CompleteCases completes the IDs of the cases in the journal.

@@ -134,8 +134,11 @@ func TestJournal(t *testing.T) {
 	if got := c.Run(t.Context(), "undo", web); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no region is named") {
 		t.Errorf("undo without --apply, and without a cluster to look at: %+v", got)
 	}
-	for name, want := range map[string]string{api: "no step was applied", "22222222": "2 cases begin with", "99": "holds no case",
-		"22222222-2026010": "2 cases begin with"} {
+	// Of the cases of one Service and class the one is meant that "ls" lists.
+	if got := c.Run(t.Context(), "undo", "22222222"); got.Code != 0 || !strings.Contains(got.Out, "vswitch-id=vsw-a\n") {
+		t.Errorf("undo of what ls lists: %+v", got)
+	}
+	for name, want := range map[string]string{api: "no step was applied", gone: "no step was applied", "99": "holds no case"} {
 		if got := c.Run(t.Context(), "undo", name); got.Code != command.CodeWrong || !strings.Contains(got.Err, want) {
 			t.Errorf("undo %s: %+v; want %q", name, got, want)
 		}

@@ -114,12 +114,27 @@ func TestScreens(t *testing.T) {
 			t.Errorf("%s is not short in\n%s or not whole in\n%s", r.Case, list, wide)
 		}
 	}
-	// Two cases of one Service differ in the time alone.
-	all := screen(t, c, "", 0, "ls", "--all", "--service", "shop/web")
-	for _, m := range regexp.MustCompile(`(?m)^22222222-\S*`).FindAllString(all, -1) {
-		if got := c.Run(t.Context(), "undo", m); strings.Contains(got.Err, "cases begin with") {
-			t.Errorf("%s means several cases: %s", m, got.Err)
+	// Every command takes what is listed, also where cases differ in the time alone, or in
+	// the class.
+	other := standing()[2]
+	other.Service, other.Case, other.Class = operator.Journalled()[2].Service, "22222222-20260102T150406", "busy"
+	if err := operator.Seed(t.Context(), s, other); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{"ls --service shop/web": 2, "ls --all --service shop/web": 3} {
+		list := screen(t, c, "", 0, strings.Fields(args)...)
+		ids := regexp.MustCompile(`(?m)^22222222-\S*`).FindAllString(list, -1)
+		if len(ids) != want {
+			t.Errorf("%s: want %d cases with long IDs: %s", args, want, list)
 		}
+		for _, id := range ids {
+			if got := c.Run(t.Context(), "undo", id); strings.Contains(got.Err, "begin with") {
+				t.Errorf("%s of %s means several cases: %s", id, args, got.Err)
+			}
+		}
+	}
+	if got := c.Run(t.Context(), "undo", "22222222"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "2 cases begin with 22222222") {
+		t.Errorf("what means two classes: %+v", got)
 	}
 }
 

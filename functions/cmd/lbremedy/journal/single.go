@@ -18,14 +18,18 @@ type Want struct {
 	Is   func(History) bool
 }
 
-// Single returns the one case that a name means: an ID, or the beginning of one, or a
-// Service of which one case is wanted. Where that leaves several they are listed.
+// Single returns the one case that a name means: an ID, or the beginning of one, of which the
+// newest case of a Service and class counts, or a Service of which one case is wanted. Where
+// that leaves several they are listed.
 func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (History, error) {
 	found, err := find(ctx, p, s, name)
 	if err != nil {
 		return nil, err
 	}
 	if !strings.Contains(name, "/") {
+		if len(found) > 1 {
+			found = newest(found)
+		}
 		if len(found) > 1 {
 			return nil, command.Wrong("%d cases begin with %s, give a whole ID:\n%s", len(found), name, others(p, found))
 		}

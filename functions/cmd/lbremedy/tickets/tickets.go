@@ -84,10 +84,6 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 					return err
 				}
 			}
-			deaf, err := untold(cmd.Context(), p, s, list)
-			if err != nil {
-				return err
-			}
 			return p.Print(list, func() {
 				if len(list) > 0 {
 					t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
@@ -96,10 +92,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 					}
 					t.Render()
 				}
-				for _, cluster := range deaf {
-					p.Note("Nobody is told about cluster %s: \"tell\" is empty in its policy. Name a sink there, and run \"lbremedy policy apply FILE\".",
-						cluster)
-				}
+				noteUntold(cmd.Context(), p, s, list)
 			})
 		},
 	}
@@ -107,9 +100,9 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 	return cmd
 }
 
-// untold returns the clusters whose policy names no sink: the one that the flags name, or
-// those of the incidents.
-func untold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ticket.Incident) ([]string, error) {
+// noteUntold names the clusters whose policy names no sink: the one of the flags, and those
+// of the incidents.
+func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ticket.Incident) {
 	clusters := map[string]bool{}
 	if p.Cluster != "" {
 		clusters[p.Cluster] = true
@@ -119,17 +112,15 @@ func untold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ticket
 			clusters[m.Cluster] = true
 		}
 	}
-	var none []string
 	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
 		tell, err := policy.SinksInForce(ctx, s, cluster)
-		if err != nil {
-			return nil, err
-		}
-		if len(tell) == 0 {
-			none = append(none, cluster)
+		switch {
+		case err != nil:
+			p.Note("Whether anybody is told about cluster %s is unknown: %s", cluster, command.Clean(err.Error()))
+		case len(tell) == 0:
+			p.Note("Nobody is told about cluster %s: \"tell\" is empty in its policy. Name a sink there, and run \"lbremedy policy apply FILE\".", cluster)
 		}
 	}
-	return none, nil
 }
 
 // sinks says what the sinks know, in one line.

@@ -78,10 +78,11 @@ func TestTickets(t *testing.T) {
 	}
 	var list []ticket.Incident
 	if err := json.Unmarshal([]byte(run(0, "", "", "tickets", "ls", "-o", "json").Out), &list); err != nil || len(list) != 1 || !list[0].Open ||
-		len(list[0].Tickets) != 1 {
+		len(list[0].Tickets) != 1 || list[0].Members[0].Result != "needs-action" || list[0].Members[0].Stood != "needs-action" {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)
+	run(0, "   needs-action   ", "", "tickets", "show", list[0].ID)
 	run(0, "ops: open, lbr-", "", "show", "shop/web")
 	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage")
 	run(0, "", "No incident.\n", "tickets", "ls")

@@ -19,12 +19,12 @@ type sizes struct {
 
 func (s *sizes) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&s.journal, "journal-size", "maximum bytes in the journal, such as 4Gi (default 1Gi, or more if it is there)")
-	f.Var(&s.journalAge, "journal-age", "`time` for which the journal keeps a record (default 30d, or more if it is there)")
-	f.Var(&s.failures, "failures-size", "maximum bytes of stored failures (default 256Mi, or more if it is there)")
-	f.Var(&s.failuresAge, "failures-age", "`time` for which a failure is kept (default 7d, or more if it is there)")
-	f.Var(&s.dead, "dead-size", "maximum bytes of dead letters (default 128Mi, or more if it is there)")
-	f.Var(&s.deadAge, "dead-age", "`time` for which a dead letter is kept (default 30d, or more if it is there)")
+	f.Var(&s.journal, "journal-size", "maximum bytes in the journal, such as 4Gi (default 1Gi, or more if it is set to more)")
+	f.Var(&s.journalAge, "journal-age", "`duration` for which the journal keeps a record (default 30d, or more if it is set to more)")
+	f.Var(&s.failures, "failures-size", "maximum bytes of stored failures (default 256Mi, or more if it is set to more)")
+	f.Var(&s.failuresAge, "failures-age", "`duration` for which a failure is kept (default 7d, or more if it is set to more)")
+	f.Var(&s.dead, "dead-size", "maximum bytes of dead letters (default 128Mi, or more if it is set to more)")
+	f.Var(&s.deadAge, "dead-age", "`duration` for which a dead letter is kept (default 30d, or more if it is set to more)")
 }
 
 func (s *sizes) settings(replicas int) stream.Settings {

@@ -102,11 +102,11 @@ http://collector:4318; without it there are none.`,
 	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, separated by commas")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "maximum failures of one class that are handled at once")
 	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
-		"failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
-	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "failures of one namespace that are published at `once`")
+		"`number` of failures of one namespace that are published per second; more wait, the newest of each Service and class")
+	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
 	u.sizes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
-		"run the doctor on the whole cluster every `time`, such as 1h, and open and close cases for its findings; without it there are no scheduled runs")
+		"run the doctor on the whole cluster at this `interval`, such as 1h, and open and close cases for its findings (default: never)")
 	cmd.Flags().DurationVar(&u.every, "survey", 0, "old name of --doctor")
 	_ = cmd.Flags().MarkHidden("survey")
 	return cmd
