@@ -90,7 +90,7 @@ const (
 var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
 
 // told are the results that a sink may be notified of.
-var told = []string{string(event.Asked), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Planned)}
+var told = []string{string(event.Asked), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Synced), string(event.Planned)}
 
 // Wants returns the results that the sink is notified of.
 func (s Sink) Wants() []string {
@@ -102,7 +102,7 @@ func (s Sink) Wants() []string {
 	case s.Kind == Alibaba:
 		return told[:3] // nobody there wants to know what needs no help
 	}
-	return told[:4]
+	return told[:5]
 }
 
 // Check tells bad what is wrong with the sink, each with its field.
@@ -164,7 +164,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	may := told
 	if s.Kind != Event {
-		may = told[:4]
+		may = told[:5]
 	}
 	for _, r := range s.Results {
 		if !slices.Contains(may, r) {

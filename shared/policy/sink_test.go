@@ -21,12 +21,12 @@ func TestSinks(t *testing.T) {
 		{Name: "ops", Kind: Webhook, URL: "https://ops.example/hook", SecretFrom: Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
 		{Name: "here", Kind: Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: Reference{Env: "OPS_KEY"}},
 	}
-	for i, want := range []string{"asked failed unsettled", "planned asked", "asked failed unsettled fixed"} {
+	for i, want := range []string{"asked failed unsettled", "planned asked", "asked failed unsettled fixed synced"} {
 		if got := strings.Join(sinks[i].Wants(), " "); got != want {
 			t.Errorf("%s wants %s, not %s", sinks[i].Name, got, want)
 		}
 	}
-	if got := (Sink{Kind: Event}).Wants(); len(got) != 5 {
+	if got := (Sink{Kind: Event}).Wants(); len(got) != 6 {
 		t.Errorf("Events want %q", got)
 	}
 

@@ -30,7 +30,7 @@ type eventSink struct {
 // reasons are the ones that Events have, by result.
 var reasons = map[event.Result]string{
 	event.Asked: "LBRemedyAsked", event.Failed: "LBRemedyFailed", event.Unsettled: "LBRemedyUnsettled", event.Planned: "LBRemedyPlanned",
-	event.Fixed: "LBRemedyFixed", event.Gone: "LBRemedyGone", event.Undone: "LBRemedyUndone",
+	event.Fixed: "LBRemedyFixed", event.Synced: "LBRemedySynced", event.Gone: "LBRemedyGone", event.Undone: "LBRemedyUndone",
 }
 
 // Open writes the Event.

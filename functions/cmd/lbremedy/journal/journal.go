@@ -59,7 +59,7 @@ func (f *Filter) SinceFlag(cmd *cobra.Command, what string) {
 }
 
 var results = []string{
-	string(event.Fixed), string(event.Planned), string(event.Asked), string(event.Waiting), string(event.Unsettled), string(event.Failed),
+	string(event.Fixed), string(event.Synced), string(event.Planned), string(event.Asked), string(event.Waiting), string(event.Unsettled), string(event.Failed),
 	string(event.Gone), string(event.Superseded), string(event.Undone), string(event.Foreign),
 }
 

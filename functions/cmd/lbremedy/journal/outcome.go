@@ -10,7 +10,7 @@ import (
 // IsOpen reports whether the case of the record is not over.
 func IsOpen(r event.Record) bool {
 	switch event.Result(State(r)) {
-	case event.Fixed, event.Gone, event.Superseded, event.Failed, event.Undone, event.Foreign:
+	case event.Fixed, event.Synced, event.Gone, event.Superseded, event.Failed, event.Undone, event.Foreign:
 		return false
 	}
 	return true
@@ -24,7 +24,7 @@ func Outcome(p *cli.Program, r event.Record) string {
 		return p.Paint(cli.Green, word)
 	case event.Planned, event.Undone, event.Superseded:
 		return p.Paint(cli.Cyan, word)
-	case event.Asked, event.Waiting, event.Unsettled:
+	case event.Asked, event.Waiting, event.Unsettled, event.Synced:
 		return p.Paint(cli.Yellow, word)
 	case event.Failed, "error":
 		return p.Paint(cli.Red, word)

@@ -34,7 +34,7 @@ func Report(p *cli.Program, r event.Record) {
 		p.Field("Failed", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago\n"+r.Message)
 	}
 	impact := impacts[r.Impact]
-	if r.Result == event.Fixed || r.Result == event.Gone {
+	if r.Result.Worked() || r.Result == event.Gone {
 		p.Field("Impact", impact.was)
 	} else {
 		p.Field("Impact", impact.is)
