@@ -27,6 +27,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads:    slices.Concat(ccm.BoundReads, ccm.NetworkReads),
 	Steps:    []remedy.Step{step.Unprotect{}, step.Touch{}},
+	Risks:    []remedy.Risk{remedy.High},
 	Deleting: true,
 
 	Diagnose:   diagnose,
