@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/functions/eniunsupported"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -24,7 +23,7 @@ var charges = &doctor.Check{
 	Doc:      chargesDoc,
 	Needs:    []doctor.Part{doctor.Services, doctor.Controller, doctor.Policy},
 	Uses:     []doctor.Part{doctor.CLBs, doctor.Detail},
-	Sections: []remedy.Section{eniunsupported.PayBySpec},
+	Sections: []remedy.Section{step.BySpec},
 	Manifest: true,
 	Find:     findCharges,
 	Fix:      &doctor.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Annotations: []string{ccm.ChargeType, ccm.ChargeSpec}, Plan: fixCharges},
@@ -91,7 +90,7 @@ func unsold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	want, asked := ccm.Annotation(svc, ccm.ChargeType)
 	size, sized := ccm.Annotation(svc, ccm.ChargeSpec)
 	switch {
-	case eniunsupported.PayBySpec.Of(s.Policy) && (want == "" || want == ccm.PayBySpec) && (sized || !v.Before(ccm.FirstChargeType())):
+	case step.BySpec.Of(s.Policy) && (want == "" || want == ccm.PayBySpec) && (sized || !v.Before(ccm.FirstChargeType())):
 		return nil // it is still sold to this account; without a size the controller asks for the smallest
 	case v.Before(ccm.FirstChargeType()):
 		return say.F("CCM %s cannot ask for any other kind.", v)

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,8 +45,7 @@ func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
 // A standing is a listener of either kind.
 type standing struct {
 	key, trace, group string
-	port              int
-	first, last       int  // of a range of ports, which an NLB's listener may take
+	port              int  // 0 for a range of ports, which an NLB's listener may take
 	redirects         bool // HTTP to HTTPS: it needs no group
 	stopped           bool
 }
@@ -61,14 +59,28 @@ func standings(b *doctor.LoadBalancer) []standing {
 		})
 	}
 	for _, l := range b.NetworkListeners {
-		first, _ := strconv.Atoi(l.First)
-		last, _ := strconv.Atoi(l.Last)
 		list = append(list, standing{
 			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.ServerGroup, port: l.Port,
-			first: first, last: last, stopped: l.Status == "Stopped",
+			stopped: l.Status == "Stopped",
 		})
 	}
 	return list
+}
+
+// listenersOf returns the listeners as what both kinds have in common.
+func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
+	var list []ccm.Listener
+	for _, l := range b.Listeners {
+		list = append(list, ccm.ClassicListener(l))
+	}
+	for _, l := range b.NetworkListeners {
+		of, err := ccm.NetworkListener(l)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, of)
+	}
+	return list, nil
 }
 
 // on returns the listener for the port of this key: the one with the key itself, or one of another
@@ -88,7 +100,13 @@ func on(listeners []standing, key string) (standing, bool) {
 // missing examines the ports of one Service that reuses a load balancer.
 func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	listeners := standings(b)
-	ranges, _ := ccm.Annotation(svc, "listener-port-range")
+	all, err := listenersOf(b)
+	if err != nil {
+		r.Unknown(about(svc), err)
+		return
+	}
+	idle := ccm.IdlePorts(svc, all)
+	ranges, _ := ccm.Annotation(svc, ccm.PortRange)
 	override := say.F("Or let the controller set the listeners: %s.", ccm.SetCommand(svc, ccm.ForceOverride, "true"))
 	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
 		override = override.And("This replaces what is there now: %s.", say.Clauses(replaced, shown))
@@ -97,17 +115,16 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 	}
 	var lacks, groups []string
 	for _, p := range svc.Spec.Ports {
-		key := ccm.ListenerKey(svc, p)
-		at, ok := on(listeners, key)
-		if !ok {
-			ranged := slices.ContainsFunc(listeners, func(l standing) bool { return l.port == 0 && l.first <= int(p.Port) && int(p.Port) <= l.last })
-			if ranges == "" && !ranged {
-				lacks = append(lacks, key)
+		if i := slices.IndexFunc(idle, func(g ccm.IdlePort) bool { return g.Port == p }); i >= 0 && !idle[i].There {
+			if ranges == "" {
+				lacks = append(lacks, idle[i].Key)
 				groups = append(groups, groupFor(s, svc, p))
 			}
 			continue
 		}
-		leads(s, r, svc, b, p, at, override)
+		if at, ok := on(listeners, ccm.ListenerKey(svc, p)); ok {
+			leads(s, r, svc, b, p, at, override)
+		}
 	}
 	if len(lacks) == 0 {
 		return

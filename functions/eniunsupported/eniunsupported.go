@@ -25,18 +25,12 @@ var Remedy = &remedy.Remedy{
 	Texts:       []string{"does not support backend servers of eni type"},
 	Reads:       slices.Concat(ccm.BoundReads, ccm.ControllerReads, []grant.Grant{grant.DescribeVServerGroups, grant.ListNodes}),
 	Steps:       []remedy.Step{step.Convert{}, step.Annotate{}},
+	Risks:       []remedy.Risk{remedy.Medium, remedy.High},
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec, ccm.BackendType},
 	OptIn:       true,
-	Sections:    []remedy.Section{PayBySpec},
+	Sections:    []remedy.Section{step.BySpec},
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
-}
-
-// PayBySpec says that CLBs that pay by spec are still sold to this account, such as slb.s1.small.
-// The check charge-types reads it, too.
-var PayBySpec = &remedy.Setting[bool]{
-	Key: "payBySpec",
-	Doc: "CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025",
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -84,7 +78,7 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, 
 	want, _ := ccm.Annotation(c.Service, ccm.ChargeType)
 	change, edits := say.F("This switches %s to pay-by-LCU (%s).", lb.ID, ccm.PayByLCU), step.AskLCU(c.Service)
 	switch {
-	case PayBySpec.Of(c.Policy) && lb.CLB.ChargeType == ccm.PayBySpec && want != ccm.PayByLCU:
+	case step.BySpec.Of(c.Policy) && lb.CLB.ChargeType == ccm.PayBySpec && want != ccm.PayByLCU:
 		change, edits = say.F("This gives %s the spec %s.", lb.ID, ccm.SmallSpec), step.AskSpec(c.Service, ccm.SmallSpec)
 	case v == ccm.Version{}:
 		return ask(c, finding.And("The version of the controller could not be determined, so it is unknown whether it can change the charge type."),

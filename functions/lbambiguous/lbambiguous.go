@@ -27,13 +27,13 @@ var Remedy = &remedy.Remedy{
 	Texts:      []string{byTag, byName, otherID},
 	Reads:      slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{grant.DescribeLoadBalancerListeners, grant.DescribeVServerGroups}),
 	Steps:      []remedy.Step{step.UntagLB{}, step.Touch{}},
+	Risks:      []remedy.Risk{remedy.High},
 	Deleting:   true,
 	Diagnose:   diagnose,
 	StillFails: stillFails,
 }
 
-// What the controller says
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba/slb/loadbalancer.go).
+// What the controller says (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba/slb/loadbalancer.go).
 const (
 	byTag   = "find multiple loadbalances by tag"
 	byName  = "find multiple loadbalances by name"

@@ -30,6 +30,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads:      slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.NetworkReads, ccm.WholeGroupReads),
 	Steps:      []remedy.Step{step.DeleteListener{}, step.Touch{}},
+	Risks:      []remedy.Risk{remedy.High},
 	Diagnose:   diagnose,
 	StillFails: stillFails,
 }

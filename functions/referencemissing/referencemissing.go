@@ -31,6 +31,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads:       slices.Concat(ccm.ReferenceReads, ccm.BoundReads),
 	Steps:       []remedy.Step{step.Annotate{}},
+	Risks:       []remedy.Risk{remedy.Medium, remedy.High},
 	Annotations: []string{ccm.CertID},
 	Diagnose:    diagnose,
 	StillFails:  stillFails,

@@ -22,6 +22,7 @@ var Remedy = &remedy.Remedy{
 	Texts:       []string{"share instance has been discontinued", "param LoadBalancerSpec is required"},
 	Reads:       ccm.UpgradeReads,
 	Steps:       []remedy.Step{step.Annotate{}},
+	Risks:       []remedy.Risk{remedy.Medium},
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	Scope:       remedy.Cluster,
 	Diagnose:    diagnose,

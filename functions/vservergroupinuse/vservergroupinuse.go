@@ -33,6 +33,7 @@ var Remedy = &remedy.Remedy{
 		grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups,
 	}),
 	Steps:      []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
+	Risks:      []remedy.Risk{remedy.High},
 	Deleting:   true,
 	Diagnose:   diagnose,
 	StillFails: stillFails,

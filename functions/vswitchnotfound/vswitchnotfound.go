@@ -23,6 +23,7 @@ var Remedy = &remedy.Remedy{
 		"vpc subnet is not exist", "no vswitches found"},
 	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
+	Risks:       []remedy.Risk{remedy.Low, remedy.Medium},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Diagnose:    remedy.OfVSwitches(decideCLB, decideNLB),

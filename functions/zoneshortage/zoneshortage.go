@@ -31,6 +31,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads:       ccm.PlaceReads,
 	Steps:       []remedy.Step{step.Annotate{}},
+	Risks:       []remedy.Risk{remedy.Medium},
 	Annotations: []string{ccm.MasterZone, ccm.SlaveZone, ccm.VSwitchID},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Diagnose:    diagnose,

@@ -347,17 +347,9 @@ func writes(r *remedy.Remedy) string {
 	return orDash(kinds)
 }
 
-// risk returns the risk of the class's kinds of step, from the lowest to the
-// highest. A plan may say that it is riskier than its steps.
+// risk returns the lowest and the highest risk that plans of the class can have.
 func risk(r *remedy.Remedy) string {
-	if len(r.Steps) == 0 {
-		return "–"
-	}
-	by := func(a, b remedy.Step) int { return cmp.Compare(a.Risk(), b.Risk()) }
-	text := slices.MinFunc(r.Steps, by).Risk().String()
-	if most := slices.MaxFunc(r.Steps, by).Risk().String(); most != text {
-		text += " to " + most
-	}
+	text := cmp.Or(r.RiskRange(), "–")
 	if r.OptIn {
 		text += "; applied only where the policy names the class"
 	}

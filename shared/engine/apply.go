@@ -207,8 +207,9 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 				return x.gone(ctx, over)
 			}
 			if len(proof) > 0 {
-				x.rec.AddNote(proof.And("A resync was not needed."))
-				return x.settle(ctx, event.Fixed)
+				r, why, _ := x.traffic(ctx)
+				x.rec.AddNote(proof.And("A resync was not needed.").Then(why))
+				return x.settle(ctx, r)
 			}
 			// A full sync overwrites what the plan has compared: it must be as it was.
 			if left(x.c.Service) != x.rec.Left && !x.c.Written() {

@@ -67,7 +67,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		// Whoever may create Events can write one of success, or of another failure, too:
 		// neither ends a case whose cause is seen.
 		if len(proof) > 0 && !(told && x.r.Sees) {
-			return end(overAfter(x.tried), proof)
+			return end(x.over(ctx), proof)
 		}
 		if x.r.StillFails != nil {
 			v, err := x.r.StillFails(ctx, x.c)
@@ -86,7 +86,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 				default:
 					proof = say.F("The cause of the failure is gone. The controller retries automatically.")
 				}
-				return end(overAfter(x.tried), proof)
+				return end(x.over(ctx), proof)
 			case v == remedy.Unknown:
 				finding := say.F("It could not be determined whether the failure still exists.")
 				if x.env.waited(x.rec) > patience {
@@ -115,13 +115,15 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	return remedy.Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// overAfter returns how a failure has ended that is over: one that is over after we
-// have written was fixed.
-func overAfter(tried bool) event.Result {
-	if tried {
-		return event.Fixed
+// over returns how a failure has ended that is over: one that is over after we have written has
+// been fixed, or synced if it is not proven that traffic can flow.
+func (x *run) over(ctx context.Context) event.Result {
+	if !x.tried {
+		return event.Gone
 	}
-	return event.Gone
+	r, why, _ := x.traffic(ctx)
+	x.rec.AddNote(why)
+	return r
 }
 
 // readService reads the Service as it is now. over says why there

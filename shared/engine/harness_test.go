@@ -95,7 +95,8 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	r.svc, r.lb = r.create(svc), "lb-"+ns
 	r.cloud = sim.New(t, &sim.World{
 		Cluster:       sim.Cluster{ID: "c-" + ns},
-		LoadBalancers: []sim.LoadBalancer{{ID: r.lb, Address: "192.168.0.9", AddressType: "intranet"}},
+		LoadBalancers: []sim.LoadBalancer{{ID: r.lb, Address: "192.168.0.9", AddressType: "intranet", Listeners: []sim.Listener{{Port: 80, Protocol: "tcp"}}}},
+		NLBs:          []sim.NLB{{ID: r.lb, Listeners: []sim.NLBListener{{Port: 80, Protocol: "TCP", Status: "Running"}}}},
 		Policies:      []sim.Policy{{Name: "p", Versions: []sim.PolicyVersion{{ID: "v1", Default: true, Document: document("slb:DescribeTags")}}}},
 	})
 	caller := r.cloud.Client("fake", "*:*")

@@ -173,7 +173,7 @@ func (x *run) repeats(r event.Result) bool {
 	if x.lease == nil || x.lease.state.Seen == 0 {
 		return false
 	}
-	if x.prev.Phase != event.Settled || x.journalled || r == event.Fixed || r == event.Unsettled || r == event.Undone {
+	if x.prev.Phase != event.Settled || x.journalled || r.Worked() || r == event.Unsettled || r == event.Undone {
 		return false
 	}
 	now := x.rec

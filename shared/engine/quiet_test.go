@@ -93,7 +93,9 @@ func TestPatience(t *testing.T) {
 // cause is asked, and while it stands the case is diagnosed afresh.
 func TestByCause(t *testing.T) {
 	t.Parallel()
-	r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"))
+	r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"), func(svc *corev1.Service) {
+		svc.Labels[ccm.BalancerLabel] = "lb-" + svc.Namespace
+	})
 	r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
 	far, made, gone := elsewhere{At: "quota/x"}, 0, false
 	r.class.Steps = append(r.class.Steps, elsewhere{})

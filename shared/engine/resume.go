@@ -149,7 +149,7 @@ func (x *run) resume(h history) way {
 		return way{next: afresh}
 	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
 		return way{next: answered, answer: prev}
-	case prev.Result == event.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
+	case prev.Result.Worked() && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
 		return way{next: answered, answer: prev}
 	}
 	return way{next: afresh}
@@ -220,7 +220,7 @@ func (x *run) sign() {
 
 func final(r event.Result) bool {
 	switch r {
-	case event.Gone, event.Superseded, event.Fixed, event.Foreign, event.Failed, event.Undone:
+	case event.Gone, event.Superseded, event.Fixed, event.Synced, event.Foreign, event.Failed, event.Undone:
 		return true
 	}
 	return false

@@ -38,7 +38,7 @@ func (x verification) prove(ctx context.Context, prev event.Record) (event.Recor
 // verify watches the Service for the marks of a full sync after our write. Only
 // all of them together are success: the same Service, as we left it, with a new
 // hash label, an address that its load balancer has, and a class that no longer
-// finds its cause.
+// finds its cause. It is fixed if, beside that, each of its ports has a running listener.
 func (x verification) verify(ctx context.Context) (event.Record, error) {
 	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
 	if x.c.Service == nil {
@@ -88,10 +88,46 @@ func (x verification) verify(ctx context.Context) (event.Record, error) {
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
 		case proven:
-			x.lap(&x.rec.Timings.Verify)
-			return x.settle(ctx, event.Fixed)
+			return x.finish(ctx)
 		}
 	}
+}
+
+// finish ends a run that has ended the failure. A listener that is about to run, and a read that may succeed later,
+// are looked at again for as long as the controller's sync would be.
+func (x verification) finish(ctx context.Context) (event.Record, error) {
+	r, why, soon := x.traffic(ctx)
+	x.lap(&x.rec.Timings.Verify)
+	if soon && x.env.since(x.rec.Written) <= x.limit() {
+		return x.park(ctx, 10*time.Second, event.ForSync, say.F("Applied. Waiting for proof that traffic can flow."))
+	}
+	x.rec.AddNote(why)
+	return x.settle(ctx, r)
+}
+
+// traffic returns how a run ends that has ended the failure: as fixed if traffic can flow, too, else as synced, and why
+// that is not proven. soon says that another look may prove it. A Service that leaves needs none.
+func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon bool) {
+	if x.ev.Failure.Service.Kind != "" || len(ccm.Leaving(x.c.Service)) > 0 {
+		return event.Fixed, nil, false
+	}
+	flow, err := x.c.Flow(ctx)
+	switch {
+	case err != nil:
+		lacks := errors.Is(err, cloud.ErrDenied) || errors.Is(err, cloud.ErrNotFound)
+		return event.Synced, say.F("Whether traffic can flow could not be checked: %s.", event.Redact(err.Error())), !lacks
+	case len(flow.Why) > 0:
+		return event.Synced, flow.Why, flow.Soon
+	}
+	return event.Fixed, nil, false
+}
+
+// limit returns how long after the write a sign of success is waited for.
+func (x verification) limit() time.Duration {
+	if x.c.Service != nil && ccm.NLB(x.c.Service) {
+		return proofNLB
+	}
+	return proofCLB
 }
 
 // byCause ends a run whose plan wrote nothing to the Service: no mark of the controller
@@ -102,10 +138,10 @@ func (x verification) byCause(ctx context.Context) (event.Record, error) {
 	if err != nil {
 		return x.fail(ctx, fmt.Errorf("ask whether it still fails: %w", err))
 	}
-	x.lap(&x.rec.Timings.Verify)
 	if v == remedy.No {
-		return x.settle(ctx, event.Fixed)
+		return x.finish(ctx)
 	}
+	x.lap(&x.rec.Timings.Verify)
 	return x.park(ctx, 30*time.Second, event.ByCause, say.F("Applied. Only the cause shows whether it worked; it is checked again."))
 }
 
@@ -160,11 +196,7 @@ func (x verification) unproven(ctx context.Context) (event.Record, error) {
 	if err != nil {
 		return x.fail(ctx, err)
 	}
-	limit := proofCLB
-	if x.c.Service != nil && ccm.NLB(x.c.Service) {
-		limit = proofNLB
-	}
-	written := x.rec.Written
+	limit, written := x.limit(), x.rec.Written
 	switch {
 	case found && f.Class != x.r.Class && f.Type == corev1.EventTypeWarning && f.Last.After(written):
 		over, err := x.readService(ctx)
@@ -180,7 +212,7 @@ func (x verification) unproven(ctx context.Context) (event.Record, error) {
 		}
 		if v == remedy.No {
 			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
-			return x.settle(ctx, event.Fixed)
+			return x.settle(ctx, event.Superseded)
 		}
 	case sameFound && same.Last.After(written.Add(echo)):
 		return x.unsettled(ctx, say.F("The same failure came back after the write."))

@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/fixture"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // long is a time to watch that no test uses up: what it waits for comes.
@@ -84,6 +85,68 @@ func TestVerify(t *testing.T) {
 			if tt.want == event.Waiting && tt.note == "" && !rec.Done() {
 				t.Error("it forgot its plan")
 			}
+		})
+	}
+}
+
+// A fix counts as fixed only if each port has a running listener. Where that is not proven it is synced, and says why.
+func TestTraffic(t *testing.T) {
+	t.Parallel()
+	listener := func(r *rig, status string) {
+		r.cloud.Edit(func(st *sim.State) {
+			lb := st.LoadBalancers[r.lb]
+			if lb.Listeners[0].Status = status; status == "" {
+				lb.Listeners = nil
+			}
+		})
+	}
+	refuse := func(r *rig, status int, code string) (heal func()) {
+		return r.cloud.Fault(sim.Fault{Product: "slb", Action: "DescribeLoadBalancerListeners", Caller: "fake", Status: status, Code: code})
+	}
+	for _, tt := range []struct {
+		name   string
+		before func(*rig) (after func()) // after comes once the fix is looked at
+		looks  bool                      // it is looked at again
+		want   event.Result
+		note   string
+	}{
+		{name: "no listener", before: func(r *rig) func() { listener(r, ""); return nil }, want: event.Synced, note: "there is no listener tcp:80"},
+		{name: "a stopped one", before: func(r *rig) func() { listener(r, "stopped"); return nil }, want: event.Synced, note: "listener tcp:80 is stopped"},
+		{name: "one that starts", before: func(r *rig) func() {
+			listener(r, "starting")
+			return func() { listener(r, "running") }
+		}, looks: true, want: event.Fixed},
+		{name: "one that starts for ever", before: func(r *rig) func() {
+			listener(r, "starting")
+			return func() { r.advance(8 * time.Minute) }
+		}, looks: true, want: event.Synced, note: "listener tcp:80 is starting"},
+		{name: "no right to read it", before: func(r *rig) func() { refuse(r, 403, "NoPermission"); return nil }, want: event.Synced,
+			note: "DescribeLoadBalancerListeners"},
+		{name: "no answer", before: func(r *rig) func() { return refuse(r, 400, "Odd") }, looks: true, want: event.Fixed},
+		{name: "no answer for long", before: func(r *rig) func() {
+			refuse(r, 400, "Odd")
+			return func() { r.advance(8 * time.Minute) }
+		}, looks: true, want: event.Synced, note: "could not be checked"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.env.Watch = long
+			r.on("after 1", r.syncs)
+			after := tt.before(r)
+			if tt.looks {
+				if rec := r.ends(event.Waiting); rec.Reason != event.ForSync || !rec.Done() || rec.Note != "" {
+					t.Errorf("it waits for %q with the note %q", rec.Reason, rec.Note)
+				}
+				after()
+			}
+			if rec := r.ends(tt.want); !strings.Contains(rec.Note, tt.note) || (tt.note == "") != (rec.Note == "") {
+				t.Errorf("the note is %q, want it to say %q", rec.Note, tt.note)
+			}
+			r.ends(tt.want) // as the journal says
+			r.event.ID = "older"
+			r.ends(tt.want)
+			r.wrote(1)
 		})
 	}
 }
@@ -161,7 +224,7 @@ func TestFailuresAfterWrite(t *testing.T) {
 	}{
 		{"the same, an echo of before", class, 20 * time.Second, remedy.No, event.Waiting, ""},
 		{"the same again", class, 40 * time.Second, remedy.No, event.Unsettled, "came back"},
-		{"another one", "other", 2 * time.Second, remedy.No, event.Fixed, "another reason: other."},
+		{"another one", "other", 2 * time.Second, remedy.No, event.Superseded, "another reason: other."},
 		{"another one, and the cause stands", "other", 2 * time.Second, remedy.Yes, event.Waiting, ""},
 		{"another one of before", "other", -5 * time.Second, remedy.No, event.Waiting, ""},
 	} {
@@ -194,7 +257,7 @@ func TestHoldsWithoutWatch(t *testing.T) {
 	r.ends(event.Waiting)
 	r.publish(r.failure("other", r.now().Add(5*time.Second)))
 	r.env.Watch = time.Nanosecond
-	rec := r.ends(event.Fixed)
+	rec := r.ends(event.Superseded)
 	if rec.Error != "" {
 		t.Error(rec.Error)
 	}

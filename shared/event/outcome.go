@@ -10,19 +10,23 @@ import (
 // A Result says how a run ended.
 type Result string
 
-// The results. Fixed, gone, superseded, failed, undone and ignored end a case; the others leave it open.
+// The results. Fixed, synced, gone, superseded, failed, undone and ignored end a case; the others leave it open.
 const (
 	Gone       Result = "gone"       // the failure was over before anything was done
 	Superseded Result = "superseded" // the newest failure of the Service is of another class
 	Planned    Result = "planned"    // observe mode: this is what would be done
 	Asked      Result = "asked"      // a person must act, or agree
 	Waiting    Result = "waiting"    // looked at again later
-	Fixed      Result = "fixed"      // written, and proven to work
+	Fixed      Result = "fixed"      // written, and proven to work: traffic can flow
+	Synced     Result = "synced"     // written, and the failure is over; that traffic can flow is not proven
 	Unsettled  Result = "unsettled"  // written, and the failure came back or nothing proves success
 	Failed     Result = "failed"     // an error that trying again didn't end
 	Undone     Result = "undone"     // what an earlier run wrote was taken back
 	Foreign    Result = "ignored"    // not a failed load-balancer sync of this cloud
 )
+
+// Worked reports whether what was written ended the failure.
+func (r Result) Worked() bool { return r == Fixed || r == Synced }
 
 // Settled reports whether the result ends the case for the event that led to it.
 func (r Result) Settled() bool {

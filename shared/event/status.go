@@ -23,7 +23,7 @@ const (
 
 // Statuses are those at which a run may end, in the order of a list for people.
 var Statuses = []Status{
-	Status(Fixed), Status(Planned), NeedsApproval, NeedsAction, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
+	Status(Fixed), Status(Synced), Status(Planned), NeedsApproval, NeedsAction, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
 	Status(Superseded), Status(Undone), NotOurs,
 }
 
@@ -51,7 +51,7 @@ func (r Record) Status() Status {
 // Open reports whether a case that stands so is not over.
 func (s Status) Open() bool {
 	switch s {
-	case Status(Fixed), Recovered, Status(Superseded), Status(Failed), Status(Undone), NotOurs:
+	case Status(Fixed), Status(Synced), Recovered, Status(Superseded), Status(Failed), Status(Undone), NotOurs:
 		return false
 	}
 	return true

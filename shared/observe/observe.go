@@ -120,7 +120,7 @@ func (m *Metrics) Runs(classes []string) {
 		"action", "result")
 	m.callTime = m.histograms("lbremedy_cloud_call_seconds", "How long a request to Alibaba Cloud took.", seconds, "product")
 	for _, c := range classes {
-		for _, r := range []event.Result{event.Fixed, event.Unsettled, event.Failed} {
+		for _, r := range []event.Result{event.Fixed, event.Synced, event.Unsettled, event.Failed} {
 			m.runs.WithLabelValues(c, string(r))
 		}
 		m.runErrors.WithLabelValues(c)

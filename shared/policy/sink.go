@@ -91,7 +91,8 @@ var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
 
 // told are the results that a sink may be notified of.
 var told = []string{
-	string(event.NeedsApproval), string(event.NeedsAction), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Planned),
+	string(event.NeedsApproval), string(event.NeedsAction), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Synced),
+	string(event.Planned),
 }
 
 // SinkWords returns the words that a sink's fields may hold, by the field; with [] behind it

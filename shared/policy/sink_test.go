@@ -22,7 +22,7 @@ func TestSinks(t *testing.T) {
 		{Name: "here", Kind: Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: Reference{Env: "OPS_KEY"}},
 	}
 	for i, want := range []string{
-		"needs-approval needs-action failed unsettled", "planned asked", "needs-approval needs-action failed unsettled fixed",
+		"needs-approval needs-action failed unsettled", "planned asked", "needs-approval needs-action failed unsettled fixed synced",
 	} {
 		if got := strings.Join(sinks[i].Wants(), " "); got != want {
 			t.Errorf("%s wants %s, not %s", sinks[i].Name, got, want)

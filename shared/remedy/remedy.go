@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -41,6 +42,7 @@ type Remedy struct {
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
 	Sections []Section     // of the policy file: the class's own settings
+	Risks    []Risk        // that its plans can have; nil: what PlanRisks derives
 	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
 	// Annotations are what its steps may set or remove of the Service: names as the
@@ -63,7 +65,7 @@ func (r *Remedy) Title() string {
 // Grants returns all that the class needs: the engine's own reads, with those of
 // comparisons and snapshots, the class's reads and what its steps read and write.
 func (r *Remedy) Grants() []grant.Grant {
-	lists := [][]grant.Grant{engineGrants, r.Reads, r.Compares(), r.Snapshots()}
+	lists := [][]grant.Grant{engineGrants, r.Reads, r.Compares(), r.Snapshots(), r.Proves()}
 	if len(r.Fields()) > 0 {
 		lists = append(lists, proofGrants)
 	}
@@ -80,6 +82,51 @@ var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetN
 // proofGrants is what Run reads to prove that a write to the Service worked: the Service as it
 // changes, and the address of its load balancer.
 var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
+
+// Proves returns what the engine reads to prove that traffic can flow after a plan: the listeners of load balancers
+// of the kinds that the class reads, and of both kinds where it reads none. It is nil for a class without steps.
+func (r *Remedy) Proves() []grant.Grant {
+	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
+	switch {
+	case len(r.Steps) == 0:
+		return nil
+	case classic && !network:
+		return ccm.FlowReads
+	case network && !classic:
+		return ccm.NetworkFlowReads
+	}
+	return slices.Concat(ccm.FlowReads, ccm.NetworkFlowReads)
+}
+
+// PlanRisks returns the risks that plans of the class can have, from the lowest to the highest: those that it declares,
+// else those of its steps, and high where what the sync changes beside them is compared on a load balancer.
+func (r *Remedy) PlanRisks() []Risk {
+	risks := slices.Clone(r.Risks)
+	if len(risks) == 0 {
+		for _, s := range r.Steps {
+			risks = append(risks, s.Risk())
+		}
+		if len(r.Compares()) > 0 && (r.reads(grant.DescribeLoadBalancerAttribute) || r.reads(grant.GetNLB)) {
+			risks = append(risks, High)
+		}
+	}
+	slices.Sort(risks)
+	return slices.Compact(risks)
+}
+
+// RiskRange returns the lowest and the highest risk that plans of the class can have, such as "low to high"; empty for a
+// class that only asks.
+func (r *Remedy) RiskRange() string {
+	risks := r.PlanRisks()
+	switch n := len(risks); n {
+	case 0:
+		return ""
+	case 1:
+		return risks[0].String()
+	default:
+		return fmt.Sprintf("%s to %s", risks[0], risks[n-1])
+	}
+}
 
 // Validate returns what is wrong with the remedy's declaration, or nil.
 func (r *Remedy) Validate() error {

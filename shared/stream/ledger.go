@@ -277,7 +277,7 @@ func settles(r event.Record, ev string, f event.Failure) bool {
 		return false
 	}
 	// What failed before a fix was proven needs no record of its own.
-	return r.Event == ev || r.Result == event.Fixed && !f.Last.After(r.At)
+	return r.Event == ev || r.Result.Worked() && !f.Last.After(r.At)
 }
 
 // pages takes in what the exporters say.

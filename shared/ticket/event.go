@@ -31,7 +31,7 @@ type eventSink struct {
 var reasons = map[event.Status]string{
 	event.NeedsApproval: "LBRemedyNeedsApproval", event.NeedsAction: "LBRemedyNeedsAction", event.Recovered: "LBRemedyRecovered",
 	event.Status(event.Failed): "LBRemedyFailed", event.Status(event.Unsettled): "LBRemedyUnsettled", event.Status(event.Planned): "LBRemedyPlanned",
-	event.Status(event.Fixed): "LBRemedyFixed", event.Status(event.Undone): "LBRemedyUndone",
+	event.Status(event.Fixed): "LBRemedyFixed", event.Status(event.Synced): "LBRemedySynced", event.Status(event.Undone): "LBRemedyUndone",
 }
 
 // Open writes the Event.

@@ -74,7 +74,7 @@ func stands(r event.Result) bool {
 // ends reports whether a result says that the failure is over.
 func ends(r event.Result) bool {
 	switch r {
-	case event.Fixed, event.Gone, event.Superseded, event.Undone, event.Foreign, Muted:
+	case event.Fixed, event.Synced, event.Gone, event.Superseded, event.Undone, event.Foreign, Muted:
 		return true
 	}
 	return false
@@ -145,7 +145,7 @@ func changes(own incident, r event.Record, sequence uint64, have map[incident]Me
 		for _, i := range open {
 			out = append(out, change{i, memberOf(r, sequence, have[i])})
 		}
-		if len(out) == 0 && !applied && r.Result == event.Fixed {
+		if len(out) == 0 && !applied && r.Result.Worked() {
 			out = append(out, change{own, memberOf(r, sequence, have[own])})
 		}
 		return out

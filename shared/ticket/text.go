@@ -242,6 +242,7 @@ var results = map[event.Result]string{
 	event.Unsettled:  "written, but the failure came back or nothing proves success",
 	event.Planned:    "only planned, since the policy observes",
 	event.Fixed:      "fixed by lbremedy, and proven to work",
+	event.Synced:     "synced after a write by lbremedy; that traffic can flow is not proven",
 	event.Gone:       "recovered, without a fix by lbremedy",
 	event.Superseded: "it fails in another way now",
 	event.Undone:     "what lbremedy wrote was taken back",

@@ -41,7 +41,7 @@ func viewOf(s policy.Sink, class string, members []Member, h Head, since time.Ti
 			v.open = append(v.open, m)
 		case !m.Over:
 		case m.revision <= h.ClosedAt, h.Status == None && m.At.Before(since):
-		case m.Stood != "" && wants(s, class, m, m.Stood), m.Result == event.Fixed && wants(s, class, m, event.Fixed):
+		case m.Stood != "" && wants(s, class, m, m.Stood), m.Result.Worked() && wants(s, class, m, m.Result):
 			v.over = append(v.over, m)
 		}
 	}

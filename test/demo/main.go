@@ -16,6 +16,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -52,8 +53,9 @@ const (
 	oldVersion = "v2.11.2" // of the controller
 	newVersion = "v2.12.1"
 
-	patience = 3 * time.Minute // for all Services of a testbed to work at first, and then to fail and to end
-	handlers = 16              // of one class at once
+	quiet    = 45 * time.Second // without a sign of life of a controller that is to break Services
+	patience = 3 * time.Minute  // for all Services of a testbed to work at first, and then to fail and to end
+	handlers = 16               // of one class at once
 )
 
 //go:embed policy.yaml
@@ -86,6 +88,19 @@ type group struct {
 	config   testbed.Config
 	fixtures []testbed.Fixture
 	cluster  *cluster.Cluster // nil: one is started
+	quiet    time.Duration    // zero: as usual
+}
+
+// called says which controller the group is shown with: what lbremedy finds names the release that breaks the Services.
+func called(g group) string {
+	if bin, version := controller.Real(); bin != "" {
+		return fmt.Sprintf("%s, taken for CCM %s", bin, version)
+	}
+	version := cmp.Or(g.config.Version, testbed.DefaultVersion)
+	if g.config.Upgrade == "" {
+		return "simulated CCM " + version
+	}
+	return fmt.Sprintf("simulated CCM %s (%s at first)", g.config.Upgrade, version)
 }
 
 // usual is the group that is shown unless somebody chooses. The first three of a
@@ -203,11 +218,7 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	}
 	s.fact("Kubernetes", "%s: a real kube-apiserver and etcd, up in %.1f s", version.GitVersion, time.Since(began).Seconds())
 	s.fact("Cloud", "simulated OpenAPI at %s, where RAM decides who may do what", tb.Cloud.Addr())
-	kind := "simulated CCM " + tb.Version()
-	if bin, version := controller.Real(); bin != "" {
-		kind = fmt.Sprintf("%s, taken for CCM %s", bin, version)
-	}
-	s.fact("Controller", "%s, under the RAM role of the masters, with its back-off of 5 s to 300 s", kind)
+	s.fact("Controller", "%s, under the RAM role of the masters, with its back-off of 5 s to 300 s", called(g))
 
 	token := rand.Text()
 	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "nats"), Port: -1, Token: token, Sync: true})
@@ -225,6 +236,11 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 
 	preparing, prepared := context.WithTimeout(ctx, patience)
 	defer prepared()
+	guarded, unguard := context.WithCancel(ctx)
+	var guard sync.WaitGroup
+	guard.Go(func() { tb.Guard(guarded, cmp.Or(g.quiet, quiet)) })
+	heard := func() { unguard(); guard.Wait() }
+	defer heard()
 	if err := tb.Prepare(preparing, g.fixtures...); err != nil {
 		return err
 	}
@@ -255,6 +271,7 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	if err := tb.Inject(limited, g.fixtures...); err != nil {
 		return err
 	}
+	heard()
 	if err := tb.Until(limited, p.ended); err != nil && limited.Err() == nil {
 		return err
 	}

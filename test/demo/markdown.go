@@ -32,7 +32,7 @@ func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 				continue
 			}
 			ends[o.result] = true
-			if o.result == event.Fixed {
+			if o.result.Worked() {
 				took = append(took, o.seconds)
 			}
 			kind, what := plan(o)

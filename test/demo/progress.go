@@ -125,10 +125,10 @@ func (p *progress) settled(t *service, r event.Record) {
 		p.say(t, asks, r.Ask)
 	case r.Result == event.Waiting:
 		p.say(t, waits, strings.TrimPrefix(r.Rule, "Waiting before the next step: ")+r.Note)
-	case r.Result == event.Fixed && r.Class == t.Class && t.result != r.Result:
+	case r.Result.Worked() && r.Class == t.Class && t.result != r.Result:
 		at, _ := p.testbed.Failed(t.Service)
-		p.say(t, fixed, fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))
-	case r.Result != event.Fixed:
+		p.say(t, string(r.Result), fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))
+	case !r.Result.Worked():
 		p.say(t, string(r.Status()), r.Finding+spaced(r.Note))
 	}
 	// What may pass by itself is not waited for: a quarter of an hour is long.
@@ -169,7 +169,7 @@ func (p *progress) ended() bool {
 		switch t.result {
 		case "":
 			return true
-		case event.Fixed, event.Gone:
+		case event.Fixed, event.Synced, event.Gone:
 			return !p.testbed.Healed(t.Service)
 		}
 		return false
@@ -186,6 +186,8 @@ func (t *service) wrong(tb *testbed.Testbed) string {
 		return fmt.Sprintf("%s ended as %s and should have ended as %s.", t.Service, t.result, t.Ends)
 	case t.Heals && !healed:
 		return fmt.Sprintf("%s is said to be %s, and the controller has not synced it.", t.Service, t.result)
+	case t.result == event.Fixed && !tb.Listens(t.Service):
+		return fmt.Sprintf("%s is said to be fixed, and not each of its ports has a running listener.", t.Service)
 	case !t.Heals && healed:
 		return fmt.Sprintf("%s works, although nobody has answered for it.", t.Service)
 	}

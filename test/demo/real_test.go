@@ -55,6 +55,57 @@ func TestRealController(t *testing.T) {
 	}
 }
 
+// TestControllerFails ends the demonstration with the end of the log of a controller that ends, or does nothing.
+func TestControllerFails(t *testing.T) {
+	c := cluster.Join(t)
+	c.Exclusive(t)
+	t.Setenv(controller.VersionVariable, standin.Version)
+	t.Setenv(controller.LogVariable, t.TempDir())
+	for name, tt := range map[string]struct{ script, want string }{
+		"ends":  {"echo the metadata service does not answer; exit 3", "exit status 3"},
+		"hangs": {"echo waiting for the metadata service; exec sleep 600", "it called no API and wrote no Event for 2s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "ccm")
+			if err := os.WriteFile(file, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv(controller.BinaryVariable, file)
+			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			began := time.Now()
+			g := group{fixtures: []testbed.Fixture{testbed.LostTag().As(name)}, cluster: c, quiet: 2 * time.Second}
+			err = show(t.Context(), newScreen(out), g, &total{}, func() {}, false)
+			for _, want := range []string{tt.want, "the end of its log", "the metadata service"} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want it to say %q", err, want)
+				}
+			}
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+// TestCalled names the controller that breaks the Services, which findings name, too.
+func TestCalled(t *testing.T) {
+	for _, tt := range []struct{ bin, upgrade, want string }{
+		{"", "", "simulated CCM v2.11.2"},
+		{"", "v2.12.1", "simulated CCM v2.12.1 (v2.11.2 at first)"},
+		{"/ccm", "v2.12.1", "/ccm, taken for CCM v2.14.0"},
+	} {
+		t.Setenv(controller.BinaryVariable, tt.bin)
+		t.Setenv(controller.VersionVariable, "v2.14.0")
+		if got := called(group{config: testbed.Config{Version: "v2.11.2", Upgrade: tt.upgrade}}); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
 // TestSupported leaves out what a real controller does not show.
 func TestSupported(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "/ccm")

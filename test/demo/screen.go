@@ -27,11 +27,12 @@ const (
 	waits   = "waits"
 	asks    = "asks"
 	fixed   = "fixed"
+	synced  = "synced"
 	trouble = "error"
 )
 
 // colours of kinds, as terminals know them.
-var colours = map[string]string{failed: "31", trouble: "31", step: "36", waits: "33", asks: "33", fixed: "32"}
+var colours = map[string]string{failed: "31", trouble: "31", step: "36", waits: "33", asks: "33", fixed: "32", synced: "33"}
 
 // A screen is where the demonstration is shown: lines as wide as the terminal,
 // with colours where it has some, or plain text.
@@ -114,6 +115,7 @@ func (s *screen) trouble(format string, args ...any) {
 // A total is what all testbeds have come to.
 type total struct {
 	seconds        []float64 // until each Service that works again was fixed
+	synced         int       // that may get no traffic
 	asked, waiting int
 	wrong          []string // what is not as it should be
 	outcomes       []outcome
@@ -141,6 +143,8 @@ func (p *progress) table(sum *total) {
 		ended, colour, seconds := string(svc.result), colours[string(svc.result)], "-"
 		o := outcome{class: svc.Class, result: svc.result, plan: svc.plan}
 		switch svc.result {
+		case event.Synced:
+			sum.synced++
 		case event.Asked:
 			colour = colours[asks]
 			sum.asked++
@@ -190,6 +194,9 @@ func (s *screen) verdict(sum *total, took time.Duration) {
 	text := fmt.Sprintf("%d Services work again", n)
 	if n > 0 {
 		text += fmt.Sprintf(", half of them within %.1f s, the last after %.1f s", sum.seconds[n/2], sum.seconds[n-1])
+	}
+	if sum.synced > 0 {
+		text += fmt.Sprintf("; %d synced", sum.synced)
 	}
 	text += fmt.Sprintf("; for %d a person is asked", sum.asked)
 	if sum.waiting > 0 {

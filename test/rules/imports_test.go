@@ -237,8 +237,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"functions/doctor"},
-		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step", "shared/doctor", "shared/say", "functions/eniunsupported"},
-		why: "a check looks at a snapshot and reads nothing; settings that a class declares are read from the class",
+		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step", "shared/doctor", "shared/say"},
+		why: "a check looks at a snapshot and reads nothing",
 	},
 	{
 		who: []string{"functions"},

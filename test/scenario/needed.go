@@ -27,9 +27,18 @@ const (
 	phases
 )
 
-// A usage says which scenarios made which calls that were not refused.
+// A usage says which scenarios made which calls that were not refused, and which risks their plans had.
 type usage struct {
-	by [phases]map[string][]script // by call, as grants are written
+	by    [phases]map[string][]script // by call, as grants are written
+	risks map[string]bool
+}
+
+// risk notes the risk of a scenario's plan.
+func (u *usage) risk(of string) {
+	if u.risks == nil {
+		u.risks = map[string]bool{}
+	}
+	u.risks[of] = true
 }
 
 // add notes a call.
@@ -94,9 +103,9 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 		}
 	}
 	for _, g := range rest {
-		// How much there is to compare and to keep of a load balancer is not the class's: what
-		// reads it all is tried in shared/engine.
-		if (slices.Contains(r.Snapshots(), g) || slices.Contains(r.Compares(), g)) && !slices.Contains(r.Reads, g) {
+		// How much there is to compare, to keep and to prove of a load balancer is not the class's:
+		// what reads it all is tried in shared/engine.
+		if slices.Contains(slices.Concat(r.Snapshots(), r.Compares(), r.Proves()), g) && !slices.Contains(r.Reads, g) {
 			continue
 		}
 		// Whether the engine looks for an Event of a sync that succeeded follows from the

@@ -38,6 +38,8 @@
 //     balancers stand, and with any read of that failing nothing is written;
 //   - undo puts back what was;
 //   - after a fix, the same event writes nothing;
+//   - of a Service that was fixed the doctor finds nothing critical;
+//   - its plans have the risks that the catalogue shows, and each of these is one scenario's;
 //   - what people read is messages: formats with arguments, which can be translated;
 //   - no key, token or signature of an address in the message stands in the record.
 //
@@ -50,6 +52,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -111,6 +114,13 @@ func RunIn(t *testing.T, r *remedy.Remedy, dir string) {
 	}
 	for _, err := range needed(t, on, r, used) {
 		t.Error(err)
+	}
+	var shown []string
+	for _, risk := range r.PlanRisks() {
+		shown = append(shown, risk.String())
+	}
+	if diff := diff.Of(slices.Sorted(slices.Values(shown)), slices.Sorted(maps.Keys(used.risks))); diff != "" {
+		t.Errorf("the catalogue shows other risks than plans of the scenarios have: declare Risks, or write the scenario (-shown +scenarios):\n%s", diff)
 	}
 }
 
@@ -438,6 +448,14 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	if err != nil && s.parts["fault"] == "" {
 		return err
 	}
+	if rec.Risk != "" {
+		used.risk(rec.Risk)
+	}
+	if rec.Result == event.Fixed {
+		if err := w.sound(t); err != nil {
+			return err
+		}
+	}
 	got := w.report(rec, err)
 	if *update {
 		return s.write(got)
@@ -445,7 +463,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	if diff := diff.Of(strings.TrimSpace(s.parts["want"]), got); diff != "" {
 		return fmt.Errorf("(-want +got; run with -update to accept):\n%s", diff)
 	}
-	if rec.Result != event.Fixed {
+	if !rec.Result.Worked() {
 		return nil
 	}
 	before := w.snapshot(t)

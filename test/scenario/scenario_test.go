@@ -93,6 +93,27 @@ func file(t *testing.T, text string) script {
 	return read(t, name)
 }
 
+// What is critical about a Service that was fixed is found.
+func TestSound(t *testing.T) {
+	on := newGround(t, lawful().Class)
+	for listeners, want := range map[string]string{
+		"":                                  "the doctor's check listeners-missing finds: The reused lb-1 has no listener for tcp:80",
+		"{port: 80, protocol: tcp}":         "",
+		"{port: 8080, protocol: tcp}":       "has no listener for tcp:80",
+		"{port: 80, protocol: http}":        "",
+		"{port: 80, protocol: udp, status}": "has no listener for tcp:80",
+	} {
+		listeners = strings.Replace(listeners, "status", "status: stopped", 1)
+		w := build(t, on, lawful(), file(t, strings.NewReplacer(vswitchID+": vsw-a", ccm.Prefix+"id: lb-1",
+			"name: web,", "name: web, finalizers: ["+ccm.CLBFinalizer+"],", "}}\n-- cloud --",
+			"}}\nstatus: {loadBalancer: {ingress: [{ip: 10.0.0.5}]}}\n-- cloud --\nloadBalancers: [{id: lb-1, address: 10.0.0.5, addressType: intranet, listeners: ["+
+				listeners+"]}]").Replace(example)))
+		if err := w.sound(t); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("with the listeners %q: got %v, want %q", listeners, err, want)
+		}
+	}
+}
+
 // A class that breaks a law is caught by that law and by none before it.
 func TestLaws(t *testing.T) {
 	on := newGround(t, lawful().Class)

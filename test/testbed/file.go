@@ -242,7 +242,7 @@ func readFixtures(file string) ([]Fixture, error) {
 			return nil, errors.New("the fixture injects nothing: " + s.Name)
 		}
 		all = append(all, Fixture{
-			Name: s.Name, Class: of.Class, Story: s.Story, Says: s.Says, Ends: s.Ends, Heals: s.Ends == event.Fixed, Config: s.Config,
+			Name: s.Name, Class: of.Class, Story: s.Story, Says: s.Says, Ends: s.Ends, Heals: s.Ends.Worked(), Config: s.Config,
 			prepare: sequence(s.Prepare), inject: sequence(s.Inject), repair: sequence(s.Repair),
 		})
 	}

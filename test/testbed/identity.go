@@ -90,7 +90,7 @@ func NamesNone() Fixture {
 // Unbound is a Service that used a person's load balancer and no longer says so.
 func Unbound() Fixture {
 	return Fixture{
-		Name: "balancer-unnamed", Class: missing, Says: saysNotFound, Ends: event.Fixed, Heals: true,
+		Name: "balancer-unnamed", Class: missing, Says: saysNotFound, Ends: event.Synced, Heals: true,
 		Story:   "It used a load balancer of its owner's; then its annotation id gets lost.",
 		prepare: inOrder(lent(), created(borrows)),
 		inject:  annotated("id", ""),
@@ -112,7 +112,7 @@ func identityFixtures() []Fixture {
 			},
 		},
 		{
-			Name: "balancer-misnamed", Class: missing, Says: saysGone, Ends: event.Fixed, Heals: true,
+			Name: "balancer-misnamed", Class: missing, Says: saysGone, Ends: event.Synced, Heals: true,
 			Story:   "It uses a load balancer of its owner's; then its annotation id names one that does not exist.",
 			prepare: inOrder(lent(), created(borrows)),
 			inject:  annotated("id", "lb-of-yesteryear"),

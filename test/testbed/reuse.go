@@ -129,7 +129,7 @@ func reuseFixtures() []Fixture {
 			repair:  annotated("id", ""),
 		},
 		{
-			Name: "bound-lent", Class: bound, Says: "service has been associated with ip [", Ends: event.Fixed, Heals: true,
+			Name: "bound-lent", Class: bound, Says: "service has been associated with ip [", Ends: event.Synced, Heals: true,
 			Story:   "It uses a load balancer of its owner's, and is to move to another one.",
 			prepare: inOrder(lent(), lentAs("-new"), created(borrows)),
 			inject:  rebound("lb", "-new"),
@@ -143,7 +143,7 @@ func reuseFixtures() []Fixture {
 			repair:  annotated("id", ""),
 		},
 		{
-			Name: "bound-lent-nlb", Class: bound, Says: "service has been associated with dnsname [", Ends: event.Fixed, Heals: true,
+			Name: "bound-lent-nlb", Class: bound, Says: "service has been associated with dnsname [", Ends: event.Synced, Heals: true,
 			Story:   "It uses an NLB of its owner's, and is to move to another one.",
 			prepare: inOrder(lentNetwork(), lentNetworkAs("-new"), created(network, bare, borrows)),
 			inject:  rebound("nlb", "-new"),

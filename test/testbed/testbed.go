@@ -49,6 +49,9 @@ type Config struct {
 	Own      string  `json:"own"`      // what the fixtures do to all that is in the testbed, which keeps others away; empty: nothing
 }
 
+// DefaultVersion is the release of the controller in a testbed that names none.
+const DefaultVersion = "v2.12.1"
+
 // Options say what a testbed is like. The zero value is one with a cluster of its own.
 type Options struct {
 	Config
@@ -81,7 +84,8 @@ type Testbed struct {
 
 	mu        sync.Mutex
 	version   string
-	stop      func() // ends the controller; nil: it does not run
+	stop      func()      // ends the controller; nil: it does not run
+	stall     func(error) // ends the controller for a reason
 	was       map[string]string
 	says      map[string]string // what Services are to fail with
 	faults    map[string]func() // end what the cloud refuses because of a Service
@@ -100,7 +104,7 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 		o.ID = ClusterID
 	}
 	if o.Version == "" {
-		o.Version = "v2.12.1"
+		o.Version = DefaultVersion
 	}
 	if bin, version := controller.Real(); bin != "" {
 		o.Version, o.Upgrade = version, "" // it is of one release
@@ -219,15 +223,50 @@ func (tb *Testbed) startController(ctx context.Context) {
 		o.Backends = "eni"
 	}
 	o.Credentials = tb.key
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := controller.Play(ctx, o); err != nil {
+		err := controller.Play(ctx, o)
+		if cause := context.Cause(ctx); err == nil && errors.Is(cause, controller.ErrStalled) {
+			err = cause
+		}
+		if err != nil {
 			tb.watch.fail(err)
 		}
 	}()
-	tb.stop = func() { cancel(); <-ended }
+	tb.stop, tb.stall = func() { cancel(nil); <-ended }, cancel
+}
+
+// Guard ends a controller that has called no API and written no Event for so long: it does not work. What waits for it
+// then fails with the end of its log. Guard returns when ctx ends.
+func (tb *Testbed) Guard(ctx context.Context, quiet time.Duration) {
+	tick := time.NewTicker(quiet / 20)
+	defer tick.Stop()
+	last, since := tb.signs(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if n := tb.signs(); n != last {
+			last, since = n, time.Now()
+		} else if time.Since(since) > quiet {
+			tb.mu.Lock()
+			tb.stall(fmt.Errorf("%w for %s", controller.ErrStalled, quiet))
+			tb.mu.Unlock()
+			return
+		}
+	}
+}
+
+// signs counts the controller's signs of life.
+func (tb *Testbed) signs() int {
+	calls := len(tb.Cloud.CallsOf(controllerName))
+	tb.watch.mu.Lock()
+	defer tb.watch.mu.Unlock()
+	return calls + tb.watch.events
 }
 
 func (tb *Testbed) stopController() {
@@ -426,10 +465,7 @@ func serves(lb *sim.LoadBalancer, svc *corev1.Service, cluster string) bool {
 	if filled < groupsOf(svc) {
 		return false
 	}
-	// Listeners of a person's load balancer are the person's.
-	return svc.Annotations[prefix+"id"] != "" || !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-		return !slices.ContainsFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == int(p.Port) && l.Status == "running" })
-	})
+	return svc.Annotations[prefix+"id"] != "" || listens(lb, nil, svc) // listeners of a person's load balancer are the person's
 }
 
 // servesNetwork is serves, of an NLB.
@@ -444,8 +480,27 @@ func servesNetwork(st *sim.State, n *sim.NLB, svc *corev1.Service, cluster strin
 	if filled < groupsOf(svc) {
 		return false
 	}
-	return svc.Annotations[prefix+"id"] != "" || !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-		return !slices.ContainsFunc(n.Listeners, func(l sim.NLBListener) bool { return l.Port == int(p.Port) && l.Status == "Running" })
+	return svc.Annotations[prefix+"id"] != "" || listens(nil, n, svc)
+}
+
+// Listens reports whether each port of a Service has a running listener: without, no traffic flows. One that has gone
+// needs none.
+func (tb *Testbed) Listens(service string) bool {
+	svc := tb.watch.service(service)
+	if svc == nil {
+		return true
+	}
+	does := false
+	tb.Cloud.View(func(st *sim.State) { lb, n := balancersOf(st, svc); does = listens(lb, n, svc) })
+	return does
+}
+
+// listens reports whether the load balancer of either kind has a running listener for each port of the Service.
+func listens(lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service) bool {
+	return !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+		runs := lb != nil && slices.ContainsFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == int(p.Port) && l.Status == "running" }) ||
+			n != nil && slices.ContainsFunc(n.Listeners, func(l sim.NLBListener) bool { return l.Port == int(p.Port) && l.Status == "Running" })
+		return !runs
 	})
 }
 

@@ -157,7 +157,7 @@ func TestComplete(t *testing.T) {
 			t.Errorf("two fixtures are called %s", f.Name)
 		}
 		names[f.Name] = true
-		if f.Story == "" || f.Says == "" || f.Ends == "" || f.inject == nil || f.Heals != (f.Ends == event.Fixed) {
+		if f.Story == "" || f.Says == "" || f.Ends == "" || f.inject == nil || f.Heals != f.Ends.Worked() {
 			t.Errorf("the fixture %s is incomplete: %+v", f.Name, f)
 		}
 	}

@@ -31,6 +31,7 @@ type watch struct {
 	seen     sync.Cond
 	services map[string]*corev1.Service
 	failures map[string][]failure // of each Service, in the order in which they were seen
+	events   int                  // that were seen so far
 	tally    int                  // syncs of the controller that have succeeded
 	changes  int                  // so far, so that none is missed
 	err      error                // of the controller
@@ -99,6 +100,7 @@ func (w *watch) note(o any) {
 	case *corev1.Service:
 		w.services[o.Name] = o
 	case *corev1.Event:
+		w.events++
 		name := o.InvolvedObject.Name
 		in := event.Input{Reason: o.Reason, Type: o.Type, Component: o.Source.Component, Message: o.Message}
 		known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.Input == in })

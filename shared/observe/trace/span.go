@@ -125,7 +125,7 @@ func (s *Sender) make(ctx context.Context, r event.Record) {
 		span.SetStatus(codes.Error, clip(r.Error))
 	case r.Result == event.Failed, r.Result == event.Unsettled:
 		span.SetStatus(codes.Error, clip(r.Rule))
-	case r.Result == event.Fixed:
+	case r.Result.Worked():
 		span.SetStatus(codes.Ok, "")
 	}
 	for _, p := range phases(r) {

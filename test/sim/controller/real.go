@@ -41,6 +41,9 @@ const (
 	LogVariable = "CCM_LOG"
 )
 
+// ErrStalled is the cause for which a caller ends the context of a controller that does nothing.
+var ErrStalled = errors.New("it called no API and wrote no Event")
+
 // Real returns the real controller that the environment names, and its release;
 // bin is empty if it names none.
 func Real() (bin, version string) {
@@ -83,8 +86,8 @@ func StartPlay(t testing.TB, o Options) (stop func()) {
 
 // RunReal runs a real cloud-controller-manager, the program bin, against the
 // simulated cloud until ctx ends, and returns nil then. It returns an error if
-// the program can not be started or ends by itself, with the end of its log,
-// which is kept.
+// the program can not be started or ends by itself, or if ctx ends because of
+// ErrStalled, with the end of its log, which is kept.
 //
 // The program gets the flags of v2.14.0; one that lacks some of them says so and
 // ends. Kube needs the rights of its ClusterRole: on events, Services and their
@@ -108,7 +111,10 @@ func RunReal(ctx context.Context, bin string, o Options) error {
 	defer os.RemoveAll(p.dir)
 	o.Log.Info("start real controller", "program", p.bin, "arguments", strings.Join(p.args, " "), "log", p.log.Name())
 	err = p.run(ctx)
-	if ctx.Err() != nil || o.DryRun && err == nil {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrStalled):
+		err = cause
+	case cause != nil, o.DryRun && err == nil:
 		return p.close()
 	}
 	if err == nil {

@@ -25,8 +25,9 @@ func Commands(p *cli.Program) []*cobra.Command {
 type entry struct {
 	Class  string   `json:"class"`
 	Title  string   `json:"title"`
-	Writes []string `json:"writes"` // kinds of steps; none: it only asks
-	Risk   string   `json:"risk,omitempty"`
+	Writes []string `json:"writes"`          // kinds of steps; none: it only asks
+	Risk   string   `json:"risk,omitempty"`  // the highest that a plan can have
+	Risks  string   `json:"risks,omitempty"` // from the lowest to the highest
 	Scope  string   `json:"scope"`
 	OptIn  bool     `json:"optIn,omitempty"`
 	Grants []string `json:"grants"`
@@ -40,13 +41,11 @@ func newEntry(r *remedy.Remedy) entry {
 		Class: r.Class, Title: r.Title(), Writes: []string{}, Scope: cmp.Or(string(r.Scope), "service"),
 		OptIn: r.OptIn, Texts: r.Texts, Codes: r.Codes, Grants: []string{},
 	}
-	risk := remedy.Low
 	for _, s := range r.Steps {
 		e.Writes = append(e.Writes, s.Kind())
-		risk = max(risk, s.Risk())
 	}
-	if len(r.Steps) > 0 {
-		e.Risk = risk.String()
+	if risks := r.PlanRisks(); len(risks) > 0 {
+		e.Risk, e.Risks = slices.Max(risks).String(), r.RiskRange()
 	}
 	for _, g := range r.Grants() {
 		e.Grants = append(e.Grants, g.String())
@@ -59,7 +58,8 @@ func catalog(p *cli.Program) *cobra.Command {
 		Use:   "catalog [CLASS]",
 		Short: "List the error classes, or show the page of one",
 		Long: `List the error classes, or show the page of one: symptom, cause, what lbremedy does and
-asks, and how to undo it. RISK is the highest risk of the steps of the class.`,
+asks, and how to undo it. RISK is what its plans can have, from the lowest
+to the highest.`,
 		Args:              command.Exactly(0, 1, "one class"),
 		ValidArgsFunction: cli.CompleteClasses,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -80,7 +80,7 @@ asks, and how to undo it. RISK is the highest risk of the steps of the class.`,
 			return p.Print(list, func() {
 				t := p.Table("class", "title", "writes", "risk")
 				for _, e := range list {
-					t.AppendRow([]any{e.Class, e.Title, cmp.Or(strings.Join(e.Writes, ", "), "asks only"), cmp.Or(e.Risk, "none")})
+					t.AppendRow([]any{e.Class, e.Title, cmp.Or(strings.Join(e.Writes, ", "), "asks only"), cmp.Or(e.Risks, "none")})
 				}
 				t.Render()
 			})

@@ -53,7 +53,7 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []field {
 		add("Failed", when+last+"\n"+r.Message)
 	}
 	impact := impacts[r.Impact]
-	if r.Result == event.Fixed || r.Result == event.Gone {
+	if r.Result.Worked() || r.Result == event.Gone {
 		add("Impact", impact.was)
 	} else {
 		add("Impact", impact.is)

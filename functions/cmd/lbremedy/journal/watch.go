@@ -64,7 +64,7 @@ func Live(p *cli.Program, r event.Record) {
 		}
 	case r.Error != "":
 		said = r.Error
-	case r.Result == event.Fixed && len(r.Steps) > 0:
+	case r.Result.Worked() && len(r.Steps) > 0:
 		said = fmt.Sprintf("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
 	}
 	word := pad(Outcome(p, r), string(r.Status()), len(event.NeedsApproval))

@@ -1,0 +1,112 @@
+package ccm
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// What Flow reads: FlowReads for CLBs, NetworkFlowReads for NLBs.
+var (
+	FlowReads        = []grant.Grant{grant.DescribeLoadBalancerListeners}
+	NetworkFlowReads = []grant.Grant{grant.ListNLBListeners}
+)
+
+// An IdlePort is a port of a Service that has no running listener on the load balancer.
+type IdlePort struct {
+	Port   corev1.ServicePort
+	Key    string // of the listener that the controller would make: protocol and port
+	There  bool   // there is a listener, which does not run
+	Status string // of that listener, as the API has it
+}
+
+// Stopped reports whether the listener is there and stopped.
+func (p IdlePort) Stopped() bool { return p.There && strings.EqualFold(p.Status, "stopped") }
+
+// Text says what is missing, as a clause.
+func (p IdlePort) Text() say.Text {
+	if !p.There {
+		return say.F("there is no listener %s", p.Key)
+	}
+	return say.F("listener %s is %s", p.Key, say.Or(p.Status, "in no known state"))
+}
+
+// IdlePorts returns the ports of the Service that have no running listener among these. Where the controller sets the
+// listeners, only the one that it makes counts. Where a person does, so does each that takes the port.
+func IdlePorts(svc *corev1.Service, listeners []Listener) []IdlePort {
+	var all []IdlePort
+	for _, p := range svc.Spec.Ports {
+		if idle := idlePort(svc, p, listeners); idle != nil {
+			all = append(all, *idle)
+		}
+	}
+	return all
+}
+
+// idlePort returns what one port lacks; nil if a listener runs there.
+func idlePort(svc *corev1.Service, p corev1.ServicePort, listeners []Listener) *IdlePort {
+	idle := &IdlePort{Port: p, Key: ListenerKey(svc, p)}
+	if NLB(svc) {
+		idle.Key = networkKey(svc, p)
+	}
+	_, span, _ := strings.Cut(idle.Key, ":")
+	first, _ := ends(span)
+	takes := p
+	takes.Port = int32(first)
+	for _, l := range listeners {
+		if l.String() != idle.Key && (OwnsListeners(svc) || !l.Takes(takes)) {
+			continue
+		}
+		if strings.EqualFold(l.Status, "running") {
+			return nil
+		}
+		idle.There, idle.Status = true, l.Status
+	}
+	return idle
+}
+
+// A Flow is what is known of the way of traffic to a Service that was synced.
+type Flow struct {
+	Why  say.Text // why it is not proven that traffic can flow; empty: it is
+	Soon bool     // a listener is about to run, so that a later look may prove it
+}
+
+// Flow looks whether each port of the Service has a running listener on its load balancer, which is the one that the
+// annotation id or the controller's label names. Listeners that the controller does not set prove nothing: where they
+// send traffic is a person's choice. It needs FlowReads, or NetworkFlowReads for an NLB.
+func (c *View) Flow(ctx context.Context) (Flow, error) {
+	id, _ := Annotation(c.Service, BalancerID)
+	if id = or(id, c.Service.Labels[BalancerLabel]); !Identifier(id) {
+		return Flow{Why: say.F("It is not known which load balancer the Service has, so its listeners were not checked.")}, nil
+	}
+	lb := &Instance{ID: id}
+	if NLB(c.Service) {
+		lb.NLB = &cloud.NetworkLoadBalancer{}
+	}
+	listeners, err := c.Listeners(ctx, lb)
+	if err != nil {
+		return Flow{}, err
+	}
+	idle := IdlePorts(c.Service, listeners)
+	var clauses []say.Text
+	soon := OwnsListeners(c.Service)
+	for _, p := range idle {
+		clauses = append(clauses, p.Text())
+		soon = soon && p.There && !p.Stopped()
+	}
+	switch {
+	case !OwnsListeners(c.Service) && len(idle) > 0:
+		return Flow{Why: say.F("Not every port of the Service takes traffic on %s: %s.", id, say.Clauses(clauses, 5)).
+			And(`The Service reuses %s without force-override-listeners: "true", so a person sets the listeners. "lbremedy doctor" says how.`, id)}, nil
+	case !OwnsListeners(c.Service):
+		return Flow{Why: say.F(`The Service reuses %s without force-override-listeners: "true". Whether its listeners lead to the Service was not checked.`, id)}, nil
+	case len(idle) > 0:
+		return Flow{Why: say.F("Not every port of the Service takes traffic on %s: %s.", id, say.Clauses(clauses, 5)), Soon: soon}, nil
+	}
+	return Flow{}, nil
+}

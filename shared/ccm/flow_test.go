@@ -1,0 +1,69 @@
+package ccm_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/test/fixture"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// Only a running listener on each port, which the controller sets, proves that traffic can flow.
+func TestFlow(t *testing.T) {
+	t.Parallel()
+	bound := fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})
+	network := fixture.Edits(fixture.Network(""), fixture.Labels(map[string]string{ccm.BalancerLabel: "nlb-1"}))
+	clb := func(listeners ...sim.Listener) sim.World {
+		return sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Listeners: listeners}}}
+	}
+	nlb := func(listeners ...sim.NLBListener) sim.World {
+		return sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Listeners: listeners}}}
+	}
+	ports := func(svc *corev1.Service) {
+		svc.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 80, Protocol: corev1.ProtocolTCP}, {Name: "b", Port: 53, Protocol: corev1.ProtocolUDP}}
+	}
+	reused := fixture.Notes("id", "lb-1")
+	for _, tt := range []struct {
+		name  string
+		world sim.World
+		edit  func(*corev1.Service)
+		want  string
+		soon  bool
+	}{
+		{name: "all run", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}, sim.Listener{Port: 53, Protocol: "udp", Status: "running"}),
+			edit: fixture.Edits(bound, ports)},
+		{name: "one is missing", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}), edit: fixture.Edits(bound, ports),
+			want: "Not every port of the Service takes traffic on lb-1: there is no listener udp:53."},
+		{name: "one of another protocol", world: clb(sim.Listener{Port: 80, Protocol: "http", Status: "running"}), edit: bound,
+			want: "Not every port of the Service takes traffic on lb-1: there is no listener tcp:80."},
+		{name: "one is stopped", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "stopped"}), edit: bound,
+			want: "Not every port of the Service takes traffic on lb-1: listener tcp:80 is stopped."},
+		{name: "one starts", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "starting"}), edit: bound,
+			want: "Not every port of the Service takes traffic on lb-1: listener tcp:80 is starting.", soon: true},
+		{name: "an NLB", world: nlb(sim.NLBListener{Port: 80, Protocol: "TCP", Status: "Running"}), edit: network},
+		{name: "an NLB without", world: nlb(), edit: network, want: "Not every port of the Service takes traffic on nlb-1: there is no listener TCP:80."},
+		{name: "a reused one", world: clb(sim.Listener{Port: 80, Protocol: "http", Status: "running"}), edit: reused,
+			want: `The Service reuses lb-1 without force-override-listeners: "true". Whether its listeners lead to the Service was not checked.`},
+		{name: "a reused one without", world: clb(), edit: reused,
+			want: "Not every port of the Service takes traffic on lb-1: there is no listener tcp:80. The Service reuses lb-1 without force-override-listeners"},
+		{name: "a reused one that the controller sets", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}),
+			edit: fixture.Edits(reused, fixture.Notes(ccm.ForceOverride, "true"))},
+		{name: "none is known", world: clb(), edit: func(*corev1.Service) {}, want: "It is not known which load balancer the Service has"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := fixture.Account(t, tt.world, tt.edit)
+			got, err := c.Flow(t.Context())
+			if err != nil || got.Soon != tt.soon || (tt.want == "") != (len(got.Why) == 0) || !strings.HasPrefix(got.Why.String(), tt.want) {
+				t.Errorf("got %q (soon: %t), %v, want %q", got.Why, got.Soon, err, tt.want)
+			}
+		})
+	}
+	c, _ := fixture.Account(t, sim.World{}, bound)
+	if got, err := c.Flow(t.Context()); err == nil {
+		t.Errorf("there is no load balancer, and it is %+v", got)
+	}
+}

@@ -1,0 +1,59 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// unsettled is more than the time for which checks leave a Service alone that has changed.
+const unsettled = 5 * time.Minute
+
+// sound returns what the doctor finds that is critical about the scenario's Service as it is now: of a Service that
+// was fixed, there is nothing.
+func (w *world) sound(t *testing.T) error {
+	t.Helper()
+	if _, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Get(t.Context(), w.svc.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		return nil // it was to go
+	}
+	key := w.cloud.Admin()
+	account, _, err := cloud.New(cloud.Config{
+		Region: w.cloud.Region(), ClusterID: clusterID, Endpoint: w.cloud.Addr(), Scheme: "HTTP",
+		Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
+	})
+	if err != nil {
+		return err
+	}
+	defer account.Close()
+	all, err := kube.New(w.kube.Config)
+	if err != nil {
+		return err
+	}
+	_, result, err := doctor.Run(t.Context(), doctor.Source{
+		Cluster: clusterID, Kube: all, Cloud: account, Now: w.now().Add(unsettled), Only: w.svc.Namespace + "/" + w.svc.Name,
+	}, checks.Checks())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, r := range result.Read {
+		if r.Error != "" {
+			errs = append(errs, fmt.Errorf("the doctor cannot read the %s: %s", r.Part, r.Error))
+		}
+	}
+	for _, f := range result.Findings {
+		if f.Severity == doctor.Critical && f.About == doctor.OfService(w.svc) {
+			errs = append(errs, fmt.Errorf("it is fixed, and the doctor's check %s finds: %s", f.Check, f.Text))
+		}
+	}
+	return errors.Join(errs...)
+}
