@@ -32,7 +32,7 @@ func Sharing(ctx context.Context, p *cli.Program, s *stream.Stream, attempts []e
 
 // reliesOn reports whether a case is fixed by what attempts of another one have written.
 func reliesOn(r event.Record, attempts []event.Record) bool {
-	fixed := r.Status() == event.Status(event.Fixed)
+	fixed := r.Phase == event.Settled && r.Result.Worked()
 	return fixed && slices.ContainsFunc(attempts, func(a event.Record) bool {
 		return r.Cluster == a.Cluster && identity(r) != identity(a) && (shareStep(r, a) || waitedFor(r, a))
 	})
@@ -152,7 +152,7 @@ func (c Case) lostFix() string {
 func tellLost(ctx context.Context, p *cli.Program, s *stream.Stream, list []Case) error {
 	var records []event.Record
 	for _, r := range list {
-		if r.Result == event.Status(event.Fixed) {
+		if worked(r) {
 			records = append(records, r.Record)
 		}
 	}
@@ -168,9 +168,12 @@ func tellLost(ctx context.Context, p *cli.Program, s *stream.Stream, list []Case
 		return err
 	}
 	for i, r := range list {
-		if undone, ok := lost[identity(r.Record)]; ok && r.Result == event.Status(event.Fixed) {
+		if undone, ok := lost[identity(r.Record)]; ok && worked(r) {
 			list[i].Result, list[i].lost, list[i].UndoneBy = event.FixUndone, undone, undone.Case
 		}
 	}
 	return nil
 }
+
+// worked reports whether a case is printed as one whose fix worked.
+func worked(c Case) bool { return c.Result == event.Status(event.Fixed) || c.Result == event.Status(event.Synced) }

@@ -51,7 +51,7 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 	t.Unread = max(t.Unread, lately.broken)
 	for _, end := range ends {
 		switch end {
-		case event.Status(event.Fixed):
+		case event.Status(event.Fixed), event.Status(event.Synced):
 			t.Fixed++
 		case event.Recovered:
 			t.Recovered++
