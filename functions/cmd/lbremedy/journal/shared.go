@@ -176,4 +176,6 @@ func tellLost(ctx context.Context, p *cli.Program, s *stream.Stream, list []Case
 }
 
 // worked reports whether a case is printed as one whose fix worked.
-func worked(c Case) bool { return c.Result == event.Status(event.Fixed) || c.Result == event.Status(event.Synced) }
+func worked(c Case) bool {
+	return c.Result == event.Status(event.Fixed) || c.Result == event.Status(event.Synced)
+}
