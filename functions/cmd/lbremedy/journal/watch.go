@@ -30,6 +30,11 @@ func watch(p *cli.Program) *cobra.Command {
 				return err
 			}
 			defer s.Close()
+			if said, err := cli.Unseen(cmd.Context(), s, p.Cluster); err != nil {
+				return err
+			} else if said != "" {
+				p.Note("%s.", said)
+			}
 			if p.Terminal(p.Err) > 0 {
 				p.Note("Following the journal; Ctrl-C ends it.")
 			}

@@ -163,6 +163,12 @@ func (a *agreement) run(ctx context.Context, p *cli.Program, which func(*stream.
 	if err := a.agree(p, cluster, changes); err != nil {
 		return err
 	}
+	// Somebody may have put another policy in force while this one was looked at.
+	if now, err := changed(ctx, s, cluster, v); err != nil {
+		return err
+	} else if !slices.Equal(now, changes) {
+		return command.Wrong("the policy in force has changed meanwhile, so nothing was put in force: run the command again")
+	}
 	v.By, v.Why, v.At = a.by, a.why, p.Now()
 	number, err := policy.PutInForce(ctx, s, cluster, v)
 	if err != nil {

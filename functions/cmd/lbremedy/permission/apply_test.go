@@ -3,6 +3,7 @@ package permission_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -116,6 +117,36 @@ func TestApply(t *testing.T) {
 	again := operator.Write(t, "again.yaml", shown.Out)
 	wants(t, run("check", again), 0, "observe: plans are shown")
 	wants(t, run("apply", again), 0, "version 5", "Nothing changes")
+}
+
+// A slow person types an answer after something else has happened.
+type slow struct {
+	happens func()
+	io.Reader
+}
+
+func (s *slow) Read(to []byte) (int, error) {
+	s.happens()
+	return s.Reader.Read(to)
+}
+
+// What a person agreed to is what was shown: if another policy came in between, nothing is done.
+func TestApplyMeanwhile(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	var errs bytes.Buffer
+	p := c.Program(io.Discard, &errs)
+	p.Terminal = func(any) int { return 80 }
+	p.In = &slow{func() {
+		if err := policy.Publish(t.Context(), s, "c1", remedy.Policy{Mode: remedy.Fix, Risk: remedy.High}); err != nil {
+			t.Error(err)
+		}
+	}, strings.NewReader("y\n")}
+	code := root.Run(t.Context(), p, []string{"policy", "apply", operator.Write(t, "fix.yaml", "mode: fix\n"), "--cluster", "c1", "--as", "ann"})
+	wants(t, operator.Said{Code: code, Err: errs.String()}, command.CodeWrong, "[y/N]", "has changed meanwhile")
+	if now, err := policy.InForce(t.Context(), s, "c1"); err != nil || now.Risk != remedy.High {
+		t.Errorf("in force is %+v, %v", now, err)
+	}
 }
 
 // What is in force and can't be read stops all writes: a file, or a version of the history,
