@@ -81,7 +81,7 @@ func (r *rig) examined(want []string) {
 	d := r.person(caller, scheduledGrants())
 	wants := r.file("wants.yaml", policyText)
 	r.same("what the program finds", want, lines(d.finds(codeCritical, "--policy", wants), doctor.Warning))
-	table, errs := d.says(codeCritical, "doctor", "--policy", wants)
+	table, errs := d.says(codeCritical, "doctor", "--policy", wants, "-o", "wide")
 	rows := strings.Split(strings.TrimSpace(table), "\n")
 	if len(rows) != len(want)+1 {
 		r.Errorf("the table has %d rows for %d findings:\n%s", len(rows)-1, len(want), table)

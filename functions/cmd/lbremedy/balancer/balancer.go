@@ -98,7 +98,7 @@ func printList(p *cli.Program, list []balancing) {
 		columns = []any{"service", "load balancer", "state", "address", "backends", "type", "made", "charge", "listeners"}
 	}
 	t := p.Table(columns...)
-	t.Fit("")
+	t.Fit()
 	for _, b := range list {
 		row := []any{b.Namespace + "/" + b.Name, command.Clean(b.ID), b.State, command.Clean(b.Address), b.ofLimit()}
 		if p.Wide() {

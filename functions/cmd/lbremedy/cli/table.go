@@ -17,15 +17,28 @@ type Table struct {
 	rows     [][]any
 	fitted   bool
 	optional int // column that is left out where there is no room for it; -1: none
+	prose    int // column of sentences, which gives way later than names; -1: none
 }
 
 // Table returns a table with these columns.
-func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns, optional: -1} }
+func (p *Program) Table(columns ...any) *Table {
+	return &Table{p: p, columns: columns, optional: -1, prose: -1}
+}
 
 // Fit makes the table fit the reader's screen, unless it is to be wide: long texts end in
-// an ellipsis, and the optional column, if there is one, is left out if there is no room.
-func (t *Table) Fit(optional string) {
-	t.fitted, t.optional = !t.p.Wide(), slices.Index(t.columns, any(optional))
+// an ellipsis.
+func (t *Table) Fit() { t.fitted = !t.p.Wide() }
+
+// FitWithout does as Fit, and leaves the column out if there is no room for it.
+func (t *Table) FitWithout(column string) {
+	t.Fit()
+	t.optional = slices.Index(t.columns, any(column))
+}
+
+// FitProse does as Fit, and leaves twice as much room to the column as to names.
+func (t *Table) FitProse(column string) {
+	t.Fit()
+	t.prose = slices.Index(t.columns, any(column))
 }
 
 // AppendRow adds a row, with a value for each column.
@@ -79,10 +92,14 @@ func (t *Table) fit(limit int) (widths []int, gap int, fits bool) {
 	}
 	gap = 2
 	for over := sum + gap*(len(widths)-1) - limit; over > 0; over-- {
-		widest := -1
+		widest, most := -1, 0
 		for i, w := range widths {
-			if w > max(shortest, width(t.columns[i])) && (widest < 0 || w >= widths[widest]) {
-				widest = i
+			may := w > max(shortest, width(t.columns[i]))
+			if i == t.prose {
+				w /= 2
+			}
+			if may && w >= most {
+				widest, most = i, w
 			}
 		}
 		if widest < 0 {

@@ -318,7 +318,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		}
 	} else if len(r.Findings) > 0 {
 		t := p.Table("severity", "check", "about", "finding", "fix")
-		t.Fit("")
+		t.FitProse("finding")
 		for _, f := range r.Findings {
 			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 0), yes(f.Fixable)})
 		}
@@ -330,7 +330,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 			named = 3
 		}
 		t := p.Table("unknown", "about", "why")
-		t.Fit("")
+		t.FitProse("why")
 		for _, u := range together(r.Unknown, named) {
 			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 0)})
 		}

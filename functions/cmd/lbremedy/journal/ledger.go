@@ -87,7 +87,7 @@ func printLedger(p *cli.Program, l stream.Ledger) {
 			columns = append(columns[:7], "ignored", "reported", "overtaken", "strange", "released")
 		}
 		t := p.Table(columns...)
-		t.Fit("")
+		t.Fit()
 		for _, x := range l.Exporters {
 			row := []any{x.Exporter, p.Ago(x.At), x.Seen, x.Published, x.Kept, x.Dead, x.Waiting()}
 			if p.Wide() {
@@ -105,7 +105,7 @@ func printLedger(p *cli.Program, l stream.Ledger) {
 			columns = append(columns, "undelivered", "in-hand")
 		}
 		t := p.Table(columns...)
-		t.Fit("")
+		t.Fit()
 		for _, a := range l.Classes {
 			row := []any{a.Class, a.Published, a.Queued, a.Waiting, a.Settled, a.Dead, a.Lost}
 			if p.Wide() {
@@ -122,7 +122,7 @@ func printLedger(p *cli.Program, l stream.Ledger) {
 			columns = []any{"lost", "class", "event", "since", "case", "why"}
 		}
 		t := p.Table(columns...)
-		t.Fit("")
+		t.FitProse("why")
 		for _, x := range l.Lost {
 			name := x.Service.UID
 			if x.Service.Name != "" {

@@ -152,7 +152,7 @@ func printCases(p *cli.Program, cases []Case) {
 		columns = append([]any{"cluster"}, columns...)
 	}
 	t := p.Table(append(columns, "finding")...)
-	t.Fit("finding")
+	t.FitWithout("finding")
 	ids := shortIDs(p, cases)
 	for _, c := range cases {
 		row := []any{ids[c.Case], command.Clean(c.Service.String()), c.Class, paint(p, c.Result)}
