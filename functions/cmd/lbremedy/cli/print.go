@@ -230,7 +230,7 @@ func (p *Program) Width() int {
 	if w := p.Terminal(p.Out); w > 0 {
 		return max(40, min(w, 120))
 	}
-	return 100
+	return screen
 }
 
 // Note says something beside the data.

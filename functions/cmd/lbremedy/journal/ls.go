@@ -34,9 +34,9 @@ cuts long texts. -o wide shows everything, with the times of the first and the l
 describes it.
 
 --writes lists all that the steps of cases wrote to the account and the cluster instead,
-one line for each request, with what to look for in ActionTrail and in the audit log of
-the cluster: the request ID, or the resource version after the write. Tickets are not
-among them: "lbremedy tickets ls" lists these.`,
+one line for each request. -o wide also says who, and what to look for in ActionTrail and in
+the audit log of the cluster: the request ID, or the resource version after the write.
+Tickets are not among them: "lbremedy tickets ls" lists these.`,
 		Example: `  lbremedy ls --open
   lbremedy ls --class vswitch-ip-exhausted --since 24h
   lbremedy ls --writes --since 24h
@@ -153,7 +153,7 @@ func printCases(p *cli.Program, cases []Case) {
 	}
 	t := p.Table(append(columns, "finding")...)
 	t.FitWithout("finding")
-	ids := shortIDs(p, cases)
+	ids := shortIDs(p, cases, func(c Case) string { return c.Case })
 	for _, c := range cases {
 		row := []any{ids[c.Case], command.Clean(c.Service.String()), c.Class, paint(p, c.Result)}
 		if p.Wide() {
@@ -178,11 +178,11 @@ func printCases(p *cli.Program, cases []Case) {
 
 // shortIDs returns what is shown of the IDs of cases: the shortest beginning that names one
 // of them alone, or the whole of it in a wide table.
-func shortIDs(p *cli.Program, cases []Case) map[string]string {
+func shortIDs[T any](p *cli.Program, list []T, id func(T) string) map[string]string {
 	const least = 8 // digits of the UID
 	all := map[string]bool{}
-	for _, c := range cases {
-		all[c.Case] = true
+	for _, one := range list {
+		all[id(one)] = true
 	}
 	count := map[string]int{}
 	for id := range all {

@@ -41,14 +41,23 @@ func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter
 			p.Note("No write is in the journal.")
 			return
 		}
-		t := p.Table("time", "case", "service", "action", "resource", "request", "who")
+		columns := []any{"time", "case", "action", "resource"}
+		if p.Wide() {
+			columns = append(columns, "service", "request", "who")
+		}
+		t := p.Table(columns...)
+		t.Fit()
+		ids := shortIDs(p, list, func(w write) string { return w.Case })
 		for _, w := range list {
 			action := w.Action
 			if w.Error != "" {
 				action += " (" + w.Error + ")"
 			}
-			t.AppendRow([]any{cli.Clock(w.At), w.Case, command.Clean(w.Service.String()), command.Clean(action), command.Clean(w.Resource),
-				command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(w.by())})
+			row := []any{cli.Clock(w.At), ids[w.Case], command.Clean(action), command.Clean(w.Resource)}
+			if p.Wide() {
+				row = append(row, command.Clean(w.Service.String()), command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(w.by()))
+			}
+			t.AppendRow(row)
 		}
 		t.Render()
 	})

@@ -1,0 +1,144 @@
+package safety
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/testbed"
+)
+
+var update = flag.Bool("update", false, "write the screens of testdata/night anew")
+
+// columns is how wide the screens of the night are.
+const columns = 80
+
+// A walk is what somebody on call types, one screen a call.
+type walk struct {
+	*rig
+	n     int
+	plain *strings.Replacer // what differs from run to run
+}
+
+// TestNight walks the night of somebody on call through the operator's program: what failed, a
+// slip of the finger in a pause, an undo on which another case depends, a policy that gets looser.
+// Each screen fits 80 columns and is compared with a file of testdata/night.
+func TestNight(t *testing.T) {
+	t.Parallel()
+	lacking := testbed.NoListener()
+	r := newRig(t, lacking.Config, bold).start()
+	r.must(r.testbed.Fail(r.ctx, lacking.As("dns-a"), lacking.As("dns-b"), testbed.FullVSwitch(testbed.FullVSwitchH).As("carts"),
+		testbed.Unheard().As("stats")))
+	a, b := r.ends("dns-a", event.Fixed), r.ends("dns-b", event.Fixed)
+	cart, asked := r.ends("carts", event.Fixed), r.ends("stats", event.Asked)
+	host, err := os.Hostname()
+	r.must(err)
+	who, err := user.Current()
+	r.must(err)
+	pairs := []string{
+		r.testbed.Namespace, "shop", testbed.ClusterID, "CLUSTER",
+		who.Username + " on " + host, "USER on HOST", who.Username + " (admin on " + host, "USER (admin on HOST",
+	}
+	if len(a.Steps) == 0 || a.Steps[0].Undo == nil { // the other one was first
+		a, b = b, a
+		pairs = append(pairs, "dns-a", "dns-b", "dns-b", "dns-a")
+	}
+	for name, rec := range map[string]event.Record{"a": a, "b": b, "cart": cart, "stats": asked} {
+		pairs = append(pairs, rec.Case, "CASE-"+name, rec.Case[:8], "CASE-"+name)
+	}
+	w := &walk{rig: r, plain: strings.NewReplacer(pairs...)}
+	shop := r.testbed.Namespace
+
+	for _, args := range [][]string{
+		{"status"},
+		{"ls"},
+		{"show", shop + "/carts"},
+		{"show", asked.Case},
+		{"pause", "--this-cluster", "--cluster", "c-dem", "--as", "ann"},
+		{"pause", "--as", "ann", "--why", "network change"},
+		{"pause", "--as", "bob", "--why", "me too"},
+		{"ls", "--namespace", "nowhere"},
+		{"undo", a.Case},
+		{"undo", a.Case, "--apply"},
+		{"undo", a.Case, "--apply", "--shared"},
+		{"show", b.Case},
+		{"undo", b.Case, "--apply"},
+		{"resume"},
+		{"policy", "apply", r.write("looser.yaml", "mode: fix\nrisk: medium\n")},
+		{"policy", "history"},
+		{"ls", "--writes"},
+		{"tickets", "ls"},
+		{"approve", asked.Case},
+		{"undo", shop + "/carts"},
+		{"ls", "--namespac", shop},
+		{"help", "unod"},
+	} {
+		w.screen(args...)
+	}
+}
+
+// screen calls the program, and compares what it prints with the file of this step.
+func (w *walk) screen(args ...string) {
+	w.Helper()
+	w.n++
+	got := w.call(args...)
+	for line := range strings.Lines(got.out) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns {
+			w.Errorf("%v: a line of %d columns: %s", args, n, line)
+		}
+	}
+	out := w.same(got.out)
+	if args[0] == "ls" { // the order is that of the last change
+		if head, rows, ok := strings.Cut(out, "\n"); ok {
+			out = head + "\n" + strings.Join(slices.Sorted(strings.Lines(rows)), "")
+		}
+	}
+	text := w.same("$ lbremedy "+strings.Join(args, " ")+"\n") + out + w.same(got.err) + fmt.Sprintf("[exit code %d]\n", got.code)
+	file := filepath.Join("testdata", "night", fmt.Sprintf("%02d_%s.txt", w.n, args[0]))
+	if *update {
+		w.must(os.WriteFile(file, []byte(text), 0o644))
+		return
+	}
+	want, err := os.ReadFile(file)
+	w.must(err)
+	if diff := cmp.Diff(string(want), text); diff != "" {
+		w.Errorf("%v differs from %s (-want +got):\n%s", args, file, diff)
+	}
+}
+
+// varying is what no two runs have in common, and what stands for it.
+var varying = []struct {
+	is *regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`/\S*/looser\.yaml`), "looser.yaml"},
+	{regexp.MustCompile(`nats://[\d.:]+`), "nats://NATS"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z| ?[A-Z]{3,4}|[+-]\d\d:\d\d)?`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?( [A-Z]{3,4})?\b`), "TIME"},
+	{regexp.MustCompile(`\b[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f-]{22}\b`), "UUID"},
+	{regexp.MustCompile(`\b[0-9a-f]{16,64}\b`), "HASH"},
+	{regexp.MustCompile(`\b(lb|nlb|rsp|i|vsw)-sim\d+\b`), "$1-sim"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|m\d+s)\b`), "AGE"},
+	{regexp.MustCompile(`\bv\d+\.\d+\.\d+-\S+`), "VERSION"},
+	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
+	{regexp.MustCompile(`(  AGE)  \d+\b`), "$1  TIMES"},
+}
+
+func (w *walk) same(text string) string {
+	text = w.plain.Replace(text)
+	for _, v := range varying {
+		text = v.is.ReplaceAllString(text, v.as)
+	}
+	return text
+}
