@@ -25,11 +25,10 @@ var Remedy = &remedy.Remedy{
 		"because of DeletionProtectionEnabled",
 		"prepay loadBalancer does not support this action",
 	},
-	Reads:    slices.Concat(ccm.BoundReads, ccm.NetworkReads),
-	Steps:    []remedy.Step{step.Unprotect{}, step.Touch{}},
-	Risks:    []remedy.Risk{remedy.High},
-	Deleting: true,
-
+	Reads:      slices.Concat(ccm.BoundReads, ccm.NetworkReads),
+	Steps:      []remedy.Step{step.Unprotect{}, step.Touch{}},
+	Risks:      []remedy.Risk{remedy.High},
+	Deleting:   true,
 	Diagnose:   diagnose,
 	StillFails: stillFails,
 }
