@@ -152,7 +152,7 @@ type undoPlan struct {
 func printUndo(p *cli.Program, r event.Record, sharing []event.Record, stops error) {
 	fmt.Fprintf(p.Out, "%s of %s:\n", r.Case, command.Clean(r.Service.String()))
 	for i, s := range r.Steps {
-		text := command.Clean(s.Text)
+		text := journal.Brief(s.Text)
 		switch {
 		case stops != nil && i == r.Next:
 			text = "stops here: " + text
@@ -161,7 +161,7 @@ func printUndo(p *cli.Program, r event.Record, sharing []event.Record, stops err
 		case s.Found:
 			text = "already undone, or no longer there: " + text
 		}
-		fmt.Fprintf(p.Out, "  %s\n", text)
+		fmt.Fprint(p.Out, cli.Wrap(text, "  ", p.Width()))
 	}
 	printSharing(p, sharing)
 	if stops != nil {

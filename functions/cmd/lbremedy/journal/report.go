@@ -155,7 +155,7 @@ func plan(r event.Record, dry bool) string {
 	}
 	text := ""
 	for i, s := range r.Steps {
-		text += fmt.Sprintf("\n%d. %s", i+1, brief(s.Text))
+		text += fmt.Sprintf("\n%d. %s", i+1, Brief(s.Text))
 		if s.Found && r.Undoing {
 			text += "\n   was already undone, or is no longer there: nothing was written"
 		} else if s.Found && !s.Wakes {
@@ -170,7 +170,7 @@ func plan(r event.Record, dry bool) string {
 		back := "not possible"
 		switch {
 		case s.Undo != nil:
-			back = brief(s.Undo.Text)
+			back = Brief(s.Undo.Text)
 		case s.Wakes:
 			back = "nothing to undo"
 		}
@@ -194,9 +194,9 @@ func changes(r event.Record) string {
 	return text
 }
 
-// brief returns what a step does with the controller's annotations under the short names
+// Brief returns what a step does with the controller's annotations under the short names
 // by which its documentation calls them. The journal has them in full.
-func brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
+func Brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
 
 // change tells what stood where a step writes, and what stands there after it. Steps
 // keep the one under "was", as one value or as one by key, where a key that is not

@@ -133,7 +133,7 @@ func stepLine(r event.Record) string {
 	if s.Found {
 		how = "found applied"
 	}
-	return fmt.Sprintf("step %d of %d %s: %s", r.Next, len(r.Steps), how, command.Clean(brief(s.Text)))
+	return fmt.Sprintf("step %d of %d %s: %s", r.Next, len(r.Steps), how, command.Clean(Brief(s.Text)))
 }
 
 // undonePlan prints what an undo has taken back, which the newest record does not hold.

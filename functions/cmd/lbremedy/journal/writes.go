@@ -53,7 +53,11 @@ func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter
 			if w.Error != "" {
 				action += " (" + w.Error + ")"
 			}
-			row := []any{cli.Clock(w.At), ids[w.Case], command.Clean(action), command.Clean(w.Resource)}
+			at := w.At.Local().Format("01-02 15:04:05 MST")
+			if p.Wide() {
+				at = cli.Clock(w.At)
+			}
+			row := []any{at, ids[w.Case], command.Clean(action), command.Clean(w.Resource)}
 			if p.Wide() {
 				row = append(row, command.Clean(w.Service.String()), command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(w.by()))
 			}

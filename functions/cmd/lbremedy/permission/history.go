@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ them in force again. The last 100 versions are kept.`,
 					if one.InForce {
 						head += " It is in force."
 					}
-					fmt.Fprintln(p.Out, p.Paint(cli.Bold, head))
+					fmt.Fprintln(p.Out, p.Paint(cli.Bold, strings.TrimSuffix(cli.Wrap(head, "", p.Width()), "\n")))
 					changeList(p, p.Out, one.Changes)
 				}
 			})
