@@ -331,7 +331,7 @@ func (r *rig) command(args ...string) *exec.Cmd {
 	file, err := program()
 	r.must(err)
 	cmd := exec.CommandContext(r.ctx, file, args...)
-	cmd.Env = append(r.testbed.Environ(r.url, token), "HOME="+r.TempDir(), "LBREMEDY_KUBECONFIG="+r.file, "PATH="+os.Getenv("PATH"), "TZ=UTC")
+	cmd.Env = append(r.testbed.Environ(r.url, token), "HOME="+r.TempDir(), "LBREMEDY_KUBECONFIG="+r.file, "PATH="+os.Getenv("PATH"), "TZ=UTC", "COLUMNS=80")
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -225,12 +226,16 @@ func (p *Program) Field(name, text string) {
 	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(len(name), margin-1):])
 }
 
-// Width is how wide a report is.
+// Width is how wide a report is: as the terminal, or else as COLUMNS says.
 func (p *Program) Width() int {
-	if w := p.Terminal(p.Out); w > 0 {
+	w := p.Terminal(p.Out)
+	if n, err := strconv.Atoi(p.Getenv("COLUMNS")); w == 0 && err == nil {
+		w = n
+	}
+	if w > 0 {
 		return max(40, min(w, 120))
 	}
-	return screen
+	return 100
 }
 
 // Note says something beside the data.
