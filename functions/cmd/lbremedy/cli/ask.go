@@ -58,7 +58,7 @@ func (p *Program) ask(question string) (string, error) {
 }
 
 // Person returns who calls, by the name that they give: as the API server of the kubeconfig
-// knows them, where it answers soon, and on which machine.
+// knows them, where it answers within seconds, and on which machine.
 func (p *Program) Person(ctx context.Context, name string) event.Person {
 	who := event.Person{Name: name}
 	who.Host, _ = os.Hostname() // empty where it is not known
@@ -70,7 +70,7 @@ func (p *Program) Person(ctx context.Context, name string) event.Person {
 	if err != nil {
 		return who
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if who.Identity, err = cluster.Self(ctx); err != nil {
 		p.Log().Info("who asks is not known to the cluster", "error", err)
