@@ -371,7 +371,7 @@ func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	for i, c := range checks {
 		list[i].Check = strings.Join(c[:min(named, len(c))], ", ")
 		if n := len(c) - named; n > 0 {
-			list[i].Check += fmt.Sprintf(" and %d more", n)
+			list[i].Check += fmt.Sprintf(" +%d", n)
 		}
 	}
 	return list
