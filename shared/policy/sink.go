@@ -98,7 +98,7 @@ var told = []string{
 // SinkWords returns the words that a sink's fields may hold, by the field; with [] behind it
 // of each entry.
 func SinkWords() map[string][]string {
-	return map[string][]string{"kind": kinds, "risks[]": remedy.Low.Words(), "results[]": told}
+	return map[string][]string{"kind": kinds, "risks[]": remedy.Low.Words(), "results[]": append(slices.Clone(told), string(event.Asked))}
 }
 
 // Wants returns the results that the sink is notified of.
@@ -111,7 +111,7 @@ func (s Sink) Wants() []string {
 	case s.Kind == Alibaba:
 		return told[:4] // nobody there wants to know what needs no help
 	}
-	return told[:5]
+	return told[:6]
 }
 
 // Check tells bad what is wrong with the sink, each with its field.
@@ -173,7 +173,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	may := told
 	if s.Kind != Event {
-		may = told[:5]
+		may = told[:6]
 	}
 	for _, r := range s.Results {
 		if !slices.Contains(may, r) && r != string(event.Asked) { // the word of earlier releases for what needs a person

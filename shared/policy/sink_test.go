@@ -28,7 +28,7 @@ func TestSinks(t *testing.T) {
 			t.Errorf("%s wants %s, not %s", sinks[i].Name, got, want)
 		}
 	}
-	if got := (Sink{Kind: Event}).Wants(); len(got) != 6 {
+	if got := (Sink{Kind: Event}).Wants(); len(got) != 7 {
 		t.Errorf("Events want %q", got)
 	}
 

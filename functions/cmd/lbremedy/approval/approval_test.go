@@ -92,7 +92,7 @@ func TestUndoShared(t *testing.T) {
 	for _, r := range others {
 		sc.Wants(t, 0, "The fix is gone: it was undone ", "", "show", r.Case)
 	}
-	if got := sc.Wants(t, 0, "fix undone", "", "ls"); strings.Count(got.Out, "fix undone") != 2 {
+	if got := sc.Wants(t, 0, "fix-undone", "", "ls"); strings.Count(got.Out, "fix-undone") != 2 {
 		t.Errorf("ls: %s", got.Out)
 	}
 	sc.Wants(t, 0, `"undoneBy": "`+made.Case+`"`, "", "ls", "-o", "json")
@@ -134,7 +134,7 @@ func writes(t *testing.T, sc *operator.Testbed, made event.Record) {
 			t.Errorf("write %d is %+v, want %+v", i, w, want)
 		}
 	}
-	table := sc.Wants(t, 0, "TIME ", "", "ls", "--writes")
+	table := sc.Wants(t, 0, "TIME ", "", "ls", "--writes", "-o", "wide")
 	if !strings.Contains(table.Out, list[0].Request) || strings.Contains(table.Out, "shop/dns  ram:") {
 		t.Errorf("ls --writes prints %s", table.Out)
 	}
@@ -168,7 +168,7 @@ func TestService(t *testing.T) {
 	says(command.CodeWrong, "no case of shop/web waits for an approval", "approve", "shop/web", "--as", "ann")
 	says(command.CodeWrong, `no case of a Service "shop/none"`, "undo", "shop/none")
 	says(0, "shop/web\tvswitch-ip-exhausted fixed", "__complete", "undo", "")
-	says(0, waits.Case+"\tshop/api vswitch-ip-exhausted asked\nshop/api\tvswitch-ip-exhausted asked\n", "__complete", "approve", "")
+	says(0, waits.Case+"\tshop/api vswitch-ip-exhausted needs-approval\nshop/api\tvswitch-ip-exhausted needs-approval\n", "__complete", "approve", "")
 
 	header, data := operator.Failure(t, waits.Class, waits.Service.UID, "7")
 	subject := event.FailedSubject("c1", waits.Class, waits.Service.UID)

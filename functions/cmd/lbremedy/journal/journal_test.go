@@ -44,7 +44,7 @@ func TestJournal(t *testing.T) {
 	// What finds nothing says where it looked, and what of that there is not.
 	for args, want := range map[string]string{
 		"--cluster c2 --open":          "No case that is open in cluster c2.\nNATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
-		"--class quota --result asked": "No case of class quota with result asked.\n",
+		"--class quota --result asked": "No case of class quota with result needs-approval, needs-action.\n",
 		"--cluster c1 -n shpo": "No case in namespace shpo in cluster c1.\n" +
 			"The journal holds no case of a namespace \"shpo\" in cluster c1: did you mean shop?\n",
 		"--service shop/wab":               "No case of Service wab in namespace shop.\nThe journal holds no case of a Service \"wab\": did you mean web?\n",
@@ -135,7 +135,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("undo without --apply, and without a cluster to look at: %+v", got)
 	}
 	// Of the cases of one Service and class the one is meant that "ls" lists.
-	if got := c.Run(t.Context(), "undo", "22222222"); got.Code != 0 || !strings.Contains(got.Out, "vswitch-id=vsw-a\n") {
+	if got := c.Run(t.Context(), "undo", "22222222"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no region is named") {
 		t.Errorf("undo of what ls lists: %+v", got)
 	}
 	for name, want := range map[string]string{api: "no step was applied", gone: "no step was applied", "99": "holds no case"} {
