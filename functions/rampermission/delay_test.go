@@ -9,7 +9,7 @@ import (
 
 // RAM has a minute unless the policy file says how long.
 func TestDelay(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": time.Minute, "ramDelay: 2s": 2 * time.Second} {
+	for text, want := range map[string]time.Duration{"mode: fix": time.Minute, "ramDelay: 2s": 2 * time.Second} {
 		p, err := policyfile.Parse([]byte(text), nil, Remedy.Sections...)
 		if err != nil {
 			t.Fatal(err)
