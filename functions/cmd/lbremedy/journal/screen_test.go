@@ -360,7 +360,8 @@ func TestUntold(t *testing.T) {
 	if err := policy.PublishSinks(t.Context(), s, "c1", []policy.Sink{{Name: "events", Kind: policy.Event}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Run(t.Context(), "tickets", "ls", "--cluster", "c1"); got.Code != 0 || !strings.HasPrefix(got.Err, "No incident in cluster c1.\n") || strings.Contains(got.Err, "Nobody") {
+	if got := c.Run(t.Context(), "tickets", "ls", "--cluster", "c1"); got.Code != 0 || strings.Contains(got.Err, "Nobody") ||
+		!strings.HasPrefix(got.Err, "No incident in cluster c1.\n") {
 		t.Errorf("%+v", got)
 	}
 }
