@@ -63,6 +63,15 @@ LBREMEDY_NATS_TOKEN. Only you can read the file afterwards.`,
 	}
 }
 
+// having returns the configuration file, which must have a context of this name.
+func having(p *cli.Program, cmd *cobra.Command, name string) (cli.ConfigFile, error) {
+	f, err := p.ConfigFile(cmd)
+	if err != nil {
+		return f, err
+	}
+	return f, f.Check(name)
+}
+
 func use(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:               "use NAME",
@@ -70,11 +79,8 @@ func use(p *cli.Program) *cobra.Command {
 		Args:              command.Exactly(1, 1, "the name of a context"),
 		ValidArgsFunction: one(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := p.ConfigFile(cmd)
+			f, err := having(p, cmd, args[0])
 			if err != nil {
-				return err
-			}
-			if err := f.Check(args[0]); err != nil {
 				return err
 			}
 			if err := f.Use(args[0]); err != nil {
@@ -127,11 +133,8 @@ func rm(p *cli.Program) *cobra.Command {
 		Args:              command.Exactly(1, 1, "the name of a context"),
 		ValidArgsFunction: one(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := p.ConfigFile(cmd)
+			f, err := having(p, cmd, args[0])
 			if err != nil {
-				return err
-			}
-			if err := f.Check(args[0]); err != nil {
 				return err
 			}
 			if err := f.Remove(args[0]); err != nil {
