@@ -106,6 +106,9 @@ func Empty(t testing.TB, url, user, password string) {
 			if err != nil {
 				return err
 			}
+			if s.CachedInfo().State.Msgs == 0 {
+				continue // a purge writes to the disk
+			}
 			if err := s.Purge(t.Context()); err != nil {
 				return err
 			}

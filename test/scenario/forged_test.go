@@ -99,7 +99,9 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	for _, r := range functions.All {
 		before := w.snapshot(t)
 		texts := forgeries(r, said[r.Class], names)
+		nats.Empty(t, on.url, "admin", "admin")
 		w.as(t, on, r, journal)
+		w.calls.keep()
 		for i, text := range texts {
 			// The answer is the same for a look and a run; a run of the first one
 			// of each class shows it.

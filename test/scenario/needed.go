@@ -137,11 +137,7 @@ func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, 
 		if g.RAM() {
 			env.Cloud, env.CloudWriter = w.client(t, r.Class+"-without", rights)
 		} else {
-			config, err := rights.Cluster(t.Context(), on.cluster, r.Class)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if env.Kube, err = kube.New(config); err != nil {
+			if env.Kube, err = kube.New(on.config(t, r.Class, rights)); err != nil {
 				t.Fatal(err)
 			}
 		}

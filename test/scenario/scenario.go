@@ -58,6 +58,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,12 +202,14 @@ var laws = []law{
 	{"it ends as wanted, and the same event then writes nothing", ends},
 }
 
+var classifier = sync.OnceValue(func() *event.Classifier { return event.NewClassifier(table.Table()) })
+
 func classified(_ *testing.T, _ *ground, r *remedy.Remedy, s script, _ *usage) error {
 	e, err := s.event()
 	if err != nil {
 		return err
 	}
-	m := event.NewClassifier(table.Table()).Classify(event.Input{
+	m := classifier().Classify(event.Input{
 		Reason: e.Reason, Type: e.Type, Component: e.Component, Message: strings.TrimSpace(s.parts["message"]),
 	})
 	if m.Class != r.Class {

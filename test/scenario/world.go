@@ -1,11 +1,14 @@
 package scenario
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httputil"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -92,13 +96,15 @@ func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	}
 
 	w.enter(t, on, r)
+	w.env.Stream = on.stream(t)
 	w.claim(t)
 	w.event = w.newEvent(t)
 	w.wait(t)
 	return w
 }
 
-// enter has the class look at the world from now on, with its own rights.
+// enter has the class look at the world from now on, with its own rights in the cluster and
+// the account. The stream is the caller's to set.
 func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	t.Helper()
 	w.class, w.calls = r, &recorder{}
@@ -106,10 +112,7 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := rights.Cluster(t.Context(), on.cluster, r.Class)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := on.config(t, r.Class, rights)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &tap{next, w.calls} })
 	reads, err := kube.New(config)
 	if err != nil {
@@ -125,8 +128,8 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	}
 	account, accountWriter := w.client(t, r.Class, rights)
 	w.env = &engine.Env{
-		Cluster: clusterID, Stream: on.stream(t),
-		Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
+		Cluster: clusterID,
+		Kube:    reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
 		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
 	}
@@ -181,6 +184,10 @@ type ground struct {
 	cluster *cluster.Cluster
 	class   string
 	url     string // of NATS
+
+	who     string // whose rights were granted last
+	granted []rbacv1.PolicyRule
+	acts    *rest.Config // as who
 }
 
 func newGround(t *testing.T, class string) *ground {
@@ -196,7 +203,23 @@ func newGround(t *testing.T, class string) *ground {
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	return &ground{cluster.Alone(t), class, server.URL()}
+	on := &ground{cluster: cluster.Alone(t), class: class, url: server.URL()}
+	t.Cleanup(func() { clean(t, on.cluster, "shop") })
+	return on
+}
+
+// config acts with these rights in the cluster, for its caller to change. Worlds of a class
+// are built one after the other with the same rights: these are granted once.
+func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.Config {
+	t.Helper()
+	if g.acts == nil || g.who != who || !equality.Semantic.DeepEqual(g.granted, rights.Rules) {
+		acts, err := rights.Cluster(t.Context(), g.cluster, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.who, g.granted, g.acts = who, rights.Rules, acts
+	}
+	return rest.CopyConfig(g.acts)
 }
 
 // stream empties all streams, and returns a connection as the user that the class has.
@@ -256,7 +279,7 @@ func (w *world) createService(t *testing.T) *corev1.Service {
 	}
 	deleting := svc.DeletionTimestamp != nil
 	svc.DeletionTimestamp = nil
-	w.clean(t, svc.Namespace)
+	clean(t, w.kube, svc.Namespace)
 	create(t, ctx, client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: svc.Namespace}})
 	create(t, ctx, client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou." + nodeInstance}})
 	node, err := client.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
@@ -280,14 +303,14 @@ func (w *world) createService(t *testing.T) *corev1.Service {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { w.clean(t, svc.Namespace) })
 	return made
 }
 
 // clean removes what scenarios leave: all Services but the API server's, and the
 // DaemonSets of kube-system.
-func (w *world) clean(t *testing.T, namespace string) {
-	ctx, client := context.WithoutCancel(t.Context()), w.kube.Client()
+func clean(t *testing.T, c *cluster.Cluster, namespace string) {
+	t.Helper()
+	ctx, client := context.WithoutCancel(t.Context()), c.Client()
 	all, err := client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -826,7 +849,12 @@ type recorder struct {
 	mu      sync.Mutex
 	made    map[string]bool
 	refused string
+	answers map[string][]byte // what was read, if reads are kept; by the request
 }
+
+// keep answers a read that was made before by what was read then: whoever looks at one world
+// a thousand times need not ask the API server a thousand times.
+func (r *recorder) keep() { r.answers = map[string][]byte{} }
 
 // A tap is a transport that a recorder listens on.
 type tap struct {
@@ -842,12 +870,27 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.rec.made = map[string]bool{}
 	}
 	t.rec.made[call] = true
-	refused := t.rec.refused == call
+	refused, kept := t.rec.refused == call, t.rec.answers != nil
+	answer := t.rec.answers[r.URL.String()]
 	t.rec.mu.Unlock()
 	if refused {
 		return nil, fmt.Errorf("%s: refused by the test", call)
 	}
-	return t.next.RoundTrip(r)
+	read := strings.HasPrefix(call, "get ") || strings.HasPrefix(call, "list ")
+	if answer != nil && read {
+		return http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), r)
+	}
+	response, err := t.next.RoundTrip(r)
+	if err != nil || !kept || !read || response.StatusCode != http.StatusOK {
+		return response, err
+	}
+	if answer, err = httputil.DumpResponse(response, true); err != nil {
+		return nil, err
+	}
+	t.rec.mu.Lock()
+	defer t.rec.mu.Unlock()
+	t.rec.answers[r.URL.String()] = answer
+	return response, nil
 }
 
 // verb returns the request as a grant is written, such as "get services".
