@@ -31,6 +31,7 @@ var Remedy = &remedy.Remedy{
 	Reads:      slices.Concat([]grant.Grant{grant.ListServices, grant.ListProductQuotas}, ccm.RoomReads, step.RaiseReads),
 	Steps:      []remedy.Step{step.ApplyQuota{}},
 	Scope:      remedy.Account,
+	Backends:   true,
 	Diagnose:   diagnose,
 	StillFails: stillFails,
 	Sees:       true,

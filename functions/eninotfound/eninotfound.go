@@ -39,6 +39,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{ccm.BackendType},
 	Sees:        true,
+	Backends:    true,
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }

@@ -28,6 +28,7 @@ var Remedy = &remedy.Remedy{
 	Risks:       []remedy.Risk{remedy.Medium, remedy.High},
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec, ccm.BackendType},
 	OptIn:       true,
+	Backends:    true,
 	Sections:    []remedy.Section{step.BySpec},
 	Diagnose:    diagnose,
 	StillFails:  stillFails,

@@ -27,6 +27,7 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices},
 		ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
 	Steps:      []remedy.Step{step.TargetPorts{}},
+	Backends:   true,
 	Diagnose:   diagnose,
 	StillFails: stillFails,
 }

@@ -32,6 +32,7 @@ var Remedy = &remedy.Remedy{
 	Reads:       slices.Concat([]grant.Grant{grant.ListPods, grant.DescribeNetworkInterfaces}, ccm.CandidateReads),
 	Steps:       []remedy.Step{step.Evict{}, step.RemoveAnnotation{}},
 	Risks:       []remedy.Risk{remedy.Medium, remedy.High},
+	Backends:    true,
 	Annotations: []string{ccm.RemoveUnscheduled},
 	Diagnose:    diagnose,
 	StillFails:  stillFails,

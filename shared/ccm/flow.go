@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -109,4 +110,47 @@ func (c *View) Flow(ctx context.Context) (Flow, error) {
 		return Flow{Why: say.F("Not every port of the Service takes traffic on %s: %s.", id, say.Clauses(clauses, 5)), Soon: soon}, nil
 	}
 	return Flow{}, nil
+}
+
+// What Backed reads: BackedReads for CLBs, NetworkBackedReads for NLBs.
+var (
+	BackedReads        = append([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.DescribeVServerGroups}, BoundReads...)
+	NetworkBackedReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.ListServerGroups, grant.ListServerGroupServers}
+)
+
+// Backed says why it is not proven that each port of the Service has a backend that takes traffic; it is empty if it is.
+// A group with one backend will do. It needs BackedReads, or NetworkBackedReads for an NLB.
+func (c *View) Backed(ctx context.Context) (say.Text, error) {
+	mode, err := c.BackendMode(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
+	if err != nil {
+		return nil, err
+	}
+	groups, _, err := c.Groups(ctx, mode)
+	if err != nil {
+		return nil, err
+	}
+	return Unbacked(groups, ends, FamilyOf(c.Service)), nil
+}
+
+// Unbacked says which of the groups has no backend, or no ready Pod behind it; it is empty if each has both.
+func Unbacked(groups []Group, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) say.Text {
+	var clauses []say.Text
+	for _, g := range groups {
+		switch {
+		case len(Ready(ends, g.Port, family)) == 0:
+			clauses = append(clauses, say.F("no Pod is ready for port %d", g.Port.Port))
+		case g.ID == "":
+			clauses = append(clauses, say.F("there is no group %s", g.Name))
+		case g.Servers == 0:
+			clauses = append(clauses, say.F("group %s of port %d is empty", g.ID, g.Port.Port))
+		}
+	}
+	if len(clauses) == 0 {
+		return nil
+	}
+	return say.F("Not every port of the Service has a backend: %s.", say.Clauses(clauses, 5))
 }

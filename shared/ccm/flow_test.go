@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/test/fixture"
@@ -65,5 +67,42 @@ func TestFlow(t *testing.T) {
 	c, _ := fixture.Account(t, sim.World{}, bound)
 	if got, err := c.Flow(t.Context()); err == nil {
 		t.Errorf("there is no load balancer, and it is %+v", got)
+	}
+}
+
+// A port without a ready Pod, without a group or with an empty one takes no traffic; one backend will do.
+func TestUnbacked(t *testing.T) {
+	t.Parallel()
+	port := corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")}
+	group := ccm.Group{Port: port, ID: "rsp-1", Name: "k8s/30080/web/shop/c-1", Servers: 1}
+	none, empty := group, group
+	none.ID, none.Servers, empty.Servers = "", 0, 0
+	pod := slice(discoveryv1.AddressTypeIPv4, map[string]int32{"http": 8080}, endpoint("10.0.0.1", "web-0", "node-1", new(true), nil))
+	away := slice(discoveryv1.AddressTypeIPv4, map[string]int32{"http": 8080}, endpoint("10.0.0.1", "web-0", "node-1", new(false), nil))
+	for _, tt := range []struct {
+		name   string
+		groups []ccm.Group
+		ends   []discoveryv1.EndpointSlice
+		family discoveryv1.AddressType
+		want   string // clauses
+	}{
+		{"a backend", []ccm.Group{group}, []discoveryv1.EndpointSlice{pod}, discoveryv1.AddressTypeIPv4, ""},
+		{"no port", nil, nil, discoveryv1.AddressTypeIPv4, ""},
+		{"no group", []ccm.Group{group, none}, []discoveryv1.EndpointSlice{pod}, discoveryv1.AddressTypeIPv4, "there is no group k8s/30080/web/shop/c-1"},
+		{"an empty group", []ccm.Group{empty}, []discoveryv1.EndpointSlice{pod}, discoveryv1.AddressTypeIPv4, "group rsp-1 of port 80 is empty"},
+		{"no Pod", []ccm.Group{group}, nil, discoveryv1.AddressTypeIPv4, "no Pod is ready for port 80"},
+		{"no ready Pod", []ccm.Group{group}, []discoveryv1.EndpointSlice{away}, discoveryv1.AddressTypeIPv4, "no Pod is ready for port 80"},
+		{"no Pod of the family", []ccm.Group{group}, []discoveryv1.EndpointSlice{pod}, discoveryv1.AddressTypeIPv6, "no Pod is ready for port 80"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			want := ""
+			if tt.want != "" {
+				want = "Not every port of the Service has a backend: " + tt.want + "."
+			}
+			if got := ccm.Unbacked(tt.groups, tt.ends, tt.family).String(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }

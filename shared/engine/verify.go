@@ -38,7 +38,8 @@ func (x verification) prove(ctx context.Context, prev event.Record) (event.Recor
 // verify watches the Service for the marks of a full sync after our write. Only
 // all of them together are success: the same Service, as we left it, with a new
 // hash label, an address that its load balancer has, and a class that no longer
-// finds its cause. It is fixed if, beside that, each of its ports has a running listener.
+// finds its cause. It is fixed if, beside that, each of its ports has a running listener,
+// and a backend where the class is about backends.
 func (x verification) verify(ctx context.Context) (event.Record, error) {
 	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
 	if x.c.Service == nil {
@@ -112,9 +113,12 @@ func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon b
 		return event.Fixed, nil, false
 	}
 	flow, err := x.c.Flow(ctx)
+	if err == nil && len(flow.Why) == 0 && x.r.Backends {
+		flow.Why, err = x.c.Backed(ctx)
+	}
 	switch {
 	case err != nil:
-		lacks := errors.Is(err, cloud.ErrDenied) || errors.Is(err, cloud.ErrNotFound)
+		lacks := errors.Is(err, cloud.ErrDenied) || errors.Is(err, cloud.ErrNotFound) || errors.Is(err, kube.ErrDenied)
 		return event.Synced, say.F("Whether traffic can flow could not be checked: %s.", event.Redact(err.Error())), !lacks
 	case len(flow.Why) > 0:
 		return event.Synced, flow.Why, flow.Soon

@@ -21,9 +21,11 @@ type Version struct {
 	At     time.Time
 	By     string // a person, or the program that read a policy file
 	Host   string // the machine that it was put in force from
-	Why    string
-	Policy remedy.Policy
-	Sinks  []Sink
+	// Identity is the user name by which the cluster knows who put it in force; empty where no cluster could be asked.
+	Identity string
+	Why      string
+	Policy   remedy.Policy
+	Sinks    []Sink
 	// Zones are the names of the freezes' time zones, in their order; empty for one that
 	// happens once. The policy has their offsets alone.
 	Zones []string
@@ -38,15 +40,16 @@ const versionsKept = 100
 
 // A versionDocument is a version as it lies in the bucket.
 type versionDocument struct {
-	Version int             `json:"version"` // of the document
-	Number  int             `json:"number"`
-	At      time.Time       `json:"at"`
-	By      string          `json:"by"`
-	Host    string          `json:"host,omitempty"`
-	Why     string          `json:"why,omitempty"`
-	Policy  json.RawMessage `json:"policy"` // as it lies under key
-	Sinks   json.RawMessage `json:"sinks"`  // as they lie under sinksKey
-	Zones   []string        `json:"zones,omitempty"`
+	Version  int             `json:"version"` // of the document
+	Number   int             `json:"number"`
+	At       time.Time       `json:"at"`
+	By       string          `json:"by"`
+	Host     string          `json:"host,omitempty"`
+	Identity string          `json:"identity,omitempty"`
+	Why      string          `json:"why,omitempty"`
+	Policy   json.RawMessage `json:"policy"` // as it lies under key
+	Sinks    json.RawMessage `json:"sinks"`  // as they lie under sinksKey
+	Zones    []string        `json:"zones,omitempty"`
 }
 
 // PutInForce makes a policy and its sinks the ones in force in a cluster, and records the
@@ -161,7 +164,7 @@ func versionOf(ctx context.Context, s *stream.Stream, cluster string, number int
 	if err := open(data, version, &d); err != nil {
 		return Version{}, err
 	}
-	v := Version{Number: number, At: d.At, By: d.By, Host: d.Host, Why: d.Why, Zones: d.Zones}
+	v := Version{Number: number, At: d.At, By: d.By, Host: d.Host, Identity: d.Identity, Why: d.Why, Zones: d.Zones}
 	if v.Policy, err = read(d.Policy); err == nil {
 		v.Sinks, err = readSinks(d.Sinks)
 	}
@@ -177,7 +180,7 @@ func (v Version) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the sinks: %w", err)
 	}
-	return json.Marshal(versionDocument{version, v.Number, v.At, v.By, v.Host, v.Why, allowed, sinks, v.Zones})
+	return json.Marshal(versionDocument{version, v.Number, v.At, v.By, v.Host, v.Identity, v.Why, allowed, sinks, v.Zones})
 }
 
 // Same reports whether two versions say the same. The offsets of a time zone that has a name

@@ -42,6 +42,7 @@ type Remedy struct {
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
 	Sections []Section     // of the policy file: the class's own settings
+	Backends bool          // it is about backends: a fix is proven by them, too
 	Risks    []Risk        // that its plans can have; nil: what PlanRisks derives
 	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
@@ -84,18 +85,27 @@ var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetN
 var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
 
 // Proves returns what the engine reads to prove that traffic can flow after a plan: the listeners of load balancers
-// of the kinds that the class reads, and of both kinds where it reads none. It is nil for a class without steps.
+// of the kinds that the class reads, and of both kinds where it reads none; and their backends where the class is about
+// these. It is nil for a class without steps.
 func (r *Remedy) Proves() []grant.Grant {
-	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
-	switch {
-	case len(r.Steps) == 0:
+	if len(r.Steps) == 0 {
 		return nil
-	case classic && !network:
-		return ccm.FlowReads
-	case network && !classic:
-		return ccm.NetworkFlowReads
 	}
-	return slices.Concat(ccm.FlowReads, ccm.NetworkFlowReads)
+	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
+	var out []grant.Grant
+	if classic || !network {
+		out = append(out, ccm.FlowReads...)
+		if r.Backends {
+			out = append(out, ccm.BackedReads...)
+		}
+	}
+	if network || !classic {
+		out = append(out, ccm.NetworkFlowReads...)
+		if r.Backends {
+			out = append(out, ccm.NetworkBackedReads...)
+		}
+	}
+	return grant.Set(out)
 }
 
 // PlanRisks returns the risks that plans of the class can have, from the lowest to the highest: those that it declares,

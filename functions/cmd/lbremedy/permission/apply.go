@@ -88,7 +88,6 @@ policy in force. It becomes the newest version.
 				if err != nil {
 					return policy.Version{}, command.Wrong("version %d cannot be put in force by this release: %w", v.Number, err)
 				}
-				again.Host = cli.Hostname()
 				if a.why == "" {
 					a.why = fmt.Sprintf("rollback to version %d", v.Number)
 				}
@@ -169,7 +168,8 @@ func (a *agreement) run(ctx context.Context, p *cli.Program, which func(*stream.
 	} else if !slices.Equal(now, changes) {
 		return command.Wrong("the policy in force has changed meanwhile, so nothing was put in force: run the command again")
 	}
-	v.By, v.Why, v.At = a.by, a.why, p.Now()
+	who := p.Person(ctx, a.by)
+	v.By, v.Host, v.Identity, v.Why, v.At = a.by, who.Host, who.Identity, a.why, p.Now()
 	number, err := policy.PutInForce(ctx, s, cluster, v)
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func TestApply(t *testing.T) {
 		t.Fatalf("in force is %+v", got)
 	}
 	wants(t, run("apply", fix), 0, "In force: fix", "version 2", "Nothing changes")
-	wants(t, run("show"), 0, "In force: fix: plans up to medium risk", "Version 2, put in force at ", " by bob on ", ": sale is over.")
+	wants(t, run("show"), 0, "In force: fix: plans up to medium risk", "Version 2, put in force at ", " by bob (", "on ", "): sale is over.")
 
 	// Less risk, and no oneWay, are two sentences. Both only tighten.
 	less := operator.Write(t, "less.yaml", "mode: fix\nrisk: low\nclasses: {tag-missing: {}, ram-permission: {}}\nbudgets: {attempts: 2}\n")

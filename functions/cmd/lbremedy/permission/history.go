@@ -9,20 +9,22 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // A past policy is what "history" prints of a version as data.
 type past struct {
-	Version int             `json:"version"`
-	InForce bool            `json:"inForce"`
-	At      time.Time       `json:"at"`
-	By      string          `json:"by"`
-	Host    string          `json:"host,omitempty"`
-	Why     string          `json:"why,omitempty"`
-	Changes []policy.Change `json:"changes"` // since the version before
-	Policy  remedy.Policy   `json:"policy"`
+	Version  int             `json:"version"`
+	InForce  bool            `json:"inForce"`
+	At       time.Time       `json:"at"`
+	By       string          `json:"by"`
+	Identity string          `json:"identity,omitempty"`
+	Host     string          `json:"host,omitempty"`
+	Why      string          `json:"why,omitempty"`
+	Changes  []policy.Change `json:"changes"` // since the version before
+	Policy   remedy.Policy   `json:"policy"`
 }
 
 func history(p *cli.Program) *cobra.Command {
@@ -69,7 +71,7 @@ them in force again. The last 100 versions are kept.`,
 				if i+1 < len(all) {
 					before = all[i+1]
 				}
-				list = append(list, past{v.Number, v.Number == now.Number, v.At, v.By, v.Host, v.Why, policy.Compare(before, v, known()), v.Policy})
+				list = append(list, past{v.Number, v.Number == now.Number, v.At, v.By, v.Identity, v.Host, v.Why, policy.Compare(before, v, known()), v.Policy})
 			}
 			return p.Print(list, func() {
 				for i, one := range list {
@@ -90,10 +92,7 @@ them in force again. The last 100 versions are kept.`,
 
 // origin says who put a version in force, when and why.
 func origin(v policy.Version) string {
-	text := fmt.Sprintf("Version %d, put in force at %s by %s", v.Number, cli.Clock(v.At), v.By)
-	if v.Host != "" {
-		text += " on " + v.Host
-	}
+	text := fmt.Sprintf("Version %d, put in force at %s by %s", v.Number, cli.Clock(v.At), event.Person{Name: v.By, Identity: v.Identity, Host: v.Host})
 	if v.Why != "" {
 		text += ": " + v.Why
 	}

@@ -193,6 +193,7 @@ func TestHeal(t *testing.T) {
 	run(0, "Ended. All clusters: Paused by ann", "", "resume")
 	run(0, "called by ann (", "", "show", id)
 	run(0, `"identity": "`, "", "show", id, "-o", "json")
+	run(0, `"identity": "`, "", "policy", "history", "-o", "json")
 	run(0, "patch services", "", "ls", "--writes", "--service", web)
 	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
 		t.Errorf("after the undo the Service is in %s", got)

@@ -40,7 +40,8 @@ clusters.`,
 				if allowed, err = cli.PolicyVersion(file); err != nil {
 					return err
 				}
-				allowed.At, allowed.By, allowed.Why = p.Now(), cmp.Or(cli.Whoami(), "lbremedy setup"), "lbremedy setup --policy "+file
+				who := p.Person(cmd.Context(), cmp.Or(cli.Whoami(), "lbremedy setup"))
+				allowed.At, allowed.By, allowed.Identity, allowed.Why = p.Now(), who.Name, who.Identity, "lbremedy setup --policy "+file
 			}
 			if len(clusters) == 0 && p.Cluster != "" {
 				clusters = []string{p.Cluster}
