@@ -21,11 +21,10 @@ var doc string
 
 // Remedy replaces the name with the number if all Pods give it the same one.
 var Remedy = &remedy.Remedy{
-	Class: "named-target-port",
-	Doc:   doc,
-	Texts: []string{"Port must be between 1 and 65535", "Port value should be in [1, 65535]"},
-	Reads: slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices},
-		ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
+	Class:      "named-target-port",
+	Doc:        doc,
+	Texts:      []string{"Port must be between 1 and 65535", "Port value should be in [1, 65535]"},
+	Reads:      slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
 	Steps:      []remedy.Step{step.TargetPorts{}},
 	Backends:   true,
 	Diagnose:   diagnose,

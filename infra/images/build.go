@@ -84,7 +84,8 @@ func build(ctx context.Context, root string, s store, programs []program, platfo
 	return assemble(ctx, s, made, programs, platforms, version, out)
 }
 
-// compile builds the programs for one platform into a folder.
+// compile builds the programs for one platform into a folder, without debugging data, which the linker drops: with the
+// flags of the Makefile no package is compiled a second time.
 func compile(ctx context.Context, root, into string, on v1.Platform, programs []program, flags []string) error {
 	stamps := map[string][]string{}
 	for _, p := range programs {
@@ -95,7 +96,8 @@ func compile(ctx context.Context, root, into string, on v1.Platform, programs []
 		if stamp != "" {
 			link += " -X main.version=" + stamp
 		}
-		args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=" + link, "-o", into + string(filepath.Separator)}, flags...)
+		args := append([]string{"build", "-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-ldflags=" + link,
+			"-o", into + string(filepath.Separator)}, flags...)
 		c := exec.CommandContext(ctx, "go", append(args, packages...)...)
 		c.Dir = root
 		// The user's own settings would make other bytes.
