@@ -12,14 +12,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BUILD   := go build -ldflags '$(LDFLAGS)'
 
-# Three API servers for all packages of a test run: tests that want one for
+# Four API servers for all packages of a test run: tests that want one for
 # themselves need not wait for each other. The first run builds them. Tests need
 # no fsync of their etcd; measurements do.
-SANDBOX := bin/sandbox run --servers=3 --fsync=false --
+SANDBOX := bin/sandbox run --servers=4 --fsync=false --
 
-# Tests wait more than they compute: three packages for each two processors. The
+# Tests wait more than they compute: two packages for each processor. The
 # linker is much of a test run: its debugging data is for debuggers. make check vets.
-GOTEST := go test -p $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2))) -vet=off -ldflags='-s -w'
+GOTEST := go test -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) -vet=off -ldflags='-s -w'
 
 # Memory for a fifth of the compiler's time.
 test race e2e: export GOGC := 400

@@ -73,9 +73,9 @@ type world struct {
 func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	t.Helper()
 	w := &world{script: s, kube: on.cluster}
-	w.svc = w.createService(t)
+	w.svc = w.createService(t, on)
 	for _, doc := range strings.Split(w.fill(s.parts["cluster"]), "\n---\n") {
-		w.createObject(t, doc)
+		w.createObject(t, on, doc)
 	}
 	start, err := sim.ParseWorld([]byte(w.fill(s.parts["cloud"])))
 	if err != nil {
@@ -152,8 +152,11 @@ func (w *world) claim(t *testing.T) {
 	}
 }
 
-// nodeInstance is the ECS instance of the one node that all scenarios have.
-const nodeInstance = "i-scenario"
+// The one node that all scenarios have, and its ECS instance.
+const (
+	nodeName     = "node-1"
+	nodeInstance = "i-scenario"
+)
 
 func (w *world) now() time.Time {
 	w.mu.Lock()
@@ -188,6 +191,8 @@ type ground struct {
 	who     string // whose rights were granted last
 	granted []rbacv1.PolicyRule
 	acts    *rest.Config // as who
+
+	furnished map[string]bool // namespaces that are there, and the node
 }
 
 func newGround(t *testing.T, class string) *ground {
@@ -203,9 +208,32 @@ func newGround(t *testing.T, class string) *ground {
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	on := &ground{cluster: cluster.Alone(t), class: class, url: server.URL()}
+	on := &ground{cluster: cluster.Alone(t), class: class, url: server.URL(), furnished: map[string]bool{}}
 	t.Cleanup(func() { clean(t, on.cluster, "shop") })
 	return on
+}
+
+// furnish makes the namespace and the node that all scenarios have, unless they are there.
+func (g *ground) furnish(t *testing.T, namespace string) {
+	t.Helper()
+	ctx, client := t.Context(), g.cluster.Client()
+	if !g.furnished[namespace] {
+		create(t, ctx, client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		g.furnished[namespace] = true
+	}
+	if g.furnished[nodeName] {
+		return
+	}
+	create(t, ctx, client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou." + nodeInstance}})
+	node, err := client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.furnished[nodeName] = true
 }
 
 // config acts with these rights in the cluster, for its caller to change. Worlds of a class
@@ -261,7 +289,7 @@ func (w *world) unfill(text string) string {
 
 // createService creates the scenario's Service as it stands, with labels,
 // finalizers and status, and leaves no other one behind.
-func (w *world) createService(t *testing.T) *corev1.Service {
+func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	t.Helper()
 	ctx, client := t.Context(), w.kube.Client()
 	var svc corev1.Service
@@ -280,16 +308,7 @@ func (w *world) createService(t *testing.T) *corev1.Service {
 	deleting := svc.DeletionTimestamp != nil
 	svc.DeletionTimestamp = nil
 	clean(t, w.kube, svc.Namespace)
-	create(t, ctx, client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: svc.Namespace}})
-	create(t, ctx, client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou." + nodeInstance}})
-	node, err := client.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	on.furnish(t, svc.Namespace)
 	made, err := client.CoreV1().Services(svc.Namespace).Create(ctx, &svc, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -359,7 +378,7 @@ var kinds = map[string]schema.GroupVersionResource{
 
 // createObject creates one further object of the scenario, with its status, and
 // deletes it when the scenario ends.
-func (w *world) createObject(t *testing.T, doc string) {
+func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	t.Helper()
 	if strings.TrimSpace(doc) == "" {
 		return
@@ -383,6 +402,9 @@ func (w *world) createObject(t *testing.T, doc string) {
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	// It takes the place of the one of the law before, as a scenario's own node-1
 	// does of the one that all have.
+	if object.GetKind() == "Node" && object.GetName() == nodeName {
+		t.Cleanup(func() { on.furnished[nodeName] = false })
+	}
 	if err := client.Delete(ctx, object.GetName(), now); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
