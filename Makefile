@@ -25,7 +25,7 @@ GOTEST := go test -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) -vet=
 test race e2e: export GOGC := 400
 
 # What takes longest starts first, or one processor waits for it at the end.
-LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/sim/cmd/... ./test/cluster
+LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/endpoint ./test/sim/cmd/... ./test/cluster ./shared/engine
 
 # How long one package may take: the API server's own build is not in it.
 TEST_TIMEOUT  ?= 20m

@@ -202,7 +202,6 @@ func (s *server) startAPIServer(ctx context.Context) error {
 			// A Service's Endpoints can not hold a loopback address.
 			"--endpoint-reconciler-type=none",
 			"--allow-privileged=true",
-			"--enable-priority-and-fairness=false", // one test does not crowd out another
 			"--event-ttl="+s.opts.eventTTL.String(),
 		)
 		if err != nil {
