@@ -86,7 +86,7 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	wait.Go(func() { s.book.run(ctx) })
 	wait.Go(func() { s.reading.run(ctx) })
 	h := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	ended := make(chan error, 1)

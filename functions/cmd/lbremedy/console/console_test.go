@@ -171,7 +171,7 @@ func TestPages(t *testing.T) {
 	fixed := records[2]
 	page := fmt.Sprintf("/cases/%s/%s/%s/%s", fixed.Cluster, fixed.Service.UID, fixed.Class, fixed.Case)
 	for path, wants := range map[string][]string{
-		"/":                        {"need action", "The role lacks slb:TagResources.", "None is open"},
+		"/":                        {"need action", "The role lacks slb:TagResources.", "none is open"},
 		"/questions":               {"Attach the policy. [2J", "pay/api", "never had an address"},
 		"/cases?result=fixed":      {"1 to 1 of 1", "shop/web"},
 		"/cases?q=api+permission":  {"1 to 1 of 1", "pay/api"},
@@ -183,12 +183,8 @@ func TestPages(t *testing.T) {
 		"/balancers":               {"could not be read"},
 		"/doctor":                  {"could not be read"},
 	} {
-		x.until(path, wants[0])
-		text := x.get(path, http.StatusOK)
-		for _, want := range wants {
-			if !strings.Contains(strings.ToLower(text), strings.ToLower(want)) {
-				t.Errorf("%s does not have %q: %s", path, want, text)
-			}
+		for _, want := range wants { // how a new cluster stands is looked up a moment after its first case
+			x.until(path, want)
 		}
 	}
 	for _, path := range []string{"/nowhere", "/classes/none", "/cases/c1/x/tag-missing/y", strings.Replace(page, fixed.Case, "none", 1)} {

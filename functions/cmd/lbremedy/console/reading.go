@@ -110,20 +110,29 @@ func (g *reading) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		g.mu.Lock()
-		g.began, g.why = time.Time{}, ""
-		if err != nil {
-			g.why = said(err)
-		} else {
-			var first map[string]gauge
-			if g.seen != nil {
-				first = g.first
-			}
-			g.seen = see(s, r, first)
-		}
-		g.mu.Unlock()
+		g.take(s, r, err)
 		g.hub.change()
 	}
+}
+
+// take keeps what was read, or why it could not be.
+func (g *reading) take(s *doctor.Snapshot, r doctor.Result, err error) {
+	g.mu.Lock()
+	last := g.seen
+	g.mu.Unlock()
+	why := ""
+	if err != nil {
+		why = said(err)
+	} else {
+		var first map[string]gauge
+		if last != nil {
+			first = last.first
+		}
+		last = see(s, r, first) // which takes a while in a big cluster
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen, g.began, g.why = last, time.Time{}, why
 }
 
 // A glance is what pages are told of a reading.
