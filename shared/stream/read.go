@@ -110,6 +110,16 @@ func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Tim
 	} else {
 		ask.Since = &since
 	}
+	return s.each(ctx, stream, filter, ask, f)
+}
+
+// EachAfter is Each for what was stored behind a sequence of the stream. Unlike Tail it takes
+// no consumer, so that who may only read can follow a stream by asking again.
+func (s *Stream) EachAfter(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
+	return s.each(ctx, stream, filter, query{Next: filter, Batch: pageMessages, Bytes: pageBytes, Seq: after + 1}, f)
+}
+
+func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f func(Message) error) error {
 	left := -1 // unknown until the first answer
 	for {
 		page, pending, err := s.page(ctx, stream, ask)

@@ -46,6 +46,32 @@ func TestLast(t *testing.T) {
 	}
 }
 
+// What was stored behind a sequence is read by asking again, and each message once.
+func TestEachAfter(t *testing.T) {
+	s := fresh(t)
+	after, got := uint64(0), ""
+	read := func() {
+		t.Helper()
+		if err := s.EachAfter(t.Context(), Cases, "lbremedy.case.c1.>", after, func(m Message) error {
+			after = m.Sequence
+			got += string(m.Data) + " "
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	record(t, s, "c1", 0, 2)
+	record(t, s, "c2", 5, 1)
+	read()
+	read()
+	record(t, s, "c1", 2, 1)
+	read()
+	if want := "0 1 2 "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestEach(t *testing.T) {
 	s := fresh(t)
 	const n = 2*pageMessages + 5

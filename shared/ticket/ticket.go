@@ -199,6 +199,9 @@ func incidentOf(scope remedy.Scope, r event.Record) incident {
 	return i
 }
 
+// IncidentOf names the incident that a record is about, as the commands on tickets do.
+func IncidentOf(scope remedy.Scope, r event.Record) string { return incidentOf(scope, r).String() }
+
 // ticketKey returns what names the ticket of an incident at a sink.
 func ticketKey(sink string, i incident, uid string) string {
 	return "lbr-" + hash(sink+" "+i.String()+" "+uid)

@@ -43,6 +43,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -282,12 +283,27 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	sum.wrong = append(sum.wrong, leftovers(ctx, tb, h.Env.Stream, g.fixtures)...)
 	last()
 	if keep {
-		if err := s.guide(dir, g.fixtures[0].Service, tb, server.URL(), token); err != nil {
+		address, ended, err := console(ctx, dir, tb, server.URL(), token)
+		if err != nil {
+			return err
+		}
+		if err := s.guide(dir, g.fixtures[0].Service, address, tb, server.URL(), token); err != nil {
 			return err
 		}
 		<-ctx.Done()
+		ended()
 	}
 	return nil
+}
+
+// console starts the console, which ends with ctx.
+func console(ctx context.Context, dir string, tb *testbed.Testbed, url, token string) (address string, ended func() int, err error) {
+	environ := map[string]string{"HOME": dir}
+	for _, v := range tb.Environ(url, token) {
+		name, value, _ := strings.Cut(v, "=")
+		environ[name] = value
+	}
+	return operator.Call{Env: environ}.Console(ctx)
 }
 
 // lbremedy starts the exporter and the worker. end ends them.

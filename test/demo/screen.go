@@ -206,7 +206,7 @@ func (s *screen) verdict(sum *total, took time.Duration) {
 }
 
 // guide says how to look around in what is left running.
-func (s *screen) guide(dir, service string, tb *testbed.Testbed, url, token string) error {
+func (s *screen) guide(dir, service, console string, tb *testbed.Testbed, url, token string) error {
 	file := filepath.Join(dir, "env")
 	var exports strings.Builder
 	for _, v := range append(tb.Environ(url, token), "KUBECONFIG="+tb.Cluster.Kubeconfig) {
@@ -216,7 +216,9 @@ func (s *screen) guide(dir, service string, tb *testbed.Testbed, url, token stri
 	if err := os.WriteFile(file, []byte(exports.String()), 0o600); err != nil {
 		return fmt.Errorf("write the environment: %w", err)
 	}
-	s.section("All of it goes on until Ctrl-C. To look around, in another terminal, in this folder:")
+	s.section("All of it goes on until Ctrl-C. To look around in a browser, with lbremedy's console:")
+	s.say("  " + console)
+	s.section("To look around in another terminal, in this folder:")
 	s.say(fmt.Sprintf(`  . %s
 
   kubectl -n %[2]s get services

@@ -101,6 +101,14 @@ var rows = []row{
 		why: "it says how all parts stand, in the words of the commands that show them one by one",
 	},
 	{
+		who: []string{"functions/cmd/lbremedy/console"},
+		may: []string{
+			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/status", "functions/cmd/lbremedy/balancer",
+			"functions/cmd/lbremedy/doctor", "functions/cmd/lbremedy/permission", "functions/cmd/lbremedy/about", "functions", "shared/...",
+		},
+		why: "it shows in a browser what other commands show in a terminal, in their words",
+	},
+	{
 		who: []string{"functions/cmd/lbremedy/*"},
 		may: []string{
 			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/answer",

@@ -21,8 +21,8 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{catalog(p), versionCommand(p)}
 }
 
-// An entry is a class as the catalogue shows it.
-type entry struct {
+// An Entry is a class as the catalogue shows it.
+type Entry struct {
 	Class  string   `json:"class"`
 	Title  string   `json:"title"`
 	Writes []string `json:"writes"`          // kinds of steps; none: it only asks
@@ -36,8 +36,9 @@ type entry struct {
 	Page   string   `json:"page,omitempty"` // Markdown
 }
 
-func newEntry(r *remedy.Remedy) entry {
-	e := entry{
+// NewEntry returns a class as the catalogue shows it.
+func NewEntry(r *remedy.Remedy) Entry {
+	e := Entry{
 		Class: r.Class, Title: r.Title(), Writes: []string{}, Scope: cmp.Or(string(r.Scope), "service"),
 		OptIn: r.OptIn, Texts: r.Texts, Codes: r.Codes, Grants: []string{},
 	}
@@ -68,15 +69,15 @@ to the highest.`,
 				if err != nil {
 					return err
 				}
-				e := newEntry(r)
+				e := NewEntry(r)
 				e.Page = r.Doc
 				return p.Print(e, func() { page(p, e) })
 			}
-			list := []entry{}
+			list := []Entry{}
 			for _, r := range functions.All {
-				list = append(list, newEntry(r))
+				list = append(list, NewEntry(r))
 			}
-			slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.Class, b.Class) })
+			slices.SortFunc(list, func(a, b Entry) int { return cmp.Compare(a.Class, b.Class) })
 			return p.Print(list, func() {
 				t := p.Table("class", "title", "writes", "risk")
 				for _, e := range list {
@@ -94,7 +95,7 @@ var (
 )
 
 // page prints the page of a class for a person: Markdown without its marks.
-func page(p *cli.Program, e entry) {
+func page(p *cli.Program, e Entry) {
 	for i, para := range strings.Split(strings.TrimSpace(e.Page), "\n") {
 		para = link.ReplaceAllString(para, "$1 ($2)")
 		title, isTitle := strings.CutPrefix(para, "# ")

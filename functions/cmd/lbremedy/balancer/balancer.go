@@ -27,8 +27,8 @@ func Command(p *cli.Program) *cobra.Command {
 	}, lsCommand(p), showCommand(p), weightsCommand(p), tagCommand(p), recreateCommand(p))
 }
 
-// A balancing is a Service with its load balancer, as the inventory shows it.
-type balancing struct {
+// A Balancing is a Service with its load balancer, as the inventory shows it.
+type Balancing struct {
 	Namespace   string   `json:"namespace"`
 	Name        string   `json:"name"`
 	Address     string   `json:"address,omitempty"` // in the Service's status
@@ -71,10 +71,10 @@ on standard error.`,
 			if err != nil {
 				return err
 			}
-			list := []balancing{}
+			list := []Balancing{}
 			for _, svc := range s.OfType() {
 				if namespace == "" || svc.Namespace == namespace {
-					list = append(list, balancingOf(s, svc))
+					list = append(list, Of(s, svc))
 				}
 			}
 			err = p.Print(list, func() {
@@ -92,7 +92,7 @@ on standard error.`,
 }
 
 // printList prints the inventory as a table.
-func printList(p *cli.Program, list []balancing) {
+func printList(p *cli.Program, list []Balancing) {
 	columns := []any{"service", "load balancer", "state", "address", "backends", "listeners"}
 	if p.Wide() {
 		columns = []any{"service", "load balancer", "state", "address", "backends", "type", "made", "charge", "listeners"}
@@ -100,7 +100,7 @@ func printList(p *cli.Program, list []balancing) {
 	t := p.Table(columns...)
 	t.Fit()
 	for _, b := range list {
-		row := []any{b.Namespace + "/" + b.Name, command.Clean(b.ID), b.State, command.Clean(b.Address), b.ofLimit()}
+		row := []any{b.Namespace + "/" + b.Name, command.Clean(b.ID), b.State, command.Clean(b.Address), b.OfLimit()}
 		if p.Wide() {
 			row = append(row, b.AddressType, b.Made, b.ChargeType)
 		}
@@ -110,7 +110,7 @@ func printList(p *cli.Program, list []balancing) {
 }
 
 // printUnknown says what could not be determined, and returns what the exit code follows from.
-func printUnknown(p *cli.Program, list []balancing) error {
+func printUnknown(p *cli.Program, list []Balancing) error {
 	unknown := 0
 	for _, b := range list {
 		if b.Unknown != "" {
@@ -125,7 +125,7 @@ func printUnknown(p *cli.Program, list []balancing) error {
 }
 
 // name returns the load balancer's ID with what became of it.
-func (b balancing) name() string {
+func (b Balancing) name() string {
 	name := command.Clean(b.ID)
 	if b.State != "" {
 		name += " (" + b.State + ")"
@@ -133,8 +133,8 @@ func (b balancing) name() string {
 	return name
 }
 
-// ofLimit returns how many backends there are, of how many.
-func (b balancing) ofLimit() string {
+// OfLimit returns how many backends there are, of how many.
+func (b Balancing) OfLimit() string {
 	switch {
 	case b.Backends == nil && b.Unknown == "":
 		return ""
@@ -146,9 +146,9 @@ func (b balancing) ofLimit() string {
 	return fmt.Sprintf("%d of %d", *b.Backends, *b.Limit)
 }
 
-// balancingOf returns what a snapshot says of a Service's load balancer.
-func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
-	b := balancing{Namespace: svc.Namespace, Name: svc.Name, Address: ccm.Address(svc), Kind: "CLB", Made: "own"}
+// Of returns what a snapshot says of a Service's load balancer.
+func Of(s *doctor.Snapshot, svc *corev1.Service) Balancing {
+	b := Balancing{Namespace: svc.Namespace, Name: svc.Name, Address: ccm.Address(svc), Kind: "CLB", Made: "own"}
 	if ccm.NLB(svc) {
 		b.Kind = "NLB"
 	}
@@ -200,7 +200,7 @@ func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
 }
 
 // lost says of a load balancer that the controller does not find what became of it.
-func (b *balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
+func (b *Balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	if b.ID == "" {
 		b.ID = svc.Labels[ccm.BalancerLabel] // that the controller had
 	}

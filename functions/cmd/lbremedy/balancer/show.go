@@ -8,22 +8,25 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// A shown is a load balancer with what stands on it.
-type shown struct {
-	balancing
-	Status string            `json:"status,omitempty"`
-	VPC    string            `json:"vpc,omitempty"`
-	Tags   map[string]string `json:"tags,omitempty"`
-	Groups []shownGroup      `json:"groups,omitempty"`
+// A Shown is a load balancer with what stands on it.
+type Shown struct {
+	Balancing
+	Status    string            `json:"status,omitempty"`
+	VPC       string            `json:"vpc,omitempty"`
+	VSwitches []string          `json:"vswitches,omitempty"`
+	Tags      map[string]string `json:"tags,omitempty"`
+	Groups    []Group           `json:"groups,omitempty"`
 }
 
-type shownGroup struct {
+// A Group is a group of backends of a load balancer.
+type Group struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
 	Backends []string `json:"backends"`
@@ -43,26 +46,40 @@ func showCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := shown{balancing: balancingOf(s, svc)}
-			if b, err := s.Balancer(svc); err == nil && b != nil {
-				v.VPC, v.Tags = b.VPC, b.Tags
-				groups := b.Groups
-				if b.CLB != nil {
-					v.Status = b.CLB.Status
-				} else {
-					v.Status, groups = b.NLB.Status, s.ServerGroups
-				}
-				v.Groups = groupsOf(b, groups)
-			}
+			v := Show(s, svc)
 			err = p.Print(v, func() { printBalancer(p, v) })
-			return cmp.Or(err, printUnknown(p, []balancing{v.balancing}))
+			return cmp.Or(err, printUnknown(p, []Balancing{v.Balancing}))
 		},
 	}
 }
 
+// Show returns what a snapshot says of a Service's load balancer, with what stands on it.
+func Show(s *doctor.Snapshot, svc *corev1.Service) Shown {
+	v := Shown{Balancing: Of(s, svc)}
+	b, err := s.Balancer(svc)
+	if err != nil || b == nil {
+		return v
+	}
+	v.VPC, v.Tags = b.VPC, b.Tags
+	groups := b.Groups
+	if b.CLB != nil {
+		v.Status = b.CLB.Status
+		if b.CLB.VSwitch != "" {
+			v.VSwitches = []string{b.CLB.VSwitch}
+		}
+	} else {
+		v.Status, groups = b.NLB.Status, s.ServerGroups
+		for _, z := range b.NLB.Zones {
+			v.VSwitches = append(v.VSwitches, z.VSwitch)
+		}
+	}
+	v.Groups = groupsOf(b, groups)
+	return v
+}
+
 // groupsOf returns the groups of a load balancer; of an NLB's those that its listeners use.
-func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []shownGroup {
-	var out []shownGroup
+func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
+	var out []Group
 	for _, g := range groups {
 		uses := b.NLB == nil
 		for _, l := range b.NetworkListeners {
@@ -71,7 +88,7 @@ func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []shownGroup {
 		if !uses {
 			continue
 		}
-		v := shownGroup{ID: g.ID, Name: g.Name, Backends: []string{}}
+		v := Group{ID: g.ID, Name: g.Name, Backends: []string{}}
 		if g.Failed != nil {
 			v.Unknown = g.Failed.Error()
 		}
@@ -88,20 +105,21 @@ func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []shownGroup {
 }
 
 // printBalancer prints a load balancer.
-func printBalancer(p *cli.Program, v shown) {
+func printBalancer(p *cli.Program, v Shown) {
 	fmt.Fprintf(p.Out, "%s  %s %s\n", p.Paint(cli.Bold, v.Namespace+"/"+v.Name), v.Kind, cmp.Or(v.name(), "none"))
 	p.Field("Address", cmp.Or(v.Address, "none")+" "+v.AddressType)
 	p.Field("Made", map[string]string{"own": "by the controller: deleted with the Service", "reused": "by a person: kept when the Service is deleted"}[v.Made])
 	p.Field("Status", v.Status)
 	p.Field("Charge", v.ChargeType)
 	p.Field("VPC", v.VPC)
+	p.Field("vSwitch", strings.Join(v.VSwitches, ", "))
 	var tags []string
 	for _, k := range slices.Sorted(maps.Keys(v.Tags)) {
 		tags = append(tags, k+"="+v.Tags[k])
 	}
 	p.Field("Tags", strings.Join(tags, "\n"))
 	p.Field("Listeners", strings.Join(v.Listeners, " "))
-	p.Field("Backends", v.ofLimit())
+	p.Field("Backends", v.OfLimit())
 	for _, g := range v.Groups {
 		p.Field("Group", g.ID+" "+g.Name+"\n"+cmp.Or(g.Unknown, strings.Join(g.Backends, "\n")))
 	}

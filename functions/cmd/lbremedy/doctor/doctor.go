@@ -236,6 +236,16 @@ func there(ctx context.Context, p *cli.Program, env *engine.Env, namespace strin
 	return nil
 }
 
+// Look reads the cluster and the account, and asks all checks.
+func Look(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result, error) {
+	env, err := p.Prepare(ctx, "", false)
+	if err != nil {
+		return nil, doctor.Result{}, err
+	}
+	defer cli.Close(env)
+	return runOf(ctx, p, env, checks.Checks())
+}
+
 // runOf reads the cluster, with progress, and asks the checks.
 func runOf(ctx context.Context, p *cli.Program, env *engine.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.Progress()

@@ -302,6 +302,17 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 	return found, nil
 }
 
+// Of returns the records of one case, the oldest first; none if the journal holds no such case.
+func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster, uid, class, id string) (History, error) {
+	found, err := gatherCases(ctx, p, s, []string{event.CaseSubject(cluster, uid, class)}, &Filter{id: id})
+	for _, h := range found {
+		if err == nil && h.Last().Case == id {
+			return h, nil
+		}
+	}
+	return nil, err
+}
+
 // newest returns the first case of each Service and class.
 func newest(list []History) []History {
 	type key struct{ cluster, uid, class string }

@@ -9,14 +9,14 @@ import (
 )
 
 // markdown prints a case for a colleague who has no lbremedy at hand.
-func markdown(p *cli.Program, h History, parts []field, whole bool) {
+func markdown(p *cli.Program, h History, parts []Field, whole bool) {
 	fmt.Fprintf(p.Out, "# %s: %s\n", command.Clean(h.Last().Service.String()), h.Last().Status())
 	if whole {
-		parts = append(parts, field{"History", strings.Join(timeline(h), "\n")})
+		parts = append(parts, Field{"History", strings.Join(lines(h), "\n")})
 	}
 	for _, f := range parts {
-		if text := strings.TrimSpace(command.Clean(f.text)); text != "" {
-			fmt.Fprintf(p.Out, "\n**%s**\n\n%s\n", f.name, verbatim(text))
+		if text := strings.TrimSpace(command.Clean(f.Text)); text != "" {
+			fmt.Fprintf(p.Out, "\n**%s**\n\n%s\n", f.Name, verbatim(text))
 		}
 	}
 }

@@ -25,21 +25,21 @@ const ByPerson = "A person asks for "
 func Report(p *cli.Program, r event.Record) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
 	for _, f := range fields(p, r, nil) {
-		p.Field(f.name, f.text)
+		p.Field(f.Name, f.Text)
 	}
 }
 
-// A field is one part of a report, with its name.
-type field struct{ name, text string }
+// A Field is one part of a report, with its name.
+type Field struct{ Name, Text string }
 
 // fields returns the parts of a report; those that have nothing to say are empty.
-func fields(p *cli.Program, r event.Record, seen *Repeats) []field {
+func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	dry := r.Phase == ""
-	all := []field{{"Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster)}}
+	all := []Field{{"Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster)}}
 	if r.Case == "" { // of a look at what is no case yet
-		all = []field{{"Class", fmt.Sprintf("%s in cluster %s", r.Class, r.Cluster)}}
+		all = []Field{{"Class", fmt.Sprintf("%s in cluster %s", r.Class, r.Cluster)}}
 	}
-	add := func(name, text string) { all = append(all, field{name, text}) }
+	add := func(name, text string) { all = append(all, Field{name, text}) }
 	at := r.FirstFailure()
 	when, last := cli.Clock(at)+", "+p.Ago(at)+" ago", ""
 	if r.EventTime.Sub(at) >= time.Second {
@@ -161,8 +161,11 @@ func plan(r event.Record, dry bool) string {
 		} else if s.Found && !s.Wakes {
 			text += "\n   was there already: nothing was written"
 		}
-		for _, line := range change(s.Step) {
-			text += "\n   " + line
+		for _, d := range Differences(s.Step) {
+			text += "\n   before: " + d.of(d.Before)
+			if d.After != "" {
+				text += "\n   after: " + d.of(d.After)
+			}
 		}
 		if r.Undoing {
 			continue
@@ -198,10 +201,25 @@ func changes(r event.Record) string {
 // by which its documentation calls them. The journal has them in full.
 func Brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
 
-// change tells what stood where a step writes, and what stands there after it. Steps
-// keep the one under "was", as one value or as one by key, where a key that is not
-// there was absent; and the other under a name that says what it is.
-func change(step json.RawMessage) []string {
+// A Difference is what stood where a step writes, and what stands there after it.
+type Difference struct {
+	Key    string // of an annotation; empty: the step writes one value
+	Before string
+	After  string // empty: not known
+}
+
+// of returns a value with its key, if it has one.
+func (d Difference) of(value string) string {
+	if d.Key == "" {
+		return value
+	}
+	return d.Key + " " + value
+}
+
+// Differences tell what a step changes. Steps keep what stood there under "was", as one value
+// or as one by key, where a key that is not there was absent; and what they write under a name
+// that says what it is.
+func Differences(step json.RawMessage) []Difference {
 	var s struct {
 		Set           map[string]string
 		Names, Remove []string
@@ -215,14 +233,13 @@ func change(step json.RawMessage) []string {
 		if len(s.Was) > 0 && json.Unmarshal(s.Was, &byKey) != nil {
 			return nil
 		}
-		var lines []string
+		var list []Difference
 		pair := func(key, after string) {
 			was, ok := byKey[key]
 			if !ok {
 				was = "absent"
 			}
-			key = strings.TrimPrefix(key, ccm.Prefix)
-			lines = append(lines, "before: "+key+" "+was, "after: "+key+" "+after)
+			list = append(list, Difference{strings.TrimPrefix(key, ccm.Prefix), was, after})
 		}
 		for _, key := range slices.Sorted(maps.Keys(s.Set)) {
 			pair(key, s.Set[key])
@@ -230,22 +247,23 @@ func change(step json.RawMessage) []string {
 		for _, key := range slices.Concat(s.Names, s.Remove) {
 			pair(key, "absent")
 		}
-		return lines
+		return list
 	}
 	if len(s.Was) == 0 || string(s.Was) == "null" {
 		return nil
 	}
-	lines := []string{"before: " + value(s.Was)}
+	one := Difference{Before: value(s.Was)}
 	var all map[string]json.RawMessage
 	if json.Unmarshal(step, &all) != nil {
-		return lines
+		return []Difference{one}
 	}
 	for _, name := range []string{"to", "group", "version", "value"} {
 		if after, ok := all[name]; ok {
-			return append(lines, "after: "+value(after))
+			one.After = value(after)
+			break
 		}
 	}
-	return lines
+	return []Difference{one}
 }
 
 // value returns a JSON value as a person would write it.

@@ -2,8 +2,10 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func show(p *cli.Program) *cobra.Command {
@@ -52,39 +55,27 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 			if kept {
 				return showSnapshots(cmd.Context(), p, s, h.Last())
 			}
-			seen, err := countSeen(cmd.Context(), p, s, h.Last().Service.UID, h)
+			story, err := Tell(cmd.Context(), p, s, h)
 			if err != nil {
 				return err
 			}
-			if err := tellLost(cmd.Context(), p, s, seen[len(seen)-1:]); err != nil {
-				return err
-			}
-			last := seen[len(seen)-1]
-			for i := range seen[:len(seen)-1] {
-				seen[i].NextStep = "" // it is past
-			}
-			var value any = last
+			var value any = story.Last()
 			if whole {
-				value = seen
-			}
-			told, err := tickets.Of(cmd.Context(), s, h.Last())
-			if err != nil {
-				return err
+				value = story.Records
 			}
 			return p.Print(value, func() {
-				parts := append(fields(p, h.Last(), last.Seen), field{"Fix", last.lostFix()}, field{"Seen", last.Seen.in(p)}, field{"Tickets", told})
 				if p.Markdown() {
-					markdown(p, h, parts, whole)
+					markdown(p, h, story.Parts, whole)
 					return
 				}
-				fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(h.Last().Service.String())), paint(p, last.Result))
-				for _, f := range parts {
-					p.Field(f.name, f.text)
+				fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(h.Last().Service.String())), paint(p, story.Last().Result))
+				for _, f := range story.Parts {
+					p.Field(f.Name, f.Text)
 				}
 				undonePlan(p, h)
 				if whole {
 					fmt.Fprintf(p.Out, "\n%s\n", p.Paint(cli.Bold, "History"))
-					for _, line := range timeline(h) {
+					for _, line := range lines(h) {
 						fmt.Fprintln(p.Out, "  "+line)
 					}
 				}
@@ -100,9 +91,47 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 	return cmd
 }
 
-// timeline tells when what happened to the case, a line each.
-func timeline(h History) []string {
-	var lines []string
+// A Story is all that is told of a case.
+type Story struct {
+	Records []Case // as commands print them, the oldest first
+	Parts   []Field
+	Course  []Moment
+}
+
+// Last returns the newest record.
+func (s Story) Last() Case { return s.Records[len(s.Records)-1] }
+
+// Tell returns what is told of a case, in the words in which "lbremedy show" tells it.
+func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Story, error) {
+	seen, err := countSeen(ctx, p, s, h.Last().Service.UID, h)
+	if err != nil {
+		return Story{}, err
+	}
+	if err := tellLost(ctx, p, s, seen[len(seen)-1:]); err != nil {
+		return Story{}, err
+	}
+	for i := range seen[:len(seen)-1] {
+		seen[i].NextStep = "" // it is past
+	}
+	told, err := tickets.Of(ctx, s, h.Last())
+	if err != nil {
+		return Story{}, err
+	}
+	last := seen[len(seen)-1]
+	parts := append(fields(p, h.Last(), last.Seen), Field{"Fix", last.lostFix()}, Field{"Seen", last.Seen.in(p)}, Field{"Tickets", told})
+	return Story{Records: seen, Parts: parts, Course: timeline(h)}, nil
+}
+
+// A Moment is one thing that happened to a case.
+type Moment struct {
+	At   time.Time
+	Who  string // host that ran
+	Text string
+}
+
+// timeline tells when what happened to the case.
+func timeline(h History) []Moment {
+	var list []Moment
 	for _, r := range h {
 		line := string(r.Phase)
 		switch r.Phase {
@@ -119,9 +148,18 @@ func timeline(h History) []string {
 		if r.Error != "" {
 			line += ": " + command.Clean(r.Error)
 		}
-		lines = append(lines, fmt.Sprintf("%s  %-6s  %s", cli.Clock(r.At), r.Who, line))
+		list = append(list, Moment{r.At, r.Who, line})
 	}
-	return lines
+	return list
+}
+
+// lines are the timeline as text.
+func lines(h History) []string {
+	var list []string
+	for _, m := range timeline(h) {
+		list = append(list, fmt.Sprintf("%s  %-6s  %s", cli.Clock(m.At), m.Who, m.Text))
+	}
+	return list
 }
 
 // stepLine tells how far the plan of a record is applied.

@@ -29,7 +29,7 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 	subject := event.CaseSubject(cluster, "*", "*")
 	now := newReader(p)
 	err := s.EachLast(ctx, stream.Cases, subject, now.each(func(r event.Record) error {
-		t.open(r)
+		t.Stands(r)
 		return nil
 	}))
 	now.Done()
@@ -50,20 +50,25 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 	lately.Done()
 	t.Unread = max(t.Unread, lately.broken)
 	for _, end := range ends {
-		switch end {
-		case event.Status(event.Fixed), event.Status(event.Synced):
-			t.Fixed++
-		case event.Recovered:
-			t.Recovered++
-		case event.Status(event.Failed):
-			t.Failed++
-		}
+		t.Ended(end)
 	}
 	return t, err
 }
 
-// open counts a case that is not over.
-func (t *Tally) open(r event.Record) {
+// Ended counts how a case stood at the end of the time.
+func (t *Tally) Ended(status event.Status) {
+	switch status {
+	case event.Status(event.Fixed), event.Status(event.Synced):
+		t.Fixed++
+	case event.Recovered:
+		t.Recovered++
+	case event.Status(event.Failed):
+		t.Failed++
+	}
+}
+
+// Stands counts the newest record of a case that is not over.
+func (t *Tally) Stands(r event.Record) {
 	switch status := r.Status(); {
 	case !status.Open():
 	case status == event.NeedsApproval:

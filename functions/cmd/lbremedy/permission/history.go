@@ -78,7 +78,7 @@ them in force again. The last 100 versions are kept.`,
 					if i > 0 {
 						fmt.Fprintln(p.Out)
 					}
-					head := origin(all[i])
+					head := Origin(all[i])
 					if one.InForce {
 						head += " It is in force."
 					}
@@ -90,8 +90,8 @@ them in force again. The last 100 versions are kept.`,
 	}
 }
 
-// origin says who put a version in force, when and why.
-func origin(v policy.Version) string {
+// Origin says who put a version in force, when and why.
+func Origin(v policy.Version) string {
 	text := fmt.Sprintf("Version %d, put in force at %s by %s", v.Number, cli.Clock(v.At), event.Person{Name: v.By, Identity: v.Identity, Host: v.Host})
 	if v.Why != "" {
 		text += ": " + v.Why

@@ -126,7 +126,7 @@ applied are not kept.`,
 				fmt.Fprintln(p.Out, "In force: "+Describe(now.Policy)+".")
 				rules(p, now.Policy)
 				if now.Number > 0 {
-					fmt.Fprintln(p.Out, origin(now))
+					fmt.Fprintln(p.Out, Origin(now))
 				}
 				if frozen, _ := now.Policy.Frozen(p.Now()); len(frozen) > 0 {
 					fmt.Fprintln(p.Out, command.Clean(frozen.String()))
@@ -152,7 +152,7 @@ func schema(p *cli.Program) *cobra.Command {
 // rules prints what each rule of a policy says.
 func rules(p *cli.Program, allowed remedy.Policy) {
 	for _, r := range allowed.Rules {
-		fmt.Fprintln(p.Out, "  "+command.Clean(r.String())+": "+command.Clean(told(r)))
+		fmt.Fprintln(p.Out, "  "+command.Clean(r.String())+": "+command.Clean(Told(r)))
 	}
 }
 
@@ -164,8 +164,8 @@ func ofCluster(p *cli.Program) (string, error) {
 	return p.Cluster, nil
 }
 
-// told says what a rule changes.
-func told(r remedy.Rule) string {
+// Told says what a rule changes.
+func Told(r remedy.Rule) string {
 	text := string(r.Mode)
 	if r.Risk != nil {
 		if text != "" {

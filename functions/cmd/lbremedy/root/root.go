@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/backup"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/console"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/contexts"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
@@ -74,7 +75,7 @@ several clusters. Flags override variables, which override the file.
 		command.Group{ID: "decide", Title: "Decide by hand:", Commands: answer.Commands(p)},
 		command.Group{
 			ID: "look", Title: "Look at a cluster:",
-			Commands: append(status.Commands(p), doctor.Command(p), balancer.Command(p), ram.Command(p)),
+			Commands: append(status.Commands(p), console.Command(p), doctor.Command(p), balancer.Command(p), ram.Command(p)),
 		},
 		command.Group{ID: "about", Title: "About lbremedy:", Commands: append(about.Commands(p), contexts.Command(p))},
 	)

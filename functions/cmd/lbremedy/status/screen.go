@@ -26,7 +26,7 @@ type screen struct {
 
 func show(p *cli.Program, st Status) {
 	s := screen{p, st}
-	s.line("lbremedy", s.p.Paint(s.colour(), s.headline()))
+	s.line("lbremedy", s.p.Paint(s.colour(), s.Headline()))
 	s.line("Version", s.Version+", controller "+cmp.Or(s.Controller, "unknown"))
 	if s.Cluster == "" {
 		s.line("Cluster", s.missing("cluster"))
@@ -77,23 +77,6 @@ func (s screen) colour() cli.Colour {
 		return cli.Red
 	}
 	return cli.Yellow
-}
-
-// headline says what the status comes to.
-func (s screen) headline() string {
-	switch {
-	case s.Verdict == Well:
-		return "All is well."
-	case s.Verdict == Waits:
-		return "Something waits for a person."
-	case s.Verdict == Unknown:
-		return "Not everything could be read."
-	case !s.NATS.Reached:
-		return "NATS cannot be reached."
-	case !s.Exporter.Alive:
-		return "The exporter is silent: failures are not seen."
-	}
-	return "Failures are lost: lbremedy ledger lists them."
 }
 
 // nats prints where NATS is, or on some lines why it can't be reached.

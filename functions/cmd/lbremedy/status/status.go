@@ -193,6 +193,40 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 			return nil
 		}
 	}
+	r.kept(ctx, s)
+	tally, err := journal.Count(ctx, r.p, s, r.Cluster, r.p.Now().Add(-24*time.Hour))
+	r.cases(tally, err)
+	return nil
+}
+
+// Of returns how lbremedy stands in a cluster by what NATS keeps, with these counts of its
+// cases. It doesn't ask for the controller.
+func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, tally journal.Tally) Status {
+	r := &reading{p, Status{Version: p.Version, Cluster: cluster, Unknown: map[string]string{}}}
+	if cluster == p.Cluster {
+		r.Region = p.Region
+	}
+	r.NATS = Connection{URL: s.Where(), Reached: true}
+	r.kept(ctx, s)
+	r.cases(tally, nil)
+	r.judge()
+	return r.Status
+}
+
+// cases takes the counts of cases in.
+func (r *reading) cases(tally journal.Tally, err error) {
+	if err == nil && tally.Unread > 0 {
+		err = fmt.Errorf("%d records of the journal can't be read", tally.Unread)
+	}
+	if err != nil {
+		r.unknown(err, "cases")
+		return
+	}
+	r.Cases = &tally
+}
+
+// kept reads what NATS keeps beside the journal.
+func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	allowed, err := policy.InForce(ctx, s, r.Cluster)
 	if err != nil {
 		r.unknown(err, "mode")
@@ -214,16 +248,6 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 		r.unknown(err, "breakers")
 	}
 	r.ledger(ctx, s)
-	tally, err := journal.Count(ctx, r.p, s, r.Cluster, r.p.Now().Add(-24*time.Hour))
-	if err == nil && tally.Unread > 0 {
-		err = fmt.Errorf("%d records of the journal can't be read", tally.Unread)
-	}
-	if err != nil {
-		r.unknown(err, "cases")
-		return nil
-	}
-	r.Cases = &tally
-	return nil
 }
 
 // ledger reads how the exporter does, and what waits.
@@ -292,4 +316,21 @@ func (r *reading) judge() {
 	default:
 		r.Verdict = Well
 	}
+}
+
+// Headline says what the status comes to.
+func (s Status) Headline() string {
+	switch {
+	case s.Verdict == Well:
+		return "All is well."
+	case s.Verdict == Waits:
+		return "Something waits for a person."
+	case s.Verdict == Unknown:
+		return "Not everything could be read."
+	case !s.NATS.Reached:
+		return "NATS cannot be reached."
+	case !s.Exporter.Alive:
+		return "The exporter is silent: failures are not seen."
+	}
+	return "Failures are lost: lbremedy ledger lists them."
 }

@@ -1,0 +1,415 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+const (
+	kept   = 30 * 24 * time.Hour    // how far back the journal is read
+	lately = 24 * time.Hour         // what Now tells of
+	soon   = 40 * time.Millisecond  // between two questions for what is new, while somebody looks
+	later  = 400 * time.Millisecond // while nobody does
+	stands = 3 * time.Second        // between two looks at what is no journal: policy, pauses, breakers, the exporter
+	again  = time.Second            // before another try to reach NATS
+)
+
+// A book is the journal as the pages need it: the newest record of each Service and class, and
+// a line for each case of the last 30 days.
+type book struct {
+	p   *cli.Program
+	hub *hub
+
+	mu     sync.Mutex
+	stream *stream.Stream // nil: NATS is not reached
+	away   away           // since when, and why
+	*shelf                // nil: nothing has been read yet
+	stands []standing     // by cluster
+
+	classes map[string]*remedy.Remedy // by ID
+}
+
+// away says since when NATS is not reached.
+type away struct {
+	Since time.Time
+	Why   string
+}
+
+// A shelf is what was read of the journal.
+type shelf struct {
+	sequence uint64
+	latest   map[string]latest // by subject
+	cases    map[caseKey]past
+	broken   int // records that can't be read
+}
+
+type latest struct {
+	sequence uint64
+	record   *event.Record // which nobody changes
+}
+
+type caseKey struct{ cluster, uid, class, id string }
+
+// A past is a case as far as counts and the trial of a policy need it.
+type past struct {
+	Cluster, Class, ID string
+	Service            event.Service
+	Status             event.Status
+	At, First          time.Time // of the newest record; of the failure
+
+	// The newest plan of the class, if there was one.
+	Planned time.Time
+	Risk    string
+	OneWay  string // a step that can't be taken back, as text
+	Mode    string // by which it was decided
+}
+
+// A standing is how a cluster stands beside its cases.
+type standing struct {
+	status.Status
+	Version policy.Version // in force
+	Places  engine.Places
+	NoRoom  string // why the places are not known
+}
+
+func newBook(p *cli.Program, h *hub) *book {
+	b := &book{p: p, hub: h, classes: map[string]*remedy.Remedy{}}
+	for _, r := range cli.Remedies() {
+		b.classes[r.Class] = r
+	}
+	return b
+}
+
+// run keeps the book current until ctx ends.
+func (b *book) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := b.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		b.lose(err)
+		if !pause(ctx, again) {
+			return
+		}
+	}
+}
+
+// pause waits; false if ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lose notes that NATS is not reached.
+func (b *book) lose(err error) {
+	b.mu.Lock()
+	before := b.away
+	b.stream = nil
+	if b.away.Why = said(err); b.away.Since.IsZero() {
+		b.away.Since = b.p.Now()
+	}
+	changed := before != b.away
+	b.mu.Unlock()
+	if changed {
+		b.hub.change()
+	}
+}
+
+// follow reads the journal and goes on with what is new. The error says why it can't.
+func (b *book) follow(ctx context.Context) error {
+	s, err := b.p.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	fresh := &shelf{latest: map[string]latest{}, cases: map[caseKey]past{}}
+	subjects := event.CaseSubject(cmp.Or(b.p.Cluster, "*"), "*", "*")
+	take := func(m stream.Message) error { fresh.add(m); return nil }
+	if err := s.EachLast(ctx, stream.Cases, subjects, take); err != nil {
+		return err
+	}
+	if err := s.Each(ctx, stream.Cases, subjects, b.p.Now().Add(-kept), take); err != nil {
+		return err
+	}
+	list, err := b.look(ctx, s, fresh)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.stream, b.away, b.shelf, b.stands = s, away{}, fresh, list
+	b.mu.Unlock()
+	b.hub.change()
+	defer func() {
+		b.mu.Lock()
+		b.stream = nil
+		b.mu.Unlock()
+	}()
+	for looked := b.p.Now(); ; {
+		wait := later
+		if b.hub.looked() {
+			wait = soon
+		}
+		if !pause(ctx, wait) {
+			return nil
+		}
+		var news []stream.Message
+		err := s.EachAfter(ctx, stream.Cases, subjects, fresh.sequence, func(m stream.Message) error { news = append(news, m); return nil })
+		if err != nil {
+			return err
+		}
+		if len(news) > 0 {
+			b.mu.Lock()
+			for _, m := range news {
+				cluster := fresh.add(m)
+				if cluster != "" && !slices.ContainsFunc(b.stands, func(s standing) bool { return s.Cluster == cluster }) {
+					looked = time.Time{} // one that was not known
+				}
+			}
+			b.mu.Unlock()
+			b.hub.change()
+		}
+		if b.p.Now().Sub(looked) < stands {
+			continue
+		}
+		list, err := b.look(ctx, s, fresh)
+		if err != nil {
+			return err
+		}
+		looked = b.p.Now()
+		b.mu.Lock()
+		changed := !slices.EqualFunc(b.stands, list, standing.same)
+		b.stands = list
+		fresh.forget(looked.Add(-kept))
+		b.mu.Unlock()
+		if changed {
+			b.hub.change()
+		}
+	}
+}
+
+// same reports whether two looks at a cluster saw the same. That the exporter has given a sign
+// of life once more is nothing new.
+func (x standing) same(y standing) bool {
+	if x.Exporter != nil && y.Exporter != nil {
+		e := *y.Exporter
+		e.At = x.Exporter.At
+		y.Exporter = &e
+	}
+	x.Cases, y.Cases = nil, nil // the pages count them
+	return reflect.DeepEqual(x, y)
+}
+
+// add takes a message of the journal in. It may come twice.
+// It returns the cluster that it is of.
+func (h *shelf) add(m stream.Message) string {
+	h.sequence = max(h.sequence, m.Sequence)
+	r, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil {
+		h.broken++
+		return ""
+	}
+	if have := h.latest[m.Subject]; m.Sequence > have.sequence {
+		h.latest[m.Subject] = latest{m.Sequence, &r}
+	}
+	k := caseKey{r.Cluster, r.Service.UID, r.Class, r.Case}
+	c := h.cases[k]
+	if r.At.Before(c.At) {
+		return r.Cluster // the newest record was read first
+	}
+	c.Cluster, c.Class, c.ID, c.Service, c.Status, c.At, c.First = r.Cluster, r.Class, r.Case, r.Service, r.Status(), r.At, r.FirstFailure()
+	if len(r.Steps) > 0 && r.Risk != "" && !r.Undoing {
+		c.Planned, c.Risk, c.OneWay, c.Mode = r.At, r.Risk, "", r.Mode
+		for _, s := range r.Steps {
+			if s.Undo == nil && !s.Wakes {
+				c.OneWay = s.Text
+				break
+			}
+		}
+	}
+	h.cases[k] = c
+	return r.Cluster
+}
+
+// forget drops the cases that were over before a time.
+func (h *shelf) forget(before time.Time) {
+	for k, c := range h.cases {
+		if c.At.Before(before) {
+			delete(h.cases, k)
+		}
+	}
+}
+
+// look reads how the clusters stand. The error is one of NATS as a whole.
+func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing, error) {
+	clusters := []string{b.p.Cluster}
+	if b.p.Cluster == "" {
+		var err error
+		if clusters, err = s.LedgerClusters(ctx); err != nil {
+			return nil, err
+		}
+		b.mu.Lock()
+		for _, l := range h.latest {
+			clusters = append(clusters, l.record.Cluster)
+		}
+		b.mu.Unlock()
+		slices.Sort(clusters)
+		clusters = slices.Compact(clusters)
+	}
+	var list []standing
+	for _, cluster := range clusters {
+		if err := s.Ping(ctx); err != nil {
+			return nil, err
+		}
+		st := standing{Status: status.Of(ctx, b.p, s, cluster, b.tally(h, cluster))}
+		var err error
+		if st.Version, err = policy.InForceNow(ctx, s, cluster); err == nil {
+			st.Places, err = engine.PlacesLeft(ctx, s, cluster, cli.Classes(), st.Version.Policy.Budgets)
+		}
+		if err != nil {
+			st.NoRoom = said(err)
+		}
+		list = append(list, st)
+	}
+	return list, nil
+}
+
+// tally counts the cases of a cluster; of all with "".
+func (b *book) tally(h *shelf, cluster string) journal.Tally {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return h.tally(cluster, b.p.Now().Add(-lately))
+}
+
+func (h *shelf) tally(cluster string, since time.Time) journal.Tally {
+	t := journal.Tally{Unread: h.broken}
+	for _, l := range h.latest {
+		if cluster == "" || l.record.Cluster == cluster {
+			t.Stands(*l.record)
+		}
+	}
+	for _, c := range h.cases {
+		if (cluster == "" || c.Cluster == cluster) && !c.At.Before(since) {
+			t.Ended(c.Status)
+		}
+	}
+	return t
+}
+
+// standing returns what is said on each page: whether NATS is away, whether nothing has been
+// read yet, and how many questions wait.
+func (b *book) standing() (*away, bool, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var gone *away
+	if !b.away.Since.IsZero() {
+		gone = new(b.away)
+	}
+	if b.shelf == nil {
+		return gone, gone == nil, 0
+	}
+	asked := map[string]bool{}
+	for _, l := range b.latest {
+		if asks(l.record) {
+			asked[b.incidentOf(l.record)] = true
+		}
+	}
+	return gone, false, len(asked)
+}
+
+// reached returns the connection to NATS. The error says why there is none.
+func (b *book) reached() (*stream.Stream, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stream == nil {
+		return nil, fmt.Errorf("NATS is not reached: %s", cmp.Or(strings.TrimSuffix(b.away.Why, "."), "the journal has not been read yet"))
+	}
+	return b.stream, nil
+}
+
+// records returns the newest records that are wanted, the one that changed last first.
+func (b *book) records(want func(*event.Record) bool) []*event.Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shelf == nil {
+		return nil
+	}
+	var list []*event.Record
+	for _, l := range b.latest {
+		if want(l.record) {
+			list = append(list, l.record)
+		}
+	}
+	slices.SortFunc(list, func(x, y *event.Record) int {
+		return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
+	})
+	return list
+}
+
+// pasts returns the cases of the last 30 days, the one that changed last first.
+func (b *book) pasts() []past {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shelf == nil {
+		return nil
+	}
+	list := make([]past, 0, len(b.cases))
+	for _, c := range b.cases {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(x, y past) int {
+		return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Class, y.Class))
+	})
+	return list
+}
+
+// clusters returns how each cluster stands, with its counts as of now.
+func (b *book) clusters() []standing {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := slices.Clone(b.stands)
+	for i := range list {
+		list[i].Cases = new(b.shelf.tally(list[i].Cluster, b.p.Now().Add(-lately)))
+	}
+	return list
+}
+
+// cluster returns how a cluster stands; the only one where none is named. False if it is not known.
+func (b *book) cluster(name string) (standing, bool) {
+	list := b.clusters()
+	if name == "" && len(list) > 0 {
+		return list[0], true
+	}
+	i := slices.IndexFunc(list, func(s standing) bool { return s.Cluster == name })
+	if i < 0 {
+		return standing{}, false
+	}
+	return list[i], true
+}
+
+// alone reports whether there is but one cluster, so that its ID need not stand everywhere.
+func (b *book) alone() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.stands) < 2
+}

@@ -1,0 +1,156 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// A sheet is a part of a long list, with what leads to the others.
+type sheet struct {
+	All, From, To  int
+	Before, Behind string // addresses; empty: there is none
+}
+
+// perSheet is how many rows a page shows of a list.
+const perSheet = 100
+
+// sheetOf returns the part of a list that a request asks for.
+func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
+	n, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if last := (len(list) - 1) / perSheet; err != nil || n < 0 || n > last {
+		n = 0
+	}
+	part := list[min(n*perSheet, len(list)):min((n+1)*perSheet, len(list))]
+	s := sheet{All: len(list), From: n*perSheet + 1, To: n*perSheet + len(part)}
+	to := func(n int) string {
+		q := r.URL.Query()
+		q.Set("page", strconv.Itoa(n))
+		return (&url.URL{Path: r.URL.Path, RawQuery: q.Encode()}).String()
+	}
+	if n > 0 {
+		s.Before = to(n - 1)
+	}
+	if s.To < len(list) {
+		s.Behind = to(n + 1)
+	}
+	return part, s
+}
+
+// A casesBody is what the list of cases shows.
+type casesBody struct {
+	Query, Result, Class string
+	Results, Classes     []string
+	Rows                 []*event.Record
+	Sheet                sheet
+}
+
+func (s *server) cases(r *http.Request) (page, error) {
+	q := r.URL.Query()
+	b := casesBody{Query: q.Get("q"), Result: q.Get("result"), Class: q.Get("class")}
+	for _, status := range event.Statuses {
+		b.Results = append(b.Results, string(status))
+	}
+	words := strings.Fields(strings.ToLower(b.Query))
+	classes := map[string]bool{}
+	list := s.book.records(func(r *event.Record) bool {
+		classes[r.Class] = true
+		switch {
+		case b.Result == "open" && !r.Status().Open(), b.Result != "" && b.Result != "open" && string(r.Status()) != b.Result, b.Class != "" && r.Class != b.Class:
+			return false
+		}
+		return holds(words, r.Service.String(), r.Case, r.Class, r.Finding, r.Message)
+	})
+	for class := range classes {
+		b.Classes = append(b.Classes, class)
+	}
+	slices.Sort(b.Classes)
+	b.Rows, b.Sheet = sheetOf(r, list)
+	return page{Title: "Cases", name: "cases", Body: b}, nil
+}
+
+// holds reports whether each word is in one of the texts.
+func holds(words []string, texts ...string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	all := strings.ToLower(strings.Join(texts, "\n"))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
+}
+
+// A caseBody is what the page of a case shows.
+type caseBody struct {
+	journal.Story
+	Steps  []stepRow
+	Risk   string
+	Done   int
+	Undone bool // the steps take back what was written
+	Others []*event.Record
+}
+
+// A stepRow is a step of a plan with what it changes.
+type stepRow struct {
+	Text    string
+	State   string
+	Changes []journal.Difference
+	Undo    string
+}
+
+// apart are the parts of a story that the page shows in a form of their own.
+var apart = []string{"Plan", "Undone"}
+
+func (s *server) oneCase(r *http.Request) (page, error) {
+	cluster, uid, class, id := r.PathValue("cluster"), r.PathValue("uid"), r.PathValue("class"), r.PathValue("id")
+	if cmp.Or(event.ValidCluster(cluster), event.ValidUID(uid), event.ValidClass(class)) != nil {
+		return page{}, errNoPage
+	}
+	st, err := s.book.reached()
+	if err != nil {
+		return page{}, err
+	}
+	h, err := journal.Of(r.Context(), s.p, st, cluster, uid, class, id)
+	if err != nil {
+		return page{}, err
+	}
+	if len(h) == 0 {
+		return page{}, errNoPage
+	}
+	story, err := journal.Tell(r.Context(), s.p, st, h)
+	if err != nil {
+		return page{}, err
+	}
+	last := h.Last()
+	b := caseBody{Story: story, Risk: last.Risk, Done: min(last.Next, len(last.Steps)), Undone: last.Undoing}
+	b.Parts = slices.DeleteFunc(slices.Clone(b.Parts), func(f journal.Field) bool { return strings.TrimSpace(f.Text) == "" || slices.Contains(apart, f.Name) })
+	for i, step := range last.Steps {
+		row := stepRow{Text: journal.Brief(step.Text), State: "not done", Changes: journal.Differences(step.Step), Undo: "not possible"}
+		switch {
+		case i < last.Next && step.Found && !step.Wakes:
+			row.State = "was there already: nothing was written"
+		case i < last.Next && !step.Ended.IsZero():
+			row.State = "done at " + cli.Clock(step.Ended)
+		case i < last.Next:
+			row.State = "done"
+		}
+		switch {
+		case last.Undoing:
+			row.Undo = ""
+		case step.Undo != nil:
+			row.Undo = journal.Brief(step.Undo.Text)
+		case step.Wakes:
+			row.Undo = "nothing to undo"
+		}
+		b.Steps = append(b.Steps, row)
+	}
+	b.Others = s.book.records(func(r *event.Record) bool {
+		return r.Cluster == cluster && r.Service.UID == uid && (r.Class != class || r.Case != id)
+	})
+	return page{Title: last.Service.String(), name: "case", Body: b}, nil
+}

@@ -1,0 +1,135 @@
+package console
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/about"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// A classRow is a class with how its cases went.
+type classRow struct {
+	about.Entry
+	worked
+}
+
+// worked counts the cases of a class in the last 30 days.
+type worked struct{ Cases, Fixed, Recovered, Failed, Asked int }
+
+func (w *worked) count(s event.Status) {
+	w.Cases++
+	switch s {
+	case event.Status(event.Fixed), event.Status(event.Synced):
+		w.Fixed++
+	case event.Recovered:
+		w.Recovered++
+	case event.Status(event.Failed):
+		w.Failed++
+	case event.NeedsApproval, event.NeedsAction:
+		w.Asked++
+	}
+}
+
+// went returns how the cases of the last 30 days went, by class.
+func (s *server) went() map[string]*worked {
+	all := map[string]*worked{}
+	for _, c := range s.book.pasts() {
+		if all[c.Class] == nil {
+			all[c.Class] = &worked{}
+		}
+		all[c.Class].count(c.Status)
+	}
+	return all
+}
+
+func (s *server) classes(*http.Request) (page, error) {
+	went, rows := s.went(), []classRow{}
+	for _, r := range functions.All {
+		row := classRow{Entry: about.NewEntry(r)}
+		if w := went[r.Class]; w != nil {
+			row.worked = *w
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(x, y classRow) int { return strings.Compare(x.Class, y.Class) })
+	return page{Title: "Classes", name: "classes", Body: rows}, nil
+}
+
+// A classBody is what the page of a class shows.
+type classBody struct {
+	classRow
+	Blocks []block
+	Open   []*event.Record
+}
+
+func (s *server) class(r *http.Request) (page, error) {
+	class, err := cli.ClassOf(r.PathValue("class"))
+	if err != nil {
+		return page{}, errNoPage
+	}
+	b := classBody{classRow: classRow{Entry: about.NewEntry(class)}, Blocks: blocks(class.Doc)}
+	if w := s.went()[class.Class]; w != nil {
+		b.worked = *w
+	}
+	b.Open = s.book.records(func(r *event.Record) bool { return r.Class == class.Class && r.Status().Open() })
+	b.Open = b.Open[:min(len(b.Open), listed)]
+	return page{Title: b.Title, name: "class", Body: b}, nil
+}
+
+// A block is a part of a page of Markdown: a heading, a paragraph, an item of a list or code.
+type block struct{ Kind, Text string }
+
+var (
+	links  = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
+	strong = regexp.MustCompile(`\*\*([^*]+)\*\*`)
+)
+
+// blocks takes the page of a class apart. Its title stands above it already.
+func blocks(doc string) []block {
+	var list []block
+	code := false
+	begin := true // of a block
+	for i, line := range strings.Split(strings.TrimSpace(doc), "\n") {
+		kind, text := "text", line
+		switch {
+		case strings.HasPrefix(line, "```"):
+			code, begin = !code, true
+			continue
+		case code:
+			kind = "code"
+		case i == 0 && strings.HasPrefix(line, "# "), strings.TrimSpace(line) == "":
+			begin = true
+			continue
+		case strings.HasPrefix(line, "#"):
+			kind, text, begin = "heading", strings.TrimLeft(line, "# "), true
+		case strings.HasPrefix(line, "- "):
+			kind, text, begin = "item", line[2:], true
+		}
+		if kind != "code" {
+			text = links.ReplaceAllStringFunc(text, func(s string) string {
+				m := links.FindStringSubmatch(s)
+				if strings.HasPrefix(m[2], "https://") {
+					return m[1] + " (" + m[2] + ")"
+				}
+				return m[1]
+			})
+			text = strings.TrimSpace(strings.ReplaceAll(strong.ReplaceAllString(text, "$1"), "`", ""))
+		}
+		if n := len(list) - 1; !begin && n >= 0 && (kind == "code" || kind == "text") {
+			gap := " "
+			if kind == "code" {
+				gap = "\n"
+			}
+			list[n].Text += gap + text
+			continue
+		}
+		list = append(list, block{kind, text})
+		begin = kind == "heading"
+	}
+	return list
+}

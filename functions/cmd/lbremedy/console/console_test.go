@@ -1,0 +1,311 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+func TestMain(m *testing.M) { operator.Main(m) }
+
+// A console is one that runs.
+type console struct {
+	t       *testing.T
+	base    string // address without the key
+	key     string
+	browser *http.Client // that has the key
+}
+
+// start runs the console of a call until the test ends.
+func start(t *testing.T, c operator.Call, args ...string) *console {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	address, ended, err := c.Console(ctx, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if code := ended(); code != 0 {
+			t.Errorf("the console ended with code %d", code)
+		}
+	})
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, key, _ := strings.Cut(address, "/?key=")
+	x := &console{t, base, key, &http.Client{Jar: jar}}
+	x.get("/?key="+key, http.StatusOK)
+	return x
+}
+
+// get returns a page, which has to be answered with this code.
+func (x *console) get(path string, code int) string {
+	x.t.Helper()
+	return x.do(x.browser, http.MethodGet, path, code, nil)
+}
+
+func (x *console) do(client *http.Client, method, path string, code int, change func(*http.Request)) string {
+	x.t.Helper()
+	r, err := http.NewRequestWithContext(x.t.Context(), method, x.base+path, nil)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if change != nil {
+		change(r)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if answer.StatusCode != code {
+		x.t.Errorf("%s %s: %s, want %d: %s", method, path, answer.Status, code, text)
+	}
+	if policy := answer.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") {
+		x.t.Errorf("%s %s: the browser may load %q", method, path, policy)
+	}
+	return string(text)
+}
+
+// changes returns the lines of the stream of changes.
+func (x *console) changes() *bufio.Scanner {
+	x.t.Helper()
+	r, err := http.NewRequestWithContext(x.t.Context(), http.MethodGet, x.base+"/live", nil)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	answer, err := x.browser.Do(r)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { answer.Body.Close() })
+	return bufio.NewScanner(answer.Body)
+}
+
+// until follows the changes until a page has a text.
+func (x *console) until(path, text string) {
+	x.t.Helper()
+	for lines := x.changes(); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "data: ") && strings.Contains(x.get(path, http.StatusOK), text) {
+			return
+		}
+	}
+	x.t.Fatalf("%s never has %q", path, text)
+}
+
+// Only who has the key gets anything, and only at this address.
+func TestEntrance(t *testing.T) {
+	c, s := operator.Embed(t)
+	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {
+		t.Fatal(err)
+	}
+	x := start(t, c)
+	x.until("/cases", "shop/web")
+	stranger := &http.Client{}
+	for _, path := range []string{"/", "/questions", "/cases", "/live", "/policy", "/nowhere", "/?key=", "/?key=" + strings.ToLower(x.key), "/cases?key=x"} {
+		if text := x.do(stranger, http.MethodGet, path, http.StatusUnauthorized, nil); strings.Contains(text, "shop/web") {
+			t.Errorf("%s tells who has no key: %s", path, text)
+		}
+	}
+	x.do(stranger, http.MethodPost, "/read?key="+x.key, http.StatusUnauthorized, nil)
+	// A name that somebody resolves to this machine is none of ours.
+	x.do(x.browser, http.MethodGet, "/?key="+x.key, http.StatusMisdirectedRequest, func(r *http.Request) { r.Host = "evil.example:80" })
+	for _, from := range []string{"cross-site", "same-site"} {
+		x.do(x.browser, http.MethodPost, "/read", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", from) })
+	}
+	x.do(x.browser, http.MethodPost, "/policy", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") })
+	// The key leads to no other place.
+	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, x.base+"//evil.example/?q=a&key="+x.key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stay.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if to, err := url.Parse(answer.Header.Get("Location")); err != nil || to.Host != "" {
+		t.Errorf("the key leads to %v, %v", to, err)
+	}
+}
+
+// The console listens on this machine alone.
+func TestLoopback(t *testing.T) {
+	c := operator.Call{Env: operator.Home(t)}
+	for _, listen := range []string{"0.0.0.0:0", ":0", "localhost:0", "192.0.2.1:8383", "8383"} {
+		got := c.Run(t.Context(), "console", "--listen", listen)
+		if got.Code != 2 || !strings.Contains(got.Err, "is no loopback address with a port") {
+			t.Errorf("%s: %+v", listen, got)
+		}
+	}
+}
+
+// Each page answers, with a case and without.
+func TestPages(t *testing.T) {
+	c, s := operator.Embed(t)
+	x := start(t, c)
+	x.until("/cases", "None")
+	records := operator.Lately()
+	if err := operator.Seed(t.Context(), s, records...); err != nil {
+		t.Fatal(err)
+	}
+	x.until("/questions", "The role lacks slb:TagResources.")
+	fixed := records[2]
+	page := fmt.Sprintf("/cases/%s/%s/%s/%s", fixed.Cluster, fixed.Service.UID, fixed.Class, fixed.Case)
+	for path, wants := range map[string][]string{
+		"/":                        {"need action", "The role lacks slb:TagResources.", "none is open"},
+		"/questions":               {"Attach the policy. [2J", "pay/api", "never had an address"},
+		"/cases?result=fixed":      {"1 to 1 of 1", "shop/web"},
+		"/cases?q=api+permission":  {"1 to 1 of 1", "pay/api"},
+		"/cases?q=web&result=open": {"None"},
+		page:                       {"The vSwitch vsw-a is full", "before: </span>vsw-a", "after: </span>vsw-b", "lbremedy undo " + fixed.Case, "step"},
+		"/policy":                  {"In force in c1", "observe"},
+		"/classes":                 {"vswitch-ip-exhausted"},
+		"/classes/ram-permission":  {"Open cases", "pay/api"},
+		"/balancers":               {"could not be read"},
+		"/doctor":                  {"could not be read"},
+	} {
+		for _, want := range wants { // how a new cluster stands is looked up a moment after its first case
+			x.until(path, want)
+		}
+	}
+	for _, path := range []string{"/nowhere", "/classes/none", "/cases/c1/x/tag-missing/y", strings.Replace(page, fixed.Case, "none", 1)} {
+		x.get(path, http.StatusNotFound)
+	}
+	// The list shows the newest case of each Service and class; an older one has a page all the same.
+	x.get(fmt.Sprintf("/cases/%s/%s/%s/%s", records[0].Cluster, records[0].Service.UID, records[0].Class, records[0].Case), http.StatusOK)
+}
+
+// A policy is tried against what the journal has.
+func TestTrial(t *testing.T) {
+	c, s := operator.Embed(t)
+	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {
+		t.Fatal(err)
+	}
+	x := start(t, c)
+	x.until("/cases", "shop/web")
+	try := func(file string) string {
+		return x.do(x.browser, http.MethodPost, "/policy", http.StatusOK, func(r *http.Request) {
+			body := url.Values{"file": {file}, "cluster": {"c1"}}.Encode()
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		})
+	}
+	for file, want := range map[string]string{
+		"mode: observe\n": "None would have been decided otherwise.",
+		"mode: fix\n":     "after: </span>applied</ins> <span class=\"status ask\"><span aria-hidden=\"true\">!</span> looser",
+		"mode: fix\nrules: [{namespaces: [shop], mode: observe}]\n":                                          "None would have been decided otherwise.",
+		"mode: fix\nfreezes: [{name: all, from: \"2020-01-01T00:00:00Z\", until: \"2100-01-01T00:00:00Z\"}]": "after: </span>held by a freeze",
+		"mode: fax\n": "is no mode",
+		"":            "empty",
+	} {
+		if text := try(file); !strings.Contains(text, want) {
+			t.Errorf("%q: want %q in %s", file, want, text)
+		}
+	}
+}
+
+// NATS that ends is said; what was read before stays; what comes then is shown.
+func TestAway(t *testing.T) {
+	dir := t.TempDir()
+	serve := func(port int) (*embedded.Server, *stream.Stream) {
+		server, err := embedded.Start(embedded.Options{Dir: dir, Port: port})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return server, s
+	}
+	server, s := serve(-1)
+	env := operator.Home(t)
+	env["LBREMEDY_NATS"] = server.URL()
+	c := operator.Call{Env: env}
+	if got := c.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 {
+		t.Fatalf("setup: %+v", got)
+	}
+	records := operator.Lately()
+	if err := operator.Seed(t.Context(), s, records[:3]...); err != nil {
+		t.Fatal(err)
+	}
+	x := start(t, c)
+	x.until("/cases", "shop/web")
+	s.Close()
+	server.Close()
+	x.until("/", "NATS is not reached since")
+	if text := x.get("/cases", http.StatusOK); !strings.Contains(text, "shop/web") {
+		t.Errorf("what was read is gone: %s", text)
+	}
+	x.get(fmt.Sprintf("/cases/c1/%s/%s/%s", records[2].Service.UID, records[2].Class, records[2].Case), http.StatusBadGateway)
+	at, err := url.Parse(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Sscan(at.Port(), &port); err != nil {
+		t.Fatal(err)
+	}
+	_, s = serve(port)
+	x.until("/cases", "shop/web")
+	if err := operator.Seed(t.Context(), s, records[3]); err != nil {
+		t.Fatal(err)
+	}
+	x.until("/questions", "pay/api")
+	if text := x.get("/", http.StatusOK); strings.Contains(text, "NATS is not reached") {
+		t.Errorf("NATS is still away: %s", text)
+	}
+}
+
+// A user who may only read sees all, and changes while they happen.
+func TestViewer(t *testing.T) {
+	may := stream.PermitViewer()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
+		{Name: "all", Password: "all"}, {Name: "viewer", Password: "viewer", Publish: may.Publish, Subscribe: may.Subscribe},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: "all", Password: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, err := s.Setup(t.Context(), []string{"tag-missing"}, stream.Settings{Clusters: []string{"c1"}}); err != nil {
+		t.Fatal(err)
+	}
+	env := operator.Home(t)
+	env["LBREMEDY_NATS"] = strings.Replace(server.URL(), "nats://", "nats://viewer:viewer@", 1)
+	env["LBREMEDY_NATS_INBOX"] = stream.InboxOf("viewer")
+	x := start(t, operator.Call{Env: env}, "--cluster", "c1")
+	x.until("/cases", "None")
+	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {
+		t.Fatal(err)
+	}
+	x.until("/cases?result=fixed", "shop/web")
+	if text := x.get("/", http.StatusOK); strings.Contains(text, "unknown") {
+		t.Errorf("something is unknown to a viewer: %s", text)
+	}
+}

@@ -1,0 +1,88 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// errNoPage says that there is nothing at an address.
+var errNoPage = errors.New("there is no such page")
+
+// A hub tells browsers that something has changed.
+type hub struct {
+	mu      sync.Mutex
+	version uint64
+	changed chan struct{} // closed and replaced at each change
+	lookers int
+}
+
+func newHub() *hub { return &hub{version: 1, changed: make(chan struct{})} }
+
+// change says that pages may look different now.
+func (h *hub) change() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.version++
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// now returns the version of what there is to see, and what is closed when it changes.
+func (h *hub) now() (uint64, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.version, h.changed
+}
+
+// look counts a browser that follows, until the function that it returns is called.
+func (h *hub) look() func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lookers++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.lookers--
+	}
+}
+
+// looked reports whether any browser follows.
+func (h *hub) looked() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lookers > 0
+}
+
+// beat is how often a stream without news shows that it lives.
+const beat = 15 * time.Second
+
+// live streams the version of what there is to see, now and whenever it changes.
+func (s *server) live(w http.ResponseWriter, r *http.Request) {
+	defer s.hub.look()()
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	told := uint64(0) // no version: they begin with 1
+	for {
+		version, changed := s.hub.now()
+		if version != told {
+			told = version
+			if _, err := fmt.Fprintf(w, "data: %d\n\n", version); err != nil || out.Flush() != nil {
+				return
+			}
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+			if _, err := fmt.Fprint(w, ": alive\n\n"); err != nil || out.Flush() != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package console
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+//go:embed web
+var web embed.FS
+
+// A server answers the browser of one person.
+type server struct {
+	p       *cli.Program
+	host    string // host and port that it listens on
+	key     string // that the browser has to bring
+	pages   map[string]*template.Template
+	files   http.Handler
+	book    *book
+	reading *reading
+	hub     *hub
+}
+
+func newServer(p *cli.Program, host, key string) (*server, error) {
+	files, err := fs.Sub(web, "web")
+	if err != nil {
+		return nil, fmt.Errorf("read the pages of the console: %w", err)
+	}
+	h := newHub()
+	s := &server{p: p, host: host, key: key, pages: map[string]*template.Template{}, files: http.FileServerFS(files), hub: h}
+	s.book, s.reading = newBook(p, h), newReading(p, h)
+	layout, err := template.New("layout.html").Funcs(s.words()).ParseFS(files, "layout.html")
+	if err != nil {
+		return nil, fmt.Errorf("read the pages of the console: %w", err)
+	}
+	names, err := fs.Glob(files, "*.html")
+	if err != nil {
+		return nil, fmt.Errorf("read the pages of the console: %w", err)
+	}
+	for _, name := range names {
+		if name == "layout.html" {
+			continue
+		}
+		own, err := layout.Clone()
+		if err == nil {
+			own, err = own.ParseFS(files, name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the page %s of the console: %w", name, err)
+		}
+		s.pages[strings.TrimSuffix(name, ".html")] = own
+	}
+	return s, nil
+}
+
+// words are what templates say values with.
+func (s *server) words() template.FuncMap {
+	return template.FuncMap{
+		"clean": func(v any) string { return command.Clean(fmt.Sprint(v)) },
+		"ago":   s.p.Ago,
+		"clock": cli.Clock,
+		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"short": cli.Short,
+		"count": func(n int, what string) string { return say.Count(n, what).String() },
+		"alone": s.book.alone,
+		"sign":  func(status any) sign { return signs[fmt.Sprint(status)] },
+		"case": func(r *event.Record) string {
+			return "/cases/" + path.Join(r.Cluster, r.Service.UID, r.Class, r.Case)
+		},
+	}
+}
+
+// A sign is how the word for a status looks: a shape beside the word, so that no colour is the
+// only sign.
+type sign struct{ Tone, Shape string }
+
+var signs = map[string]sign{
+	string(event.Fixed): {"good", "✓"}, string(event.Synced): {"good", "✓"}, string(event.Recovered): {"good", "↺"}, "ok": {"good", "✓"},
+	string(event.NeedsApproval): {"ask", "?"}, string(event.NeedsAction): {"ask", "!"}, "waits": {"ask", "?"}, "warning": {"ask", "!"},
+	string(event.FixUndone): {"ask", "↶"}, string(event.Waiting): {"busy", "…"}, string(event.Unsettled): {"busy", "…"},
+	string(event.Looking): {"busy", "…"}, string(event.Writing): {"busy", "✎"}, string(event.Planned): {"plain", "○"},
+	string(event.Failed): {"bad", "✕"}, string(event.Erred): {"bad", "✕"}, "problem": {"bad", "✕"}, "critical": {"bad", "✕"},
+	string(event.Undone): {"plain", "↶"}, string(event.Superseded): {"plain", "→"}, string(event.NotOurs): {"plain", "–"},
+	"unknown": {"ask", "?"}, "info": {"plain", "i"},
+}
+
+// policyOfContent lets the browser load what this server embeds, and nothing else.
+const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// handler answers all requests.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, show := range map[string]func(*http.Request) (page, error){
+		"GET /{$}":       s.now,
+		"GET /questions": s.questions,
+		"GET /cases":     s.cases,
+		"GET /cases/{cluster}/{uid}/{class}/{id}": s.oneCase,
+		"GET /balancers":                    s.balancers,
+		"GET /balancers/{namespace}/{name}": s.balancer,
+		"GET /doctor":                       s.doctor,
+		"GET /policy":                       s.policy,
+		"POST /policy":                      s.policy,
+		"GET /classes":                      s.classes,
+		"GET /classes/{class}":              s.class,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, show) })
+	}
+	mux.HandleFunc("POST /read", func(w http.ResponseWriter, r *http.Request) {
+		s.reading.ask(true)
+		http.Redirect(w, r, back(r), http.StatusSeeOther)
+	})
+	mux.HandleFunc("GET /live", s.live)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.answer(w, r, func(*http.Request) (page, error) { return page{}, errNoPage })
+	})
+	files := http.NewServeMux()
+	for _, name := range []string{"/style.css", "/script.js", "/icon.svg"} {
+		files.Handle("GET "+name, s.files)
+	}
+	files.Handle("/", s.entered(http.NewCrossOriginProtection().Handler(mux)))
+	return s.guarded(files)
+}
+
+// back returns where a form goes back to.
+func back(r *http.Request) string {
+	if u, err := url.Parse(r.Referer()); err == nil && strings.HasPrefix(u.Path, "/") && !strings.HasPrefix(u.Path, "//") {
+		return u.RequestURI()
+	}
+	return "/doctor"
+}
+
+// guarded sets what holds for all answers, and refuses requests that were not made to this
+// address: a name that somebody else's server resolves to this machine.
+func (s *server) guarded(next http.Handler) http.Handler {
+	_, port, _ := strings.Cut(s.host, "]")
+	if port == "" {
+		_, port, _ = strings.Cut(s.host, ":")
+	}
+	port = strings.TrimPrefix(port, ":")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policyOfContent)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if r.Host != s.host && r.Host != "localhost:"+port {
+			http.Error(w, "This console is at http://"+s.host+"/ alone.", http.StatusMisdirectedRequest)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		next.ServeHTTP(w, r)
+	})
+}
+
+const cookieName = "lbremedy-console"
+
+// entered lets in who brings the key, once in the address and from then on in a cookie.
+func (s *server) entered(next http.Handler) http.Handler {
+	is := func(key string) bool { return subtle.ConstantTimeCompare([]byte(key), []byte(s.key)) == 1 }
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Cookies don't tell ports apart: each console has a name of its own.
+		name := cookieName + "-" + s.host[strings.LastIndexByte(s.host, ':')+1:]
+		q := r.URL.Query()
+		if r.Method == http.MethodGet && is(q.Get("key")) {
+			http.SetCookie(w, &http.Cookie{Name: name, Value: s.key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			q.Del("key")
+			to := url.URL{Path: r.URL.Path, RawQuery: q.Encode()}
+			if strings.HasPrefix(to.Path, "//") {
+				to.Path = "/"
+			}
+			http.Redirect(w, r, to.String(), http.StatusSeeOther)
+			return
+		}
+		if c, err := r.Cookie(name); err != nil || !is(c.Value) {
+			s.show(w, r, http.StatusUnauthorized, page{Title: "No key", name: "message",
+				Body: message{"This address has no key, or one of an earlier start. Open the address that lbremedy console printed."}})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// A page is what a template shows.
+type page struct {
+	Title   string
+	Body    any
+	name    string // of the template
+	version uint64
+}
+
+// message is the body of a page that only says something.
+type message struct{ Text string }
+
+// A layout is what stands around each page.
+type layout struct {
+	Title   string
+	Version uint64 // of what there is to see
+	Entries []entry
+	Cluster string
+	Away    *away
+	Loading bool
+	Asked   int // questions
+	Enter   bool
+	Body    any
+}
+
+// An entry is one of the navigation.
+type entry struct {
+	Path, Name string
+	Here       bool
+	Count      int
+}
+
+var entries = []entry{
+	{Path: "/", Name: "Now"}, {Path: "/questions", Name: "Questions"}, {Path: "/cases", Name: "Cases"}, {Path: "/balancers", Name: "Load balancers"},
+	{Path: "/doctor", Name: "Doctor"}, {Path: "/policy", Name: "Policy"}, {Path: "/classes", Name: "Classes"},
+}
+
+// answer makes a page and shows it, or what is wrong.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.Request) (page, error)) {
+	version, _ := s.hub.now() // before: what changes meanwhile is asked for again
+	pg, err := make(r)
+	code := http.StatusOK
+	switch {
+	case errors.Is(err, errNoPage):
+		code, pg = http.StatusNotFound, page{Title: "Not found", name: "message", Body: message{"There is no such page, or what it showed is gone."}}
+	case err != nil:
+		code, pg = http.StatusBadGateway, page{Title: "Not available", name: "message", Body: message{said(err)}}
+	}
+	pg.version = version
+	s.show(w, r, code, pg)
+}
+
+// said returns an error as a sentence for people.
+func said(err error) string {
+	text := strings.TrimSpace(command.Clean(event.Redact(err.Error())))
+	if text == "" {
+		return "Something went wrong."
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// show writes a page.
+func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page) {
+	l := layout{Title: pg.Title, Version: pg.version, Cluster: s.p.Cluster, Body: pg.Body, Enter: code == http.StatusUnauthorized}
+	if !l.Enter {
+		l.Away, l.Loading, l.Asked = s.book.standing()
+	}
+	for _, e := range entries {
+		e.Here = e.Path == r.URL.Path || e.Path != "/" && strings.HasPrefix(r.URL.Path, e.Path+"/")
+		if e.Path == "/questions" {
+			e.Count = l.Asked
+		}
+		l.Entries = append(l.Entries, e)
+	}
+	var b bytes.Buffer
+	if err := s.pages[pg.name].ExecuteTemplate(&b, "layout.html", l); err != nil {
+		http.Error(w, said(fmt.Errorf("make the page %s: %w", pg.name, err)), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(code)
+	_, _ = w.Write(b.Bytes()) // fails where the browser has gone
+}

@@ -1,0 +1,119 @@
+// Follows the stream of changes, and replaces the parts of the page that changed.
+"use strict";
+
+const state = document.getElementById("live");
+let shown = Number(document.body.dataset.version);
+let busy = false, wanted = 0;
+
+function say(word, text) {
+  if (state.dataset.state !== word) {
+    state.dataset.state = word;
+    state.textContent = text;
+  }
+}
+
+// keep takes over what a person did to the old part: what is open, and where the focus is.
+function keep(old, fresh) {
+  for (const d of old.querySelectorAll("details[id]")) {
+    const same = fresh.querySelector("#" + CSS.escape(d.id));
+    if (same) same.open = d.open;
+  }
+}
+
+function place(of) {
+  const at = document.activeElement;
+  if (!at || !of.contains(at)) return null;
+  const path = [];
+  for (let e = at; e !== of; e = e.parentElement) path.unshift([...e.parentElement.children].indexOf(e));
+  return { href: at.getAttribute("href"), id: at.id || at.closest("[id]")?.id, path };
+}
+
+function restore(of, was) {
+  if (!was) return;
+  let at = was.href && [...of.querySelectorAll("a")].find((a) => a.getAttribute("href") === was.href);
+  if (!at) {
+    at = of;
+    for (const n of was.path) at = at?.children[n];
+  }
+  at?.focus({ preventScroll: true });
+}
+
+// parts are what is replaced as a whole: forms keep what somebody types into them.
+function replace(fresh) {
+  const main = document.getElementById("main"), next = fresh.getElementById("main");
+  const names = (m) => [...m.children].map((e) => e.tagName + e.id).join(" ");
+  let changed = false;
+  const swap = (old, now) => {
+    if (old.outerHTML === now.outerHTML) return;
+    keep(old, now);
+    if (old.outerHTML === now.outerHTML) return;
+    const was = place(old);
+    const node = document.adoptNode(now);
+    old.replaceWith(node);
+    restore(node, was);
+    changed = true;
+  };
+  swap(document.getElementById("nav"), fresh.getElementById("nav"));
+  if (names(main) !== names(next)) {
+    if (!main.contains(document.activeElement) || !document.activeElement.matches("input, textarea, select")) swap(main, next);
+  } else {
+    const now = [...next.children];
+    [...main.children].forEach((old, n) => { if (!old.matches("form") && !old.querySelector("form textarea, form input:not([type=hidden])")) swap(old, now[n]); });
+  }
+  document.title = fresh.title;
+  return changed;
+}
+
+async function refresh() {
+  if (busy) return;
+  busy = true;
+  try {
+    while (shown !== wanted) {
+      const target = wanted;
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+      if (answer.status === 401) { location.reload(); return; }
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      replace(fresh);
+      shown = target;
+      document.body.dataset.version = String(target);
+    }
+  } catch {
+    say("off", "Not live");
+  } finally {
+    busy = false;
+  }
+}
+
+let source;
+function follow() {
+  source = new EventSource("/live");
+  source.onopen = () => say("on", "Live");
+  source.onmessage = (e) => {
+    wanted = Number(e.data);
+    if (wanted !== shown) refresh();
+  };
+  source.onerror = () => say("off", "Not live: the console does not answer");
+}
+follow();
+
+// A page that nobody sees follows nothing.
+document.addEventListener("visibilitychange", () => {
+  source.close();
+  if (!document.hidden) follow();
+});
+addEventListener("pagehide", () => source.close());
+addEventListener("pageshow", (e) => { if (e.persisted) follow(); });
+
+document.addEventListener("click", async (e) => {
+  const button = e.target.closest("button.copy");
+  if (!button) return;
+  const said = document.getElementById("said");
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    said.textContent = "Copied: " + button.dataset.copy;
+    button.classList.add("done");
+    setTimeout(() => button.classList.remove("done"), 1500);
+  } catch {
+    said.textContent = "The browser does not allow to copy.";
+  }
+});

@@ -1,0 +1,344 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// look opens a browser, and a world.
+func look(t *testing.T, kind string) (*Browser, *World) {
+	t.Helper()
+	b, end, err := Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	w, err := Start(t.Context(), kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return b, w
+}
+
+// A tab is one of the browser, with all that went wrong in it.
+type tab struct {
+	context.Context
+	t *testing.T
+
+	mu    sync.Mutex
+	asked []string // addresses
+	wrong []string // what the page's script or its Content-Security-Policy complained of
+}
+
+func open(t *testing.T, b *Browser, l Look) *tab {
+	t.Helper()
+	x := &tab{t: t}
+	ctx, end, err := b.Tab(func(url string) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.asked = append(x.asked, url)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	x.Context = ctx
+	complain := func(text string) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.wrong = append(x.wrong, text)
+	}
+	err = chromedp.Listen(ctx, func(e any) {
+		switch e := e.(type) {
+		case *runtime.EventExceptionThrown:
+			complain(fmt.Sprint(e.ExceptionDetails))
+		case *runtime.EventConsoleAPICalled:
+			complain(fmt.Sprint(e.Type, e.Args))
+		}
+	})
+	if err == nil {
+		err = l.Set(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (x *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	x.t.Helper()
+	if err := chromedp.Do(x.Context, steps...); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// eval returns what an expression comes to on the page.
+func eval[T any](x *tab, expression string) T {
+	x.t.Helper()
+	v, err := chromedp.Run(x.Context, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		x.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// sees waits until the page has a text.
+func (x *tab) sees(text string) {
+	x.t.Helper()
+	if _, err := chromedp.Run(x.Context, chromedp.Poll[bool](fmt.Sprintf("document.body.innerText.includes(%q)", text))); err != nil {
+		x.t.Fatalf("the page does not say %q: %v: %s", text, err, eval[string](x, "document.body.innerText"))
+	}
+}
+
+// quiet checks that nothing went wrong, and that nothing was asked of anybody else.
+func (x *tab) quiet(w *World) {
+	x.t.Helper()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	base, _, _ := strings.Cut(w.Address, "/?")
+	for _, url := range x.asked {
+		if url != "about:blank" && !strings.HasPrefix(url, base+"/") {
+			x.t.Errorf("the page asks for %s", url)
+		}
+	}
+	if len(x.wrong) > 0 {
+		x.t.Errorf("the page complains: %s", x.wrong)
+	}
+}
+
+var (
+	day   = Look{Width: 1280, Height: 900}
+	night = Look{Width: 1280, Height: 900, Dark: true}
+	phone = Look{Width: 360, Height: 740}
+)
+
+func order(t *testing.T, w *World, what string) {
+	t.Helper()
+	if err := w.Order(t.Context(), what); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// css is a selector.
+func css(s string) chromedp.CSS { return chromedp.CSS(s) }
+
+// The demonstration's world, page by page.
+func TestConsole(t *testing.T) {
+	b, w := look(t, "")
+
+	t.Run("pages", func(t *testing.T) {
+		for _, l := range []Look{day, night, phone} {
+			x := open(t, b, l)
+			for path, wants := range map[string][]string{
+				"/":                           {"Now", "need approval", "fixed", "Something waits for a person.", "fix: plans up to low risk are applied", "shop/mail"},
+				"/questions":                  {"Questions", "The controller can't find the load balancer", "needs-approval"},
+				"/cases":                      {"Cases", "shop/cart", "vswitch-ip-exhausted"},
+				"/cases?q=cart":               {"1 to 1 of 1"},
+				"/balancers":                  {"Load balancers", "shop/web", "CLB lb-sim", "vSwitch"},
+				"/balancers?q=checkout":       {"1 to 1 of 1"},
+				"/balancers/shop/web":         {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings"},
+				"/doctor":                     {"Doctor and capacity", "lb-gone", "vsw-h-full", "100 % used", "slb_quota"},
+				"/policy":                     {"Policy", "put in force at", "by ann on laptop", "namespaces pay-*"},
+				"/policy?service=shop/web":    {"tag-missing", "The policy says so for all."},
+				"/policy?service=shop/nobody": {"There is no Service shop/nobody in the cluster."},
+				"/classes":                    {"Classes", "vswitch-ip-exhausted", "asks only"},
+				"/classes/tag-missing":        {"The controller can't find the load balancer", "slb:TagResources"},
+				"/nowhere":                    {"There is no such page"},
+			} {
+				x.do(chromedp.Navigate(w.At(path)), Live())
+				for _, text := range wants {
+					x.sees(text)
+				}
+				code := eval[int](x, `performance.getEntriesByType("navigation")[0].responseStatus`)
+				if code != 200 && path != "/nowhere" {
+					t.Errorf("%s answers %d", path, code)
+				}
+				if wide := eval[int](x, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+					t.Errorf("%s at %d: %d pixels do not fit", path, l.Width, wide)
+				}
+				accessible(t, x, fmt.Sprintf("%s at %d, dark %t", path, l.Width, l.Dark))
+			}
+			x.quiet(w)
+		}
+	})
+
+	t.Run("a case", func(t *testing.T) {
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/cases?q=cart")), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#course")))
+		for _, text := range []string{
+			"shop/cart", "The vSwitch is full: vsw-h-full", "Fix mode applies plans up to low risk.", "1 of 1 step done", "step 1 of 1 applied",
+			"undo: annotate vswitch-id=vsw-h-full", "lbremedy undo", "Timings", "Trace",
+		} {
+			x.sees(text)
+		}
+		got := eval[string](x, `document.querySelector(".change").textContent`)
+		if !strings.Contains(got, "before: vsw-h-full") || !strings.Contains(got, "after: vsw-h-small") {
+			t.Errorf("the plan as a difference: %q", got)
+		}
+		accessible(t, x, "a case")
+		x.quiet(w)
+	})
+
+	t.Run("what if", func(t *testing.T) {
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/policy")), Live(), chromedp.SetValue(css("#file"), "mode: fix\nrisk: high\nclasses: {tag-missing: {oneWay: true}}\n"),
+			chromedp.Click(css("#trial button")), chromedp.WaitVisible(css("#tried")))
+		x.sees("Decided otherwise:")
+		x.sees("shop/web")
+		x.sees("looser")
+		accessible(t, x, "what if")
+		x.do(chromedp.SetValue(css("#file"), "mode: fax\n"), chromedp.Click(css("#trial button")), chromedp.WaitVisible(css("#tried .bad")))
+		x.sees(`"fax" is no mode`)
+		x.quiet(w)
+	})
+
+	t.Run("keys alone", func(t *testing.T) {
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/questions")), Live(), chromedp.KeyEvent("\t"))
+		if got := eval[string](x, "document.activeElement.textContent"); got != "Skip to the content" {
+			t.Errorf("the first stop is %q", got)
+		}
+		x.do(chromedp.KeyEvent("\r"))
+		if got := eval[string](x, "document.activeElement.id"); got != "main" {
+			t.Errorf("the skip link leads to %q", got)
+		}
+		x.do(chromedp.KeyEvent("\t"))
+		if got := eval[string](x, `document.activeElement.tagName + getComputedStyle(document.activeElement).outlineStyle`); got != "SUMMARYsolid" {
+			t.Errorf("the first question has the focus, and one sees it: %q", got)
+		}
+		x.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible(css(".incident details[open] .rows")))
+		x.quiet(w)
+	})
+
+	// What others write is text, wherever it stands.
+	t.Run("hostile texts", func(t *testing.T) {
+		hostile := `</title><script>document.title="owned"</script><img src=x onerror=alert(1)><svg/onload=alert(2)>"'><a href="javascript:alert(3)">{{.}}</a>`
+		order(t, w, "say "+hostile)
+		x := open(t, b, day)
+		for _, path := range []string{"/", "/questions", "/cases?q=said", "/balancers?q=" + "%3Cscript%3Ealert(4)%3C/script%3E", "/policy?service=%3Cb%3E"} {
+			x.do(chromedp.Navigate(w.At(path)), Live())
+			if path != "/" && !strings.Contains(path, "%3") {
+				x.sees("shop/said")
+				x.sees(`<script>document.title="owned"</script>`)
+			}
+		}
+		x.do(chromedp.Navigate(w.At("/cases?q=said")), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#course")))
+		x.sees(hostile)
+		if got := eval[int](x, `document.querySelectorAll("main script, main img, main svg, main a[href^=javascript]").length`); got != 0 {
+			t.Errorf("%d elements came with a text", got)
+		}
+		if got := eval[string](x, "document.title"); strings.Contains(got, "owned") && !strings.Contains(got, "<") {
+			t.Errorf("the title is %q", got)
+		}
+		x.quiet(w)
+	})
+
+	// What a person has opened and where they are stays as it is when a page changes.
+	t.Run("live", func(t *testing.T) {
+		order(t, w, "say It waits.")
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/")), Live())
+		x.sees("It waits.")
+		x.do(chromedp.Click(css("#waits details summary")), chromedp.WaitVisible(css("#waits details[open]")))
+		at := `document.activeElement.closest("details").id`
+		before := eval[string](x, at)
+		eval[bool](x, `new MutationObserver(() => {
+			if (!window.seen && document.body.innerText.includes("It works again.")) window.seen = Date.now();
+		}).observe(document.body, {childList: true, subtree: true}), true`)
+		began := time.Now()
+		order(t, w, "settle It works again.")
+		x.sees("It works again.")
+		took := time.Duration(eval[int64](x, "window.seen")-began.UnixMilli()) * time.Millisecond
+		t.Logf("a record is on the page after %v", took)
+		if took > time.Second {
+			t.Errorf("a record is on the page after %v only", took)
+		}
+		if got := eval[string](x, at); got != before {
+			t.Errorf("the focus went from %q to %q", before, got)
+		}
+		if got := eval[int](x, `document.querySelectorAll("#waits details[open]").length`); got != 1 {
+			t.Errorf("%d questions are open, want the one that was", got)
+		}
+		x.quiet(w)
+	})
+
+	// Without NATS the console says so, and shows what it has read before.
+	t.Run("NATS away", func(t *testing.T) {
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/questions")), Live())
+		order(t, w, "away")
+		x.sees("NATS is not reached since")
+		x.sees("What you see is what was read before.")
+		x.sees("The controller can't find the load balancer")
+		accessible(t, x, "NATS away")
+		x.do(chromedp.Navigate(w.At("/")), Live())
+		x.sees("NATS is not reached since")
+		x.sees("shop/cart")
+		order(t, w, "back")
+		x.do(chromedp.WaitNotPresent(css("#away")))
+		order(t, w, "say It fails again.")
+		x.sees("It fails again.")
+		x.quiet(w)
+	})
+
+	t.Run("no key", func(t *testing.T) {
+		x := open(t, b, day)
+		base, _, _ := strings.Cut(w.Address, "/?")
+		// Another browser has no cookie; localhost is another place than 127.0.0.1.
+		x.do(chromedp.Navigate(strings.Replace(base, "127.0.0.1", "localhost", 1) + "/questions"))
+		x.sees("This address has no key")
+		if text := eval[string](x, "document.body.innerText"); strings.Contains(text, "load balancer") {
+			t.Errorf("the page tells all the same: %s", text)
+		}
+		accessible(t, x, "no key")
+	})
+}
+
+// A cluster with 5,000 Services, each with a case.
+func TestBig(t *testing.T) {
+	b, w := look(t, "big")
+	x := open(t, b, day)
+	x.do(chromedp.Navigate(w.At("/balancers")), Live(), chromedp.WaitVisible(css("#list table")))
+	for path, wants := range map[string]string{
+		"/": "Now", "/questions": "1 to 1 of 1", "/cases": "1 to 100 of 5000", "/cases?q=ballast-4321": "1 to 1 of 1", "/balancers": "1 to 100 of 5000",
+		"/balancers?q=ballast-4321": "1 to 1 of 1", "/balancers?q=lb-ballast-007": "1 to 10 of 10", "/balancers?page=49": "4901 to 5000 of 5000",
+		"/balancers/shop/ballast-4321": "lb-ballast-321", "/doctor": "25 checks looked at 5000 Services", "/policy": "In force", "/classes": "Classes",
+	} {
+		began := time.Now()
+		x.do(chromedp.Navigate(w.At(path)))
+		x.sees(wants)
+		took := time.Since(began)
+		first := eval[float64](x, `performance.getEntriesByType("navigation")[0].responseStart - performance.getEntriesByType("navigation")[0].requestStart`)
+		t.Logf("%s: first byte after %.1f ms, shown after %v", path, first, took)
+		if took > time.Second || first > 500 {
+			t.Errorf("%s takes %v, to its first byte %.0f ms", path, took, first)
+		}
+	}
+	x.do(chromedp.Navigate(w.At("/")), Live())
+	began := time.Now()
+	order(t, w, "say It fails.")
+	x.sees("It fails.")
+	t.Logf("a record is on the page after %v", time.Since(began))
+	x.quiet(w)
+}
+
+// TestMain leaves the tests out where there is no Chromium, but not in the continuous integration.
+func TestMain(m *testing.M) {
+	if _, err := Find(); err != nil && os.Getenv("CI") == "" {
+		fmt.Println(err)
+		os.Exit(0)
+	}
+	os.Setenv("NO_PROXY", "127.0.0.1,localhost") // a proxy of the environment is not for this machine
+	os.Exit(m.Run())
+}

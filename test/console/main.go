@@ -1,0 +1,267 @@
+// Console puts up a world for the tests and the pictures of lbremedy's console, and runs the
+// console in it.
+//
+// The Kubernetes API and JetStream are real; the cloud and the controller are those of
+// test/sim. "go run ./test/console" breaks some Services of the demonstration, with a worker
+// that fixes them or asks; "go run ./test/console big" has 5,000 Services instead, which are
+// well, and a case of each in the journal. The first line that it prints is the address of the
+// console.
+//
+// Each line that it reads is an order, and each order is answered by a line: "done", or what
+// went wrong. It ends with its input. The orders are:
+//
+//	say TEXT     a case of the Service shop/said asks, with the text in all that others write
+//	settle TIME  the case of shop/said is fixed, with TIME in its finding
+//	away         NATS ends
+//	back         NATS is there again, with what it held
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/test/testbed"
+)
+
+// rules let the worker fix what is of low risk, and ask about the rest.
+const rules = "mode: fix\nrisk: low\nbudgets: {share: 100%, least: 100}\nrules:\n- {namespaces: [\"pay-*\"], mode: observe}\n"
+
+func main() {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, len(os.Args) > 1 && os.Args[1] == "big"); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "console:", event.Redact(err.Error()))
+		os.Exit(1)
+	}
+}
+
+// A world is what the console looks at.
+type world struct {
+	tb     *testbed.Testbed
+	dir    string
+	token  string
+	server *embedded.Server
+	port   int
+	stream *stream.Stream
+	began  time.Time // of the case of shop/said
+}
+
+func run(ctx context.Context, big bool) error {
+	dir, err := os.MkdirTemp("", "lbremedy-console-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	config, size := testbed.Config{Version: "v2.11.2", Upgrade: "v2.12.1"}, testbed.Size{}
+	if big {
+		config, size = testbed.Config{Terway: true}, testbed.Big()
+	}
+	tb, err := testbed.Start(ctx, testbed.Options{Config: config, Size: size})
+	if err != nil {
+		return err
+	}
+	defer tb.Close()
+	w := &world{tb: tb, dir: dir, token: rand.Text(), port: -1}
+	if err := w.back(ctx); err != nil {
+		return err
+	}
+	defer func() { w.stream.Close(); w.server.Close() }()
+	h := &host.Host{Remedies: functions.All}
+	if _, err := w.stream.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{tb.ID}}); err != nil {
+		return err
+	}
+	allowed, err := policyfile.Parse([]byte(rules), h.Classes(), remedy.Sections(h.Remedies...)...)
+	if err != nil {
+		return err
+	}
+	v := policy.Version{By: "ann", Host: "laptop", Why: "fix what is of low risk", At: time.Now(), Policy: allowed}
+	if _, err := policy.PutInForce(ctx, w.stream, tb.ID, v); err != nil {
+		return err
+	}
+	if big {
+		err = w.fill(ctx, size.Services)
+	} else {
+		err = w.fail(ctx, h)
+	}
+	if err != nil {
+		return err
+	}
+	return w.show(ctx)
+}
+
+// fail breaks Services, has them fixed or asked about, and returns when that is over.
+func (w *world) fail(ctx context.Context, h *host.Host) error {
+	fixtures := []testbed.Fixture{
+		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.FullVSwitch(testbed.FullVSwitchI).As("checkout"), testbed.LostTag().As("web"),
+		testbed.LostTag().As("api"), testbed.Gone().As("images"), testbed.NamesNone().As("mail"), testbed.NoListener().As("dns"),
+	}
+	var err error
+	if h.Env, err = w.tb.Env(ctx, w.stream, "up"); err != nil {
+		return err
+	}
+	e, err := w.tb.Exporter(ctx, w.stream)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	running, end := context.WithCancel(ctx)
+	defer end()
+	for _, part := range []func(context.Context) error{e.Run, func(ctx context.Context) error { return h.Work(ctx, 16) }} {
+		wait.Go(func() {
+			if err := part(running); err != nil && running.Err() == nil {
+				fmt.Fprintln(os.Stderr, "console:", err)
+			}
+		})
+	}
+	if err := w.tb.Prepare(ctx, fixtures...); err != nil {
+		return err
+	}
+	if err := w.tb.Inject(ctx, fixtures...); err != nil {
+		return err
+	}
+	settled := map[string]bool{}
+	following, enough := context.WithCancel(ctx)
+	defer enough()
+	return w.stream.Tail(following, stream.Cases, event.CaseSubjects, 0, func(m stream.Message) error {
+		r, err := event.DecodeRecord(m.Header, m.Data)
+		if err == nil && r.Phase == event.Settled && (r.Result.Worked() || r.Result == event.Asked || r.Result == event.Gone) {
+			settled[r.Service.Name] = true
+		}
+		if len(settled) == len(fixtures) {
+			enough()
+		}
+		return err
+	})
+}
+
+// fill puts a case of each Service into the journal, as one of each kind of outcome.
+func (w *world) fill(ctx context.Context, n int) error {
+	kinds := operator.Lately()
+	for i := range n {
+		r := kinds[[]int{0, 2, 3}[i%3]]
+		r.Cluster, r.Service.Namespace, r.Service.Name = w.tb.ID, w.tb.Namespace, fmt.Sprintf("ballast-%04d", i)
+		r.Service.UID = operator.UID(i)
+		if err := operator.Seed(ctx, w.stream, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show runs the console and obeys orders.
+func (w *world) show(ctx context.Context) error {
+	environ := map[string]string{"HOME": w.dir}
+	for _, v := range w.tb.Environ(w.server.URL(), w.token) {
+		name, value, _ := strings.Cut(v, "=")
+		environ[name] = value
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	address, ended, err := operator.Call{Env: environ}.Console(ctx)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer ended()
+	defer cancel()
+	fmt.Println(address)
+	orders := bufio.NewScanner(os.Stdin)
+	for orders.Scan() {
+		answer := "done"
+		if err := w.obey(ctx, orders.Text()); err != nil {
+			answer = strings.ReplaceAll(err.Error(), "\n", " ")
+		}
+		fmt.Println(answer)
+	}
+	return orders.Err()
+}
+
+func (w *world) obey(ctx context.Context, order string) error {
+	verb, rest, _ := strings.Cut(order, " ")
+	switch verb {
+	case "say":
+		return w.say(ctx, rest)
+	case "settle":
+		return w.settle(ctx, rest)
+	case "away":
+		w.stream.Close()
+		w.server.Close()
+		return nil
+	case "back":
+		return w.back(ctx)
+	}
+	return fmt.Errorf("there is no order %q", order)
+}
+
+// back starts NATS where it was.
+func (w *world) back(ctx context.Context) error {
+	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(w.dir, "nats"), Port: w.port, Token: w.token})
+	if err != nil {
+		return err
+	}
+	w.server = server
+	if _, err := fmt.Sscanf(server.URL()[strings.LastIndexByte(server.URL(), ':')+1:], "%d", &w.port); err != nil {
+		return err
+	}
+	w.stream, err = stream.Connect(ctx, stream.Config{URL: server.URL(), Token: w.token, Name: "lbremedy test", Grace: time.Second})
+	return err
+}
+
+// said is the case of shop/said.
+func (w *world) said() event.Record {
+	if w.began.IsZero() {
+		w.began = time.Now()
+	}
+	uid := "55555555-5555-4555-8555-555555555555"
+	return event.Record{
+		Origin: event.Origin{
+			Case: uid[:8] + "-" + w.began.UTC().Format("20060102T150405"), Cluster: w.tb.ID, Class: "tag-missing",
+			Service: event.Service{Namespace: "shop", Name: "said", UID: uid}, Event: "e.1", EventTime: w.began,
+		},
+		Run:      event.Run{At: time.Now(), Who: "worker", First: w.began, Attempts: []time.Time{}, Phase: event.Settled, Impact: event.NeverUp},
+		Decision: event.Decision{Mode: "fix"},
+	}
+}
+
+func (w *world) say(ctx context.Context, text string) error {
+	r := w.said()
+	r.Result, r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error = event.Asked, text, text, text, text, text, text
+	r.Risk, r.Digest = "high", "0123456789abcdef0123456789abcdef"
+	step, err := json.Marshal(map[string]any{"set": map[string]string{text: text}, "was": map[string]string{text: text}})
+	if err != nil {
+		return err
+	}
+	r.Steps = []event.StepRecord{{Kind: "annotate", Text: text, Target: text, Risk: "high", Step: step}}
+	return operator.Seed(ctx, w.stream, r)
+}
+
+func (w *world) settle(ctx context.Context, text string) error {
+	r := w.said()
+	r.Result, r.Finding = event.Fixed, text
+	return operator.Seed(ctx, w.stream, r)
+}
