@@ -72,9 +72,11 @@ func (p *Program) Person(ctx context.Context, name string) event.Person {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if who.Identity, err = cluster.Self(ctx); err != nil {
+	me, err := cluster.Me(ctx)
+	if err != nil {
 		p.Log().Info("who asks is not known to the cluster", "error", err)
 	}
+	who.Identity = me.Name
 	return who
 }
 
