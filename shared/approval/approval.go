@@ -23,7 +23,7 @@ import (
 // one person answers one question once.
 func To(rec event.Record, verdict kube.Verdict, by kube.User, comment string, lasts time.Duration) kube.Approval {
 	spec := kube.ApprovalSpec{
-		Cluster: rec.Cluster, Case: rec.Case, Plan: rec.Digest, Attempt: rec.Attempt, Verdict: verdict,
+		Cluster: rec.Cluster, Case: rec.Case, Plan: rec.Digest, Attempt: rec.NextAttempt(), Verdict: verdict,
 		User: by.Name, Groups: by.Groups, Comment: comment, ExpirationSeconds: int64(lasts / time.Second),
 	}
 	return kube.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: rec.Service.Namespace, Name: nameOf(spec)}, Spec: spec}

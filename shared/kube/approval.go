@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 )
 
 // An Approval is a person's answer to one plan, as an object of the cluster. The admission
@@ -24,7 +25,7 @@ type ApprovalSpec struct {
 	Cluster           string   `json:"cluster,omitempty"` // ID of the cluster; empty: the one that the object is in
 	Case              string   `json:"case"`              // ID of the case
 	Plan              string   `json:"plan"`              // digest of its plan
-	Attempt           int      `json:"attempt"`           // how many attempts to write the case had when it asked
+	Attempt           int      `json:"attempt"`           // the number of the attempt to write that it is for, from 1
 	Verdict           Verdict  `json:"verdict"`
 	User              string   `json:"user"`             // who answers, as the API server knows them
 	Groups            []string `json:"groups,omitempty"` // theirs, as far as the answer is to count for them
@@ -103,23 +104,25 @@ func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, 
 }
 
 // EachApproval calls see with each Approval of all namespaces, and then with each that is
-// created or changed, until ctx ends or the API server ends the watch, which is no error. It
-// needs grant.ListApprovals and grant.WatchApprovals.
-func (c *Cluster) EachApproval(ctx context.Context, see func(Approval)) error {
+// created or changed, until ctx ends or the API server ends the watch, which is no error. An
+// error of see is returned as it is once those that were there are seen. It needs
+// grant.ListApprovals and grant.WatchApprovals.
+func (c *Cluster) EachApproval(ctx context.Context, see func(Approval) error) error {
 	path, err := approvalsPath("")
 	if err != nil {
 		return err
 	}
+	var bad error
 	version, err := list(ctx, c, "list Approvals", path, nil, func(a *Approval) error {
-		see(*a)
+		bad = errors.Join(bad, see(*a))
 		return nil
 	})
-	if err != nil {
+	if err = errors.Join(err, bad); err != nil {
 		return err
 	}
 	err = watch(ctx, c, "watch Approvals", path, nil, version, spell, func(kind string, a *Approval) error {
 		if kind == Added || kind == Modified {
-			see(*a)
+			return see(*a)
 		}
 		return nil
 	})
@@ -176,4 +179,33 @@ func (c *Cluster) Me(ctx context.Context) (User, error) {
 		body: []byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`),
 	}, &answer)
 	return User{answer.Status.UserInfo.Username, answer.Status.UserInfo.Groups}, err
+}
+
+// AwaitApproval returns an Approval once it says what became of it, or as it is when ctx ends.
+// It needs grant.GetApprovals and grant.WatchApprovals.
+func (c *Cluster) AwaitApproval(ctx context.Context, a Approval) (*Approval, error) {
+	path, err := approvalsPath(a.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("metadata.name", a.Name).String()}
+	last := &a
+	for ctx.Err() == nil && last.Status.State == "" {
+		err := watch(ctx, c, "watch Approval "+a.Namespace+"/"+a.Name, path, query, last.ResourceVersion, spell, func(kind string, now *Approval) error {
+			if kind == Deleted {
+				return &Error{Doing: "watch Approval " + a.Namespace + "/" + a.Name, Kind: ErrNotFound, Message: "it was deleted"}
+			}
+			if kind == Added || kind == Modified {
+				last = now
+			}
+			if last.Status.State != "" {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
+			return last, err
+		}
+	}
+	return last, nil
 }
