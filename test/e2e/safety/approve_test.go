@@ -39,7 +39,7 @@ func TestApprove(t *testing.T) {
 				t.Fatalf("nobody has agreed, and the worker wrote %v", writes)
 			}
 			r.says(0, "lbremedy approve "+asked.Case, "", "show", asked.Case)
-			r.says(command.CodeWrong, "", "look at it again with \"lbremedy show "+asked.Case, "approve", asked.Case, "--digest", "0000", "--as", "eve")
+			r.says(command.CodeWrong, "", "look at it again with \"lbremedy show "+asked.Case, "approve", asked.Case, "--digest", "0000")
 			var both [2]said
 			var wait sync.WaitGroup
 			for i, by := range []string{"ann", "bob"} {
