@@ -24,7 +24,7 @@ const (
 
 // Statuses are those at which a run may end, in the order of a list for people.
 var Statuses = []Status{
-	Status(Fixed), Status(Synced), Status(Planned), Rejected, NeedsApproval, NeedsAction, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
+	Status(Fixed), Status(Synced), Status(Planned), NeedsApproval, NeedsAction, Rejected, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
 	Status(Superseded), Status(Undone), NotOurs,
 }
 
