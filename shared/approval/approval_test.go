@@ -247,7 +247,8 @@ func TestApprovals(t *testing.T) {
 		got[0].Until.Sub(got[0].At) != time.Hour {
 		t.Errorf("it is %+v, and NATS has %+v", first.Status, got)
 	}
-	if m, err := s.stream.Last(ctx, stream.Failed, event.FailedSubject(rec.Cluster, rec.Class, rec.Service.UID)); err != nil || m.ID() != "approval."+string(first.UID) {
+	m, err := s.stream.Last(ctx, stream.Failed, event.FailedSubject(rec.Cluster, rec.Class, rec.Service.UID))
+	if err != nil || m.ID() != "approval."+string(first.UID) {
 		t.Errorf("the failure was not delivered again: %v, %v", m.ID(), err)
 	}
 	me, err := ann.Me(ctx)
@@ -256,7 +257,8 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("the same answer again: %v", err)
 	}
 	s.refused("twice", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name = "again" }), "ann has answered this plan before", 1)
-	s.refused("another answer", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Verdict = "no", kube.Reject }), "ann has answered this plan before", 1)
+	no := s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Verdict = "no", kube.Reject })
+	s.refused("another answer", rec, no, "ann has answered this plan before", 1)
 	client := c.Client().CoreV1().RESTClient()
 	path := "/apis/lbremedy.io/v1/namespaces/" + s.namespace + "/approvals/"
 	s.must(client.Delete().AbsPath(path + first.Name).Do(ctx).Error())
@@ -275,7 +277,7 @@ func TestApprovals(t *testing.T) {
 
 	// A rejection lasts.
 	rec = s.asks()
-	no := s.answer(bob, rec, func(a *kube.Approval) { a.Spec.Verdict = kube.Reject })
+	no = s.answer(bob, rec, func(a *kube.Approval) { a.Spec.Verdict = kube.Reject })
 	if got := s.brought(rec); no.Status.State != kube.Recorded || len(got) != 1 || !got[0].Rejects || got[0].Until.Sub(got[0].At) != engine.RejectionLife {
 		t.Errorf("it is %+v, and NATS has %+v", no.Status, got)
 	}

@@ -175,7 +175,8 @@ func (b *Bringer) valid(a kube.Approval, since time.Time) error {
 	created := a.CreationTimestamp.Time
 	switch {
 	case created.Before(since):
-		return refused("nothing proves who created it: it was created at %s, and the admission policy %s proves that from %s on", stamp(created), Policy, stamp(since))
+		return refused("nothing proves who created it: it was created at %s, and the admission policy %s proves that from %s on",
+			stamp(created), Policy, stamp(since))
 	case a.Generation != 1:
 		return refused("it was changed after it was created")
 	case a.DeletionTimestamp != nil:
