@@ -74,7 +74,7 @@ func holders(all []*remedy.Remedy) []holder {
 // namespace, is found by listing Services and their Events, and Approvals are watched in all.
 var clusterWide = []grant.Grant{
 	grant.ListNodes, grant.GetNamespaces, grant.ListServices, grant.ListEvents, grant.WatchEvents,
-	grant.GetApprovals, grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
+	grant.GetApprovals, grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
 }
 
 // inSystem are the reads of the controller's own parts, which lie in kube-system.

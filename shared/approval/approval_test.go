@@ -31,8 +31,8 @@ import (
 // approver is what the ClusterRole lbremedy-approver allows.
 var approver = []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
 
-// A scene is a cluster, a journal and what brings the one's Approvals to the other.
-type scene struct {
+// A world is a cluster, a journal and what brings the one's Approvals to the other.
+type world struct {
 	*testing.T
 	kube      *cluster.Cluster
 	stream    *stream.Stream
@@ -41,7 +41,7 @@ type scene struct {
 }
 
 // asks returns the record of a new case that asks about a plan, and keeps its failure.
-func (s *scene) asks() event.Record {
+func (s *world) asks() event.Record {
 	s.Helper()
 	s.cases++
 	rec := operator.Journalled()[2]
@@ -57,12 +57,12 @@ func (s *scene) asks() event.Record {
 	return rec
 }
 
-func (s *scene) journal(rec event.Record) {
+func (s *world) journal(rec event.Record) {
 	s.Helper()
 	s.must(operator.Seed(s.Context(), s.stream, rec))
 }
 
-func (s *scene) must(err error) {
+func (s *world) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
@@ -70,7 +70,7 @@ func (s *scene) must(err error) {
 }
 
 // as returns the cluster as a user sees it who has these rights and groups.
-func (s *scene) as(user string, rules []rbacv1.PolicyRule, groups ...string) *kube.Cluster {
+func (s *world) as(user string, rules []rbacv1.PolicyRule, groups ...string) *kube.Cluster {
 	s.Helper()
 	config := s.kube.As(s.T, user, rules)
 	config.Impersonate.Groups = append(groups, "system:authenticated")
@@ -80,7 +80,7 @@ func (s *scene) as(user string, rules []rbacv1.PolicyRule, groups ...string) *ku
 }
 
 // answer creates the answer of a user, as it is changed, and returns it once it was looked at.
-func (s *scene) answer(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
+func (s *world) answer(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
 	s.Helper()
 	a := s.create(by, rec, change)
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -93,7 +93,7 @@ func (s *scene) answer(by *kube.Cluster, rec event.Record, change func(*kube.App
 	return done
 }
 
-func (s *scene) create(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
+func (s *world) create(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
 	s.Helper()
 	me, err := by.Me(s.Context())
 	s.must(err)
@@ -107,7 +107,7 @@ func (s *scene) create(by *kube.Cluster, rec event.Record, change func(*kube.App
 }
 
 // brought returns the answers to a case that are in NATS.
-func (s *scene) brought(rec event.Record) []engine.Approval {
+func (s *world) brought(rec event.Record) []engine.Approval {
 	s.Helper()
 	entries, err := s.stream.Entries(s.Context(), "answer."+rec.Cluster+"."+rec.Service.UID+".>")
 	s.must(err)
@@ -121,7 +121,7 @@ func (s *scene) brought(rec event.Record) []engine.Approval {
 }
 
 // refused fails unless an answer does not count, for this reason.
-func (s *scene) refused(doing string, rec event.Record, a *kube.Approval, why string, have int) {
+func (s *world) refused(doing string, rec event.Record, a *kube.Approval, why string, have int) {
 	s.Helper()
 	if a.Status.State != kube.Refused || !strings.Contains(a.Status.Message, why) {
 		s.Errorf("%s: it is %q: %s; want %q", doing, a.Status.State, a.Status.Message, why)
@@ -132,7 +132,7 @@ func (s *scene) refused(doing string, rec event.Record, a *kube.Approval, why st
 }
 
 // begin runs what brings Approvals, with the rights of the notifier and no others.
-func (s *scene) begin() {
+func (s *world) begin() {
 	s.Helper()
 	rights, err := identity.Of("notifier")
 	s.must(err)
@@ -163,7 +163,7 @@ func (s *scene) begin() {
 // that waits. Of all others nothing gets to where a run looks for answers.
 func TestApprovals(t *testing.T) {
 	c := cluster.Alone(t)
-	s := &scene{T: t, kube: c, namespace: c.Namespace(t)}
+	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
 	ctx := t.Context()
 	remove, err := identity.Approve(ctx, c, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	s.must(err)

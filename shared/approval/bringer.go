@@ -104,11 +104,10 @@ func (b *Bringer) take(ctx context.Context, a kube.Approval) error {
 	case err != nil:
 		return fmt.Errorf("bring Approval %s/%s: %w", fresh.Namespace, fresh.Name, err)
 	}
-	b.Log.Info("Approval looked at", "namespace", fresh.Namespace, "name", fresh.Name, "user", fresh.Spec.User, "case", fresh.Spec.Case,
-		"verdict", string(fresh.Spec.Verdict), "state", string(state), "message", text)
+	b.Log.Info("Approval looked at", "namespace", fresh.Namespace, "case", fresh.Spec.Case, "outcome", string(state))
 	err = b.Writer.SetApprovalStatus(ctx, *fresh, kube.ApprovalStatus{State: state, Message: text, Time: metav1.NewTime(b.now())})
-	if errors.Is(err, kube.ErrNotFound) || errors.Is(err, kube.ErrConflict) {
-		return nil // it is gone, or seen again
+	if errors.Is(err, kube.ErrNotFound) || errors.Is(err, kube.ErrConflict) || errors.Is(err, kube.ErrDenied) {
+		return nil // it is gone or seen again, or lbremedy may not write in its namespace
 	}
 	return err
 }

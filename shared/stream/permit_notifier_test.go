@@ -153,7 +153,8 @@ func TestPermitNotifier(t *testing.T) {
 		},
 	}
 	for _, key := range []string{
-		"pause", "pause." + cluster, "breaker." + cluster + "." + class, "approval." + cluster + "." + uid + "." + class, "closed.x", "answer.c2." + uid + "." + class + ".0",
+		"pause", "pause." + cluster, "breaker." + cluster + "." + class, "approval." + cluster + "." + uid + "." + class, "closed.x",
+		"answer.c2." + uid + "." + class + ".0",
 		"progress." + cluster, "ledger." + cluster + ".e1", "services." + cluster, "claim.budget." + cluster, "policy", "tell", "policy.c2", "tell.c2",
 		"history.c2.1",
 	} {
