@@ -63,7 +63,7 @@ func TestApprove(t *testing.T) {
 				t.Errorf("the worker wrote %v, with %d intents", writes, len(intents))
 			}
 			r.says(0, fixed.Approved.By+" approved this plan at", "", "show", fixed.Case)
-			r.says(0, "not proven by Kubernetes", "", "show", fixed.Case)
+			r.says(0, "it came over NATS", "", "show", fixed.Case)
 			r.says(command.CodeWrong, "", "has no plan that waits for an approval", "approve", fixed.Case)
 			if !r.testbed.Healed("web") {
 				t.Error("the Service does not work")
