@@ -111,6 +111,9 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/cluster/event-writers.yaml"], err = eventWriters(); err != nil {
 		return nil, err
 	}
+	if out["infra/cluster/approvals.yaml"], err = approvals(); err != nil {
+		return nil, err
+	}
 	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
 		return nil, err
 	}

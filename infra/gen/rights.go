@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -62,15 +63,19 @@ func holders(all []*remedy.Remedy) []holder {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, ticket.EventGrants},
+	notifier := slices.Concat(ticket.EventGrants, approval.Grants)
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, notifier},
 		holder{"lbremedy-" + doctorClass, checks.Grants()},
-		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
+		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, notifier)})
 }
 
 // Of what is limited to some namespaces these reads still need the whole cluster:
-// nodes and namespaces lie in none, and what fails together, in whichever namespace,
-// is found by listing Services and their Events.
-var clusterWide = []grant.Grant{grant.ListNodes, grant.GetNamespaces, grant.ListServices, grant.ListEvents, grant.WatchEvents}
+// nodes, namespaces and admission policies lie in none, what fails together, in whichever
+// namespace, is found by listing Services and their Events, and Approvals are watched in all.
+var clusterWide = []grant.Grant{
+	grant.ListNodes, grant.GetNamespaces, grant.ListServices, grant.ListEvents, grant.WatchEvents,
+	grant.GetApprovals, grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
+}
 
 // inSystem are the reads of the controller's own parts, which lie in kube-system.
 var inSystem = []grant.Grant{grant.GetDeployments, grant.ListDaemonSets}

@@ -431,6 +431,8 @@ func TestAccounts(t *testing.T) {
 		{"notifier looks at all", lookAt(notifier)},
 		{"notifier puts a policy in force", put(notifier, "policy."+cluster)},
 		{"notifier keeps a ticket", put(notifier, "ticket.ops.x")},
+		{"notifier delivers a failure again", failure(notifier, mine)},
+		{"notifier brings an answer", put(notifier, "answer."+cluster+"."+uid+"."+mine+".0")},
 		{"operator pauses", put(operator, "pause")},
 		{"operator looks at all", lookAt(operator)},
 		{"operator approves", put(operator, "approval."+cluster+"."+uid+"."+mine)},
@@ -444,7 +446,7 @@ func TestAccounts(t *testing.T) {
 
 	// Keys of one cluster, which its worker writes.
 	own := []string{
-		"policy." + cluster, "tell." + cluster, "breaker." + cluster + "." + mine, "approval." + cluster + "." + uid + "." + mine,
+		"policy." + cluster, "tell." + cluster, "breaker." + cluster + "." + mine, "answer." + cluster + "." + uid + "." + mine + ".0",
 		event.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0",
 		"claim.unsettled." + cluster + "." + mine + ".0",
 		"claim.evict." + cluster + ".shop.web.0", "lock.survey." + cluster, "lock.again." + cluster, "pace.touch." + cluster,
@@ -477,7 +479,10 @@ func TestAccounts(t *testing.T) {
 		{"viewer follows the journal", follow(viewer, cluster, "x")},
 		{"viewer backs up", func(ctx context.Context) error { _, err := viewer.Backup(ctx, stream.Cases, io.Discard); return err }},
 		{"notifier writes a record", record(notifier, mine)},
-		{"notifier publishes a failure", failure(notifier, mine)},
+		{"notifier publishes another cluster's failure", func(ctx context.Context) error {
+			_, _, err := notifier.PublishNewer(ctx, event.FailedSubject(elsewhere, mine, uid), time.Now().String(), nil, []byte("{}"), newer)
+			return err
+		}},
 		{"notifier consumes", consume(notifier, mine)},
 		{"notifier puts another cluster's policy in force", put(notifier, "policy."+elsewhere)},
 		{"notifier follows the journal of another cluster", follow(notifier, elsewhere, "x")},
@@ -516,13 +521,16 @@ func TestAccounts(t *testing.T) {
 		{"courier consumes another cluster", consumeIn(courier, elsewhere, mine)},
 		{"notifier pauses", put(notifier, "pause")},
 		{"notifier approves", put(notifier, "approval."+cluster+"."+uid+"."+mine)},
+		{"notifier brings an answer of another cluster", put(notifier, "answer."+elsewhere+"."+uid+"."+mine+".0")},
+		{"worker approves", put(worker, "approval."+cluster+"."+uid+"."+mine)},
+		{"operator brings an answer", put(operator, "answer."+cluster+"."+uid+"."+mine+".0")},
 		{"worker discards the journal", func(ctx context.Context) error { return worker.Discard(ctx, stream.Cases) }},
 		{"worker removes a record", func(ctx context.Context) error { _, err := worker.Remove(ctx, stream.Cases, 1); return err }},
 		{"class reads another's answers", func(ctx context.Context) error { _, err := listener.Get(ctx, "policy"); return err }},
 	}
 	for user, s := range map[string]*stream.Stream{"exporter": exporter, "viewer": viewer, "class": class} {
 		for _, key := range []string{"policy", "policy." + cluster, "tell." + cluster, "pause", "breaker." + cluster + "." + theirs,
-			"approval." + cluster + "." + uid + "." + theirs} {
+			"approval." + cluster + "." + uid + "." + theirs, "answer." + cluster + "." + uid + "." + mine + ".0"} {
 			refused = append(refused, attempt{user + " writes " + key, put(s, key)})
 		}
 	}

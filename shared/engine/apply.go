@@ -55,9 +55,6 @@ func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[ccm.HashLabel]
 	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
 	x.rec.Decided, x.rec.Said.Decided = x.rec.Rule, x.rec.Said.Rule
-	if err := x.approvals.bind(ctx, x.rec, x.c.Attempt); err != nil {
-		return x.fail(ctx, err)
-	}
 	if err := x.append(ctx, event.Intent); err != nil {
 		return x.lost(err)
 	}
@@ -278,9 +275,6 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 		if err := x.append(ctx, event.Step); err != nil {
 			return x.lost(err)
 		}
-	}
-	if err := x.approvals.useUp(ctx, x.rec); err != nil {
-		return x.fail(ctx, err)
 	}
 	x.lap(&x.rec.Timings.Apply)
 	return verification{x.run}.verify(ctx)

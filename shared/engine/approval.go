@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -16,100 +19,192 @@ import (
 // ApprovalLife is how long an approval lasts when a person does not say.
 const ApprovalLife = 24 * time.Hour
 
-// An Approval is a person's word for one plan. It is good for one attempt, and for
-// no other plan than the one with this digest.
+// RejectionLife is how long a rejected plan is not asked about again: as long as the journal
+// keeps the case.
+const RejectionLife = 30 * 24 * time.Hour
+
+// An Approval is a person's answer to one plan: it approves or rejects it. As an approval it is
+// good for the one attempt that the case asked about, and for no other plan than the one with
+// this digest; a rejection is of the plan, whichever attempt.
 //
-// It is kept until that attempt has written all: a run that takes the attempt over proves
-// by it that somebody has agreed, and not by the journal.
+// It lies in a key that no class may write, and stays there until it expires. A run that takes
+// the attempt over proves by it that somebody has agreed, and not by the journal.
 type Approval struct {
 	Case     string    `json:"case"`
 	Digest   string    `json:"digest"`
 	By       string    `json:"by"`
 	Identity string    `json:"identity,omitempty"` // theirs in the cluster, where one could be asked
-	Host     string    `json:"host,omitempty"`     // the machine on which they agreed
+	Host     string    `json:"host,omitempty"`     // the machine on which they answered
+	Groups   []string  `json:"groups,omitempty"`   // theirs in the cluster, proven with Object
+	Object   string    `json:"object,omitempty"`   // UID of the object of the cluster that proves who By is; empty: nothing does
+	Via      string    `json:"via,omitempty"`      // the user of NATS who wrote it, where that is all that is known
+	Rejects  bool      `json:"rejects,omitempty"`
+	Comment  string    `json:"comment,omitempty"`
 	At       time.Time `json:"at"`
 	Until    time.Time `json:"until"`
-	Attempt  int       `json:"attempt,omitempty"` // that it is used for; 0: none yet
+	Attempt  int       `json:"attempt,omitempty"` // that it is for
 }
 
-// said returns the approval as a record tells of it.
+// Errors of an answer, for errors.Is.
+var (
+	ErrNotAsked = errors.New("no plan waits for an answer")              // it comes too late, or is to another plan
+	ErrAnswered = errors.New("the same person has answered this before") // and the first answer stays
+)
+
+// said returns the answer as a record tells of it.
 func (a Approval) said() *event.Approved {
-	return &event.Approved{By: a.By, At: a.At, Identity: a.Identity, Host: a.Host}
+	return &event.Approved{By: a.By, At: a.At, Identity: a.Identity, Host: a.Host, Object: a.Object, Via: a.Via, Comment: event.Redact(a.Comment)}
 }
 
-// good reports whether the approval is one of this plan and for this attempt.
+// good reports whether the answer approves this plan for this attempt.
 func (a Approval) good(digest string, attempt int, now time.Time) bool {
-	return a.Digest == digest && (a.Attempt == 0 || a.Attempt == attempt) && now.Before(a.Until)
+	return !a.Rejects && a.Digest == digest && a.Attempt == attempt && now.Before(a.Until)
 }
 
+// refuses reports whether the answer rejects this plan.
+func (a Approval) refuses(digest string, now time.Time) bool {
+	return a.Rejects && a.Digest == digest && now.Before(a.Until)
+}
+
+// same reports whether another answer is to the same question.
+func (a Approval) same(b Approval, now time.Time) bool {
+	return a.good(b.Digest, b.Attempt, now) || a.refuses(b.Digest, now)
+}
+
+// approvalKey is where the answer over NATS lies. There is one at a time: nothing tells
+// people apart.
 func approvalKey(cluster, uid, class string) string {
 	return "approval." + cluster + "." + uid + "." + class
 }
 
-// Approve puts down a person's word for the plan of a record, which must ask for it.
-// The failure must then be delivered again: it is diagnosed again, and the plan is
-// applied if it is still the same. An approval of another plan of the case is
-// replaced; of the same plan the first one stays.
-func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by event.Person, now time.Time, life time.Duration) (Approval, error) {
+// answerKey begins the keys of the answers that the cluster proves, one for each person.
+func answerKey(cluster, uid, class string) string {
+	return "answer." + cluster + "." + uid + "." + class
+}
+
+// ofPerson returns what stands for a person in a key.
+func ofPerson(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Asks returns the error of an answer to a record that asks nothing: ErrNotAsked. nil: its
+// plan waits for one.
+func Asks(rec event.Record) error {
 	switch {
+	case rec.Rejected != nil:
+		return notAsked("case %s has no plan that waits for an approval: %s rejected it at %s", rec.Case, rec.Rejected.By, rec.Rejected.At.Format(time.RFC3339))
 	case rec.Result == event.Planned:
-		return Approval{}, fmt.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)
+		return notAsked("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)
+	case rec.Phase == event.Intent || rec.Phase == event.Step || rec.Phase == event.Started:
+		return notAsked("case %s has no plan that waits for an approval: it is being worked on. %s", rec.Case, rec.Rule)
 	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
-		return Approval{}, fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Rule)
+		return notAsked("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Rule)
 	}
-	a := Approval{Case: rec.Case, Digest: rec.Digest, By: by.Name, Identity: by.Identity, Host: by.Host, At: now, Until: now.Add(life)}
-	data, err := json.Marshal(a)
-	if err != nil {
-		return Approval{}, fmt.Errorf("encode the approval: %w", err)
-	}
-	key := approvalKey(rec.Cluster, rec.Service.UID, rec.Class)
-	created, err := s.Create(ctx, key, data, life)
-	if err != nil {
-		return Approval{}, fmt.Errorf("approve: %w", err)
-	}
-	if created {
-		return a, a.stands(ctx, s, rec)
-	}
-	have, err := approval(ctx, s, rec.Cluster, rec.Service.UID, rec.Class)
-	if err != nil {
+	return nil
+}
+
+// A late is an ErrNotAsked that says why.
+type late struct{ text string }
+
+func (l late) Error() string { return l.text }
+func (l late) Unwrap() error { return ErrNotAsked }
+
+func notAsked(format string, args ...any) error { return late{fmt.Sprintf(format, args...)} }
+
+// Approve puts down over NATS a person's word for the plan of a record, as Answer does.
+func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by event.Person, now time.Time, life time.Duration) (Approval, error) {
+	return Answer(ctx, s, rec, Approval{By: by.Name, Identity: by.Identity, Host: by.Host}, now, life)
+}
+
+// Answer puts down over NATS what a person says to the plan of a record, which must ask for
+// it. The permissions of NATS say who may, and nothing proves who it is.
+//
+// The failure must then be delivered again: it is diagnosed again, and the plan is
+// applied if it is still the same. An answer to another plan of the case is
+// replaced; to the same plan the first one stays.
+func Answer(ctx context.Context, s *stream.Stream, rec event.Record, a Approval, now time.Time, life time.Duration) (Approval, error) {
+	if err := Asks(rec); err != nil {
 		return Approval{}, err
 	}
-	if have != nil && have.good(rec.Digest, 0, now) {
-		return *have, nil
+	a.Case, a.Digest, a.Attempt, a.Object, a.Groups = rec.Case, rec.Digest, rec.NextAttempt(), "", nil
+	a.At, a.Until = now, now.Add(life)
+	key := approvalKey(rec.Cluster, rec.Service.UID, rec.Class)
+	return a.put(ctx, s, rec, key, now, func(have Approval) (Approval, error) { return have, nil })
+}
+
+// Bring puts down what a person says to the plan of a record, which must ask for it, as an
+// object of the cluster proves it. Who calls it has looked at the object. A second answer of
+// the person to the same question is an ErrAnswered, and the first one stays.
+func Bring(ctx context.Context, s *stream.Stream, rec event.Record, a Approval, now time.Time) error {
+	if a.Object == "" || a.By == "" {
+		return errors.New("bring an answer: nothing proves whose it is")
 	}
-	// An attempt that is under way proves by the one that is there that it may go on.
-	if have != nil && have.Attempt != 0 {
+	if err := Asks(rec); err != nil {
+		return err
+	}
+	a.Case, a.Digest, a.Attempt = rec.Case, rec.Digest, rec.NextAttempt()
+	key := answerKey(rec.Cluster, rec.Service.UID, rec.Class) + "." + ofPerson(a.By)
+	_, err := a.put(ctx, s, rec, key, now, func(have Approval) (Approval, error) {
+		if have.Object == a.Object {
+			return have, nil // it was brought before, by a part that could not say so
+		}
+		return have, ErrAnswered
+	})
+	return err
+}
+
+// put writes the answer to a key, unless another one to the same question lies there.
+func (a Approval) put(ctx context.Context, s *stream.Stream, rec event.Record, key string, now time.Time,
+	before func(have Approval) (Approval, error)) (Approval, error) {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return Approval{}, fmt.Errorf("encode the answer: %w", err)
+	}
+	have, err := s.Entry(ctx, key)
+	switch {
+	case err == nil:
+		var was Approval
+		if err := json.Unmarshal(have.Value, &was); err != nil {
+			return Approval{}, fmt.Errorf("read the answer: %w", err)
+		}
+		// An attempt that is under way proves by the one that is there that it may go on.
 		if err := a.waits(ctx, s, rec); err != nil {
 			return Approval{}, err
 		}
+		if was.same(a, now) {
+			return before(was)
+		}
+	case !errors.Is(err, stream.ErrNotFound):
+		return Approval{}, fmt.Errorf("read the answer: %w", err)
 	}
-	if err := s.Delete(ctx, key); err != nil {
-		return Approval{}, fmt.Errorf("approve: %w", err)
-	}
-	if created, err = s.Create(ctx, key, data, life); err == nil && !created {
-		err = errors.New("somebody else has approved at the same time: look again")
+	revision, err := s.Swap(ctx, key, data, have.Revision, max(time.Second, a.Until.Sub(now)))
+	if errors.Is(err, stream.ErrConflict) {
+		// Somebody else has answered at the same time, or the same person twice.
+		return a.put(ctx, s, rec, key, now, before)
 	}
 	if err != nil {
-		return Approval{}, fmt.Errorf("approve: %w", err)
+		return Approval{}, fmt.Errorf("answer: %w", err)
 	}
-	return a, a.stands(ctx, s, rec)
+	_ = revision
+	return a, a.stands(ctx, s, rec, key)
 }
 
-// stands takes the approval back if the journal says by now that the plan waits for none:
+// stands takes the answer back if the journal says by now that the plan waits for none:
 // it was applied on another person's word, say. Left there, it would be one for a plan
 // that nobody has seen yet.
-func (a Approval) stands(ctx context.Context, s *stream.Stream, asked event.Record) error {
+func (a Approval) stands(ctx context.Context, s *stream.Stream, asked event.Record, key string) error {
 	err := a.waits(ctx, s, asked)
 	if err == nil {
 		return nil
 	}
-	if gone := s.Delete(ctx, approvalKey(asked.Cluster, asked.Service.UID, asked.Class)); gone != nil {
-		err = errors.Join(err, fmt.Errorf("take the approval back: %w", gone))
+	if gone := s.Delete(ctx, key); gone != nil {
+		err = errors.Join(err, fmt.Errorf("take the answer back: %w", gone))
 	}
 	return err
 }
 
-// waits returns an error if the journal says by now that the plan waits for no approval.
+// waits returns an error if the journal says by now that the plan waits for no answer.
 func (a Approval) waits(ctx context.Context, s *stream.Stream, asked event.Record) error {
 	m, err := s.Last(ctx, stream.Cases, event.CaseSubject(asked.Cluster, asked.Service.UID, asked.Class))
 	if errors.Is(err, stream.ErrNotFound) {
@@ -119,30 +214,16 @@ func (a Approval) waits(ctx context.Context, s *stream.Stream, asked event.Recor
 		return err
 	}
 	now, err := decode(m)
-	if err != nil || now.Result == event.Asked && now.Digest == a.Digest {
+	if err != nil {
 		return err
 	}
-	how := now.Status()
-	if now.Result == "" {
-		how = "being worked on"
+	if err := Asks(now); err != nil {
+		return err
 	}
-	return fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", now.Case, how, now.Rule)
-}
-
-// approval returns the approval that stands for a Service and class; nil if none does.
-func approval(ctx context.Context, s *stream.Stream, cluster, uid, class string) (*Approval, error) {
-	data, err := s.Get(ctx, approvalKey(cluster, uid, class))
-	if errors.Is(err, stream.ErrNotFound) {
-		return nil, nil
+	if now.Digest != a.Digest || now.NextAttempt() != a.Attempt {
+		return notAsked("case %s asks about another plan by now: %s", now.Case, now.Digest)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the approval: %w", err)
-	}
-	var a Approval
-	if err := json.Unmarshal(data, &a); err != nil {
-		return nil, fmt.Errorf("read the approval: %w", err)
-	}
-	return &a, nil
+	return nil
 }
 
 // The approvals of one Service and class are what persons have said of its plans.
@@ -151,75 +232,120 @@ type approvals struct {
 	uid, class string
 }
 
-// agreed reports whether a person has approved the plan that a record asks about.
+// answers returns what persons have said: those over NATS and those that the cluster
+// proves, the oldest first.
+func (p approvals) answers(ctx context.Context) ([]Approval, error) {
+	if p.env.Stream == nil {
+		return nil, nil
+	}
+	var values [][]byte
+	switch data, err := p.env.Stream.Get(ctx, approvalKey(p.env.Cluster, p.uid, p.class)); {
+	case err == nil:
+		values = append(values, data)
+	case !errors.Is(err, stream.ErrNotFound):
+		return nil, fmt.Errorf("read the approvals: %w", err)
+	}
+	proven, err := p.env.Stream.Entries(ctx, answerKey(p.env.Cluster, p.uid, p.class)+".*")
+	if err != nil {
+		return nil, fmt.Errorf("read the approvals: %w", err)
+	}
+	for _, e := range proven {
+		values = append(values, e.Value)
+	}
+	var all []Approval
+	for i, data := range values {
+		var a Approval
+		if err := json.Unmarshal(data, &a); err != nil {
+			return nil, fmt.Errorf("read the approvals: %w", err)
+		}
+		// What lies in the key over NATS proves nothing, whatever it says.
+		if i == 0 && len(values) > len(proven) {
+			a.Object, a.Groups = "", nil
+		}
+		all = append(all, a)
+	}
+	slices.SortStableFunc(all, func(a, b Approval) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+// agreed reports whether a person has answered the plan that a record asks about, so that
+// it must be looked at again.
 func (p approvals) agreed(ctx context.Context, prev event.Record) (bool, error) {
 	if prev.Phase != event.Settled || prev.Result != event.Asked || prev.Digest == "" {
 		return false, nil
 	}
-	a, err := approval(ctx, p.env.Stream, p.env.Cluster, prev.Service.UID, p.class)
-	return a != nil && a.good(prev.Digest, prev.Attempt+1, p.env.now()), err
+	all, err := p.answers(ctx)
+	now := p.env.now()
+	return slices.ContainsFunc(all, func(a Approval) bool {
+		return a.good(prev.Digest, prev.NextAttempt(), now) || a.refuses(prev.Digest, now)
+	}), err
 }
 
-// approved reports whether a person has agreed to this plan, and puts it into the
-// record. An approval of another plan counts for nothing, and the record says so.
-func (p approvals) approved(ctx context.Context, rec *event.Record, attempt int) (bool, error) {
-	if p.env.Stream == nil {
-		return false, nil
-	}
-	a, err := approval(ctx, p.env.Stream, p.env.Cluster, p.uid, p.class)
-	digest := rec.Digest
-	switch {
-	case err != nil:
+// rejected reports whether a person has rejected this plan, and puts it into the record.
+// Nobody is asked about it again as long as it is the same.
+func (p approvals) rejected(ctx context.Context, rec *event.Record) (bool, error) {
+	all, err := p.answers(ctx)
+	if err != nil {
 		return false, err
-	case a == nil || !p.env.now().Before(a.Until):
-		return false, nil
-	case a.Digest != digest:
-		rec.AddNote(say.F("%s approved another plan (%s) at %s. This plan is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
-		return false, nil
-	case !a.good(digest, attempt, p.env.now()):
+	}
+	i := slices.IndexFunc(all, func(a Approval) bool { return a.refuses(rec.Digest, p.env.now()) })
+	if i < 0 {
 		return false, nil
 	}
-	rec.Approved = a.said()
-	rec.SetRule(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339)))
+	a := all[i]
+	rec.Rejected = a.said()
+	rec.SetRule(say.F("%s rejected this plan at %s.", a.By, a.At.Format(time.RFC3339)).Then(said(a)))
 	return true, nil
 }
 
-// bind has the approval that the attempt in hand rests on be good for no other one.
-func (p approvals) bind(ctx context.Context, rec event.Record, attempt int) error {
-	if rec.Approved == nil {
-		return nil
-	}
-	key := approvalKey(p.env.Cluster, p.uid, p.class)
-	entry, err := p.env.Stream.Entry(ctx, key)
+// approved reports whether as many people as the policy wants have agreed to this plan, and
+// puts them into the record. An approval of another plan counts for nothing, and neither does
+// one that the policy does not count; the record says so.
+func (p approvals) approved(ctx context.Context, rec *event.Record, attempt int, want remedy.Consent) (bool, error) {
+	all, err := p.answers(ctx)
 	if err != nil {
-		return fmt.Errorf("use the approval: %w", err)
-	}
-	var a Approval
-	if err := json.Unmarshal(entry.Value, &a); err != nil {
-		return fmt.Errorf("use the approval: %w", err)
+		return false, err
 	}
 	now := p.env.now()
-	if !a.good(rec.Digest, attempt, now) {
-		return fmt.Errorf("use the approval: %w", remedy.ErrMoved)
+	var count []Approval
+	for _, a := range all {
+		switch {
+		case a.Rejects || !now.Before(a.Until):
+		case a.Digest != rec.Digest:
+			rec.AddNote(say.F("%s approved another plan (%s) at %s. This plan is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), rec.Digest))
+		case !a.good(rec.Digest, attempt, now):
+		case want.Ruled && a.Object == "":
+			rec.AddNote(say.F("%s approved this plan over NATS at %s. The policy counts only approvals that Kubernetes proves.", a.By, a.At.Format(time.RFC3339)))
+		case !want.From(a.By, a.Groups):
+			rec.AddNote(say.F("%s approved this plan at %s and is none of those whose approval counts: %s.", a.By, a.At.Format(time.RFC3339), want.Who()))
+		case !slices.ContainsFunc(count, func(b Approval) bool { return a.By == b.By }):
+			count = append(count, a)
+		}
 	}
-	a.Attempt = attempt
-	data, err := json.Marshal(a)
-	if err != nil {
-		return fmt.Errorf("use the approval: %w", err)
+	if len(count) < want.Needs {
+		for _, a := range count {
+			rec.AddNote(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339)).Then(said(a)))
+		}
+		return false, nil
 	}
-	if _, err := p.env.Stream.Swap(ctx, key, data, entry.Revision, max(time.Second, a.Until.Sub(now))); err != nil {
-		return fmt.Errorf("use the approval: %w", err)
+	rec.Approved, rec.Seconded = count[0].said(), nil
+	rule := say.F("%s approved this plan at %s.", count[0].By, count[0].At.Format(time.RFC3339)).Then(said(count[0]))
+	for _, a := range count[1:want.Needs] {
+		rec.Seconded = append(rec.Seconded, *a.said())
+		rule = rule.Then(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339))).Then(said(a))
 	}
-	return nil
+	rec.SetRule(rule)
+	return true, nil
 }
 
-// useUp removes the approval that the attempt in hand rests on, once all is written.
-func (p approvals) useUp(ctx context.Context, rec event.Record) error {
-	if rec.Approved == nil {
-		return nil
+// said returns what there is to say of an answer beside who gave it and when.
+func said(a Approval) say.Text {
+	var text say.Text
+	if a.Object == "" && a.Via != "" {
+		text = say.F("Kubernetes does not prove who that is: it came over NATS, from the user %s.", a.Via)
 	}
-	if err := p.env.Stream.Delete(ctx, approvalKey(p.env.Cluster, p.uid, p.class)); err != nil {
-		return fmt.Errorf("use the approval up: %w", err)
+	if a.Comment != "" {
+		text = text.Then(say.F("Comment: %s", event.Redact(a.Comment)))
 	}
-	return nil
+	return text
 }

@@ -36,7 +36,7 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 	x.rec.SetNote(plan.Note.Map(event.Redact))
 	x.rec.Cause, x.rec.Wait = event.Redact(plan.Cause), plan.Wait
 	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
-	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
+	x.rec.Held, x.rec.Approved, x.rec.Seconded, x.rec.Rejected, x.rec.Digest, x.rec.Decided = "", nil, nil, nil, "", ""
 	may := x.permission(x.c.Policy)
 	if len(plan.Steps) == 0 {
 		x.rec.Result = event.Asked
@@ -96,15 +96,21 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 			allowed, rule = false, b.text()
 		}
 	}
+	// What a person has said no to stays undone, whatever the policy allows by now.
+	if no, err := x.approvals.rejected(ctx, &x.rec); err != nil || no {
+		x.rec.Result = event.Planned
+		return false, err
+	}
 	x.rec.SetRule(rule)
 	if !allowed {
-		agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt)
+		want := x.c.Policy.Consent(risk)
+		agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt, want)
 		if err != nil {
 			return false, err
 		}
 		if !agreed {
 			x.rec.Result = event.Asked
-			x.rec.AddAsk(x.approval())
+			x.rec.AddAsk(x.approval(want))
 			return false, nil
 		}
 	}
@@ -124,7 +130,10 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 
 // approval asks for a person's word for the plan. A case that is not in the journal can't be
 // approved.
-func (x *run) approval() say.Text {
+func (x *run) approval(want remedy.Consent) say.Text {
+	if want.Ruled && x.rec.Case != "" {
+		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.String(), x.rec.Case)
+	}
 	if x.rec.Case == "" {
 		return say.F("A person has to approve the plan. Or allow it in the policy file, or apply it by hand.")
 	}

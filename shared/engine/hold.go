@@ -79,7 +79,7 @@ func (x *application) affords(ctx context.Context, claim claiming) (bool, error)
 	if err != nil || len(why) == 0 {
 		return err == nil, err
 	}
-	if agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt); err != nil || agreed {
+	if agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)); err != nil || agreed {
 		return agreed, err
 	}
 	if x.env.waited(x.rec) > patience {

@@ -60,13 +60,16 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 		x.rec.Changes = plan.Changes
 	}
 	x.risk = plan.Highest()
-	x.rec.Risk, x.rec.Approved = x.risk.String(), nil
-	a, err := approval(ctx, x.env.Stream, x.env.Cluster, uid, x.r.Class)
-	if err != nil {
-		return ends(x.fail(ctx, err))
+	x.rec.Risk, x.rec.Approved, x.rec.Seconded = x.risk.String(), nil, nil
+	if !less {
+		return event.Record{}, false, nil
 	}
-	if a != nil && less && a.good(digest, x.rec.Attempt, x.env.now()) {
-		x.rec.Approved = a.said()
+	now := x.rec
+	now.Digest = digest
+	if ok, err := x.approvals.approved(ctx, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)); err != nil {
+		return ends(x.fail(ctx, err))
+	} else if ok {
+		x.rec.Approved, x.rec.Seconded = now.Approved, now.Seconded
 	}
 	return event.Record{}, false, nil
 }

@@ -502,6 +502,99 @@ func TestApprove(t *testing.T) {
 	})
 }
 
+// The policy says how many people have to approve, and which: only those count that the
+// cluster proves, each once.
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	high := remedy.Medium
+	ask := func(t *testing.T, rule remedy.ApprovalRule) (*rig, event.Record) {
+		r := build(t)
+		r.policy.Risk, r.policy.Approvals = remedy.Low, []remedy.ApprovalRule{rule}
+		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+		return r, r.ends(event.Asked)
+	}
+	bring := func(r *rig, rec event.Record, a engine.Approval) error {
+		a.At, a.Until = r.now(), r.now().Add(time.Hour)
+		return engine.Bring(r.Context(), r.env.Stream, rec, a, r.now())
+	}
+	t.Run("two people", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{Risk: &high, Needs: 2})
+		if !strings.Contains(rec.Ask, "The policy wants the approvals of 2 people. To approve the plan: lbremedy approve "+rec.Case) {
+			t.Errorf("it asks %q", rec.Ask)
+		}
+		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "1"}))
+		if err := bring(r, rec, engine.Approval{By: "ann", Object: "2"}); !errors.Is(err, engine.ErrAnswered) {
+			t.Errorf("ann again: %v", err)
+		}
+		_, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "bob"}, r.now(), time.Hour)
+		r.must(err)
+		rec = r.ends(event.Asked)
+		if !strings.Contains(rec.Note, "ann approved this plan at") || !strings.Contains(rec.Note, "counts only approvals that Kubernetes proves") {
+			t.Errorf("the note is %q", rec.Note)
+		}
+		r.wrote(0)
+		r.must(bring(r, rec, engine.Approval{By: "bob", Object: "3", Comment: "CHG-2"}))
+		rec = r.ends(event.Waiting)
+		r.wrote(1)
+		if rec.Approved == nil || rec.Approved.By != "ann" || len(rec.Seconded) != 1 || rec.Seconded[0].By != "bob" || rec.Seconded[0].Comment != "CHG-2" {
+			t.Errorf("approved by %+v and %+v", rec.Approved, rec.Seconded)
+		}
+	})
+	t.Run("of a group", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{From: []string{"group:network", "user:cat"}})
+		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "1", Groups: []string{"web"}}))
+		if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "is none of those whose approval counts: group:network, user:cat") {
+			t.Errorf("the note is %q", rec.Note)
+		}
+		r.wrote(0)
+		r.must(bring(r, rec, engine.Approval{By: "bob", Object: "2", Groups: []string{"web", "network"}}))
+		if rec = r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "bob" || len(rec.Seconded) > 0 {
+			t.Errorf("approved by %+v and %+v", rec.Approved, rec.Seconded)
+		}
+		r.wrote(1)
+	})
+	t.Run("what lies in the key over NATS proves nothing", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{From: []string{"group:network"}})
+		forged, err := json.Marshal(engine.Approval{Case: rec.Case, Digest: rec.Digest, By: "ann", Object: "1", Groups: []string{"network"},
+			At: r.now(), Until: r.now().Add(time.Hour), Attempt: 1})
+		r.must(err)
+		r.must(r.env.Stream.Put(t.Context(), "approval."+r.env.Cluster+"."+rec.Service.UID+"."+rec.Class, forged))
+		r.ends(event.Asked)
+		r.wrote(0)
+	})
+	t.Run("rejected", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{})
+		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "1", Rejects: true, Comment: "it is to go"}))
+		r.must(bring(r, rec, engine.Approval{By: "bob", Object: "2"}))
+		for range 3 {
+			rec = r.ends(event.Planned)
+			if rec.Status() != event.Rejected || rec.Rejected == nil || rec.Rejected.By != "ann" || !strings.Contains(rec.Rule, "Comment: it is to go") {
+				t.Errorf("it is %s: %s", rec.Status(), rec.Rule)
+			}
+			r.advance(time.Minute)
+			r.event = r.failure(class, r.now())
+		}
+		if err := bring(r, rec, engine.Approval{By: "cat", Object: "3"}); !errors.Is(err, engine.ErrNotAsked) {
+			t.Errorf("after the rejection: %v", err)
+		}
+		r.policy.Risk = remedy.High // and it stays so
+		r.ends(event.Planned)
+		r.wrote(0)
+		// Another plan is asked about.
+		r.policy.Risk = remedy.Low
+		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "newer", "old")}}
+		r.advance(time.Minute)
+		r.event = r.failure(class, r.now())
+		if rec = r.ends(event.Asked); rec.Rejected != nil {
+			t.Errorf("rejected by %+v", rec.Rejected)
+		}
+	})
+}
+
 // A step that can't be taken back asks, unless the policy says of the class that it need not.
 func TestOneWay(t *testing.T) {
 	t.Parallel()

@@ -62,12 +62,30 @@ const (
 	ByCause     Reason = "cause"  // all is written, nothing of it to the Service; whether it worked shows in the cause alone
 )
 
-// An Approved says who agreed to a plan.
+// An Approved says who answered a plan: agreed to it, or rejected it.
 type Approved struct {
 	By       string    `json:"by"`
 	At       time.Time `json:"at"`
 	Identity string    `json:"identity,omitempty"` // user name in the cluster, where one could be asked
 	Host     string    `json:"host,omitempty"`     // the machine on which they agreed
+	Object   string    `json:"object,omitempty"`   // UID of the Approval in the cluster, which proves who By is
+	Via      string    `json:"via,omitempty"`      // the user of NATS who said so, where nothing proves who By is
+	Comment  string    `json:"comment,omitempty"`
+}
+
+// String returns who it was, with what is known beside it in parentheses.
+func (a Approved) String() string {
+	who := Person{Name: a.By, Identity: a.Identity, Host: a.Host}.String()
+	switch {
+	case a.Object != "":
+		who += " (proven by Kubernetes)"
+	case a.Via != "":
+		who += " (identity: NATS user " + a.Via + ", not proven by Kubernetes)"
+	}
+	if a.Comment != "" {
+		who += ": " + a.Comment
+	}
+	return who
 }
 
 // An Impact says what the users of the Service notice.
@@ -148,6 +166,9 @@ type Decision struct {
 	Undoing  bool      `json:"undoing,omitempty"`  // the steps take back what was written
 	Muted    bool      `json:"muted,omitempty"`    // a label says that nobody is to be asked
 	Back     time.Time `json:"back,omitzero"`      // when what was done for this failure was taken back; a plan needs a person's word from then on
+
+	Seconded []Approved `json:"seconded,omitempty"` // who agreed beside Approved, where the policy wants several
+	Rejected *Approved  `json:"rejected,omitempty"` // who rejected the plan: nobody is asked about it again
 }
 
 // A Plan says what the class found, and what it would do about it.
@@ -201,6 +222,9 @@ type Change struct {
 	Sets     bool     `json:"sets,omitempty"`     // what somebody has set otherwise is overwritten
 	Unknown  bool     `json:"unknown,omitempty"`  // whether it will be changed could not be found out
 }
+
+// NextAttempt returns the number of the attempt to write that would be the next one.
+func (r Record) NextAttempt() int { return max(r.Attempt, len(r.Attempts)) + 1 }
 
 // Done reports whether all steps of the plan have been applied.
 func (r Record) Done() bool { return len(r.Steps) > 0 && r.Next == len(r.Steps) }

@@ -13,6 +13,7 @@ type Status string
 const (
 	NeedsApproval Status = "needs-approval" // Asked, and a person may agree to the plan
 	NeedsAction   Status = "needs-action"   // Asked, and a person must act
+	Rejected      Status = "rejected"       // Planned, and a person has rejected the plan
 	Recovered     Status = "recovered"      // Gone
 	NotOurs       Status = "foreign"        // Foreign
 	FixUndone     Status = "fix-undone"     // Fixed, and the undo of another case has taken the fix away
@@ -23,7 +24,7 @@ const (
 
 // Statuses are those at which a run may end, in the order of a list for people.
 var Statuses = []Status{
-	Status(Fixed), Status(Synced), Status(Planned), NeedsApproval, NeedsAction, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
+	Status(Fixed), Status(Synced), Status(Planned), NeedsApproval, NeedsAction, Rejected, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
 	Status(Superseded), Status(Undone), NotOurs,
 }
 
@@ -40,6 +41,8 @@ func (r Record) Status() Status {
 		return NeedsApproval
 	case r.Result == Asked:
 		return NeedsAction
+	case r.Result == Planned && r.Rejected != nil:
+		return Rejected
 	case r.Result == Gone:
 		return Recovered
 	case r.Result == Foreign:

@@ -104,6 +104,10 @@ var (
 	ListEndpointSlices   = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
 	GetAdmissionPolicies = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Verb: "get"}
 	GetAdmissionBindings = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings", Verb: "get"}
+	GetApprovals         = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "get"}
+	ListApprovals        = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "list"}
+	WatchApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "watch"}
+	PatchApprovalsStatus = Grant{Group: "lbremedy.io", Resource: "approvals/status", Verb: "patch"}
 	ListMutating         = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
 	ListValidating       = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}
 	GetDeployments       = Grant{Group: "apps", Resource: "deployments", Verb: "get"}

@@ -65,23 +65,6 @@ func (c *Cluster) review(ctx context.Context, doing, kind string, r Review) (boo
 	return answer.Status.Allowed && err == nil, err
 }
 
-// Self returns the user name by which the API server knows whoever asks. Every user that it
-// knows may ask (the role system:basic-user), from Kubernetes 1.28 on, so that it needs no
-// grant.
-func (c *Cluster) Self(ctx context.Context) (string, error) {
-	var answer struct {
-		Status struct {
-			UserInfo struct {
-				Username string `json:"username"`
-			} `json:"userInfo"`
-		} `json:"status"`
-	}
-	err := c.call(ctx, "ask who we are", request{
-		verb: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body: []byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`),
-	}, &answer)
-	return answer.Status.UserInfo.Username, err
-}
-
 // Clock returns the time of the API server, to the second.
 func (c *Cluster) Clock(ctx context.Context) (time.Time, error) {
 	const doing = "read the clock of the API server"

@@ -2,7 +2,11 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Binding says how far a ValidatingAdmissionPolicy is in force.
@@ -89,4 +93,93 @@ func (c *Cluster) Webhooks(ctx context.Context, name string) ([]Webhook, error) 
 		}
 	}
 	return found, nil
+}
+
+// A Guard is what a ValidatingAdmissionPolicy holds for who relies on it.
+type Guard struct {
+	Binding
+	Changed time.Time // when the policy or its binding was last written, by the API server's clock
+	Strict  bool      // what it can't evaluate it refuses, and it exempts no request
+	Rules   []string  // expressions that each request has to fulfill
+	Judges  []Judged
+}
+
+// A Judged is a kind of object that an admission policy judges, and when.
+type Judged struct {
+	Groups     []string `json:"apiGroups"`
+	Versions   []string `json:"apiVersions"`
+	Resources  []string `json:"resources"`
+	Operations []string `json:"operations"`
+	Names      []string `json:"resourceNames"`
+}
+
+// A selector chooses objects or namespaces by their labels.
+type selector struct {
+	Labels      map[string]string `json:"matchLabels"`
+	Expressions []json.RawMessage `json:"matchExpressions"`
+}
+
+func (s *selector) all() bool { return s == nil || len(s.Labels) == 0 && len(s.Expressions) == 0 }
+
+// Guard returns what the ValidatingAdmissionPolicy of this name and the binding of the same
+// name hold; ErrNotFound if either is not there. It needs grant.GetAdmissionPolicies and
+// grant.GetAdmissionBindings.
+func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
+	bound, err := c.BoundPolicy(ctx, name)
+	if err != nil {
+		return Guard{}, err
+	}
+	const path = "/apis/admissionregistration.k8s.io/v1/"
+	var policy struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
+			FailurePolicy    string            `json:"failurePolicy"`
+			MatchConditions  []json.RawMessage `json:"matchConditions"`
+			ParamKind        *struct{}         `json:"paramKind"`
+			MatchConstraints struct {
+				Namespaces *selector         `json:"namespaceSelector"`
+				Objects    *selector         `json:"objectSelector"`
+				Exclude    []json.RawMessage `json:"excludeResourceRules"`
+				Rules      []Judged          `json:"resourceRules"`
+			} `json:"matchConstraints"`
+			Validations []struct {
+				Expression string `json:"expression"`
+			} `json:"validations"`
+		} `json:"spec"`
+	}
+	err = c.call(ctx, "get admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicies/" + name}, &policy)
+	if err != nil {
+		return Guard{}, err
+	}
+	var binding struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	err = c.call(ctx, "get binding of admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicybindings/" + name}, &binding)
+	if err != nil {
+		return Guard{}, err
+	}
+	match := policy.Spec.MatchConstraints
+	g := Guard{Binding: bound, Judges: match.Rules, Strict: policy.Spec.FailurePolicy == "Fail" && len(policy.Spec.MatchConditions) == 0 &&
+		policy.Spec.ParamKind == nil && match.Namespaces.all() && match.Objects.all() && len(match.Exclude) == 0}
+	for _, v := range policy.Spec.Validations {
+		g.Rules = append(g.Rules, v.Expression)
+	}
+	for _, m := range []metav1.ObjectMeta{policy.Metadata, binding.Metadata} {
+		if at := changed(m); at.After(g.Changed) {
+			g.Changed = at
+		}
+	}
+	return g, nil
+}
+
+// changed returns when an object was last written, but for its status. The API server keeps
+// these times, whoever writes.
+func changed(m metav1.ObjectMeta) time.Time {
+	at := m.CreationTimestamp.Time
+	for _, f := range m.ManagedFields {
+		if f.Subresource == "" && f.Time != nil && f.Time.After(at) {
+			at = f.Time.Time
+		}
+	}
+	return at
 }

@@ -167,7 +167,7 @@ func TestWritesAreToldAndTried(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
-	if who, err := c.Self(ctx); err != nil || who == "" {
+	if who, err := c.Me(ctx); err != nil || who.Name == "" || len(who.Groups) == 0 {
 		t.Errorf("we are %q, %v", who, err)
 	}
 }

@@ -49,6 +49,7 @@ func Compare(was, is Version, of What) []Change {
 	})
 	c.classes()
 	c.rules()
+	c.approvals()
 	c.freezes()
 	c.budgets()
 	c.takeBack()
@@ -135,6 +136,28 @@ func modeChange(_, is string) (Effect, string) {
 		return Loosened, "Plans are applied; before, they were only shown."
 	}
 	return Tightened, "Plans are only shown; before, they were applied."
+}
+
+// approvals adds the risks of which another approval is needed.
+func (c *comparison) approvals() {
+	for _, risk := range []remedy.Risk{remedy.Low, remedy.Medium, remedy.High} {
+		was, is := c.was.Consent(risk), c.is.Consent(risk)
+		if reflect.DeepEqual(was, is) {
+			continue
+		}
+		effect, proof := Tightened, ""
+		if is.Loosens(was) {
+			effect = Loosened
+		}
+		if was.Ruled != is.Ruled {
+			proof = ", which Kubernetes has to prove"
+			if was.Ruled {
+				proof = ", which need not be proven by Kubernetes any more"
+			}
+		}
+		c.add(effect, "approvals ("+risk.String()+" risk)", was.String(), is.String(),
+			"A plan of %s risk that is not applied automatically needs the %s%s; before, the %s.", risk, is, proof, was)
+	}
 }
 
 // keys returns the keys of two maps, sorted, each once.

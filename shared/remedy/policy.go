@@ -46,14 +46,15 @@ func (m *Mode) ReadText(text string) error {
 // What ends an unsettled fix is a word there and takeBack in the stream since before it had
 // other answers. What the doctor compares with is text there and numbers here.
 type Policy struct {
-	Mode     Mode             `json:"mode"`
-	Risk     Risk             `json:"risk"`             // fix mode applies plans up to this risk
-	Classes  map[string]Class `json:"classes,omitzero"` // by class ID; what it leaves out is as above
-	Rules    []Rule           `json:"rules,omitzero"`   // for some places; of those that match, a later one counts more
-	Freezes  []Freeze         `json:"freezes,omitzero"` // when nothing is written
-	Budgets  Budgets          `json:"budgets,omitzero"`
-	TakeBack bool             `json:"takeBack,omitzero"` // a fix that did not work is taken back when its attempts are spent
-	Doctor   Doctor           `json:"doctor,omitzero"`
+	Mode      Mode             `json:"mode"`
+	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk
+	Classes   map[string]Class `json:"classes,omitzero"`   // by class ID; what it leaves out is as above
+	Rules     []Rule           `json:"rules,omitzero"`     // for some places; of those that match, a later one counts more
+	Approvals []ApprovalRule   `json:"approvals,omitzero"` // whose approvals a plan needs; of those that fit its risk the last one counts
+	Freezes   []Freeze         `json:"freezes,omitzero"`   // when nothing is written
+	Budgets   Budgets          `json:"budgets,omitzero"`
+	TakeBack  bool             `json:"takeBack,omitzero"` // a fix that did not work is taken back when its attempts are spent
+	Doctor    Doctor           `json:"doctor,omitzero"`
 
 	// Sections are what classes declare beside that, by their keys, as they lie in the
 	// stream. Setting.Of reads one.

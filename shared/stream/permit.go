@@ -34,8 +34,7 @@ func inboxIn(inbox, cluster string) string {
 //
 // It may read FAILED, CASES and the bucket whole: the server tells a query for many
 // subjects at once from one for its own by its body alone. None of them holds a secret. It
-// may not write the policy, a pause, an approval other than to use it up, or another
-// class's breaker.
+// may not write the policy, a pause, an approval, or another class's breaker.
 //
 // What is claimed or locked of a cloud is common to all clusters of the NATS by design:
 // two clusters may put load balancers into one vSwitch, share a load balancer, or have a
@@ -65,7 +64,6 @@ func Permit(cluster, class string) (Permissions, error) {
 		key("claim.unsettled.%s.%s.*", cluster, class),
 		key("breaker.%s.%s", cluster, class),
 		key("run.%s.*.%s", cluster, class),
-		key("approval.%s.*.%s", cluster, class),
 		key("lock.target.>"),
 		key("pace.touch.%s", cluster),
 	)

@@ -83,8 +83,13 @@ func TestPermitNotifier(t *testing.T) {
 			_, err := s.SetupFollower(ctx, "tell-events-"+cluster, cluster)
 			return err
 		},
-		"keep a member":                 put("incident.vswitch-vsw-1." + class + ".0000." + uid),
-		"keep what a sink was sent":     put("ticket.ops.x"),
+		"keep a member":             put("incident.vswitch-vsw-1." + class + ".0000." + uid),
+		"keep what a sink was sent": put("ticket.ops.x"),
+		"bring an answer":           put("answer." + cluster + "." + uid + "." + class + ".0"),
+		"deliver a failure again": func(ctx context.Context) error {
+			_, _, err := s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
+			return err
+		},
 		"put a policy in force":         put("policy." + cluster),
 		"put the sinks in force":        put("tell." + cluster),
 		"keep the policy's history":     put("history." + cluster + ".1"),
@@ -115,8 +120,8 @@ func TestPermitNotifier(t *testing.T) {
 			_, err := s.SetupFollower(ctx, "tell-ops_c2", "c2")
 			return err
 		},
-		"publish a failure": func(ctx context.Context) error {
-			_, _, err := s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
+		"publish a failure of another cluster": func(ctx context.Context) error {
+			_, _, err := s.PublishNewer(ctx, event.FailedSubject("c2", class, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
 			return err
 		},
 		"say that a failure is dead": func(ctx context.Context) error {
@@ -149,6 +154,7 @@ func TestPermitNotifier(t *testing.T) {
 	}
 	for _, key := range []string{
 		"pause", "pause." + cluster, "breaker." + cluster + "." + class, "approval." + cluster + "." + uid + "." + class, "closed.x",
+		"answer.c2." + uid + "." + class + ".0",
 		"progress." + cluster, "ledger." + cluster + ".e1", "services." + cluster, "claim.budget." + cluster, "policy", "tell", "policy.c2", "tell.c2",
 		"history.c2.1",
 	} {

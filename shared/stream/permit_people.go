@@ -70,11 +70,18 @@ func notifying(cluster string) []string {
 	return subjects
 }
 
-// PermitNotifier returns what notifies people of one cluster of what becomes of cases, puts a policy file in
+// answers are the keys of what people of a cluster answer by objects of it, which prove who
+// they are. Whoever brings these to NATS may write them, and nobody else, an operator
+// included: shared/approval looks at each object first.
+func answers(cluster string) string { return bucketPrefix + "answer." + cluster + ".>" }
+
+// PermitNotifier returns what notifies people of one cluster of what becomes of cases, brings
+// their answers from the cluster, puts a policy file in
 // force and measures how things stand, beside couriers or workers, and no more: its
-// followers of the journal, the keys of incidents and of what their sinks were sent, and
-// the policy with its history. Its user is "notifier". It writes no record, no failure and no dead letter,
-// agrees to nothing and ends no pause.
+// followers of the journal, the keys of incidents and of what their sinks were sent, those of
+// answers, and the policy with its history. Its user is "notifier". It writes no record and no
+// dead letter and ends no pause. The failures that it may publish are those that it has
+// delivered again for an answer.
 //
 // Its followers are as many as the policy has sinks, so that it may create consumers of
 // its cluster's records under any name. Who has its key can with that have these records
@@ -83,6 +90,7 @@ func notifying(cluster string) []string {
 func PermitNotifier(cluster string) Permissions {
 	p := reading(inboxIn(InboxOf("notifier"), cluster))
 	p.Publish = append(append(p.Publish, listConsumers), notifying(cluster)...)
+	p.Publish = append(p.Publish, answers(cluster), event.FailedSubject(cluster, "*", "*"))
 	return p
 }
 
@@ -126,19 +134,30 @@ func PermitWorker(cluster string, classes []string) Permissions {
 		event.CaseSubject(cluster, "*", "*"),
 		event.KeptSubject(cluster, "*", "*"),
 		deadPrefix+"failed."+cluster+".>",
+		answers(cluster),
 	)
 	for _, keys := range []string{
 		"claim.vswitch.*.*", "claim.evict.%s.>", "claim.budget.%s.>", "claim.unsettled.%s.>",
-		"breaker.%s.*", "run.%s.>", "approval.%s.>", "lock.target.>", "lock." + event.DoctorLock + "%s", "lock.again.%s", "pace.touch.%s",
+		"breaker.%s.*", "run.%s.>", "lock.target.>", "lock." + event.DoctorLock + "%s", "lock.again.%s", "pace.touch.%s",
 	} {
 		p.Publish = append(p.Publish, bucketPrefix+strings.ReplaceAll(keys, "%s", cluster))
 	}
 	return p
 }
 
+// byCommands are the keys that lbremedy's commands write, whichever the cluster. The answers
+// that objects of a cluster prove are none of them.
+var byCommands = []string{
+	"approval.>", "breaker.>", "claim.>", "closed.>", "history.>", "incident.>", "ledger.>", "lock.>", "pace.>", "pause", "pause.>",
+	"policy", "policy.>", "progress.>", "run.>", "services.>", "tell", "tell.>", "ticket.>",
+}
+
 // PermitOperator returns what a person needs who may do all that lbremedy's commands
 // do, in all clusters: approve and take back, pause, put a policy in force, close a
 // breaker, send again, set up, back up and restore. The user is "operator".
+//
+// What it approves counts as said over NATS. It can't forge what an object of the cluster
+// proves but by restoring a backup of its own making.
 func PermitOperator() Permissions {
 	p := reading(InboxOf("operator"))
 	for _, stream := range all {
@@ -149,7 +168,10 @@ func PermitOperator() Permissions {
 	for _, stream := range []string{Failed, Cases} {
 		p.Publish = append(p.Publish, "$JS.API.CONSUMER.CREATE."+stream+".>", "$JS.API.CONSUMER.MSG.NEXT."+stream+".*", "$JS.ACK."+stream+".>")
 	}
-	p.Publish = append(p.Publish, listConsumers, "lbremedy.>", bucketPrefix+">", "$JS.SNAPSHOT.>")
+	p.Publish = append(p.Publish, listConsumers, "lbremedy.>", "$JS.SNAPSHOT.>")
+	for _, keys := range byCommands {
+		p.Publish = append(p.Publish, bucketPrefix+keys)
+	}
 	return p
 }
 

@@ -102,9 +102,12 @@ func operations(s, admin *stream.Stream, class, cluster string) map[string]func(
 			_, err = s.Swap(ctx, e.Key, []byte("{}"), e.Revision, time.Minute)
 			return err
 		},
-		"reserve a moment":   func(ctx context.Context) error { _, err := s.Pace(ctx, "touch."+cluster, time.Second); return err },
-		"read the policy":    func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return err },
-		"use an approval up": func(ctx context.Context) error { return s.Delete(ctx, "approval."+cluster+"."+uid+"."+class) },
+		"reserve a moment": func(ctx context.Context) error { _, err := s.Pace(ctx, "touch."+cluster, time.Second); return err },
+		"read the policy":  func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return err },
+		"read the answers": func(ctx context.Context) error {
+			_, err := s.Entries(ctx, "answer."+cluster+"."+uid+"."+class+".*")
+			return err
+		},
 		"lock a target": func(ctx context.Context) error {
 			unlock, _, err := s.Lock(ctx, "target.slb/"+cluster, uid, time.Minute)
 			unlock()
@@ -264,6 +267,7 @@ func TestPermit(t *testing.T) {
 		},
 	}
 	for _, key := range []string{"policy", "policy." + cluster, "pause", "pause." + cluster, "services." + cluster, "progress." + cluster,
+		"approval." + cluster + "." + uid + "." + mine, "answer." + cluster + "." + uid + "." + mine + ".0",
 		"breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, event.RunKey(cluster, uid, theirs), "incident.x",
 		"breaker." + elsewhere + "." + mine, "approval." + elsewhere + "." + uid + "." + mine, event.RunKey(elsewhere, uid, mine), "pace.touch." + elsewhere,
 		"claim.evict." + elsewhere + ".shop.web.0", "claim.budget." + elsewhere + ".0", "claim.budget." + elsewhere + "." + mine + ".0",

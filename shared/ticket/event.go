@@ -32,6 +32,7 @@ var reasons = map[event.Status]string{
 	event.NeedsApproval: "LBRemedyNeedsApproval", event.NeedsAction: "LBRemedyNeedsAction", event.Recovered: "LBRemedyRecovered",
 	event.Status(event.Failed): "LBRemedyFailed", event.Status(event.Unsettled): "LBRemedyUnsettled", event.Status(event.Planned): "LBRemedyPlanned",
 	event.Status(event.Fixed): "LBRemedyFixed", event.Status(event.Synced): "LBRemedySynced", event.Status(event.Undone): "LBRemedyUndone",
+	event.Rejected: "LBRemedyRejected",
 }
 
 // Open writes the Event.

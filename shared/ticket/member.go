@@ -34,7 +34,7 @@ type Member struct {
 	Note     string        `json:"note,omitempty"`
 	Rule     string        `json:"rule,omitempty"`
 	Error    string        `json:"error,omitempty"`
-	By       string        `json:"by,omitempty"` // who closed it by hand
+	By       string        `json:"by,omitempty"` // who closed it by hand, or rejected or approved its plan
 
 	revision uint64 // of its key
 	uid      string
@@ -52,6 +52,8 @@ const (
 	Moved  event.Result = "moved"  // the Service fails for another cause now
 	ByHand event.Result = "closed" // a person closed the ticket
 	Muted  event.Result = "muted"  // a label says that nobody is to be asked
+
+	Rejected = event.Result(event.Rejected) // a person has rejected the plan
 )
 
 // Longest texts of a member. A thousand of them are read for one notification.
@@ -74,7 +76,7 @@ func stands(r event.Result) bool {
 // ends reports whether a result says that the failure is over.
 func ends(r event.Result) bool {
 	switch r {
-	case event.Fixed, event.Synced, event.Gone, event.Superseded, event.Undone, event.Foreign, Muted:
+	case event.Fixed, event.Synced, event.Gone, event.Superseded, event.Undone, event.Foreign, Muted, Rejected:
 		return true
 	}
 	return false
@@ -87,6 +89,16 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: clip(r.Message, shortText), Failed: r.EventTime,
 		Finding: clip(r.Finding, longText), Cause: clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest,
 		Ask: clip(r.Ask, longText), Note: clip(r.Note, shortText), Rule: clip(r.Rule, shortText), Error: clip(r.Error, shortText),
+	}
+	switch {
+	case r.Rejected != nil:
+		m.Result, m.Over, m.By = Rejected, true, clip("by "+r.Rejected.String(), shortText)
+	case r.Approved != nil:
+		m.By = "approved by " + r.Approved.String()
+		for _, a := range r.Seconded {
+			m.By += ", and by " + a.String()
+		}
+		m.By = clip(m.By, shortText)
 	}
 	for i, s := range r.Steps {
 		if i == mostSteps {

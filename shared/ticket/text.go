@@ -249,6 +249,7 @@ var results = map[event.Result]string{
 	event.Foreign:    "it is no failed sync of this cloud",
 	Moved:            "it fails for another cause now",
 	ByHand:           "closed by hand",
+	Rejected:         "its plan was rejected",
 	Muted:            "a label says that nobody is to be asked",
 }
 

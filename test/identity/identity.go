@@ -275,3 +275,41 @@ func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) 
 	}
 	return false, fmt.Errorf("ask for the admission policy: %w", err)
 }
+
+// approvalsFile has what Approvals need, below the root of the repository.
+const approvalsFile = "infra/cluster/approvals.yaml"
+
+// Approve puts in force what the chart installs for Approvals, but for what is left out by
+// its kind, and returns what takes it away again. The cluster must be the test's own.
+func Approve(ctx context.Context, c *cluster.Cluster, without ...string) (remove func(context.Context) error, err error) {
+	var paths []string
+	client := c.Client().CoreV1().RESTClient()
+	remove = func(ctx context.Context) error {
+		var errs []error
+		for _, path := range slices.Backward(paths) {
+			errs = append(errs, client.Delete().AbsPath(path).Do(ctx).Error())
+		}
+		return errors.Join(errs...)
+	}
+	err = documents(approvalsFile, func(data []byte) error {
+		var object metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal(data, &object); err != nil {
+			return err
+		}
+		if slices.Contains(without, object.Kind) {
+			return nil
+		}
+		text, err := yaml.YAMLToJSON(data)
+		if err != nil {
+			return err
+		}
+		plural := map[string]string{"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}[object.Kind]
+		if plural == "" {
+			plural = strings.ToLower(object.Kind) + "s"
+		}
+		path := "/apis/" + object.APIVersion + "/" + plural + "/" + object.Name
+		paths = append(paths, path)
+		return client.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "test").Param("force", "true").Body(text).Do(ctx).Error()
+	})
+	return remove, err
+}

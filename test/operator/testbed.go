@@ -51,7 +51,12 @@ type Testbed struct {
 // NewTestbed sets one up that lasts until the test ends.
 func NewTestbed(t *testing.T) *Testbed {
 	t.Helper()
-	c := cluster.Join(t)
+	return NewTestbedOn(t, cluster.Join(t))
+}
+
+// NewTestbedOn sets one up on a cluster.
+func NewTestbedOn(t *testing.T, c *cluster.Cluster) *Testbed {
+	t.Helper()
 	sc := &Testbed{Kube: c, Namespace: c.Namespace(t)}
 	world, err := sim.ParseWorld([]byte(`
 cluster: {id: c-cli}

@@ -229,6 +229,11 @@ var rows = []row{
 		why: "it tells what the journal holds",
 	},
 	{
+		who: []string{"shared/approval"},
+		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/engine"},
+		why: "it brings what people answer to the journal, and decides nothing itself",
+	},
+	{
 		who: []string{"shared/host"},
 		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/step", "shared/remedy", "shared/engine"},
 		why: "it is part of every function program, and these stay small",

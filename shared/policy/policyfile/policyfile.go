@@ -39,6 +39,7 @@ type File struct {
 	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
 	Classes   map[string]remedy.Class `json:"classes,omitempty"`   // what differs for a class, by its ID
 	Rules     []remedy.Rule           `json:"rules,omitempty"`     // what differs at some places; of those that match, a later one counts more
+	Approvals []remedy.ApprovalRule   `json:"approvals,omitempty"` // whose approvals a plan needs; of those that fit its risk the last one counts
 	Freezes   []Freeze                `json:"freezes,omitempty"`   // when nothing is written
 	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much is written at most
 	Unsettled string                  `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
@@ -127,9 +128,10 @@ func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (po
 		return policy.Version{}, errors.New("line 1: it is empty: write \"mode: observe\" if nothing is to be written")
 	}
 	r := reader{d, classes}
-	p := remedy.Policy{Mode: f.Mode, Risk: f.Risk, Classes: f.Classes, Rules: f.Rules, Budgets: f.Budgets}
+	p := remedy.Policy{Mode: f.Mode, Risk: f.Risk, Classes: f.Classes, Rules: f.Rules, Approvals: f.Approvals, Budgets: f.Budgets}
 	r.ofClasses(f.Classes)
 	r.rules(f.Rules)
+	r.approvals(f.Approvals)
 	r.budgets(f.Budgets)
 	p.Freezes = r.freezes(f.Freezes)
 	switch f.Unsettled {

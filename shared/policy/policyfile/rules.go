@@ -45,6 +45,35 @@ func (r reader) rules(list []remedy.Rule) {
 	}
 }
 
+// approvals notes what is wrong with the rules of approvals.
+func (r reader) approvals(list []remedy.ApprovalRule) {
+	for i, rule := range list {
+		at := fmt.Sprintf("approvals[%d]", i)
+		if rule.Needs < 0 {
+			r.Fail(at+".needs", "%d is negative", rule.Needs)
+		}
+		users := 0
+		for _, from := range rule.From {
+			user, isUser := strings.CutPrefix(from, remedy.FromUser)
+			group, isGroup := strings.CutPrefix(from, remedy.FromGroup)
+			switch {
+			case isUser && user != "":
+				users++
+			case !isGroup || group == "":
+				r.Fail(at+".from", "%q is neither user:NAME nor group:NAME", from)
+			}
+		}
+		if users > 0 && users == len(rule.From) && users < rule.Needs {
+			r.Fail(at+".needs", "%d people have to approve, and from names %d", rule.Needs, users)
+		}
+		for j, o := range list[:i] {
+			if reflect.DeepEqual(o.Risk, rule.Risk) {
+				r.Fail(at, "it is about the same risk as approvals[%d]: make them one", j)
+			}
+		}
+	}
+}
+
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 // freezes reads the freezes. The zone's offsets are read here: where a function

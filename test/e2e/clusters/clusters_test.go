@@ -25,6 +25,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -419,8 +420,8 @@ func TestClusters(t *testing.T) {
 	r.policy(two, careful)
 	r.fail(two, lost, "approval-2")
 	alike := r.ends(two, "approval-2", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
-	r.says(one, "ann approved", "approve", asked.Case, "--as", "ann")
-	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != "ann" {
+	r.says(one, cli.Whoami()+" approved", "approve", asked.Case)
+	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != cli.Whoami() {
 		t.Errorf("approved by %+v", rec.Approved)
 	}
 	written := func(rec event.Record) bool { return rec.Phase == event.Intent || rec.Next > 0 }

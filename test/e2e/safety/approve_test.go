@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -39,15 +40,15 @@ func TestApprove(t *testing.T) {
 				t.Fatalf("nobody has agreed, and the worker wrote %v", writes)
 			}
 			r.says(0, "lbremedy approve "+asked.Case, "", "show", asked.Case)
-			r.says(command.CodeWrong, "", "look at it again with \"lbremedy show "+asked.Case, "approve", asked.Case, "--digest", "0000", "--as", "eve")
+			r.says(command.CodeWrong, "", "look at it again with \"lbremedy show "+asked.Case, "approve", asked.Case, "--digest", "0000")
 			var both [2]said
 			var wait sync.WaitGroup
-			for i, by := range []string{"ann", "bob"} {
-				wait.Go(func() { both[i] = r.call("approve", asked.Case, "--as", by) })
+			for i := range both {
+				wait.Go(func() { both[i] = r.call("approve", asked.Case) })
 			}
 			wait.Wait()
 			fixed := r.ends("web", event.Fixed)
-			if fixed.Approved == nil || fixed.Approved.By != "ann" && fixed.Approved.By != "bob" {
+			if fixed.Approved == nil || fixed.Approved.By != cli.Whoami() || fixed.Approved.Object != "" || fixed.Approved.Via == "" {
 				t.Fatalf("approved by %+v", fixed.Approved)
 			}
 			for _, got := range both {
@@ -62,6 +63,7 @@ func TestApprove(t *testing.T) {
 				t.Errorf("the worker wrote %v, with %d intents", writes, len(intents))
 			}
 			r.says(0, fixed.Approved.By+" approved this plan at", "", "show", fixed.Case)
+			r.says(0, "it came over NATS", "", "show", fixed.Case)
 			r.says(command.CodeWrong, "", "has no plan that waits for an approval", "approve", fixed.Case)
 			if !r.testbed.Healed("web") {
 				t.Error("the Service does not work")
@@ -78,7 +80,7 @@ func TestApproveTooLate(t *testing.T) {
 		meanwhile func(*rig)
 		note      string
 	}{
-		"the plan has changed": {func(r *rig) { r.testbed.Cloud.Edit(rewrite) }, "ann approved another plan"},
+		"the plan has changed": {func(r *rig) { r.testbed.Cloud.Edit(rewrite) }, cli.Whoami() + " approved another plan"},
 		"it has expired":       {func(r *rig) { r.advance(25 * time.Hour) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +90,7 @@ func TestApproveTooLate(t *testing.T) {
 			r.must(r.testbed.Fail(r.ctx, f))
 			asked := r.ends("web", event.Asked)
 			r.says(0, "All clusters: Paused by cat", "", "pause", "--as", "cat")
-			r.says(0, "ann approved the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
+			r.says(0, cli.Whoami()+" approved the plan "+asked.Digest, "", "approve", asked.Case)
 			r.held("web", event.HeldByPause)
 			tt.meanwhile(r)
 			r.says(0, "Ended. All clusters: Paused by cat", "", "resume")
@@ -103,8 +105,8 @@ func TestApproveTooLate(t *testing.T) {
 				return
 			}
 			r.says(command.CodeWrong, "", "the plan of case "+again.Case+" is "+again.Digest+" now", "approve", again.Case, "--digest", asked.Digest)
-			r.says(0, "bob approved the plan "+again.Digest, "", "approve", again.Case, "--as", "bob")
-			if fixed := r.ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != "bob" {
+			r.says(0, cli.Whoami()+" approved the plan "+again.Digest, "", "approve", again.Case)
+			if fixed := r.ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != cli.Whoami() {
 				t.Errorf("approved by %+v", fixed.Approved)
 			}
 		})

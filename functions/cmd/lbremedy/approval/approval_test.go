@@ -165,7 +165,7 @@ func TestService(t *testing.T) {
 	says(command.CodeWrong, "no region is named", "undo", "shop/web") // the one case, of which the cluster is looked at next
 	says(command.CodeWrong, "no case of pay/api has steps to undo. Its cases are:", "undo", "pay/api")
 	says(command.CodeWrong, asked.Case, "undo", "pay/api")
-	says(command.CodeWrong, "no case of shop/web waits for an approval", "approve", "shop/web", "--as", "ann")
+	says(command.CodeWrong, "no case of shop/web waits for an approval", "approve", "shop/web")
 	says(command.CodeWrong, `no case of a Service "shop/none"`, "undo", "shop/none")
 	says(0, "shop/web\tvswitch-ip-exhausted fixed", "__complete", "undo", "")
 	says(0, waits.Case+"\tshop/api vswitch-ip-exhausted needs-approval\nshop/api\tvswitch-ip-exhausted needs-approval\n", "__complete", "approve", "")
@@ -175,7 +175,7 @@ func TestService(t *testing.T) {
 	if _, _, err := s.PublishNewer(t.Context(), subject, "m", header, data, func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	says(0, `"host": "`, "approve", "shop/api", "--as", "ann", "-o", "json")
+	says(0, `"host": "`, "approve", "shop/api", "-o", "json")
 	says(0, `"host": "`, "pause", "--as", "ann", "-o", "json")
 
 	if err := operator.Seed(t.Context(), s, twice); err != nil {

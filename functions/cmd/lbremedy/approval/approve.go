@@ -1,5 +1,9 @@
 // Package approval is the commands by which a person decides on one case: "approve" agrees
-// to its plan, and "undo" takes back what was done.
+// to its plan, "reject" says no to it, and "undo" takes back what was done.
+//
+// Who answers is proven by Kubernetes: the answer is an Approval that is created with the
+// person's own kubeconfig. Where a cluster knows no Approvals, or can't be asked, the answer goes
+// over NATS: its permissions say who may, and the journal says that nothing proves who it was.
 package approval
 
 import (
@@ -13,90 +17,247 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	approvals "github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{approve(p), undo(p)}
+	return []*cobra.Command{approve(p), reject(p), undo(p)}
 }
 
+// whoMay is how both commands say who may answer.
+const whoMay = `The answer is an Approval, an object in the namespace of the Service, which is created with
+your kubeconfig: RBAC says who may (the ClusterRole lbremedy-approver), and Kubernetes proves
+who did. Where the cluster knows no Approvals or can't be asked, and with
+--without-kubernetes, it goes over NATS: NATS permissions on the keys that begin with
+approval decide who may, and the journal says that nothing proves who it was.`
+
 func approve(p *cli.Program) *cobra.Command {
-	var life time.Duration
-	var by, digest string
+	a := answer{Program: p, verdict: kube.Approve, did: "approved"}
 	cmd := &cobra.Command{
 		Use:   "approve CASE|NAMESPACE/SERVICE",
 		Short: "Approve the plan of a case that needs approval",
 		Long: `Approve the plan of a case that needs approval. The running worker or function diagnoses
 the failure again, and applies the plan once if it is still the same. A plan that has
 changed needs a new approval. An approval overrides risk, budgets and breakers, but not
-a pause, a freeze or the limit of attempts.
+a pause, a freeze or the limit of attempts. The policy may want the approvals of several
+people, or of some only.
 
 Name a case by its ID or the start of it, or a Service of which one case waits for an
 approval.
 
-NATS permissions on the keys that begin with approval decide who may approve. The
-journal records who did: --as, by default the user of this machine, the name of this
-machine, and the user by which the cluster of the kubeconfig knows you.`,
+` + whoMay,
 		Example: `  lbremedy approve shop/web
-  lbremedy approve 3f9a12bc --digest 0f8e… --for 2h`,
+  lbremedy approve 3f9a12bc --digest 0f8e… --for 2h --comment 'CHG-1234'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: waiting.Complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if life < time.Minute || life > 30*24*time.Hour {
-				return command.Wrong("--for: %s is not between a minute and 30 days", life)
+			if a.life < time.Minute || a.life > 30*24*time.Hour {
+				return command.Wrong("--for: %s is not between a minute and 30 days", a.life)
 			}
-			if by == "" {
-				return command.Wrong("--as: name a person: the user of this machine is not known")
-			}
-			s, err := p.CaseStream(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			h, err := waiting.Single(ctx, p, s, args[0])
-			if err != nil {
-				return err
-			}
-			r := h.Last()
-			if digest != "" && !strings.HasPrefix(r.Digest, digest) {
-				return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
-			}
-			check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix)
-			if finding && (r.Service.Kind != "" || len(r.Steps) == 0) {
-				return command.Wrong("case %s is a finding of the doctor without a plan to approve: \"lbremedy show %s\" says what to do", r.Case, r.Case)
-			}
-			if !finding && r.Service.Kind != "" {
-				return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
-			}
-			a, err := engine.Approve(ctx, s, r, p.Person(ctx, by), p.Now(), life)
-			if err != nil {
-				return command.Mistake{Err: err}
-			}
-			if finding { // no event brings it again
-				return p.Print(a, func() {
-					fmt.Fprintf(p.Out, "%s approved the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, cli.Clock(a.Until))
-					p.Note("To apply it if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)
-				})
-			}
-			if err := deliver(ctx, s, r, "approval."+a.At.Format(time.RFC3339Nano)); err != nil {
-				return err
-			}
-			return p.Print(a, func() {
-				fmt.Fprintf(p.Out, "%s approved the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, cli.Clock(a.Until))
-				p.Note("It is diagnosed again, and applied if it is still the same: see lbremedy show %s.", a.Case)
-			})
+			return a.run(cmd.Context(), args[0])
 		},
 	}
-	cmd.Flags().DurationVar(&life, "for", engine.ApprovalLife, "how `long` the approval is valid if the plan can't be applied at once")
-	cmd.Flags().StringVar(&by, "as", cli.Whoami(), "`who` approves, for the journal")
-	cmd.Flags().StringVar(&digest, "digest", "", "approve only the plan with this `digest`, or one that starts with it")
+	cmd.Flags().DurationVar(&a.life, "for", engine.ApprovalLife, "how `long` the approval is valid if the plan can't be applied at once")
+	a.flags(cmd)
 	return cmd
+}
+
+func reject(p *cli.Program) *cobra.Command {
+	a := answer{Program: p, verdict: kube.Reject, did: "rejected", life: engine.RejectionLife}
+	cmd := &cobra.Command{
+		Use:   "reject CASE|NAMESPACE/SERVICE",
+		Short: "Reject the plan of a case that needs approval",
+		Long: `Reject the plan of a case that needs approval. It is not applied, and nobody is asked about
+it again as long as the plan stays the same. Another plan for the failure is asked about.
+
+Name a case by its ID or the start of it, or a Service of which one case waits for an
+approval.
+
+` + whoMay,
+		Example: `  lbremedy reject shop/web --comment 'the load balancer is to go'
+  lbremedy reject 3f9a12bc --digest 0f8e…`,
+		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
+		ValidArgsFunction: waiting.Complete(p),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0]) },
+	}
+	a.flags(cmd)
+	return cmd
+}
+
+// An answer is one call of approve or reject.
+type answer struct {
+	*cli.Program
+	verdict         kube.Verdict
+	did             string // the verdict, of a person
+	life            time.Duration
+	digest, comment string
+	unproven        bool
+}
+
+func (a *answer) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.digest, "digest", "", "answer only the plan with this `digest`, or one that starts with it")
+	cmd.Flags().StringVar(&a.comment, "comment", "", "`why`, for the journal and the ticket")
+	cmd.Flags().BoolVar(&a.unproven, "without-kubernetes", false, "answer over NATS, without a proof of who you are")
+}
+
+func (a *answer) run(ctx context.Context, name string) error {
+	if len(a.comment) > 1024 {
+		return command.Wrong("--comment: it has %d bytes, and 1024 are the most", len(a.comment))
+	}
+	s, err := a.CaseStream(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	h, err := waiting.Single(ctx, a.Program, s, name)
+	if err != nil {
+		return err
+	}
+	r := h.Last()
+	if a.digest != "" && !strings.HasPrefix(r.Digest, a.digest) {
+		return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
+	}
+	finding := strings.HasPrefix(r.Class, doctor.ClassPrefix)
+	if finding && (r.Service.Kind != "" || len(r.Steps) == 0) {
+		return command.Wrong("case %s is a finding of the doctor without a plan to approve: \"lbremedy show %s\" says what to do", r.Case, r.Case)
+	}
+	if !finding && r.Service.Kind != "" {
+		return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
+	}
+	if err := engine.Asks(r); err != nil {
+		return command.Mistake{Err: err}
+	}
+	why := "--without-kubernetes"
+	if !a.unproven {
+		var made *kube.Approval
+		if made, why, err = a.create(ctx, r); err != nil {
+			return err
+		}
+		if made != nil {
+			return a.created(ctx, r, *made)
+		}
+	}
+	return a.overNATS(ctx, s, r, why)
+}
+
+// elsewhere is how long the API server may take before the answer goes over NATS.
+const elsewhere = 10 * time.Second
+
+// create creates the Approval; nil with the reason where the cluster takes none.
+func (a *answer) create(ctx context.Context, r event.Record) (made *kube.Approval, why string, err error) {
+	cluster, err := a.Kube()
+	if err != nil {
+		return nil, err.Error(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, elsewhere)
+	defer cancel()
+	me, err := cluster.Me(ctx)
+	if err != nil {
+		return nil, err.Error(), nil
+	}
+	svc, err := cluster.Service(ctx, r.Service.Namespace, r.Service.Name)
+	if err == nil && string(svc.UID) != r.Service.UID || errors.Is(err, kube.ErrNotFound) && !strings.HasPrefix(r.Class, doctor.ClassPrefix) {
+		return nil, fmt.Sprintf("the Service of the case is not in the cluster of the kubeconfig: --context chooses the one of %s", r.Cluster), nil
+	}
+	want := approvals.To(r, a.verdict, me, a.comment, a.life)
+	made, err = cluster.CreateApproval(ctx, want)
+	switch {
+	case errors.Is(err, kube.ErrNotFound):
+		return nil, "the cluster has no " + approvals.Kind, nil
+	case errors.Is(err, kube.ErrUnavailable):
+		return nil, err.Error(), nil
+	case errors.Is(err, kube.ErrDenied):
+		return nil, "", command.Wrong("%s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
+			command.Clean(me.Name), r.Service.Namespace, err, approvals.Approver)
+	case errors.Is(err, kube.ErrConflict):
+		have, err := cluster.Approval(ctx, want.Namespace, want.Name)
+		if err != nil {
+			return nil, "", err
+		}
+		if have.Spec.Verdict != a.verdict {
+			return nil, "", command.Wrong("%s has answered this plan before, with %s, and the first answer stays", command.Clean(me.Name), have.Spec.Verdict)
+		}
+		made = have
+	case err != nil:
+		return nil, "", err
+	}
+	if done, err := cluster.AwaitApproval(ctx, *made); err == nil {
+		made = done
+	}
+	return made, "", nil
+}
+
+// created says what became of an Approval.
+func (a *answer) created(ctx context.Context, r event.Record, made kube.Approval) error {
+	if made.Status.State == kube.Refused {
+		return command.Wrong("the Approval %s/%s does not count: %s", made.Namespace, made.Name, command.Clean(made.Status.Message))
+	}
+	return a.Print(made, func() {
+		a.say(r, made.Spec.User, made.CreationTimestamp.Add(made.Spec.Lasts()))
+		if made.Status.State == "" {
+			a.Note("The Approval %s/%s does not count yet: \"lbremedy up\" with the part notifier takes it over from the cluster.", made.Namespace, made.Name)
+			return
+		}
+		a.Note("Kubernetes proves it: Approval %s/%s.", made.Namespace, made.Name)
+		a.next(r)
+	})
+}
+
+// overNATS answers over NATS.
+func (a *answer) overNATS(ctx context.Context, s *stream.Stream, r event.Record, why string) error {
+	who := a.Person(ctx, cli.Whoami())
+	if who.Name == "" {
+		return command.Wrong("the user of this machine is not known: somebody has to answer")
+	}
+	said, err := engine.Answer(ctx, s, r, engine.Approval{
+		By: who.Name, Identity: who.Identity, Host: who.Host, Via: a.NATSUser(), Rejects: a.verdict == kube.Reject, Comment: a.comment,
+	}, a.Now(), a.life)
+	if err != nil {
+		return command.Mistake{Err: err}
+	}
+	if !strings.HasPrefix(r.Class, doctor.ClassPrefix) { // no event brings a finding again
+		err := approvals.Deliver(ctx, s, r, "approval."+said.At.Format(time.RFC3339Nano))
+		if errors.Is(err, stream.ErrNotFound) {
+			return command.Wrong("the failure of case %s is no longer stored and has not returned: there is nothing to apply the plan to", r.Case)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.Print(said, func() {
+		a.say(r, said.By, said.Until)
+		a.Note("Kubernetes does not prove it, since it went over NATS: %s.", strings.TrimRight(command.Clean(event.Redact(why)), "."))
+		a.next(r)
+	})
+}
+
+// say says who answered.
+func (a *answer) say(r event.Record, by string, until time.Time) {
+	if a.verdict == kube.Reject {
+		fmt.Fprintf(a.Out, "%s rejected the plan %s of %s.\n", command.Clean(by), r.Digest, r.Case)
+		return
+	}
+	fmt.Fprintf(a.Out, "%s approved the plan %s of %s, until %s.\n", command.Clean(by), r.Digest, r.Case, cli.Clock(until))
+}
+
+// next says what comes next.
+func (a *answer) next(r event.Record) {
+	check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix)
+	switch {
+	case a.verdict == kube.Reject:
+		a.Note("Nobody is asked about this plan again: see lbremedy show %s.", r.Case)
+	case finding:
+		a.Note("To apply it if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)
+	default:
+		a.Note("It is diagnosed again, and applied if it is still the same: see lbremedy show %s.", r.Case)
+	}
 }
 
 // waiting are the cases whose plan waits for an approval.
@@ -104,18 +265,3 @@ var waiting = journal.Want{What: "waits for an approval", Is: func(h journal.His
 	r := h.Last()
 	return r.Phase == event.Settled && r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0
 }}
-
-// deliver has the failure of a case delivered again, as it was kept.
-func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {
-	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
-	kept, err := s.Last(ctx, stream.Failed, subject)
-	if errors.Is(err, stream.ErrNotFound) {
-		return command.Wrong("the failure of case %s is no longer stored and has not returned: there is nothing to apply the plan to", r.Case)
-	}
-	if err != nil {
-		return err
-	}
-	// A newer occurrence that comes meanwhile is delivered by itself.
-	_, _, err = s.PublishNewer(ctx, subject, id, kept.Header, kept.Data, func(m stream.Message) bool { return m.Sequence == kept.Sequence })
-	return err
-}

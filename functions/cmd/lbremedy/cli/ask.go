@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Agree asks a person whether to remove something, and returns nil if the answer is yes.
@@ -62,20 +63,35 @@ func (p *Program) ask(question string) (string, error) {
 func (p *Program) Person(ctx context.Context, name string) event.Person {
 	who := event.Person{Name: name}
 	who.Host, _ = os.Hostname() // empty where it is not known
-	config, err := kube.Load(p.kubeconfig, p.kubecontext)
-	if err != nil {
-		return who
-	}
-	cluster, err := kube.New(config)
+	cluster, err := p.Kube()
 	if err != nil {
 		return who
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if who.Identity, err = cluster.Self(ctx); err != nil {
+	me, err := cluster.Me(ctx)
+	if err != nil {
 		p.Log().Info("who asks is not known to the cluster", "error", err)
 	}
+	who.Identity = me.Name
 	return who
+}
+
+// Kube returns the cluster of the kubeconfig. It doesn't connect.
+func (p *Program) Kube() (*kube.Cluster, error) {
+	config, err := kube.Load(p.kubeconfig, p.kubecontext)
+	if err != nil {
+		return nil, err
+	}
+	return kube.New(config)
+}
+
+// NATSUser returns the name by which NATS knows whoever calls, as far as the flags tell.
+func (p *Program) NATSUser() string {
+	if user, ok := strings.CutPrefix(p.natsInbox, stream.InboxOf("")); ok && user != "" {
+		return user
+	}
+	return "without a name"
 }
 
 // Whoami returns the name of the user; empty if it is not known.

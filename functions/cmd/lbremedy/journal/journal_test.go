@@ -58,10 +58,10 @@ func TestJournal(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"show shop/web --cluster c2":         `NATS has never seen a cluster "c2": did you mean c1`,
-		"approve 3333 --as ann --cluster c2": `NATS has never seen a cluster "c2": did you mean c1`,
-		"undo 2222 --apply --cluster c2":     `NATS has never seen a cluster "c2": did you mean c1`,
-		"show shop/nope --cluster c1":        `the journal holds no case of a Service "shop/nope" in cluster c1`,
+		"show shop/web --cluster c2":     `NATS has never seen a cluster "c2": did you mean c1`,
+		"approve 3333 --cluster c2":      `NATS has never seen a cluster "c2": did you mean c1`,
+		"undo 2222 --apply --cluster c2": `NATS has never seen a cluster "c2": did you mean c1`,
+		"show shop/nope --cluster c1":    `the journal holds no case of a Service "shop/nope" in cluster c1`,
 	} {
 		if got := c.Run(t.Context(), strings.Fields(args)...); got.Code != command.CodeWrong || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v, want %q", args, got, want)

@@ -30,6 +30,8 @@ func next(r event.Record, seen *Repeats) string {
 			return "Do what Asks says, then run the command again that began the case."
 		}
 		return "Do what Asks says. The case ends by itself when the failure is over. To look again: lbremedy plan " + name
+	case event.Rejected:
+		return "Nothing: nobody is asked about this plan again. Another plan is asked about."
 	case event.Status(event.Planned):
 		switch {
 		case found:

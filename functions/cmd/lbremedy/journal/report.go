@@ -110,7 +110,13 @@ func byWhom(r event.Record) string {
 		text += ", called by " + r.Person.String()
 	}
 	if a := r.Approved; a != nil {
-		text += ", approved by " + event.Person{Name: a.By, Identity: a.Identity, Host: a.Host}.String()
+		text += ", approved by " + a.String()
+	}
+	for _, a := range r.Seconded {
+		text += ", and by " + a.String()
+	}
+	if a := r.Rejected; a != nil {
+		text += ", rejected by " + a.String()
 	}
 	return text
 }

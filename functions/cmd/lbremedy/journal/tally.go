@@ -16,6 +16,7 @@ type Tally struct {
 	NeedsAction   int `json:"needsAction"`   // a person must do something
 	Waiting       int `json:"waiting"`       // looked at again by itself
 	Planned       int `json:"planned"`       // the policy only observes
+	Rejected      int `json:"rejected"`      // a person has rejected the plan
 	Running       int `json:"running"`       // looked at or written just now
 	Fixed         int `json:"fixed"`         // since then
 	Recovered     int `json:"recovered"`     // since then, by itself
@@ -77,6 +78,8 @@ func (t *Tally) Stands(r event.Record) {
 		t.NeedsAction++
 	case status == event.Status(event.Planned):
 		t.Planned++
+	case status == event.Rejected:
+		t.Rejected++
 	case status == event.Looking, status == event.Writing:
 		t.Running++
 	default:

@@ -73,7 +73,7 @@ func (w write) by() string {
 	case w.Person != nil:
 		return w.Person.String()
 	case w.Approved != nil:
-		return w.Who + ", approved by " + event.Person{Name: w.Approved.By, Identity: w.Approved.Identity, Host: w.Approved.Host}.String()
+		return w.Who + ", approved by " + w.Approved.String()
 	}
 	return w.Who
 }

@@ -154,6 +154,9 @@ func rules(p *cli.Program, allowed remedy.Policy) {
 	for _, r := range allowed.Rules {
 		fmt.Fprintln(p.Out, "  "+command.Clean(r.String())+": "+command.Clean(Told(r)))
 	}
+	for _, r := range allowed.Approvals {
+		fmt.Fprintln(p.Out, "  "+command.Clean(r.String()))
+	}
 }
 
 // ofCluster returns the cluster whose policy is meant.

@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -345,6 +346,27 @@ func (f *flight) controller() {
 			"Use a newer lbremedy, or let this one only observe.")
 	default:
 		f.add(name, Well, fmt.Sprintf("The controller is %s, and its releases are known up to %s.", runs, ccm.Newest()), "")
+	}
+}
+
+// approvals looks whether Approvals in the cluster would count.
+func (f *flight) approvals(ctx context.Context) {
+	const name, do = "approvals", "Apply infra/cluster/approvals.yaml, or set rbac.approvals of the chart."
+	_, err := f.env.Kube.Approvals(ctx, "default")
+	if errors.Is(err, kube.ErrNotFound) {
+		f.add(name, Well, "The cluster has no "+approval.Kind+", so people approve over NATS, and nothing proves who they are.", do)
+		return
+	}
+	if err == nil {
+		_, err = approval.Since(ctx, f.env.Kube)
+	}
+	switch {
+	case approval.Unguarded(err):
+		f.add(name, Problem, "Approvals in the cluster do not count: "+err.Error()+".", do)
+	case err != nil:
+		f.failed(name, err, "Bind the ClusterRole lbremedy-up to whoever runs lbremedy.")
+	default:
+		f.add(name, Well, "People approve by Approvals in the cluster, and Kubernetes proves who they are.", "")
 	}
 }
 

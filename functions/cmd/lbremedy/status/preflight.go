@@ -139,6 +139,9 @@ func (f *flight) run(ctx context.Context) error {
 	f.clock()
 	f.quotas()
 	f.controller()
+	if up {
+		f.approvals(ctx)
+	}
 	if f.fix {
 		f.admission(ctx)
 	}

@@ -178,6 +178,7 @@ func (s screen) cases() {
 		{c.NeedsApproval, "need approval", "lbremedy ls --result needs-approval", cli.Yellow},
 		{c.NeedsAction, "need action", "lbremedy ls --result needs-action", cli.Yellow},
 		{c.Planned, "planned and only observed", "lbremedy ls --result planned", cli.Cyan},
+		{c.Rejected, "rejected by a person", "lbremedy ls --result rejected", cli.Cyan},
 		{c.Waiting, "waiting", "lbremedy ls --result waiting,unsettled", cli.Cyan},
 		{c.Running, "in progress", "lbremedy watch", cli.Cyan},
 	} {

@@ -22,6 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -74,8 +75,9 @@ show what would be done, and apply what the policy allows. Exporter, stream, a w
 all classes and the notifier run in this one process until it is interrupted.
 
 With --parts it runs only some of them, next to others on the NATS of --nats: the exporter
-stores failures, the worker handles them, and the notifier opens tickets and exports the
-metrics of the stream. Functions behind a courier need a notifier alone.
+stores failures, the worker handles them, and the notifier opens tickets, takes over the
+Approvals of the cluster and exports the metrics of the stream. Functions behind a courier
+need a notifier alone.
 
 The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
 directory, with its address and token for the other commands. With --nats an existing
@@ -331,6 +333,11 @@ func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener
 			return err
 		}
 		begin = append(begin, func() error { return told.run(ctx) })
+		b := &approval.Bringer{
+			Cluster: u.Cluster, Kube: env.Kube, Writer: env.KubeWriter, Stream: env.Stream, Now: env.Now, Log: u.Log(),
+			Said: func(text string) { u.Note("%s", text) },
+		}
+		begin = append(begin, func() error { return b.Run(ctx) })
 	}
 	if u.policy != "" {
 		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })

@@ -1,0 +1,119 @@
+package approval_test
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/lbremedy/lbremedy/shared/approval"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// as returns calls with the kubeconfig of a user who has these rights.
+func as(t *testing.T, sc *operator.Testbed, user string, rules []rbacv1.PolicyRule, groups ...string) operator.Call {
+	t.Helper()
+	sc.Kube.As(t, user, rules)
+	config, err := clientcmd.LoadFromFile(sc.Kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range config.AuthInfos {
+		one.Impersonate, one.ImpersonateGroups = user, append(groups, "system:authenticated")
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	c := sc.Call
+	c.Env = maps.Clone(c.Env)
+	c.Env["LBREMEDY_KUBECONFIG"] = file
+	return c
+}
+
+// Two people of one group answer with their own kubeconfigs, and the plan is applied once;
+// who has no right to answer, or is of another group, brings about nothing.
+func TestProven(t *testing.T) {
+	c := cluster.Alone(t)
+	ctx := t.Context()
+	remove, err := identity.Approve(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	sc := operator.NewTestbedOn(t, c)
+	u := sc.Up(t)
+	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })
+	if err := sc.Stream(t).Put(ctx, "breaker.c-cli.vswitch-ip-exhausted", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	file := operator.Write(t, "policy.yaml", sc.Fixes()+"approvals: [{needs: 2, from: [group:network]}]\n")
+	sc.Wants(t, 0, "", "", "policy", "apply", file, "--yes")
+	sc.Wants(t, 0, "all plans: approvals of 2 people from group:network", "", "policy", "show")
+	asked := u.Until(t, func(r event.Record) bool { return r.Result == event.Asked })
+	if !strings.Contains(asked.Ask, "The policy wants the approvals of 2 people from group:network.") {
+		t.Errorf("it asks %q", asked.Ask)
+	}
+	admin, err := kube.New(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
+		since, err := approval.Since(ctx, admin)
+		now, clock := admin.Clock(ctx)
+		if err != nil || clock != nil {
+			t.Fatal(err, clock)
+		}
+		if now.After(since) {
+			break
+		}
+	}
+
+	may := []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
+	says := func(by operator.Call, code int, want string, args ...string) {
+		t.Helper()
+		if got := by.Run(ctx, args...); got.Code != code || !strings.Contains(strings.Join(strings.Fields(got.Out+got.Err), " "), want) {
+			t.Errorf("%v: %+v; want %d and %q", args, got, code, want)
+		}
+	}
+	untouched := func() {
+		t.Helper()
+		if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
+			t.Fatalf("the Service is in %s", got)
+		}
+	}
+	ann, bob := as(t, sc, "ann", may, "network"), as(t, sc, "bob", may, "network")
+	says(as(t, sc, "eddy", nil, "network"), command.CodeWrong, "eddy may not answer in the namespace", "approve", asked.Case)
+	says(as(t, sc, "web", may, "web"), 0, "web approved the plan "+asked.Digest, "approve", asked.Case)
+	says(ann, 0, "ann approved the plan "+asked.Digest, "approve", asked.Case, "--comment", "CHG-1")
+	says(ann, 0, "ann approved the plan "+asked.Digest, "approve", asked.Case)
+	says(ann, command.CodeWrong, "ann has answered this plan before, with Approve", "reject", asked.Case)
+	says(sc.Call, 0, "Kubernetes does not prove it", "approve", asked.Case, "--without-kubernetes")
+	untouched()
+	says(bob, 0, "Kubernetes proves it: Approval "+sc.Namespace+"/", "approve", asked.Case)
+	fixed := u.Until(t, func(r event.Record) bool { return r.Result.Worked() })
+	if fixed.Approved == nil || fixed.Approved.By != "ann" || fixed.Approved.Object == "" || fixed.Approved.Comment != "CHG-1" ||
+		!slices.ContainsFunc(fixed.Seconded, func(a event.Approved) bool { return a.By == "bob" }) {
+		t.Errorf("approved by %+v and %+v", fixed.Approved, fixed.Seconded)
+	}
+	says(sc.Call, 0, "approved by ann (proven by Kubernetes): CHG-1, and by bob (proven by Kubernetes)", "show", fixed.Case)
+	says(bob, command.CodeWrong, "has no plan that waits for an approval", "approve", asked.Case)
+	u.End(t)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/shared/approval"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// approvals returns what a cluster needs so that people can answer by Approvals, as YAML: the
+// kind, the admission policy with its binding, and the ClusterRole of those who may.
+//
+// Nobody has that role before somebody binds it: no label aggregates it to edit, admin or view.
+// Helm leaves the kind when the release goes, since with it all Approvals would go.
+//
+// The schema has the immutable spec too, for who installs the kind alone. Approvals count only
+// where the admission policy is in force.
+func approvals() ([]byte, error) {
+	type object = map[string]any
+	text := func(pattern string, most int) object {
+		return object{"type": "string", "minLength": 1, "maxLength": most, "pattern": pattern}
+	}
+	column := func(name, path string) object { return object{"name": name, "type": "string", "jsonPath": path} }
+	kind := object{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": object{"name": approval.Kind, "annotations": object{"helm.sh/resource-policy": "keep"}},
+		"spec": object{
+			"group": "lbremedy.io", "scope": "Namespaced",
+			"names": object{"kind": "Approval", "listKind": "ApprovalList", "plural": "approvals", "singular": "approval"},
+			"versions": []object{{
+				"name": "v1", "served": true, "storage": true,
+				"subresources": object{"status": object{}},
+				"additionalPrinterColumns": []object{
+					column("Case", ".spec.case"), column("Verdict", ".spec.verdict"), column("User", ".spec.user"), column("State", ".status.state"),
+					{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+				},
+				"schema": object{"openAPIV3Schema": object{
+					"type": "object", "required": []string{"spec"},
+					"description": "A person's answer to one plan of lbremedy, about a Service of the same namespace.",
+					"properties": object{
+						"spec": object{
+							"type": "object", "required": []string{"case", "plan", "attempt", "verdict", "user"},
+							"x-kubernetes-validations": []object{{"rule": "self == oldSelf", "message": "an Approval cannot be changed: create another one"}},
+							"properties": object{
+								"cluster": text("^[A-Za-z0-9_-]+$", 64),
+								"case":    text("^[0-9a-fA-F]{8}-[0-9]{8}T[0-9]{6}$", 64),
+								"plan":    text("^[0-9a-f]{32}$", 32),
+								"attempt": object{"type": "integer", "minimum": 1},
+								"verdict": object{"type": "string", "enum": []string{string(kube.Approve), string(kube.Reject)}},
+								"user":    object{"type": "string", "minLength": 1, "maxLength": 1024},
+								"groups": object{"type": "array", "maxItems": 256, "x-kubernetes-list-type": "set",
+									"items": object{"type": "string", "minLength": 1, "maxLength": 1024}},
+								"comment":           object{"type": "string", "maxLength": 1024},
+								"expirationSeconds": object{"type": "integer", "format": "int64", "minimum": 60, "maximum": 30 * 24 * 3600, "default": 24 * 3600},
+							},
+						},
+						"status": object{
+							"type":        "object",
+							"description": "What became of the answer, for people. Nothing is decided by it.",
+							"properties": object{
+								"state":   object{"type": "string", "enum": []string{string(kube.Recorded), string(kube.Refused)}},
+								"message": object{"type": "string"},
+								"time":    object{"type": "string", "format": "date-time"},
+							},
+						},
+					},
+				}},
+			}},
+		},
+	}
+	policy := admissionv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: approval.Policy},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionv1.Fail),
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule:       admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{"v1"}, Resources: []string{"approvals"}},
+				},
+			}}},
+		},
+	}
+	for _, r := range approval.Rules() {
+		policy.Spec.Validations = append(policy.Spec.Validations,
+			admissionv1.Validation{Expression: r.Expression, Message: r.Message, Reason: new(metav1.StatusReasonForbidden)})
+	}
+	binding := admissionv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: policy.APIVersion, Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: approval.Policy},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: approval.Policy, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	role := rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: approval.Approver},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}},
+		},
+	}
+	out := bytes.NewBufferString(generated)
+	for _, o := range []any{kind, policy, binding, role} {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("write what Approvals need: %w", err)
+		}
+		out.WriteString("---\n")
+		out.Write(text)
+	}
+	return out.Bytes(), nil
+}

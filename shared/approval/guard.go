@@ -1,0 +1,96 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// Names of what the chart puts into the cluster for Approvals.
+const (
+	Kind     = "approvals.lbremedy.io" // the CustomResourceDefinition
+	Policy   = "lbremedy-approvals"    // the ValidatingAdmissionPolicy and its binding
+	Approver = "lbremedy-approver"     // the ClusterRole of those who may answer
+)
+
+// A Rule is what the admission policy holds each Approval to.
+type Rule struct {
+	Expression string
+	Message    string
+}
+
+// Rules returns what the admission policy has to hold Approvals to, so that they prove who
+// answers. The policy is generated from them, and an Approval counts only where all are in force.
+func Rules() []Rule {
+	return []Rule{
+		{`request.operation != 'CREATE' || object.spec.user == request.userInfo.username`,
+			"spec.user must be the user who creates the Approval"},
+		{`request.operation != 'CREATE' || !has(object.spec.groups) || ` +
+			`has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`,
+			"spec.groups must be groups of the user who creates the Approval"},
+		{`request.operation != 'CREATE' || !request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-')`,
+			"lbremedy does not answer its own questions"},
+		{`request.operation == 'CREATE' || object.spec == oldObject.spec`,
+			"an Approval cannot be changed: create another one"},
+	}
+}
+
+// settling is how long the API servers may take until a policy that was written is in force
+// in all of them.
+const settling = 10 * time.Second
+
+// An unguarded is why Approvals prove nothing.
+type unguarded struct{ text string }
+
+func (u unguarded) Error() string { return u.text }
+
+// Unguarded reports whether an error of Since says that Approvals prove nothing in this
+// cluster, and not that this could not be found out.
+func Unguarded(err error) bool { return errors.As(err, new(unguarded)) }
+
+// Since returns from when on an Approval proves who created it: for how long the admission
+// policy has been in force, by the API server's clock. Where it is not in force that is an
+// error that says why.
+func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
+	g, err := c.Guard(ctx, Policy)
+	lacks := func(format string, args ...any) (time.Time, error) {
+		return time.Time{}, unguarded{fmt.Sprintf("nothing proves who created an Approval: the admission policy %s ", Policy) + fmt.Sprintf(format, args...)}
+	}
+	if errors.Is(err, kube.ErrNotFound) {
+		return lacks("is not in the cluster")
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look at the admission policy of Approvals: %w", err)
+	}
+	switch {
+	case !slices.Contains(g.Actions, "Deny"):
+		return lacks("does not refuse anything: its binding lacks the action Deny")
+	case g.Limited:
+		return lacks("is limited to some objects or namespaces by its binding")
+	case !g.Strict:
+		return lacks("exempts requests")
+	case !slices.ContainsFunc(g.Judges, judges):
+		return lacks("does not judge all Approvals")
+	}
+	for _, r := range Rules() {
+		if !slices.Contains(g.Rules, r.Expression) {
+			return lacks("lacks the rule %q", r.Message)
+		}
+	}
+	return g.Changed.Add(settling), nil
+}
+
+// judges reports whether all Approvals are judged, when they are created and changed.
+func judges(j kube.Judged) bool {
+	has := func(list []string, word string) bool {
+		return slices.Contains(list, word) || slices.Contains(list, "*")
+	}
+	group, resource := "lbremedy.io", strings.TrimSuffix(Kind, ".lbremedy.io")
+	return has(j.Groups, group) && has(j.Versions, "v1") && has(j.Resources, resource) && has(j.Operations, "CREATE") && has(j.Operations, "UPDATE") &&
+		len(j.Names) == 0
+}

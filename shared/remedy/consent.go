@@ -1,0 +1,83 @@
+package remedy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An ApprovalRule says whose approvals a plan needs that is not applied without one. Of those
+// that fit the risk of a plan the last one counts. With one, only approvals count of which the
+// cluster proves who gave them.
+type ApprovalRule struct {
+	Risk  *Risk    `json:"risk,omitzero"`  // low, medium or high: plans of this risk and above; default all
+	Needs int      `json:"needs,omitzero"` // how many different people have to approve; default 1
+	From  []string `json:"from,omitzero"`  // group:NAME or user:NAME, as Kubernetes knows them; default all who may create Approvals
+}
+
+// Words of an entry of ApprovalRule.From.
+const (
+	FromUser  = "user:"
+	FromGroup = "group:"
+)
+
+// String returns what the rule says.
+func (r ApprovalRule) String() string {
+	text := "all plans"
+	if r.Risk != nil && *r.Risk > Low {
+		text = fmt.Sprintf("plans of %s risk and above", *r.Risk)
+	}
+	return text + ": " + Consent{Needs: max(1, r.Needs), Ruled: true, from: r.From}.String()
+}
+
+// A Consent is what approvals a plan needs that is not applied without one. The zero Consent
+// needs none: Policy.Consent returns one that does.
+type Consent struct {
+	Needs int  // different people
+	Ruled bool // the policy has a rule for it: only approvals count that the cluster proves
+	from  []string
+}
+
+// Consent returns what approvals a plan of this risk needs.
+func (p Policy) Consent(risk Risk) Consent {
+	c := Consent{Needs: 1}
+	for _, r := range p.Approvals {
+		if r.Risk == nil || risk >= *r.Risk {
+			c = Consent{Needs: cmp.Or(r.Needs, 1), Ruled: true, from: r.From}
+		}
+	}
+	return c
+}
+
+// From reports whether the approval of a user with these groups counts.
+func (c Consent) From(user string, groups []string) bool {
+	return len(c.from) == 0 || slices.ContainsFunc(c.from, func(f string) bool {
+		if name, ok := strings.CutPrefix(f, FromUser); ok {
+			return name == user
+		}
+		name, ok := strings.CutPrefix(f, FromGroup)
+		return ok && slices.Contains(groups, name)
+	})
+}
+
+// Who returns those whose approvals count, as the policy names them; empty: anybody's.
+func (c Consent) Who() string { return strings.Join(c.from, ", ") }
+
+// String returns what is needed, such as "approvals of 2 people from group:network".
+func (c Consent) String() string {
+	text := "approval of a person"
+	if c.Needs > 1 {
+		text = fmt.Sprintf("approvals of %d people", c.Needs)
+	}
+	if len(c.from) > 0 {
+		text += " from " + c.Who()
+	}
+	return text
+}
+
+// Loosens reports whether this consent is easier to get than another one.
+func (c Consent) Loosens(was Consent) bool {
+	more := len(was.from) > 0 && (len(c.from) == 0 || slices.ContainsFunc(c.from, func(f string) bool { return !slices.Contains(was.from, f) }))
+	return c.Needs < was.Needs || was.Ruled && !c.Ruled || more
+}
