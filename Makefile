@@ -12,14 +12,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BUILD   := go build -ldflags '$(LDFLAGS)'
 
-# Four API servers for all packages of a test run: tests that want one for
+# Three API servers for all packages of a test run: tests that want one for
 # themselves need not wait for each other. The first run builds them. Tests need
 # no fsync of their etcd; measurements do.
-SANDBOX := bin/sandbox run --servers=4 --fsync=false --
+SANDBOX := bin/sandbox run --servers=3 --fsync=false --
 
-# Tests wait more than they compute: two packages for each processor. The
+# Tests wait more than they compute: three packages for each two processors. The
 # linker is much of a test run: its debugging data is for debuggers. make check vets.
-GOTEST := go test -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) -vet=off -ldflags='-s -w'
+GOTEST := go test -p $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2))) -vet=off -ldflags='-s -w'
 
 # Memory for a fifth of the compiler's time.
 test race e2e: export GOGC := 400
@@ -92,6 +92,7 @@ e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 
 bench: bin/sandbox ## Measure latency, throughput and memory.
 	@bin/sandbox run -- go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT) ./test/bench/...
+	@cd test/browser && go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT)
 
 # Draws with Prometheus' engine what Grafana would show; needs no Grafana. The console's pictures need Chromium.
 capture: build bin/sandbox ## Record ten minutes of lbremedy: dashboard.png, bin/terminal.txt and the console's pictures.
