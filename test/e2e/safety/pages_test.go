@@ -31,10 +31,11 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testbed.Config{}, careful).start()
 	r.must(r.testbed.Fail(r.ctx, testbed.LostTag().As("web"), testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.Gone().As("images"),
-		testbed.LostTag().As("login")))
+		testbed.LostTag().As("login"), testbed.LostTag().As("mail")))
 	asked, fixed := r.ends("web", event.Asked), r.ends("cart", event.Fixed)
 	r.ends("images", event.Asked)
 	r.ends("login", event.Asked)
+	refused := r.ends("mail", event.Asked)
 
 	file, err := program()
 	r.must(err)
@@ -53,6 +54,8 @@ func TestPages(t *testing.T) {
 			service = "/login"
 		case strings.Contains(c.Text, "lbremedy approve "):
 			id = asked.Case
+		case strings.Contains(c.Text, "lbremedy reject "):
+			id = refused.Case
 		case strings.Contains(c.Text, "lbremedy restore "):
 			url = nats.Start(t, embedded.Options{Token: token}).URL()
 		}
