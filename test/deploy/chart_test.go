@@ -495,7 +495,8 @@ func TestNamespaces(t *testing.T) {
 }
 
 // Beside couriers one notifier runs, as nobody but itself: what it may do in the cluster
-// is to write Events. A Pod that does all has none beside it.
+// is to write Events, and to take over the Approvals of people. A Pod that does all has none
+// beside it.
 func TestNotifier(t *testing.T) {
 	got := map[string]*unstructured.Unstructured{}
 	for _, o := range objects(t, readValues(t, "testdata/fc.yaml"), "lbremedy") {
@@ -513,8 +514,16 @@ func TestNotifier(t *testing.T) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(got["ClusterRole"].Object, role); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}},
-		role.Rules); diff != "" {
+	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+	}
+	if diff := cmp.Diff([]rbacv1.PolicyRule{
+		rule("", "events", "create", "patch"),
+		rule("admissionregistration.k8s.io", "validatingadmissionpolicies", "get"),
+		rule("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "get"),
+		rule("lbremedy.io", "approvals", "get", "list", "watch"),
+		rule("lbremedy.io", "approvals/status", "patch"),
+	}, role.Rules); diff != "" {
 		t.Errorf("its rights (-want +got):\n%s", diff)
 	}
 	text, err := json.Marshal(got["Deployment"].Object)
