@@ -16,6 +16,7 @@ func TestStatus(t *testing.T) {
 		"fixed":          {Run: settled(event.Fixed)},
 		"planned":        {Run: settled(event.Planned), Plan: plan},
 		"needs-approval": {Run: settled(event.Asked), Plan: plan, Outcome: event.Outcome{Digest: "d"}},
+		"rejected":       {Run: settled(event.Planned), Plan: plan, Decision: event.Decision{Rejected: &event.Approved{By: "ann"}}},
 		"needs-action":   {Run: settled(event.Asked), Plan: plan}, // nothing says which plan
 		"waiting":        {Run: settled(event.Waiting)},
 		"recovered":      {Run: settled(event.Gone)},
@@ -36,7 +37,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("what is no Service can't be approved, and is %s", got)
 	}
 	for _, s := range event.Statuses {
-		over := s != "planned" && s != "needs-approval" && s != "needs-action" && s != "waiting" && s != "unsettled"
+		over := s != "planned" && s != "needs-approval" && s != "needs-action" && s != "rejected" && s != "waiting" && s != "unsettled"
 		if s.Open() == over {
 			t.Errorf("%s: open %v", s, s.Open())
 		}
