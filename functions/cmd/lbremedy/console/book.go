@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -103,21 +104,9 @@ func (b *book) run(ctx context.Context) {
 			return
 		}
 		b.lose(err)
-		if !pause(ctx, again) {
+		if !retry.Sleep(ctx, again) {
 			return
 		}
-	}
-}
-
-// pause waits; false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -170,7 +159,7 @@ func (b *book) follow(ctx context.Context) error {
 		if b.hub.looked() {
 			wait = soon
 		}
-		if !pause(ctx, wait) {
+		if !retry.Sleep(ctx, wait) {
 			return nil
 		}
 		var news []stream.Message

@@ -95,7 +95,7 @@ var signs = map[string]sign{
 	string(event.FixUndone): {"ask", "↶"}, string(event.Waiting): {"busy", "…"}, string(event.Unsettled): {"busy", "…"},
 	string(event.Looking): {"busy", "…"}, string(event.Writing): {"busy", "✎"}, string(event.Planned): {"plain", "○"},
 	string(event.Failed): {"bad", "✕"}, string(event.Erred): {"bad", "✕"}, "problem": {"bad", "✕"}, "critical": {"bad", "✕"},
-	string(event.Undone): {"plain", "↶"}, string(event.Superseded): {"plain", "→"}, string(event.NotOurs): {"plain", "–"},
+	string(event.Rejected): {"plain", "⊘"}, string(event.Undone): {"plain", "↶"}, string(event.Superseded): {"plain", "→"}, string(event.NotOurs): {"plain", "–"},
 	"unknown": {"ask", "?"}, "info": {"plain", "i"},
 }
 

@@ -1,0 +1,17 @@
+package console
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// Each word for how a case stands has a shape beside it.
+func TestSigns(t *testing.T) {
+	for _, s := range slices.Concat(event.Statuses, []event.Status{event.FixUndone, event.Looking, event.Writing, event.Erred}) {
+		if signs[string(s)].Shape == "" || signs[string(s)].Tone == "" {
+			t.Errorf("%s has no sign", s)
+		}
+	}
+}
