@@ -67,10 +67,11 @@ func doctorManifests(out map[string][]byte) error {
 		by string
 		t  *template.Template
 	}{{"cronjob", cronTemplate}, {"pingsource", pingTemplate}}
-	chart := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if and .Values.doctor.enabled (eq .Values.mode \"courier\") }}\n")
+	chart := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if include \"lbremedy.doctor.account\" . }}\n")
 	if err := doctorAccount.Execute(chart, chartedDoctor()); err != nil {
 		return fmt.Errorf("render the doctor: %w", err)
 	}
+	chart.WriteString("{{- end }}\n{{- if and .Values.doctor.enabled (eq .Values.mode \"courier\") }}\n")
 	for _, way := range ways {
 		plain := bytes.NewBufferString(generated)
 		for _, t := range []*template.Template{doctorAccount, wideTemplate, way.t} {

@@ -87,3 +87,11 @@ func names[T any](m map[string]T) string {
 	}
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
+
+// As returns the configuration of who holds a bearer token: nothing of the credentials that were
+// in it is left.
+func As(config *rest.Config, token string) *rest.Config {
+	c := rest.AnonymousClientConfig(config)
+	c.BearerToken = token
+	return c
+}

@@ -332,6 +332,8 @@ func TestValues(t *testing.T) {
 		"no such sink":     {"up", "{policy: {tell: [{name: e, kind: pager}]}}", "kind"},
 		"no share":         {"up", "{policy: {budgets: {share: 120%}}}", "share"},
 		"no freeze":        {"up", "{policy: {freezes: [{name: a, from: '9', until: '10:00'}]}}", "from"},
+		"tokens in clear":  {"up", "{console: {enabled: true, url: 'http://lbremedy.example.com'}}", "url"},
+		"a console's path": {"up", "{console: {enabled: true, url: 'https://example.com/lbremedy'}}", "url"},
 		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -489,7 +491,7 @@ func TestNamespaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"default/lbremedy-up", "kube-public/lbremedy-up", "kube-system/lbremedy-up.system"}, local); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"lbremedy-up.doctor", "lbremedy-up.cluster"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"lbremedy-doctor", "lbremedy-up.doctor", "lbremedy-up.cluster"}, wide); diff != "" {
 		t.Errorf("bindings of the whole cluster (-want +got):\n%s", diff)
 	}
 }
@@ -552,6 +554,92 @@ func TestNotifier(t *testing.T) {
 	for _, o := range objects(t, readValues(t, "testdata/up.yaml"), "lbremedy") {
 		if o.GetName() == "lbremedy-notifier" {
 			t.Errorf("mode up has the %s of a notifier", o.GetKind())
+		}
+	}
+}
+
+// The console may only read: it is the doctor to the cluster and the viewer to NATS. Where the
+// NATS is in the Pod of "lbremedy up", it is a container there.
+func TestConsole(t *testing.T) {
+	for base, want := range map[string]struct {
+		in      string // Deployment
+		account string
+		texts   []string
+		not     []string
+	}{
+		"up-console": {"lbremedy-up", "lbremedy-up", []string{
+			`"--url=http://127.0.0.1:8383"`, `"mountPath":"/var/lib/lbremedy","name":"state","readOnly":true`,
+		}, []string{"nats-viewer"}},
+		"up-shared": {"lbremedy-console", "lbremedy-doctor", []string{
+			`"--url=https://lbremedy.example.com"`, `"--tls-cert=/var/run/lbremedy-tls/tls.crt"`, `"secretName":"lbremedy-tls"`, `"scheme":"HTTPS"`,
+			`"lbremedy-nats-viewer"`, `"_INBOX_viewer"`, `acs:ram::123456:role/lbremedy-doctor`,
+		}, []string{"/var/lib/lbremedy"}},
+		"knative": {"lbremedy-console", "lbremedy-doctor", []string{`"--login"`, `"scheme":"HTTP"`, `"lbremedy-nats-viewer"`}, []string{"lbremedy-tls"}},
+	} {
+		t.Run(base, func(t *testing.T) {
+			have := map[string]*unstructured.Unstructured{}
+			for _, o := range objects(t, readValues(t, "testdata/"+base+".yaml"), "lbremedy") {
+				have[o.GetKind()+" "+o.GetName()] = o
+			}
+			for _, name := range []string{
+				"Deployment " + want.in, "Service lbremedy-console", "ServiceAccount " + want.account, "ClusterRole lbremedy-doctor",
+				"ClusterRoleBinding " + strings.Replace(want.account, "-up", "-up.doctor", 1), "NetworkPolicy " + want.in,
+			} {
+				if have[name] == nil {
+					t.Fatalf("there is no %s", name)
+				}
+			}
+			role := new(rbacv1.ClusterRole)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(have["ClusterRole lbremedy-doctor"].Object, role); err != nil {
+				t.Fatal(err)
+			}
+			reviews := []string{"localsubjectaccessreviews", "subjectaccessreviews"} // which are created, and change nothing
+			for _, r := range role.Rules {
+				for _, verb := range r.Verbs {
+					if !slices.Contains([]string{"get", "list", "watch"}, verb) && !slices.Contains(reviews, r.Resources[0]) {
+						t.Errorf("it may %s %v", verb, r.Resources)
+					}
+				}
+			}
+			spec, _, _ := unstructured.NestedMap(have["Deployment "+want.in].Object, "spec", "template", "spec")
+			if spec["serviceAccountName"] != want.account {
+				t.Errorf("it runs as %v, want %s", spec["serviceAccountName"], want.account)
+			}
+			containers, _, _ := unstructured.NestedSlice(spec, "containers")
+			i := slices.IndexFunc(containers, func(c any) bool { return c.(map[string]any)["name"] == "console" })
+			if i < 0 {
+				t.Fatalf("%s has no console", want.in)
+			}
+			var volumes any
+			if want.in == "lbremedy-console" {
+				volumes = spec["volumes"]
+			}
+			text, err := json.Marshal(map[string]any{"container": containers[i], "volumes": volumes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range want.texts {
+				if !bytes.Contains(text, []byte(w)) {
+					t.Errorf("it lacks %s:\n%s", w, text)
+				}
+			}
+			for _, w := range want.not {
+				if bytes.Contains(text, []byte(w)) {
+					t.Errorf("it has %s:\n%s", w, text)
+				}
+			}
+			policy, err := json.Marshal(have["NetworkPolicy "+want.in].Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if opened := bytes.Contains(policy, []byte(`"ports":[{"port":8383,"protocol":"TCP"}]`)); opened != (base == "up-shared") {
+				t.Errorf("who reaches it: %s", policy)
+			}
+		})
+	}
+	for _, o := range objects(t, readValues(t, "testdata/up.yaml"), "lbremedy") {
+		if text, err := json.Marshal(o.Object); err != nil || bytes.Contains(text, []byte("console")) {
+			t.Errorf("without console.enabled: %s, %v", text, err)
 		}
 	}
 }

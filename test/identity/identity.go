@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -35,8 +36,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -278,6 +281,50 @@ func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) 
 
 // approvalsFile has what Approvals need, below the root of the repository.
 const approvalsFile = "infra/cluster/approvals.yaml"
+
+// Approvals puts in force what the chart installs for Approvals until the test ends, and returns
+// what waits until they prove who created them. The cluster must be the test's own.
+func Approvals(t testing.TB, c *cluster.Cluster) (proven func()) {
+	t.Helper()
+	ctx := t.Context()
+	remove, err := Approve(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	return func() {
+		t.Helper()
+		if err := Proves(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Proves waits until Approvals prove who created them.
+func Proves(ctx context.Context, c *cluster.Cluster) error {
+	admin, err := kube.New(c.Config)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		since, err := approval.Since(ctx, admin)
+		now, clock := admin.Clock(ctx)
+		if err := errors.Join(err, clock); err != nil || now.After(since) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
 
 // Approve puts in force what the chart installs for Approvals, but for what is left out by
 // its kind, and returns what takes it away again. The cluster must be the test's own.

@@ -64,7 +64,7 @@ func Journalled() []event.Record {
 // there, and a connection.
 func Embed(t *testing.T) (Call, *stream.Stream) {
 	t.Helper()
-	c := Call{"", map[string]string{"HOME": t.TempDir(), "LBREMEDY_STATE_DIR": t.TempDir()}}
+	c := Call{Env: map[string]string{"HOME": t.TempDir(), "LBREMEDY_STATE_DIR": t.TempDir()}}
 	s := c.Embed(t)
 	if got := c.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)

@@ -69,6 +69,7 @@ func UID(i int) string { return fmt.Sprintf("44444444-0000-4000-8000-%012d", i) 
 type Call struct {
 	In  string
 	Env map[string]string
+	Now func() time.Time // nil: time.Now
 }
 
 // Where a call finds its access key: what it has there and the process has not, so that
@@ -107,8 +108,12 @@ func Home(t *testing.T) map[string]string {
 
 // Program returns what the call is of the program, with its output.
 func (c Call) Program(out, errs io.Writer) *cli.Program {
+	now := time.Now
+	if c.Now != nil {
+		now = c.Now
+	}
 	return &cli.Program{
-		In: strings.NewReader(c.In), Out: out, Err: errs, Now: time.Now, Version: "dev",
+		In: strings.NewReader(c.In), Out: out, Err: errs, Now: now, Version: "dev",
 		Getenv: func(name string) string { return c.Env[name] }, Terminal: func(any) int { return 0 }, Keys: c.keys(),
 	}
 }

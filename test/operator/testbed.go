@@ -3,13 +3,16 @@ package operator
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -79,6 +82,24 @@ instances: [{id: i-cli}]
 	sc.create(t)
 	sc.sync(t)
 	return sc
+}
+
+// As returns calls with the kubeconfig of a user who has these rights.
+func (sc *Testbed) As(t *testing.T, user string, rules []rbacv1.PolicyRule, groups ...string) Call {
+	t.Helper()
+	sc.Kube.As(t, user, rules)
+	config, err := clientcmd.LoadFromFile(sc.Kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range config.AuthInfos {
+		one.Impersonate, one.ImpersonateGroups = user, append(groups, "system:authenticated")
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return sc.With("LBREMEDY_KUBECONFIG", file)
 }
 
 // Fixes returns a policy that fixes in the testbed's namespace alone: "up" watches the whole

@@ -94,6 +94,49 @@ securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
 {{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier, notifier]{{ end }}
 {{- end }}
 
+{{- /* Where the console runs: in the Pod with the NATS, in one of its own, or empty. */}}
+{{- define "lbremedy.console.place" -}}
+{{- if .Values.console.enabled }}{{ ternary "beside" "apart" (and (eq .Values.mode "up") (not .Values.nats.url)) }}{{ end }}
+{{- end }}
+
+{{- /* Whether the doctor has a ServiceAccount of its own; empty: it has none. */}}
+{{- define "lbremedy.doctor.account" -}}
+{{- if or (and .Values.doctor.enabled (eq .Values.mode "courier")) (eq (include "lbremedy.console.place" .) "apart") }}yes{{ end }}
+{{- end }}
+
+{{- /* The container of the console, without variables and mounts. */}}
+{{- define "lbremedy.console" -}}
+{{- $url := .Values.console.url | default "http://127.0.0.1:8383" -}}
+{{- $probe := dict "path" "/healthz" "port" "console" "scheme" (ternary "HTTPS" "HTTP" (ne .Values.console.tlsSecret "")) -}}
+image: {{ include "lbremedy.image" (list . "lbremedy") }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+args:
+- console
+- --login
+- --listen=:8383
+- --url={{ $url }}
+{{- if .Values.console.tlsSecret }}
+- --tls-cert=/var/run/lbremedy-tls/tls.crt
+- --tls-key=/var/run/lbremedy-tls/tls.key
+{{- end }}
+ports: [{name: console, containerPort: 8383}]
+envFrom: [{configMapRef: {name: lbremedy}}]
+livenessProbe: {httpGet: {{ toJson $probe }}, periodSeconds: 20, timeoutSeconds: 5}
+readinessProbe: {httpGet: {{ toJson $probe }}, periodSeconds: 10, timeoutSeconds: 5}
+securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+resources: {{ toJson .Values.console.resources }}
+{{- end }}
+{{- define "lbremedy.console.mount" -}}
+{{- if .Values.console.tlsSecret -}}
+- {name: tls, mountPath: /var/run/lbremedy-tls, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "lbremedy.console.volume" -}}
+{{- if .Values.console.tlsSecret -}}
+- {name: tls, secret: {secretName: {{ .Values.console.tlsSecret }}}}
+{{- end }}
+{{- end }}
+
 {{- /* The nodes' metadata service gives out their RAM role to whoever asks. */}}
 {{- define "lbremedy.outside" -}}
 - to: [{{ range $i, $cidr := .cidrs }}{{ if $i }}, {{ end }}{ipBlock: {cidr: {{ $cidr }}{{ if eq $cidr "0.0.0.0/0" }}, except: [100.100.100.200/32]{{ end }}}}{{ end }}]

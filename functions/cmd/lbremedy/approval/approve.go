@@ -158,33 +158,13 @@ func (a *answer) create(ctx context.Context, r event.Record) (made *kube.Approva
 	}
 	ctx, cancel := context.WithTimeout(ctx, elsewhere)
 	defer cancel()
-	me, err := cluster.Me(ctx)
-	if err != nil {
-		return nil, err.Error(), nil
-	}
-	svc, err := cluster.Service(ctx, r.Service.Namespace, r.Service.Name)
-	if err == nil && string(svc.UID) != r.Service.UID || errors.Is(err, kube.ErrNotFound) && !strings.HasPrefix(r.Class, doctor.ClassPrefix) {
-		return nil, fmt.Sprintf("the Service of the case is not in the cluster of the kubeconfig: --context chooses the one of %s", r.Cluster), nil
-	}
-	want := approvals.To(r, a.verdict, me, a.comment, a.life)
-	made, err = cluster.CreateApproval(ctx, want)
+	made, err = approvals.Create(ctx, cluster, r, a.verdict, a.comment, a.life)
+	var no approvals.NotTaken
 	switch {
-	case errors.Is(err, kube.ErrNotFound):
-		return nil, "the cluster has no " + approvals.Kind, nil
-	case errors.Is(err, kube.ErrUnavailable):
-		return nil, err.Error(), nil
-	case errors.Is(err, kube.ErrDenied):
-		return nil, "", command.Wrong("%s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
-			command.Clean(me.Name), r.Service.Namespace, err, approvals.Approver)
-	case errors.Is(err, kube.ErrConflict):
-		have, err := cluster.Approval(ctx, want.Namespace, want.Name)
-		if err != nil {
-			return nil, "", err
-		}
-		if have.Spec.Verdict != a.verdict {
-			return nil, "", command.Wrong("%s has answered this plan before, with %s, and the first answer stays", command.Clean(me.Name), have.Spec.Verdict)
-		}
-		made = have
+	case errors.As(err, &no):
+		return nil, no.Why, nil
+	case errors.Is(err, kube.ErrDenied), errors.As(err, new(approvals.Answered)):
+		return nil, "", command.Wrong("%s", command.Clean(err.Error()))
 	case err != nil:
 		return nil, "", err
 	}

@@ -1,61 +1,25 @@
 package approval_test
 
 import (
-	"context"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
-
-// as returns calls with the kubeconfig of a user who has these rights.
-func as(t *testing.T, sc *operator.Testbed, user string, rules []rbacv1.PolicyRule, groups ...string) operator.Call {
-	t.Helper()
-	sc.Kube.As(t, user, rules)
-	config, err := clientcmd.LoadFromFile(sc.Kube.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range config.AuthInfos {
-		one.Impersonate, one.ImpersonateGroups = user, append(groups, "system:authenticated")
-	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
-	c := sc.Call
-	c.Env = maps.Clone(c.Env)
-	c.Env["LBREMEDY_KUBECONFIG"] = file
-	return c
-}
 
 // Two people of one group answer with their own kubeconfigs, and the plan is applied once;
 // who has no right to answer, or is of another group, brings about nothing.
 func TestProven(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
-	remove, err := identity.Approve(ctx, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := remove(context.WithoutCancel(ctx)); err != nil {
-			t.Error(err)
-		}
-	})
+	proven := identity.Approvals(t, c)
 	sc := operator.NewTestbedOn(t, c)
 	u := sc.Up(t)
 	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })
@@ -69,22 +33,7 @@ func TestProven(t *testing.T) {
 	if !strings.Contains(asked.Ask, "The policy wants the approvals of 2 people from group:network.") {
 		t.Errorf("it asks %q", asked.Ask)
 	}
-	admin, err := kube.New(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for ; ; <-tick.C {
-		since, err := approval.Since(ctx, admin)
-		now, clock := admin.Clock(ctx)
-		if err != nil || clock != nil {
-			t.Fatal(err, clock)
-		}
-		if now.After(since) {
-			break
-		}
-	}
+	proven()
 
 	may := []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
 	says := func(by operator.Call, code int, want string, args ...string) {
@@ -99,9 +48,9 @@ func TestProven(t *testing.T) {
 			t.Fatalf("the Service is in %s", got)
 		}
 	}
-	ann, bob := as(t, sc, "ann", may, "network"), as(t, sc, "bob", may, "network")
-	says(as(t, sc, "eddy", nil, "network"), command.CodeWrong, "eddy may not answer in the namespace", "approve", asked.Case)
-	says(as(t, sc, "web", may, "web"), 0, "web approved the plan "+asked.Digest, "approve", asked.Case)
+	ann, bob := sc.As(t, "ann", may, "network"), sc.As(t, "bob", may, "network")
+	says(sc.As(t, "eddy", nil, "network"), command.CodeWrong, "eddy may not answer in the namespace", "approve", asked.Case)
+	says(sc.As(t, "web", may, "web"), 0, "web approved the plan "+asked.Digest, "approve", asked.Case)
 	says(ann, 0, "ann approved the plan "+asked.Digest, "approve", asked.Case, "--comment", "CHG-1")
 	says(ann, 0, "ann approved the plan "+asked.Digest, "approve", asked.Case)
 	says(ann, command.CodeWrong, "ann has answered this plan before, with Approve", "reject", asked.Case)

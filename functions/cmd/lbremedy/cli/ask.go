@@ -86,6 +86,15 @@ func (p *Program) Kube() (*kube.Cluster, error) {
 	return kube.New(config)
 }
 
+// KubeAs returns the cluster of the kubeconfig as the holder of a token sees it.
+func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
+	config, err := kube.Load(p.kubeconfig, p.kubecontext)
+	if err != nil {
+		return nil, err
+	}
+	return kube.New(kube.As(config, token))
+}
+
 // NATSUser returns the name by which NATS knows whoever calls, as far as the flags tell.
 func (p *Program) NATSUser() string {
 	if user, ok := strings.CutPrefix(p.natsInbox, stream.InboxOf("")); ok && user != "" {

@@ -92,6 +92,7 @@ type caseBody struct {
 	Risk   string
 	Done   int
 	Undone bool // the steps take back what was written
+	Asks   member
 	Others []*event.Record
 }
 
@@ -128,6 +129,8 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	}
 	last := h.Last()
 	b := caseBody{Story: story, Risk: last.Risk, Done: min(last.Next, len(last.Steps)), Undone: last.Undoing}
+	b.Asks = memberOf(&last)
+	b.Asks.Right = s.right(personOf(r), last.Service.Namespace)
 	b.Parts = slices.DeleteFunc(slices.Clone(b.Parts), func(f journal.Field) bool { return strings.TrimSpace(f.Text) == "" || slices.Contains(apart, f.Name) })
 	for i, step := range last.Steps {
 		row := stepRow{Text: journal.Brief(step.Text), State: "not done", Changes: journal.Differences(step.Step), Undo: "not possible"}

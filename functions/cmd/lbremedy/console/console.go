@@ -1,6 +1,8 @@
 // Package console is the command that shows in a browser what the other commands show in a
 // terminal, and keeps it current. Its server runs on the machine of the person who starts it,
-// with their kubeconfig and their NATS user, and writes nothing.
+// with their kubeconfig and their NATS user; or in the cluster, where people log in with a token
+// of their own. It writes nothing but a person's answers, each an Approval that is created
+// with that person's own credentials: the server needs no right to write.
 //
 // Pages are made on the server by html/template, so that whatever a controller, a cloud or a
 // person has put into a text stays text. Everything that the browser loads is embedded; the
@@ -11,16 +13,23 @@
 // [reading] keeps what was last read of the cluster and the account. So a page of a cluster
 // with 5,000 Services takes milliseconds. The book asks NATS again and again for what is new
 // instead of taking a consumer: a user who may only read may not have one.
+//
+// A login is checked with the person's own token: a SelfSubjectReview says whose it is, and a
+// SelfSubjectAccessReview what they may. A TokenReview and a SubjectAccessReview would say the
+// same, but the server would need the right to create them.
 package console
 
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,51 +39,158 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
+// A consoleRun is one call of console.
+type consoleRun struct {
+	*cli.Program
+	listen, address string
+	login           bool
+	cert, certKey   string
+}
+
 // Command returns the command console.
 func Command(p *cli.Program) *cobra.Command {
-	var listen string
+	c := consoleRun{Program: p}
 	cmd := &cobra.Command{
 		Use:   "console",
-		Short: "Show cases, questions, load balancers and the policy in a browser",
-		Long: `Start a server on this machine that shows lbremedy in a browser, until Ctrl-C: how it stands
-now, the questions that wait for a person, each case, the load balancers, the findings of the
-doctor, the policy and the classes. Pages change by themselves when the journal does.
+		Short: "Show cases, questions, load balancers and the policy in a browser, and answer there",
+		Long: `Start a server that shows lbremedy in a browser, until Ctrl-C: how it stands now, the
+questions that wait for a person, each case, the load balancers, the findings of the doctor,
+the policy and the classes. Pages change by themselves when the journal does.
 
 It connects as the other commands do, with your kubeconfig, your access key and your NATS
-user, and only reads. Without --cluster it shows the cases of all clusters in NATS; load
-balancers and the doctor need --cluster and --region. They are read when you first look at
-their pages, and again when you ask for it.
+user. It only reads, but for your answers: to approve or reject a plan creates an Approval
+with your kubeconfig, as "lbremedy approve" does. Without --cluster it shows the cases of all
+clusters in NATS; load balancers and the doctor need --cluster and --region. They are read
+when you first look at their pages, and again when you ask for it.
 
 The printed address holds a key, which is new for each start. Anyone on this machine who has it
-can read what you can.`,
+can read what you can, and answer in your name.
+
+With --login it is for others, and runs in the cluster. People log in with a token that the
+API server accepts, of an OIDC login or a ServiceAccount. Who may list the Services of all
+namespaces may look; who may create Approvals in a namespace may answer there. An answer is
+created with the person's token, which is kept in memory alone, for at most an hour.`,
 		Example: `  lbremedy console
-  lbremedy console --listen 127.0.0.1:9000 --cluster c1234 --region cn-hangzhou`,
+  lbremedy console --listen 127.0.0.1:9000 --cluster c1234 --region cn-hangzhou
+  lbremedy console --login --listen :8383 --url https://lbremedy.example.com --cluster c1234 --region cn-hangzhou`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), p, listen) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8383", "`address` of this machine to listen on; port 0 takes a free one")
+	cmd.Flags().StringVar(&c.listen, "listen", "127.0.0.1:8383", "`address` to listen on; port 0 takes a free one. Without --login it is one of this machine")
+	cmd.Flags().BoolVar(&c.login, "login", false, "people log in with a token of their own")
+	cmd.Flags().StringVar(&c.address, "url", "", "with --login: `URL` at which browsers reach it, if that is not where it listens")
+	cmd.Flags().StringVar(&c.cert, "tls-cert", "", "with --login: `file` with the certificate to serve HTTPS with; it is read again when it changes")
+	cmd.Flags().StringVar(&c.certKey, "tls-key", "", "with --login: `file` with the certificate's key")
 	return cmd
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, p *cli.Program, listen string) error {
-	host, _, err := net.SplitHostPort(listen)
-	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-		return command.Wrong("--listen: %q is no loopback address with a port, such as 127.0.0.1:8383", listen)
+func (c consoleRun) run(ctx context.Context) error {
+	at, err := c.at()
+	if err != nil {
+		return err
 	}
-	listener, err := net.Listen("tcp", listen)
+	listener, err := net.Listen("tcp", c.listen)
 	if err != nil {
 		return command.Wrong("--listen: %w", err)
 	}
-	quiet := *p // what the parts have to say stands on the pages
+	if at.Host == "" {
+		at.Host = listener.Addr().String()
+	}
+	if c.cert != "" {
+		pair := &pair{cert: c.cert, key: c.certKey, now: c.Now}
+		if _, err := pair.get(nil); err != nil {
+			return errors.Join(command.Wrong("--tls-cert and --tls-key: %w", err), listener.Close())
+		}
+		listener = tls.NewListener(listener, &tls.Config{GetCertificate: pair.get, NextProtos: []string{"http/1.1"}})
+	}
+	quiet := *c.Program // what the parts have to say stands on the pages
 	quiet.Err = io.Discard
-	s, err := newServer(&quiet, listener.Addr().String(), rand.Text())
+	s, err := newServer(&quiet, at)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	fmt.Fprintf(p.Out, "http://%s/?key=%s\n", s.host, s.key)
-	p.Note("Open this address in a browser. It is for you alone: anyone who has it can read what you can. Ctrl-C ends the console.")
+	if c.login {
+		s.auth = newLogins(s, quiet.KubeAs)
+		fmt.Fprintf(c.Out, "%s/\n", at)
+		c.Note("People log in at this address with a token that the API server accepts. Ctrl-C ends the console.")
+		return s.serve(ctx, listener)
+	}
+	cluster, err := quiet.Kube()
+	key := rand.Text()
+	s.auth = keyed{s, key, newPerson(cluster, "", err)}
+	fmt.Fprintf(c.Out, "%s/?key=%s\n", at, key)
+	c.Note("Open this address in a browser. It is for you alone: anyone who has it can read what you can, and answer in your name. Ctrl-C ends the console.")
 	return s.serve(ctx, listener)
+}
+
+// at returns the address for browsers; without a host where that is only known once it listens.
+func (c consoleRun) at() (*url.URL, error) {
+	host, _, err := net.SplitHostPort(c.listen)
+	if err != nil || !c.login && !loopback(host) {
+		return nil, command.Wrong("--listen: %q is no loopback address with a port, such as 127.0.0.1:8383", c.listen)
+	}
+	at := &url.URL{Scheme: "http"}
+	if c.cert != "" {
+		at.Scheme = "https"
+	}
+	switch {
+	case !c.login && (c.address != "" || c.cert != "" || c.certKey != ""):
+		return nil, command.Wrong("--url, --tls-cert and --tls-key are for a console with --login")
+	case c.login && c.Cluster == "":
+		return nil, command.Wrong("--login needs --cluster: people log in at the API server of one")
+	case (c.cert == "") != (c.certKey == ""):
+		return nil, command.Wrong("--tls-cert and --tls-key belong together")
+	case c.address != "":
+		at, err = url.Parse(c.address)
+		if err != nil || at.Host == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "" {
+			return nil, command.Wrong("--url: %q is no address of a server, such as https://lbremedy.example.com", c.address)
+		}
+		at.Path = ""
+	case c.login && !loopback(host):
+		return nil, command.Wrong("--login: --url has to say at which address browsers reach %s", c.listen)
+	}
+	if at.Scheme != "https" && (at.Scheme != "http" || at.Host != "" && !loopback(at.Hostname())) {
+		return nil, command.Wrong("--url: %q is not https. Tokens are typed into this console, so only a loopback address goes without", c.address)
+	}
+	return at, nil
+}
+
+// loopback reports whether a host is this machine.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// A pair is a certificate with its key, in files that somebody may replace.
+type pair struct {
+	cert, key string
+	now       func() time.Time
+
+	mu     sync.Mutex
+	read   time.Time
+	loaded *tls.Certificate
+}
+
+// reread is how old a certificate is when its files are read again.
+const reread = time.Minute
+
+// get returns the certificate. One that can't be read keeps the one before in use.
+func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.loaded != nil && p.now().Sub(p.read) < reread {
+		return p.loaded, nil
+	}
+	fresh, err := tls.LoadX509KeyPair(p.cert, p.key)
+	switch {
+	case err == nil:
+		p.loaded = &fresh
+	case p.loaded == nil:
+		return nil, err
+	}
+	p.read = p.now()
+	return p.loaded, nil
 }
 
 // serve answers until ctx ends, and keeps what it answers from current.
@@ -85,6 +201,7 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	wait.Go(func() { s.book.run(ctx) })
 	wait.Go(func() { s.reading.run(ctx) })
+	wait.Go(func() { s.find(ctx) })
 	h := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },

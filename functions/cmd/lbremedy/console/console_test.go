@@ -45,10 +45,22 @@ func start(t *testing.T, c operator.Call, args ...string) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, key, _ := strings.Cut(address, "/?key=")
-	x := &console{t, base, key, &http.Client{Jar: jar}}
-	x.get("/?key="+key, http.StatusOK)
+	base, key, keyed := strings.Cut(address, "/?key=")
+	x := &console{t, strings.TrimSuffix(base, "/"), key, &http.Client{Jar: jar}}
+	if keyed {
+		x.get("/?key="+key, http.StatusOK)
+	}
 	return x
+}
+
+// post sends a form, and returns the page that it leads to.
+func (x *console) post(path string, code int, form url.Values) string {
+	x.t.Helper()
+	return x.do(x.browser, http.MethodPost, path, code, func(r *http.Request) {
+		body := form.Encode()
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	})
 }
 
 // get returns a page, which has to be answered with this code.
@@ -147,13 +159,33 @@ func TestEntrance(t *testing.T) {
 	}
 }
 
-// The console listens on this machine alone.
-func TestLoopback(t *testing.T) {
+// What is wrong is said before anything listens.
+func TestWrong(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
-	for _, listen := range []string{"0.0.0.0:0", ":0", "localhost:0", "192.0.2.1:8383", "8383"} {
-		got := c.Run(t.Context(), "console", "--listen", listen)
-		if got.Code != 2 || !strings.Contains(got.Err, "is no loopback address with a port") {
-			t.Errorf("%s: %+v", listen, got)
+	login := []string{"--login", "--cluster", "c1"}
+	for _, w := range []struct {
+		want string
+		args []string
+	}{
+		{"is no loopback address with a port", []string{"--listen", "0.0.0.0:0"}},
+		{"is no loopback address with a port", []string{"--listen", ":0"}},
+		{"is no loopback address with a port", []string{"--listen", "localhost:0"}},
+		{"is no loopback address with a port", []string{"--listen", "192.0.2.1:8383"}},
+		{"is no loopback address with a port", []string{"--listen", "8383"}},
+		{"are for a console with --login", []string{"--url", "https://lbremedy.example.com"}},
+		{"are for a console with --login", []string{"--tls-cert", "cert", "--tls-key", "key"}},
+		{"needs --cluster", []string{"--login"}},
+		{"at which address browsers reach", append(login, "--listen", ":0")},
+		{"is not https", append(login, "--listen", ":0", "--url", "http://lbremedy.example.com")},
+		{"is no address of a server", append(login, "--url", "lbremedy.example.com")},
+		{"is no address of a server", append(login, "--url", "https://ann:x@lbremedy.example.com")},
+		{"is no address of a server", append(login, "--url", "https://lbremedy.example.com/console?x=1")},
+		{"belong together", append(login, "--tls-cert", "cert")},
+		{"no such file", append(login, "--listen", "127.0.0.1:0", "--tls-cert", "/nowhere/cert", "--tls-key", "/nowhere/key")},
+	} {
+		got := c.Run(t.Context(), append([]string{"console"}, w.args...)...)
+		if got.Code != 2 || !strings.Contains(got.Err, w.want) {
+			t.Errorf("%q: want %q: %+v", w.args, w.want, got)
 		}
 	}
 }
@@ -203,11 +235,7 @@ func TestTrial(t *testing.T) {
 	x := start(t, c)
 	x.until("/cases", "shop/web")
 	try := func(file string) string {
-		return x.do(x.browser, http.MethodPost, "/policy", http.StatusOK, func(r *http.Request) {
-			body := url.Values{"file": {file}, "cluster": {"c1"}}.Encode()
-			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		})
+		return x.post("/policy", http.StatusOK, url.Values{"file": {file}, "cluster": {"c1"}})
 	}
 	for file, want := range map[string]string{
 		"mode: observe\n": "None would have been decided otherwise.",

@@ -78,6 +78,9 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-changed:
 		case <-tick.C:
+			if !s.auth.stays(r) {
+				return
+			}
 			if _, err := fmt.Fprint(w, ": alive\n\n"); err != nil || out.Flush() != nil {
 				return
 			}

@@ -34,12 +34,13 @@ type room struct {
 	Left  int
 }
 
-func (s *server) now(*http.Request) (page, error) {
+func (s *server) now(r *http.Request) (page, error) {
 	b := nowBody{Asked: s.book.incidents()}
 	const most = 5
 	if b.More = len(b.Asked) - most; b.More > 0 {
 		b.Asked = b.Asked[:most]
 	}
+	s.ask(personOf(r), b.Asked)
 	for _, c := range s.book.clusters() {
 		now := clusterNow{standing: c, Says: permission.Describe(c.Version.Policy), OfClass: c.Version.Policy.Budgets.OfClass()}
 		for class, left := range c.Places.Class {

@@ -32,12 +32,33 @@ type incident struct {
 	More    int // that are not listed
 }
 
+// Answerable returns how many of the listed cases the person who looks may answer.
+func (i incident) Answerable() int {
+	n := 0
+	for _, m := range i.Members {
+		if m.Answerable() {
+			n++
+		}
+	}
+	return n
+}
+
 // A member is a case of an incident.
 type member struct {
 	*event.Record
 	Next   string // what a person does, as "lbremedy show" says it
 	Digest string // its beginning
+	Plan   plan   // that an answer is to
+	Right  right  // of the person who looks
 }
+
+// Askable reports whether an answer in the browser can be to it.
+func (m member) Askable() bool {
+	return m.Status() == event.NeedsApproval && m.Digest != "" && m.Service.Kind == ""
+}
+
+// Answerable reports whether the person who looks may answer it.
+func (m member) Answerable() bool { return m.Askable() && m.Right.May }
 
 // incidentOf names the incident of a case, as tickets do.
 func (b *book) incidentOf(r *event.Record) string {
@@ -88,11 +109,7 @@ func (b *book) incidents() []incident {
 				i.Status, i.Lead = event.NeedsApproval, r
 			}
 			if n < listed {
-				m := member{Record: r, Next: journal.Printed(*r).NextStep, Digest: r.Digest[:min(len(r.Digest), 12)]}
-				if r.Status() == event.NeedsApproval && m.Digest != "" {
-					m.Next = strings.Replace(m.Next, "lbremedy approve "+r.Case, "lbremedy approve "+r.Case+" --digest "+m.Digest, 1)
-				}
-				i.Members = append(i.Members, m)
+				i.Members = append(i.Members, memberOf(r))
 			}
 		}
 		list = append(list, i)
@@ -104,10 +121,27 @@ func (b *book) incidents() []incident {
 	return list
 }
 
+func memberOf(r *event.Record) member {
+	m := member{Record: r, Next: journal.Printed(*r).NextStep, Digest: r.Digest[:min(len(r.Digest), 12)], Plan: planOf(r)}
+	if m.Askable() {
+		m.Next = strings.Replace(m.Next, "lbremedy approve "+r.Case, "lbremedy approve "+r.Case+" --digest "+m.Digest, 1)
+	}
+	return m
+}
+
 func worst(i incident) event.Impact { return i.Members[0].Impact }
 
 // Services returns how many cases the incident has.
 func (i incident) Services() int { return len(i.Members) + i.More }
+
+// ask fills in what a person may answer.
+func (s *server) ask(p *person, list []incident) {
+	for _, i := range list {
+		for n := range i.Members {
+			i.Members[n].Right = s.right(p, i.Members[n].Service.Namespace)
+		}
+	}
+}
 
 // A questionsBody is what the page Questions shows.
 type questionsBody struct {
@@ -118,5 +152,6 @@ type questionsBody struct {
 func (s *server) questions(r *http.Request) (page, error) {
 	var b questionsBody
 	b.Rows, b.Sheet = sheetOf(r, s.book.incidents())
+	s.ask(personOf(r), b.Rows)
 	return page{Title: "Questions", name: "questions", Body: b}, nil
 }

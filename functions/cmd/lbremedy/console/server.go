@@ -2,15 +2,16 @@ package console
 
 import (
 	"bytes"
-	"crypto/subtle"
 	"embed"
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,11 +25,12 @@ import (
 //go:embed web
 var web embed.FS
 
-// A server answers the browser of one person.
+// A server answers the browsers of people.
 type server struct {
 	p       *cli.Program
-	host    string // host and port that it listens on
-	key     string // that the browser has to bring
+	url     *url.URL // at which browsers reach it
+	auth    authenticator
+	wishes  chan wish
 	pages   map[string]*template.Template
 	files   http.Handler
 	book    *book
@@ -36,13 +38,14 @@ type server struct {
 	hub     *hub
 }
 
-func newServer(p *cli.Program, host, key string) (*server, error) {
+// newServer returns a server that nobody can enter yet.
+func newServer(p *cli.Program, at *url.URL) (*server, error) {
 	files, err := fs.Sub(web, "web")
 	if err != nil {
 		return nil, fmt.Errorf("read the pages of the console: %w", err)
 	}
 	h := newHub()
-	s := &server{p: p, host: host, key: key, pages: map[string]*template.Template{}, files: http.FileServerFS(files), hub: h}
+	s := &server{p: p, url: at, wishes: make(chan wish, 256), pages: map[string]*template.Template{}, files: http.FileServerFS(files), hub: h}
 	s.book, s.reading = newBook(p, h), newReading(p, h)
 	layout, err := template.New("layout.html").Funcs(s.words()).ParseFS(files, "layout.html")
 	if err != nil {
@@ -96,7 +99,7 @@ var signs = map[string]sign{
 	string(event.Looking): {"busy", "…"}, string(event.Writing): {"busy", "✎"}, string(event.Planned): {"plain", "○"},
 	string(event.Failed): {"bad", "✕"}, string(event.Erred): {"bad", "✕"}, "problem": {"bad", "✕"}, "critical": {"bad", "✕"},
 	string(event.Rejected): {"plain", "⊘"}, string(event.Undone): {"plain", "↶"}, string(event.Superseded): {"plain", "→"}, string(event.NotOurs): {"plain", "–"},
-	"unknown": {"ask", "?"}, "info": {"plain", "i"},
+	"counts": {"good", "✓"}, "does not count": {"bad", "✕"}, "unknown": {"ask", "?"}, "info": {"plain", "i"},
 }
 
 // policyOfContent lets the browser load what this server embeds, and nothing else.
@@ -109,6 +112,7 @@ func (s *server) handler() http.Handler {
 	for pattern, show := range map[string]func(*http.Request) (page, error){
 		"GET /{$}":       s.now,
 		"GET /questions": s.questions,
+		"GET /answers":   s.answers,
 		"GET /cases":     s.cases,
 		"GET /cases/{cluster}/{uid}/{class}/{id}": s.oneCase,
 		"GET /balancers":                    s.balancers,
@@ -125,6 +129,7 @@ func (s *server) handler() http.Handler {
 		s.reading.ask(true)
 		http.Redirect(w, r, back(r), http.StatusSeeOther)
 	})
+	mux.HandleFunc("POST /answers", s.decide)
 	mux.HandleFunc("GET /live", s.live)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, func(*http.Request) (page, error) { return page{}, errNoPage })
@@ -133,14 +138,21 @@ func (s *server) handler() http.Handler {
 	for _, name := range []string{"/style.css", "/script.js", "/icon.svg"} {
 		files.Handle("GET "+name, s.files)
 	}
-	files.Handle("/", s.entered(http.NewCrossOriginProtection().Handler(mux)))
-	return s.guarded(files)
+	files.Handle("/", http.NewCrossOriginProtection().Handler(s.entered(mux)))
+	guarded := s.guarded(files)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" { // of a kubelet, which calls it by the Pod's address
+			_, _ = io.WriteString(w, "ok\n") // fails where the caller has gone
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
 }
 
 // back returns where a form goes back to.
 func back(r *http.Request) string {
-	if u, err := url.Parse(r.Referer()); err == nil && strings.HasPrefix(u.Path, "/") && !strings.HasPrefix(u.Path, "//") {
-		return u.RequestURI()
+	if u, err := url.Parse(r.Referer()); err == nil && u.Path != "" {
+		return stay(u)
 	}
 	return "/doctor"
 }
@@ -148,11 +160,10 @@ func back(r *http.Request) string {
 // guarded sets what holds for all answers, and refuses requests that were not made to this
 // address: a name that somebody else's server resolves to this machine.
 func (s *server) guarded(next http.Handler) http.Handler {
-	_, port, _ := strings.Cut(s.host, "]")
-	if port == "" {
-		_, port, _ = strings.Cut(s.host, ":")
+	here := []string{s.url.Host}
+	if loopback(s.url.Hostname()) {
+		here = append(here, "localhost:"+s.url.Port())
 	}
-	port = strings.TrimPrefix(port, ":")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policyOfContent)
@@ -161,39 +172,11 @@ func (s *server) guarded(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if r.Host != s.host && r.Host != "localhost:"+port {
-			http.Error(w, "This console is at http://"+s.host+"/ alone.", http.StatusMisdirectedRequest)
+		if !slices.Contains(here, r.Host) {
+			http.Error(w, "This console is at "+s.url.String()+" alone.", http.StatusMisdirectedRequest)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
-		next.ServeHTTP(w, r)
-	})
-}
-
-const cookieName = "lbremedy-console"
-
-// entered lets in who brings the key, once in the address and from then on in a cookie.
-func (s *server) entered(next http.Handler) http.Handler {
-	is := func(key string) bool { return subtle.ConstantTimeCompare([]byte(key), []byte(s.key)) == 1 }
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Cookies don't tell ports apart: each console has a name of its own.
-		name := cookieName + "-" + s.host[strings.LastIndexByte(s.host, ':')+1:]
-		q := r.URL.Query()
-		if r.Method == http.MethodGet && is(q.Get("key")) {
-			http.SetCookie(w, &http.Cookie{Name: name, Value: s.key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-			q.Del("key")
-			to := url.URL{Path: r.URL.Path, RawQuery: q.Encode()}
-			if strings.HasPrefix(to.Path, "//") {
-				to.Path = "/"
-			}
-			http.Redirect(w, r, to.String(), http.StatusSeeOther)
-			return
-		}
-		if c, err := r.Cookie(name); err != nil || !is(c.Value) {
-			s.show(w, r, http.StatusUnauthorized, page{Title: "No key", name: "message",
-				Body: message{"This address has no key, or one of an earlier start. Open the address that lbremedy console printed."}})
-			return
-		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -217,8 +200,9 @@ type layout struct {
 	Cluster string
 	Away    *away
 	Loading bool
-	Asked   int // questions
-	Enter   bool
+	Asked   int    // questions
+	Enter   bool   // there is no more to see than how one gets in
+	Person  string // who has logged in
 	Body    any
 }
 
@@ -251,7 +235,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.
 
 // said returns an error as a sentence for people.
 func said(err error) string {
-	text := strings.TrimSpace(command.Clean(event.Redact(err.Error())))
+	text := strings.TrimRight(strings.TrimSpace(command.Clean(event.Redact(err.Error()))), ".")
 	if text == "" {
 		return "Something went wrong."
 	}
@@ -260,9 +244,13 @@ func said(err error) string {
 
 // show writes a page.
 func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page) {
-	l := layout{Title: pg.Title, Version: pg.version, Cluster: s.p.Cluster, Body: pg.Body, Enter: code == http.StatusUnauthorized}
-	if !l.Enter {
+	l := layout{Title: pg.Title, Version: pg.version, Cluster: s.p.Cluster, Body: pg.Body, Enter: true}
+	if p, in := r.Context().Value(personKey{}).(*person); in {
+		l.Enter = false
 		l.Away, l.Loading, l.Asked = s.book.standing()
+		if _, logged := s.auth.(*logins); logged {
+			l.Person = p.name(r.Context())
+		}
 	}
 	for _, e := range entries {
 		e.Here = e.Path == r.URL.Path || e.Path != "/" && strings.HasPrefix(r.URL.Path, e.Path+"/")

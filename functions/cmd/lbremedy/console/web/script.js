@@ -18,6 +18,10 @@ function keep(old, fresh) {
     const same = fresh.querySelector("#" + CSS.escape(d.id));
     if (same) same.open = d.open;
   }
+  for (const box of old.querySelectorAll("input[type=checkbox][id]")) {
+    const same = fresh.querySelector("#" + CSS.escape(box.id));
+    if (same) same.checked = box.checked && same.value === box.value;
+  }
 }
 
 function place(of) {
@@ -25,12 +29,12 @@ function place(of) {
   if (!at || !of.contains(at)) return null;
   const path = [];
   for (let e = at; e !== of; e = e.parentElement) path.unshift([...e.parentElement.children].indexOf(e));
-  return { href: at.getAttribute("href"), id: at.id || at.closest("[id]")?.id, path };
+  return { box: at.matches("input") && at.id, href: at.getAttribute("href"), id: at.id || at.closest("[id]")?.id, path };
 }
 
 function restore(of, was) {
   if (!was) return;
-  let at = was.href && [...of.querySelectorAll("a")].find((a) => a.getAttribute("href") === was.href);
+  let at = was.box && of.querySelector("#" + CSS.escape(was.box)) || was.href && [...of.querySelectorAll("a")].find((a) => a.getAttribute("href") === was.href);
   if (!at) {
     at = of;
     for (const n of was.path) at = at?.children[n];
@@ -58,19 +62,20 @@ function replace(fresh) {
     if (!main.contains(document.activeElement) || !document.activeElement.matches("input, textarea, select")) swap(main, next);
   } else {
     const now = [...next.children];
-    [...main.children].forEach((old, n) => { if (!old.matches("form") && !old.querySelector("form textarea, form input:not([type=hidden])")) swap(old, now[n]); });
+    [...main.children].forEach((old, n) => { if (!old.matches("form") && !old.querySelector("form textarea, form input:not([type=hidden], [type=checkbox])")) swap(old, now[n]); });
   }
   document.title = fresh.title;
   return changed;
 }
 
-async function refresh() {
+async function refresh(anyway) {
   if (busy) return;
   busy = true;
   try {
-    while (shown !== wanted) {
+    while (anyway || shown !== wanted) {
+      anyway = false;
       const target = wanted;
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+      const answer = await fetch(location.href, { headers: { Accept: "text/html", "Lbremedy-Live": "1" }, cache: "no-store" });
       if (answer.status === 401) { location.reload(); return; }
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       replace(fresh);
@@ -86,13 +91,19 @@ async function refresh() {
 
 let source;
 function follow() {
+  source?.close();
   source = new EventSource("/live");
   source.onopen = () => say("on", "Live");
   source.onmessage = (e) => {
     wanted = Number(e.data);
     if (wanted !== shown) refresh();
   };
-  source.onerror = () => say("off", "Not live: the console does not answer");
+  source.onerror = () => {
+    say("off", "Not live: the console does not answer");
+    if (source.readyState !== EventSource.CLOSED) return; // it tries again
+    refresh(true); // which shows where one logs in, if that is why
+    setTimeout(follow, 2000);
+  };
 }
 follow();
 
@@ -103,6 +114,12 @@ document.addEventListener("visibilitychange", () => {
 });
 addEventListener("pagehide", () => source.close());
 addEventListener("pageshow", (e) => { if (e.persisted) follow(); });
+
+document.addEventListener("change", (e) => {
+  const boxes = [...(e.target.form?.querySelectorAll("input[name=plan]") ?? [])], every = e.target.form?.querySelector("[data-every]");
+  if (e.target === every) for (const box of boxes) box.checked = every.checked;
+  else if (every) every.checked = boxes.every((box) => box.checked);
+});
 
 document.addEventListener("click", async (e) => {
   const button = e.target.closest("button.copy");

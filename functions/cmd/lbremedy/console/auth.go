@@ -1,0 +1,291 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// An authenticator lets people in.
+type authenticator interface {
+	// enter returns who asks. It answers everybody else itself, and returns nil.
+	enter(w http.ResponseWriter, r *http.Request) *person
+	// stays reports whether somebody who was let in may go on following changes.
+	stays(r *http.Request) bool
+}
+
+// entered asks the authenticator before any page is shown.
+func (s *server) entered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := s.auth.enter(w, r); p != nil {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), personKey{}, p)))
+		}
+	})
+}
+
+// stay returns an address of this server without its host.
+func stay(u *url.URL) string {
+	to := url.URL{Path: u.Path, RawQuery: u.RawQuery}
+	if !strings.HasPrefix(to.Path, "/") || strings.HasPrefix(to.Path, "//") || strings.ContainsRune(to.Path, '\\') {
+		return "/"
+	}
+	return to.String()
+}
+
+// keyed lets in who has the key: once in the address, and from then on in a cookie.
+type keyed struct {
+	*server
+	key    string
+	person *person
+}
+
+func (k keyed) is(key string) bool {
+	return subtle.ConstantTimeCompare([]byte(key), []byte(k.key)) == 1
+}
+
+func (k keyed) stays(*http.Request) bool { return true }
+
+func (k keyed) enter(w http.ResponseWriter, r *http.Request) *person {
+	q := r.URL.Query()
+	if r.Method == http.MethodGet && k.is(q.Get("key")) {
+		http.SetCookie(w, k.cookie(k.key, 0))
+		q.Del("key")
+		http.Redirect(w, r, stay(&url.URL{Path: r.URL.Path, RawQuery: q.Encode()}), http.StatusSeeOther)
+		return nil
+	}
+	if c, err := r.Cookie(k.cookie("", 0).Name); err != nil || !k.is(c.Value) {
+		k.show(w, r, http.StatusUnauthorized, page{Title: "No key", name: "message",
+			Body: message{"This address has no key, or one of an earlier start. Open the address that lbremedy console printed."}})
+		return nil
+	}
+	return k.person
+}
+
+// cookie returns a cookie that the browser brings to this console alone. A negative age deletes it.
+func (s *server) cookie(value string, age int) *http.Cookie {
+	c := &http.Cookie{Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: age}
+	if c.Secure = s.url.Scheme == "https"; c.Secure {
+		c.Name = "__Host-lbremedy-console"
+	} else { // cookies don't tell ports apart
+		c.Name = "lbremedy-console-" + s.url.Port()
+	}
+	return c
+}
+
+// How long a login lasts.
+const (
+	longest  = time.Hour        // in all
+	idle     = 15 * time.Minute // while nobody does anything
+	recheck  = 30 * time.Second // until the API server is asked again whether its token still counts
+	trusted  = 5 * time.Minute  // without an answer of the API server
+	sessions = 500              // at a time; one more ends the one that is idle longest
+	atOnce   = 8                // logins and answers at a time
+)
+
+// logins lets in whoever the API server knows and lets list the Services of all
+// namespaces. It asks with the person's own token, so that the console itself needs no right
+// for it.
+type logins struct {
+	*server
+	as   func(token string) (*kube.Cluster, error)
+	free chan struct{} // what goes on at once
+
+	mu  sync.Mutex          // of all sessions
+	all map[string]*session // by the value of the cookie
+}
+
+// A session is what a login opens. The token is kept in memory alone.
+type session struct {
+	*person
+	began, used, checked time.Time
+	asking               sync.Mutex // the API server
+}
+
+func newLogins(s *server, as func(string) (*kube.Cluster, error)) *logins {
+	return &logins{server: s, as: as, free: make(chan struct{}, atOnce), all: map[string]*session{}}
+}
+
+// Why somebody is not let in.
+var (
+	errNoLogin = errors.New("log in to look at the console")
+	errEnded   = errors.New("the login has ended: log in again")
+	errUnknown = errors.New("the API server does not accept this token")
+)
+
+func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == "/login":
+		l.login(w, r)
+		return nil
+	case r.Method == http.MethodPost && r.URL.Path == "/logout":
+		if c, err := r.Cookie(l.cookie("", 0).Name); err == nil {
+			l.end(c.Value)
+		}
+		http.SetCookie(w, l.cookie("", -1))
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return nil
+	}
+	x, err := l.session(r, r.Header.Get(unasked) == "")
+	if err != nil {
+		l.refuse(w, r, err, stay(r.URL))
+		return nil
+	}
+	return x.person
+}
+
+func (l *logins) stays(r *http.Request) bool {
+	_, err := l.session(r, false)
+	return err == nil
+}
+
+// refuse shows where one logs in, and what was wrong.
+func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to string) {
+	b := loginBody{To: to, Cluster: l.p.Cluster}
+	code := http.StatusUnauthorized
+	switch {
+	case errors.Is(err, errNoLogin):
+	case errors.Is(err, errEnded), errors.Is(err, errUnknown):
+		b.Wrong = said(err)
+	case errors.Is(err, kube.ErrDenied):
+		code, b.Wrong = http.StatusForbidden, said(err)
+	default:
+		code, b.Wrong = http.StatusServiceUnavailable, said(err)
+	}
+	l.show(w, r, code, page{Title: "Log in", name: "login", Body: b})
+}
+
+// A loginBody is what the page shows where one logs in.
+type loginBody struct{ To, Cluster, Wrong string }
+
+// login opens a session for who brings a token.
+func (l *logins) login(w http.ResponseWriter, r *http.Request) {
+	token, to := strings.TrimSpace(r.PostFormValue("token")), "/"
+	if u, err := url.Parse(r.PostFormValue("to")); err == nil {
+		to = stay(u)
+	}
+	if len(token) == 0 || len(token) > 16<<10 || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		l.refuse(w, r, errUnknown, to)
+		return
+	}
+	select {
+	case l.free <- struct{}{}:
+		defer func() { <-l.free }()
+	case <-r.Context().Done():
+		return
+	}
+	cluster, err := l.as(token)
+	if err == nil {
+		var name string
+		if name, err = l.known(r.Context(), cluster); err == nil {
+			id, now := rand.Text(), l.p.Now()
+			l.keep(id, &session{person: newPerson(cluster, name, nil), began: now, used: now, checked: now})
+			http.SetCookie(w, l.cookie(id, int(longest/time.Second)))
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return
+		}
+	}
+	l.refuse(w, r, err, to)
+}
+
+// known returns the name of the user of a token who may look.
+func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	me, err := c.Me(ctx)
+	var no *kube.Error
+	switch {
+	case errors.As(err, &no) && no.Status == http.StatusUnauthorized, err == nil && (me.Name == "" || me.Name == "system:anonymous"):
+		return "", errUnknown
+	case err != nil:
+		return "", err
+	}
+	may, err := c.MayI(ctx, kube.Review{Resource: "services", Verb: "list"})
+	switch {
+	case errors.As(err, &no) && no.Status == http.StatusUnauthorized:
+		return "", errUnknown
+	case err != nil:
+		return "", err
+	case !may:
+		return "", fmt.Errorf("%s %w to list the Services of all namespaces, which it takes to look at the console", event.Redact(me.Name), kube.ErrDenied)
+	}
+	return me.Name, nil
+}
+
+// keep keeps a session. One too many ends the one that is idle longest.
+func (l *logins) keep(id string, x *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.p.Now()
+	oldest, least := "", now
+	for id, x := range l.all {
+		if x.over(now) {
+			delete(l.all, id)
+		} else if x.used.Before(least) {
+			oldest, least = id, x.used
+		}
+	}
+	if len(l.all) >= sessions {
+		delete(l.all, oldest)
+	}
+	l.all[id] = x
+}
+
+func (x *session) over(now time.Time) bool {
+	return now.Sub(x.used) > idle || now.Sub(x.began) > longest
+}
+
+func (l *logins) end(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, id)
+}
+
+// session returns the session of a request, or why there is none. Used is whether the person
+// has done something, and not their browser by itself.
+func (l *logins) session(r *http.Request, used bool) (*session, error) {
+	c, err := r.Cookie(l.cookie("", 0).Name)
+	if err != nil {
+		return nil, errNoLogin
+	}
+	l.mu.Lock()
+	x := l.all[c.Value]
+	now := l.p.Now()
+	if x == nil || x.over(now) {
+		delete(l.all, c.Value)
+		l.mu.Unlock()
+		return nil, errEnded
+	}
+	if used {
+		x.used = now
+	}
+	l.mu.Unlock()
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	since := now.Sub(x.checked) // written by who asks
+	if since <= recheck {
+		return x, nil
+	}
+	switch _, err := l.known(r.Context(), x.kube); {
+	case err == nil:
+		x.checked = now
+	case errors.Is(err, errUnknown), errors.Is(err, kube.ErrDenied):
+		l.end(c.Value)
+		return nil, errEnded
+	case since > trusted:
+		return nil, err
+	}
+	return x, nil
+}
+
+// unasked is the header of what a browser asks for by itself.
+const unasked = "Lbremedy-Live"
