@@ -99,18 +99,18 @@ func (w *World) line(ctx context.Context) (string, error) {
 	}
 }
 
-// Order has the world do something, and waits until it is done.
-func (w *World) Order(ctx context.Context, order string) error {
+// Order has the world do something, and returns what it answers when that is done.
+func (w *World) Order(ctx context.Context, order string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, err := fmt.Fprintln(w.orders, order); err != nil {
-		return err
+		return "", err
 	}
 	answer, err := w.line(ctx)
-	if err == nil && answer != "done" {
-		err = fmt.Errorf("%s: %s", order, answer)
+	if why, failed := strings.CutPrefix(answer, "failed: "); err == nil && failed {
+		err = fmt.Errorf("%s: %s", order, why)
 	}
-	return err
+	return answer, err
 }
 
 // At returns the address of a page, with the key.
@@ -156,8 +156,8 @@ func Open(ctx context.Context) (*Browser, func(), error) {
 }
 
 // Tab opens a tab, and tells each address that it asks for. It ends with the function that it returns.
-func (b *Browser) Tab(asked func(url string)) (context.Context, func(), error) {
-	tab, end := chromedp.NewContext(b.ctx)
+func (b *Browser) Tab(asked func(url string), of ...chromedp.ContextOption) (context.Context, func(), error) {
+	tab, end := chromedp.NewContext(b.ctx, of...)
 	err := chromedp.Do(tab, chromedp.Navigate("about:blank"))
 	if err == nil && asked != nil {
 		err = chromedp.Listen(tab, func(e any) {

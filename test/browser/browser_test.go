@@ -39,14 +39,14 @@ type tab struct {
 	wrong []string // what the page's script or its Content-Security-Policy complained of
 }
 
-func open(t testing.TB, b *Browser, l Look) *tab {
+func open(t testing.TB, b *Browser, l Look, of ...chromedp.ContextOption) *tab {
 	t.Helper()
 	x := &tab{t: t}
 	ctx, end, err := b.Tab(func(url string) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.asked = append(x.asked, url)
-	})
+	}, of...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +80,16 @@ func (x *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	x.t.Helper()
 	if err := chromedp.Do(x.Context, steps...); err != nil {
 		x.t.Fatal(err)
+	}
+}
+
+// has waits until something of the page can be seen.
+func (x *tab) has(what chromedp.CSS) {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(x.Context, 30*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.WaitVisible(what)); err != nil {
+		x.t.Fatalf("the page has no %s: %v: %s", what, err, eval[string](x, "location.href + document.body.innerText"))
 	}
 }
 
@@ -123,11 +133,13 @@ var (
 	phone = Look{Width: 360, Height: 740}
 )
 
-func order(t testing.TB, w *World, what string) {
+func order(t testing.TB, w *World, what string) string {
 	t.Helper()
-	if err := w.Order(t.Context(), what); err != nil {
+	answer, err := w.Order(t.Context(), what)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return answer
 }
 
 // css is a selector.
@@ -154,6 +166,7 @@ func TestConsole(t *testing.T) {
 				"/policy?service=shop/nobody": {"There is no Service shop/nobody in the cluster."},
 				"/classes":                    {"Classes", "vswitch-ip-exhausted", "asks only"},
 				"/classes/tag-missing":        {"The controller can't find the load balancer", "slb:TagResources"},
+				"/answers?verdict=approve":    {"Approve", "No plan was chosen."},
 				"/nowhere":                    {"There is no such page"},
 			} {
 				x.do(chromedp.Navigate(w.At(path)), Live())
@@ -290,6 +303,100 @@ func TestConsole(t *testing.T) {
 		order(t, w, "say It fails again.")
 		x.sees("It fails again.")
 		x.quiet(w)
+	})
+
+	// Plans are answered from the page of questions, all of one cause or one, and what comes of it is shown.
+	t.Run("answers", func(t *testing.T) {
+		order(t, w, "work")
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/questions")), Live())
+		about := func(service string) string {
+			return eval[string](x, fmt.Sprintf(`[...document.querySelectorAll("#questions details")].find(d => d.textContent.includes(%q)).id`, service))
+		}
+		incident := css(fmt.Sprintf("[id=%q]", about("shop/dns")))
+		x.do(chromedp.Click(incident+" summary"), chromedp.WaitVisible(incident+" [data-every]"))
+		x.do(chromedp.Click(incident + " input[name=plan]"))
+		order(t, w, "say It fails while somebody chooses.")
+		x.sees("It fails while somebody chooses.")
+		if got := eval[int](x, `document.querySelectorAll("input[name=plan]:checked").length`); got != 1 {
+			t.Errorf("%d plans are chosen after the page has changed, want the one that was", got)
+		}
+		x.do(chromedp.Click(incident + " [data-every]"))
+		if got := eval[int](x, `document.querySelectorAll("input[name=plan]:checked").length`); got != 2 {
+			t.Errorf("%d plans are chosen, want both", got)
+		}
+		x.do(chromedp.Click(incident+" button[value=approve]"), chromedp.WaitVisible(css("#sure")))
+		for _, text := range []string{"shop/dns", "shop/metrics", "slb:CreateLoadBalancerUDPListener", "Approve 2 plans"} {
+			x.sees(text)
+		}
+		accessible(t, x, "plans to approve")
+		x.do(chromedp.SendKeys(css("#comment"), "CHG-1 <i>\r"))
+		if got := eval[int](x, `document.querySelectorAll("#sure").length`); got != 1 {
+			t.Error("the key Enter in the comment approves")
+		}
+		x.do(chromedp.Click(css("#sure")))
+		x.has("#done")
+		x.sees("approved it at")
+		x.sees(": CHG-1 <i>.")
+		if got := eval[string](x, "document.body.innerText"); strings.Count(got, "It counts. The case is diagnosed again.") != 2 {
+			t.Errorf("both answers count: %s", got)
+		}
+		accessible(t, x, "plans that are approved")
+
+		// Of one case, from its page.
+		answer := func(service, verdict string, comes ...string) {
+			x.do(chromedp.Navigate(w.At("/cases?result=needs-approval&q="+service)), Live(), chromedp.Click(css(".rows a")))
+			x.has("#ask")
+			accessible(t, x, "a case that asks")
+			x.do(chromedp.Click(css("#ask button[value="+verdict+"]")))
+			x.has("#sure")
+			x.do(chromedp.Click(css("#sure")))
+			x.has("#done")
+			for _, text := range comes {
+				x.sees(text)
+			}
+		}
+		answer("shop/images", "approve", "approved it at", "fixed")
+		answer("shop/web", "reject", "rejected it at", "has no plan that waits for an approval")
+		x.do(chromedp.Navigate(w.At("/cases?q=shop/web")), Live())
+		x.sees("rejected")
+		x.quiet(w)
+	})
+
+	// Two people look at one plan. What one of them answers the other sees; who logs out sees nothing more.
+	t.Run("a team", func(t *testing.T) {
+		team := &World{Address: order(t, w, "team")}
+		enter := func(name string) *tab {
+			x := open(t, b, phone, chromedp.WithNewBrowserContext())
+			x.do(chromedp.Navigate(team.Address), chromedp.WaitVisible(css("#token")))
+			accessible(t, x, "where one logs in")
+			x.do(chromedp.SetValue(css("#token"), "nonsense"), chromedp.Click(css(".login button")), chromedp.WaitVisible(css("[role=alert]")))
+			x.sees("The API server does not accept this token.")
+			x.do(chromedp.SetValue(css("#token"), order(t, w, "account "+name)), chromedp.Click(css(".login button")), Live())
+			x.sees("system:serviceaccount:shop:" + name)
+			x.do(chromedp.Navigate(team.Address+"cases?q=shop/api"), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#ask button[value=approve]")))
+			if wide := eval[int](x, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+				t.Errorf("%d pixels do not fit", wide)
+			}
+			x.do(chromedp.Click(css("#ask button[value=approve]")), chromedp.WaitVisible(css("#sure")))
+			return x
+		}
+		ann, bob := enter("ann"), enter("bob")
+		ann.do(chromedp.Click(css("#sure")))
+		ann.has("#done")
+		ann.sees("system:serviceaccount:shop:ann approved it at")
+		bob.has("#done")
+		bob.sees("system:serviceaccount:shop:ann approved it at")
+		bob.sees("has no plan that waits for an approval")
+		bob.sees("fixed")
+		accessible(t, bob, "a plan that somebody else has approved")
+		eval[bool](bob, `fetch("/logout", {method: "POST"}).then(r => true)`)
+		order(t, w, "say It fails behind a login.")
+		bob.has("#token")
+		bob.sees("Log in")
+		if text := eval[string](bob, "document.body.innerText"); strings.Contains(text, "shop/") {
+			t.Errorf("the page tells all the same: %s", text)
+		}
 	})
 
 	t.Run("no key", func(t *testing.T) {

@@ -14,10 +14,14 @@
 //	settle TIME  the case of shop/said is fixed, with TIME in its finding
 //	away         NATS ends
 //	back         NATS is there again, with what it held
+//	work         "lbremedy up" begins to handle failures and answers
+//	team         a console runs to which people log in; the answer is its address
+//	account NAME somebody who may answer; the answer is a token
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -31,6 +35,10 @@ import (
 	"syscall"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/functions"
@@ -41,6 +49,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -67,6 +76,7 @@ type world struct {
 	port   int
 	stream *stream.Stream
 	began  time.Time // of the case of shop/said
+	wait   sync.WaitGroup
 }
 
 func run(ctx context.Context, big bool) error {
@@ -89,6 +99,9 @@ func run(ctx context.Context, big bool) error {
 		return err
 	}
 	defer func() { w.stream.Close(); w.server.Close() }()
+	if _, err := identity.Approve(ctx, tb.Cluster); err != nil {
+		return err
+	}
 	h := &host.Host{Remedies: functions.All}
 	if _, err := w.stream.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{tb.ID}}); err != nil {
 		return err
@@ -117,6 +130,7 @@ func (w *world) fail(ctx context.Context, h *host.Host) error {
 	fixtures := []testbed.Fixture{
 		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.FullVSwitch(testbed.FullVSwitchI).As("checkout"), testbed.LostTag().As("web"),
 		testbed.LostTag().As("api"), testbed.Gone().As("images"), testbed.NamesNone().As("mail"), testbed.NoListener().As("dns"),
+		testbed.NoListener().As("metrics"),
 	}
 	var err error
 	if h.Env, err = w.tb.Env(ctx, w.stream, "up"); err != nil {
@@ -174,48 +188,91 @@ func (w *world) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// show runs the console and obeys orders.
-func (w *world) show(ctx context.Context) error {
+// call returns calls of the program by who set the world up.
+func (w *world) call() operator.Call {
 	environ := map[string]string{"HOME": w.dir}
 	for _, v := range w.tb.Environ(w.server.URL(), w.token) {
 		name, value, _ := strings.Cut(v, "=")
 		environ[name] = value
 	}
+	return operator.Call{Env: environ}
+}
+
+// show runs the console and obeys orders.
+func (w *world) show(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	address, ended, err := operator.Call{Env: environ}.Console(ctx)
+	defer w.wait.Wait()
+	defer cancel()
+	address, err := w.console(ctx)
 	if err != nil {
-		cancel()
 		return err
 	}
-	defer ended()
-	defer cancel()
 	fmt.Println(address)
 	orders := bufio.NewScanner(os.Stdin)
 	for orders.Scan() {
-		answer := "done"
-		if err := w.obey(ctx, orders.Text()); err != nil {
-			answer = strings.ReplaceAll(err.Error(), "\n", " ")
+		answer, err := w.obey(ctx, orders.Text())
+		if err != nil {
+			answer = "failed: " + strings.ReplaceAll(err.Error(), "\n", " ")
 		}
-		fmt.Println(answer)
+		fmt.Println(cmp.Or(answer, "done"))
 	}
 	return orders.Err()
 }
 
-func (w *world) obey(ctx context.Context, order string) error {
+// console runs a console until ctx ends, and returns its address.
+func (w *world) console(ctx context.Context, args ...string) (string, error) {
+	address, ended, err := w.call().Console(ctx, args...)
+	if err == nil {
+		w.wait.Go(func() { ended() })
+	}
+	return address, err
+}
+
+func (w *world) obey(ctx context.Context, order string) (answer string, err error) {
 	verb, rest, _ := strings.Cut(order, " ")
 	switch verb {
 	case "say":
-		return w.say(ctx, rest)
+		return "", w.say(ctx, rest)
 	case "settle":
-		return w.settle(ctx, rest)
+		return "", w.settle(ctx, rest)
 	case "away":
 		w.stream.Close()
 		w.server.Close()
-		return nil
+		return "", nil
 	case "back":
-		return w.back(ctx)
+		return "", w.back(ctx)
+	case "work":
+		w.wait.Go(func() {
+			if got := w.call().Run(ctx, "up", "--parts", "exporter,worker,notifier"); got.Code != 0 && ctx.Err() == nil {
+				fmt.Fprintf(os.Stderr, "console: lbremedy up: %+v\n", got)
+			}
+		})
+		return "", identity.Proves(ctx, w.tb.Cluster)
+	case "team":
+		return w.console(ctx, "--login")
+	case "account":
+		return w.account(ctx, rest)
 	}
-	return fmt.Errorf("there is no order %q", order)
+	return "", fmt.Errorf("there is no order %q", order)
+}
+
+// account makes a ServiceAccount of somebody who may look and answer, and returns a token of it.
+func (w *world) account(ctx context.Context, name string) (string, error) {
+	accounts := w.tb.Cluster.Client().CoreV1().ServiceAccounts(w.tb.Namespace)
+	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	if _, err := w.tb.Cluster.Impersonate(ctx, "system:serviceaccount:"+w.tb.Namespace+":"+name, []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list"}},
+		{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}},
+	}); err != nil {
+		return "", err
+	}
+	token, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return token.Status.Token, nil
 }
 
 // back starts NATS where it was.

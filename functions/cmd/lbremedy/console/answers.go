@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +85,7 @@ type answersBody struct {
 	Verdict  kube.Verdict
 	Rows     []question
 	Open     int
-	Query    string // of this page
+	Here     template.URL // the address of this page
 	Comment  string
 	Wrong    string
 	MayNot   string // why the person can't answer
@@ -141,7 +141,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		}
 		b.Rows = append(b.Rows, row)
 	}
-	b.MayNot, b.Query = me.why, r.URL.Query().Encode()
+	b.MayNot, b.Here = me.why, template.URL("/answers?"+q.Encode()) // which has no character that HTML or JavaScript knows
 	return b, nil
 }
 
@@ -204,7 +204,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	wait.Wait()
-	http.Redirect(w, r, (&url.URL{Path: "/answers", RawQuery: b.Query}).String(), http.StatusSeeOther)
+	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
 }
 
 // looked is how long a page waits for what becomes of an answer.
