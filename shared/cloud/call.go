@@ -219,6 +219,7 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 			return e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
 		}
 		if body, ok := c.heard.get(asked); ok {
+			event.TellRead(ctx, e.Product+":"+e.Action, time.Now(), body, nil)
 			e.Status = http.StatusOK
 			return decode(body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
 		}
@@ -240,6 +241,7 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 	if failure == nil {
 		failure = decode(body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
 	}
+	event.TellRead(ctx, e.Product+":"+e.Action, began, body, orNil(failure))
 	if c.Meter != nil {
 		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began), Date: date}
 		if failure != nil {

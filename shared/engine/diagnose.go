@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,40 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
+
+// reads are what a look has asked, each question once.
+type reads struct {
+	mu   sync.Mutex
+	look int
+	all  []event.Read
+	kept bool // the journal has them
+}
+
+// begin returns what is told of the reads of a new look. Those of the looks before count no more.
+func (r *reads) begin() func(event.Read) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.look++
+	r.all = nil
+	mine := r.look
+	return func(one event.Read) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.look == mine && len(r.all) < event.MostReads && !slices.ContainsFunc(r.all, func(have event.Read) bool {
+			return have.Action == one.Action && have.Answer == one.Answer && have.Error == one.Error
+		}) {
+			r.all = append(r.all, one)
+		}
+	}
+}
+
+// end returns them, and takes no more.
+func (r *reads) end() []event.Read {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.look++
+	return r.all
+}
 
 // diagnose finds out whether the failure still stands, and asks the class what
 // to do. ended means that the record's result says it all.
@@ -33,8 +68,11 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	}
 	x.c.Idle = x.env.waited(x.rec)
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
+	look := ctx
+	defer func() { x.rec.Reads, x.reads.kept = x.reads.end(), false }()
 	for range 3 {
 		began := x.env.now()
+		ctx := event.WithReads(look, x.reads.begin())
 		// StillFails and Diagnose are one look: what both ask is read once.
 		if x.env.Cloud != nil {
 			x.c.Cloud = x.env.Cloud.Once()

@@ -43,6 +43,9 @@ func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) 
 // another run on the Service has appended since this one read the journal.
 func (x *run) append(ctx context.Context, phase event.Phase) error {
 	x.rec.Phase, x.rec.At = phase, x.env.now()
+	if x.reads.kept {
+		x.rec.Reads = nil
+	}
 	switch {
 	case !idle(x.rec) && !lasting(x.rec) && phase == event.Settled:
 		x.rec.Since = time.Time{}
@@ -72,7 +75,7 @@ func (x *run) append(ctx context.Context, phase event.Phase) error {
 	if err := x.journal.Append(ctx, e.ID(), header, data); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
-	x.journalled = true
+	x.journalled, x.reads.kept = true, true
 	return nil
 }
 

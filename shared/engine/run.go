@@ -263,6 +263,7 @@ type run struct {
 	failures  failures
 	approvals approvals
 	rec       event.Record  // what the next append says
+	reads     reads         // of the look
 	steps     []remedy.Step // of the plan
 	risk      remedy.Risk   // of the plan, worked out in this run
 	intent    bool          // the journal holds the plan as one to apply

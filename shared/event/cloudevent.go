@@ -161,6 +161,7 @@ func NewRecord(r Record) (event.Event, error) {
 		c.What, c.How = strings.ToValidUTF8(Redact(c.What), "?"), strings.ToValidUTF8(Redact(c.How), "?")
 	}
 	r.redactCalls()
+	r.redactReads()
 	r.fit()
 	if r.Attempts == nil {
 		r.Attempts = []time.Time{}

@@ -121,6 +121,7 @@ type Record struct {
 	Plan
 	Progress
 	Outcome
+	Reads []Read  `json:"reads,omitempty"` // by which the finding came about; in the first record that a run writes after them
 	Found []Found `json:"found,omitempty"` // by a survey: what its next look is compared with
 	Said  Said    `json:"said,omitzero"`   // Finding, Rule, Decided, Ask and Note as messages, for readers of other languages
 }

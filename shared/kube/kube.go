@@ -30,6 +30,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // patience is how long one answer may take. Watches have their own limit.
@@ -152,6 +154,15 @@ func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]DaemonSet
 	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
 }
 
+// found says what was found: which version of it.
+func found(object any, err error) []byte {
+	o, ok := object.(metav1.Object)
+	if !ok || err != nil {
+		return nil
+	}
+	return []byte("resourceVersion " + o.GetResourceVersion())
+}
+
 // get reads one object. A name that no object can have is not found: it came in
 // an event, and the API server would refuse it or, worse, read it as a path.
 func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string) (*T, error) {
@@ -162,8 +173,9 @@ func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespac
 	if !ValidName(name) {
 		return nil, noName("get "+kind, "name", name)
 	}
-	object := new(T)
+	object, began := new(T), time.Now()
 	err := c.call(ctx, doing, request{verb: "GET", path: group + "/namespaces/" + namespace + "/" + resource + "/" + name}, object)
+	event.TellRead(ctx, doing, began, found(object, err), err)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +185,12 @@ func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespac
 // all reads a whole list.
 func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
 	var items []T
+	began := time.Now()
 	_, err := list(ctx, c, doing, path, query, func(item *T) error {
 		items = append(items, *item)
 		return nil
 	})
+	event.TellRead(ctx, doing, began, fmt.Appendf(nil, "%d found", len(items)), err)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@
 //	away         NATS ends
 //	back         NATS is there again, with what it held
 //	work         "lbremedy up" begins to handle failures and answers
+//	memory       the answer is how much the console has had resident, in MiB
 //	team         a console runs to which people log in; the answer is its address
 //	account NAME somebody who may answer; the answer is a token
 package main
@@ -25,9 +26,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -58,6 +61,7 @@ import (
 const rules = "mode: fix\nrisk: low\nbudgets: {share: 100%, least: 100}\nrules:\n- {namespaces: [\"pay-*\"], mode: observe}\n"
 
 func main() {
+	operator.BeProgram()
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -77,6 +81,8 @@ type world struct {
 	stream *stream.Stream
 	began  time.Time // of the case of shop/said
 	wait   sync.WaitGroup
+
+	process int // of the first console
 }
 
 func run(ctx context.Context, big bool) error {
@@ -219,13 +225,46 @@ func (w *world) show(ctx context.Context) error {
 	return orders.Err()
 }
 
-// console runs a console until ctx ends, and returns its address.
+// console runs a console in a process of its own until ctx ends, and returns its address.
 func (w *world) console(ctx context.Context, args ...string) (string, error) {
-	address, ended, err := w.call().Console(ctx, args...)
-	if err == nil {
-		w.wait.Go(func() { ended() })
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
 	}
-	return address, err
+	cmd := exec.CommandContext(ctx, program, append([]string{"console", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = []string{operator.AsProgram + "=1"}
+	for name, value := range w.call().Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	w.wait.Go(func() { _ = cmd.Wait() }) // it ends with ctx
+	w.process = cmp.Or(w.process, cmd.Process.Pid)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// memory returns the most that the first console has had resident, in MiB.
+func (w *world) memory() (string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib float64
+		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
+			return fmt.Sprintf("%.1f", kib/1024), nil
+		}
+	}
+	return "", errors.New("the kernel does not say what is resident")
 }
 
 func (w *world) obey(ctx context.Context, order string) (answer string, err error) {
@@ -248,6 +287,8 @@ func (w *world) obey(ctx context.Context, order string) (answer string, err erro
 			}
 		})
 		return "", identity.Proves(ctx, w.tb.Cluster)
+	case "memory":
+		return w.memory()
 	case "team":
 		return w.console(ctx, "--login")
 	case "account":

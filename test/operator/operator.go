@@ -31,10 +31,15 @@ const AsProgram = "LBREMEDY_TEST_AS_PROGRAM"
 // Main runs the tests of a package, or the program where AsProgram says so.
 func Main(m *testing.M) {
 	time.Local = time.UTC // what is printed must not depend on where the tests run
+	BeProgram()
+	os.Exit(m.Run())
+}
+
+// BeProgram makes this process the program itself, and does not return, if AsProgram is set.
+func BeProgram() {
 	if os.Getenv(AsProgram) != "" {
 		root.Main("dev")
 	}
-	os.Exit(m.Run())
 }
 
 // Bury puts the failure of a Service into DEAD, as a worker does that can't handle it.

@@ -29,6 +29,13 @@ var pictures = []picture{
 		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))},
 	},
 	{
+		name: "answer", path: "/questions", look: browser.Look{Width: 1280, Height: 720},
+		before: []chromedp.Action[chromedp.Void]{
+			chromedp.Click(chromedp.CSS(".incident summary")), chromedp.Click(chromedp.CSS("[data-every]")),
+			chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")),
+		},
+	},
+	{
 		name: "case", path: "/cases?q=cart", look: browser.Look{Width: 1280, Height: 1060},
 		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))},
 	},

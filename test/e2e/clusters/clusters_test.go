@@ -389,7 +389,7 @@ func TestClusters(t *testing.T) {
 		held      func(event.Record) bool
 	}{
 		{"pause",
-			func() { r.says(one, "Cluster "+one+": Paused by ann", "pause", "--this-cluster", "--as", "ann") },
+			func() { r.says(one, "Cluster "+one+": Paused by ann", "pause", "--this-cluster", "--by", "ann") },
 			func() { r.says(one, "Ended. Cluster "+one, "resume", "--this-cluster") },
 			held(event.HeldByPause)},
 		{"freeze", func() { r.policy(one, freeze) }, func() { r.policy(one, careful) }, held(event.HeldByFreeze)},

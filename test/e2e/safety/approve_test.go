@@ -89,7 +89,7 @@ func TestApproveTooLate(t *testing.T) {
 			r := newRig(t, f.Config, careful).start()
 			r.must(r.testbed.Fail(r.ctx, f))
 			asked := r.ends("web", event.Asked)
-			r.says(0, "All clusters: Paused by cat", "", "pause", "--as", "cat")
+			r.says(0, "All clusters: Paused by cat", "", "pause", "--by", "cat")
 			r.says(0, cli.Whoami()+" approved the plan "+asked.Digest, "", "approve", asked.Case)
 			r.held("web", event.HeldByPause)
 			tt.meanwhile(r)

@@ -38,7 +38,7 @@ func TestPause(t *testing.T) {
 	r.beside("the worker", r.work)
 	// Touches are two seconds apart: after the first one there are more to come.
 	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) > 0 }))
-	r.says(0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "too much at once")
+	r.says(0, "All clusters: Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")
 	stopped := time.Now().Add(time.Second)
 	for _, f := range fixtures {
 		r.until(f.Service, "touched or stopped", func(rec event.Record) bool {
@@ -121,7 +121,7 @@ func TestPauseLong(t *testing.T) {
 	r.must(r.testbed.Halt(r.ctx))
 	r.start()
 	r.until("web", "half done", func(rec event.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
-	r.says(0, "", "", "pause", "--as", "ann")
+	r.says(0, "", "", "pause", "--by", "ann")
 	half := r.until("web", "stopped", func(rec event.Record) bool {
 		return rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
 	})

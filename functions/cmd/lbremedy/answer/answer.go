@@ -38,7 +38,7 @@ type Flags struct {
 func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.Apply, "apply", false, "apply what the policy allows; without it nothing is written")
 	cmd.Flags().DurationVar(&a.wait, "wait", 5*time.Minute, "how long to retry a waiting case")
-	cmd.Flags().StringVar(&a.as, "as", cli.Whoami(), "with --apply: `who` does it, for the journal")
+	cmd.Flags().StringVar(&a.as, "by", cli.Whoami(), "with --apply: `who` does it, for the journal")
 }
 
 // sign has the journal say who calls, of runs that it tells of.

@@ -54,7 +54,7 @@ func TestUndoShared(t *testing.T) {
 	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
 	sc.Wants(t, 0, "", "", "setup")
-	sc.Wants(t, 0, "cluster c-cli  fixed", "", "ram", "gap", "--apply", "--yes", "--as", "bob", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n"))
+	sc.Wants(t, 0, "cluster c-cli  fixed", "", "ram", "gap", "--apply", "--yes", "--by", "bob", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n"))
 	var cases []event.Record
 	if err := json.Unmarshal([]byte(sc.Run(t.Context(), "ls", "-o", "json").Out), &cases); err != nil || len(cases) != 1 {
 		t.Fatalf("%v: %+v", err, cases)
@@ -84,7 +84,7 @@ func TestUndoShared(t *testing.T) {
 	}
 	sc.Wants(t, 0, "fixed", "", "ls", "--result", "fixed")
 	sc.In = made.Case + "\n"
-	sc.Wants(t, 0, "undone", "", "undo", made.Case, "--apply", "--as", "ann")
+	sc.Wants(t, 0, "undone", "", "undo", made.Case, "--apply", "--by", "ann")
 	if inForce(sc) != "v1" {
 		t.Fatalf("after the undo %s is in force", inForce(sc))
 	}
@@ -176,7 +176,7 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(0, `"host": "`, "approve", "shop/api", "-o", "json")
-	says(0, `"host": "`, "pause", "--as", "ann", "-o", "json")
+	says(0, `"host": "`, "pause", "--by", "ann", "-o", "json")
 
 	if err := operator.Seed(t.Context(), s, twice); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,10 @@ func TestProven(t *testing.T) {
 	if !strings.Contains(asked.Ask, "The policy wants the approvals of 2 people from group:network.") {
 		t.Errorf("it asks %q", asked.Ask)
 	}
+	// The record says how it was found out.
+	if !slices.ContainsFunc(asked.Reads, func(r event.Read) bool { return r.Action == "vpc:DescribeVSwitches" && strings.Contains(r.Answer, "AvailableIpAddressCount") }) {
+		t.Errorf("the reads are %+v", asked.Reads)
+	}
 	proven()
 
 	may := []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}

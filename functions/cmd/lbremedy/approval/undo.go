@@ -56,7 +56,7 @@ it writes during a pause too, and says so.`,
 	}
 	cmd.Flags().BoolVar(&u.apply, "apply", false, "undo the steps; without it nothing is written")
 	cmd.Flags().BoolVar(&u.shared, "shared", false, "with --apply: also what fixes other cases; don't ask")
-	cmd.Flags().StringVar(&u.by, "as", cli.Whoami(), "`who` undoes it, for the journal")
+	cmd.Flags().StringVar(&u.by, "by", cli.Whoami(), "`who` undoes it, for the journal")
 	return cmd
 }
 

@@ -92,6 +92,7 @@ type caseBody struct {
 	Risk   string
 	Done   int
 	Undone bool // the steps take back what was written
+	Reads  []event.Read
 	Asks   member
 	Others []*event.Record
 }
@@ -129,6 +130,11 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	}
 	last := h.Last()
 	b := caseBody{Story: story, Risk: last.Risk, Done: min(last.Next, len(last.Steps)), Undone: last.Undoing}
+	for _, r := range h {
+		if len(r.Reads) > 0 {
+			b.Reads = r.Reads // the newest
+		}
+	}
 	b.Asks = memberOf(&last)
 	b.Asks.Right = s.right(personOf(r), last.Service.Namespace)
 	b.Parts = slices.DeleteFunc(slices.Clone(b.Parts), func(f journal.Field) bool { return strings.TrimSpace(f.Text) == "" || slices.Contains(apart, f.Name) })

@@ -25,7 +25,7 @@ type agreement struct {
 }
 
 func (a *agreement) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.by, "as", cli.Whoami(), "`who` puts it in force, for the history")
+	cmd.Flags().StringVar(&a.by, "by", cli.Whoami(), "`who` puts it in force, for the history")
 	cmd.Flags().StringVar(&a.why, "why", "", "the `reason`, for the history")
 	cmd.Flags().BoolVar(&a.yes, "yes", false, "don't ask")
 }
@@ -139,7 +139,7 @@ func (a *agreement) run(ctx context.Context, p *cli.Program, which func(*stream.
 		return err
 	}
 	if a.by == "" {
-		return command.Wrong("--as: name a person: the user of this machine is not known")
+		return command.Wrong("--by: name a person: the user of this machine is not known")
 	}
 	s, err := p.Stream(ctx)
 	if err != nil {

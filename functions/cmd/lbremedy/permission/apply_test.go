@@ -61,22 +61,22 @@ func TestApply(t *testing.T) {
 	wants(t, run("history"), 0, "No version of the policy in cluster c1.")
 
 	observe := operator.Write(t, "observe.yaml", "mode: observe\nfreezes: [{name: night, from: '22:00', until: '06:00', zone: Europe/Berlin}]\n")
-	wants(t, run("apply", observe, "--as", "ann", "--why", "start"), 0,
+	wants(t, run("apply", observe, "--by", "ann", "--why", "start"), 0,
 		"tightened  freezes night: (none) -> every day 22:00 until 06:00", "In force: observe", "version 1 of the policy in cluster c1")
 
 	// Without a terminal, what loosens needs --yes; at one, y.
 	fix := operator.Write(t, "fix.yaml", "mode: fix\nrisk: medium\nclasses: {tag-missing: {oneWay: true}, ram-permission: {}}\nbudgets: {attempts: 2}\n")
-	wants(t, run("apply", fix, "--as", "bob"), command.CodeWrong, "loosened   mode: observe -> fix",
+	wants(t, run("apply", fix, "--by", "bob"), command.CodeWrong, "loosened   mode: observe -> fix",
 		"Plans are applied; before, they were only shown.", "risk: low -> medium", "classes.ram-permission: (none) -> named",
 		"classes.tag-missing.oneWay: false -> true", "cannot be undone", "freezes night: ", "tightened  budgets.attempts: 3 -> 2", "give --yes")
 	for _, typed := range []string{"", "\n", "n\n", "perhaps\n"} {
-		wants(t, at(t, c, typed, "policy", "apply", fix, "--as", "bob"), command.CodeWrong, "loosened   mode",
+		wants(t, at(t, c, typed, "policy", "apply", fix, "--by", "bob"), command.CodeWrong, "loosened   mode",
 			"Put it in force in cluster c1? [y/N]", "the policy in force stays")
 	}
 	if got := inForce(); got.Mode != remedy.Observe || len(got.Freezes) != 1 {
 		t.Fatalf("in force is %+v", got)
 	}
-	wants(t, at(t, c, "y\n", "policy", "apply", fix, "--as", "bob", "--why", "sale is over"), 0, "[y/N]")
+	wants(t, at(t, c, "y\n", "policy", "apply", fix, "--by", "bob", "--why", "sale is over"), 0, "[y/N]")
 	if got := inForce(); got.Mode != remedy.Fix || got.Risk != remedy.Medium || len(got.Freezes) != 0 {
 		t.Fatalf("in force is %+v", got)
 	}
@@ -85,7 +85,7 @@ func TestApply(t *testing.T) {
 
 	// Less risk, and no oneWay, are two sentences. Both only tighten.
 	less := operator.Write(t, "less.yaml", "mode: fix\nrisk: low\nclasses: {tag-missing: {}, ram-permission: {}}\nbudgets: {attempts: 2}\n")
-	wants(t, run("apply", less, "--as", "cat"), 0, "tightened  risk: medium -> low", "tightened  classes.tag-missing.oneWay: true -> false", "version 3")
+	wants(t, run("apply", less, "--by", "cat"), 0, "tightened  risk: medium -> low", "tightened  classes.tag-missing.oneWay: true -> false", "version 3")
 
 	wants(t, run("history"), 0, "Version 3, put in force at ", " by cat", "It is in force.", "risk: medium -> low",
 		"Version 2", " by bob", "sale is over", "loosened   mode", "Version 1", " by ann", "start", "freezes night")
@@ -100,11 +100,11 @@ func TestApply(t *testing.T) {
 	}
 
 	// A rollback is put in force as a file is.
-	wants(t, run("rollback", "--as", "dan"), command.CodeWrong, "loosened   risk: low -> medium", "give --yes")
+	wants(t, run("rollback", "--by", "dan"), command.CodeWrong, "loosened   risk: low -> medium", "give --yes")
 	wants(t, run("rollback", "9", "--yes"), command.CodeWrong, `there is no version "9"`)
-	wants(t, run("rollback", "--as", "dan", "--yes"), 0, "version 4")
-	wants(t, run("rollback", "1", "--as", "dan"), command.CodeWrong, "loosened   budgets.attempts: 2 -> 3", "tightened  mode: fix -> observe", "give --yes")
-	wants(t, run("rollback", "1", "--as", "dan", "--yes"), 0, "version 5")
+	wants(t, run("rollback", "--by", "dan", "--yes"), 0, "version 4")
+	wants(t, run("rollback", "1", "--by", "dan"), command.CodeWrong, "loosened   budgets.attempts: 2 -> 3", "tightened  mode: fix -> observe", "give --yes")
+	wants(t, run("rollback", "1", "--by", "dan", "--yes"), 0, "version 5")
 	wants(t, run("show"), 0, "rollback to version 1")
 	if got := inForce(); got.Mode != remedy.Observe || len(got.Freezes) != 1 {
 		t.Errorf("in force is %+v", got)
@@ -142,7 +142,7 @@ func TestApplyMeanwhile(t *testing.T) {
 			t.Error(err)
 		}
 	}, strings.NewReader("y\n")}
-	code := root.Run(t.Context(), p, []string{"policy", "apply", operator.Write(t, "fix.yaml", "mode: fix\n"), "--cluster", "c1", "--as", "ann"})
+	code := root.Run(t.Context(), p, []string{"policy", "apply", operator.Write(t, "fix.yaml", "mode: fix\n"), "--cluster", "c1", "--by", "ann"})
 	wants(t, operator.Said{Code: code, Err: errs.String()}, command.CodeWrong, "[y/N]", "has changed meanwhile")
 	if now, err := policy.InForce(t.Context(), s, "c1"); err != nil || now.Risk != remedy.High {
 		t.Errorf("in force is %+v, %v", now, err)

@@ -31,7 +31,7 @@ is. --replace puts yours in its place.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if by == "" {
-				return command.Wrong("--as: name a person: the user of this machine is not known")
+				return command.Wrong("--by: name a person: the user of this machine is not known")
 			}
 			cluster, err := only(p, here)
 			if err != nil {
@@ -54,7 +54,7 @@ is. --replace puts yours in its place.`,
 			return p.Print(all, func() { pauses(p, all) })
 		},
 	}
-	cmd.Flags().StringVar(&by, "as", cli.Whoami(), "`who` pauses")
+	cmd.Flags().StringVar(&by, "by", cli.Whoami(), "`who` pauses")
 	cmd.Flags().StringVar(&why, "why", "", "the `reason`, shown to other users")
 	cmd.Flags().BoolVar(&here, "this-cluster", false, "only for the cluster that --cluster names")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a pause of the same clusters")

@@ -22,17 +22,17 @@ func TestPause(t *testing.T) {
 			t.Fatalf("%d pauses, want %d: %v, %v", len(all), want, all, err)
 		}
 	}
-	wants(t, run("pause", "--as", "ann", "--this-cluster", "--cluster", "c-othr"), command.CodeWrong,
+	wants(t, run("pause", "--by", "ann", "--this-cluster", "--cluster", "c-othr"), command.CodeWrong,
 		`NATS has never seen a cluster "c-othr": did you mean c-other? It knows c-other, c1`)
 	wants(t, run("resume", "--this-cluster", "--cluster", "c-othr"), command.CodeWrong, `NATS has never seen a cluster "c-othr"`)
 	inForce(0)
 
 	// A second one of the same clusters is not dropped silently.
-	wants(t, run("pause", "--as", "ann", "--why", "night", "--this-cluster", "--cluster", "c1"), 0, "Cluster c1: Paused by ann at ", ": night.")
-	wants(t, run("pause", "--as", "bob", "--why", "day", "--this-cluster", "--cluster", "c1"), 0,
+	wants(t, run("pause", "--by", "ann", "--why", "night", "--this-cluster", "--cluster", "c1"), 0, "Cluster c1: Paused by ann at ", ": night.")
+	wants(t, run("pause", "--by", "bob", "--why", "day", "--this-cluster", "--cluster", "c1"), 0,
 		"Already paused", "--replace", "Cluster c1: Paused by ann at ", ": night.")
 	inForce(1)
-	wants(t, run("pause", "--as", "bob", "--why", "day", "--this-cluster", "--cluster", "c1", "--replace"), 0,
+	wants(t, run("pause", "--by", "bob", "--why", "day", "--this-cluster", "--cluster", "c1", "--replace"), 0,
 		"Paused by bob", ": day.", "Replaced. Cluster c1: Paused by ann")
 
 	// All that shows cases says so, beside the data, for the clusters that are meant.
@@ -46,7 +46,7 @@ func TestPause(t *testing.T) {
 
 	// One pause ends by a resume; one of another cluster, or several, by a word more.
 	wants(t, run("resume", "--cluster", "c-other"), command.CodeWrong, "In force. Cluster c1: Paused by bob", "the pause is of cluster c1 and not of c-other")
-	wants(t, run("pause", "--as", "cat"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by bob")
+	wants(t, run("pause", "--by", "cat"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by bob")
 	wants(t, run("resume"), command.CodeWrong, "In force. All clusters: Paused by cat", "In force. Cluster c1: Paused by bob", "2 pauses are in force: give --all")
 	for _, typed := range []string{"", "n\n"} {
 		wants(t, at(t, c, typed, "resume"), command.CodeWrong, "End 2 pauses? [y/N]", "every pause stays in force")
@@ -57,13 +57,13 @@ func TestPause(t *testing.T) {
 	inForce(0)
 	wants(t, run("resume"), 0, "There was no pause to end.")
 	for range 2 {
-		wants(t, run("pause", "--as", "ann"), 0, "All clusters: Paused by ann")
-		wants(t, run("pause", "--as", "ann", "--this-cluster", "--cluster", "c1"), 0, "Cluster c1: Paused by ann")
+		wants(t, run("pause", "--by", "ann"), 0, "All clusters: Paused by ann")
+		wants(t, run("pause", "--by", "ann", "--this-cluster", "--cluster", "c1"), 0, "Cluster c1: Paused by ann")
 		wants(t, at(t, c, "y\n", "resume"), 0, "Ended. All clusters", "Ended. Cluster c1")
 		inForce(0)
 	}
-	wants(t, run("pause", "--as", "ann"), 0)
-	wants(t, run("pause", "--as", "ann", "--this-cluster", "--cluster", "c1"), 0)
+	wants(t, run("pause", "--by", "ann"), 0)
+	wants(t, run("pause", "--by", "ann", "--this-cluster", "--cluster", "c1"), 0)
 	wants(t, run("resume", "--all"), 0, "Ended. All clusters", "Ended. Cluster c1")
 	inForce(0)
 

@@ -210,7 +210,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
 		sc.Wants(t, 0, "", "", "setup")
-		sc.Wants(t, 0, "", "", "pause", "--as", "ann", "--why", "network change")
+		sc.Wants(t, 0, "", "", "pause", "--by", "ann", "--why", "network change")
 		sc.Wants(t, cli.CodeOpen, "Paused by ann", "", "ram", "gap", "--apply", "--yes", "--wait", "0s", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n"))
 		if ids, in := versions(sc); len(ids) != 1 || in != "v1" {
 			t.Errorf("there are the versions %v, %s", ids, in)

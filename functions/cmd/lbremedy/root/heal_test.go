@@ -188,8 +188,8 @@ func TestHeal(t *testing.T) {
 
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", web)
-	run(0, "All clusters: Paused by ann", "", "pause", "--as", "ann")
-	run(0, "undone", "This undo writes although writes are paused", "undo", web, "--apply", "--as", "ann")
+	run(0, "All clusters: Paused by ann", "", "pause", "--by", "ann")
+	run(0, "undone", "This undo writes although writes are paused", "undo", web, "--apply", "--by", "ann")
 	run(0, "Ended. All clusters: Paused by ann", "", "resume")
 	run(0, "called by ann (", "", "show", id)
 	run(0, `"identity": "`, "", "show", id, "-o", "json")

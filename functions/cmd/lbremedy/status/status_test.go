@@ -108,8 +108,8 @@ Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 		{"policy", "apply", "--yes", operator.Write(t, "fix.yaml", "mode: fix\nrisk: medium\nclasses: {tag-missing: {risk: high}}\n"+
 			"rules: [{namespaces: [prod], mode: observe}]\n"+
 			"freezes: [{name: "+strings.Repeat("sale ", 20)+", from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")},
-		{"pause", "--as", "ann", "--why", strings.Repeat("network change ", 20)}, {"pause", "--as", "bob", "--this-cluster"},
-		{"pause", "--as", "eve", "--this-cluster", "--cluster", "c2"},
+		{"pause", "--by", "ann", "--why", strings.Repeat("network change ", 20)}, {"pause", "--by", "bob", "--this-cluster"},
+		{"pause", "--by", "eve", "--this-cluster", "--cluster", "c2"},
 	} {
 		if got := c.Run(t.Context(), args...); got.Code != 0 {
 			t.Fatalf("%v: %+v", args, got)

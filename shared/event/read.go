@@ -1,0 +1,70 @@
+package event
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Read is one question by which a run found out what it says, as the cluster or the cloud
+// answered it.
+type Read struct {
+	Action string        `json:"action"`           // such as "get Service shop/web" or "slb:DescribeLoadBalancers"
+	Answer string        `json:"answer,omitempty"` // its beginning, or what it is
+	Error  string        `json:"error,omitempty"`  // why there was none
+	Took   time.Duration `json:"took,omitempty"`   // nanoseconds
+}
+
+const (
+	// MostReads is how many reads a record keeps: the first ones.
+	MostReads = 24
+
+	mostAnswer = 300 // bytes that are kept of an answer
+)
+
+type readsKey struct{}
+
+// WithReads returns a context whose reads of cluster and cloud are told, each once it is
+// answered, from any goroutine.
+func WithReads(ctx context.Context, tell func(Read)) context.Context {
+	return context.WithValue(ctx, readsKey{}, tell)
+}
+
+// TellRead tells of a read, if anybody wants to know. The answer is a body in JSON, or text; its
+// beginning is kept.
+func TellRead(ctx context.Context, action string, began time.Time, answer []byte, failed error) {
+	tell, ok := ctx.Value(readsKey{}).(func(Read))
+	if !ok {
+		return
+	}
+	r := Read{Action: action, Answer: shorten(answer), Took: time.Since(began)}
+	if failed != nil {
+		r.Error = clip(failed.Error())
+	}
+	tell(r)
+}
+
+// known is what an answer says that tells nobody anything.
+var known = regexp.MustCompile(`"(RequestId|request_id)"\s*:\s*"[^"]*"\s*,?\s*`)
+
+func shorten(answer []byte) string {
+	text := known.ReplaceAll(bytes.TrimSpace(answer[:min(len(answer), 4*mostAnswer)]), nil)
+	text = bytes.Join(bytes.Fields(text), []byte(" "))
+	if len(text) <= mostAnswer && len(answer) <= 4*mostAnswer {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text[:min(len(text), mostAnswer)]), "") + " …"
+}
+
+// redactReads redacts the reads of the record, on a copy.
+func (r *Record) redactReads() {
+	r.Reads = slices.Clone(r.Reads[:min(len(r.Reads), MostReads)])
+	for i := range r.Reads {
+		for _, text := range []*string{&r.Reads[i].Action, &r.Reads[i].Answer, &r.Reads[i].Error} {
+			*text = strings.ToValidUTF8(Redact(*text), "?")
+		}
+	}
+}
