@@ -34,7 +34,9 @@ func TestProven(t *testing.T) {
 		t.Errorf("it asks %q", asked.Ask)
 	}
 	// The record says how it was found out.
-	if !slices.ContainsFunc(asked.Reads, func(r event.Read) bool { return r.Action == "vpc:DescribeVSwitches" && strings.Contains(r.Answer, "AvailableIpAddressCount") }) {
+	if !slices.ContainsFunc(asked.Reads, func(r event.Read) bool {
+		return r.Action == "vpc:DescribeVSwitches" && strings.Contains(r.Answer, "AvailableIpAddressCount")
+	}) {
 		t.Errorf("the reads are %+v", asked.Reads)
 	}
 	proven()
