@@ -14,18 +14,25 @@ BUILD   := go build -ldflags '$(LDFLAGS)'
 
 # Three API servers for all packages of a test run: tests that want one for
 # themselves need not wait for each other. The first run builds them. Tests need
-# no fsync of their etcd; measurements do.
-SANDBOX := bin/sandbox run --servers=3 --fsync=false --
+# no fsync of their etcd, and no fairness between clients; measurements do.
+UNMEASURED := --fsync=false --fairness=false
+SANDBOX    := bin/sandbox run --servers=3 $(UNMEASURED) --
 
 # Tests wait more than they compute: three packages for each two processors. The
 # linker is much of a test run: its debugging data is for debuggers. make check vets.
-GOTEST := go test -p $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2))) -vet=off -ldflags='-s -w'
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+GOTEST = $(ENV) go test -p $(shell echo $$((($(PROCESSORS) * 3 + 1) / 2))) -parallel $(PROCESSORS) -vet=off -ldflags='-s -w'
 
 # Memory for a fifth of the compiler's time.
 test race e2e: export GOGC := 400
 
+# More programs run than there are processors: one that spreads over several itself pays a fifth of its time for
+# that. With the race detector, programs do.
+test: ENV := env GOMAXPROCS=1
+
 # What takes longest starts first, or one processor waits for it at the end.
-LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/endpoint ./test/sim/cmd/... ./test/cluster ./shared/engine
+LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/endpoint ./shared/engine ./events/exporter ./test/newclass \
+	./test/testbed ./test/identity ./test/sim/cmd/... ./shared/stream ./functions/attributeimmutable ./functions/rampermission ./test/cluster
 
 # How long one package may take: the API server's own build is not in it.
 TEST_TIMEOUT  ?= 20m
@@ -77,7 +84,7 @@ PACKAGES = $(LONGEST) $$(go list -f '{{if not (and .EmbedFiles (eq (len .TestGoF
 test: bin/sandbox ## Run all tests, against a real API server.
 	@$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) $(PACKAGES)
 	@cd test/promql && $(GOTEST) -count=1 ./...
-	@cd test/deploy && ../../bin/sandbox run --fsync=false -- $(GOTEST) -count=1 ./...
+	@cd test/deploy && ../../bin/sandbox run $(UNMEASURED) -- $(GOTEST) -count=1 ./...
 	@cd infra/images && $(GOTEST) -count=1 ./...
 	@cd test/browser && $(GOTEST) -count=1 -timeout $(TEST_TIMEOUT)
 

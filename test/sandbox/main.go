@@ -159,6 +159,10 @@ func run(ctx context.Context, args []string) (int, error) {
 	if *count < 1 || *count > 16 {
 		return 2, fmt.Errorf("run needs 1 to 16 servers, got %d", *count)
 	}
+	// Servers that share the processors spend less on handing work from one to another.
+	if *count > 1 && opts.processors == 0 {
+		opts.processors = max(1, runtime.NumCPU() / *count)
+	}
 	// All build the same programs: the first one does, before the others start.
 	if _, err := programs(ctx, os.Stderr); err != nil {
 		return 1, err
@@ -207,7 +211,8 @@ func startOther(opts *options) (*other, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a further server: %w", err)
 	}
-	o := &other{cmd: exec.Command(self, "up", "--until-eof", fmt.Sprintf("--fsync=%t", opts.fsync), "--event-ttl="+opts.eventTTL.String())}
+	o := &other{cmd: exec.Command(self, "up", "--until-eof", fmt.Sprintf("--fsync=%t", opts.fsync), fmt.Sprintf("--fairness=%t", opts.fairness),
+		fmt.Sprintf("--processors=%d", opts.processors), "--event-ttl="+opts.eventTTL.String())}
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
 	o.cmd.SysProcAttr.Setpgid = true // a terminal's ^C is for us; the server ends after what uses it
@@ -281,6 +286,8 @@ func exitCode(state *os.ProcessState) int {
 func serverFlags(fs *flag.FlagSet) *options {
 	o := &options{}
 	fs.BoolVar(&o.fsync, "fsync", true, "let etcd wait for the disk; without it, writes are faster and a power cut loses them")
+	fs.BoolVar(&o.fairness, "fairness", true, "let the API server share its time fairly between clients; without it, requests cost less")
+	fs.IntVar(&o.processors, "processors", 0, "how many processors each process of a server may use; 0: all, or its part of them where there are more servers")
 	fs.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long the server keeps Events")
 	return o
 }

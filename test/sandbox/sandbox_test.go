@@ -129,7 +129,7 @@ func TestDamagedBuildIsNotUsed(t *testing.T) {
 }
 
 func TestFailureShowsTheLog(t *testing.T) {
-	s := &server{Dir: t.TempDir(), bin: "/bin"}
+	s := &server{Dir: t.TempDir(), bin: "/bin", opts: new(options)}
 	c, err := s.spawn("sh", "-c", `echo "no such flag: --typo" >&2; exit 1`)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestFailureShowsTheLog(t *testing.T) {
 
 // TestTakenPortIsTriedAgain proves that another try gets other ports.
 func TestTakenPortIsTriedAgain(t *testing.T) {
-	s := &server{Dir: t.TempDir(), bin: "/bin"}
+	s := &server{Dir: t.TempDir(), bin: "/bin", opts: new(options)}
 	var tried []int
 	err := s.onFreePorts(1, func(ports []int) error {
 		tried = append(tried, ports[0])

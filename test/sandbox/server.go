@@ -18,8 +18,10 @@ import (
 )
 
 type options struct {
-	fsync    bool
-	eventTTL time.Duration
+	fsync      bool
+	fairness   bool
+	processors int // for each process; zero: all
+	eventTTL   time.Duration
 }
 
 // A server is a kube-apiserver and its etcd, as processes of ours. Its exported
@@ -202,6 +204,7 @@ func (s *server) startAPIServer(ctx context.Context) error {
 			// A Service's Endpoints can not hold a loopback address.
 			"--endpoint-reconciler-type=none",
 			"--allow-privileged=true",
+			fmt.Sprintf("--enable-priority-and-fairness=%t", s.opts.fairness),
 			"--event-ttl="+s.opts.eventTTL.String(),
 		)
 		if err != nil {
@@ -263,6 +266,9 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 	c.cmd = exec.Command(filepath.Join(s.bin, name), args...)
 	c.cmd.Dir = s.Dir
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir, "GOGC=400"} // a small heap is cleaned too often
+	if n := s.opts.processors; n > 0 {
+		c.cmd.Env = append(c.cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", n))
+	}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
 	// A terminal's ^C is for us and for what uses the server; the server ends after them.

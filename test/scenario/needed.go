@@ -122,6 +122,7 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 // A look writes nothing, so that the world stays as it is.
 func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, grants []grant.Grant) []error {
 	w := build(t, on, r, s)
+	w.calls.keep()
 	// The rights in the cluster are rewritten in place: those on the cloud go first.
 	slices.SortStableFunc(grants, func(a, b grant.Grant) int {
 		return strings.Compare(b.Product(), a.Product())

@@ -874,9 +874,20 @@ type recorder struct {
 	answers map[string][]byte // what was read, if reads are kept; by the request
 }
 
-// keep answers a read that was made before by what was read then: whoever looks at one world
+// keep answers a read that was made before by what was read then, until forget: whoever looks at one world
 // a thousand times need not ask the API server a thousand times.
-func (r *recorder) keep() { r.answers = map[string][]byte{} }
+func (r *recorder) keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers = map[string][]byte{}
+}
+
+// forget has each read made again.
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers = nil
+}
 
 // A tap is a transport that a recorder listens on.
 type tap struct {
@@ -911,7 +922,9 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	t.rec.mu.Lock()
 	defer t.rec.mu.Unlock()
-	t.rec.answers[r.URL.String()] = answer
+	if t.rec.answers != nil {
+		t.rec.answers[r.URL.String()] = answer
+	}
 	return response, nil
 }
 
