@@ -28,7 +28,7 @@ test race e2e: export GOGC := 400
 
 # More programs run than there are processors: one that spreads over several itself pays a fifth of its time for
 # that. With the race detector, programs do.
-test: ENV := env GOMAXPROCS=1
+test modules: ENV := env GOMAXPROCS=1
 
 # What takes longest starts first, or one processor waits for it at the end.
 LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/endpoint ./shared/engine ./events/exporter ./test/newclass \
@@ -43,7 +43,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test race demo e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images clean bin/sandbox
+.PHONY: help new gen check test modules race demo e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images clean bin/sandbox
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -80,13 +80,19 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/rules, generate
 # alone, beside its page, is left out.
 PACKAGES = $(LONGEST) $$(go list -f '{{if not (and .EmbedFiles (eq (len .TestGoFiles) 1) (eq (len .XTestGoFiles) 0))}}{{.ImportPath}}{{end}}' ./...)
 
-# Modules of their own read files of the others, of whose changes Go knows nothing: their results are not kept.
+# Modules of their own are tested beside the others, and say at the end how that went: they wait more than they
+# compute.
 test: bin/sandbox ## Run all tests, against a real API server.
-	@$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) $(PACKAGES)
+	@log=$$(mktemp); $(MAKE) --no-print-directory modules >"$$log" 2>&1 & modules=$$!; \
+		$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) $(PACKAGES); main=$$?; \
+		wait $$modules; beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((main || beside))
+
+# They read files of the others, of whose changes Go knows nothing: their results are not kept.
+modules:
+	@cd test/browser && $(GOTEST) -count=1 -timeout $(TEST_TIMEOUT)
 	@cd test/promql && $(GOTEST) -count=1 ./...
 	@cd test/deploy && ../../bin/sandbox run $(UNMEASURED) -- $(GOTEST) -count=1 ./...
 	@cd infra/images && $(GOTEST) -count=1 ./...
-	@cd test/browser && $(GOTEST) -count=1 -timeout $(TEST_TIMEOUT)
 
 race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
 	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -timeout $(TEST_TIMEOUT) $(filter-out ./test/classes,$(LONGEST)) $$(go list ./... | grep -v /test/classes$$)
