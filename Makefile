@@ -18,10 +18,11 @@ BUILD   := go build -ldflags '$(LDFLAGS)'
 UNMEASURED := --fsync=false --fairness=false
 SANDBOX    := bin/sandbox run --servers=3 $(UNMEASURED) --
 
-# Tests wait more than they compute: three packages for each two processors. The
-# linker is much of a test run: its debugging data is for debuggers. make check vets.
+# Tests wait more than they compute: three packages for each two processors, and four where each program has one
+# of them. The linker is much of a test run: its debugging data is for debuggers. make check vets.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
-GOTEST = $(ENV) go test -p $(shell echo $$((($(PROCESSORS) * 3 + 1) / 2))) -parallel $(PROCESSORS) -vet=off -ldflags='-s -w'
+PACKED     := $(shell echo $$((($(PROCESSORS) * 3 + 1) / 2)))
+GOTEST      = $(ENV) go test -p $(PACKED) -parallel $(PROCESSORS) -vet=off -ldflags='-s -w'
 
 # Memory for a fifth of the compiler's time.
 test race e2e: export GOGC := 400
@@ -29,10 +30,12 @@ test race e2e: export GOGC := 400
 # More programs run than there are processors: one that spreads over several itself pays a fifth of its time for
 # that. With the race detector, programs do.
 test modules: ENV := env GOMAXPROCS=1
+test: PACKED = $(shell echo $$(($(PROCESSORS) * 2)))
 
 # What takes longest starts first, or one processor waits for it at the end.
 LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/endpoint ./shared/engine ./events/exporter ./test/newclass \
-	./test/testbed ./test/identity ./test/sim/cmd/... ./shared/stream ./functions/attributeimmutable ./functions/rampermission ./test/cluster
+	./test/testbed ./test/identity ./test/sim/cmd/... ./shared/ticket ./test/demo ./infra/fc/pack ./shared/stream ./functions/attributeimmutable \
+	./functions/rampermission ./functions/cmd/lbremedy/root ./functions/cmd/lbremedy/console ./test/cluster
 
 # How long one package may take: the API server's own build is not in it.
 TEST_TIMEOUT  ?= 20m
@@ -88,7 +91,7 @@ test: bin/sandbox ## Run all tests, against a real API server.
 		wait $$modules; beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((main || beside))
 
 # They read files of the others, of whose changes Go knows nothing: their results are not kept.
-modules:
+modules: bin/sandbox ## Test the modules of their own, as "make test" does beside the others.
 	@cd test/browser && $(GOTEST) -count=1 -timeout $(TEST_TIMEOUT)
 	@cd test/promql && $(GOTEST) -count=1 ./...
 	@cd test/deploy && ../../bin/sandbox run $(UNMEASURED) -- $(GOTEST) -count=1 ./...
