@@ -86,7 +86,7 @@ PACKAGES = $(LONGEST) $$(go list -f '{{if not (and .EmbedFiles (eq (len .TestGoF
 # Modules of their own are tested beside the others, and say at the end how that went: they wait more than they
 # compute.
 test: bin/sandbox ## Run all tests, against a real API server.
-	@log=$$(mktemp); $(MAKE) --no-print-directory modules >"$$log" 2>&1 & modules=$$!; \
+	@log=$$(mktemp); make --no-print-directory modules >"$$log" 2>&1 & modules=$$!; \
 		$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) $(PACKAGES); main=$$?; \
 		wait $$modules; beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((main || beside))
 
