@@ -133,7 +133,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f-]{22}\b`), "UUID"},
 	{regexp.MustCompile(`\b[0-9a-f]{16,64}\b`), "HASH"},
 	{regexp.MustCompile(`\b(lb|nlb|rsp|i|vsw)-sim\d+\b`), "$1-sim"},
-	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s|m|m\d+s)\b`), "AGE"},
+	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(µs|ms|s)\b|\b\d+m\b`), "AGE"},
 	{regexp.MustCompile(`\bv\d+\.\d+\.\d+-\S+`), "VERSION"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
 	{regexp.MustCompile(`\nTimings  .*`), ""},

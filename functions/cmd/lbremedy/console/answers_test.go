@@ -263,6 +263,7 @@ func TestLogin(t *testing.T) {
 	ahead.Add(int64(14 * time.Minute))
 	eddy.get("/", http.StatusOK)
 	a.do(a.browser, http.MethodGet, "/", http.StatusOK, func(r *http.Request) { r.Header.Set("Lbremedy-Live", "1") })
+	a.changes() // the stream, which a browser opens again by itself
 	ahead.Add(int64(2 * time.Minute))
 	ended("ann", a) // whose browser alone has asked
 	for ahead.Load() < int64(time.Hour) {

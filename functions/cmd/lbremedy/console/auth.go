@@ -135,7 +135,7 @@ func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return nil
 	}
-	x, err := l.session(r, r.Header.Get(unasked) == "")
+	x, err := l.session(r, r.Header.Get(unasked) == "" && r.URL.Path != "/live") // a browser opens the stream again by itself
 	if err != nil {
 		l.refuse(w, r, err, stay(r.URL))
 		return nil

@@ -15,19 +15,19 @@ type person struct {
 	why  string
 
 	mu   sync.Mutex
-	user string               // as the API server knows them; empty: it has not said yet
-	may  map[string]right     // by namespace
-	fell map[plan]disappeared // answers that did not come about
+	user string           // as the API server knows them; empty: it has not said yet
+	may  map[string]right // by namespace
+	fell map[plan]lapse   // answers that did not come about
 }
 
-// A disappeared is why an answer did not come about.
-type disappeared struct {
+// A lapse is why an answer did not come about.
+type lapse struct {
 	at  time.Time
 	why string
 }
 
 func newPerson(c *kube.Cluster, user string, err error) *person {
-	p := &person{kube: c, user: user, may: map[string]right{}, fell: map[plan]disappeared{}}
+	p := &person{kube: c, user: user, may: map[string]right{}, fell: map[plan]lapse{}}
 	if err != nil {
 		p.kube, p.why = nil, said(err)
 	}
@@ -125,7 +125,7 @@ func (p *person) miss(about plan, why string, now time.Time) {
 			delete(p.fell, one)
 		}
 	}
-	if p.fell[about] = (disappeared{now, why}); why == "" {
+	if p.fell[about] = (lapse{now, why}); why == "" {
 		delete(p.fell, about)
 	}
 }
