@@ -18,11 +18,10 @@ BUILD   := go build -ldflags '$(LDFLAGS)'
 UNMEASURED := --fsync=false --fairness=false
 SANDBOX    := bin/sandbox run --servers=3 $(UNMEASURED) --
 
-# Tests wait more than they compute: three packages for each two processors, and four where each program has one
-# of them. The linker is much of a test run: its debugging data is for debuggers. make check vets.
+# Tests wait more than they compute: three packages for each two processors. The
+# linker is much of a test run: its debugging data is for debuggers. make check vets.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
-PACKED     := $(shell echo $$((($(PROCESSORS) * 3 + 1) / 2)))
-GOTEST      = $(ENV) go test -p $(PACKED) -parallel $(PROCESSORS) -vet=off -ldflags='-s -w'
+GOTEST = $(ENV) go test -p $(shell echo $$((($(PROCESSORS) * 3 + 1) / 2))) -parallel $(PROCESSORS) -vet=off -ldflags='-s -w'
 
 # Memory for a fifth of the compiler's time.
 test race e2e: export GOGC := 400
@@ -30,7 +29,6 @@ test race e2e: export GOGC := 400
 # More programs run than there are processors: one that spreads over several itself pays a fifth of its time for
 # that. With the race detector, programs do.
 test modules: ENV := env GOMAXPROCS=1
-test: PACKED = $(shell echo $$(($(PROCESSORS) * 2)))
 
 # What takes longest starts first, or one processor waits for it at the end.
 LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/endpoint ./shared/engine ./events/exporter ./test/newclass \
