@@ -333,6 +333,7 @@ func TestValues(t *testing.T) {
 		"no share":         {"up", "{policy: {budgets: {share: 120%}}}", "share"},
 		"no freeze":        {"up", "{policy: {freezes: [{name: a, from: '9', until: '10:00'}]}}", "from"},
 		"tokens in clear":  {"up", "{console: {enabled: true, url: 'http://lbremedy.example.com'}}", "url"},
+		"another loopback": {"up", "{console: {enabled: true, url: 'http://localhost:8383'}}", "url"},
 		"a console's path": {"up", "{console: {enabled: true, url: 'https://example.com/lbremedy'}}", "url"},
 		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
 	} {

@@ -49,11 +49,11 @@ func (p plan) Short() string { return p.digest[:min(len(p.digest), 12)] }
 // Case is the ID of its case.
 func (p plan) Case() string { return p.id }
 
-// A given is an answer of somebody.
-type given struct{ kube.Approval }
+// A response is an answer of somebody.
+type response struct{ kube.Approval }
 
 // Sign is the word for what became of it.
-func (g given) Sign() string {
+func (g response) Sign() string {
 	switch g.Status.State {
 	case kube.Recorded:
 		return "counts"
@@ -69,7 +69,7 @@ type question struct {
 	Record  *event.Record // the newest of the case's class; nil: there is none
 	Closed  string        // why nobody can answer it; empty: somebody can
 	Missed  string        // why the person's last answer did not come about
-	Answers []given
+	Answers []response
 	Mine    bool   // the person has answered it
 	Apply   string // the command that applies an approved plan, where nothing else does
 }
@@ -106,7 +106,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		return b, errNoPage
 	}
 	me := personOf(r)
-	listed := map[string][]kube.Approval{} // by namespace
+	given := map[string][]kube.Approval{} // by namespace
 	for _, text := range q["plan"] {
 		p, ok := readPlan(text)
 		if !ok {
@@ -116,7 +116,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		row.Closed = closed(p, row.Record)
 		if row.Record != nil {
 			namespace := row.Record.Service.Namespace
-			all, seen := listed[namespace]
+			all, seen := given[namespace]
 			if !seen && me.kube != nil && row.Record.Service.Kind == "" {
 				ctx, cancel := context.WithTimeout(r.Context(), patience)
 				var err error
@@ -124,11 +124,11 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 					b.Unlisted = said(err)
 				}
 				cancel()
-				listed[namespace] = all
+				given[namespace] = all
 			}
 			for _, a := range all {
 				if a.Spec.Case == p.id && a.Spec.Plan == p.digest && a.Spec.Attempt == p.attempt {
-					row.Answers = append(row.Answers, given{a})
+					row.Answers = append(row.Answers, response{a})
 					row.Mine = row.Mine || a.Spec.User == me.name(r.Context())
 				}
 			}
