@@ -100,3 +100,16 @@ func (u *UpRun) Address(t *testing.T) string {
 		}
 	}
 }
+
+// Asks has the Service's case ask for approvals, as this section of the policy wants them, and
+// returns it: the policy would fix it, and a breaker that can't be read holds that back.
+func (sc *Testbed) Asks(t *testing.T, u *UpRun, approvals string) event.Record {
+	t.Helper()
+	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })
+	if err := sc.Stream(t).Put(t.Context(), "breaker.c-cli.vswitch-ip-exhausted", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	file := Write(t, "policy.yaml", sc.Fixes()+"approvals: ["+approvals+"]\n")
+	sc.Wants(t, 0, "", "", "policy", "apply", file, "--yes")
+	return u.Until(t, func(r event.Record) bool { return r.Result == event.Asked })
+}

@@ -115,13 +115,7 @@ func TestLogin(t *testing.T) {
 	proven := identity.Approvals(t, c)
 	sc := operator.NewTestbedOn(t, c)
 	u := sc.Up(t)
-	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })
-	file := operator.Write(t, "policy.yaml", sc.Fixes()+"approvals: [{needs: 2}]\n")
-	sc.Wants(t, 0, "", "", "policy", "apply", file, "--yes")
-	if err := sc.Stream(t).Put(ctx, "breaker.c-cli.vswitch-ip-exhausted", []byte("{")); err != nil {
-		t.Fatal(err)
-	}
-	asked := u.Until(t, func(r event.Record) bool { return r.Result == event.Asked })
+	asked := sc.Asks(t, u, "{needs: 2}")
 	var ahead atomic.Int64
 	call := sc.As(t, "console", nil)
 	call.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
