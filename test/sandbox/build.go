@@ -11,11 +11,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,7 +41,15 @@ type program struct {
 	ldflags func(version string) string
 }
 
-var all = []program{
+// A set is what is built and kept together, from one pair of module files.
+type set struct {
+	mod, sum string            // the texts of go.mod and go.sum
+	files    map[string]string // beside them, for a program that is put together here
+	programs []program
+}
+
+// servers is what a cluster without nodes consists of.
+var servers = set{mod: goMod, sum: goSum, programs: []program{
 	{
 		name:    "etcd",
 		module:  "go.etcd.io/etcd/server/v3",
@@ -47,13 +57,12 @@ var all = []program{
 		effort:  "about 2 CPU-minutes, once",
 		ldflags: func(string) string { return "-s -w" },
 	},
-	{
-		name:    "kube-apiserver",
-		module:  "k8s.io/kubernetes",
-		pkg:     "k8s.io/kubernetes/cmd/kube-apiserver",
-		effort:  "about 10 CPU-minutes, once",
-		ldflags: kubernetesVersion,
-	},
+	kubernetes("kube-apiserver", "about 10 CPU-minutes, once"),
+}}
+
+// kubernetes returns a program of Kubernetes.
+func kubernetes(name, effort string) program {
+	return program{name: name, module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, effort: effort, ldflags: kubernetesVersion}
 }
 
 // kubernetesVersion returns the linker flags that make /version tell the truth,
@@ -71,8 +80,8 @@ func kubernetesVersion(version string) string {
 }
 
 // version returns the version that go.mod requires of the program's module.
-func (p program) version() string {
-	m := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(p.module) + ` (v\S+)`).FindStringSubmatch(goMod)
+func (s set) version(p program) string {
+	m := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(p.module) + ` (v\S+)`).FindStringSubmatch(s.mod)
 	if m == nil {
 		panic("go.mod does not require " + p.module)
 	}
@@ -80,20 +89,20 @@ func (p program) version() string {
 }
 
 // args returns the arguments of the go command that builds the program.
-func (p program) args(out string) []string {
-	return []string{"build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", p.ldflags(p.version()), "-o", out, p.pkg}
+func (s set) args(p program, out string) []string {
+	return []string{"build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", p.ldflags(s.version(p)), "-o", out, p.pkg}
 }
 
-// programs returns the folder that holds the programs, built if it has to be.
+// folder returns the folder that holds the programs, built if it has to be.
 // Of any processes that ask at once, one builds and the others wait for it.
-func programs(ctx context.Context, progress io.Writer) (string, error) {
+func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the cache directory: %w", err)
 	}
 	cache = filepath.Join(cache, "lbremedy", "sandbox")
-	entry := filepath.Join(cache, key())
-	if intact(entry) {
+	entry := filepath.Join(cache, s.key())
+	if s.intact(entry) {
 		return entry, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -104,7 +113,7 @@ func programs(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if intact(entry) {
+	if s.intact(entry) {
 		return entry, nil
 	}
 	// What an interrupted build left goes; nobody else builds while we hold the lock.
@@ -113,7 +122,7 @@ func programs(ctx context.Context, progress io.Writer) (string, error) {
 		return "", fmt.Errorf("remove an interrupted build: %w", err)
 	}
 	defer os.RemoveAll(work)
-	if err := buildAll(ctx, work, progress); err != nil {
+	if err := s.build(ctx, work, progress); err != nil {
 		return "", err
 	}
 	if err := os.RemoveAll(entry); err != nil {
@@ -126,11 +135,14 @@ func programs(ctx context.Context, progress io.Writer) (string, error) {
 }
 
 // key returns the name of the cache entry: what goes into a build, hashed.
-func key() string {
+func (s set) key() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %s/%s\n%q\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, goMod, goSum)
-	for _, p := range all {
-		fmt.Fprintf(h, "%q\n", p.args(p.name))
+	fmt.Fprintf(h, "%s %s/%s\n%q\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, s.mod, s.sum)
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		fmt.Fprintf(h, "%q\n%q\n", name, s.files[name])
+	}
+	for _, p := range s.programs {
+		fmt.Fprintf(h, "%q\n", s.args(p, p.name))
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
@@ -142,7 +154,7 @@ const sums = "sums.json"
 
 // intact reports whether a cache entry holds all programs as they were built.
 // It marks the entry as used.
-func intact(entry string) bool {
+func (s set) intact(entry string) bool {
 	data, err := os.ReadFile(filepath.Join(entry, sums))
 	if err != nil {
 		return false
@@ -151,7 +163,7 @@ func intact(entry string) bool {
 	if json.Unmarshal(data, &want) != nil {
 		return false
 	}
-	for _, p := range all {
+	for _, p := range s.programs {
 		got, err := sum(filepath.Join(entry, p.name))
 		if err != nil || got != want[p.name] {
 			return false
@@ -222,8 +234,8 @@ func lock(ctx context.Context, file string, progress io.Writer) (func(), error) 
 	}
 }
 
-// buildAll builds the programs into a new folder, its sums last.
-func buildAll(ctx context.Context, dir string, progress io.Writer) error {
+// build builds the programs into a new folder, its sums last.
+func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	goBin, err := exec.LookPath("go")
 	if err != nil {
 		return fmt.Errorf("the servers are built with the go command: install Go %s or later: %w", strings.TrimPrefix(runtime.Version(), "go"), err)
@@ -232,15 +244,17 @@ func buildAll(ctx context.Context, dir string, progress io.Writer) error {
 	if err := os.MkdirAll(src, 0o755); err != nil {
 		return fmt.Errorf("make the build folder: %w", err)
 	}
-	for name, text := range map[string]string{"go.mod": goMod, "go.sum": goSum} {
+	texts := map[string]string{"go.mod": s.mod, "go.sum": s.sum}
+	maps.Copy(texts, s.files)
+	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(src, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("write the build folder: %w", err)
 		}
 	}
 	built := map[string]uint32{}
-	for _, p := range all {
+	for _, p := range s.programs {
 		out := filepath.Join(dir, p.name)
-		if err := p.build(ctx, goBin, src, out, progress); err != nil {
+		if err := s.buildOne(ctx, p, goBin, src, out, progress); err != nil {
 			return err
 		}
 		if built[p.name], err = sum(out); err != nil {
@@ -257,11 +271,11 @@ func buildAll(ctx context.Context, dir string, progress io.Writer) error {
 	return os.WriteFile(filepath.Join(dir, sums), data, 0o644)
 }
 
-// build builds the program into the file out, in a folder with our go.mod, and
-// says every ten seconds that it does.
-func (p program) build(ctx context.Context, goBin, src, out string, progress io.Writer) error {
+// buildOne builds a program into the file out, in a folder with the set's go.mod,
+// and says every ten seconds that it does.
+func (s set) buildOne(ctx context.Context, p program, goBin, src, out string, progress io.Writer) error {
 	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, goBin, p.args(out)...)
+	cmd := exec.CommandContext(ctx, goBin, s.args(p, out)...)
 	cmd.Dir = src
 	cmd.Env = append(os.Environ(), "PWD="+src, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0",
 		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
@@ -270,7 +284,7 @@ func (p program) build(ctx context.Context, goBin, src, out string, progress io.
 	cmd.WaitDelay = 5 * time.Second
 
 	began := time.Now()
-	what := fmt.Sprintf("sandbox: building %s %s (%s)", p.name, p.version(), p.effort)
+	what := fmt.Sprintf("sandbox: building %s %s (%s)", p.name, s.version(p), p.effort)
 	fmt.Fprintln(progress, what, "...")
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the go command: %w", err)
@@ -291,7 +305,7 @@ func (p program) build(ctx context.Context, goBin, src, out string, progress io.
 				return fmt.Errorf("build %s %s: %w\n%s\n"+
 					"The sources come from the Go module proxy (GOPROXY). Without a network, build once where there is one:\n"+
 					"\"sandbox build\" fills the module cache and the user's cache directory, and later runs need neither",
-					p.name, p.version(), err, tail(log.String()))
+					p.name, s.version(p), err, tail(log.String()))
 			}
 			fmt.Fprintf(progress, "sandbox: built %s in %.0fs\n", p.name, time.Since(began).Seconds())
 			return nil

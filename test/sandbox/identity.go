@@ -24,43 +24,37 @@ type identity struct {
 	pool  *x509.CertPool
 	admin tls.Certificate
 
+	authority *x509.Certificate
+	key       *ecdsa.PrivateKey // the authority's
+
 	ca, adminCert, adminKey []byte // PEM
 }
 
 func (id *identity) file(name string) string { return filepath.Join(id.dir, name) }
 
 // newIdentity makes an authority, its certificates and the key that signs
-// ServiceAccount tokens, and writes what the server reads into dir.
-func newIdentity(dir string) (*identity, error) {
+// ServiceAccount tokens, and writes what the server reads into dir. The server's
+// certificate is for this machine and for more names and addresses.
+func newIdentity(dir string, more ...string) (*identity, error) {
 	id := &identity{dir: dir, pool: x509.NewCertPool()}
-	if err := id.fill(); err != nil {
+	if err := id.fill(more); err != nil {
 		return nil, fmt.Errorf("make certificates: %w", err)
 	}
 	return id, nil
 }
 
-func (id *identity) fill() error {
-	caCert, caKey, err := newAuthority()
-	if err != nil {
+func (id *identity) fill(more []string) (err error) {
+	if id.authority, id.key, err = newAuthority(); err != nil {
 		return err
 	}
-	id.pool.AddCert(caCert)
-	id.ca = encode("CERTIFICATE", caCert.Raw)
+	id.pool.AddCert(id.authority)
+	id.ca = encode("CERTIFICATE", id.authority.Raw)
 
-	serverCert, serverKey, err := issue(caCert, caKey, &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "kube-apiserver"},
-		DNSNames:    []string{"localhost", "kubernetes.default.svc"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+	serverCert, serverKey, err := id.serving("kube-apiserver", append([]string{"localhost", "kubernetes.default.svc", "127.0.0.1"}, more...)...)
 	if err != nil {
 		return err
 	}
-	id.adminCert, id.adminKey, err = issue(caCert, caKey, &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	if err != nil {
+	if id.adminCert, id.adminKey, err = id.user("admin", "system:masters"); err != nil {
 		return err
 	}
 	if id.admin, err = tls.X509KeyPair(id.adminCert, id.adminKey); err != nil {
@@ -91,6 +85,27 @@ func (id *identity) fill() error {
 		}
 	}
 	return nil
+}
+
+// serving returns a certificate of a server for names and addresses, and its key, both as PEM.
+func (id *identity) serving(name string, names ...string) (cert, key []byte, err error) {
+	c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	for _, n := range names {
+		if ip := net.ParseIP(n); ip != nil {
+			c.IPAddresses = append(c.IPAddresses, ip)
+			continue
+		}
+		c.DNSNames = append(c.DNSNames, n)
+	}
+	return issue(id.authority, id.key, c)
+}
+
+// user returns a certificate by which somebody is this user, of these groups, and its key, both as PEM.
+func (id *identity) user(name string, groups ...string) (cert, key []byte, err error) {
+	return issue(id.authority, id.key, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: name, Organization: groups},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 }
 
 func newAuthority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
@@ -145,10 +160,14 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// writeKubeconfig writes the admin's kubeconfig as JSON, which is YAML too. Who
-// is about to wipe a cluster looks for the name "lbremedy-sandbox" first.
+// writeKubeconfig writes the admin's kubeconfig. Who is about to wipe a cluster
+// looks for the name "lbremedy-sandbox" first.
 func (id *identity) writeKubeconfig(file, server string) error {
-	const name = "lbremedy-sandbox"
+	return writeKubeconfig(file, "lbremedy-sandbox", server, id.ca, id.adminCert, id.adminKey)
+}
+
+// writeKubeconfig writes a kubeconfig as JSON, which is YAML too.
+func writeKubeconfig(file, name, server string, ca, cert, key []byte) error {
 	type object = map[string]any
 	data, err := json.MarshalIndent(object{
 		"apiVersion":      "v1",
@@ -156,10 +175,10 @@ func (id *identity) writeKubeconfig(file, server string) error {
 		"current-context": name,
 		"contexts":        []object{{"name": name, "context": object{"cluster": name, "user": "admin"}}},
 		"clusters": []object{{"name": name, "cluster": object{
-			"server": server, "certificate-authority-data": id.ca,
+			"server": server, "certificate-authority-data": ca,
 		}}},
 		"users": []object{{"name": "admin", "user": object{
-			"client-certificate-data": id.adminCert, "client-key-data": id.adminKey,
+			"client-certificate-data": cert, "client-key-data": key,
 		}}},
 	}, "", "  ")
 	if err != nil {

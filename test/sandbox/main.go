@@ -7,6 +7,9 @@
 // written is stored, authorized and watched as in any cluster, and nothing else
 // happens to it.
 //
+// "sandbox node" has them, and one node, on which Pods run. It takes root, Linux,
+// and containerd from the system's packages.
+//
 // The server belongs to whoever started it: everything it wrote is removed when
 // it ends, and it can not outlive its parent.
 package main
@@ -19,6 +22,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -35,6 +39,7 @@ Usage:
   sandbox build                     build both programs into the cache and end
   sandbox up [flags]                run a server until SIGINT or SIGTERM
   sandbox run [flags] -- CMD ARGS…  run a server for as long as CMD runs; end with its exit code
+  sandbox node -- CMD ARGS…         run a cluster with a real node for as long as CMD runs in it
 
 "up" prints one line of JSON once the server is ready: its kubeconfig, its
 address, that of its etcd, its directory and the process ID of the sandbox.
@@ -42,6 +47,9 @@ address, that of its etcd, its directory and the process ID of the sandbox.
 PATH. A file "etcd" beside each holds the address of that server's etcd. The
 paths are the same from run to run, so that "go test" knows again what it has
 tested with these versions.
+
+"node" adds the control plane's controllers and scheduler, a kubelet with
+containerd, kube-proxy and a DNS, in namespaces of their own. It needs root.
 
 "sandbox COMMAND --help" lists the flags of a command.
 `
@@ -70,6 +78,7 @@ func command(ctx context.Context, args []string) (int, error) {
 		name, args = args[0], args[1:]
 	}
 	commands := map[string]func(context.Context, []string) (int, error){"build": build, "up": up, "run": run}
+	maps.Copy(commands, nodeCommands)
 	if do, ok := commands[name]; ok {
 		code, err := do(ctx, args)
 		if errors.Is(err, flag.ErrHelp) {
@@ -97,11 +106,20 @@ func flags(line, help string) *flag.FlagSet {
 }
 
 func build(ctx context.Context, args []string) (int, error) {
-	fs := flags("build", "Builds kube-apiserver and etcd into the cache and prints the folder that holds them.")
+	fs := flags("build [--node]", "Builds kube-apiserver and etcd into the cache and prints the folder that holds them.")
+	more := fs.Bool("node", false, "build what a cluster with a node needs, too, if it can run here")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
-	bin, err := programs(ctx, os.Stderr)
+	if *more {
+		if err := lacking(); err != nil {
+			return 2, err
+		}
+		if _, err := nodePrograms(ctx, os.Stderr); err != nil {
+			return 1, err
+		}
+	}
+	bin, err := servers.folder(ctx, os.Stderr)
 	if err != nil {
 		return 1, err
 	}
@@ -164,7 +182,7 @@ func run(ctx context.Context, args []string) (int, error) {
 		opts.processors = max(1, runtime.NumCPU() / *count)
 	}
 	// All build the same programs: the first one does, before the others start.
-	if _, err := programs(ctx, os.Stderr); err != nil {
+	if _, err := servers.folder(ctx, os.Stderr); err != nil {
 		return 1, err
 	}
 	var more []*other
@@ -192,7 +210,7 @@ func run(ctx context.Context, args []string) (int, error) {
 		kubeconfigs = append(kubeconfigs, o.Kubeconfig)
 	}
 	slices.Sort(kubeconfigs) // whichever server got which path
-	code, err := s.run(ctx, fs.Args(), kubeconfigs)
+	code, err := s.run(ctx, fs.Args(), "LBREMEDY_SANDBOX="+strings.Join(kubeconfigs, string(os.PathListSeparator)))
 	return code, errors.Join(err, s.stop())
 }
 
@@ -248,11 +266,11 @@ func (o *other) stop() {
 	o.cmd.Wait()
 }
 
-// run runs a command with the servers' kubeconfigs in its environment and returns its exit code.
-func (s *server) run(ctx context.Context, args, kubeconfigs []string) (int, error) {
+// run runs a command with more in its environment and returns its exit code.
+func (s *server) run(ctx context.Context, args []string, env ...string) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "LBREMEDY_SANDBOX="+strings.Join(kubeconfigs, string(os.PathListSeparator)))
+	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
 		return 127, err

@@ -97,7 +97,7 @@ func listens(t *testing.T, address string) bool {
 func TestDamagedBuildIsNotUsed(t *testing.T) {
 	entry := t.TempDir()
 	built := map[string]uint32{}
-	for _, p := range all {
+	for _, p := range servers.programs {
 		file := filepath.Join(entry, p.name)
 		if err := os.WriteFile(file, []byte(p.name), 0o755); err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestDamagedBuildIsNotUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if intact(entry) {
+	if servers.intact(entry) {
 		t.Error("a build that did not end is used")
 	}
 	data, err := json.Marshal(built)
@@ -117,13 +117,13 @@ func TestDamagedBuildIsNotUsed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(entry, sums), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if !intact(entry) {
+	if !servers.intact(entry) {
 		t.Error("a whole build is not used")
 	}
 	if err := os.Truncate(filepath.Join(entry, "etcd"), 1); err != nil {
 		t.Fatal(err)
 	}
-	if intact(entry) {
+	if servers.intact(entry) {
 		t.Error("a program that was cut is used")
 	}
 }
@@ -169,7 +169,7 @@ func binary(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sandbox")
 	cmd := exec.Command("go", "build", "-o", file, ".")
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Run(); err != nil {

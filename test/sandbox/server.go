@@ -34,6 +34,7 @@ type server struct {
 	PID        int    `json:"pid"`  // the sandbox's
 
 	bin      string
+	env      []string // of its processes, besides PATH and TMPDIR
 	opts     *options
 	children []*child
 	lock     *os.File
@@ -53,8 +54,12 @@ type child struct {
 // server is never nil; stop removes what an error left.
 func start(ctx context.Context, opts *options) (*server, error) {
 	s := &server{PID: os.Getpid(), opts: opts, died: make(chan error, 2)}
+	s.env = []string{"GOGC=400"} // a small heap is cleaned too often
+	if n := opts.processors; n > 0 {
+		s.env = append(s.env, fmt.Sprintf("GOMAXPROCS=%d", n))
+	}
 	var err error
-	if s.bin, err = programs(ctx, os.Stderr); err != nil {
+	if s.bin, err = servers.folder(ctx, os.Stderr); err != nil {
 		return s, err
 	}
 	if err := s.makeDir(); err != nil {
@@ -72,35 +77,40 @@ func start(ctx context.Context, opts *options) (*server, error) {
 
 const dirPrefix = "lbremedy-sandbox-"
 
-// makeDir makes the server's directory, and removes those of servers that were
-// killed: nobody holds the lock in them.
-//
-// Its name is the first free one of a row that the versions of the programs
-// begin, so that it is the same again in the next run.
-func (s *server) makeDir() error {
-	old, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+// makeDir makes the server's directory. The versions of the programs are in its
+// name, which is the same again in the next run.
+func (s *server) makeDir() (err error) {
+	s.Dir, s.lock, err = claimDir(dirPrefix, filepath.Base(s.bin)+"-", os.RemoveAll)
+	return err
+}
+
+// claimDir makes a directory and returns it with the file whose lock says that
+// somebody uses it. It removes those of others that were killed: nobody holds
+// the lock in them. The name is the first free one of a row.
+func claimDir(prefix, name string, remove func(dir string) error) (string, *os.File, error) {
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	for _, dir := range old {
 		if lock, err := lockDir(dir); err == nil {
-			os.RemoveAll(dir)
+			remove(dir)
 			lock.Close()
 		}
 	}
 	for i := 0; ; i++ {
-		s.Dir = filepath.Join(os.TempDir(), fmt.Sprintf("%s%s-%d", dirPrefix, filepath.Base(s.bin), i))
-		if err := os.Mkdir(s.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("make the server's directory: %w", err)
+		dir := filepath.Join(os.TempDir(), fmt.Sprintf("%s%s%d", prefix, name, i))
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", nil, fmt.Errorf("make the server's directory: %w", err)
 		}
-		s.lock, err = lockDir(s.Dir)
+		lock, err := lockDir(dir)
 		if errors.Is(err, errInUse) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("lock the server's directory: %w", err)
+			return "", nil, fmt.Errorf("lock the server's directory: %w", err)
 		}
-		return nil
+		return dir, lock, nil
 	}
 }
 
@@ -265,10 +275,7 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 	defer log.Close()
 	c.cmd = exec.Command(filepath.Join(s.bin, name), args...)
 	c.cmd.Dir = s.Dir
-	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir, "GOGC=400"} // a small heap is cleaned too often
-	if n := s.opts.processors; n > 0 {
-		c.cmd.Env = append(c.cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", n))
-	}
+	c.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir}, s.env...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
 	// A terminal's ^C is for us and for what uses the server; the server ends after them.

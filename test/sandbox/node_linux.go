@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A cluster with a node is three processes of ours, besides its programs. The
+// first stays outside. It starts the machine, which is PID 1 of namespaces of
+// its own, so that the kernel ends all processes, mounts and networks in them
+// with it; and the sweeper, which removes what outlives them, cgroups and a
+// directory, once the first has ended, in whatever way. The machine starts the
+// third, which runs the cluster.
+var nodeCommands = map[string]func(context.Context, []string) (int, error){
+	"node": node, "node-sweeper": sweeper, "node-machine": machine, "node-cluster": inCluster, "pause": pause,
+}
+
+// Helm and the DNS have module files of their own: they need other versions of
+// what Kubernetes is made of.
+var (
+	//go:embed tools.mod
+	toolsMod string
+	//go:embed tools.sum
+	toolsSum string
+	//go:embed dns.go.txt
+	dnsGo string
+)
+
+// nodeSets are what a cluster with a node needs besides the servers.
+var nodeSets = []set{
+	{mod: goMod, sum: goSum, programs: []program{
+		kubernetes("kubelet", "about 4 CPU-minutes, once"),
+		kubernetes("kube-controller-manager", "about 3 CPU-minutes, once"),
+		kubernetes("kube-scheduler", "about 20 CPU-seconds, once"),
+		kubernetes("kube-proxy", "about 30 CPU-seconds, once"),
+		kubernetes("kubectl", "about 1 CPU-minute, once"),
+	}},
+	{mod: toolsMod, sum: toolsSum, files: map[string]string{"dns.go": dnsGo}, programs: []program{
+		{
+			name: "helm", module: "helm.sh/helm/v4", pkg: "helm.sh/helm/v4/cmd/helm", effort: "about 3 CPU-minutes, once",
+			ldflags: func(version string) string { return "-s -w -X helm.sh/helm/v4/internal/version.version=" + version },
+		},
+		{
+			name: "coredns", module: "github.com/coredns/coredns", pkg: ".", effort: "about 1 CPU-minute, once",
+			ldflags: func(string) string { return "-s -w" },
+		},
+	}},
+}
+
+// nodePrograms builds what has to be built and returns the files of all programs of a cluster with a node.
+func nodePrograms(ctx context.Context, progress io.Writer) ([]string, error) {
+	var all []string
+	for _, s := range append([]set{servers}, nodeSets...) {
+		dir, err := s.folder(ctx, progress)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.programs {
+			all = append(all, filepath.Join(dir, p.name))
+		}
+	}
+	return all, nil
+}
+
+// A node needs of the system it runs on these files, each from a package of Debian.
+var needed = []struct{ file, pkg string }{
+	{"containerd", "containerd"}, {"ctr", "containerd"}, {"containerd-shim-runc-v2", "containerd"}, {"runc", "runc"},
+	{cniPlugins + "/bridge", "containernetworking-plugins"}, {"iptables", "iptables"}, {"nft", "nftables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
+}
+
+// cniPlugins is where Debian puts them.
+const cniPlugins = "/usr/lib/cni"
+
+// lacking says what is missing for a node.
+func lacking() error {
+	if os.Geteuid() != 0 {
+		return errors.New("a node needs root: it makes namespaces and cgroups")
+	}
+	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // some have it for logins alone
+	var packages []string
+	for _, n := range needed {
+		if _, err := exec.LookPath(n.file); err != nil && !slices.Contains(packages, n.pkg) {
+			packages = append(packages, n.pkg)
+		}
+	}
+	if len(packages) > 0 {
+		return fmt.Errorf("a node needs more programs: apt-get install %s", strings.Join(packages, " "))
+	}
+	return nil
+}
+
+const nodePrefix = "lbremedy-node-"
+
+// node runs a cluster with a node for as long as a command runs in it.
+func node(ctx context.Context, args []string) (int, error) {
+	fs := flags("node -- CMD ARGS…", "Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+
+		"CMD is in the namespaces of the node. kubectl, helm and ctr are in its PATH, and these in its environment:\n"+
+		"  KUBECONFIG        of an admin\n"+
+		"  LBREMEDY_NODE     a directory of the cluster: kubeconfig in it is for who is outside, *.log are the logs; run/pki holds certificates\n"+
+		"  LBREMEDY_NODE_UP  how long it took until the node was ready")
+	if err := fs.Parse(args); err != nil {
+		return 2, err
+	}
+	if fs.NArg() == 0 {
+		return 2, errors.New("node needs a command")
+	}
+	if err := lacking(); err != nil {
+		return 2, err
+	}
+	programs, err := nodePrograms(ctx, os.Stderr)
+	if err != nil {
+		return 1, err
+	}
+	dir, lock, err := claimDir(nodePrefix, "", sweep)
+	if err != nil {
+		return 1, err
+	}
+	swept, err := startSweeper(dir, lock)
+	if err != nil {
+		return 1, errors.Join(err, os.RemoveAll(dir))
+	}
+	code, err := runMachine(ctx, dir, programs, fs.Args())
+	return code, errors.Join(err, swept())
+}
+
+// startSweeper starts the process that removes what is left of a node when this one
+// ends. What it returns has it begin, and waits for it.
+func startSweeper(dir string, lock *os.File) (func() error, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start the sweeper: %w", err)
+	}
+	cmd := exec.Command(self, "node-sweeper", dir)
+	cmd.Stderr = os.Stderr
+	cmd.ExtraFiles = []*os.File{lock} // the directory is in use until the sweeper has ended
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	alive, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the sweeper: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the sweeper: %w", err)
+	}
+	return func() error {
+		alive.Close()
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("remove what is left of the node: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// sweeper waits for the end of whoever started it, and sweeps.
+func sweeper(_ context.Context, args []string) (int, error) {
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return 1, err
+	}
+	if err := sweep(args[0]); err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// sweep removes the cgroups and the directory of a node that has ended or is about
+// to: a cgroup goes when the last process in it has.
+func sweep(dir string) error {
+	name := filepath.Base(dir)
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := removeGroups(name)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("remove the cgroups of %s: %w", name, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove the directory of the node: %w", err)
+	}
+	return nil
+}
+
+// runMachine runs a command in a machine of its own and returns its exit code.
+func runMachine(ctx context.Context, dir string, programs, command []string) (int, error) {
+	bin := filepath.Join(dir, "bin")
+	if err := errors.Join(os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(dir, "run"), 0o755)); err != nil {
+		return 1, fmt.Errorf("make the directory of the node: %w", err)
+	}
+	for _, name := range []string{"containerd", "ctr"} {
+		p, err := exec.LookPath(name)
+		if err != nil {
+			return 1, err
+		}
+		programs = append(programs, p)
+	}
+	for _, p := range programs {
+		if err := os.Symlink(p, filepath.Join(bin, filepath.Base(p))); err != nil {
+			return 1, fmt.Errorf("make the directory of the node: %w", err)
+		}
+	}
+	// A socket belongs to the network in which it was made: by this one who is
+	// outside reaches the API server.
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1, fmt.Errorf("listen for the API server: %w", err)
+	}
+	defer socket.Close()
+	file, err := socket.(*net.TCPListener).File()
+	if err != nil {
+		return 1, fmt.Errorf("listen for the API server: %w", err)
+	}
+	defer file.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return 1, fmt.Errorf("start the machine: %w", err)
+	}
+	cmd := exec.Command(self, append([]string{"node-machine", dir}, command...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{file}
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+	if err := cmd.Start(); err != nil {
+		return 1, fmt.Errorf("start the machine: %w", err)
+	}
+	told := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
+	defer told()
+	if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
+		return 1, fmt.Errorf("run the machine: %w", err)
+	}
+	return exitCode(cmd.ProcessState), nil
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// system is what a node could leave on the system that it runs on.
+type system struct {
+	mounts, groups, links []string
+	files                 []string // where programs of a node write when they are not on one
+}
+
+func look(t *testing.T) system {
+	t.Helper()
+	var s system
+	read := func(name string) []string {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+	s.mounts = read("/proc/self/mountinfo")
+	all, err := hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	patterns := []string{"/run/*", "/var/lib/*", "/var/log/*", "/usr/libexec/*", "/etc/cni/*", "/opt/*", filepath.Join(os.TempDir(), nodePrefix+"*")}
+	for _, h := range all {
+		dirs, err := filepath.Glob(filepath.Join(h, "*", "cgroup.procs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.groups = append(s.groups, dirs...)
+	}
+	for _, p := range patterns {
+		files, err := filepath.Glob(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.files = append(s.files, files...)
+	}
+	if s.links, err = filepath.Glob("/sys/class/net/*"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// processesOf returns the command lines of all processes that have a text in theirs, such as a node's directory, by their ID.
+func processesOf(t *testing.T, text string) map[int]string {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]string{}
+	for _, p := range all {
+		line, err := os.ReadFile(filepath.Join(p, "cmdline"))
+		if err != nil {
+			continue // it has ended
+		}
+		if line := string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})); strings.Contains(line, text) {
+			pid, err := strconv.Atoi(filepath.Base(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[pid] = line
+		}
+	}
+	return found
+}
+
+// TestNodeLeavesNothing ends nodes in several ways, with a Pod running, and looks what is left.
+func TestNodeLeavesNothing(t *testing.T) {
+	if err := lacking(); err != nil {
+		t.Fatal(err)
+	}
+	sandbox := binary(t)
+	if out, err := exec.Command(sandbox, "build", "--node").CombinedOutput(); err != nil {
+		t.Fatalf("build what a node needs: %v\n%s", err, out)
+	}
+	for _, tt := range []struct {
+		name string
+		end  func(p *os.Process) error // nil: the command on the node ends by itself
+		code int
+	}{
+		{"ends", nil, 7},
+		{"told to end", func(p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		{"killed", (*os.Process).Kill, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := look(t)
+			ready := filepath.Join(t.TempDir(), "ready")
+			// The Pod is the pause image: nothing else is there, and nothing is pulled.
+			script := `set -e
+				until kubectl get serviceaccount default >/dev/null 2>&1; do sleep 0.1; done
+				kubectl run pod --image=` + pauseImage + ` --image-pull-policy=Never
+				kubectl wait --for=condition=Ready pod/pod --timeout=60s
+				echo "$LBREMEDY_NODE" >` + ready + `.new; mv ` + ready + `.new ` + ready + `
+				[ "$1" = ends ] || exec sleep 600
+				exit 7`
+			cmd := exec.Command(sandbox, "node", "--", "sh", "-c", script, "sh", tt.name)
+			var log bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &log, &log
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			var dir string
+			for dir == "" {
+				b, err := os.ReadFile(ready)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				dir = strings.TrimSpace(string(b))
+				select {
+				case <-ended:
+					if dir == "" {
+						t.Fatalf("the node ended: %v\n%s", cmd.ProcessState, log.String())
+					}
+					ended <- nil
+				case <-time.After(50 * time.Millisecond):
+				}
+			}
+			if tt.end != nil {
+				during := look(t)
+				if running := processesOf(t, dir); len(running) < 8 || len(during.groups) == len(before.groups) {
+					t.Errorf("%d processes run and %d cgroups were added: this test looks at the wrong place", len(running), len(during.groups)-len(before.groups))
+				}
+				if !slices.Equal(before.mounts, during.mounts) || !slices.Equal(before.links, during.links) {
+					t.Errorf("the mounts or the network of the node are seen outside")
+				}
+				if err := tt.end(cmd.Process); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-ended
+			if got := cmd.ProcessState.ExitCode(); got != tt.code {
+				t.Errorf("exit code %d, want %d\n%s", got, tt.code, log.String())
+			}
+			// Who was killed can't wait for the sweeper.
+			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+				wrong := left(before, look(t), processesOf(t, dir))
+				if len(wrong) == 0 {
+					break
+				}
+				if tt.end == nil || tt.code >= 0 || time.Now().After(deadline) {
+					t.Fatalf("left: %v", wrong)
+				}
+			}
+		})
+	}
+}
+
+// left returns what is there after and was not before.
+func left(before, after system, running map[int]string) []string {
+	was := map[string]bool{}
+	for _, list := range [][]string{before.mounts, before.groups, before.links, before.files} {
+		for _, v := range list {
+			was[v] = true
+		}
+	}
+	is := map[string]bool{}
+	for _, v := range slices.Concat(after.mounts, after.groups, after.links, after.files, slices.Collect(maps.Values(running))) {
+		if !was[v] {
+			is[v] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(is))
+}
+
+// TestNodeSweepsForOthers ends a node with all that could remove what is left of it: the next one does.
+func TestNodeSweepsForOthers(t *testing.T) {
+	if err := lacking(); err != nil {
+		t.Fatal(err)
+	}
+	before := look(t)
+	sandbox := binary(t)
+	cmd := exec.Command(sandbox, "node", "--", "sh", "-c", "echo $LBREMEDY_NODE; exec sleep 600")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the node ended: %v", cmd.Wait())
+	}
+	dir := strings.TrimSpace(line)
+	for pid, line := range processesOf(t, "node-sweeper "+dir) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatalf("kill %s: %v", line, err)
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for deadline := time.Now().Add(30 * time.Second); len(processesOf(t, dir)) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("left: %v", processesOf(t, dir))
+		}
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatalf("this test does not show anything: %v", err)
+	}
+	if out, err := exec.Command(sandbox, "node", "--", "true").CombinedOutput(); err != nil {
+		t.Fatalf("run another node: %v\n%s", err, out)
+	}
+	if wrong := left(before, look(t), nil); len(wrong) > 0 {
+		t.Errorf("left: %v", wrong)
+	}
+}
+
+// TestNodeSaysWhatIsMissing runs where none of the programs are to be found.
+func TestNodeSaysWhatIsMissing(t *testing.T) {
+	cmd := exec.Command(binary(t), "node", "--", "true")
+	cmd.Env = []string{"PATH=/nowhere", "HOME=" + t.TempDir()}
+	out, _ := cmd.CombinedOutput()
+	if got := string(out); cmd.ProcessState.ExitCode() != 2 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "a node needs") {
+		t.Errorf("exit code %d, want 2, and one line that says what is missing; got:\n%s", cmd.ProcessState.ExitCode(), got)
+	}
+}
