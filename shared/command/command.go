@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An Exit ends a program with this code and without a word: as an error, it says
@@ -47,8 +48,8 @@ func (m Mistake) Error() string { return m.Err.Error() }
 // Unwrap returns the error that it is.
 func (m Mistake) Unwrap() error { return m.Err }
 
-// Wrong returns a Mistake, with a text as of fmt.Errorf.
-func Wrong(format string, args ...any) error { return Mistake{Err: fmt.Errorf(format, args...)} }
+// Wrong returns a Mistake, with a text as of say.Errorf.
+func Wrong(format string, args ...any) error { return Mistake{say.Errorf(format, args...)} }
 
 // Main runs a program until it ends or is told to, with the arguments of the process,
 // and ends the process with its exit code. A second signal ends it at once.
@@ -60,7 +61,7 @@ func Main(run func(ctx context.Context, args []string) int) {
 
 // Run runs the command that the arguments name and returns the exit code. What went
 // wrong stands on the root's error output, behind the mark: joined errors on a line
-// each, redacted and clean.
+// each, redacted and clean, in the language of the context.
 func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
 	root.SetArgs(args)
 	root.InitDefaultCompletionCmd()
@@ -77,10 +78,10 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 	case errors.As(err, &silent):
 		return int(silent)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, "interrupted")
+		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, spoken(ctx).Phrase("interrupted"))
 		return CodeFailed
 	}
-	for line := range strings.Lines(event.Redact(err.Error())) {
+	for line := range strings.Lines(event.Redact(told(err, spoken(ctx)))) {
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, Clean(strings.TrimSpace(line)))
 	}
 	var m Mistake
@@ -111,6 +112,7 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(usage)
+	root.SetHelpFunc(help)
 	root.SetHelpCommand(helpCommand())
 	if root.HasAvailablePersistentFlags() && len(groups) > 0 {
 		last := &groups[len(groups)-1]
@@ -145,6 +147,7 @@ func Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 // what they are stands in the Mistake.
 func Exactly(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		what := say.Text{{Format: what}}
 		switch {
 		case len(args) < least:
 			return Wrong("%s needs %s: see %s --help", cmd.Name(), what, cmd.CommandPath())

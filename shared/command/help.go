@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // columns is how wide a help is.
@@ -17,12 +19,13 @@ const columns = 80
 // on a page of their own, so that the few that a command has are seen.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
+	l := spoken(cmd.Root().Context())
 	part := func(title, text string) {
 		if text = strings.TrimRight(text, " \n"); text != "" {
 			b.WriteString("\n\n" + title + "\n" + text)
 		}
 	}
-	b.WriteString("Usage:")
+	b.WriteString(l.Phrase("Usage:"))
 	if cmd.Runnable() {
 		b.WriteString("\n  " + cmd.UseLine())
 	}
@@ -30,35 +33,35 @@ func usage(cmd *cobra.Command) error {
 		b.WriteString("\n  " + cmd.CommandPath() + " [command]")
 	}
 	if len(cmd.Aliases) > 0 {
-		part("Aliases:", "  "+cmd.NameAndAliases())
+		part(l.Phrase("Aliases:"), "  "+cmd.NameAndAliases())
 	}
-	part("Examples:", cmd.Example)
+	part(l.Phrase("Examples:"), cmd.Example)
 	for _, g := range cmd.Groups() {
-		part(g.Title, listed(cmd, g.ID))
+		part(l.Format(g.Title), listed(cmd, g.ID, l))
 	}
-	part("Commands:", listed(cmd, ""))
+	part(l.Phrase("Commands:"), listed(cmd, "", l))
 	own := cmd.LocalFlags()
 	if !cmd.HasParent() {
 		own = cmd.LocalNonPersistentFlags()
 	}
-	part("Flags:", own.FlagUsagesWrapped(columns))
+	part(l.Phrase("Flags:"), flagUsages(own, l))
 	b.WriteString("\n")
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\nUse \"%s [command] --help\" for more information about a command.", cmd.CommandPath())
+		b.WriteString("\n" + l.Phrase("Use \"%s [command] --help\" for more information about a command.", cmd.CommandPath()))
 	}
 	if root := cmd.Root(); root.HasAvailablePersistentFlags() {
-		fmt.Fprintf(&b, "\nUse \"%s options\" for the global flags.", root.Name())
+		b.WriteString("\n" + l.Phrase("Use \"%s options\" for the global flags.", root.Name()))
 	}
 	_, err := fmt.Fprintln(cmd.OutOrStderr(), strings.TrimRight(b.String(), "\n"))
 	return err
 }
 
 // listed returns a line for each command below another that is of a group.
-func listed(in *cobra.Command, group string) string {
+func listed(in *cobra.Command, group string, l *say.Language) string {
 	var b strings.Builder
 	for _, c := range in.Commands() {
 		if c.GroupID == group && (c.IsAvailableCommand() || c.Name() == "help") {
-			fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+			fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), l.Format(c.Short))
 		}
 	}
 	return b.String()
@@ -75,7 +78,8 @@ func optionsCommand() *cobra.Command {
 		Args:              Exactly(0, 0, ""),
 		PersistentPreRunE: unsettled,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Every command takes these flags:\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(columns))
+			l := spoken(cmd.Context())
+			_, err := fmt.Fprint(cmd.OutOrStdout(), l.Phrase("Every command takes these flags:"), "\n\n", flagUsages(cmd.Root().PersistentFlags(), l))
 			return err
 		},
 	}
@@ -105,7 +109,7 @@ func helpCommand() *cobra.Command {
 			of, rest, err := cmd.Root().Find(args)
 			switch {
 			case err != nil:
-				return Mistake{err}
+				return Mistake{Err: err}
 			case len(rest) > 0:
 				return noCommand(of, rest[0])
 			}
@@ -144,7 +148,49 @@ func flagError(cmd *cobra.Command, err error) error {
 			return Wrong("unknown flag --%s: did you mean --%s?", unknown.GetSpecifiedName(), near)
 		}
 	}
-	return Wrong("%w: see %s --help", noStrconv(err), cmd.CommandPath())
+	return Wrong("%w: see %s --help", ofFlag(err), cmd.CommandPath())
+}
+
+// ofFlag returns what is wrong with a flag as a mistake in the words of pflag, without the names
+// of Go's own functions.
+func ofFlag(err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		value   *pflag.InvalidValueError
+		syntax  *pflag.InvalidSyntaxError
+		plain   = noStrconv(err)
+		same    error
+	)
+	switch {
+	case errors.As(err, &unknown):
+		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			same = Wrong("unknown shorthand flag: %q in -%s", rune(unknown.GetSpecifiedName()[0]), short)
+		} else {
+			same = Wrong("unknown flag: --%s", unknown.GetSpecifiedName())
+		}
+	case errors.As(err, &missing):
+		if short := missing.GetSpecifiedShortnames(); short != "" {
+			same = Wrong("flag needs an argument: %q in -%s", rune(missing.GetSpecifiedName()[0]), short)
+		} else {
+			same = Wrong("flag needs an argument: --%s", missing.GetSpecifiedName())
+		}
+	case errors.As(err, &value):
+		name := "--" + value.GetFlag().Name
+		if short := value.GetFlag().Shorthand; short != "" {
+			name = "-" + short + ", " + name
+		}
+		same = Wrong("invalid argument %q for %q flag", value.GetValue(), name)
+		if why, ok := strings.CutPrefix(plain.Error(), same.Error()+": "); ok {
+			same = Wrong("invalid argument %q for %q flag: %s", value.GetValue(), name, why)
+		}
+	case errors.As(err, &syntax):
+		same = Wrong("bad flag syntax: %s", syntax.GetSpecifiedFlag())
+	}
+	if same == nil || same.Error() != plain.Error() {
+		return plain
+	}
+	return same
 }
 
 // Nearest returns the name that somebody may have meant who typed another: one that begins

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"regexp"
 	"strings"
@@ -63,7 +64,7 @@ func (t Text) String() string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		fmt.Fprintf(&b, m.Format, m.Args...)
+		b.WriteString(sprint(m.Format, m.Args...))
 	}
 	return b.String()
 }
@@ -116,8 +117,10 @@ func plain(a any) any {
 		return v.Bool()
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return v.Int()
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32:
-		return int64(v.Uint())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if n := v.Uint(); n <= math.MaxInt64 {
+			return int64(n)
+		}
 	case reflect.Float32, reflect.Float64:
 		return v.Float()
 	}

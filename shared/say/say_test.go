@@ -27,7 +27,7 @@ func TestText(t *testing.T) {
 		{say.F("It failed: %v.", errors.New("no route")), "It failed: no route."},
 		{say.F("One.").And("Two of %s.", say.F("%d nodes", 2)).Then(say.Literal("Three.")), "One. Two of 2 nodes. Three."},
 		{say.F("[%s] [%s]", say.List(nil, 3), say.Clauses(nil, 3)), "[] []"},
-		{say.F("%[2]s before %[1]s, %[3]d%%", "a", "b", uint8(7)), "b before a, 7%"},
+		{say.F("%[2]s before %[1]s, %[3]d%%", "a", "b", uint64(7)), "b before a, 7%"},
 	} {
 		if got := c.text.String(); got != c.want {
 			t.Errorf("it prints %q, not %q", got, c.want)

@@ -1,0 +1,147 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// speaks is the key of a context that knows the language of its reader.
+type speaks struct{}
+
+// Speak returns the context of a call whose help and errors of use are put into a language. It is
+// asked for when there is something to say, since flags and files name it.
+func Speak(ctx context.Context, language func() *say.Language) context.Context {
+	return context.WithValue(ctx, speaks{}, language)
+}
+
+// spoken returns the language of a call; nil, which is English, if nothing was said about it.
+func spoken(ctx context.Context) *say.Language {
+	if ctx == nil { // of a command that does not run
+		return nil
+	}
+	language, ok := ctx.Value(speaks{}).(func() *say.Language)
+	if !ok {
+		return nil
+	}
+	return language()
+}
+
+// told returns what an error says in a language.
+func told(err error, l *say.Language) string {
+	if l == nil {
+		return err.Error()
+	}
+	return say.Of(err).In(l)
+}
+
+// help prints what a command does and how it is called, as cobra does.
+func help(cmd *cobra.Command, _ []string) {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short
+	}
+	if text = paragraphs(strings.TrimRight(text, " \n"), spoken(cmd.Root().Context())); text != "" {
+		text += "\n\n"
+	}
+	_, _ = fmt.Fprint(cmd.OutOrStdout(), text+cmd.UsageString())
+}
+
+// paragraphs returns a text of the help in a language, paragraph by paragraph: the twin is of the
+// paragraph on one line. What has no twin, such as commands, stays as it is.
+func paragraphs(text string, l *say.Language) string {
+	if l == nil {
+		return text
+	}
+	parts := strings.Split(text, "\n\n")
+	for i, part := range parts {
+		if twin, ok := l.Twins[strings.Join(strings.Fields(part), " ")]; ok {
+			parts[i] = strings.Join(fold(twin, columns), "\n")
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// flagUsages says what flags there are, in a language.
+func flagUsages(flags *pflag.FlagSet, l *say.Language) string {
+	if l == nil {
+		return flags.FlagUsagesWrapped(columns)
+	}
+	var heads, texts []string
+	widest := 0
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		own := *f
+		own.Usage = l.Format(f.Usage)
+		if name, ok := strings.CutPrefix(f.Usage, "help for "); ok {
+			own.Usage = l.Phrase("help for %s", name)
+		}
+		one := pflag.NewFlagSet("", pflag.ContinueOnError)
+		one.AddFlag(&own)
+		line := strings.TrimRight(one.FlagUsages(), "\n")
+		_, text := pflag.UnquoteUsage(&own)
+		at := strings.LastIndex(line, text)
+		rest, ok := strings.CutPrefix(line[at+len(text):], " (default ")
+		if ok {
+			rest = l.Phrase(" (default %s)", strings.TrimSuffix(rest, ")"))
+		}
+		head := strings.TrimRight(line[:at], " ")
+		heads, texts = append(heads, head), append(texts, text+rest)
+		widest = max(widest, width(head))
+	})
+	var b strings.Builder
+	for i, head := range heads {
+		between := strings.Repeat(" ", widest-width(head)+3)
+		b.WriteString(head + between + strings.Join(fold(texts[i], max(columns-widest-3, 24)), "\n"+strings.Repeat(" ", widest+3)) + "\n")
+	}
+	return b.String()
+}
+
+// fold breaks a text into lines of so many columns: at spaces and between wide letters, but not
+// before punctuation that closes nor behind what opens.
+func fold(text string, most int) []string {
+	const closes, opens = "，。；：！？、）”", "（“"
+	var lines []string
+	var line, piece strings.Builder
+	put := func() {
+		if line.Len() > 0 && width(line.String()+strings.TrimRight(piece.String(), " ")) > most {
+			lines = append(lines, strings.TrimRight(line.String(), " "))
+			line.Reset()
+		}
+		line.WriteString(piece.String())
+		piece.Reset()
+	}
+	last := rune(0)
+	for _, r := range text {
+		if last == ' ' || last != 0 && !strings.ContainsRune(closes, r) && !strings.ContainsRune(opens, last) &&
+			(wide(r) || wide(last) || strings.ContainsRune(opens, r) || strings.ContainsRune(closes, last)) && r != ' ' {
+			put()
+		}
+		piece.WriteRune(r)
+		last = r
+	}
+	put()
+	return append(lines, strings.TrimRight(line.String(), " "))
+}
+
+// wide reports whether a letter takes two columns of a terminal.
+func wide(r rune) bool { return r >= 0x2e80 }
+
+// width returns how many columns of a terminal a text takes.
+func width(text string) int {
+	n := 0
+	for _, r := range text {
+		n++
+		if wide(r) {
+			n++
+		}
+	}
+	return n
+}

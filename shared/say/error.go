@@ -1,0 +1,71 @@
+package say
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Errorf is fmt.Errorf for an error that people read: Of tells it as a message.
+func Errorf(format string, args ...any) error {
+	m := Message{Format: format}
+	for _, a := range args {
+		if err, ok := a.(error); ok {
+			a = Of(err)
+		}
+		m.Args = append(m.Args, plain(a))
+	}
+	return sentence{fmt.Errorf(format, args...), Text{m}}
+}
+
+// A sentence is an error of Errorf.
+type sentence struct {
+	error
+	said Text
+}
+
+// Unwrap returns the error without its message.
+func (s sentence) Unwrap() error { return s.error }
+
+// Of returns what an error says as a text: those of Errorf in it as messages, and the rest as it is.
+func Of(err error) Text {
+	if s, ok := err.(sentence); ok {
+		return s.said
+	}
+	var inner []error
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	case interface{ Unwrap() error }:
+		if one := e.Unwrap(); one != nil {
+			inner = []error{one}
+		}
+	}
+	m, rest := Message{}, err.Error()
+	for _, one := range inner {
+		t := Of(one)
+		before, after, found := strings.Cut(rest, one.Error())
+		switch {
+		case !found || len(t) == 0 || len(t) == 1 && t[0].Format == "%s":
+			continue
+		case before == "" && after == "" && len(m.Args) == 0:
+			return t
+		}
+		m.Format, m.Args, rest = m.Format+"%s%s", append(m.Args, before, t), after
+	}
+	if len(m.Args) == 0 {
+		return Literal(rest)
+	}
+	return Text{{Format: m.Format + "%s", Args: append(m.Args, rest)}}
+}
+
+// wraps matches the verb of fmt.Errorf that fmt.Sprintf does not know.
+var wraps = regexp.MustCompile(`(^|[^%])%(\[\d+\])?w`)
+
+// sprint is fmt.Sprintf that knows %w, too.
+func sprint(format string, args ...any) string {
+	if strings.Contains(format, "w") {
+		format = wraps.ReplaceAllString(format, "${1}%${2}v")
+	}
+	return fmt.Sprintf(format, args...)
+}

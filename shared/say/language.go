@@ -1,0 +1,124 @@
+package say
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Language is what texts are put into. Nil is English.
+type Language struct {
+	Tag   string            // as of BCP 47, such as zh-CN
+	Twins map[string]string // formats by their English twins; a twin has the same verbs
+	// Tight reports whether nothing stands between two messages that end and begin so.
+	Tight func(end, begin rune) bool
+}
+
+// Name returns the tag of the language.
+func (l *Language) Name() string {
+	if l == nil {
+		return "en"
+	}
+	return l.Tag
+}
+
+// Format returns the twin of an English format; the format itself where it has none.
+func (l *Language) Format(english string) string {
+	if l == nil {
+		return english
+	}
+	if twin, ok := l.Twins[english]; ok {
+		return twin
+	}
+	if list.MatchString(english) { // its length is that of the list, and its parts have twins
+		return between.ReplaceAllStringFunc(english, func(part string) string {
+			if twin, ok := l.Twins[part]; ok {
+				return twin
+			}
+			return part
+		})
+	}
+	return english
+}
+
+// list matches the formats of Items and Clauses, and between what stands between their verbs.
+var (
+	list    = regexp.MustCompile(`^%s(?:, %s)*(?:; %s)*(?: and %d more|; and %d more)?$`)
+	between = regexp.MustCompile(`, | and %d more|; and %d more|; `)
+)
+
+// Phrase is fmt.Sprintf in the language: of the format and of the arguments that are texts.
+func (l *Language) Phrase(format string, args ...any) string {
+	if l == nil {
+		return fmt.Sprintf(format, args...)
+	}
+	format = l.Format(format)
+	return l.fit(fmt.Sprintf(format, l.args(format, args)...))
+}
+
+// args returns the arguments with the texts among them as strings, each between seams
+// unless the format quotes some.
+func (l *Language) args(format string, args []any) []any {
+	edge := seam
+	if strings.Contains(format, "q") {
+		edge = ""
+	}
+	out := make([]any, len(args))
+	for i, a := range args {
+		if t, ok := a.(Text); ok {
+			a = edge + t.In(l) + edge
+		}
+		out[i] = a
+	}
+	return out
+}
+
+// seam stands at both ends of a text within a text until it is fitted in. It is no character.
+const seam = "\uFDD0"
+
+// A format has a space on both sides of an argument, since most are not words of the language.
+var (
+	before = regexp.MustCompile(`(.) ` + seam + `(.)`)
+	after  = regexp.MustCompile(`(.)` + seam + ` (.)`)
+)
+
+// fit removes the seams, with the spaces beside them where nothing stands between such words.
+func (l *Language) fit(text string) string {
+	if !strings.Contains(text, seam) {
+		return text
+	}
+	for _, at := range []*regexp.Regexp{before, after} {
+		text = at.ReplaceAllStringFunc(text, func(s string) string {
+			bare := strings.NewReplacer(seam, "", " ", "").Replace(s)
+			end, n := utf8.DecodeRuneInString(bare)
+			begin, _ := utf8.DecodeRuneInString(bare[n:])
+			if l.Tight == nil || !l.Tight(end, begin) {
+				return strings.Replace(s, seam, "", 1)
+			}
+			return bare
+		})
+	}
+	return strings.ReplaceAll(text, seam, "")
+}
+
+// In returns the text in a language. A message without a twin stays English.
+func (t Text) In(l *Language) string {
+	if l == nil {
+		return t.String()
+	}
+	var b strings.Builder
+	var end rune
+	for _, m := range t {
+		format := l.Format(m.Format)
+		said := l.fit(sprint(format, l.args(format, m.Args)...))
+		if begin, n := utf8.DecodeRuneInString(said); b.Len() > 0 && n > 0 && !(l.Tight != nil && l.Tight(end, begin)) {
+			b.WriteByte(' ')
+		}
+		b.WriteString(said)
+		if last, n := utf8.DecodeLastRuneInString(said); n > 0 {
+			end = last
+		}
+	}
+	return b.String()
+}

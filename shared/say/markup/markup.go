@@ -1,0 +1,76 @@
+// Package markup puts the words of a template of HTML into another language.
+//
+// The words of a page stand in its template and nowhere else: a heading, a label, what an element
+// is called for those who hear the page. They are found there, so that none can be forgotten.
+// What has values in it is said by the template's function say, and is no matter of this package.
+package markup
+
+import (
+	"regexp"
+	"strings"
+)
+
+// parts finds what is no word: actions of a template, comments and tags up to where an attribute's
+// value begins or the tag ends.
+var (
+	action = regexp.MustCompile(`^\{\{(?:"(?:[^"\\]|\\.)*"|[^}"])*\}\}`)
+	named  = regexp.MustCompile(`([a-z-]+)="$`)
+	letter = regexp.MustCompile(`[A-Za-z]`)
+)
+
+// spoken are the attributes whose values are words.
+var spoken = map[string]bool{
+	"aria-label": true, "data-live": true, "data-dead": true, "data-mute": true, "data-copied": true, "data-uncopied": true,
+}
+
+// Words returns the template with f applied to each run of words between two tags or actions, and
+// in the attributes that people hear or read. Space around the words stays.
+func Words(source string, f func(string) string) string {
+	var out, run strings.Builder
+	flush := func(words bool) {
+		text := run.String()
+		run.Reset()
+		inner := strings.TrimSpace(text)
+		if !words || !letter.MatchString(strings.ReplaceAll(strings.ReplaceAll(inner, "&amp;", ""), "&nbsp;", "")) {
+			out.WriteString(text)
+			return
+		}
+		at := strings.Index(text, inner)
+		out.WriteString(text[:at] + f(inner) + text[at+len(inner):])
+	}
+	tag, value, words := false, false, true // inside a tag, in an attribute's value, and whether what is read is words
+	for i := 0; i < len(source); {
+		rest := source[i:]
+		switch {
+		case strings.HasPrefix(rest, "{{") && action.MatchString(rest):
+			flush(words)
+			a := action.FindString(rest)
+			out.WriteString(a)
+			i += len(a)
+			continue
+		case !tag && rest[0] == '<':
+			flush(words)
+			tag, words = true, false
+		case tag && !value && rest[0] == '>':
+			run.WriteByte('>')
+			flush(false)
+			tag, words = false, true
+			i++
+			continue
+		case tag && !value && rest[0] == '"':
+			run.WriteByte('"')
+			m := named.FindStringSubmatch(run.String())
+			flush(false)
+			value, words = true, m != nil && spoken[m[1]]
+			i++
+			continue
+		case value && rest[0] == '"':
+			flush(words)
+			value, words = false, false
+		}
+		run.WriteByte(rest[0])
+		i++
+	}
+	flush(words)
+	return out.String()
+}
