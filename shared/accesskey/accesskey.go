@@ -4,8 +4,15 @@ package accesskey
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
 	"sync"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Key is what requests are signed with.
@@ -16,17 +23,78 @@ type Key struct {
 }
 
 // None returns the error of a chain that finds no key: set one in the environment, or do
-// as otherwise says. It is all that is said: the chain's own text lists what
-// each place answered, which may quote files and answers that hold secrets.
+// as otherwise says. In a Pod it says how that gets a RAM role. It is all that is said:
+// the chain's own text lists what each place answered, which may quote files and answers
+// that hold secrets.
 func None(otherwise string) error {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return errors.New("no access key found: this Pod has no RAM role. Install the add-on ack-pod-identity-webhook, label the namespace " +
+			"pod-identity.alibabacloud.com/injection=on and create the Pod again; or set rrsa.provider and rrsa.account of the chart; " +
+			"or set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET")
+	}
 	return errors.New("no access key found: set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, " + otherwise)
 }
+
+// Role returns the RAM role that the environment names for the token of a service account
+// (RRSA), or nothing. A key in the environment counts more. Who has a role uses that
+// role or none: the next place of a chain is the role of the node.
+func Role() string {
+	if os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_ID") != "" && os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET") != "" ||
+		os.Getenv("ALIBABA_CLOUD_OIDC_PROVIDER_ARN") == "" || os.Getenv("ALIBABA_CLOUD_OIDC_TOKEN_FILE") == "" {
+		return ""
+	}
+	return os.Getenv("ALIBABA_CLOUD_ROLE_ARN")
+}
+
+// why returns what is said of a chain that has failed.
+func why(err error, otherwise string) error {
+	role := Role()
+	if role == "" {
+		return None(otherwise)
+	}
+	return fmt.Errorf("the RAM role %s could not be assumed with the token of the service account: %s", role, answer(err))
+}
+
+// answer returns what STS has answered, or why it has not, without secrets.
+func answer(err error) string {
+	var refused interface {
+		ErrorCode() string
+		Message() string
+	}
+	var unsent *url.Error
+	said := struct{ Code, Message string }{}
+	if errors.As(err, &refused) {
+		said.Code, said.Message = refused.ErrorCode(), refused.Message()
+	} else if _, body, ok := strings.Cut(err.Error(), "{"); ok {
+		_ = json.Unmarshal([]byte("{"+body), &said) // else it is no answer of STS
+	}
+	text := err.Error()
+	switch {
+	case said.Code != "":
+		text = "STS says " + said.Code + ": " + said.Message
+	case errors.As(err, &unsent):
+		host := unsent.URL
+		if u, err := url.Parse(unsent.URL); err == nil {
+			host = u.Host
+		}
+		text = fmt.Sprintf("%s does not answer: %v", host, unsent.Err)
+	}
+	text = strings.Join(strings.Fields(event.Redact(text)), " ")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// longest is how much of an answer is said, in bytes.
+const longest = 400
 
 // Chain returns a source of keys that is safe for several goroutines and ends with its
 // context. Open returns how to ask a new chain, which is neither, and sticks to a place
 // that has failed: so it is asked by one at a time, waited for in the background, and
-// opened anew after a failure. Of every failure none is all that is said.
-func Chain(open func() func() (Key, error), none error) func(context.Context) (Key, error) {
+// opened anew after a failure. Of a failure is said why a role could not be assumed, or
+// what None says.
+func Chain(open func() func() (Key, error), otherwise string) func(context.Context) (Key, error) {
 	var mu sync.Mutex
 	var ask func() (Key, error)
 	look := func() (Key, error) {
@@ -38,7 +106,7 @@ func Chain(open func() func() (Key, error), none error) func(context.Context) (K
 		k, err := ask()
 		if err != nil {
 			ask = nil
-			return Key{}, none
+			return Key{}, why(err, otherwise)
 		}
 		return k, nil
 	}

@@ -33,9 +33,11 @@ func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error)
 		return Unproven, nil, err
 	}
 	if lb.NLB != nil {
-		m.reason, m.what = lb.NLB.ProtectionReason, "listener"
+		m.reason, m.what = lb.NLB.ProtectionReason, say.F("listener")
+		m.count = func(n int) say.Text { return say.Count(n, "listener") }
 	} else {
-		m.reason, m.what = lb.CLB.ProtectionReason, "vServer group"
+		m.reason, m.what = lb.CLB.ProtectionReason, say.F("vServer group")
+		m.count = func(n int) say.Text { return say.Count(n, "vServer group") }
 	}
 	for _, l := range listeners {
 		if lb.NLB != nil {
@@ -70,7 +72,8 @@ type traces struct {
 	tags         map[string]string
 	reason       string // of its modification protection
 	cluster      string
-	what         string   // what names Services: "vServer group" or "listener"
+	what         say.Text // what names Services: vServer group or listener
+	count        func(int) say.Text
 	ours, others []string // names of this Service's; the other Services that are named
 	// unmarked says of a CLB that the controller made something on it, or gave it its name,
 	// for this Service. One that it reuses, it marks with the tag for that; one that it made,
@@ -101,7 +104,7 @@ func (m *traces) judge() (Owner, say.Text) {
 		return Users, say.F("%s has neither a tag nor a protection by the controller, so a person created it.", m.id)
 	}
 	return Unproven, say.F("It is not proven whether %s belongs to this Service or to a person: it has %s, and %s of this Service.", m.id, m.proof(),
-		say.Count(len(m.ours), m.what))
+		m.count(len(m.ours)))
 }
 
 func (m *traces) proof() say.Text {

@@ -203,11 +203,11 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	}
 	var parts []say.Text
 	for _, of := range []struct {
-		what string
+		what say.Text
 		keys []string
-	}{{"gets %s", gets}, {"loses %s", loses}, {"changes the weight of %s", weighs}} {
+	}{{say.F("gets %s", some(gets)), gets}, {say.F("loses %s", some(loses)), loses}, {say.F("changes the weight of %s", some(weighs)), weighs}} {
 		if len(of.keys) > 0 {
-			parts = append(parts, say.F(of.what, some(of.keys)))
+			parts = append(parts, of.what)
 		}
 	}
 	if len(parts) == 0 {

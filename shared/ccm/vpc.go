@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -45,13 +46,19 @@ type VPC struct {
 // its detail and of its default node pool. One that serves Pods counts if nodes are in
 // it too: with Terway, nodes and Pods often share their vSwitches.
 func (c *View) VPC(ctx context.Context) (VPC, error) {
+	var pools []cloud.NodePool
+	var beside errgroup.Group
+	beside.Go(func() (err error) {
+		pools, err = c.Cloud.CS.NodePools(ctx)
+		return err
+	})
 	cluster, err := c.Cloud.CS.Cluster(ctx)
+	unlisted := beside.Wait()
 	if err != nil {
 		return VPC{}, fmt.Errorf("describe the cluster: %w", err)
 	}
-	pools, err := c.Cloud.CS.NodePools(ctx)
-	if err != nil {
-		return VPC{}, fmt.Errorf("list node pools: %w", err)
+	if unlisted != nil {
+		return VPC{}, fmt.Errorf("list node pools: %w", unlisted)
 	}
 	list, err := c.Cloud.VPC.VSwitches(ctx, cluster.VPC)
 	if err != nil {
@@ -74,6 +81,27 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	slices.Sort(v.Own)
 	v.Own = slices.Compact(v.Own)
 	return v, nil
+}
+
+// A Look asks the cloud something and forgets it: a Reader that asks each thing once has the answer then.
+type Look func(context.Context, *View)
+
+// AskVPC asks what VPC asks, and forgets it.
+func AskVPC(ctx context.Context, c *View) { _, _ = c.VPC(ctx) }
+
+// AskMade returns what asks all that Made may ask: of a new Service, both.
+func AskMade() []Look {
+	unmade := func(ask Look) Look {
+		return func(ctx context.Context, c *View) {
+			if id, _ := Annotation(c.Service, "id"); id == "" && !Synced(c.Service) {
+				ask(ctx, c)
+			}
+		}
+	}
+	return []Look{
+		unmade(func(ctx context.Context, c *View) { _, _ = c.Tagged(ctx) }),
+		unmade(func(ctx context.Context, c *View) { _, _ = c.ByDefaultName(ctx) }),
+	}
 }
 
 // VSwitchesOf returns the IDs of the vSwitches that the Service's load balancer is in, and of those

@@ -46,7 +46,8 @@ type client struct {
 	limits   map[string]*rate.Limiter
 	patience time.Duration             // with one try
 	pause    func(n int) time.Duration // after the n-th failed try
-	heard    *memory                   // good answers that are given again; nil: none are
+	heard    *memory                   // good answers of this look, which are given again; nil: none are
+	recent   *memory                   // of all looks, about the cluster itself
 	easing   *easing                   // nil: the rate stays as it is
 	told     func(event.Call)          // is told of each write; nil: nobody is
 	dry      bool                      // nothing is written
@@ -91,25 +92,6 @@ func (e *easing) answered(product string) {
 	delete(e.since, product)
 }
 
-// A memory holds the bodies of answers by what was asked.
-type memory struct {
-	mu      sync.Mutex
-	answers map[string][]byte
-}
-
-func (m *memory) get(asked string) ([]byte, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	body, ok := m.answers[asked]
-	return body, ok
-}
-
-func (m *memory) put(asked string, body []byte) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.answers[asked] = body
-}
-
 // question returns what a request asks, as a key: the same for all that ask the
 // same, before the SDK adds a time, a nonce and a signature.
 func question(request requests.AcsRequest) (string, error) {
@@ -126,6 +108,8 @@ type call[T any] struct {
 	check   func(T) error // says what is wrong with an answer, or nil; may be nil
 	gone    []string      // codes that mean that what was asked for does not exist
 	about   string        // what a write is about, for those who look it up
+	wide    bool          // a read about the cluster itself, which looks at many Services ask alike
+	afresh  bool          // whatever a memory has
 }
 
 // An asking is a call whose answer has no type: what makes calls is compiled once, and
@@ -136,11 +120,13 @@ type asking struct {
 	check   func() error // says what is wrong with it, or nil
 	gone    []string
 	about   string
+	wide    bool
+	afresh  bool
 }
 
 func (k call[T]) asking(answer *T) asking {
 	return asking{
-		request: k.request, gone: k.gone, about: k.about,
+		request: k.request, gone: k.gone, about: k.about, wide: k.wide, afresh: k.afresh,
 		into: func() any {
 			*answer = *new(T)
 			return answer
@@ -208,33 +194,53 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return retry.Sleep(ctx, d)
 }
 
-// try makes the call once and decodes its answer.
+// try makes the call once and decodes its answer, or takes one that a memory has.
 func (c *client) try(ctx context.Context, k asking) *Error {
 	request := k.request()
 	e := &Error{Product: strings.ToLower(request.GetProduct()), Action: request.GetActionName()}
-	var asked string
-	if c.heard != nil {
-		var err error
-		if asked, err = question(request); err != nil {
-			return e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
-		}
-		if body, ok := c.heard.get(asked); ok {
-			event.TellRead(ctx, e.Product+":"+e.Action, time.Now(), body, nil)
-			e.Status = http.StatusOK
-			return decode(body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
-		}
+	made := false
+	ask := func() (said, *Error) {
+		made = true
+		return c.ask(ctx, k, request, e)
 	}
+	if c.heard == nil {
+		_, failure := ask()
+		return failure
+	}
+	asked, err := question(request)
+	if err != nil {
+		return e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
+	}
+	if k.afresh {
+		c.heard.forget(asked)
+		c.recent.forget(asked)
+	}
+	from := ask
+	if k.wide && c.Recall > 0 {
+		from = func() (said, *Error) { return c.recent.recall(ctx, asked, e, ask) }
+	}
+	answer, failure := c.heard.recall(ctx, asked, e, from)
+	if made || failure != nil {
+		return failure
+	}
+	event.TellRead(ctx, e.Product+":"+e.Action, time.Now().Add(-answer.took), answer.body, nil)
+	e.Status = http.StatusOK
+	return decode(answer.body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
+}
+
+// ask makes the call once, and decodes its answer.
+func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest, e *Error) (said, *Error) {
 	if err := c.limits[e.Product].Wait(ctx); err != nil {
 		e = e.ended(ctx, ErrThrottled, codeNotSent, "the limit on our own calls leaves no time for this one")
 		e.cause = cmp.Or(e.cause, context.DeadlineExceeded) // refused ahead of the deadline, which may come any moment
-		return e
+		return said{}, e
 	}
 	key, err := c.Credentials(ctx)
 	switch {
 	case err != nil:
-		return e.ended(ctx, ErrUnavailable, codeNoKey, redactor{}.clean(err.Error()))
+		return said{}, e.ended(ctx, ErrUnavailable, codeNoKey, redactor{}.clean(err.Error()))
 	case key.ID == "" || key.Secret == "":
-		return e.ended(ctx, ErrUnavailable, codeNoKey, "the access key is empty")
+		return said{}, e.ended(ctx, ErrUnavailable, codeNoKey, "the access key is empty")
 	}
 	began := time.Now()
 	body, date, failure := c.exchange(ctx, key, request, e, k.gone)
@@ -253,15 +259,12 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 		c.told(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code})
 	}
 	if failure != nil {
-		return failure
+		return said{}, failure
 	}
 	if c.easing != nil {
 		c.easing.answered(e.Product)
 	}
-	if c.heard != nil {
-		c.heard.put(asked, body)
-	}
-	return nil
+	return said{body, time.Since(began)}, nil
 }
 
 // exchange signs the request, sends it and returns the body of a good answer, and when the

@@ -63,6 +63,9 @@ type Config struct {
 	// Rate is how many calls a second each product gets at most, with bursts of
 	// twice as many. 0: 200; negative: no limit.
 	Rate float64
+	// Recall is for how long looks (Once) share an answer about the cluster or its node pools:
+	// many Services that fail at once ask the same. 0: they share none.
+	Recall time.Duration
 	// Meter is told about each request that was made, also about each one of
 	// several tries. It may be called by several goroutines at once. Nil: nobody is.
 	Meter func(Call)
@@ -152,6 +155,7 @@ func New(c Config) (*Reader, *Writer, error) {
 		limits:   limits(products(), c.Rate),
 		patience: tryTimeout,
 		pause:    pause,
+		recent:   newMemory(c.Recall, recalled),
 	}
 	if k.Credentials == nil {
 		k.Credentials = DefaultChain()
@@ -189,11 +193,12 @@ func (c *client) reader() *Reader {
 }
 
 // Once returns a Reader for one look at the cloud: it makes each request once, and
-// gives the same answer when the same is asked again, however much later. Errors are
-// not kept. It shares everything else with r.
+// gives the same answer when the same is asked again, however much later. What is about the
+// cluster itself, other looks of the last moments may have asked (Recall of the Config).
+// Errors are not kept. It shares everything else with r.
 func (r *Reader) Once() *Reader {
 	k := *r.client
-	k.heard = &memory{answers: map[string][]byte{}}
+	k.heard = newMemory(0, 0)
 	return k.reader()
 }
 

@@ -16,14 +16,18 @@ func Static(k Key) Credentials {
 	return func(context.Context) (Key, error) { return k, nil }
 }
 
-// errNoKey is all that is said when the default chain finds nothing.
-var errNoKey = accesskey.None("log in with the aliyun command line, or run where a RAM role is attached")
-
 // DefaultChain returns the Credentials that a nil Config.Credentials stands for:
-// the SDK's chain of places to look for a key.
+// the SDK's chain of places to look for a key, or the role of the service account.
 func DefaultChain() Credentials {
 	return accesskey.Chain(func() func() (Key, error) {
-		chain := credentials.NewDefaultCredentialsProvider()
+		var chain credentials.CredentialsProvider = credentials.NewDefaultCredentialsProvider()
+		if accesskey.Role() != "" {
+			role, err := credentials.NewOIDCCredentialsProviderBuilder().Build()
+			if err != nil {
+				return func() (Key, error) { return Key{}, err }
+			}
+			chain = role
+		}
 		return func() (Key, error) {
 			found, err := chain.GetCredentials()
 			if err != nil {
@@ -31,5 +35,5 @@ func DefaultChain() Credentials {
 			}
 			return Key{ID: found.AccessKeyId, Secret: found.AccessKeySecret, Token: found.SecurityToken}, nil
 		}
-	}, errNoKey)
+	}, "log in with the aliyun command line, or run where a RAM role is attached")
 }

@@ -78,6 +78,7 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	var meta metadata
 	var pods []string
 	a, err := read(ctx, s.c, call[answer]{
+		wide: true,
 		request: func() requests.AcsRequest {
 			r := cs.CreateDescribeClusterDetailRequest()
 			r.ClusterId = s.c.ClusterID
@@ -242,6 +243,7 @@ func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
 		NodePools *[]pool `json:"nodepools"`
 	}
 	a, err := read(ctx, s.c, call[answer]{
+		wide: true,
 		request: func() requests.AcsRequest {
 			r := cs.CreateDescribeClusterNodePoolsRequest()
 			r.ClusterId = s.c.ClusterID

@@ -23,15 +23,16 @@ type pageOf[T any] struct {
 
 // A listing is a list that comes in pages. Each is asked for with a P, a number or a
 // token, and stands with its items W in an answer A.
-type listing[P, A, W any] struct {
+type listing[P comparable, A, W any] struct {
 	request func(P) requests.AcsRequest
 	page    func(A) (pageOf[W], error) // what of the list the answer holds, or what it lacks
 	check   func(W) error              // says what is wrong with an item, or nil
 	gone    []string                   // as of a call
 }
 
-// pages returns what reads one page of the list.
-func pages[P, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func(P) (pageOf[W], error) {
+// pages returns what reads one page of the list. A page that is asked for again is asked for
+// afresh: the list has not added up.
+func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func(P) (pageOf[W], error) {
 	check := func(a A) error {
 		p, err := l.page(a)
 		if err != nil {
@@ -44,8 +45,12 @@ func pages[P, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func
 		}
 		return nil
 	}
+	had := map[P]bool{}
 	return func(at P) (pageOf[W], error) {
-		a, err := read(ctx, c, call[A]{request: func() requests.AcsRequest { return l.request(at) }, check: check, gone: l.gone})
+		a, err := read(ctx, c, call[A]{
+			request: func() requests.AcsRequest { return l.request(at) }, check: check, gone: l.gone, afresh: had[at],
+		})
+		had[at] = true
 		if err != nil {
 			return pageOf[W]{}, err
 		}

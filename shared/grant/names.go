@@ -107,6 +107,9 @@ var (
 	GetApprovals         = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "get"}
 	ListApprovals        = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "list"}
 	WatchApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "watch"}
+	CreateApprovals      = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "create"}
+	// RelayApprovals is to create Approvals in the name of others. The admission policy of Approvals asks for it.
+	RelayApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "relay"}
 	PatchApprovalsStatus = Grant{Group: "lbremedy.io", Resource: "approvals/status", Verb: "patch"}
 	ListMutating         = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
 	ListValidating       = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}

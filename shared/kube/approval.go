@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An Approval is a person's answer to one plan, as an object of the cluster. The admission
@@ -31,6 +34,20 @@ type ApprovalSpec struct {
 	Groups            []string `json:"groups,omitempty"` // theirs, as far as the answer is to count for them
 	Comment           string   `json:"comment,omitempty"`
 	ExpirationSeconds int64    `json:"expirationSeconds,omitempty"` // how long it lasts from its creation; default a day
+	Chat              *Chat    `json:"chat,omitempty"`              // where the user said so, if the notifier answers in their name
+}
+
+// A Chat is from where the notifier has a person's answer.
+type Chat struct {
+	Sink  string `json:"sink"`  // name of the sink in the policy
+	Kind  string `json:"kind"`  // of the sink, which names the platform
+	User  string `json:"user"`  // who clicked, as the platform knows them
+	Click string `json:"click"` // the platform's ID of the click
+}
+
+// String names the platform, the person there, the sink and the click.
+func (c Chat) String() string {
+	return fmt.Sprintf("%s user %s, at the sink %s, by the click %s", c.Kind, c.User, c.Sink, c.Click)
 }
 
 // Lasts returns for how long the answer counts from its creation.
@@ -49,7 +66,16 @@ const (
 type ApprovalStatus struct {
 	State   ApprovalState `json:"state,omitempty"` // empty: it was not looked at yet
 	Message string        `json:"message,omitempty"`
+	Said    say.Text      `json:"said,omitempty"` // Message for readers of other languages
 	Time    metav1.Time   `json:"time,omitzero"`
+}
+
+// Text returns the message; what somebody else has written beside it does not count.
+func (s ApprovalStatus) Text() say.Text {
+	if s.Said.String() == s.Message {
+		return s.Said
+	}
+	return say.Literal(s.Message)
 }
 
 // An ApprovalState says what became of an answer, in a word.

@@ -16,6 +16,7 @@ import (
 type Lease struct {
 	Kubeconfig []byte
 	Ends       time.Time // when the API server stops taking it
+	As         string    // user in whose name requests are made; empty: the kubeconfig's own
 }
 
 // early is how long before its end a lease is renewed: no request under way
@@ -108,6 +109,7 @@ func hold(lease Lease) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.Impersonate.UserName = lease.As
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, errors.New("the kubeconfig names no address that could be a server's")

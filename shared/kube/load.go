@@ -55,6 +55,19 @@ func Load(kubeconfig, context string) (*rest.Config, error) {
 	return config, nil
 }
 
+// ContextNamespace returns the namespace of the context that Load would take; default where
+// it names none.
+func ContextNamespace(kubeconfig, context string) (string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.Warner = func(error) {}
+	rules.ExplicitPath = kubeconfig
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).Namespace()
+	if err != nil {
+		return "", fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
 // Read returns the configuration of the cluster that the text of a kubeconfig leads
 // to, by its current context. Files and programs that it names are not for a text
 // from somewhere else: they are errors.

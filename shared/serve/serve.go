@@ -297,11 +297,11 @@ func (d *Endpoint) refuse(w http.ResponseWriter, r *http.Request, status int, wh
 // 8080, and runs under Function Compute's Go runtime where FC_RUNTIME_API is set.
 // It ends with SIGTERM, after the requests in hand.
 func Main(r *remedy.Remedy) {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", r.Class)
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, r, log); err != nil {
-		log.Error("function ends", "error", event.Redact(err.Error()))
+		log.Error("function ends", "class", r.Class, "error", event.Redact(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -313,6 +313,7 @@ const whileCallerWaits = 10 * time.Second
 func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	config := host.FromEnv()
 	config.Who, config.Watch, config.Log = "http", whileCallerWaits, log
+	log = log.With("class", r.Class) // a run names its class itself
 	inFC := os.Getenv("FC_RUNTIME_API") != ""
 	if inFC || os.Getenv("FC_FUNCTION_NAME") != "" {
 		config.Who = "fc"

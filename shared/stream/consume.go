@@ -49,6 +49,9 @@ func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int,
 	return s.consume(ctx, Cases, follower, workers, nil, handle)
 }
 
+// Crowded reports whether handlers hold more than half of the places that Config.Handlers gives them.
+func (s *Stream) Crowded() bool { return s.slots != nil && len(s.slots) > cap(s.slots)/2 }
+
 func (s *Stream) consume(ctx context.Context, from, name string, workers int, slots chan struct{}, handle func(context.Context, Message) Reply) error {
 	doing := "consume " + name
 	in, cancel, err := s.within(ctx)

@@ -134,14 +134,10 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 	}
 	b := &balance{
 		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
-		late:   late, dead: map[string]time.Time{}, records: map[string]event.Record{}, runs: map[string]event.Running{}, accounts: map[string]*Account{},
+		late:   late, dead: map[string]time.Time{}, ends: map[string]end{}, runs: map[string]event.Running{}, accounts: map[string]*Account{},
 	}
 	// FAILED first: what is settled afterwards may be missing in none of the others.
-	var failed []Message
-	err := s.Each(ctx, Failed, event.FailedSubject(cluster, "*", "*"), time.Time{}, func(m Message) error {
-		failed = append(failed, m)
-		return nil
-	})
+	err := s.Each(ctx, Failed, event.FailedSubject(cluster, "*", "*"), time.Time{}, b.failure)
 	if err != nil {
 		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
@@ -160,8 +156,8 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 	if err != nil {
 		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
-	for _, m := range failed {
-		b.enter(m)
+	for _, f := range b.failed {
+		b.enter(f)
 	}
 	if err := s.pages(ctx, b); err != nil {
 		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
@@ -182,10 +178,54 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 type balance struct {
 	Ledger
 	late     time.Duration
+	failed   []failed
 	dead     map[string]time.Time     // by origin: when its newest dead letter died
-	records  map[string]event.Record  // by subject: the newest record
+	ends     map[string]end           // by subject in CASES, of what has failed
 	runs     map[string]event.Running // by subject: who runs
 	accounts map[string]*Account
+}
+
+// A failed is a message of FAILED as far as the ledger needs it: of many there is much else.
+type failed struct {
+	origin, subject string // the subjects in FAILED and in CASES
+	Loss
+	last time.Time // when it was last seen
+}
+
+// An end is how the newest record of a Service and class leaves its case.
+type end struct {
+	phase     event.Phase
+	result    event.Result
+	event, id string
+	at        time.Time
+	wait      time.Duration
+}
+
+func endOf(r event.Record) end { return end{r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait} }
+
+// record returns as much of the record as the end knows.
+func (e end) record() event.Record {
+	var r event.Record
+	r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait = e.phase, e.result, e.event, e.id, e.at, e.wait
+	return r
+}
+
+// failure takes a failure in.
+func (b *balance) failure(m Message) error {
+	cluster, class, uid, err := event.ParseFailedSubject(m.Subject)
+	if err != nil {
+		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
+		return nil
+	}
+	f := failed{origin: m.Subject, subject: event.CaseSubject(cluster, uid, class), Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}}
+	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
+		if read, err := event.ReadFailed(e); err == nil {
+			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
+		}
+	}
+	b.failed = append(b.failed, f)
+	b.ends[f.subject] = end{}
+	return nil
 }
 
 // record takes the newest record of a Service and class in.
@@ -195,7 +235,9 @@ func (b *balance) record(m Message) error {
 		b.Problems = append(b.Problems, fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err))
 		return nil
 	}
-	b.records[m.Subject] = r
+	if _, wanted := b.ends[m.Subject]; wanted {
+		b.ends[m.Subject] = endOf(r)
+	}
 	return nil
 }
 
@@ -209,55 +251,43 @@ func (b *balance) again(key string, m Message) {
 	}
 	subject := event.CaseSubject(parts[1], parts[2], parts[3])
 	b.runs[subject] = r
-	if rec, ok := b.records[subject]; ok {
-		b.records[subject] = r.Since(rec)
+	if e, ok := b.ends[subject]; ok {
+		b.ends[subject] = endOf(r.Since(e.record()))
 	}
 }
 
 // enter puts a failure into its column.
-func (b *balance) enter(m Message) {
-	_, class, uid, err := event.ParseFailedSubject(m.Subject)
-	if err != nil {
-		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
-		return
-	}
-	a := b.accounts[class]
+func (b *balance) enter(f failed) {
+	a := b.accounts[f.Class]
 	if a == nil {
-		a = &Account{Class: class}
-		b.accounts[class] = a
+		a = &Account{Class: f.Class}
+		b.accounts[f.Class] = a
 	}
 	a.Published++
-	loss := Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}
-	var f event.Failure
-	e, err := event.DecodeNATS(m.Header, m.Data)
-	if err == nil {
-		if f, err = event.ReadFailed(e); err == nil {
-			loss.Event, loss.Service = e.ID(), f.Service
-		}
-	}
-	r := b.records[event.CaseSubject(b.Cluster, uid, class)]
-	died, isDead := b.dead[m.Subject]
+	r := b.ends[f.subject]
+	died, isDead := b.dead[f.origin]
 	switch {
-	case loss.Event != "" && settles(r, loss.Event, f):
+	case f.Event != "" && r.settles(f):
 		a.Settled++
 		return
-	case isDead && !died.Before(m.Time):
+	case isDead && !died.Before(f.Published):
 		a.Dead++
 		return
 	}
+	loss := f.Loss
 	// A record that is open stands for later failures too: they wait with it.
-	loss.Since, loss.Why = m.Time, "Nobody has looked at it."
-	open := r.Phase != "" && !(r.Phase == event.Settled && r.Result.Settled())
+	loss.Since, loss.Why = f.Published, "Nobody has looked at it."
+	open := r.phase != "" && !(r.phase == event.Settled && r.result.Settled())
 	if open {
-		loss.Case = r.Case
-		if due := r.At.Add(r.Wait); due.After(loss.Since) {
+		loss.Case = r.id
+		if due := r.at.Add(r.wait); due.After(loss.Since) {
 			loss.Since, loss.Why = due, "A run on it began and never ended."
-			if r.Phase == event.Settled {
+			if r.phase == event.Settled {
 				loss.Why = "It was to be looked at again, and nobody has."
 			}
 		}
 	}
-	if run := b.runs[event.CaseSubject(b.Cluster, uid, class)]; run.Holder != "" && run.Renewed.After(loss.Since) {
+	if run := b.runs[f.subject]; run.Holder != "" && run.Renewed.After(loss.Since) {
 		open, loss.Since, loss.Why = true, run.Renewed, "A run on it began and never ended."
 	}
 	switch {
@@ -271,13 +301,13 @@ func (b *balance) enter(m Message) {
 	}
 }
 
-// settles reports whether a record is the end of a failure.
-func settles(r event.Record, ev string, f event.Failure) bool {
-	if r.Phase != event.Settled || !r.Result.Settled() {
+// settles reports whether it is the end of a failure.
+func (e end) settles(f failed) bool {
+	if e.phase != event.Settled || !e.result.Settled() {
 		return false
 	}
 	// What failed before a fix was proven needs no record of its own.
-	return r.Event == ev || r.Result.Worked() && !f.Last.After(r.At)
+	return e.event == f.Event || e.result.Worked() && !f.last.After(e.at)
 }
 
 // pages takes in what the exporters say.

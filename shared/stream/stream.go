@@ -363,6 +363,13 @@ func (l *link) back(ctx context.Context, most time.Duration) bool {
 	return false
 }
 
+// Rest pauses before something is tried again; while NATS is away, until it is back at the longest. It
+// reports whether ctx still stands.
+func (s *Stream) Rest(ctx context.Context, pause time.Duration) bool {
+	s.link.Load().back(ctx, pause)
+	return ctx.Err() == nil
+}
+
 func (s *Stream) touch() { s.used.Store(time.Now().UnixNano()) }
 
 // within returns a context for one request: it ends with ctx, after callTimeout, or

@@ -402,6 +402,33 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// A pause ends when NATS is back, however long it was to be.
+func TestRest(t *testing.T) {
+	p := newProxy(t, serve(t, embedded.Options{}).URL())
+	s := connect(t, Config{URL: p.url()})
+	if !s.Rest(t.Context(), time.Millisecond) {
+		t.Error("a pause has ended the context")
+	}
+	p.cut(true)
+	lost(t, s)
+	rested := make(chan bool, 1)
+	go func() { rested <- s.Rest(t.Context(), time.Hour) }()
+	p.cut(false)
+	select {
+	case stands := <-rested:
+		if !stands {
+			t.Error("the pause ended as with the context")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("NATS is back, and the pause goes on")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s.Rest(ctx, time.Hour) {
+		t.Error("a pause outlives its context")
+	}
+}
+
 func TestClosed(t *testing.T) {
 	s := fresh(t)
 	s.Close()

@@ -39,14 +39,18 @@ type Key = accesskey.Key
 // Keys finds the key for one request.
 type Keys func(context.Context) (Key, error)
 
-// errNoKey is all that is said when no key is found.
-var errNoKey = accesskey.None("or run where a RAM role is attached to the service account or the instance")
+// otherwise is what gives a key that is not in the environment.
+const otherwise = "or run where a RAM role is attached to the service account or the instance"
 
-// DefaultChain returns the Keys of Alibaba's default chain: the environment, the
-// role of the service account (RRSA), profiles, and the role of the instance.
+// DefaultChain returns the Keys of Alibaba's default chain: the environment, the role of
+// the service account (RRSA), or else profiles and the role of the instance.
 func DefaultChain() Keys {
 	return accesskey.Chain(func() func() (Key, error) {
-		chain, err := credentials.NewCredential(nil)
+		var place *credentials.Config // nil: the chain
+		if accesskey.Role() != "" {
+			place = &credentials.Config{Type: dara.String("oidc_role_arn")}
+		}
+		chain, err := credentials.NewCredential(place)
 		return func() (Key, error) {
 			if err != nil {
 				return Key{}, err
@@ -56,11 +60,11 @@ func DefaultChain() Keys {
 				return Key{}, err
 			}
 			if dara.StringValue(found.AccessKeyId) == "" {
-				return Key{}, errNoKey
+				return Key{}, accesskey.None(otherwise)
 			}
 			return Key{ID: *found.AccessKeyId, Secret: dara.StringValue(found.AccessKeySecret), Token: dara.StringValue(found.SecurityToken)}, nil
 		}
-	}, errNoKey)
+	}, otherwise)
 }
 
 // A Function is one that the API invokes.

@@ -2,10 +2,13 @@
 package simtest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
@@ -26,6 +29,29 @@ func (w Wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Host, r.URL.Scheme, r.URL.Host = r.URL.Host, "http", w.Addr
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Instead lets the server at addr answer, until the test ends, what clients with a copy
+// of the default transport ask by HTTPS, as those for RAM roles are. It returns whom they have
+// asked. Tests that use it are not parallel.
+func Instead(t testing.TB, addr string) (asked func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var hosts []string
+	shared := http.DefaultTransport.(*http.Transport)
+	was := shared.DialTLSContext
+	t.Cleanup(func() { shared.DialTLSContext = was })
+	shared.DialTLSContext = func(ctx context.Context, network, host string) (net.Conn, error) {
+		mu.Lock()
+		hosts = append(hosts, host)
+		mu.Unlock()
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return hosts
+	}
 }
 
 // Dial makes a client of the SDK, by the constructor of a service package, that

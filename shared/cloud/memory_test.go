@@ -1,0 +1,132 @@
+package cloud_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// Looks that begin at once ask the cloud once what is about the cluster, and each for itself what is
+// about one Service.
+func TestRecall(t *testing.T) {
+	s := sim.New(t, world())
+	key := s.Client("c", "vpc:DescribeVSwitches", "cs:DescribeClusterDetail", "cs:DescribeClusterNodePools")
+	r := dial(t, s, key, func(c *cloud.Config) { c.Recall = time.Hour })
+	const looks = 20
+	var wait sync.WaitGroup
+	for range looks {
+		wait.Go(func() {
+			once := r.Once()
+			_, err := once.CS.Cluster(t.Context())
+			if err == nil {
+				_, err = once.CS.NodePools(t.Context())
+			}
+			if err == nil {
+				_, err = once.VPC.VSwitch(t.Context(), "vsw-a")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if got := calls(s); got["DescribeClusterDetail"] != 1 || got["DescribeClusterNodePools"] != 1 || got["DescribeVSwitches"] != looks {
+		t.Errorf("the calls are %v: want those about the cluster once, and one vSwitch a look", got)
+	}
+	// Who is no look reads what is there now; and nothing is kept for longer than Recall.
+	if _, err := r.CS.Cluster(t.Context()); err != nil {
+		t.Error(err)
+	}
+	short := dial(t, s, key, func(c *cloud.Config) { c.Recall = time.Nanosecond })
+	for range 2 {
+		if _, err := short.Once().CS.Cluster(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := calls(s)["DescribeClusterDetail"]; got != 4 {
+		t.Errorf("the cluster was asked %d times, want 4", got)
+	}
+}
+
+// An error is its own asker's: who waits for the same answer asks again, also where the one that asked
+// has given up.
+func TestRecallFails(t *testing.T) {
+	s := sim.New(t, world())
+	key := s.Client("c", "cs:DescribeClusterDetail")
+	keys := cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret})
+	asked := make(chan struct{})
+	var first sync.Once
+	r := dial(t, s, key, func(c *cloud.Config) {
+		c.Recall = time.Hour
+		c.Credentials = func(ctx context.Context) (k cloud.Key, err error) {
+			k, err = keys(ctx)
+			first.Do(func() {
+				close(asked)
+				<-ctx.Done()
+				err = ctx.Err()
+			})
+			return k, err
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp, other := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := r.Once().CS.Cluster(ctx); gaveUp <- err }()
+	<-asked
+	go func() { _, err := r.Once().CS.Cluster(t.Context()); other <- err }()
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was canceled", err)
+	}
+	if err := <-other; err != nil {
+		t.Errorf("who waited got %v", err)
+	}
+	if _, err := r.Once().CS.Cluster(t.Context()); err != nil || calls(s)["DescribeClusterDetail"] != 1 {
+		t.Errorf("the calls are %v and the error is %v, want one call", calls(s), err)
+	}
+}
+
+// A list that does not add up is read again from the cloud, whatever a memory has.
+func TestRecallListsAfresh(t *testing.T) {
+	w := world()
+	for i := range 60 { // two pages
+		w.VSwitches = append(w.VSwitches, sim.VSwitch{ID: fmt.Sprintf("vsw-n%02d", i), Free: new(9)})
+	}
+	s := sim.New(t, w)
+	key := s.Client("c", "vpc:DescribeVSwitches")
+	grew := false
+	keys := cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret})
+	r := dial(t, s, key, func(c *cloud.Config) {
+		c.Recall = time.Hour
+		c.Credentials = func(ctx context.Context) (cloud.Key, error) {
+			if len(s.Calls()) == 1 && !grew { // between the two pages
+				grew = true
+				s.Edit(func(st *sim.State) {
+					vsw := *st.VSwitches["vsw-n00"]
+					vsw.ID, vsw.CIDR = "vsw-a0", ""
+					st.VSwitches[vsw.ID] = &vsw
+				})
+			}
+			return keys(ctx)
+		}
+	})
+	list, err := r.Once().VPC.VSwitches(t.Context(), s.Snapshot().Cluster.VPC)
+	if err != nil || !slices.ContainsFunc(list, func(v cloud.VSwitch) bool { return v.ID == "vsw-a0" }) {
+		t.Errorf("%d vSwitches and %v, want the new one among them", len(list), err)
+	}
+}
+
+// calls returns how many calls there were, by action.
+func calls(s *sim.Cloud) map[string]int {
+	n := map[string]int{}
+	for _, c := range s.Calls() {
+		n[c.Action]++
+	}
+	return n
+}
