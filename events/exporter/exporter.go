@@ -253,6 +253,7 @@ type session struct {
 	ledger *ledger
 	lanes  *lanes
 	pipe   *stream.Pipe
+	unread outage
 	ctx    context.Context // of the publishes; it outlives that of the reading by a moment
 }
 
@@ -316,7 +317,7 @@ func (e *Exporter) awaitNATS(ctx context.Context) {
 			return
 		}
 		e.log.Debug("NATS is still away", "error", err)
-		retry.Sleep(ctx, retry.Spread(backoff.Step()))
+		e.c.Stream.Rest(ctx, retry.Spread(backoff.Step()))
 	}
 }
 
@@ -333,6 +334,7 @@ func (s *session) read(ctx context.Context, from string) {
 				retry.Sleep(ctx, retry.Spread(backoff.Step()))
 				continue
 			}
+			s.reads()
 		}
 		if from == "" || refused {
 			version, err := s.list(ctx)
@@ -342,11 +344,13 @@ func (s *session) read(ctx context.Context, from string) {
 				continue
 			}
 			from, refused = version, false
+			s.reads()
 		}
 		s.ready.Store(true)
 		opened, seen := time.Now(), false
 		err := s.c.Kube.WatchEvents(ctx, services, from, spell, func(ch kube.Change) error {
 			from, seen = ch.Event.ResourceVersion, true
+			s.reads()
 			s.exists(from)
 			s.take(ch)
 			return nil
@@ -393,13 +397,36 @@ func (s *session) known(ctx context.Context, version string) (string, error) {
 	return "", nil
 }
 
-// complain says that Events can't be read, once for each try.
+// An outage is a time in which Events can't be read.
+type outage struct {
+	began  time.Time // zero: there is none
+	denied bool      // the API server refuses, and would do so for ever
+}
+
+// complain says that Events can't be read, once an outage, and once more if the API server
+// refuses instead of being away, or the other way round.
 func (s *session) complain(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	s.ready.Store(false)
-	s.log.Warn("Events can't be read; trying again", "error", err)
+	denied := errors.Is(err, kube.ErrDenied)
+	if s.unread.began.IsZero() || s.unread.denied != denied {
+		s.log.Warn("Events can't be read; trying again until they can", "error", err)
+	} else {
+		s.log.Debug("Events can't be read yet", "error", err)
+	}
+	if s.unread.denied = denied; s.unread.began.IsZero() {
+		s.unread.began = time.Now()
+	}
+}
+
+// reads notes that Events can be read.
+func (s *session) reads() {
+	if !s.unread.began.IsZero() {
+		s.log.Info("Events can be read again", "silence", time.Since(s.unread.began).Round(time.Millisecond))
+		s.unread = outage{}
+	}
 }
 
 // list publishes the newest Event of each Service and class, and returns the
@@ -490,7 +517,7 @@ func (s *session) put(w *waiting, landed func()) {
 			}
 			s.stats.Retries.Add(1)
 			s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
-			if !retry.Sleep(s.ctx, retry.Spread(backoff.Step())) {
+			if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
 				return // it stays open in the ledger
 			}
 			_, stored, err = s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
@@ -545,7 +572,7 @@ func (s *session) bury(w *waiting, reason error) error {
 				break
 			}
 			s.stats.Retries.Add(1)
-			if !retry.Sleep(s.ctx, retry.Spread(backoff.Step())) {
+			if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
 				return s.ctx.Err()
 			}
 		}

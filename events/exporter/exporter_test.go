@@ -613,6 +613,51 @@ func TestCutWatches(t *testing.T) {
 	}
 }
 
+// A log collects lines.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// TestOutage proves that an outage of the API server is told when it begins and when it is over, however often
+// it is asked meanwhile.
+func TestOutage(t *testing.T) {
+	w := newWorld(t)
+	config, g := w.through()
+	e := w.exporter(config)
+	var said log
+	e.log = slog.New(slog.NewTextHandler(&said, nil))
+	got := w.tail()
+	w.event("a", w.uid(1), full)
+	w.run(e)
+	got.until(w.uids(1, 2), 1)
+	var tries atomic.Int64
+	g.set(func(watch bool, rw http.ResponseWriter) bool {
+		tries.Add(1)
+		return away(watch, rw)
+	})
+	w.await("the API server is asked again and again", func() bool { return tries.Load() > 5 })
+	g.set(nil)
+	w.event("b", w.uid(2), full)
+	got.until(w.uids(2, 3), 1)
+	w.await("the end is told", func() bool { return said.count("Events can be read again") > 0 })
+	if began, ended := said.count("level=WARN msg=\"Events can't be read"), said.count("Events can be read again"); began != 1 || ended != 1 {
+		t.Errorf("the outage began %d times and ended %d times:\n%s", began, ended, said.text.String())
+	}
+}
+
 // TestRefusedWatches proves that watches which are closed at once, and those that
 // end with "410 Gone" on the way, lead to lists, and not to a storm of them.
 func TestRefusedWatches(t *testing.T) {

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	_ "embed"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -41,7 +40,7 @@ func findAnnotations(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		l.missing()
 		if l.asks && versionErr != nil {
-			r.Unknown(doctor.OfService(svc), fmt.Errorf("whether the controller knows its annotations: %w", versionErr))
+			r.Unknown(doctor.OfService(svc), say.Errorf("whether the controller knows its annotations: %w", versionErr))
 		}
 	}
 }

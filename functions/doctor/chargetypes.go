@@ -2,7 +2,6 @@ package doctor
 
 import (
 	_ "embed"
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,7 +175,7 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	about := doctor.OfService(svc)
 	is, known := b.Shared()
 	if !known {
-		r.Unknown(about, fmt.Errorf("how the CLB %s is billed: the API does not say", b.ID))
+		r.Unknown(about, say.Errorf("how the CLB %s is billed: the API does not say", b.ID))
 		return
 	}
 	if !is {

@@ -119,7 +119,7 @@ func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []
 		switch is, ok := off[id]; {
 		case !ok:
 		case is.since.IsZero():
-			r.Unknown(about(svc), fmt.Errorf("whether the controller should already have removed the node %s: its taint does not say when it was cordoned", is.node))
+			r.Unknown(about(svc), say.Errorf("whether the controller should already have removed the node %s: its taint does not say when it was cordoned", is.node))
 		case s.Time.Sub(is.since) > overdue:
 			nodes = append(nodes, is.node)
 		}
@@ -154,7 +154,7 @@ func backendsOf(s *doctor.Snapshot, svc *corev1.Service) ([]string, error) {
 			return nil, err
 		case g == nil:
 		case g.Failed != nil:
-			return nil, fmt.Errorf("the backends of the group %s could not be read: %w", g.ID, g.Failed)
+			return nil, say.Errorf("the backends of the group %s could not be read: %w", g.ID, g.Failed)
 		default:
 			for _, backend := range g.Backends {
 				ids = append(ids, backend.ID)

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -97,7 +96,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		v, err := versionOf(s)
 		switch {
 		case err != nil:
-			r.Unknown(about, fmt.Errorf("whether the controller knows the annotation %s: %w", ccm.Preserve, err))
+			r.Unknown(about, say.Errorf("whether the controller knows the annotation %s: %w", ccm.Preserve, err))
 		case v.Before(ccm.FirstPreserve()):
 			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve",
 				Evidence: map[string]string{"load balancer": b.ID, "CCM": v.String()},

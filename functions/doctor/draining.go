@@ -40,7 +40,7 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		local := svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 		if err := s.Err(doctor.Detail); err != nil && svc.Annotations[ccm.BackendType] != "eni" && !local {
-			r.Unknown(about(svc), fmt.Errorf("whether a change of its Pods changes its backends: %w", err))
+			r.Unknown(about(svc), say.Errorf("whether a change of its Pods changes its backends: %w", err))
 			continue
 		}
 		if s.Mode(svc) == ccm.ClusterMode {
@@ -52,7 +52,7 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 			cut, err = cuts(s, svc, b)
 		}
 		if err != nil {
-			r.Unknown(about(svc), fmt.Errorf("whether its listeners drain connections: %w", err))
+			r.Unknown(about(svc), say.Errorf("whether its listeners drain connections: %w", err))
 			continue
 		}
 		if b == nil || len(cut) == 0 {

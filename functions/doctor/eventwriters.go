@@ -2,7 +2,6 @@ package doctor
 
 import (
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -79,10 +78,10 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 		})
 	}
 	if nobody > 0 {
-		r.Unknown(s.OfCluster(), fmt.Errorf("who wrote %s in the controller's name: the API server has kept no writer", say.Count(nobody, "Event")))
+		r.Unknown(s.OfCluster(), say.Errorf("who wrote %s in the controller's name: the API server has kept no writer", say.Count(nobody, "Event")))
 	}
 	if s.Unclaimed > 0 {
-		r.Unknown(s.OfCluster(), fmt.Errorf("what %s more in the controller's name say: there are too many", say.Count(s.Unclaimed, "Event")))
+		r.Unknown(s.OfCluster(), say.Errorf("what %s more in the controller's name say: there are too many", say.Count(s.Unclaimed, "Event")))
 	}
 	guarded(s, r)
 }
@@ -157,7 +156,7 @@ func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 // Events in the controller's name.
 func guarded(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Guard); err != nil {
-		r.Unknown(s.OfCluster(), fmt.Errorf("who may write Events in the controller's name: %w", err))
+		r.Unknown(s.OfCluster(), say.Errorf("who may write Events in the controller's name: %w", err))
 		return
 	}
 	f := doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy"}

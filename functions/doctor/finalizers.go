@@ -72,7 +72,7 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 		case has || !synced(svc):
 			// it is present, or the first sync has not happened yet
 		case unknown != nil:
-			r.Unknown(about(svc), fmt.Errorf("whether the controller should have set the finalizer %s: %w", want, unknown))
+			r.Unknown(about(svc), say.Errorf("whether the controller should have set the finalizer %s: %w", want, unknown))
 		case !v.Before(finalizes):
 			add(doctor.Critical, "missing",
 				say.F("The Service has a load balancer but lacks the finalizer %s. If the Service is deleted, its load balancer is left behind.", want),

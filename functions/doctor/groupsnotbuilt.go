@@ -47,7 +47,7 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		if err != nil {
 			r.Unknown(about(svc), err)
-			r.Unknown(s.OfCluster(), fmt.Errorf("whether nodes keep backends from being updated: %w", err))
+			r.Unknown(s.OfCluster(), say.Errorf("whether nodes keep backends from being updated: %w", err))
 			continue
 		}
 		all := b.Obstacles()
@@ -59,7 +59,7 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		if own := slices.DeleteFunc(all, func(o ccm.Obstacle) bool { return o.Node }); len(own) > 0 {
 			if untold != nil { // older releases fail with the reason, or do not read the annotation
-				r.Unknown(about(svc), fmt.Errorf("whether its backends are updated: %w", untold))
+				r.Unknown(about(svc), say.Errorf("whether its backends are updated: %w", untold))
 				continue
 			}
 			r.Add(doctor.Finding{
@@ -70,7 +70,7 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 		}
 	}
 	if untold != nil && len(faulty) > 0 {
-		r.Unknown(s.OfCluster(), fmt.Errorf("whether nodes keep backends from being updated: %w", untold))
+		r.Unknown(s.OfCluster(), say.Errorf("whether nodes keep backends from being updated: %w", untold))
 		return
 	}
 	for _, node := range sorted(faulty) {

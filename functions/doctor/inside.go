@@ -93,7 +93,7 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		return
 	}
 	if err := s.Err(doctor.Detail, doctor.Endpoints, doctor.Nodes); err != nil {
-		r.Unknown(about(svc), fmt.Errorf("from which nodes its address can be reached: %w", err))
+		r.Unknown(about(svc), say.Errorf("from which nodes its address can be reached: %w", err))
 		return
 	}
 	holds := map[string]bool{}
@@ -149,7 +149,7 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 		err = cmp.Or(s.Err(doctor.Listeners, doctor.Nodes), b.Err(doctor.Listeners))
 	}
 	if err != nil {
-		r.Unknown(about(svc), fmt.Errorf("what its listeners do: %w", err))
+		r.Unknown(about(svc), say.Errorf("what its listeners do: %w", err))
 		return
 	}
 	address := ccm.Address(svc)
@@ -182,7 +182,7 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 // be client and backend of the same connection.
 func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.CLBs, doctor.Private, doctor.Detail); err != nil {
-		r.Unknown(doctor.All(doctor.Balancer), fmt.Errorf("which private load balancers there are: %w", err))
+		r.Unknown(doctor.All(doctor.Balancer), say.Errorf("which private load balancers there are: %w", err))
 		return
 	}
 	users := s.Users()
@@ -196,7 +196,7 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 			parts = append(parts, doctor.Listeners, doctor.Groups)
 		}
 		if err := cmp.Or(s.Err(doctor.Nodes, doctor.Listeners, doctor.Groups, doctor.Backends), b.Err(parts...)); err != nil {
-			r.Unknown(doctor.OfBalancer(b.ID), fmt.Errorf("whether a node of the cluster is client and backend: %w", err))
+			r.Unknown(doctor.OfBalancer(b.ID), say.Errorf("whether a node of the cluster is client and backend: %w", err))
 			continue
 		}
 		var at, nodes []string
@@ -241,9 +241,9 @@ func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	i := slices.IndexFunc(b.Groups, func(g doctor.Group) bool { return g.ID == l.VServerGroup })
 	switch {
 	case i < 0:
-		return nil, fmt.Errorf("the vServer group %s behind the listener %s:%d of %s is not among its groups", l.VServerGroup, l.Protocol, l.Port, b.ID)
+		return nil, say.Errorf("the vServer group %s behind the listener %s:%d of %s is not among its groups", l.VServerGroup, l.Protocol, l.Port, b.ID)
 	case b.Groups[i].Failed != nil:
-		return nil, fmt.Errorf("the backends of the listener %s:%d of %s could not be read: %w", l.Protocol, l.Port, b.ID, b.Groups[i].Failed)
+		return nil, say.Errorf("the backends of the listener %s:%d of %s could not be read: %w", l.Protocol, l.Port, b.ID, b.Groups[i].Failed)
 	}
 	return b.Groups[i].Backends, nil
 }

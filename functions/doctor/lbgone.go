@@ -3,7 +3,6 @@ package doctor
 import (
 	_ "embed"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -30,7 +29,7 @@ var lbGone = &doctor.Check{
 }
 
 // errEmpty is why an empty list proves nothing.
-var errEmpty = errors.New("the list of load balancers is empty, which can also be the effect of permissions limited by resource")
+var errEmpty = say.Errorf("the list of load balancers is empty, which can also be the effect of permissions limited by resource")
 
 func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 	gone := goneLook{s, r, map[bool]int{}}
@@ -39,7 +38,7 @@ func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	gone.apiServer()
 	if err := s.Err(doctor.Services); err != nil {
-		r.Unknown(doctor.All(doctor.Service), fmt.Errorf("whether the load balancers of Services exist: %w", err))
+		r.Unknown(doctor.All(doctor.Service), say.Errorf("whether the load balancers of Services exist: %w", err))
 		return
 	}
 	for _, svc := range s.OfType() {
@@ -66,7 +65,7 @@ type goneLook struct {
 // cluster. A cluster without such a load balancer has no address there.
 func (g *goneLook) apiServer() {
 	if err := g.Err(doctor.Detail, doctor.CLBs, doctor.NLBs); err != nil {
-		g.report.Unknown(g.OfCluster(), fmt.Errorf("whether the API server's load balancer exists: %w", err))
+		g.report.Unknown(g.OfCluster(), say.Errorf("whether the API server's load balancer exists: %w", err))
 		return
 	}
 	address := g.Detail.APIServer
@@ -128,7 +127,7 @@ func (g *goneLook) service(svc *corev1.Service) {
 	case err != nil:
 		g.report.Unknown(about(svc), err)
 	case !gone && id == "" && ccm.Synced(svc):
-		g.report.Unknown(about(svc), fmt.Errorf("which load balancer it had: its label names %s, which is not its own", was))
+		g.report.Unknown(about(svc), say.Errorf("which load balancer it had: its label names %s, which is not its own", was))
 	case gone:
 		g.add(svc, id, was)
 	}
@@ -144,7 +143,7 @@ func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 		case g.count[ccm.NLB(svc)] == 0:
 			return false, errEmpty
 		case !ccm.NLB(svc) && (eip == "eip" || host != ""):
-			return false, fmt.Errorf("the address %s does not belong to its load balancer, and nothing else says which one it had", ccm.Address(svc))
+			return false, say.Errorf("the address %s does not belong to its load balancer, and nothing else says which one it had", ccm.Address(svc))
 		}
 		return true, nil
 	}
@@ -157,13 +156,13 @@ func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	err, asked := g.Named[was]
 	switch {
 	case !asked:
-		return false, fmt.Errorf("the list lacks %s, and the API was not asked about it", ccm.Quote(was))
+		return false, say.Errorf("the list lacks %s, and the API was not asked about it", ccm.Quote(was))
 	case errors.Is(err, cloud.ErrNotFound):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("whether %s exists: %w", ccm.Quote(was), err)
+		return false, say.Errorf("whether %s exists: %w", ccm.Quote(was), err)
 	}
-	return false, fmt.Errorf("%s exists, but the list of load balancers lacks it: permissions limited by resource hide some", ccm.Quote(was))
+	return false, say.Errorf("%s exists, but the list of load balancers lacks it: permissions limited by resource hide some", ccm.Quote(was))
 }
 
 // lost reports a load balancer that the controller no longer finds.
@@ -201,7 +200,7 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	if was != "" {
 		f.Text = say.F("The load balancer %s of the Service is gone.", ccm.Quote(was))
 	} else {
-		f.Text = say.F("No load balancer of the region has the Service's address %s (%s listed).", address, say.Count(g.count[ccm.NLB(svc)], kind(svc)))
+		f.Text = say.F("No load balancer of the region has the Service's address %s (%s listed).", address, g.listed(svc))
 		f.Do = say.F("Check that it is gone: permissions limited by resource hide load balancers.")
 	}
 	if address != "" {
@@ -220,12 +219,12 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	g.report.Add(f)
 }
 
-// kind returns the kind of load balancer that a Service has.
-func kind(svc *corev1.Service) string {
+// listed counts the load balancers of the kind that a Service has.
+func (g *goneLook) listed(svc *corev1.Service) say.Text {
 	if ccm.NLB(svc) {
-		return "NLB"
+		return say.Count(g.count[true], "NLB")
 	}
-	return "CLB"
+	return say.Count(g.count[false], "CLB")
 }
 
 // ingress is the Service of the ingress controller that ACK installs with a cluster.

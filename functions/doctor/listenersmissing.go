@@ -143,7 +143,7 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 	}
 	g, err := s.Group(svc, b, p)
 	if err != nil {
-		r.Unknown(about(svc), fmt.Errorf("where the listener %s sends to: %w", at.key, err))
+		r.Unknown(about(svc), say.Errorf("where the listener %s sends to: %w", at.key, err))
 		return
 	}
 	f := doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "elsewhere/" + at.key,

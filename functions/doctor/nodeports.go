@@ -38,7 +38,7 @@ func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 	err := s.Err(doctor.Policy)
 	assumed := errors.Is(err, doctor.ErrNoCluster) // the nodes of most clusters have the default
 	if err != nil {
-		r.Unknown(doctor.All(doctor.Service), fmt.Errorf("from which range nodes take ports for their own connections: %w", err))
+		r.Unknown(doctor.All(doctor.Service), say.Errorf("from which range nodes take ports for their own connections: %w", err))
 		local = remedy.Ports{}
 	}
 	if assumed {
@@ -177,7 +177,7 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 		list := s.Slices[name(svc)]
 		for _, e := range slices.Concat(ccm.Ready(list, p, discoveryv1.AddressTypeIPv4), ccm.Ready(list, p, discoveryv1.AddressTypeIPv6)) {
 			if e.Node == "" {
-				r.Unknown(about, fmt.Errorf("on which node its Pod %s runs: its EndpointSlice does not say", e.IP))
+				r.Unknown(about, say.Errorf("on which node its Pod %s runs: its EndpointSlice does not say", e.IP))
 				return
 			}
 			held[e.Node] = true

@@ -43,7 +43,7 @@ func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 		if keep, _ := ccm.Annotation(svc, "ignore-weight-update"); strings.EqualFold(keep, "on") {
 			v, err := versionOf(s)
 			if err != nil {
-				r.Unknown(about(svc), fmt.Errorf("whether the controller leaves its weights alone: %w", err))
+				r.Unknown(about(svc), say.Errorf("whether the controller leaves its weights alone: %w", err))
 				continue
 			}
 			if !v.Before(leavesWeights) {
@@ -106,7 +106,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		scheduler, err = schedulerOf(s, svc, p)
 	}
 	if err != nil {
-		r.Unknown(about(svc), fmt.Errorf("how evenly the Pods behind port %d get traffic: %w", p.Port, err))
+		r.Unknown(about(svc), say.Errorf("how evenly the Pods behind port %d get traffic: %w", p.Port, err))
 		return
 	}
 	if scheduler == "" {

@@ -80,7 +80,7 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 		eventsErr := s.Err(doctor.Events)
 		if waited < tooLong {
 			if eventsErr != nil && !ccm.Synced(svc) && !svc.CreationTimestamp.IsZero() && s.Time.Sub(svc.CreationTimestamp.Time) >= tooLong {
-				r.Unknown(about(svc), fmt.Errorf("since when it waits: %w", eventsErr))
+				r.Unknown(about(svc), say.Errorf("since when it waits: %w", eventsErr))
 			}
 			continue
 		}
@@ -92,7 +92,7 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 		e, failed := failure(s.Events[svc.UID])
 		switch {
 		case eventsErr != nil:
-			r.Unknown(about(svc), fmt.Errorf("why it waits: %w", eventsErr))
+			r.Unknown(about(svc), say.Errorf("why it waits: %w", eventsErr))
 			f.Text = f.Text.And("The reason could not be read.")
 			f.Do = say.F("Check its Events: kubectl -n %s describe service %s.", svc.Namespace, svc.Name)
 		case failed:

@@ -2,8 +2,6 @@ package doctor
 
 import (
 	_ "embed"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -27,8 +25,8 @@ var permissions = &doctor.Check{
 
 // Why permissions are unknown.
 var (
-	errAccessKey = errors.New("the controller signs with its own access key, whose permissions cannot be read from here")
-	errNoRole    = errors.New("the cluster names no RAM role of its masters, which the controller would use")
+	errAccessKey = say.Errorf("the controller signs with its own access key, whose permissions cannot be read from here")
+	errNoRole    = say.Errorf("the cluster names no RAM role of its masters, which the controller would use")
 )
 
 func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
@@ -53,7 +51,7 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 	gap(s, r, s.Role.Lacks(ccm.Needs(runs, use)), doctor.Finding{Severity: doctor.Warning, Text: say.F("CCM %s is running.", runs)}, runs)
 
 	if err := s.Err(doctor.Policy); err != nil {
-		r.Unknown(about, fmt.Errorf("to which version an upgrade is planned: %w", err))
+		r.Unknown(about, say.Errorf("to which version an upgrade is planned: %w", err))
 		return
 	}
 	f := doctor.Finding{Severity: doctor.Warning, Key: "target/"}

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -59,7 +58,7 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 			l.ports(sharing[id])
 			b, err := s.Balancer(svc)
 			if err != nil {
-				r.Unknown(about(svc), fmt.Errorf("whether it can use %s: %w", ccm.Quote(id), err))
+				r.Unknown(about(svc), say.Errorf("whether it can use %s: %w", ccm.Quote(id), err))
 			} else if b != nil {
 				l.balancer(b)
 			} else if svc.UID == "" { // that of a Service in the cluster is another check's
@@ -94,7 +93,7 @@ func (l *reuseLook) controller() {
 	v, err := versionOf(l.Snapshot)
 	switch {
 	case err != nil:
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether the controller can reuse a load balancer: %w", err))
+		l.report.Unknown(about(l.svc), say.Errorf("whether the controller can reuse a load balancer: %w", err))
 	case v.Before(reuses):
 		l.add(doctor.Warning, "controller", say.F("The Service reuses %s, which needs CCM %s or newer. CCM %s is running.", ccm.Quote(l.id), reuses, v),
 			say.F("Upgrade the controller to %s or newer.", reuses))
@@ -104,7 +103,7 @@ func (l *reuseLook) controller() {
 // nowhere reports a manifest that names a load balancer which does not exist.
 func (l *reuseLook) nowhere() {
 	if err := l.Err(doctor.CLBs, doctor.NLBs); err != nil {
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether %s exists: %w", ccm.Quote(l.id), err))
+		l.report.Unknown(about(l.svc), say.Errorf("whether %s exists: %w", ccm.Quote(l.id), err))
 		return
 	}
 	l.add(doctor.Warning, "gone",
@@ -180,7 +179,7 @@ func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 		err = cmp.Or(l.Err(doctor.Groups, doctor.Backends), b.Err(doctor.Groups))
 	}
 	if err != nil {
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether %s is in the cluster's VPC: %w", b.ID, err))
+		l.report.Unknown(about(l.svc), say.Errorf("whether %s is in the cluster's VPC: %w", b.ID, err))
 		return
 	}
 	if b.VPC != "" && b.VPC != l.Detail.VPC {
@@ -192,7 +191,7 @@ func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 	}
 	for _, g := range b.Groups {
 		if g.Failed != nil {
-			l.report.Unknown(about(l.svc), fmt.Errorf("in which VPC the backends of %s are: %w", b.ID, g.Failed))
+			l.report.Unknown(about(l.svc), say.Errorf("in which VPC the backends of %s are: %w", b.ID, g.Failed))
 			return
 		}
 		i := slices.IndexFunc(g.Backends, func(e cloud.Backend) bool { return e.VPC != "" && e.VPC != l.Detail.VPC })

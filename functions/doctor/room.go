@@ -3,8 +3,6 @@ package doctor
 import (
 	"cmp"
 	_ "embed"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -40,7 +38,7 @@ func findRoom(s *doctor.Snapshot, r *doctor.Report) {
 	if m.limited {
 		m.balancers()
 	} else {
-		r.Unknown(doctor.About{}, fmt.Errorf("how much room the limits leave: %w", s.Err(doctor.Quotas)))
+		r.Unknown(doctor.About{}, say.Errorf("how much room the limits leave: %w", s.Err(doctor.Quotas)))
 	}
 	m.vswitches()
 	m.routes()
@@ -67,7 +65,7 @@ func (m *measuring) measure(f doctor.Finding, used float64, of ccm.Limit) {
 		total = q.Total
 	}
 	if total <= 0 && used > 0 {
-		m.report.Unknown(f.About, fmt.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.Name, say.Figure(total), say.Figure(used)))
+		m.report.Unknown(f.About, say.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.Name, say.Figure(total), say.Figure(used)))
 		return
 	}
 	at := percent(used, total)
@@ -144,7 +142,7 @@ func (m *measuring) balancers() {
 	}
 	if !known {
 		m.report.Unknown(doctor.All(doctor.Node),
-			fmt.Errorf("behind how many load balancers each server is: %w", cmp.Or(m.Err(doctor.Groups), m.Err(doctor.Backends), errSome)))
+			say.Errorf("behind how many load balancers each server is: %w", cmp.Or(m.Err(doctor.Groups), m.Err(doctor.Backends), errSome)))
 	}
 }
 
@@ -205,7 +203,7 @@ func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 func (m *measuring) vswitches() {
 	about := doctor.All(doctor.Network)
 	if err := m.Err(doctor.Detail, doctor.VSwitches); err != nil {
-		m.report.Unknown(about, fmt.Errorf("how many addresses are free: %w", err))
+		m.report.Unknown(about, say.Errorf("how many addresses are free: %w", err))
 		return
 	}
 	for _, id := range m.inUse() {
@@ -215,7 +213,7 @@ func (m *measuring) vswitches() {
 		}
 		all, err := ccm.AddressesOf(v)
 		if err != nil {
-			m.report.Unknown(doctor.About{Kind: doctor.Network, Name: id}, fmt.Errorf("how many addresses it has: %w", err))
+			m.report.Unknown(doctor.About{Kind: doctor.Network, Name: id}, say.Errorf("how many addresses it has: %w", err))
 			continue
 		}
 		at := percent(float64(all-v.Free), float64(all))
@@ -262,18 +260,18 @@ func (m *measuring) inUse() []string {
 func (m *measuring) routes() {
 	about := doctor.All(doctor.Network)
 	if err := m.Err(doctor.Detail); err != nil {
-		m.report.Unknown(about, fmt.Errorf("how many routes there are: %w", err))
+		m.report.Unknown(about, say.Errorf("how many routes there are: %w", err))
 		return
 	}
 	switch {
 	case m.Detail.Network == "":
-		m.report.Unknown(about, errors.New("whether nodes need routes: the cluster does not name its network plug-in"))
+		m.report.Unknown(about, say.Errorf("whether nodes need routes: the cluster does not name its network plug-in"))
 		return
 	case !strings.HasPrefix(m.Detail.Network, "flannel") || !m.limited:
 		return
 	}
 	if err := m.Err(doctor.Routes); err != nil {
-		m.report.Unknown(about, fmt.Errorf("how many routes there are: %w", err))
+		m.report.Unknown(about, say.Errorf("how many routes there are: %w", err))
 		return
 	}
 	for _, table := range slices.Sorted(maps.Keys(m.Routes)) {

@@ -45,7 +45,7 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 			And("A restart of the controller syncs all of them in full, three at a time."),
 		say.F("Put an Ingress in front of Services that speak HTTP, or distribute the Services over several clusters."))
 	if err := s.Err(doctor.Endpoints); err != nil {
-		r.Unknown(doctor.About{}, fmt.Errorf("how many endpoints there are: %w", err))
+		r.Unknown(doctor.About{}, say.Errorf("how many endpoints there are: %w", err))
 		return
 	}
 	all := 0

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"sort"
 	"time"
@@ -46,13 +45,13 @@ const (
 )
 
 // errNoHash says that the hash of a release is unknown.
-var errNoHash = errors.New("the hash that releases before v2 leave is not known here")
+var errNoHash = say.Errorf("the hash that releases before v2 leave is not known here")
 
 func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 	_, hashErr := versionOf(s)
 	eventsErr := s.Err(doctor.Events)
 	if err := s.Err(doctor.Failures); err != nil {
-		r.Unknown(s.OfCluster(), fmt.Errorf("whether an exporter runs: %w", err))
+		r.Unknown(s.OfCluster(), say.Errorf("whether an exporter runs: %w", err))
 	} else {
 		unheard(s, r)
 	}
@@ -61,7 +60,7 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 		if svc.Labels[ccm.HashLabel] != "" {
 			var err error
 			if late, err = stuck(s, r, svc, hashErr); err != nil {
-				r.Unknown(about(svc), fmt.Errorf("whether it was synced since it changed: %w", err))
+				r.Unknown(about(svc), say.Errorf("whether it was synced since it changed: %w", err))
 				late = true
 			}
 		}
@@ -69,7 +68,7 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 			missed(s, r, svc)
 		}
 		if eventsErr != nil {
-			r.Unknown(about(svc), fmt.Errorf("whether Events about it are dropped: %w", eventsErr))
+			r.Unknown(about(svc), say.Errorf("whether Events about it are dropped: %w", eventsErr))
 			continue
 		}
 		swallowed(s, r, svc)
@@ -204,7 +203,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		return
 	}
 	if err := s.Err(doctor.Failures); err != nil {
-		r.Unknown(about(svc), fmt.Errorf("whether its failure has reached lbremedy: %w", err))
+		r.Unknown(about(svc), say.Errorf("whether its failure has reached lbremedy: %w", err))
 		return
 	}
 	if known(s, svc, since) == unheardOf {

@@ -73,7 +73,7 @@ func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 	lacks, need, err := l.lacks()
 	switch {
 	case err != nil:
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether the controller may change security groups: %w", err))
+		l.report.Unknown(about(l.svc), say.Errorf("whether the controller may change security groups: %w", err))
 		do = do.Then(l.log())
 	case len(lacks.Missing) > 0:
 		why = why.And("The masters' RAM role %s does not allow %s that the controller needs for this: %s.", l.Role.Name,

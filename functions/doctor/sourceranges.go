@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -55,7 +54,7 @@ var sourceRanges = &doctor.Check{
 }
 
 // errSyncing says that a sync that enforces ranges may still be under way.
-var errSyncing = errors.New("whether its source ranges are enforced: a change of the Service is still being synced")
+var errSyncing = say.Errorf("whether its source ranges are enforced: a change of the Service is still being synced")
 
 // A rangeLook examines one Service with source ranges.
 type rangeLook struct {
@@ -78,7 +77,7 @@ func (l *rangeLook) add(severity doctor.Severity, key string, text, do say.Text,
 
 func (l *rangeLook) find() {
 	if len(l.ranges.Strange) > 0 {
-		l.report.Unknown(about(l.svc), fmt.Errorf("its source range %s is no CIDR block", ccm.Quote(l.ranges.Strange[0])))
+		l.report.Unknown(about(l.svc), say.Errorf("its source range %s is no CIDR block", ccm.Quote(l.ranges.Strange[0])))
 		return
 	}
 	switch {
@@ -122,7 +121,7 @@ func (l *rangeLook) classic() {
 			err = cmp.Or(l.Err(doctor.Listeners), b.Err(doctor.Listeners))
 		}
 		if err != nil {
-			l.report.Unknown(about(l.svc), fmt.Errorf("whether an access control list limits its clients: %w", err))
+			l.report.Unknown(about(l.svc), say.Errorf("whether an access control list limits its clients: %w", err))
 			return
 		}
 		id = b.ID
@@ -202,7 +201,7 @@ func (l *rangeLook) early() {
 	why, do, err := l.never()
 	switch {
 	case err != nil:
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether the controller enforces its source ranges: %w", err))
+		l.report.Unknown(about(l.svc), say.Errorf("whether the controller enforces its source ranges: %w", err))
 	case len(why) > 0:
 		l.add(doctor.Critical, "clients", l.limits().Then(why).And("Everyone who can reach the load balancer will get in."), do)
 	case len(l.ranges.Of(ccm.Family{Six: true})) > 0:
@@ -221,7 +220,7 @@ func (l *rangeLook) network() {
 		groups, err = l.GuardsOf(b)
 	}
 	if err != nil {
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether its source ranges are enforced: %w", err))
+		l.report.Unknown(about(l.svc), say.Errorf("whether its source ranges are enforced: %w", err))
 		return
 	}
 	four := l.ranges.Breaches(l.svc, ccm.Family{}, groups)
@@ -234,7 +233,7 @@ func (l *rangeLook) network() {
 	}
 	why, do, err := l.never()
 	if err != nil {
-		l.report.Unknown(about(l.svc), fmt.Errorf("why its source ranges are not enforced: %w", err))
+		l.report.Unknown(about(l.svc), say.Errorf("why its source ranges are not enforced: %w", err))
 	}
 	never := len(why) > 0
 	if !never && !l.settled() {

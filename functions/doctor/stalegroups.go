@@ -87,7 +87,7 @@ func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, po
 		}
 	}
 	if ranges, _ := ccm.Annotation(svc, "listener-port-range"); b.NLB != nil && (ranges != "" || ccm.AdoptedGroup(svc, port) != "") {
-		return mode, nil, fmt.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
+		return mode, nil, say.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
 	}
 	return mode, nil, nil
 }

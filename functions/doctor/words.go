@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,10 +10,11 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // errNoVersion says that the controller was found, but not its version.
-var errNoVersion = errors.New("the version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons")
+var errNoVersion = say.Errorf("the version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons")
 
 // versionOf returns the release of the controller, or an error that says why it is unknown.
 func versionOf(s *doctor.Snapshot) (ccm.Version, error) {
@@ -28,7 +28,7 @@ func versionOf(s *doctor.Snapshot) (ccm.Version, error) {
 }
 
 // errSome says that a part was read of some load balancers only.
-var errSome = errors.New("it could not be read for some load balancers")
+var errSome = say.Errorf("it could not be read for some load balancers")
 
 // name returns the name of a Service as commands take it.
 func name(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }

@@ -32,6 +32,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
+	Ahead:       append(ccm.AskMade(), ccm.AskVPC),
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }

@@ -13,8 +13,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names an existing vSwitch: one with room if nobody named one, else one of the same zone. It asks where
-// that zone is not known, unless the policy allows any.
+// Remedy names an existing vSwitch: one with room if nobody named one, else one of the same zone, or of any if the policy says so.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-not-found",
 	Doc:   doc,
@@ -26,6 +25,7 @@ var Remedy = &remedy.Remedy{
 	Risks:       []remedy.Risk{remedy.Low, remedy.Medium},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
+	Ahead:       append(ccm.AskMade(), ccm.AskVPC),
 	Diagnose:    remedy.OfVSwitches(decideCLB, decideNLB),
 	StillFails:  remedy.VSwitchesMissing,
 }

@@ -34,6 +34,7 @@ var Remedy = &remedy.Remedy{
 	Risks:       []remedy.Risk{remedy.Medium},
 	Annotations: []string{ccm.MasterZone, ccm.SlaveZone, ccm.VSwitchID},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
+	Ahead:       ccm.AskMade(),
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }

@@ -3,6 +3,10 @@
 // An answer is an Approval, an object in the namespace of the Service. RBAC says who may
 // create one there; an admission policy holds what it says of its author to the user that the
 // API server authenticated, and nobody can change it afterwards.
+//
+// The notifier alone may create one in the name of another user, who has answered in a chat: it
+// says which chat and which click, and the notifier has asked the API server whether that user
+// may create one there.
 package approval
 
 import (
@@ -11,14 +15,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
+
+// RelayGrants are what May and Relay need of the cluster beside Grants.
+var RelayGrants = []grant.Grant{grant.CreateApprovals, grant.RelayApprovals, grant.ReviewAccess}
 
 // To returns the answer of a user to the plan that a record asks about, to be created in the
 // namespace of its Service with that user's own credentials. Its name is the same each time:
@@ -33,10 +43,13 @@ func To(rec event.Record, verdict kube.Verdict, by kube.User, comment string, la
 
 // A NotTaken is why the cluster takes no answer to a case: it has no Approvals, does not have
 // the Service, or can't be asked.
-type NotTaken struct{ Why string }
+type NotTaken struct{ Why error }
 
 // Error says why.
-func (n NotTaken) Error() string { return n.Why }
+func (n NotTaken) Error() string { return n.Why.Error() }
+
+// Unwrap returns why.
+func (n NotTaken) Unwrap() error { return n.Why }
 
 // An Answered is the first answer of somebody who now gives another one.
 type Answered struct {
@@ -45,8 +58,11 @@ type Answered struct {
 }
 
 // Error says who has answered, and how.
-func (a Answered) Error() string {
-	return fmt.Sprintf("%s has answered this plan before, with %s, and the first answer stays", a.By, a.Verdict)
+func (a Answered) Error() string { return a.Unwrap().Error() }
+
+// Unwrap returns the sentence on it.
+func (a Answered) Unwrap() error {
+	return say.Errorf("%s has answered this plan before, with %s, and the first answer stays", a.By, a.Verdict)
 }
 
 // Create answers the plan that a record asks about, in the name of the user whose credentials
@@ -57,29 +73,53 @@ func (a Answered) Error() string {
 func Create(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, comment string, lasts time.Duration) (*kube.Approval, error) {
 	me, err := c.Me(ctx)
 	if err != nil {
-		return nil, NotTaken{err.Error()}
+		return nil, NotTaken{err}
 	}
 	svc, err := c.Service(ctx, rec.Service.Namespace, rec.Service.Name)
 	if err == nil && string(svc.UID) != rec.Service.UID || errors.Is(err, kube.ErrNotFound) && !strings.HasPrefix(rec.Class, event.DoctorPrefix) {
-		return nil, NotTaken{fmt.Sprintf("the Service of the case is not in this cluster, but in %s", rec.Cluster)}
+		return nil, NotTaken{say.Errorf("the Service of the case is not in this cluster, but in %s", rec.Cluster)}
 	}
-	want := To(rec, verdict, me, comment, lasts)
+	made, err := create(ctx, c, To(rec, verdict, me, comment, lasts))
+	if errors.Is(err, kube.ErrDenied) {
+		return nil, say.Errorf("%s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
+			me.Name, rec.Service.Namespace, err, Approver)
+	}
+	return made, err
+}
+
+// May reports whether a user may answer plans in a namespace. It needs grant.ReviewAccess.
+func May(ctx context.Context, c *kube.Cluster, by kube.User, namespace string) (bool, error) {
+	return c.Allowed(ctx, kube.Review{
+		User: by.Name, Groups: append(slices.Clone(by.Groups), "system:authenticated"), // as whoever the API server knows
+		Namespace: namespace, Group: "lbremedy.io", Resource: "approvals", Verb: "create",
+	})
+}
+
+// Relay answers the plan that a record asks about in the name of a user who has said so in a
+// chat, with the credentials of the notifier. Who calls it has asked May before. It returns what
+// Create returns.
+func Relay(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, by kube.User, from kube.Chat, lasts time.Duration,
+) (*kube.Approval, error) {
+	want := To(rec, verdict, by, "", lasts)
+	want.Spec.Chat = &from
+	return create(ctx, c, want)
+}
+
+// create creates an Approval, or returns that of the same name if it says the same.
+func create(ctx context.Context, c *kube.Cluster, want kube.Approval) (*kube.Approval, error) {
 	made, err := c.CreateApproval(ctx, want)
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
-		return nil, NotTaken{"the cluster has no " + Kind}
+		return nil, NotTaken{say.Errorf("the cluster has no %s", Kind)}
 	case errors.Is(err, kube.ErrUnavailable):
-		return nil, NotTaken{err.Error()}
-	case errors.Is(err, kube.ErrDenied):
-		return nil, fmt.Errorf("%s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
-			me.Name, rec.Service.Namespace, err, Approver)
+		return nil, NotTaken{err}
 	case errors.Is(err, kube.ErrConflict):
 		have, err := c.Approval(ctx, want.Namespace, want.Name)
 		if err != nil {
 			return nil, err
 		}
-		if have.Spec.Verdict != verdict {
-			return nil, Answered{me.Name, have.Spec.Verdict}
+		if have.Spec.Verdict != want.Spec.Verdict {
+			return nil, Answered{want.Spec.User, have.Spec.Verdict}
 		}
 		return have, nil
 	}

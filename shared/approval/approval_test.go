@@ -215,6 +215,19 @@ func TestApprovals(t *testing.T) {
 	}
 	same := func(*kube.Approval) {}
 	may(bob, "in another's name", "spec.user must be the user", func(a *kube.Approval) { a.Spec.User = "ann" })
+	chat := &kube.Chat{Sink: "ops", Kind: "dingtalk-app", User: "0123", Click: "c1"}
+	may(bob, "in another's name, as from a chat", "only the notifier", func(a *kube.Approval) { a.Spec.User, a.Spec.Chat = "ann", chat })
+	may(bob, "as from a chat", "only the notifier", func(a *kube.Approval) { a.Spec.Chat = chat })
+	relays := func(user string, more ...string) *kube.Cluster {
+		return s.as(user, []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"},
+			Verbs: append([]string{"create", "get", "watch"}, more...)}})
+	}
+	may(relays("admin", "relay"), "an administrator, as from a chat", "only the notifier", func(a *kube.Approval) { a.Spec.User, a.Spec.Chat = "ann", chat })
+	may(relays("system:serviceaccount:shop:lbremedy-notifier"), "one that is called like the notifier", "only the notifier",
+		func(a *kube.Approval) { a.Spec.User, a.Spec.Chat = "ann", chat })
+	notifier := relays("system:serviceaccount:chat:lbremedy-notifier", "relay")
+	may(notifier, "the notifier, without a chat", "only the notifier", func(a *kube.Approval) { a.Spec.User = "ann" })
+	may(notifier, "the notifier, as itself", "does not answer its own questions", func(a *kube.Approval) { a.Spec.Chat = chat })
 	may(bob, "with a group of others", "spec.groups must be groups of the user", func(a *kube.Approval) { a.Spec.Groups = []string{"network"} })
 	may(s.as("system:serviceaccount:lbremedy:lbremedy-up", approver), "lbremedy itself", "does not answer its own questions", same)
 	edit, err := c.Client().RbacV1().ClusterRoles().Get(ctx, "system:aggregate-to-edit", metav1.GetOptions{})
@@ -265,6 +278,17 @@ func TestApprovals(t *testing.T) {
 	s.refused("deleted and made again", rec, s.answer(ann, rec, nil), "ann has answered this plan before", 1)
 	if a := s.answer(bob, rec, nil); a.Status.State != kube.Recorded || len(s.brought(rec)) != 2 {
 		t.Errorf("bob's is %+v, and NATS has %+v", a.Status, s.brought(rec))
+	}
+
+	// The notifier answers for somebody in a chat, and the answer says so.
+	rec = s.asks()
+	relayed := s.answer(notifier, rec, func(a *kube.Approval) {
+		a.Spec.User, a.Spec.Groups, a.Spec.Chat = "ann", []string{"network"}, chat
+	})
+	got = s.brought(rec)
+	if relayed.Status.State != kube.Recorded || len(got) != 1 || got[0].By != "ann" || got[0].Identity != "ann" ||
+		got[0].Chat != "dingtalk-app user 0123, at the sink ops, by the click c1" || !slices.Equal(got[0].Groups, []string{"network"}) {
+		t.Errorf("it is %+v, and NATS has %+v", relayed.Status, got)
 	}
 
 	// Nobody changes one afterwards, an administrator included.

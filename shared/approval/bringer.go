@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/retry"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -95,17 +96,17 @@ func (b *Bringer) take(ctx context.Context, a kube.Approval) error {
 	if err != nil {
 		return err
 	}
-	state, text := kube.Recorded, ""
-	text, err = b.bring(ctx, *fresh)
+	state := kube.Recorded
+	text, err := b.bring(ctx, *fresh)
 	var no refusal
 	switch {
 	case errors.As(err, &no):
-		state, text = kube.Refused, no.Error()
+		state, text = kube.Refused, say.Of(no)
 	case err != nil:
 		return fmt.Errorf("bring Approval %s/%s: %w", fresh.Namespace, fresh.Name, err)
 	}
 	b.Log.Info("Approval looked at", "namespace", fresh.Namespace, "case", fresh.Spec.Case, "outcome", string(state))
-	err = b.Writer.SetApprovalStatus(ctx, *fresh, kube.ApprovalStatus{State: state, Message: text, Time: metav1.NewTime(b.now())})
+	err = b.Writer.SetApprovalStatus(ctx, *fresh, kube.ApprovalStatus{State: state, Message: text.String(), Said: text, Time: metav1.NewTime(b.now())})
 	if errors.Is(err, kube.ErrNotFound) || errors.Is(err, kube.ErrConflict) || errors.Is(err, kube.ErrDenied) {
 		return nil // it is gone or seen again, or lbremedy may not write in its namespace
 	}
@@ -115,58 +116,61 @@ func (b *Bringer) take(ctx context.Context, a kube.Approval) error {
 // A refusal is why an Approval does not count.
 type refusal struct{ error }
 
-func refused(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
+func (r refusal) Unwrap() error { return r.error }
 
 // bring puts down what an Approval says, as it was just read.
-func (b *Bringer) bring(ctx context.Context, a kube.Approval) (string, error) {
+func (b *Bringer) bring(ctx context.Context, a kube.Approval) (say.Text, error) {
 	since, err := Since(ctx, b.Kube)
 	if Unguarded(err) {
-		return "", refusal{err}
+		return nil, refusal{err}
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := b.valid(a, since); err != nil {
-		return "", err
+		return nil, err
 	}
 	rec, err := b.find(ctx, a)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := engine.Asks(rec); err != nil {
-		return "", refusal{err}
+		return nil, refusal{err}
 	}
 	if rec.Digest != a.Spec.Plan {
-		return "", refused("the plan of case %s is %s by now, and this answers %s", rec.Case, rec.Digest, a.Spec.Plan)
+		return nil, refusal{say.Errorf("the plan of case %s is %s by now, and this answers %s", rec.Case, rec.Digest, a.Spec.Plan)}
 	}
 	if rec.NextAttempt() != a.Spec.Attempt {
-		return "", refused("case %s asks about attempt %d by now, and this answers attempt %d", rec.Case, rec.NextAttempt(), a.Spec.Attempt)
+		return nil, refusal{say.Errorf("case %s asks about attempt %d by now, and this answers attempt %d", rec.Case, rec.NextAttempt(), a.Spec.Attempt)}
 	}
 	answer := engine.Approval{
 		By: a.Spec.User, Identity: a.Spec.User, Groups: a.Spec.Groups, Object: string(a.UID), Rejects: a.Spec.Verdict == kube.Reject,
 		Comment: a.Spec.Comment, At: a.CreationTimestamp.Time, Until: a.CreationTimestamp.Add(a.Spec.Lasts()),
+	}
+	if a.Spec.Chat != nil {
+		answer.Chat = a.Spec.Chat.String()
 	}
 	if answer.Rejects {
 		answer.Until = answer.At.Add(engine.RejectionLife)
 	}
 	switch err := engine.Bring(ctx, b.Stream, rec, answer, b.now()); {
 	case errors.Is(err, engine.ErrNotAsked):
-		return "", refusal{err}
+		return nil, refusal{err}
 	case errors.Is(err, engine.ErrAnswered):
-		return "", refused("%s has answered this plan before, and the first answer stays", a.Spec.User)
+		return nil, refusal{say.Errorf("%s has answered this plan before, and the first answer stays", a.Spec.User)}
 	case err != nil:
-		return "", err
+		return nil, err
 	}
 	if strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings it again
-		return "It counts.", nil
+		return say.F("It counts."), nil
 	}
 	switch err := Deliver(ctx, b.Stream, rec, "approval."+string(a.UID)); {
 	case errors.Is(err, stream.ErrNotFound):
-		return "It counts. The failure is no longer stored and has not returned: there is nothing to apply the plan to.", nil
+		return say.F("It counts.").And("The failure is no longer stored and has not returned: there is nothing to apply the plan to."), nil
 	case err != nil:
-		return "", err
+		return nil, err
 	}
-	return "It counts. The case is diagnosed again.", nil
+	return say.F("It counts.").And("The case is diagnosed again."), nil
 }
 
 // valid returns why an Approval counts for no case at all.
@@ -174,19 +178,19 @@ func (b *Bringer) valid(a kube.Approval, since time.Time) error {
 	created := a.CreationTimestamp.Time
 	switch {
 	case created.Before(since):
-		return refused("nothing proves who created it: it was created at %s, and the admission policy %s proves that from %s on",
-			stamp(created), Policy, stamp(since))
+		return refusal{say.Errorf("nothing proves who created it: it was created at %s, and the admission policy %s proves that from %s on",
+			stamp(created), Policy, stamp(since))}
 	case a.Generation != 1:
-		return refused("it was changed after it was created")
+		return refusal{say.Errorf("it was changed after it was created")}
 	case a.DeletionTimestamp != nil:
-		return refused("it is being deleted")
+		return refusal{say.Errorf("it is being deleted")}
 	case a.Spec.Verdict != kube.Approve && a.Spec.Verdict != kube.Reject || a.Spec.User == "" || a.Spec.Plan == "":
-		return refused("it lacks a user, a plan or a verdict")
+		return refusal{say.Errorf("it lacks a user, a plan or a verdict")}
 	case a.Spec.Cluster != "" && a.Spec.Cluster != b.Cluster:
-		return refused("it is about the cluster %s, and this is %s", a.Spec.Cluster, b.Cluster)
+		return refusal{say.Errorf("it is about the cluster %s, and this is %s", a.Spec.Cluster, b.Cluster)}
 	}
 	if until := created.Add(a.Spec.Lasts()); !b.now().Before(until) {
-		return refused("it expired at %s", stamp(until))
+		return refusal{say.Errorf("it expired at %s", stamp(until))}
 	}
 	return nil
 }
@@ -222,11 +226,11 @@ func (b *Bringer) find(ctx context.Context, a kube.Approval) (event.Record, erro
 	}
 	switch {
 	case found == nil:
-		return event.Record{}, refused("there is no case %s of the cluster %s", a.Spec.Case, b.Cluster)
+		return event.Record{}, refusal{say.Errorf("there is no case %s of the cluster %s", a.Spec.Case, b.Cluster)}
 	case found.Service.Namespace != a.Namespace:
-		return event.Record{}, refused("case %s is not about a Service of the namespace %s", a.Spec.Case, a.Namespace)
+		return event.Record{}, refusal{say.Errorf("case %s is not about a Service of the namespace %s", a.Spec.Case, a.Namespace)}
 	case found.Service.Kind != "":
-		return event.Record{}, refused("case %s is not about a Service", a.Spec.Case)
+		return event.Record{}, refusal{say.Errorf("case %s is not about a Service", a.Spec.Case)}
 	}
 	return *found, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Names of what the chart puts into the cluster for Approvals.
@@ -22,21 +23,36 @@ const (
 type Rule struct {
 	Expression string
 	Message    string
+	Earlier    string // what the release before had in its place, which lets less through
 }
+
+const (
+	// ours are the ServiceAccounts of lbremedy.
+	ours = `.matches('^system:serviceaccount:[^:]+:lbremedy-')`
+
+	// relayed says of an Approval with a chat that the notifier creates it, and may. The right is asked for
+	// without a namespace: who is somebody in one namespace can't give it to a ServiceAccount of theirs
+	// that is called like the notifier's.
+	relayed = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(notifier|up)$') && ` +
+		`authorizer.group('lbremedy.io').resource('approvals').check('relay').allowed()`
+)
+
+// groups says that the groups of an Approval are those of who creates it.
+const groups = `!has(object.spec.groups) || has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`
 
 // Rules returns what the admission policy has to hold Approvals to, so that they prove who
 // answers. The policy is generated from them, and an Approval counts only where all are in force.
 func Rules() []Rule {
 	return []Rule{
-		{`request.operation != 'CREATE' || object.spec.user == request.userInfo.username`,
-			"spec.user must be the user who creates the Approval"},
-		{`request.operation != 'CREATE' || !has(object.spec.groups) || ` +
-			`has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`,
-			"spec.groups must be groups of the user who creates the Approval"},
-		{`request.operation != 'CREATE' || !request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-')`,
-			"lbremedy does not answer its own questions"},
+		{`request.operation != 'CREATE' || (has(object.spec.chat) ? ` + relayed + ` : object.spec.user == request.userInfo.username)`,
+			"spec.user must be the user who creates the Approval; only the notifier may say that it was somebody in a chat",
+			`request.operation != 'CREATE' || object.spec.user == request.userInfo.username`},
+		{`request.operation != 'CREATE' || has(object.spec.chat) || ` + groups,
+			"spec.groups must be groups of the user who creates the Approval", `request.operation != 'CREATE' || ` + groups},
+		{`request.operation != 'CREATE' || !object.spec.user` + ours + ` && (has(object.spec.chat) || !request.userInfo.username` + ours + `)`,
+			"lbremedy does not answer its own questions", `request.operation != 'CREATE' || !request.userInfo.username` + ours},
 		{`request.operation == 'CREATE' || object.spec == oldObject.spec`,
-			"an Approval cannot be changed: create another one"},
+			"an Approval cannot be changed: create another one", ""},
 	}
 }
 
@@ -45,9 +61,9 @@ func Rules() []Rule {
 const settling = 10 * time.Second
 
 // An unguarded is why Approvals prove nothing.
-type unguarded struct{ text string }
+type unguarded struct{ error }
 
-func (u unguarded) Error() string { return u.text }
+func (u unguarded) Unwrap() error { return u.error }
 
 // Unguarded reports whether an error of Since says that Approvals prove nothing in this
 // cluster, and not that this could not be found out.
@@ -58,28 +74,28 @@ func Unguarded(err error) bool { return errors.As(err, new(unguarded)) }
 // error that says why.
 func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 	g, err := c.Guard(ctx, Policy)
-	lacks := func(format string, args ...any) (time.Time, error) {
-		return time.Time{}, unguarded{fmt.Sprintf("nothing proves who created an Approval: the admission policy %s ", Policy) + fmt.Sprintf(format, args...)}
+	lacks := func(what say.Text) (time.Time, error) {
+		return time.Time{}, unguarded{say.Errorf("nothing proves who created an Approval: the admission policy %s %s", Policy, what)}
 	}
 	if errors.Is(err, kube.ErrNotFound) {
-		return lacks("is not in the cluster")
+		return lacks(say.F("is not in the cluster"))
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look at the admission policy of Approvals: %w", err)
 	}
 	switch {
 	case !slices.Contains(g.Actions, "Deny"):
-		return lacks("does not refuse anything: its binding lacks the action Deny")
+		return lacks(say.F("does not refuse anything: its binding lacks the action Deny"))
 	case g.Limited:
-		return lacks("is limited to some objects or namespaces by its binding")
+		return lacks(say.F("is limited to some objects or namespaces by its binding"))
 	case !g.Strict:
-		return lacks("exempts requests")
+		return lacks(say.F("exempts requests"))
 	case !slices.ContainsFunc(g.Judges, judges):
-		return lacks("does not judge all Approvals")
+		return lacks(say.F("does not judge all Approvals"))
 	}
 	for _, r := range Rules() {
-		if !slices.Contains(g.Rules, r.Expression) {
-			return lacks("lacks the rule %q", r.Message)
+		if !slices.Contains(g.Rules, r.Expression) && (r.Earlier == "" || !slices.Contains(g.Rules, r.Earlier)) {
+			return lacks(say.F("lacks the rule %q", r.Message))
 		}
 	}
 	return g.Changed.Add(settling), nil

@@ -263,9 +263,18 @@ func order(a, b Finding) int {
 
 // An Unknown is what a check could not tell.
 type Unknown struct {
-	Check string `json:"check"`
-	About About  `json:"about,omitzero"` // zero: the whole check
-	Why   string `json:"why"`
+	Check string   `json:"check"`
+	About About    `json:"about,omitzero"` // zero: the whole check
+	Why   string   `json:"why"`
+	Said  say.Text `json:"said,omitempty"` // Why as a message, for readers of other languages
+}
+
+// Text returns why.
+func (u Unknown) Text() say.Text {
+	if u.Said.String() == u.Why {
+		return u.Said
+	}
+	return say.Literal(u.Why)
 }
 
 // A Report takes what a check finds.
@@ -283,5 +292,5 @@ func (r *Report) Add(f Finding) {
 
 // Unknown says that the check can't tell how this stands, because of the error.
 func (r *Report) Unknown(about About, err error) {
-	r.unknown = append(r.unknown, Unknown{r.check.ID, about, err.Error()})
+	r.unknown = append(r.unknown, Unknown{r.check.ID, about, err.Error(), say.Of(err)})
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -110,7 +110,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		g.mu.Lock()
 		// Of two kinds of load balancers one may be missing.
 		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
-			err = fmt.Errorf("the %s could not be read: %w", need, failed)
+			err = say.Errorf("the %s could not be read: %w", words[need], failed)
 		}
 		g.mu.Unlock()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Part is one part of a snapshot: it is read as a whole, and fails as a whole unless
@@ -111,3 +112,28 @@ func reads(list []Part) []grant.Grant {
 
 // AllParts returns all parts, in a fixed order.
 func AllParts() []Part { return closure(slices.Collect(maps.Keys(parts))) }
+
+// words are the parts as sentences name them.
+var words = map[Part]say.Text{
+	Services:   say.F("services"),
+	Endpoints:  say.F("endpoints"),
+	Nodes:      say.F("nodes"),
+	Events:     say.F("events"),
+	Guard:      say.F("admission policy"),
+	Detail:     say.F("cluster"),
+	Controller: say.F("controller"),
+	CLBs:       say.F("CLBs"),
+	NLBs:       say.F("NLBs"),
+	Named:      say.F("named load balancers"),
+	Private:    say.F("private CLBs"),
+	Listeners:  say.F("listeners"),
+	Groups:     say.F("backend groups"),
+	Backends:   say.F("backends"),
+	Guards:     say.F("security groups"),
+	VSwitches:  say.F("vSwitches"),
+	Routes:     say.F("routes"),
+	Quotas:     say.F("quotas"),
+	Rights:     say.F("RAM permissions"),
+	Policy:     say.F("policy"),
+	Failures:   say.F("failures"),
+}

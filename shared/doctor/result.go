@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // SchemaFile is where the JSON Schema of a Result lies, from the root of the module.
@@ -85,7 +85,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	for _, c := range checks {
 		r.Checks = append(r.Checks, c.ID)
 		if err := s.Err(c.Needs...); err != nil {
-			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: event.Redact(err.Error())})
+			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: event.Redact(err.Error()), Said: say.Of(err).Map(event.Redact)})
 			continue
 		}
 		found := run(s, c)
@@ -101,7 +101,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	arrange(r.Unknown, func(a, b Unknown) int {
 		return cmp.Or(cmp.Compare(a.Check, b.Check), cmp.Compare(a.About.String(), b.About.String()))
 	})
-	r.Unknown = slices.Compact(r.Unknown)
+	r.Unknown = slices.CompactFunc(r.Unknown, func(a, b Unknown) bool { return a.Check == b.Check && a.About == b.About && a.Why == b.Why })
 	return r
 }
 
@@ -111,7 +111,7 @@ func run(s *Snapshot, c *Check) (r *Report) {
 	defer func() {
 		if p := recover(); p != nil {
 			r = &Report{check: c}
-			r.Unknown(About{}, fmt.Errorf("the check broke down: %v", p))
+			r.Unknown(About{}, say.Errorf("the check broke down: %v", p))
 		}
 	}()
 	c.Find(s, r)

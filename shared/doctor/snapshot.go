@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Snapshot is what one run has read of a cluster and its cloud. Checks only read
@@ -138,7 +138,7 @@ func (s *Snapshot) GuardsOf(b *LoadBalancer) ([]cloud.SecurityGroup, error) {
 	for _, id := range b.NLB.SecurityGroups {
 		g, ok := s.Guards[id]
 		if !ok || g.Failed != nil {
-			return nil, fmt.Errorf("the rules of the security group %s could not be read: %w", id, cmp.Or(g.Failed, cloud.ErrNotFound))
+			return nil, say.Errorf("the rules of the security group %s could not be read: %w", id, cmp.Or(g.Failed, cloud.ErrNotFound))
 		}
 		list = append(list, g.SecurityGroup)
 	}
@@ -160,10 +160,10 @@ type Group struct {
 func (s *Snapshot) Err(list ...Part) error {
 	for _, p := range list {
 		if err := s.Failed[p]; err != nil {
-			return fmt.Errorf("the %s could not be read: %w", p, err)
+			return say.Errorf("the %s could not be read: %w", words[p], err)
 		}
 		if !slices.Contains(s.Given, p) {
-			return fmt.Errorf("the %s were not asked for", p)
+			return say.Errorf("the %s were not asked for", words[p])
 		}
 	}
 	return nil
@@ -173,7 +173,7 @@ func (s *Snapshot) Err(list ...Part) error {
 func (b *LoadBalancer) Err(list ...Part) error {
 	for _, p := range list {
 		if err := b.Failed[p]; err != nil {
-			return fmt.Errorf("the %s of %s could not be read: %w", p, b.ID, err)
+			return say.Errorf("the %s of %s could not be read: %w", words[p], b.ID, err)
 		}
 	}
 	return nil
@@ -208,7 +208,7 @@ func Ours(svc *corev1.Service) bool {
 }
 
 // errAmbiguous says that several load balancers have the marks of one Service.
-var errAmbiguous = errors.New("several load balancers have its tag or name")
+var errAmbiguous = say.Errorf("several load balancers have its tag or name")
 
 // Balancer returns the load balancer that the controller syncs the Service with, found
 // as the controller finds it: by the annotation id, by the Service's name tag, by its
@@ -264,7 +264,7 @@ func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {
 			return b, nil
 		}
 		if err := s.Err(Detail); err != nil {
-			return nil, fmt.Errorf("whether %s, which has its address, is in the cluster's VPC: %w", b.ID, err)
+			return nil, say.Errorf("whether %s, which has its address, is in the cluster's VPC: %w", b.ID, err)
 		}
 		if b.VPC == s.Detail.VPC {
 			return b, nil

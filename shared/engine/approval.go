@@ -38,6 +38,7 @@ type Approval struct {
 	Groups   []string  `json:"groups,omitempty"`   // theirs in the cluster, proven with Object
 	Object   string    `json:"object,omitempty"`   // UID of the object of the cluster that proves who By is; empty: nothing does
 	Via      string    `json:"via,omitempty"`      // the user of NATS who wrote it, where that is all that is known
+	Chat     string    `json:"chat,omitempty"`     // where they said so, if the notifier created the object in their name
 	Rejects  bool      `json:"rejects,omitempty"`
 	Comment  string    `json:"comment,omitempty"`
 	At       time.Time `json:"at"`
@@ -53,7 +54,7 @@ var (
 
 // said returns the answer as a record tells of it.
 func (a Approval) said() *event.Approved {
-	return &event.Approved{By: a.By, At: a.At, Identity: a.Identity, Host: a.Host, Object: a.Object, Via: a.Via, Comment: event.Redact(a.Comment)}
+	return &event.Approved{By: a.By, At: a.At, Identity: a.Identity, Host: a.Host, Object: a.Object, Via: a.Via, Chat: a.Chat, Comment: event.Redact(a.Comment)}
 }
 
 // good reports whether the answer approves this plan for this attempt.
@@ -93,24 +94,22 @@ func ofPerson(name string) string {
 func Asks(rec event.Record) error {
 	switch {
 	case rec.Rejected != nil:
-		return notAsked("case %s has no plan that waits for an approval: %s rejected it at %s", rec.Case, rec.Rejected.By, rec.Rejected.At.Format(time.RFC3339))
+		return late{say.Errorf("case %s has no plan that waits for an approval: %s rejected it at %s", rec.Case, rec.Rejected.By,
+			rec.Rejected.At.Format(time.RFC3339))}
 	case rec.Result == event.Planned:
-		return notAsked("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)
+		return late{say.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Texts().Rule)}
 	case rec.Phase == event.Intent || rec.Phase == event.Step || rec.Phase == event.Started:
-		return notAsked("case %s has no plan that waits for an approval: it is being worked on. %s", rec.Case, rec.Rule)
+		return late{say.Errorf("case %s has no plan that waits for an approval: it is being worked on. %s", rec.Case, rec.Texts().Rule)}
 	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
-		return notAsked("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Rule)
+		return late{say.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Texts().Rule)}
 	}
 	return nil
 }
 
 // A late is an ErrNotAsked that says why.
-type late struct{ text string }
+type late struct{ error }
 
-func (l late) Error() string { return l.text }
-func (l late) Unwrap() error { return ErrNotAsked }
-
-func notAsked(format string, args ...any) error { return late{fmt.Sprintf(format, args...)} }
+func (l late) Unwrap() []error { return []error{l.error, ErrNotAsked} }
 
 // Approve puts down over NATS a person's word for the plan of a record, as Answer does.
 func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by event.Person, now time.Time, life time.Duration) (Approval, error) {
@@ -221,7 +220,7 @@ func (a Approval) waits(ctx context.Context, s *stream.Stream, asked event.Recor
 		return err
 	}
 	if now.Digest != a.Digest || now.NextAttempt() != a.Attempt {
-		return notAsked("case %s asks about another plan by now: %s", now.Case, now.Digest)
+		return late{say.Errorf("case %s asks about another plan by now: %s", now.Case, now.Digest)}
 	}
 	return nil
 }
@@ -343,6 +342,9 @@ func said(a Approval) say.Text {
 	var text say.Text
 	if a.Object == "" && a.Via != "" {
 		text = say.F("Kubernetes does not prove who that is: it came over NATS, from the user %s.", a.Via)
+	}
+	if a.Chat != "" {
+		text = text.Then(say.F("It came from a chat: %s.", event.FromChat(event.Redact(a.Chat))))
 	}
 	if a.Comment != "" {
 		text = text.Then(say.F("Comment: %s", event.Redact(a.Comment)))

@@ -132,7 +132,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 // approved.
 func (x *run) approval(want remedy.Consent) say.Text {
 	if want.Ruled && x.rec.Case != "" {
-		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.String(), x.rec.Case)
+		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.Text(), x.rec.Case)
 	}
 	if x.rec.Case == "" {
 		return say.F("A person has to approve the plan. Or allow it in the policy file, or apply it by hand.")

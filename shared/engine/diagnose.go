@@ -63,37 +63,22 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.SetFinding(finding)
 		return remedy.Plan{}, true, nil
 	}
-	if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
-		return remedy.Plan{}, false, err
-	}
 	x.c.Idle = x.env.waited(x.rec)
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
-	look := ctx
 	defer func() { x.rec.Reads, x.reads.kept = x.reads.end(), false }()
 	for range 3 {
-		began := x.env.now()
-		ctx := event.WithReads(look, x.reads.begin())
-		// StillFails and Diagnose are one look: what both ask is read once.
-		if x.env.Cloud != nil {
-			x.c.Cloud = x.env.Cloud.Once()
+		l := x.ahead
+		if x.ahead = nil; l == nil {
+			l = x.gather(ctx)
 		}
-		over, err := x.readService(ctx)
-		if err != nil {
+		if err := l.wait(x); err != nil {
 			return remedy.Plan{}, false, err
 		}
-		if len(over) > 0 {
-			return end(event.Gone, over)
+		defer l.cancel()
+		if len(l.over) > 0 {
+			return end(event.Gone, l.over)
 		}
-		if x.ev.Failure.Service.Kind == "" {
-			x.rec.Impact = impact(x.c.Service)
-		}
-		if err := x.locate(ctx); err != nil {
-			return remedy.Plan{}, false, err
-		}
-		newer, err := x.failures.newer(ctx, x.ev.Failure, x.r.Class)
-		if err != nil {
-			return remedy.Plan{}, false, err
-		}
+		ctx, newer := l.ctx, l.newer
 		superseded := say.F("The newest failure of the Service belongs to another class: %s.", newer)
 		if newer != "" && !x.r.Sees {
 			return end(event.Superseded, superseded)
@@ -146,7 +131,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if plan, err = x.c.Compare(ctx, plan); err != nil {
 			return remedy.Plan{}, false, fmt.Errorf("compare what the sync would change: %w", err)
 		}
-		if len(plan.Steps) == 0 || x.env.now().Sub(began) <= fresh {
+		if len(plan.Steps) == 0 || x.env.now().Sub(l.began) <= fresh {
 			return plan, false, nil
 		}
 	}
@@ -187,19 +172,35 @@ func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 
 // locate reads what the namespace says, and notes the mode that holds here.
 func (x *run) locate(ctx context.Context) error {
-	x.around = nil
-	if in := x.ev.Failure.Service.Namespace; in != "" {
-		ns, err := x.env.Kube.Namespace(ctx, in)
-		if err != nil && !errors.Is(err, kube.ErrNotFound) {
-			return fmt.Errorf("read the namespace: %w", err)
-		}
-		if err == nil {
-			x.around = ns.Labels
-		}
+	around, err := x.readNamespace(ctx)
+	if err != nil {
+		return err
 	}
+	x.stand(around)
+	return nil
+}
+
+// readNamespace returns the labels of the Service's namespace as they are now.
+func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {
+	in := x.ev.Failure.Service.Namespace
+	if in == "" {
+		return nil, nil
+	}
+	ns, err := x.env.Kube.Namespace(ctx, in)
+	if errors.Is(err, kube.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the namespace: %w", err)
+	}
+	return ns.Labels, nil
+}
+
+// stand notes the mode that holds in a namespace with these labels.
+func (x *run) stand(around map[string]string) {
+	x.around = around
 	may := x.permission(x.c.Policy)
 	x.rec.Mode, x.rec.Muted = string(may.Mode), may.Muted
-	return nil
 }
 
 // permission returns what a policy allows the class for the Service as it was read last.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,13 +205,16 @@ func TestReadsFail(t *testing.T) {
 	t.Parallel()
 	deny := func(context.Context) error { return errors.New("connection refused") }
 	r := build(t)
-	r.once("GET", deny)
+	r.once("GET", func(ctx context.Context) error {
+		r.once("GET", deny) // Service and namespace are read side by side
+		return deny(ctx)
+	})
 	r.fails("read Service")
 	r.sync("h0", "192.168.0.9")
 	r.event = r.failure(class, r.now().Add(time.Minute))
-	n := 0
+	var n atomic.Int32
 	r.on("GET", func(ctx context.Context) error {
-		if n++; n == 3 { // the Service, its namespace, its Events
+		if n.Add(1) == 3 { // the Service, its namespace, its Events
 			return deny(ctx)
 		}
 		return nil

@@ -2,8 +2,11 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -97,6 +101,67 @@ func TestPeers(t *testing.T) {
 	}
 	if got, want := remedy.Together(got).String(), "According to the Events, 3 Services of the cluster have this failure: ns/web, ns/a, ns/d."; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Services that fail together have their peers read once, each with itself first; a read that fails is an error
+// to all of them, and is made again.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Texts = []string{"it is old"}
+	const many = 20
+	services := make([]*corev1.Service, many)
+	for i := range services {
+		services[i] = r.create(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: fmt.Sprintf("s%02d", i)},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+		})
+		r.tell(services[i], "SyncLoadBalancerFailed", "Warning", "Error syncing load balancer []: Message: It is old.", i+1, time.Minute)
+	}
+	crowd := remedy.NewCrowd(time.Hour)
+	var lists atomic.Int32
+	count := func(fails error) {
+		r.on("GET", func(context.Context) error {
+			lists.Add(1)
+			return fails
+		})
+	}
+	ask := func() (failed int32) {
+		var wait sync.WaitGroup
+		var errs atomic.Int32
+		for _, svc := range services {
+			wait.Go(func() {
+				c := &remedy.Case{View: ccm.View{Kube: r.env.Kube, Service: svc}, Remedy: r.class, Crowd: crowd}
+				reads := 0
+				peers, err := c.Peers(event.WithReads(t.Context(), func(event.Read) { reads++ }))
+				if err != nil {
+					errs.Add(1)
+					return
+				}
+				same := 0
+				for _, p := range peers {
+					if p.Namespace == svc.Namespace && p.Same {
+						same++
+					}
+				}
+				if peers[0].Name != svc.Name || same != many || reads == 0 {
+					t.Errorf("%s is first, of %d that fail, with %d reads; want %s, %d and some", peers[0].Name, same, reads, svc.Name, many)
+				}
+			})
+		}
+		wait.Wait()
+		return errs.Load()
+	}
+	count(errors.New("connection refused"))
+	if got := ask(); got != many {
+		t.Errorf("%d of %d were told of an error", got, many)
+	}
+	lists.Store(0)
+	count(nil)
+	// A long list comes in pages. Each for itself, they would read two lists a Service.
+	if failed, n := ask(), lists.Load(); failed != 0 || n >= many {
+		t.Errorf("%d failed, and %d requests were made for the lists of %d Services, want fewer", failed, n, many)
 	}
 }
 

@@ -11,7 +11,8 @@
 //
 // Before it diagnoses, a run takes a lease, in a key of the bucket for its Service
 // and class, and renews it until it ends, however slowly it reads: another one comes
-// back later. Who finds a lease that was left behind for ten seconds counts a run that
+// back later. What it reads first is read side by side while the lease is written (gather.go):
+// who does not get the lease has read in vain, and decided nothing. Who finds a lease that was left behind for ten seconds counts a run that
 // never ended, so that an event which kills its process becomes a question to a person
 // and not an endless loop. A run that was taken for dead and is not loses with its next
 // append. The lease of two minutes counts only from the intent, is in the journal, and
@@ -33,11 +34,16 @@
 // A plan with a step that can't be taken back asks, unless the policy says of the class
 // that it need not. To trigger a resync is no such step.
 //
+// A run that only watches for success gives its place up where others wait for it
+// (Env.Crowded), and the stream brings its case back: with a controller that is slow, those
+// that fail last would wait for the syncs of those that failed first.
+//
 // A plan that is parked until its moment to trigger a resync keeps that moment:
 // who queued again each time would wait for ever where many do.
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +76,8 @@ type Env struct {
 	Person      *event.Person                                       // who called the command, for the journal; nil: nobody did
 	Bound       time.Duration                                       // a run ends by then; zero: 2 min
 	Watch       time.Duration                                       // how long a run watches for success; zero: 60 s
+	Crowd       *remedy.Crowd                                       // what runs share that list the Services which fail together; nil: nothing
+	Crowded     func() bool                                         // others wait for the place of a run that only watches; nil: never
 	Now         func() time.Time                                    // nil: time.Now
 	Log         *slog.Logger                                        // nil: discarded
 }
@@ -78,17 +86,18 @@ type Env struct {
 const (
 	defaultBound = 2 * time.Minute
 	defaultWatch = time.Minute
-	fresh        = 5 * time.Second   // reads older than this are made again before a write
-	stale        = 15 * time.Minute  // work that waited longer is diagnosed afresh
-	attemptsFor  = 24 * time.Hour    // attempts to write are counted over this
-	patience     = time.Hour         // errors that last longer become a question to a person
-	claimFor     = 10 * time.Minute  // how long a claim is held
-	proofCLB     = ccm.Retry + grace // without a sign of success by then a write did not work
-	proofNLB     = 2 * ccm.Retry     //
-	grace        = 2 * time.Minute   // that a sync takes, with what it queues for
-	echo         = 30 * time.Second  // a failure this soon after a write may be from before it
-	maxCrashes   = 3                 // runs that never ended, in a row
-	soon         = 5 * time.Second   // another class is asked again after this for the Service
+	glance       = 200 * time.Millisecond // for success, where others wait: the stream brings the case back
+	fresh        = 5 * time.Second        // reads older than this are made again before a write
+	stale        = 15 * time.Minute       // work that waited longer is diagnosed afresh
+	attemptsFor  = 24 * time.Hour         // attempts to write are counted over this
+	patience     = time.Hour              // errors that last longer become a question to a person
+	claimFor     = 10 * time.Minute       // how long a claim is held
+	proofCLB     = ccm.Retry + grace      // without a sign of success by then a write did not work
+	proofNLB     = 2 * ccm.Retry          //
+	grace        = 2 * time.Minute        // that a sync takes, with what it queues for
+	echo         = 30 * time.Second       // a failure this soon after a write may be from before it
+	maxCrashes   = 3                      // runs that never ended, in a row
+	soon         = 5 * time.Second        // another class is asked again after this for the Service
 )
 
 func (e *Env) now() time.Time {
@@ -106,10 +115,11 @@ func (e *Env) bound() time.Duration {
 }
 
 func (e *Env) watch() time.Duration {
-	if e.Watch > 0 {
-		return e.Watch
+	watch := cmp.Or(e.Watch, defaultWatch)
+	if e.Crowded != nil && e.Crowded() {
+		return min(watch, glance)
 	}
-	return defaultWatch
+	return watch
 }
 
 func (e *Env) log() *slog.Logger {
@@ -264,6 +274,7 @@ type run struct {
 	approvals approvals
 	rec       event.Record  // what the next append says
 	reads     reads         // of the look
+	ahead     *gathering    // a look that has begun before the lease was there; nil: none
 	steps     []remedy.Step // of the plan
 	risk      remedy.Risk   // of the plan, worked out in this run
 	intent    bool          // the journal holds the plan as one to apply
@@ -292,7 +303,7 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
 		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
 		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log,
-			Taken: map[string]bool{}, Remedy: r},
+			Taken: map[string]bool{}, Remedy: r, Crowd: env.Crowd},
 	}
 	x.w = &remedy.Writers{Cloud: env.CloudWriter.Told(x.told), Kube: env.KubeWriter.Told(x.told)}
 	return x, nil
@@ -330,6 +341,10 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		x.rec.Undoing = on.next == takeBack
 		return x.rec, nil
 	}
+	if on.next == afresh {
+		x.ahead = x.gather(ctx) // reading takes nothing from a run that has the lease
+		defer func() { x.ahead.drop() }()
+	}
 	if wait, err := x.lease.enter(ctx, h.prev, h.other, x.log); err != nil {
 		return unread, err
 	} else if wait > 0 {
@@ -337,6 +352,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	}
 	x.rec.Crashes = x.lease.state.Crashes
 	if x.rec.Crashes >= maxCrashes {
+		x.ahead.drop()
 		x.rec.SetFinding(say.F("%d runs on this event in a row never ended.", x.rec.Crashes))
 		x.rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
 		return x.settle(ctx, event.Failed)

@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/json"
+	"regexp"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -70,22 +71,39 @@ type Approved struct {
 	Host     string    `json:"host,omitempty"`     // the machine on which they agreed
 	Object   string    `json:"object,omitempty"`   // UID of the Approval in the cluster, which proves who By is
 	Via      string    `json:"via,omitempty"`      // the user of NATS who said so, where nothing proves who By is
+	Chat     string    `json:"chat,omitempty"`     // where they said so, if the notifier created the Approval in their name
 	Comment  string    `json:"comment,omitempty"`
 }
 
-// String returns who it was, with what is known beside it in parentheses.
-func (a Approved) String() string {
-	who := Person{Name: a.By, Identity: a.Identity, Host: a.Host}.String()
+// String returns Text in English.
+func (a Approved) String() string { return a.Text().String() }
+
+// Text returns who it was, with what is known beside it in parentheses.
+func (a Approved) Text() say.Text {
+	who := say.Literal(Person{Name: a.By, Identity: a.Identity, Host: a.Host}.String())
 	switch {
+	case a.Chat != "":
+		who = say.F("%s (%s)", who, FromChat(a.Chat))
 	case a.Object != "":
-		who += " (proven by Kubernetes)"
+		who = say.F("%s (proven by Kubernetes)", who)
 	case a.Via != "":
-		who += " (identity: NATS user " + a.Via + ", not proven by Kubernetes)"
+		who = say.F("%s (identity: NATS user %s, not proven by Kubernetes)", who, a.Via)
 	}
 	if a.Comment != "" {
-		who += ": " + a.Comment
+		who = say.F("%s: %s", who, a.Comment)
 	}
 	return who
+}
+
+// inChat is how an Approval names where it comes from, if that is a chat.
+var inChat = regexp.MustCompile(`^(\S+) user (\S+), at the sink (\S+), by the click (\S+)$`)
+
+// FromChat returns what an Approval says of the chat that it comes from.
+func FromChat(chat string) say.Text {
+	if m := inChat.FindStringSubmatch(chat); m != nil {
+		return say.F("%s user %s, at the sink %s, by the click %s", m[1], m[2], m[3], m[4])
+	}
+	return say.Literal(chat)
 }
 
 // An Impact says what the users of the Service notice.

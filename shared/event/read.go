@@ -47,6 +47,13 @@ func TellRead(ctx context.Context, action string, began time.Time, answer []byte
 	tell(r)
 }
 
+// TellAgain tells of a read that another context was told of.
+func TellAgain(ctx context.Context, r Read) {
+	if tell, ok := ctx.Value(readsKey{}).(func(Read)); ok {
+		tell(r)
+	}
+}
+
 // known is what an answer says that tells nobody anything.
 var known = regexp.MustCompile(`"(RequestId|request_id)"\s*:\s*"[^"]*"\s*,?\s*`)
 

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -88,4 +89,35 @@ func (r *Record) fit() {
 		f := &r.Found[i]
 		f.Said = Advice{Text: fitting(f.Said.Text, f.Text), Do: fitting(f.Said.Do, f.Do)}
 	}
+}
+
+// In returns the record with its sentences, those of its steps and changes, and what was found in a
+// language. It is to be shown and not to be written: what reads it again takes the sentences for English.
+func (r Record) In(l *say.Language) Record {
+	if l == nil {
+		return r
+	}
+	t := r.Texts()
+	r.Finding, r.Rule, r.Decided, r.Ask, r.Note = t.Finding.In(l), t.Rule.In(l), t.Decided.In(l), t.Ask.In(l), t.Note.In(l)
+	r.Steps = slices.Clone(r.Steps)
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		s.Text = messages(s.Said, s.Text).In(l)
+		if s.Undo != nil {
+			undo := *s.Undo
+			undo.Text = messages(undo.Said, undo.Text).In(l)
+			s.Undo = &undo
+		}
+	}
+	r.Changes = slices.Clone(r.Changes)
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		c.How = messages(c.Said, c.How).In(l)
+	}
+	r.Found = slices.Clone(r.Found)
+	for i := range r.Found {
+		f := &r.Found[i]
+		f.Text, f.Do = messages(f.Said.Text, f.Text).In(l), messages(f.Said.Do, f.Do).In(l)
+	}
+	return r
 }

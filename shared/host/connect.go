@@ -28,6 +28,7 @@ type Config struct {
 	Kubeconfig string // LBREMEDY_KUBECONFIG: empty: the pod's own, then KUBECONFIG, then ~/.kube/config
 	Context    string // LBREMEDY_CONTEXT: context in the kubeconfig; empty: the current one
 	From       string // LBREMEDY_KUBECONFIG_FROM: cs: fetched from the container service; data: Data; empty: Kubeconfig
+	As         string // LBREMEDY_KUBECONFIG_AS: user in whose name requests are made with a kubeconfig from cs, such as a ServiceAccount
 	Data       string // LBREMEDY_KUBECONFIG_DATA: the text of a kubeconfig, or its base64
 	NATS       string // LBREMEDY_NATS: nats://host:port, several with commas between
 	NATSToken  string // LBREMEDY_NATS_TOKEN
@@ -48,12 +49,16 @@ type Config struct {
 	Log         *slog.Logger
 }
 
+// recall is for how long looks share what they read about the cluster itself, and who fails with whom. It adds
+// to the age of what a plan is made from, which a run holds below 5 s.
+const recall = time.Second
+
 // FromEnv returns the configuration that the environment gives.
 func FromEnv() Config {
 	return Config{
 		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
 		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
-		From: os.Getenv("LBREMEDY_KUBECONFIG_FROM"), Data: os.Getenv("LBREMEDY_KUBECONFIG_DATA"),
+		From: os.Getenv("LBREMEDY_KUBECONFIG_FROM"), As: os.Getenv("LBREMEDY_KUBECONFIG_AS"), Data: os.Getenv("LBREMEDY_KUBECONFIG_DATA"),
 		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"),
 		NATSCA:   os.Getenv("LBREMEDY_NATS_CA"),
 		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSInbox: os.Getenv("LBREMEDY_NATS_INBOX"), NATSSeed: os.Getenv("LBREMEDY_NATS_SEED"),
@@ -95,6 +100,7 @@ func Look(c Config) (*engine.Env, error) {
 	}
 	account, accountWriter, err := cloud.New(cloud.Config{
 		Region: c.Region, ClusterID: c.Cluster, Endpoint: c.Endpoint, Scheme: strings.ToUpper(c.Scheme), VPC: c.VPC, Credentials: c.Credentials, Meter: c.Meter,
+		Recall: recall,
 	})
 	if err != nil {
 		return nil, err
@@ -106,7 +112,7 @@ func Look(c Config) (*engine.Env, error) {
 	return &engine.Env{
 		Cluster: c.Cluster, Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
-		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
+		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log, Crowd: remedy.NewCrowd(recall),
 	}, nil
 }
 
@@ -120,7 +126,7 @@ func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
 	if c.From == "cs" {
 		return kube.Leased(func(ctx context.Context) (kube.Lease, error) {
 			k, err := account.CS.Kubeconfig(ctx, life)
-			return kube.Lease{Kubeconfig: k.Text, Ends: k.Ends}, err
+			return kube.Lease{Kubeconfig: k.Text, Ends: k.Ends, As: c.As}, err
 		})
 	}
 	if c.From == "data" {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
@@ -126,7 +127,8 @@ func (h *Host) log(ctx context.Context, e cloudevents.Event, rec event.Record, e
 
 // Work pulls the failures of all the host's classes in its cluster from the stream and answers
 // them, at most n at a time of one class, until ctx ends. Then it lets those in
-// hand finish. How many run over all classes is the stream's Config.Handlers.
+// hand finish. How many run over all classes is the stream's Config.Handlers. A run
+// that only watches for success gives its place up early where half of them are taken.
 func (h *Host) Work(ctx context.Context, n int) error {
 	var wait sync.WaitGroup
 	errs := make([]error, len(h.Remedies))
@@ -134,7 +136,15 @@ func (h *Host) Work(ctx context.Context, n int) error {
 	defer cancel()
 	for i, r := range h.Remedies {
 		wait.Go(func() {
-			errs[i] = h.Env.Stream.Consume(ctx, h.Env.Cluster, r.Class, n, h.message)
+			var busy atomic.Int64
+			env := *h.Env
+			env.Crowded = func() bool { return busy.Load() > int64(n/2) || env.Stream.Crowded() }
+			own := Host{Env: &env, Remedies: h.Remedies, Seen: h.Seen}
+			errs[i] = h.Env.Stream.Consume(ctx, h.Env.Cluster, r.Class, n, func(ctx context.Context, m stream.Message) stream.Reply {
+				busy.Add(1)
+				defer busy.Add(-1)
+				return own.message(ctx, m)
+			})
 			if errs[i] != nil {
 				errs[i] = fmt.Errorf("consume %s: %w", r.Class, errs[i])
 				cancel() // one class that stands still is not a worker

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -26,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -93,7 +95,7 @@ func (r *rig) event(class string) cloudevents.Event {
 	r.Helper()
 	e, err := event.NewFailed(event.Failure{
 		Cluster: "c-1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "no",
-		Service: event.Service{Namespace: r.svc.Namespace, Name: "web", UID: string(r.svc.UID)},
+		Service: event.Service{Namespace: r.svc.Namespace, Name: r.svc.Name, UID: string(r.svc.UID)},
 		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
 		Count:   1, First: time.Now(), Last: time.Now(),
 	})
@@ -277,6 +279,50 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// Runs that only watch for success make room: no Service waits for the syncs of others.
+func TestWorkCrowded(t *testing.T) {
+	const services = 6
+	reached := make(chan string, 10*services)
+	writes := &remedy.Remedy{
+		Class: "writes", Doc: "# writes", Steps: []remedy.Step{step.Annotate{}}, Annotations: []string{ccm.VSwitchID},
+		Diagnose: func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+			reached <- c.Service.Name
+			return remedy.Plan{Finding: say.F("f"), Cause: "c", Steps: []remedy.Step{step.With(c.Service, ccm.VSwitchID, "vsw-1")}}, nil
+		},
+		StillFails: func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil },
+	}
+	r := build(t, writes)
+	r.Env.Watch = time.Hour
+	r.Env.Policy = func(context.Context) (remedy.Policy, error) {
+		return remedy.Policy{Mode: remedy.Fix, Risk: remedy.Low, Budgets: remedy.Budgets{Class: 100, Least: 100}}, nil
+	}
+	for i := range services {
+		svc := r.svc.DeepCopy()
+		svc.ObjectMeta = metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i)}
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.Ports[0].NodePort = "", nil, 0
+		made, err := cluster.Join(t).Client().CoreV1().Services(r.svc.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.svc = made
+		r.publish(r.event("writes"), "writes")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Work(ctx, 2) }()
+	seen := map[string]bool{}
+	for limit := time.After(time.Minute); len(seen) < services; {
+		select {
+		case name := <-reached:
+			seen[name] = true
+		case <-limit:
+			t.Fatalf("only %v were looked at within a minute", seen)
+		}
+	}
+	cancel()
+	<-done
+}
+
 // A class that can't be consumed ends the worker: one that stands still helps nobody.
 func TestWorkWithoutConsumer(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
@@ -391,6 +437,19 @@ func TestKubeconfigFrom(t *testing.T) {
 	}
 	if calls := account.Calls(); len(calls) != 1 || calls[0].Params["PrivateIpAddress"] != "true" || calls[0].Params["TemporaryDurationMinutes"] != "60" {
 		t.Errorf("got %+v, want one call for an hour inside the VPC", calls)
+	}
+
+	// In the name of a ServiceAccount, to which the admission policy applies.
+	c.As = "system:serviceaccount:" + ns + ":lbremedy-busy" // of a namespace of the test: nobody else's binding is for it
+	if env, err = Look(c); err != nil {
+		t.Fatal(err)
+	}
+	me, err := env.Kube.Me(t.Context())
+	if err != nil || me.Name != c.As || !slices.Contains(me.Groups, "system:serviceaccounts:"+ns) {
+		t.Errorf("it comes as %+v, %v", me, err)
+	}
+	if _, err := env.Kube.Namespace(t.Context(), ns); !errors.Is(err, kube.ErrDenied) {
+		t.Errorf("what the ServiceAccount may not do: got %v", err)
 	}
 
 	for name, data := range map[string]string{"plain": string(text), "base64": base64.StdEncoding.EncodeToString(text) + "\n"} {

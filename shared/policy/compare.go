@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An Effect says whether a change lets lbremedy write more or less than before.
@@ -31,7 +32,11 @@ type Change struct {
 	Was    string `json:"was,omitempty"` // empty: it was not there
 	Is     string `json:"is,omitempty"`  // empty: it is not there any more
 	Text   string `json:"text"`          // what that means, as a sentence
+	Said   Told   `json:"-"`             // the same for readers of other languages
 }
+
+// Told is what a change says, as messages.
+type Told struct{ Was, Is, Text say.Text }
 
 // What is what Compare knows about the classes: the sections that they declare, and whether
 // a class is applied only if the policy names it.
@@ -44,8 +49,8 @@ type What struct {
 func Compare(was, is Version, of What) []Change {
 	c := &comparison{What: of, was: was.Policy, is: is.Policy}
 	c.field("mode", modeOf(c.was.Mode), modeOf(c.is.Mode), modeChange)
-	c.field("risk", c.was.Risk.String(), c.is.Risk.String(), func(was, is string) (Effect, string) {
-		return grows(int(c.was.Risk), int(c.is.Risk)), fmt.Sprintf("Plans up to %s risk are applied without an approval; before, up to %s risk.", is, was)
+	c.field("risk", c.was.Risk.String(), c.is.Risk.String(), func(was, is string) (Effect, say.Text) {
+		return grows(int(c.was.Risk), int(c.is.Risk)), say.F("Plans up to %s risk are applied without an approval; before, up to %s risk.", is, was)
 	})
 	c.classes()
 	c.rules()
@@ -56,6 +61,7 @@ func Compare(was, is Version, of What) []Change {
 	c.doctor()
 	c.sections()
 	c.sinks(was.Sinks, is.Sinks)
+	c.people(was.People, is.People)
 	order := []Effect{Loosened, Tightened, Changed}
 	slices.SortStableFunc(c.list, func(a, b Change) int { return slices.Index(order, a.Effect) - slices.Index(order, b.Effect) })
 	return c.list
@@ -73,18 +79,22 @@ type comparison struct {
 	list    []Change
 }
 
-func (c *comparison) add(effect Effect, field, was, is, format string, args ...any) {
-	c.list = append(c.list, Change{effect, field, was, is, fmt.Sprintf(format, args...)})
+func (c *comparison) add(effect Effect, field, was, is string, said say.Text) {
+	c.say(effect, field, Told{say.Literal(was), say.Literal(is), said})
+}
+
+func (c *comparison) say(effect Effect, field string, t Told) {
+	c.list = append(c.list, Change{effect, field, t.Was.String(), t.Is.String(), t.Text.String(), t})
 }
 
 // A meaning is what a change of a field comes to.
-type meaning func(was, is string) (Effect, string)
+type meaning func(was, is string) (Effect, say.Text)
 
 // field adds the change of a field, if there is one.
 func (c *comparison) field(name, was, is string, means meaning) {
 	if was != is {
 		effect, text := means(was, is)
-		c.add(effect, name, was, is, "%s", text)
+		c.add(effect, name, was, is, text)
 	}
 }
 
@@ -131,11 +141,11 @@ func rank(m remedy.Mode) int {
 	return 0
 }
 
-func modeChange(_, is string) (Effect, string) {
+func modeChange(_, is string) (Effect, say.Text) {
 	if is == string(remedy.Fix) {
-		return Loosened, "Plans are applied; before, they were only shown."
+		return Loosened, say.F("Plans are applied; before, they were only shown.")
 	}
-	return Tightened, "Plans are only shown; before, they were applied."
+	return Tightened, say.F("Plans are only shown; before, they were applied.")
 }
 
 // approvals adds the risks of which another approval is needed.
@@ -145,18 +155,18 @@ func (c *comparison) approvals() {
 		if reflect.DeepEqual(was, is) {
 			continue
 		}
-		effect, proof := Tightened, ""
+		effect, proof := Tightened, say.Text(nil)
 		if is.Loosens(was) {
 			effect = Loosened
 		}
 		if was.Ruled != is.Ruled {
-			proof = ", which Kubernetes has to prove"
+			proof = say.F(", which Kubernetes has to prove")
 			if was.Ruled {
-				proof = ", which need not be proven by Kubernetes any more"
+				proof = say.F(", which need not be proven by Kubernetes any more")
 			}
 		}
-		c.add(effect, "approvals ("+risk.String()+" risk)", was.String(), is.String(),
-			"A plan of %s risk that is not applied automatically needs the %s%s; before, the %s.", risk, is, proof, was)
+		c.say(effect, "approvals ("+risk.String()+" risk)", Told{was.Text(), is.Text(),
+			say.F("A plan of %s risk that is not applied automatically needs the %s%s; before, the %s.", risk, is.Text(), proof, was.Text())})
 	}
 }
 
@@ -192,33 +202,34 @@ func (c *comparison) classes() {
 				}
 				return ""
 			}
-			effect, text := Changed, "The class "+id+" has an entry of its own."
+			effect, text := Changed, say.F("The class %s has an entry of its own.", id)
 			if !stays {
-				text = "The class " + id + " has no entry of its own any more."
+				text = say.F("The class %s has no entry of its own any more.", id)
 			}
 			switch optIn := c.OptIn != nil && c.OptIn(id); {
 			case optIn && stays:
-				effect, text = Loosened, "The policy names the class "+id+", which is applied only if it is named."
+				effect, text = Loosened, say.F("The policy names the class %s, which is applied only if it is named.", id)
 			case optIn:
-				effect, text = Tightened, "The policy does not name the class "+id+" any more, which is applied only if it is named."
+				effect, text = Tightened, say.F("The policy does not name the class %s any more, which is applied only if it is named.", id)
 			}
-			c.add(effect, at, word(named), word(stays), "%s", text)
+			c.add(effect, at, word(named), word(stays), text)
 		}
 		if was.Mode != is.Mode {
 			now := mode(c.is, is)
-			c.add(grows(rank(mode(c.was, was)), rank(now)), at+".mode", string(was.Mode), string(is.Mode), "The mode of the class %s is %s.", id, now)
+			c.add(grows(rank(mode(c.was, was)), rank(now)), at+".mode", string(was.Mode), string(is.Mode),
+				say.F("The mode of the class %s is %s.", id, now))
 		}
 		if riskText(was.Risk) != riskText(is.Risk) {
 			now := risk(c.is, is)
 			c.add(grows(int(risk(c.was, was)), int(now)), at+".risk", riskText(was.Risk), riskText(is.Risk),
-				"Plans of the class %s are applied up to %s risk.", id, now)
+				say.F("Plans of the class %s are applied up to %s risk.", id, now))
 		}
 		if was.OneWay != is.OneWay {
-			effect, text := Tightened, "Steps of the class %s that cannot be undone need an approval again."
+			effect, text := Tightened, say.F("Steps of the class %s that cannot be undone need an approval again.", id)
 			if is.OneWay {
-				effect, text = Loosened, "Steps of the class %s that cannot be undone are applied without an approval."
+				effect, text = Loosened, say.F("Steps of the class %s that cannot be undone are applied without an approval.", id)
 			}
-			c.add(effect, at+".oneWay", fmt.Sprint(was.OneWay), fmt.Sprint(is.OneWay), text, id)
+			c.add(effect, at+".oneWay", fmt.Sprint(was.OneWay), fmt.Sprint(is.OneWay), text)
 		}
 	}
 }
@@ -227,15 +238,15 @@ func (c *comparison) classes() {
 func about(r remedy.Rule) string { return r.String() }
 
 // says returns what a rule says.
-func says(r remedy.Rule) string {
-	var parts []string
+func says(r remedy.Rule) say.Text {
+	var parts []say.Text
 	if r.Mode != "" {
-		parts = append(parts, string(r.Mode))
+		parts = append(parts, say.Literal(string(r.Mode)))
 	}
 	if r.Risk != nil {
-		parts = append(parts, "plans up to "+r.Risk.String()+" risk")
+		parts = append(parts, say.F("plans up to %s risk", r.Risk))
 	}
-	return strings.Join(parts, ", ")
+	return say.Items(parts, len(parts))
 }
 
 // without returns the modes and the risks that a policy may come to at some place, but for one rule.
@@ -295,8 +306,8 @@ func (c *comparison) rules() {
 	var before, after []string // those in both, in their orders
 	for i, r := range c.was.Rules {
 		if find(c.is.Rules, about(r)) < 0 {
-			c.add(c.ruleEffect(&c.was.Rules[i], nil, about(r)), fmt.Sprintf("rules[%d]", i), says(r), "",
-				"The rule about %s is removed. It said: %s.", about(r), says(r))
+			c.say(c.ruleEffect(&c.was.Rules[i], nil, about(r)), fmt.Sprintf("rules[%d]", i), Told{Was: says(r),
+				Text: say.F("The rule about %s is removed. It said: %s.", about(r), says(r))})
 			continue
 		}
 		before = append(before, about(r))
@@ -305,39 +316,40 @@ func (c *comparison) rules() {
 		at := fmt.Sprintf("rules[%d]", i)
 		j := find(c.was.Rules, about(r))
 		if j < 0 {
-			c.add(c.ruleEffect(nil, &c.is.Rules[i], about(r)), at, "", says(r), "A rule about %s is added: %s.", about(r), says(r))
+			c.say(c.ruleEffect(nil, &c.is.Rules[i], about(r)), at, Told{Is: says(r), Text: say.F("A rule about %s is added: %s.", about(r), says(r))})
 			continue
 		}
 		after = append(after, about(r))
-		if was := c.was.Rules[j]; says(was) != says(r) {
-			c.add(c.ruleEffect(&was, &c.is.Rules[i], about(r)), at, says(was), says(r), "The rule about %s says: %s. Before, it said: %s.", about(r), says(r), says(was))
+		if was := c.was.Rules[j]; says(was).String() != says(r).String() {
+			c.say(c.ruleEffect(&was, &c.is.Rules[i], about(r)), at, Told{says(was), says(r),
+				say.F("The rule about %s says: %s. Before, it said: %s.", about(r), says(r), says(was))})
 		}
 	}
 	if !slices.Equal(before, after) {
 		c.add(Loosened, "rules", strings.Join(before, " | "), strings.Join(after, " | "),
-			"The rules are in another order. Of those that match, a later one counts more, so that more may be allowed at some places.")
+			say.F("The rules are in another order. Of those that match, a later one counts more, so that more may be allowed at some places."))
 	}
 }
 
 // freezeText returns when a freeze is.
-func freezeText(f remedy.Freeze) string {
+func freezeText(f remedy.Freeze) say.Text {
 	if !f.Start.IsZero() || !f.End.IsZero() {
-		return f.Start.Format(time.RFC3339) + " until " + f.End.Format(time.RFC3339)
+		return say.F("%s until %s", f.Start.Format(time.RFC3339), f.End.Format(time.RFC3339))
 	}
 	var days []string
 	for _, d := range f.Days {
 		days = append(days, strings.ToLower(d.String()[:3]))
 	}
 	clock := func(d time.Duration) string { return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60) }
-	on := strings.Join(days, ",")
+	on := say.Literal(strings.Join(days, ","))
 	if len(days) == 7 {
-		on = "every day"
+		on = say.F("every day")
 	}
-	text := fmt.Sprintf("%s %s until %s", on, clock(f.From), clock(f.Until))
+	until := clock(f.Until)
 	if len(f.Zone) > 0 {
-		text += time.Time{}.In(time.FixedZone("", f.Zone[0].Seconds)).Format(" -07:00")
+		until += time.Time{}.In(time.FixedZone("", f.Zone[0].Seconds)).Format(" -07:00")
 	}
-	return text
+	return on.And("%s until %s", clock(f.From), until)
 }
 
 // freezes compares the freezes by their names.
@@ -362,12 +374,12 @@ func (c *comparison) freezes() {
 		is, stays := after[name]
 		switch at := "freezes " + name; {
 		case !there:
-			c.add(Tightened, at, "", freezeText(is), "A freeze is added: nothing is written %s.", freezeText(is))
+			c.say(Tightened, at, Told{Is: freezeText(is), Text: say.F("A freeze is added: nothing is written %s.", freezeText(is))})
 		case !stays:
-			c.add(Loosened, at, freezeText(was), "", "A freeze is removed: lbremedy may write %s.", freezeText(was))
+			c.say(Loosened, at, Told{Was: freezeText(was), Text: say.F("A freeze is removed: lbremedy may write %s.", freezeText(was))})
 		case !sameFreeze(was, is):
-			c.add(Loosened, at, freezeText(was), freezeText(is),
-				"The freeze %s is at another time, so that lbremedy may write when it could not before.", name)
+			c.say(Loosened, at, Told{freezeText(was), freezeText(is),
+				say.F("The freeze %s is at another time, so that lbremedy may write when it could not before.", name)})
 		}
 	}
 }
@@ -421,12 +433,13 @@ func (c *comparison) budgets() {
 	for _, b := range []struct {
 		field   string
 		was, is int
-		text    string
+		said    say.Text
 	}{
-		{"attempts", was.Attempts, is.Attempts, "On one Service and class there are up to %d attempts in 24 hours; before, %d."},
-		{"class", was.Class, is.Class, "For one class up to %d Services are written to in 10 minutes; before, %d."},
-		{"share", int(was.Share), int(is.Share), "Up to %d%% of a cluster's Services are written to in an hour; before, %d%%."},
-		{"least", was.Least, is.Least, "Up to %d Services may be written to in an hour, however few there are; before, %d."},
+		{"attempts", was.Attempts, is.Attempts, say.F("On one Service and class there are up to %d attempts in 24 hours; before, %d.", is.Attempts, was.Attempts)},
+		{"class", was.Class, is.Class, say.F("For one class up to %d Services are written to in 10 minutes; before, %d.", is.Class, was.Class)},
+		{"share", int(was.Share), int(is.Share),
+			say.F("Up to %d%% of a cluster's Services are written to in an hour; before, %d%%.", int(is.Share), int(was.Share))},
+		{"least", was.Least, is.Least, say.F("Up to %d Services may be written to in an hour, however few there are; before, %d.", is.Least, was.Least)},
 	} {
 		if b.was == b.is {
 			continue
@@ -435,7 +448,7 @@ func (c *comparison) budgets() {
 		if b.field == "share" {
 			unit = "%"
 		}
-		c.add(grows(b.was, b.is), "budgets."+b.field, fmt.Sprint(b.was)+unit, fmt.Sprint(b.is)+unit, b.text, b.is, b.was)
+		c.add(grows(b.was, b.is), "budgets."+b.field, fmt.Sprint(b.was)+unit, fmt.Sprint(b.is)+unit, b.said)
 	}
 }
 
@@ -446,27 +459,28 @@ func (c *comparison) takeBack() {
 		}
 		return "leave"
 	}
-	c.field("unsettled", word(c.was.TakeBack), word(c.is.TakeBack), func(_, is string) (Effect, string) {
+	c.field("unsettled", word(c.was.TakeBack), word(c.is.TakeBack), func(_, is string) (Effect, say.Text) {
 		if is == "undo" {
-			return Loosened, "A fix that did not work is undone once its attempts are used up, without an approval."
+			return Loosened, say.F("A fix that did not work is undone once its attempts are used up, without an approval.")
 		}
-		return Tightened, "A fix that did not work stays as it is once its attempts are used up."
+		return Tightened, say.F("A fix that did not work stays as it is once its attempts are used up.")
 	})
 }
 
 // doctor compares what the doctor checks against: none of it allows a write.
 func (c *comparison) doctor() {
-	other := func(text string) meaning { return func(string, string) (Effect, string) { return Changed, text } }
+	other := func(text say.Text) meaning { return func(string, string) (Effect, say.Text) { return Changed, text } }
 	was, is := c.was.Doctor, c.is.Doctor
-	c.field("doctor.protect", strings.Join(was.Protect, ", "), strings.Join(is.Protect, ", "), other("The doctor checks deletion protection in other namespaces."))
+	c.field("doctor.protect", strings.Join(was.Protect, ", "), strings.Join(is.Protect, ", "),
+		other(say.F("The doctor checks deletion protection in other namespaces.")))
 	version := func(d remedy.Doctor) string {
 		if reflect.ValueOf(d.Target).IsZero() {
 			return ""
 		}
 		return d.Target.String()
 	}
-	c.field("doctor.target", version(was), version(is), other("The doctor compares with another release of the controller."))
-	c.field("doctor.localPorts", was.Local().String(), is.Local().String(), other("The doctor expects other local ports on the nodes."))
+	c.field("doctor.target", version(was), version(is), other(say.F("The doctor compares with another release of the controller.")))
+	c.field("doctor.localPorts", was.Local().String(), is.Local().String(), other(say.F("The doctor expects other local ports on the nodes.")))
 }
 
 // sections compares what classes declare. There true allows more than false, a longer list
@@ -476,7 +490,7 @@ func (c *comparison) sections() {
 		was, err := sectionFields(s, c.was)
 		is, err2 := sectionFields(s, c.is)
 		if err != nil || err2 != nil {
-			c.add(Loosened, s.Name(), string(c.was.Sections[s.Name()]), string(c.is.Sections[s.Name()]), "The section %s could not be compared.", s.Name())
+			c.add(Loosened, s.Name(), string(c.was.Sections[s.Name()]), string(c.is.Sections[s.Name()]), say.F("The section %s could not be compared.", s.Name()))
 			continue
 		}
 		for _, name := range keys(was, is) {
@@ -486,13 +500,13 @@ func (c *comparison) sections() {
 			}
 			text := func(v json.RawMessage) string { return sectionText(s, name, v) }
 			at := strings.TrimSuffix(s.Name()+"."+name, ".")
-			c.add(sectionEffect(before, after), at, text(before), text(after), "The setting %s changes: %s.", at, s.About())
+			c.add(sectionEffect(before, after), at, text(before), text(after), say.F("The setting %s changes: %s.", at, s.About()))
 		}
 	}
 	for _, name := range keys(c.was.Sections, c.is.Sections) {
 		known := slices.ContainsFunc(c.Sections, func(s remedy.Section) bool { return s.Name() == name })
 		if was, is := c.was.Sections[name], c.is.Sections[name]; !known && !bytes.Equal(was, is) {
-			c.add(Loosened, name, string(was), string(is), "The setting %s changes, which this program does not know.", name)
+			c.add(Loosened, name, string(was), string(is), say.F("The setting %s changes, which this program does not know.", name))
 		}
 	}
 }
@@ -576,11 +590,36 @@ func (c *comparison) sinks(was, is []Sink) {
 		b, stays := after[name]
 		switch at := "tell " + name; {
 		case !there:
-			c.add(Changed, at, "", b.Kind, "The sink %s is notified, too.", name)
+			c.add(Changed, at, "", b.Kind, say.F("The sink %s is notified, too.", name))
 		case !stays:
-			c.add(Changed, at, a.Kind, "", "The sink %s is not notified any more.", name)
+			c.add(Changed, at, a.Kind, "", say.F("The sink %s is not notified any more.", name))
 		default:
 			c.sink(at, a, b)
+		}
+	}
+}
+
+// people compares who answers in a chat as whom.
+func (c *comparison) people(was, is []Person) {
+	users := func(list []Person) map[string]string {
+		all := map[string]string{}
+		for _, p := range list {
+			for kind, id := range map[string]string{"dingtalk ": p.DingTalk, "feishu ": p.Feishu} {
+				if id != "" {
+					all[kind+id] = strings.Join(append([]string{p.User}, p.Groups...), ", ")
+				}
+			}
+		}
+		return all
+	}
+	before, after := users(was), users(is)
+	for _, who := range keys(before, after) {
+		a, b := before[who], after[who]
+		switch at := "people " + who; {
+		case b == "":
+			c.add(Tightened, at, a, "", say.F("What %s clicks in the chat does not count any more.", who))
+		case a != b:
+			c.add(Loosened, at, a, b, say.F("What %s clicks in the chat counts as an answer of %s.", who, b))
 		}
 	}
 }
@@ -598,7 +637,7 @@ func (c *comparison) sink(at string, was, is Sink) {
 			return strings.Trim(string(out), `"`)
 		}
 		if before, after := text(a.Field(i)), text(b.Field(i)); before != after {
-			c.add(Changed, at+"."+name, before, after, "The sink %s has another %s.", is.Name, name)
+			c.add(Changed, at+"."+name, before, after, say.F("The sink %s has another %s.", is.Name, name))
 		}
 	}
 }

@@ -155,10 +155,10 @@ func TestSinkVersions(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		`{"version":2,"sinks":[]}`:                                   "its version is 2",
-		`{"version":1,"sinks":[{"name":"e","kind":"event","to":1}]}`: `its field "to" is not known`,
-		`{"version":1,"sinks":[],"quiet":"22:00"}`:                   `its field "quiet" is not known`,
-		`[{"name":"e","kind":"event","to":1}]`:                       `its field "to" is not known`,
+		`{"version":2,"sinks":[]}`:                                      "its version is 2",
+		`{"version":1,"sinks":[{"name":"e","kind":"event","until":1}]}`: `its field "until" is not known`,
+		`{"version":1,"sinks":[],"quiet":"22:00"}`:                      `its field "quiet" is not known`,
+		`[{"name":"e","kind":"event","until":1}]`:                       `its field "until" is not known`,
 	} {
 		put(text)
 		if got, err := SinksInForce(t.Context(), s, "c1"); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), says) || got != nil {

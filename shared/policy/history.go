@@ -26,6 +26,7 @@ type Version struct {
 	Why      string
 	Policy   remedy.Policy
 	Sinks    []Sink
+	People   []Person // whose clicks at the sinks count
 	// Zones are the names of the freezes' time zones, in their order; empty for one that
 	// happens once. The policy has their offsets alone.
 	Zones []string
@@ -48,7 +49,7 @@ type versionDocument struct {
 	Identity string          `json:"identity,omitempty"`
 	Why      string          `json:"why,omitempty"`
 	Policy   json.RawMessage `json:"policy"` // as it lies under key
-	Sinks    json.RawMessage `json:"sinks"`  // as they lie under sinksKey
+	Sinks    json.RawMessage `json:"sinks"`  // with the people, as they lie under sinksKey
 	Zones    []string        `json:"zones,omitempty"`
 }
 
@@ -59,7 +60,7 @@ func PutInForce(ctx context.Context, s *stream.Stream, cluster string, v Version
 	if err := Publish(ctx, s, cluster, v.Policy); err != nil {
 		return 0, err
 	}
-	if err := PublishSinks(ctx, s, cluster, v.Sinks); err != nil {
+	if err := PublishSinks(ctx, s, cluster, v.Sinks, v.People...); err != nil {
 		return 0, err
 	}
 	number, err := record(ctx, s, cluster, v)
@@ -166,7 +167,9 @@ func versionOf(ctx context.Context, s *stream.Stream, cluster string, number int
 	}
 	v := Version{Number: number, At: d.At, By: d.By, Host: d.Host, Identity: d.Identity, Why: d.Why, Zones: d.Zones}
 	if v.Policy, err = read(d.Policy); err == nil {
-		v.Sinks, err = readSinks(d.Sinks)
+		var told sinksDocument
+		told, err = readSinks(d.Sinks)
+		v.Sinks, v.People = told.Sinks, told.People
 	}
 	return v, err
 }
@@ -176,7 +179,7 @@ func (v Version) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the policy: %w", err)
 	}
-	sinks, err := json.Marshal(sinksDocument{sinksVersion, v.Sinks})
+	sinks, err := json.Marshal(sinksDocument{sinksVersion, v.Sinks, v.People})
 	if err != nil {
 		return nil, fmt.Errorf("encode the sinks: %w", err)
 	}
@@ -196,7 +199,7 @@ func (v Version) Same(o Version) bool {
 		if len(v.Sinks) == 0 {
 			v.Sinks = nil
 		}
-		text, err := Version{Policy: v.Policy, Sinks: v.Sinks, Zones: v.Zones}.encode()
+		text, err := Version{Policy: v.Policy, Sinks: v.Sinks, People: v.People, Zones: v.Zones}.encode()
 		if err != nil {
 			return nil
 		}
@@ -215,6 +218,9 @@ func InForceNow(ctx context.Context, s *stream.Stream, cluster string) (Version,
 		return Version{}, err
 	}
 	if now.Sinks, err = SinksInForce(ctx, s, cluster); err != nil {
+		return Version{}, err
+	}
+	if now.People, err = PeopleInForce(ctx, s, cluster); err != nil {
 		return Version{}, err
 	}
 	all, err := History(ctx, s, cluster)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/mail"
 	"net/url"
 	"os"
 	"slices"
@@ -21,13 +22,20 @@ import (
 // it may lie in the stream and in a repository.
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
-	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, slack or webhook
-	URL        string    `json:"url,omitempty"`       // of a webhook whose address is no secret
-	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk and Slack are secrets
-	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key is that signs what is sent to DingTalk or a webhook
+	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail or webhook
+	URL        string    `json:"url,omitempty"`       // of a webhook, if it is no secret; of an app's platform, if it is not the public one; of a server of mail
+	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk, WeCom and Slack are secrets
+	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key is that signs what is sent to DingTalk or a webhook, or the secret of an app or of mail
+	App        string    `json:"app,omitempty"`       // of an app: its client ID
+	Chat       string    `json:"chat,omitempty"`      // of an app: ID of the group that its cards go to
+	From       string    `json:"from,omitempty"`      // of mail: the address that it comes from
+	To         []string  `json:"to,omitempty"`        // of mail: the addresses that it goes to
+	User       string    `json:"user,omitempty"`      // of mail: who logs in with the secret; default: from
+	Card       string    `json:"card,omitempty"`      // of an app of DingTalk: ID of the template of its cards
 	Category   string    `json:"category,omitempty"`  // ID of the category of tickets of Alibaba Cloud's support
 	Urgent     bool      `json:"urgent,omitempty"`    // tickets of Alibaba Cloud's support are urgent ones
 	Template   string    `json:"template,omitempty"`  // file with the texts instead of those that lbremedy has
+	Language   string    `json:"language,omitempty"`  // en (default) or zh: what people are told in
 
 	// What goes there; empty: all that is usual for the kind.
 	Classes    []string `json:"classes,omitempty"`
@@ -83,11 +91,22 @@ const (
 	Alibaba  = "alibaba"  // tickets of Alibaba Cloud's support
 	Event    = "event"    // Kubernetes Events on the Services
 	DingTalk = "dingtalk" // messages of a DingTalk robot
+	WeCom    = "wecom"    // messages of a robot of WeCom
 	Slack    = "slack"    // messages of a Slack incoming webhook
+	Mail     = "mail"     // mail over SMTP
 	Webhook  = "webhook"  // signed CloudEvents
+
+	DingTalkApp = "dingtalk-app" // cards with buttons of an app of DingTalk
+	FeishuApp   = "feishu-app"   // the same of Feishu or Lark
 )
 
-var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
+// languages are those that people can be told in.
+var languages = []string{"en", "zh"}
+
+var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook}
+
+// Answers reports whether people can answer at sinks of a kind.
+func Answers(kind string) bool { return kind == DingTalkApp || kind == FeishuApp }
 
 // told are the results that a sink may be notified of.
 var told = []string{
@@ -98,7 +117,7 @@ var told = []string{
 // SinkWords returns the words that a sink's fields may hold, by the field; with [] behind it
 // of each entry.
 func SinkWords() map[string][]string {
-	return map[string][]string{"kind": kinds, "risks[]": remedy.Low.Words(), "results[]": append(slices.Clone(told), string(event.Asked))}
+	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": append(slices.Clone(told), string(event.Asked))}
 }
 
 // Wants returns the results that the sink is notified of.
@@ -120,6 +139,9 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 		bad("kind", "there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
 		return
 	}
+	if s.Language != "" && !slices.Contains(languages, s.Language) {
+		bad("language", "there is no language %q; there are %s", s.Language, strings.Join(languages, ", "))
+	}
 	none := Reference{}
 	for _, r := range []struct {
 		name string
@@ -129,8 +151,11 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 			bad(r.name, "it names a variable and a file; one of them holds the secret")
 		}
 	}
-	chat := s.Kind == DingTalk || s.Kind == Slack
+	chat := s.Kind == DingTalk || s.Kind == WeCom || s.Kind == Slack
+	s.checkApp(bad)
+	s.checkMail(bad)
 	switch {
+	case Answers(s.Kind), s.Kind == Mail:
 	case s.Kind != Webhook && s.URL != "" && chat:
 		bad("url", "the address of a %s webhook is a secret; put it into a variable or a file and name that in urlFrom", s.Kind)
 	case s.Kind != Webhook && s.URL != "", !chat && s.Kind != Webhook && s.URLFrom != none:
@@ -147,7 +172,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	switch {
 	case s.Kind == Webhook && s.SecretFrom == none:
 		bad("secretFrom", "it names no place; what goes to a webhook is signed, so name the variable (env) or the file with the key")
-	case s.Kind != Webhook && s.Kind != DingTalk && s.SecretFrom != none:
+	case s.Kind != Webhook && s.Kind != DingTalk && !Answers(s.Kind) && s.Kind != Mail && s.SecretFrom != none:
 		bad("secretFrom", "a sink of kind %s signs nothing", s.Kind)
 	}
 	switch {
@@ -182,6 +207,61 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 }
 
+// checkApp tells bad what is wrong with the fields of an app.
+func (s Sink) checkApp(bad func(field, format string, args ...any)) {
+	if !Answers(s.Kind) {
+		if s.App != "" || s.Chat != "" || s.Card != "" {
+			bad("app", "only a sink that is an app has app, chat or card")
+		}
+		return
+	}
+	switch none := (Reference{}); {
+	case s.App == "":
+		bad("app", "it is empty; name the client ID of the app")
+	case s.Chat == "":
+		bad("chat", "it is empty; name the ID of the group that the cards go to")
+	case s.SecretFrom == none:
+		bad("secretFrom", "it names no place; name the variable (env) or the file with the secret of the app")
+	case s.Kind == DingTalkApp && s.Card == "":
+		bad("card", "it is empty; name the ID of the template of the cards")
+	case s.Kind != DingTalkApp && s.Card != "":
+		bad("card", "only cards of DingTalk have a template")
+	case s.URLFrom != none:
+		bad("urlFrom", "the address of an app's platform is no secret: write url, or leave it out")
+	case s.URL != "":
+		if err := CheckURL(s.URL); err != nil {
+			bad("url", "%v", err)
+		}
+	}
+}
+
+// checkMail tells bad what is wrong with the fields of mail.
+func (s Sink) checkMail(bad func(field, format string, args ...any)) {
+	if s.Kind != Mail {
+		if s.From != "" || len(s.To) > 0 || s.User != "" {
+			bad("from", "only a sink of kind mail has from, to or user")
+		}
+		return
+	}
+	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "smtps" && u.Scheme != "smtp" || u.Hostname() == "" || u.Port() == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" {
+		bad("url", "it is no address such as smtps://smtp.example.com:465, or smtp://smtp.example.com:587 for STARTTLS")
+	}
+	if s.URLFrom != (Reference{}) {
+		bad("urlFrom", "the address of a server of mail is no secret: write url")
+	}
+	if len(s.To) == 0 {
+		bad("to", "it is empty; name the addresses that mail goes to")
+	}
+	for field, list := range map[string][]string{"from": {s.From}, "to": s.To} {
+		for _, address := range list {
+			if _, err := mail.ParseAddress(address); err != nil || strings.ContainsAny(address, "\r\n") {
+				bad(field, "%q is no address of mail", address)
+			}
+		}
+	}
+}
+
 // CheckURL says what keeps an address from being one that things are sent to: it must
 // be https, or http on loopback. The error doesn't repeat the address, which may hold
 // a secret.
@@ -212,15 +292,16 @@ const sinksKey = "tell"
 // policy's. Releases that knew no version wrote the list alone.
 const sinksVersion = 1
 
-// A sinksDocument are the sinks in force, as they lie in the bucket.
+// A sinksDocument are the sinks in force, and the people whose clicks there count, as they lie in the bucket.
 type sinksDocument struct {
-	Version int    `json:"version"`
-	Sinks   []Sink `json:"sinks"`
+	Version int      `json:"version"`
+	Sinks   []Sink   `json:"sinks"`
+	People  []Person `json:"people,omitempty"`
 }
 
-// PublishSinks makes the sinks the ones in force in a cluster.
-func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink) error {
-	data, err := json.Marshal(sinksDocument{sinksVersion, sinks})
+// PublishSinks makes the sinks the ones in force in a cluster, and the people those whose clicks count.
+func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink, people ...Person) error {
+	data, err := json.Marshal(sinksDocument{sinksVersion, sinks, people})
 	if err != nil {
 		return fmt.Errorf("encode the sinks: %w", err)
 	}
@@ -238,22 +319,22 @@ func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink
 		return nil, nil
 	}
 	if err == nil {
-		var sinks []Sink
-		if sinks, err = readSinks(data); err == nil {
-			return sinks, nil
+		var d sinksDocument
+		if d, err = readSinks(data); err == nil {
+			return d.Sinks, nil
 		}
 	}
 	return nil, fmt.Errorf("read the sinks in force: %w", err)
 }
 
 // readSinks reads the document of the sinks.
-func readSinks(data []byte) ([]Sink, error) {
+func readSinks(data []byte) (sinksDocument, error) {
 	if list := bytes.TrimSpace(data); bytes.HasPrefix(list, []byte("[")) || string(list) == "null" {
 		data = slices.Concat([]byte(`{"sinks":`), list, []byte("}"))
 	}
 	var d sinksDocument
 	if err := open(data, sinksVersion, &d); err != nil {
-		return nil, err
+		return sinksDocument{}, err
 	}
-	return d.Sinks, nil
+	return d, nil
 }

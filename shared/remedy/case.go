@@ -23,6 +23,7 @@ type Case struct {
 	Log      *slog.Logger
 
 	Remedy *Remedy         // whose case it is
+	Crowd  *Crowd          // whose Peers it shares; nil: it reads them alone
 	Taken  map[string]bool // keys of claims that had no place left: see Full
 	Idle   time.Duration   // for how long the case has waited with nothing to write
 }

@@ -2,9 +2,10 @@ package remedy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An ApprovalRule says whose approvals a plan needs that is not applied without one. Of those
@@ -22,13 +23,13 @@ const (
 	FromGroup = "group:"
 )
 
-// String returns what the rule says.
-func (r ApprovalRule) String() string {
-	text := "all plans"
+// Text returns what the rule says.
+func (r ApprovalRule) Text() say.Text {
+	needs := Consent{Needs: max(1, r.Needs), Ruled: true, from: r.From}.Text()
 	if r.Risk != nil && *r.Risk > Low {
-		text = fmt.Sprintf("plans of %s risk and above", *r.Risk)
+		return say.F("plans of %s risk and above: %s", *r.Risk, needs)
 	}
-	return text + ": " + Consent{Needs: max(1, r.Needs), Ruled: true, from: r.From}.String()
+	return say.F("all plans: %s", needs)
 }
 
 // A Consent is what approvals a plan needs that is not applied without one. The zero Consent
@@ -64,14 +65,17 @@ func (c Consent) From(user string, groups []string) bool {
 // Who returns those whose approvals count, as the policy names them; empty: anybody's.
 func (c Consent) Who() string { return strings.Join(c.from, ", ") }
 
-// String returns what is needed, such as "approvals of 2 people from group:network".
-func (c Consent) String() string {
-	text := "approval of a person"
+// String returns Text in English.
+func (c Consent) String() string { return c.Text().String() }
+
+// Text returns what is needed, such as "approvals of 2 people from group:network".
+func (c Consent) Text() say.Text {
+	text := say.F("approval of a person")
 	if c.Needs > 1 {
-		text = fmt.Sprintf("approvals of %d people", c.Needs)
+		text = say.F("approvals of %d people", c.Needs)
 	}
 	if len(c.from) > 0 {
-		text += " from " + c.Who()
+		text = say.F("%s from %s", text, c.Who())
 	}
 	return text
 }

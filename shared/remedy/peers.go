@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,12 +36,113 @@ func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
 // Peers returns the Services of the cluster that have Events of syncs, the
 // case's own first, then those that fail most often. The counts are those of the
-// controller's Events, of which it drops some where there are many.
+// controller's Events, of which it drops some where there are many. What it reads
+// is a moment old where Services fail together, see Crowd.
 func (c *Case) Peers(ctx context.Context) ([]Peer, error) {
+	all, err := c.Crowd.of(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	own := string(c.Service.UID)
-	seen := map[string]*history{own: {Peer: Peer{Namespace: c.Service.Namespace, Name: c.Service.Name}}}
+	out := make([]Peer, 1, len(all)+1)
+	out[0] = Peer{Namespace: c.Service.Namespace, Name: c.Service.Name}
+	for _, h := range all {
+		if h.uid == own {
+			out[0] = h.Peer
+		} else {
+			out = append(out, h.Peer)
+		}
+	}
+	out[0].Fails, out[0].Same = true, true
+	return out, nil
+}
+
+// A Crowd keeps for a moment which Services have Events of syncs: an account-wide cause has all of them
+// ask the same, and each answer is as long as they are many. Its methods may be called side by side. Nil
+// keeps nothing.
+type Crowd struct {
+	keep time.Duration
+
+	mu    sync.Mutex
+	looks map[string]*crowdLook // by class
+}
+
+// A crowdLook is one look for a class.
+type crowdLook struct {
+	until time.Time     // for how long it is given again; zero: it goes on
+	done  chan struct{} // closed when what follows holds
+	all   []*history
+	reads []event.Read // that it took
+	whole bool         // all is for others, too
+}
+
+// dear is how many times as long as it took a look is kept at the least: of a large cluster's time, a tenth
+// goes into it at most.
+const dear = 10
+
+// NewCrowd returns a Crowd that keeps what it has read for so long, and longer where that took long.
+func NewCrowd(keep time.Duration) *Crowd { return &Crowd{keep: keep, looks: map[string]*crowdLook{}} }
+
+// of returns who has Events of syncs, sorted by how often they fail.
+func (w *Crowd) of(ctx context.Context, c *Case) ([]*history, error) {
+	if w == nil {
+		all, _, err := c.crowd(ctx)
+		return all, err
+	}
+	w.mu.Lock()
+	l := w.looks[c.Remedy.Class]
+	mine := l == nil || !l.until.IsZero() && time.Now().After(l.until)
+	if mine {
+		l = &crowdLook{done: make(chan struct{})}
+		w.looks[c.Remedy.Class] = l
+	}
+	w.mu.Unlock()
+	if mine {
+		return w.look(ctx, c, l)
+	}
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("list the Events of Services: %w", ctx.Err())
+	}
+	if !l.whole {
+		all, _, err := c.crowd(ctx)
+		return all, err
+	}
+	for _, r := range l.reads {
+		event.TellAgain(ctx, r)
+	}
+	return l.all, nil
+}
+
+// look reads for the case in hand and for those that wait.
+func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (all []*history, err error) {
+	began := time.Now()
+	defer func() {
+		w.mu.Lock()
+		if l.until = time.Now().Add(max(w.keep, dear*time.Since(began))); !l.whole && w.looks[c.Remedy.Class] == l {
+			delete(w.looks, c.Remedy.Class)
+		}
+		w.mu.Unlock()
+		close(l.done)
+	}()
+	var told sync.Mutex
+	reading := event.WithReads(ctx, func(r event.Read) {
+		told.Lock()
+		defer told.Unlock()
+		l.reads = append(l.reads, r)
+		event.TellAgain(ctx, r)
+	})
+	l.all, l.whole, err = c.crowd(reading)
+	return l.all, err
+}
+
+// crowd reads who has Events of syncs. whole says that those which have gone or have been synced since are
+// sorted out: not where the case's own Service is the only one, which needs no other list.
+func (c *Case) crowd(ctx context.Context) (all []*history, whole bool, err error) {
+	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
-	_, err := c.Kube.ListEvents(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
+	_, err = c.Kube.ListEvents(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
 		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
 		kind := signOf(e, match.Class)
 		if kind == noSign || e.Object.UID == "" {
@@ -48,39 +150,41 @@ func (c *Case) Peers(ctx context.Context) ([]Peer, error) {
 		}
 		h := seen[e.Object.UID]
 		if h == nil {
-			h = &history{Peer: Peer{Namespace: e.Object.Namespace, Name: e.Object.Name}}
+			h = &history{Peer: Peer{Namespace: e.Object.Namespace, Name: e.Object.Name}, uid: e.Object.UID}
 			seen[e.Object.UID] = h
 		}
 		h.add(e, kind, match.Class == c.Remedy.Class)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the Events of Services: %w", err)
+		return nil, false, fmt.Errorf("list the Events of Services: %w", err)
 	}
-	seen[own].Fails, seen[own].Same = true, true
-	if len(seen) == 1 {
-		return []Peer{seen[own].Peer}, nil
+	own := string(c.Service.UID)
+	if h := seen[own]; len(seen) == 0 || len(seen) == 1 && h != nil {
+		if h != nil {
+			all = append(all, h)
+		}
+		return all, false, nil
 	}
 	// Events outlive what they are about, and some are dropped.
 	services, err := c.Kube.Services(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
+		return nil, false, fmt.Errorf("list Services: %w", err)
 	}
-	out := []Peer{seen[own].Peer}
 	for i := range services {
 		h := seen[string(services[i].UID)]
-		if h == nil || string(services[i].UID) == own {
+		if h == nil {
 			continue
 		}
 		if ccm.HashWritten(&services[i]).After(h.last) {
 			h.Fails, h.Same = false, false
 		}
-		out = append(out, h.Peer)
+		all = append(all, h)
 	}
-	slices.SortFunc(out[1:], func(a, b Peer) int {
+	slices.SortFunc(all, func(a, b *history) int {
 		return cmp.Or(-cmp.Compare(a.Failed, b.Failed), -cmp.Compare(a.Good, b.Good), cmp.Compare(a.String(), b.String()))
 	})
-	return out, nil
+	return all, true, nil
 }
 
 // What an Event says about a sync.
@@ -116,6 +220,7 @@ func ended(reason string) bool {
 // A history is a peer while its Events are read.
 type history struct {
 	Peer
+	uid     string
 	last    time.Time // of its newest Event
 	version string
 }
@@ -141,8 +246,12 @@ const named = 5
 func Together(peers []Peer) say.Text {
 	var same []string
 	for _, f := range peers {
-		if f.Same {
+		switch {
+		case !f.Same:
+		case len(same) < named:
 			same = append(same, f.String())
+		default:
+			same = append(same, "") // it is only counted
 		}
 	}
 	if len(same) < 2 {

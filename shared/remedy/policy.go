@@ -169,14 +169,17 @@ func (p Policy) At(class string, at Place) Permission {
 	}
 	for _, by := range []struct {
 		labels map[string]string
-		has    string
-	}{{at.Around, "The namespace has the label %s=%s."}, {at.Labels, "The Service has the label %s=%s."}} {
+		has    func(label, value string) say.Text
+	}{
+		{at.Around, func(l, v string) say.Text { return say.F("The namespace has the label %s=%s.", l, v) }},
+		{at.Labels, func(l, v string) say.Text { return say.F("The Service has the label %s=%s.", l, v) }},
+	} {
 		if v, ok := by.labels[MuteLabel]; ok && v != "false" {
-			l.Mode, l.Muted, l.Why = Observe, true, say.F(by.has, MuteLabel, v)
+			l.Mode, l.Muted, l.Why = Observe, true, by.has(MuteLabel, v)
 		}
 		// A word that is no mode was meant to change something: it is taken for the stricter one.
 		if v, ok := by.labels[ModeLabel]; ok && v != string(Fix) && l.Mode == Fix {
-			l.Mode, l.Why = Observe, say.F(by.has, ModeLabel, v)
+			l.Mode, l.Why = Observe, by.has(ModeLabel, v)
 		}
 	}
 	return l

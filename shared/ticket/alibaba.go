@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // SupportGrants is what the sink "alibaba" needs. No class has it: the program that
@@ -21,6 +22,7 @@ type alibaba struct {
 	writes   cloud.TicketWriter
 	category string
 	urgent   bool
+	language *say.Language
 }
 
 // Open opens a ticket. It looks first for the one that an earlier try may have opened:
@@ -44,7 +46,7 @@ func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 	}
 	text := t.Text
 	if !strings.Contains(text, t.Key) { // a template of the operator's may leave it out, and a cut, too
-		text += "\nReference: " + t.Key
+		text += "\n" + a.language.Phrase("Reference: %s", t.Key)
 	}
 	id, err := a.writes.Create(ctx, cloud.Ticket{Title: t.Title, Description: text, Category: a.category, Urgent: a.urgent})
 	return id, kinds(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/retry"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -28,12 +29,15 @@ type Config struct {
 	Stream      *stream.Stream
 	Sinks       []policy.Sink
 	Remedies    []*remedy.Remedy // scope and title of the classes
-	Cluster     string           // ID of the cluster whose failures they are, and that Kube leads to
+	Cluster     string           // ID of the cluster whose failures they are, and that Kube and Answers lead to
 	Kube        *kube.Writer
+	Answers     *kube.Cluster   // where answers go that people click at a sink that is an app
+	People      []policy.Person // whose clicks count
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
-	Log         *slog.Logger     // nil: nothing is logged
-	Now         func() time.Time // nil: time.Now
+	Language    func(tag string) *say.Language // by the word that a sink has for it; nil: English alone
+	Log         *slog.Logger                   // nil: nothing is logged
+	Now         func() time.Time               // nil: time.Now
 }
 
 // Stats count what a sink has met since its follower was made.
@@ -85,6 +89,7 @@ type kind struct {
 	alone bool // each Service has a ticket of its own
 	named bool // the sink gives tickets IDs; one without is opened
 	quiet bool // what doesn't change is not sent again, and an open ticket seldom
+	card  bool // what was sent can be changed, without that people are told; see cards
 	title int  // most bytes of a title
 	text  int  // most bytes of a text
 }
@@ -101,13 +106,13 @@ func New(c Config) (*Follower, error) {
 	if err := event.ValidCluster(c.Cluster); err != nil {
 		return nil, fmt.Errorf("make a follower of the journal: %w", err)
 	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	f := &Follower{c: c, log: c.Log, now: c.Now, classes: map[string]*remedy.Remedy{}, gap: 10 * time.Second}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
-	}
-	if f.now == nil {
-		f.now = time.Now
-	}
 	for _, r := range c.Remedies {
 		f.classes[r.Class] = r
 	}
@@ -116,7 +121,7 @@ func New(c Config) (*Follower, error) {
 		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
-			o.texts, err = loadTexts(s)
+			o.texts, err = loadTexts(s, c.language(s))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
@@ -133,8 +138,8 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		if c.Cloud == nil || c.CloudWriter == nil {
 			return nil, kind{}, errors.New("tickets of Alibaba Cloud's support need access to the account")
 		}
-		return &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent}, kind{named: true, quiet: true, title: 100,
-			text: 8000}, nil
+		to := &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent, language: c.language(s)}
+		return to, kind{named: true, quiet: true, title: 100, text: 8000}, nil
 	case policy.Event:
 		if c.Kube == nil {
 			return nil, kind{}, errors.New("a sink of kind event needs access to the cluster")
@@ -142,6 +147,12 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk:
 		return &dingtalk{newEndpoint(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
+	case policy.DingTalkApp, policy.FeishuApp:
+		return newCards(s, c, c.language(s)), kind{named: true, quiet: true, card: true, title: 100, text: 8000}, nil
+	case policy.Mail:
+		return &email{sink: s}, kind{quiet: true, title: 150, text: 16000}, nil
+	case policy.WeCom:
+		return &wecom{newEndpoint(s, c.Now)}, kind{quiet: true, title: 100, text: 3900}, nil
 	case policy.Slack:
 		return &slack{newEndpoint(s, c.Now)}, kind{quiet: true, title: 150, text: 12000}, nil
 	case policy.Webhook:
@@ -181,6 +192,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	for _, o := range f.outlets {
 		g.Go(func() error { return f.c.Stream.ConsumeCases(ctx, o.consumer(), workers, o.handle) })
 		g.Go(func() error { o.closings(ctx); return nil })
+		if c, ok := o.to.(*cards); ok {
+			g.Go(func() error { c.app.Hear(ctx, o.clicked); return nil })
+		}
 	}
 	return g.Wait()
 }
@@ -351,20 +365,16 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	all := make([]Member, len(list))
-	for n, c := range list {
-		all[n] = c.member
-	}
-	v := viewOf(o.Sink, i.class, all, h, o.since)
+	v := viewOf(o.Sink, i.class, membersOf(list), h, o.since)
 	status := v.status(h.Status)
-	same := o.quiet && status == h.Status && v.print() == h.Print
+	same := o.quiet && status == h.Status && v.print() == h.Print && !(o.card && h.anew(v.facts("", i, "", h, status), o.now()))
 	switch {
 	case status == None:
 		return 0, nil // the sink isn't notified of such
 	case same, h.Status == Closed && status == Closed && len(v.over) == 0:
 		return o.skip(ctx, h, v)
 	}
-	if o.quiet && h.Status == Open && status == Open {
+	if o.quiet && !o.card && h.Status == Open && status == Open {
 		due := h.Notified.Add(o.patience(h.Updates))
 		if wait := due.Sub(o.now()); wait > 0 {
 			o.look(key, due)
@@ -437,9 +447,12 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 // deliver notifies the sink, under a lease.
 func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
 	now := o.now()
+	h.Refusal = "" // it was said of how things stood before
 	was := h
 	h.Lease = now.Add(lease)
-	opens := h.Status == None || o.named && h.ID == "" && status == Open
+	t := o.render(i, uid, was, v, status)
+	anew := o.card && h.anew(t.Facts, now)
+	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew
 	h.Tried = h.Tried || opens
 	if err := h.write(ctx, o.c.Stream, now); err != nil {
 		if errors.Is(err, stream.ErrConflict) {
@@ -447,7 +460,6 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 		}
 		return 0, err
 	}
-	t := o.render(i, uid, was, v, status)
 	sending, cancel := context.WithTimeout(ctx, answerFor)
 	defer cancel()
 	var err error
@@ -464,11 +476,36 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	}
 	now = o.now()
 	h.Lease = time.Time{}
+	if err == nil && o.card {
+		h.shows(t, opens)
+	}
 	wait := o.outcome(&h, t, v, err)
 	if err := h.write(ctx, o.c.Stream, now); err != nil {
 		return 0, err
 	}
 	return wait, nil
+}
+
+// shows notes what people were told of by a card; sent says that it is another one than before.
+func (h *Head) shows(t Ticket, sent bool) {
+	if sent {
+		h.Shown = Shown{t.Question, t.Facts.Failing, t.Facts.Impact}
+	}
+	if t.Status == Closed || t.Reopened() {
+		h.MutedUntil = time.Time{}
+	}
+	if t.Reopened() {
+		h.Said = nil
+	}
+}
+
+// membersOf returns the members of a list.
+func membersOf(list []change) []Member {
+	all := make([]Member, len(list))
+	for n, c := range list {
+		all[n] = c.member
+	}
+	return all
 }
 
 // outcome notes in the head how a notification ended, and returns when to try again.
@@ -521,6 +558,14 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	return wait
 }
 
+// language returns what a sink is told in.
+func (c Config) language(s policy.Sink) *say.Language {
+	if c.Language == nil {
+		return nil
+	}
+	return c.Language(s.Language)
+}
+
 // growing returns the pause after that many tries in a row that failed.
 func growing(failures int) time.Duration {
 	return retry.Pause(firstWait, lastWait, uint64(failures))
@@ -551,6 +596,12 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	}
 	t.Message = t.Key + "." + strconv.FormatUint(v.revision, 10)
 	t.Facts = v.facts(t.Key, i, title, h, status)
+	if o.card {
+		t.Question, t.Muted = questionOf(t.Facts.Lead).String(), o.now().Before(h.MutedUntil)
+		if !t.Reopened() {
+			t.Said = h.lines(o.texts.language)
+		}
+	}
 	var err error
 	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
 		o.stats.templates.Add(1)

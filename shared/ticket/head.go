@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -32,7 +34,44 @@ type Head struct {
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
 	Changed   time.Time `json:"changed,omitzero"`   // last write of this key
 
+	// Of a sink at which people answer.
+	Shown      Shown      `json:"shown,omitzero"`
+	MutedUntil time.Time  `json:"mutedUntil,omitzero"`
+	Said       []string   `json:"said,omitempty"`    // what became of answers
+	Refusal    string     `json:"refusal,omitempty"` // why the last click did nothing
+	Texts      []say.Text `json:"texts,omitempty"`   // Said and Refusal as messages, for readers of other languages
+	Clicks     []string   `json:"clicks,omitempty"`  // that were done
+
 	entry stream.Entry
+}
+
+// answered notes a line on a click: on what became of it, or why it did nothing.
+func (h *Head) answered(line say.Text, refused bool) {
+	english := line.String()
+	h.Refusal = ""
+	if refused {
+		h.Refusal = english
+	} else if !slices.ContainsFunc(h.Said, func(said string) bool { return said[len(clock):] == english[len(clock):] }) {
+		h.Said = append(h.Said, english)
+		h.Said = h.Said[max(0, len(h.Said)-mostSaid):]
+	}
+	h.Texts = slices.DeleteFunc(append(slices.Clone(h.Texts), line), func(t say.Text) bool {
+		return t.String() != h.Refusal && !slices.Contains(h.Said, t.String())
+	})
+}
+
+// lines returns what the card says of clicks in a language. A line of an earlier release is English.
+func (h Head) lines(l *say.Language) []string {
+	var all []string
+	for _, line := range append(slices.Clone(h.Said), h.Refusal) {
+		if i := slices.IndexFunc(h.Texts, func(t say.Text) bool { return t.String() == line }); i >= 0 {
+			line = h.Texts[i].In(l)
+		}
+		if line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 // lease is how long one notification may take. Who is killed while he notifies stands in the

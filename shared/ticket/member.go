@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Member is one Service of an incident: how it stands by the newest record.
@@ -30,14 +31,45 @@ type Member struct {
 	Steps    []string      `json:"steps,omitempty"` // of the plan
 	Done     int           `json:"done,omitempty"`  // how many of them were applied
 	Digest   string        `json:"digest,omitempty"`
+	Attempt  int           `json:"attempt,omitempty"` // to write, that the question is about
 	Ask      string        `json:"ask,omitempty"`
 	Note     string        `json:"note,omitempty"`
 	Rule     string        `json:"rule,omitempty"`
 	Error    string        `json:"error,omitempty"`
 	By       string        `json:"by,omitempty"` // who closed it by hand, or rejected or approved its plan
+	Said     said          `json:"said,omitzero"`
 
 	revision uint64 // of its key
 	uid      string
+}
+
+// said holds the sentences of a member as messages. They count where they say what the member
+// says in English: one that was cut, or comes from an earlier release, is told as it is.
+type said struct {
+	event.Said
+	Steps []say.Text `json:"steps,omitempty"`
+	By    say.Text   `json:"by,omitempty"`
+}
+
+// in returns the member with its sentences in a language.
+func (m Member) in(l *say.Language) Member {
+	if l == nil {
+		return m
+	}
+	tell := func(t say.Text, english string, most int) string {
+		if t.String() != english {
+			return english
+		}
+		return clip(t.In(l), most)
+	}
+	m.Finding, m.Ask = tell(m.Said.Finding, m.Finding, longText), tell(m.Said.Ask, m.Ask, longText)
+	m.Note, m.Rule = tell(m.Said.Note, m.Note, shortText), tell(m.Said.Rule, m.Rule, shortText)
+	m.By = tell(m.Said.By, m.By, shortText)
+	m.Steps = slices.Clone(m.Steps)
+	for i := range min(len(m.Steps), len(m.Said.Steps)) {
+		m.Steps[i] = tell(m.Said.Steps[i], m.Steps[i], stepText)
+	}
+	return m
 }
 
 // Status returns the word for how the Service stands.
@@ -87,40 +119,57 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
 		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: clip(r.Message, shortText), Failed: r.EventTime,
-		Finding: clip(r.Finding, longText), Cause: clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest,
+		Finding: clip(r.Finding, longText), Cause: clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
 		Ask: clip(r.Ask, longText), Note: clip(r.Note, shortText), Rule: clip(r.Rule, shortText), Error: clip(r.Error, shortText),
 	}
+	t := r.Texts()
+	m.Said.Said = event.Said{Finding: whole(t.Finding, m.Finding), Ask: whole(t.Ask, m.Ask), Note: whole(t.Note, m.Note), Rule: whole(t.Rule, m.Rule)}
+	var by say.Text
 	switch {
 	case r.Rejected != nil:
-		m.Result, m.Over, m.By = Rejected, true, clip("by "+r.Rejected.String(), shortText)
+		by = say.F("by %s", r.Rejected.Text())
+		m.Result, m.Over = Rejected, true
 	case r.Approved != nil:
-		m.By = "approved by " + r.Approved.String()
+		by = say.F("approved by %s", r.Approved.Text())
 		for _, a := range r.Seconded {
-			m.By += ", and by " + a.String()
+			by = say.F("%s, and by %s", by, a.Text())
 		}
-		m.By = clip(m.By, shortText)
 	}
+	m.By = clip(by.String(), shortText)
+	m.Said.By = whole(by, m.By)
 	for i, s := range r.Steps {
 		if i == mostSteps {
-			m.Steps = append(m.Steps, fmt.Sprintf("and %d more steps", len(r.Steps)-mostSteps))
+			more := say.F("and %d more steps", len(r.Steps)-mostSteps)
+			m.Steps, m.Said.Steps = append(m.Steps, more.String()), append(m.Said.Steps, more)
 			break
 		}
 		m.Steps = append(m.Steps, clip(event.Redact(s.Text), stepText))
+		m.Said.Steps = append(m.Said.Steps, whole(s.Said.Map(event.Redact), m.Steps[i]))
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
 		// What it was about is sent together with how it ended.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
-		m.Finding = cmp.Or(m.Finding, was.Finding)
+		if m.Finding == "" {
+			m.Finding, m.Said.Finding = was.Finding, was.Said.Finding
+		}
 	case m.Over:
 		m.Stood = ""
 	case stood:
 		m.Since = was.Since
 		if m.Finding == "" {
-			m.Finding, m.Cause = was.Finding, was.Cause
+			m.Finding, m.Cause, m.Said.Finding = was.Finding, was.Cause, was.Said.Finding
 		}
 	}
 	return m
+}
+
+// whole returns the messages of a sentence; none if they don't say the same, such as where it was cut.
+func whole(t say.Text, english string) say.Text {
+	if t.String() != english || len(t) == 1 && t[0].Format == "%s" {
+		return nil
+	}
+	return t
 }
 
 // A change is a member to be written, with the key that it has.

@@ -281,6 +281,43 @@ func TestDingSign(t *testing.T) {
 	}
 }
 
+func TestWeCom(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	f := w.follower(nil, policy.Sink{Name: "wecom", Kind: policy.WeCom, URLFrom: secret(t, h.server.URL+"/cgi-bin/webhook/send?key=k3y")})
+	q := w.queue(f, 0)
+	answers := []string{`{"errcode":45009,"errmsg":"api freq out of limit"}`, `{"errcode":-1,"errmsg":"system busy"}`, `<html>`, `{"errcode":0,"errmsg":"ok"}`,
+		`{"errcode":93000,"errmsg":"invalid webhook url, key=k3y"}`}
+	i := -1
+	h.answers(func(int, post) (int, http.Header, string) { i++; return 200, nil, answers[i] })
+	began := w.now()
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
+		r.Finding, r.Ask = "Look at [this](https://evil.example) <@all>.", strings.Repeat("漏", 2000)
+	})))
+	q.pass(time.Hour)
+	posts := h.take()
+	if len(posts) != 4 || w.now().Sub(began) < time.Minute || posts[0].url != "/cgi-bin/webhook/send?key=k3y" {
+		t.Fatalf("got %+v", posts)
+	}
+	var m struct {
+		Type     string `json:"msgtype"`
+		Markdown struct{ Content string }
+	}
+	if err := json.Unmarshal([]byte(posts[3].body), &m); err != nil {
+		t.Fatal(err)
+	}
+	if text := m.Markdown.Content; m.Type != "markdown" || !strings.HasPrefix(text, "### The vSwitch is full (vsw-1), 1 Service\n") || len(text) > 4096 ||
+		strings.Contains(text, "](") || strings.Contains(text, "<@") {
+		t.Errorf("got %d bytes: %+v", len(text), m)
+	}
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
+	q.pass(time.Hour)
+	if stats(f).Refused != 1 || strings.Contains(w.log.String(), "k3y") {
+		t.Errorf("got %d refused, %s", stats(f).Refused, w.log.String())
+	}
+	q.empty()
+}
+
 func TestSlack(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A template defines "title", one line, and "text", over Facts. A file of the operator's
@@ -34,6 +35,7 @@ type texts struct {
 	own      *template.Template // the operator's over the built-in one
 	built    *template.Template
 	replaced bool
+	language *say.Language
 }
 
 // builtin returns the template that lbremedy has for a kind of sinks.
@@ -41,7 +43,7 @@ func builtin(kind string) string {
 	switch kind {
 	case policy.Event:
 		return eventTemplate
-	case policy.DingTalk, policy.Slack:
+	case policy.DingTalk, policy.DingTalkApp, policy.FeishuApp, policy.WeCom, policy.Slack:
 		return messageTemplate
 	}
 	return ticketTemplate
@@ -55,12 +57,12 @@ const (
 
 // loadTexts returns the texts of a sink, after a trial of the operator's template on an
 // open ticket, a reopened one and one that is over.
-func loadTexts(s policy.Sink) (*texts, error) {
-	built, err := template.New(s.Kind).Funcs(functions).Option("missingkey=error").Parse(builtin(s.Kind))
+func loadTexts(s policy.Sink, language *say.Language) (*texts, error) {
+	built, err := template.New(s.Kind).Funcs(functions(language)).Option("missingkey=error").Parse(builtin(s.Kind))
 	if err != nil {
 		return nil, fmt.Errorf("read the template of kind %s: %w", s.Kind, err)
 	}
-	t := &texts{own: built, built: built}
+	t := &texts{own: built, built: built, language: language}
 	if s.Template == "" {
 		return t, nil
 	}
@@ -105,7 +107,7 @@ func loadTexts(s policy.Sink) (*texts, error) {
 func CheckTexts(sinks []policy.Sink) error {
 	var errs []error
 	for _, s := range sinks {
-		if _, err := loadTexts(s); err != nil {
+		if _, err := loadTexts(s, nil); err != nil {
 			errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
 		}
 	}
@@ -169,6 +171,7 @@ func called(n parse.Node, names []string) []string {
 
 // write returns title and text of a ticket. With an error they are the built-in ones.
 func (t *texts) write(f Facts, k kind) (title, text string, err error) {
+	f = f.in(t.language)
 	title, text, err = fill(t.own, f)
 	if err != nil && t.replaced {
 		var broken error
@@ -212,51 +215,64 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// functions are what templates may call besides those of Go.
-var functions = template.FuncMap{
-	"join":   func(sep string, list []string) string { return strings.Join(list, sep) },
-	"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") },
-	"impact": func(i event.Impact) string { return impacts[i] },
-	"count": func(n int, one string) string {
-		if n == 1 {
-			return "1 " + one
-		}
-		return fmt.Sprintf("%d %ss", n, one)
-	},
-	"result": func(r event.Result) string { return results[r] },
-	"stands": func(m Member) string { return cmp.Or(questions[m.Status()], results[m.Result]) },
-	"inc":    func(n int) int { return n + 1 },
-	"plain":  plain,
+// functions are what templates may call besides those of Go. What they say is in the language.
+func functions(l *say.Language) template.FuncMap {
+	return template.FuncMap{
+		"join":   func(sep string, list []string) string { return strings.Join(list, sep) },
+		"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") },
+		"impact": func(i event.Impact) string { return impacts[i].In(l) },
+		"count":  func(n int, one string) string { return count(n, one).In(l) },
+		"result": func(r event.Result) string { return results[r].In(l) },
+		"stands": func(m Member) string { return cmp.Or(questions[m.Status()].In(l), results[m.Result].In(l)) },
+		"inc":    func(n int) int { return n + 1 },
+		"plain":  plain,
+		"say":    l.Phrase,
+	}
 }
 
-var impacts = map[event.Impact]string{
-	event.NeverUp: "never up: a Service has no address and never worked.",
-	event.Frozen:  "backends frozen: traffic still flows, to the backends of the last sync.",
-	event.Serving: "serving: traffic flows, and only the sync of settings fails.",
+// count says how many there are of what tickets are about.
+func count(n int, one string) say.Text {
+	all := map[string]say.Text{
+		"Service": say.Count(n, "Service"), "load balancer": say.Count(n, "load balancer"), "network": say.Count(n, "network"),
+		"node": say.Count(n, "node"), "cluster": say.Count(n, "cluster"), "account": say.Count(n, "account"), "thing": say.Count(n, "thing"),
+	}
+	if t, ok := all[one]; ok {
+		return t
+	}
+	if n == 1 { // of a template of the operator's
+		return say.Literal("1 " + one)
+	}
+	return say.Literal(fmt.Sprintf("%d %ss", n, one))
+}
+
+var impacts = map[event.Impact]say.Text{
+	event.NeverUp: say.F("never up: a Service has no address and never worked."),
+	event.Frozen:  say.F("backends frozen: traffic still flows, to the backends of the last sync."),
+	event.Serving: say.F("serving: traffic flows, and only the sync of settings fails."),
 }
 
 // results say how a Service stands.
-var results = map[event.Result]string{
-	event.Asked:      "it needs a person",
-	event.Failed:     "lbremedy could not find out or could not write",
-	event.Unsettled:  "written, but the failure came back or nothing proves success",
-	event.Planned:    "only planned, since the policy observes",
-	event.Fixed:      "fixed by lbremedy, and proven to work",
-	event.Synced:     "synced after a write by lbremedy; that traffic can flow is not proven",
-	event.Gone:       "recovered, without a fix by lbremedy",
-	event.Superseded: "it fails in another way now",
-	event.Undone:     "what lbremedy wrote was taken back",
-	event.Foreign:    "it is no failed sync of this cloud",
-	Moved:            "it fails for another cause now",
-	ByHand:           "closed by hand",
-	Rejected:         "its plan was rejected",
-	Muted:            "a label says that nobody is to be asked",
+var results = map[event.Result]say.Text{
+	event.Asked:      say.F("it needs a person"),
+	event.Failed:     say.F("lbremedy could not find out or could not write"),
+	event.Unsettled:  say.F("written, but the failure came back or nothing proves success"),
+	event.Planned:    say.F("only planned, since the policy observes"),
+	event.Fixed:      say.F("fixed by lbremedy, and proven to work"),
+	event.Synced:     say.F("synced after a write by lbremedy; that traffic can flow is not proven"),
+	event.Gone:       say.F("recovered, without a fix by lbremedy"),
+	event.Superseded: say.F("it fails in another way now"),
+	event.Undone:     say.F("what lbremedy wrote was taken back"),
+	event.Foreign:    say.F("it is no failed sync of this cloud"),
+	Moved:            say.F("it fails for another cause now"),
+	ByHand:           say.F("closed by hand"),
+	Rejected:         say.F("its plan was rejected"),
+	Muted:            say.F("a label says that nobody is to be asked"),
 }
 
 // questions say what a person is asked for.
-var questions = map[event.Status]string{
-	event.NeedsApproval: "needs approval of its plan",
-	event.NeedsAction:   "needs action by a person",
+var questions = map[event.Status]say.Text{
+	event.NeedsApproval: say.F("needs approval of its plan"),
+	event.NeedsAction:   say.F("needs action by a person"),
 }
 
 // plain returns a text without line breaks and without what a chat reads as markup for

@@ -40,6 +40,16 @@
 // is made again. Alibaba Cloud's support is searched for the ticket first, an Event is
 // written in place of itself, and a webhook gets the same webhook-id. A chat shows the
 // message twice.
+//
+// # Answers
+//
+// At a sink that is an app people answer by buttons, see [Config.People]. An Approval is all that comes of
+// it: the bringer of package approval brings it to the journal as it brings any other. A card carries the
+// question as it shows it, and the head what became of the clicks, so that any follower can answer them.
+//
+// Who mutes an incident at a sink gets no new message about it there for a day, and the message that is
+// there stays up to date. What is worse than when it was muted, which is another Service that fails or a
+// worse impact, is sent all the same; the end of the incident ends it.
 package ticket
 
 import (
@@ -107,6 +117,9 @@ type Ticket struct {
 	Text     string // as the template has it
 	Facts    Facts
 	At       time.Time // when this was made
+	Question string    // that can be answered there, as buttons carry it; empty: none
+	Said     []string  // what became of answers there
+	Muted    bool      // somebody has muted it there
 }
 
 // Reopened reports whether the ticket was closed before.

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A view is an incident as one sink sees it: the members that it is notified of.
@@ -76,6 +77,9 @@ func (v view) print() string {
 	for i, list := range [][]Member{v.open, v.over} {
 		for _, m := range list {
 			fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", i, m.uid, m.Result, m.Digest, m.Finding, m.Ask, m.Error)
+			if m.Attempt > 1 {
+				fmt.Fprintf(h, "%d\n", m.Attempt)
+			}
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
@@ -121,6 +125,11 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	f.More = len(all) - len(f.Services)
 	if len(all) > 0 {
 		f.Lead = lead(all)
+		// A question that people were shown stays until it is answered, whoever else asks meanwhile.
+		asked, _ := readQuestion(h.Shown.Question)
+		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.uid && questionOf(m).digest != "" }); n >= 0 {
+			f.Lead = all[n]
+		}
 		f.Cause = f.Lead.Cause
 		if !f.ByDoctor() && kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // a command is made of them
 			f.LogQuery = remedy.LogQuery(f.Lead.Service.String())
@@ -152,4 +161,17 @@ func lead(all []Member) Member {
 func worse(a, b event.Impact) bool {
 	order := []event.Impact{"", event.Serving, event.Frozen, event.NeverUp}
 	return slices.Index(order, a) > slices.Index(order, b)
+}
+
+// in returns the facts for a text in a language.
+func (f Facts) in(l *say.Language) Facts {
+	if l == nil {
+		return f
+	}
+	f.Title, f.Lead = l.Format(f.Title), f.Lead.in(l)
+	f.Services = slices.Clone(f.Services)
+	for i, m := range f.Services {
+		f.Services[i] = m.in(l)
+	}
+	return f
 }

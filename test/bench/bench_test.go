@@ -37,6 +37,9 @@
 //   - broken: 1,000 Services that stay broken, in three ways, and what they leave in the
 //     streams after 30 days of a clock that runs fast, at one failure a day. At one in
 //     five minutes it is the same: TestStaysBroken of shared/engine has 8,640 of them.
+//   - cause: 1,000 Services that fail at once for one cause of the account, until each has
+//     its outcome, and the same for 100. LBREMEDY_BENCH_SCALE says another number, as
+//     "make bench SCALE=10000" does.
 //   - courier: messages that wait, until a function in this process has answered the
 //     last, beside a loop that posts the same bodies with as many hands. The function
 //     answers at once, or after a run of 5 ms.
@@ -104,6 +107,7 @@ func BenchmarkFigures(b *testing.B) {
 		{"burst", (*rig).burst},
 		{"worker", (*rig).worker},
 		{"broken", (*rig).broken},
+		{"cause", (*rig).cause},
 		{"courier", (*rig).courier},
 		{"classify", (*rig).classify},
 		{"size", (*rig).size},

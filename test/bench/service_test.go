@@ -98,16 +98,17 @@ func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)
 	}()
 }
 
-// A street is a namespace with Services that have no load balancer, and what becomes of them.
+// A street is Services that have no load balancer, in several namespaces, since the exporter holds back
+// what one of them makes too much of; and what becomes of them.
 type street struct {
 	*rig
-	namespace string
-	services  []*corev1.Service
-	answered  []time.Time // when the API server had answered to the create of the Event
-	written   *sightings  // by UID
-	touched   *sightings  // by the bare program, by UID
-	settled   *sightings  // cases that ended as fixed, by UID
-	stored    map[string]*sightings
+	namespaces []string
+	services   []*corev1.Service
+	answered   []time.Time // when the API server had answered to the create of the Event
+	written    *sightings  // by UID
+	touched    *sightings  // by the bare program, by UID
+	settled    *sightings  // cases that ended as fixed, by UID
+	stored     map[string]*sightings
 }
 
 // way are the stations between an Event and the write, as the streams have them.
@@ -116,27 +117,32 @@ var way = []string{"exported", string(event.Intent), string(event.Step)}
 func (r *rig) street(b *testing.B, u *up, n int) *street {
 	b.Helper()
 	s := &street{
-		rig: r, namespace: r.namespace(b, "write"), services: make([]*corev1.Service, n), answered: make([]time.Time, n),
+		rig: r, services: make([]*corev1.Service, n), answered: make([]time.Time, n),
 		written: newSightings(), touched: newSightings(), settled: newSightings(), stored: map[string]*sightings{},
 	}
 	for _, name := range way {
 		s.stored[name] = newSightings()
 	}
-	client := r.client(b).CoreV1().Services(s.namespace)
+	for range n/50 + 1 {
+		s.namespaces = append(s.namespaces, r.namespace(b, "write"))
+	}
+	client := r.client(b).CoreV1()
 	err := alike(8, n, func(i int) (err error) {
-		s.services[i], err = client.Create(b.Context(), &corev1.Service{
+		s.services[i], err = client.Services(s.namespaces[i%len(s.namespaces)]).Create(b.Context(), &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        fmt.Sprintf("web-%03d", i),
 				Annotations: map[string]string{ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": testbed.FullVSwitchI},
 			},
-			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+			Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}},
+			},
 		}, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.services(b, s.namespace, func(svc *corev1.Service) {
+	r.services(b, "", func(svc *corev1.Service) {
 		if svc.Annotations[ccm.Resync] != "" {
 			s.written.see(string(svc.UID))
 		}
@@ -173,7 +179,7 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 		if at := s.stored[string(rec.Phase)]; at != nil {
 			at.seeAt(rec.Service.UID, m.Time)
 		}
-		if rec.Phase == event.Settled && rec.Result == event.Fixed {
+		if rec.Phase == event.Settled && rec.Result.Worked() {
 			s.settled.see(rec.Service.UID)
 		}
 		return nil
@@ -184,12 +190,13 @@ func (s *street) uid(i int) string { return string(s.services[i].UID) }
 
 // fail creates the Event that says that the sync of a Service failed.
 func (s *street) fail(ctx context.Context, i int, reason string) error {
-	e := failure(s.namespace, s.services[i].Name, s.uid(i))
+	in := s.services[i].Namespace
+	e := failure(in, s.services[i].Name, s.uid(i))
 	e.Reason = reason
 	if reason == bareReason {
 		e.Name += ".bare"
 	}
-	_, err := s.rig.shared.Client().CoreV1().Events(s.namespace).Create(ctx, e, metav1.CreateOptions{})
+	_, err := s.rig.shared.Client().CoreV1().Events(in).Create(ctx, e, metav1.CreateOptions{})
 	s.answered[i] = time.Now()
 	return err
 }
@@ -203,7 +210,8 @@ func (s *street) sync(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.rig.shared.Client().CoreV1().Services(s.namespace).Patch(ctx, s.services[i].Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	client := s.rig.shared.Client().CoreV1().Services(s.services[i].Namespace)
+	_, err = client.Patch(ctx, s.services[i].Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -221,8 +229,8 @@ func (s *street) room(i int) {
 
 // write measures how long it takes from an Event to the write on its Service.
 func (r *rig) write(b *testing.B) {
-	const warm, single, together, beside = 10, 200, 100, 50
-	s := r.street(b, r.up(b), warm+single+together)
+	const warm, single, beside = 10, 200, 50
+	s := r.street(b, r.up(b), warm+single+1100)
 	bare := begin(b, os.Args[0], roleVariable+"=write", "LBREMEDY_KUBECONFIG="+r.cluster(b).Kubeconfig)
 	if _, err := bare.line(); err != nil {
 		b.Fatalf("start the bare program: %v", err)
@@ -259,27 +267,56 @@ func (r *rig) write(b *testing.B) {
 	r.note(b, "one p99 bare", "ms", ms(quantile(plain, 0.99)))
 	s.stages(b, warm, warm+single)
 
-	first := warm + single
+	r.atMost(b, "100 at once", "ms", ms(s.burst(b, warm+single, 100)), 500)
+	r.note(b, "100 at once bare", "ms", ms(s.bare(b, warm+single, 100)))
+	r.atMost(b, "1,000 at once", "ms", ms(s.burst(b, warm+single+100, 1000)), 4000)
+	r.note(b, "1,000 at once bare", "ms", ms(s.bare(b, warm+single+100, 1000)))
+}
+
+// burst has n Services fail at once, from the first on, and returns how long it takes until the last
+// is written. It ends their cases.
+func (s *street) burst(b *testing.B, first, n int) time.Duration {
+	b.Helper()
 	s.room(first)
-	ids := make([]string, together)
-	for i := range ids {
-		ids[i] = s.uid(first + i)
+	took := s.atOnce(b, first, n, "SyncLoadBalancerFailed", s.written)
+	if err := alike(16, n, func(i int) error { return s.sync(b.Context(), first+i) }); err != nil {
+		b.Fatal(err)
 	}
-	must(alike(16, together, func(i int) error { return s.fail(b.Context(), first+i, "SyncLoadBalancerFailed") }))
+	s.settled.wait(b, 5*time.Minute, s.ids(first, n)...)
+	return took
+}
+
+// bare is burst for the bare program.
+func (s *street) bare(b *testing.B, first, n int) time.Duration {
+	b.Helper()
+	return s.atOnce(b, first, n, bareReason, s.touched)
+}
+
+func (s *street) atOnce(b *testing.B, first, n int, reason string, seen *sightings) time.Duration {
+	b.Helper()
+	if err := alike(16, n, func(i int) error { return s.fail(b.Context(), first+i, reason) }); err != nil {
+		b.Fatal(err)
+	}
 	began, last := s.answered[first], time.Time{}
-	for _, at := range s.answered[first:] {
+	for _, at := range s.answered[first : first+n] {
 		if at.Before(began) {
 			began = at
 		}
 	}
-	for _, at := range s.written.wait(b, 5*time.Minute, ids...) {
+	for _, at := range seen.wait(b, 5*time.Minute, s.ids(first, n)...) {
 		if at.After(last) {
 			last = at
 		}
 	}
-	r.atMost(b, "100 at once", "ms", ms(last.Sub(began)), 1000)
-	must(alike(16, together, func(i int) error { return s.sync(b.Context(), first+i) }))
-	s.settled.wait(b, 5*time.Minute, ids...)
+	return last.Sub(began)
+}
+
+func (s *street) ids(first, n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = s.uid(first + i)
+	}
+	return ids
 }
 
 // stages logs how long each stretch of the way took, from the API server's answer

@@ -67,7 +67,7 @@ var axe = sync.OnceValues(func() (string, error) {
 })
 
 // accessible checks what axe-core finds on the page of a tab.
-func accessible(t *testing.T, tab context.Context, what string) {
+func accessible(t testing.TB, tab context.Context, what string) {
 	t.Helper()
 	script, err := axe()
 	if err != nil {

@@ -7,6 +7,7 @@ package browser
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,6 +181,7 @@ func (b *Browser) Tab(asked func(url string), of ...chromedp.ContextOption) (con
 type Look struct {
 	Width, Height int64
 	Dark          bool
+	Language      string // that is asked for; empty: English
 }
 
 // Set makes a tab look so.
@@ -194,6 +196,11 @@ func (l Look) Set(tab context.Context) error {
 	if err == nil {
 		_, err = chromedp.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+	}
+	if err == nil {
+		_, err = chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
+			Headers: network.Headers{"Accept-Language": cmp.Or(l.Language, "en")},
 		})
 	}
 	return err

@@ -367,6 +367,14 @@ func nlbChanges() []scenario {
 	}
 	tls := []string{"protocol-port", "tcpssl:80", "cert-id", "cert-1"}
 	read := []string{"ListListenerCertificates", "ListListenerCertificates"}
+	// Another protocol is another group. Where the new listener is asked for before the old one is gone, it takes another
+	// attempt, see differ.
+	protocol := func(name string, change func(*run)) scenario {
+		retried := scenario{options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax = 0, 0 }}
+		s := changes(name, zoned("cert-id", "cert-1"), change, retried, "DeleteListener", "CreateListener")
+		s.want.Actions = append(s.want.Actions, append(nlbGroup[:2:2], "DeleteServerGroup")...)
+		return s
+	}
 	return []scenario{
 		changes("address type", zoned(), wish("address-type", "intranet"), scenario{}, "UpdateLoadBalancerAddressTypeConfig"),
 		changes("zone", zoned(), wish("zone-maps", "cn-hangzhou-h:vsw-1,cn-hangzhou-i:vsw-2"), scenario{}, "UpdateLoadBalancerZones"),
@@ -398,11 +406,10 @@ func nlbChanges() []scenario {
 			append(sources[:2:2], "DeleteSecurityGroup")...)...),
 		changes("listener", zoned(), wish("idle-timeout", "30"), scenario{}, "UpdateListenerAttribute"),
 		changes("proxy protocol", zoned("proxy-protocol", "on"), wish("ppv2-pvl-ep-id-enabled", "on"), scenario{}, "UpdateListenerAttribute"),
-		func() scenario { // another protocol is another group
-			s := changes("protocol", zoned("cert-id", "cert-1"), wish("protocol-port", "tcpssl:80"), scenario{}, "DeleteListener", "CreateListener")
-			s.want.Actions = append(s.want.Actions, append(nlbGroup[:2:2], "DeleteServerGroup")...)
-			return s
-		}(),
+		protocol("protocol", wish("protocol-port", "tcpssl:80")),
+		protocol("protocol, and the old listener goes late", both(func(p *run) {
+			p.cloud.Fault(sim.Fault{Action: "DeleteListener", Delay: 500 * time.Millisecond, Count: 1})
+		}, wish("protocol-port", "tcpssl:80"))),
 		changes("certificate", zoned(tls...), wish("cert-id", "cert-2"), scenario{}, "UpdateListenerAttribute"),
 		changes("ALPN", zoned(append(tls, "alpn-policy", "HTTP2Only")...), wish("alpn", "on"), scenario{}, "UpdateListenerAttribute"),
 		changes("further certificates", zoned(append(tls, "additional-cert-ids", "cert-2")...), wish("additional-cert-ids", "cert-3"), scenario{},

@@ -309,6 +309,11 @@ func (w *world) startOf(t *testing.T, class string, env ...string) *function {
 	go func() { f.ended <- f.Wait() }()
 	t.Cleanup(func() {
 		_ = f.Process.Kill() // it may have ended
+		for line := range strings.Lines(f.log()) {
+			if strings.Count(line, `"class":`) > 1 {
+				t.Errorf("a line of the log names the class twice: %s", line)
+			}
+		}
 		if t.Failed() {
 			t.Log(f.log())
 		}

@@ -75,6 +75,8 @@ type Call struct {
 	In  string
 	Env map[string]string
 	Now func() time.Time // nil: time.Now
+
+	Plugin bool // of kubectl
 }
 
 // Where a call finds its access key: what it has there and the process has not, so that
@@ -119,7 +121,7 @@ func (c Call) Program(out, errs io.Writer) *cli.Program {
 	}
 	return &cli.Program{
 		In: strings.NewReader(c.In), Out: out, Err: errs, Now: now, Version: "dev",
-		Getenv: func(name string) string { return c.Env[name] }, Terminal: func(any) int { return 0 }, Keys: c.keys(),
+		Getenv: func(name string) string { return c.Env[name] }, Terminal: func(any) int { return 0 }, Keys: c.keys(), Plugin: c.Plugin,
 	}
 }
 

@@ -52,8 +52,8 @@ func glossary(tr *tree) []string {
 	}
 	var out []string
 	for _, f := range tr.files {
-		base := path.Base(f.name) // modules have the names that others gave them
-		if f.binary() || f.name == "CHANGELOG.md" || base == "go.mod" || base == "go.sum" || len(instead) == 0 {
+		ext := path.Ext(f.name) // modules have the names that others gave them
+		if f.binary() || f.name == "CHANGELOG.md" || ext == ".mod" || ext == ".sum" || len(instead) == 0 {
 			continue
 		}
 		for i, line := range strings.Split(string(f.text), "\n") {

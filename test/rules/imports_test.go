@@ -42,6 +42,10 @@ var rows = []row{
 		why: "it says what permissions mean to a NATS server",
 	},
 	{
+		who: []string{"infra/release"},
+		why: "it builds a program, and is no part of it",
+	},
+	{
 		who: []string{"infra/images"},
 		why: "it is a module of its own",
 	},
@@ -129,6 +133,11 @@ var rows = []row{
 		why: "everything stands on it",
 	},
 	{
+		who: []string{"shared/say/*"},
+		may: []string{"shared/say"},
+		why: "it is a language and nothing more",
+	},
+	{
 		who: []string{"shared/event/table", "shared/event/schema"},
 		may: []string{"shared/event"},
 		why: "it says what is on the wire and moves nothing",
@@ -165,6 +174,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/accesskey"},
+		may: []string{"shared/event"},
 		why: "it finds what requests are signed with and sends none",
 	},
 	{
@@ -174,7 +184,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/kube", "shared/stream", "shared/stream/embedded"},
-		may: []string{"shared/event", "shared/grant", "shared/retry"},
+		may: []string{"shared/event", "shared/grant", "shared/retry", "shared/say"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
@@ -189,7 +199,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/command"},
-		may: []string{"shared/event"},
+		may: []string{"shared/event", "shared/say"},
 		why: "it is how the programs with commands talk, and knows nothing of what they do",
 	},
 	{
@@ -214,7 +224,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/policy"},
-		may: []string{"shared/event", "shared/stream", "shared/remedy"},
+		may: []string{"shared/event", "shared/stream", "shared/remedy", "shared/say"},
 		why: "it keeps what the operator allows, and allows nothing itself",
 	},
 	{
@@ -223,14 +233,19 @@ var rows = []row{
 		why: "it reads what the operator allows, and allows nothing itself",
 	},
 	{
+		who: []string{"shared/chat"},
+		may: []string{"shared/event", "shared/retry"},
+		why: "it shows cards and hears clicks, and knows nothing of what they are about",
+	},
+	{
 		who: []string{"shared/ticket"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/policy", "shared/remedy",
-			"shared/engine"},
+		may: []string{"shared/approval", "shared/chat", "shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry",
+			"shared/policy", "shared/remedy", "shared/engine", "shared/say"},
 		why: "it tells what the journal holds",
 	},
 	{
 		who: []string{"shared/approval"},
-		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/engine"},
+		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/engine", "shared/say"},
 		why: "it brings what people answer to the journal, and decides nothing itself",
 	},
 	{
@@ -255,8 +270,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"functions"},
-		may: []string{"functions/*", "shared/remedy"},
-		why: "it is the list of the classes and nothing more",
+		may: []string{"functions/*", "shared/remedy", "shared/say"},
+		why: "it is the list of the classes and what their folders hold for people, and nothing more",
 	},
 	{
 		who: []string{"functions/doctor/cmd/*"},
@@ -315,6 +330,7 @@ var homes = map[string][]string{
 	"github.com/golang-jwt/jwt/v5":           {"shared/serve", "events/courier"},
 	"github.com/google/go-containerregistry": {"infra/images"},
 	"github.com/google/uuid":                 {"shared/event"},
+	"github.com/gorilla/websocket":           {"shared/chat"},
 	"github.com/invopop/jsonschema":          {"shared/event/schema"},
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy/cli"},
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
@@ -325,6 +341,7 @@ var homes = map[string][]string{
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"shared/command", "functions/cmd/lbremedy/cli"},
 	"go.yaml.in/yaml/v3":                     {"shared/config"},
+	"google.golang.org/protobuf/encoding":    {"shared/chat"},
 	"golang.org/x/crypto/x509roots/fallback": {"infra/images"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy/cli"},
 	"golang.org/x/tools/txtar":               {"infra/gen"},

@@ -82,7 +82,7 @@ func copied(tr *tree) []string {
 	return out
 }
 
-var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|platform engineers)\b`)
+var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|platform engineers)\b|面向`)
 
 // readers checks that a page says in its first paragraph for whom it is. The pages of
 // classes and checks are for who has met one, and begin with that.
@@ -90,7 +90,7 @@ func readers(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
 		base := path.Base(f.name)
-		if path.Ext(base) != ".md" || matches(f.name, "functions/*/doc.md") || f.dir() == "functions/doctor" && base != "README.md" ||
+		if path.Ext(base) != ".md" || matches(f.name, "functions/*/doc.md", "functions/*/doc.zh.md") || f.dir() == "functions/doctor" && base != "README.md" ||
 			strings.Contains(f.name, "/testdata/") {
 			continue
 		}

@@ -33,7 +33,7 @@ var forbidden = []word{
 func words(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
-		if f.binary() || path.Base(f.name) == "go.sum" {
+		if f.binary() || path.Ext(f.name) == ".sum" {
 			continue
 		}
 		lower := strings.ToLower(string(f.text))
@@ -94,7 +94,7 @@ func lines(tr *tree) []string {
 // roots are what the root holds, besides dot files.
 var roots = []string{
 	"functions", "shared", "events", "infra", "test",
-	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
+	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "README.zh-CN.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
 }
 
 // vague are names of folders that say nothing about what is in them.

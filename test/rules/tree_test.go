@@ -189,6 +189,8 @@ var rules = []rule{
 	{"errors", errorTexts},
 	{"log keys", logs},
 	{"sentences", sentences},
+	{"twins", twins},
+	{"pages of twins", translated},
 	{"words", words},
 	{"tags", tags},
 	{"lines", lines},

@@ -15,7 +15,7 @@ import (
 // hours is an error.
 func Document(v policy.Version, sections ...remedy.Section) ([]byte, error) {
 	p := v.Policy
-	f := File{Mode: p.Mode, Risk: p.Risk, Classes: p.Classes, Rules: p.Rules, Approvals: p.Approvals, Budgets: p.Budgets, Tell: v.Sinks}
+	f := File{Mode: p.Mode, Risk: p.Risk, Classes: p.Classes, Rules: p.Rules, Approvals: p.Approvals, Budgets: p.Budgets, Tell: v.Sinks, People: v.People}
 	if f.Mode == "" {
 		f.Mode = remedy.Observe
 	}

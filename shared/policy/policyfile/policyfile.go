@@ -46,6 +46,7 @@ type File struct {
 	Doctor    *Doctor                 `json:"doctor,omitempty"`
 	Survey    *Doctor                 `json:"survey,omitempty"` // the old name of doctor, for one release more
 	Tell      []policy.Sink           `json:"tell,omitempty"`   // who is notified of what, see Sink
+	People    []policy.Person         `json:"people,omitempty"` // as whom people answer who click at a sink that is an app
 }
 
 // A Freeze is a time in which nothing is written: each week, with days, from, until
@@ -158,10 +159,13 @@ func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (po
 		}
 	}
 	checkSinks(d, f.Tell, classes)
+	policy.CheckPeople(f.People, func(i int, field, format string, args ...any) {
+		d.Fail(fmt.Sprintf("people[%d].%s", i, field), format, args...)
+	})
 	if err := r.Err(); err != nil {
 		return policy.Version{}, err
 	}
-	v := policy.Version{Policy: p, Sinks: f.Tell}
+	v := policy.Version{Policy: p, Sinks: f.Tell, People: f.People}
 	for _, freeze := range f.Freezes {
 		v.Zones = append(v.Zones, freeze.Zone)
 	}

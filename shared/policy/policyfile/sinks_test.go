@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 const allSinks = `
@@ -18,6 +19,9 @@ tell:
 - {name: on-call, kind: dingtalk, urlFrom: {env: DING_URL}, secretFrom: {file: /run/secrets/ding}, namespaces: [shop]}
 - {name: team, kind: slack, urlFrom: {file: /run/secrets/slack}}
 - {name: ops, kind: webhook, url: "https://ops.example/hook", secretFrom: {env: OPS_KEY}, template: ops.tmpl}
+- {name: night, kind: dingtalk-app, app: ding1, secretFrom: {env: DING_SECRET}, chat: "cid1==", card: 1.schema}
+- {name: lark, kind: feishu-app, url: "https://open.larksuite.com", app: cli_1, secretFrom: {env: LARK_SECRET}, chat: oc_1}
+- {name: mail, kind: mail, url: "smtps://smtpdm.aliyun.com:465", from: a@b.c, to: [d@e.f, "G <g@h.i>"], user: a, secretFrom: {env: MAIL_PASSWORD}}
 - {name: here, kind: webhook, url: "http://127.0.0.1:8080/", secretFrom: {env: OPS_KEY}}
 `
 
@@ -37,10 +41,57 @@ func TestSinks(t *testing.T) {
 			Namespaces: []string{"shop"}},
 		{Name: "team", Kind: policy.Slack, URLFrom: policy.Reference{File: "/run/secrets/slack"}},
 		{Name: "ops", Kind: policy.Webhook, URL: "https://ops.example/hook", SecretFrom: policy.Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
+		{Name: "night", Kind: policy.DingTalkApp, App: "ding1", SecretFrom: policy.Reference{Env: "DING_SECRET"}, Chat: "cid1==", Card: "1.schema"},
+		{Name: "lark", Kind: policy.FeishuApp, URL: "https://open.larksuite.com", App: "cli_1", SecretFrom: policy.Reference{Env: "LARK_SECRET"}, Chat: "oc_1"},
+		{Name: "mail", Kind: policy.Mail, URL: "smtps://smtpdm.aliyun.com:465", From: "a@b.c", To: []string{"d@e.f", "G <g@h.i>"}, User: "a",
+			SecretFrom: policy.Reference{Env: "MAIL_PASSWORD"}},
 		{Name: "here", Kind: policy.Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: policy.Reference{Env: "OPS_KEY"}},
 	}
 	if diff := cmp.Diff(want, v.Sinks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// Whose clicks count stands in the file, and in what is in force.
+func TestPeople(t *testing.T) {
+	v, err := ParseVersion([]byte("people:\n- {dingtalk: \"0123\", user: ann, groups: [network]}\n- {feishu: ou_1, user: bob}\n"), nil)
+	want := []policy.Person{{DingTalk: "0123", User: "ann", Groups: []string{"network"}}, {Feishu: "ou_1", User: "bob"}}
+	if diff := cmp.Diff(want, v.People); err != nil || diff != "" {
+		t.Fatalf("%v\n%s", err, diff)
+	}
+	text, err := Document(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseVersion(text, nil); err != nil || !again.Same(v) {
+		t.Errorf("got %s, %v", text, err)
+	}
+	s := nats.Streams(t)
+	if _, err := policy.PutInForce(t.Context(), s, "c1", v); err != nil {
+		t.Fatal(err)
+	}
+	people, err := policy.PeopleInForce(t.Context(), s, "c1")
+	if diff := cmp.Diff(want, people); err != nil || diff != "" {
+		t.Fatalf("%v\n%s", err, diff)
+	}
+	if now, err := policy.InForceNow(t.Context(), s, "c1"); err != nil || now.Number != 1 || !cmp.Equal(now.People, want) {
+		t.Errorf("got %+v, %v", now, err)
+	}
+	other := v
+	other.People = []policy.Person{want[0], {Feishu: "ou_1", User: "eve"}}
+	changes := policy.Compare(v, other, policy.What{})
+	if len(changes) != 1 || changes[0].Effect != policy.Loosened || changes[0].Text != "What feishu ou_1 clicks in the chat counts as an answer of eve." {
+		t.Errorf("got %+v", changes)
+	}
+	for text, want := range map[string]string{
+		`{dingtalk: "1"}`: "people[0].user: it is empty", `{user: ann}`: "people[0].dingtalk: neither dingtalk nor feishu",
+		`{dingtalk: "1", user: "system:serviceaccount:lbremedy:lbremedy-up"}`: "lbremedy does not answer its own questions",
+		`{dingtalk: "1", user: ann, groups: [""]}`:                            "people[0].groups: one of them is empty",
+		`{dingtalk: "1", user: ann}, {dingtalk: "1", user: bob}`:              `people[1].dingtalk: "1" is another person's`,
+	} {
+		if _, err := Parse([]byte("people: ["+text+"]"), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
+		}
 	}
 }
 
@@ -56,12 +107,27 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: e, kind: event, classes: [nope]}`, `tell[0].classes: there is no class "nope"`},
 		{`{name: e, kind: event, risks: [some]}`, "tell[0].risks:"},
 		{`{name: e, kind: event, namespaces: [""]}`, "tell[0].namespaces: one of them is empty"},
+		{`{name: e, kind: event, chat: cid1}`, "tell[0].app: only a sink that is an app"},
+		{`{name: d, kind: dingtalk-app, chat: cid1, card: t, secretFrom: {env: K}}`, "tell[0].app: it is empty"},
+		{`{name: d, kind: dingtalk-app, app: ding1, card: t, secretFrom: {env: K}}`, "tell[0].chat: it is empty"},
+		{`{name: d, kind: dingtalk-app, app: ding1, chat: cid1, card: t}`, "tell[0].secretFrom: it names no place"},
+		{`{name: d, kind: dingtalk-app, app: ding1, chat: cid1, secretFrom: {env: K}}`, "tell[0].card: it is empty"},
+		{`{name: d, kind: dingtalk-app, app: ding1, chat: cid1, card: t, secretFrom: {env: K}, url: "http://x.example/s3cr3t"}`, "must begin with https://"},
+		{`{name: f, kind: feishu-app, app: cli_1, chat: oc_1, card: t, secretFrom: {env: K}}`, "tell[0].card: only cards of DingTalk"},
 		{`{name: e, kind: event, results: [gone]}`, `tell[0].results: "gone" is none`},
 		{`{name: e, kind: event, category: "1"}`, "tell[0].category: only tickets of kind alibaba"},
 		{`{name: a, kind: alibaba}`, `tell[0].category: "" is no number`},
 		{`{name: a, kind: alibaba, category: x1}`, `tell[0].category: "x1" is no number`},
 		{`{name: a, kind: alibaba, category: "1", results: [planned]}`, `"planned" is none`},
 		{`{name: s, kind: slack}`, "tell[0].urlFrom: it names no place"},
+		{`{name: e, kind: event, from: a@b.c}`, "tell[0].from: only a sink of kind mail"},
+		{`{name: m, kind: mail, url: "https://x", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is no address such as smtps://"},
+		{`{name: m, kind: mail, url: "smtp://u:s3cr3t@x:25", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is no address such as smtps://"},
+		{`{name: m, kind: mail, url: "smtps://x:465", urlFrom: {env: X}, from: a@b.c, to: [d@e.f]}`, "tell[0].urlFrom: the address of a server"},
+		{`{name: m, kind: mail, url: "smtps://x:465", from: a, to: [d@e.f]}`, `tell[0].from: "a" is no address`},
+		{`{name: m, kind: mail, url: "smtps://x:465", from: a@b.c}`, "tell[0].to: it is empty"},
+		{`{name: w, kind: wecom}`, "tell[0].urlFrom: it names no place"},
+		{`{name: w, kind: wecom, urlFrom: {env: U}, secretFrom: {env: K}}`, "tell[0].secretFrom: a sink of kind wecom signs nothing"},
 		{`{name: s, kind: slack, url: "https://hooks.slack.com/services/s3cr3t"}`, "tell[0].url: the address of a slack webhook is a secret"},
 		{`{name: d, kind: dingtalk, urlFrom: {env: A, file: B}}`, "tell[0].urlFrom: it names a variable and a file"},
 		{`{name: w, kind: webhook, secretFrom: {env: K}}`, "tell[0].url: give either url or urlFrom"},

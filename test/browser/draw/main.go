@@ -1,10 +1,12 @@
-// Draw takes the pictures of the console's page: "make capture" runs it.
+// Draw takes the pictures of the console and of cards in chats: "make capture" runs it.
 //
-// It is called with the folder into which it writes them.
+// With a folder it writes the console's pictures into that; with a page of HTML and a file it
+// writes a picture of the page.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,10 +24,16 @@ type picture struct {
 	before     []chromedp.Action[chromedp.Void]
 }
 
+const chinese = "zh-CN"
+
 var pictures = []picture{
 	{name: "now", path: "/", look: browser.Look{Width: 1280, Height: 1060}},
 	{
 		name: "questions", path: "/questions", look: browser.Look{Width: 1280, Height: 900, Dark: true},
+		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))},
+	},
+	{
+		name: "questions.zh", path: "/questions", look: browser.Look{Width: 1280, Height: 760, Language: chinese},
 		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))},
 	},
 	{
@@ -36,22 +44,48 @@ var pictures = []picture{
 		},
 	},
 	{
+		name: "case.zh", path: "/cases?q=cart", look: browser.Look{Width: 1280, Height: 1060, Language: chinese},
+		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))},
+	},
+	{
 		name: "case", path: "/cases?q=cart", look: browser.Look{Width: 1280, Height: 1060},
 		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))},
 	},
 }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: draw FOLDER")
-		os.Exit(2)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	if err := draw(ctx, os.Args[1]); err != nil {
+	var err error
+	switch len(os.Args) {
+	case 2:
+		err = draw(ctx, os.Args[1])
+	case 3:
+		err = drawPage(ctx, os.Args[1], os.Args[2])
+	default:
+		err = errors.New("usage: draw FOLDER, or draw PAGE FILE")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
 		os.Exit(1)
 	}
+}
+
+// legible returns an error where Chinese would be drawn as boxes.
+func legible(tab context.Context) error {
+	differ, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => {
+		const ink = (text) => {
+			const c = document.createElement("canvas").getContext("2d");
+			c.font = "32px sans-serif";
+			c.fillText(text, 0, 40);
+			return c.canvas.toDataURL();
+		};
+		return ink("\u8d1f") !== ink("\u8f7d");
+	})()`))
+	if err == nil && !differ {
+		err = errors.New("there is no font for Chinese here: install Debian's package fonts-wqy-microhei")
+	}
+	return err
 }
 
 func draw(ctx context.Context, folder string) error {
@@ -72,6 +106,9 @@ func draw(ctx context.Context, folder string) error {
 		}
 		err = p.look.Set(tab)
 		if err == nil {
+			err = legible(tab)
+		}
+		if err == nil {
 			err = chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{chromedp.Navigate(w.At(p.path)), browser.Live()}, p.before...)...)
 		}
 		var png []byte
@@ -87,4 +124,40 @@ func draw(ctx context.Context, folder string) error {
 		}
 	}
 	return nil
+}
+
+// drawPage takes a picture of a whole page.
+func drawPage(ctx context.Context, page, file string) error {
+	page, err := filepath.Abs(page)
+	if err != nil {
+		return err
+	}
+	b, closeBrowser, err := browser.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeBrowser()
+	tab, end, err := b.Tab(nil)
+	if err != nil {
+		return err
+	}
+	defer end()
+	look := browser.Look{Width: 1000, Height: 100}
+	var png []byte
+	if err = look.Set(tab); err == nil {
+		err = chromedp.Do(tab, chromedp.Navigate("file://"+page))
+	}
+	if err == nil {
+		look.Height, err = chromedp.Run(tab, chromedp.Evaluate[int64]("document.documentElement.scrollHeight"))
+	}
+	if err == nil {
+		err = look.Set(tab)
+	}
+	if err == nil {
+		png, err = chromedp.Run(tab, chromedp.CaptureScreenshot())
+	}
+	if err != nil {
+		return fmt.Errorf("draw %s: %w", page, err)
+	}
+	return os.WriteFile(file, png, 0o644)
 }

@@ -70,7 +70,7 @@ to the highest.`,
 					return err
 				}
 				e := NewEntry(r)
-				e.Page = r.Doc
+				e.Page = functions.ClassPage(p.Language(), r.Class, r.Doc)
 				return p.Print(e, func() { page(p, e) })
 			}
 			list := []Entry{}
@@ -81,7 +81,7 @@ to the highest.`,
 			return p.Print(list, func() {
 				t := p.Table("class", "title", "writes", "risk")
 				for _, e := range list {
-					t.AppendRow([]any{e.Class, e.Title, cmp.Or(strings.Join(e.Writes, ", "), "asks only"), cmp.Or(e.Risks, "none")})
+					t.AppendRow([]any{e.Class, p.Language().Format(e.Title), cmp.Or(strings.Join(e.Writes, ", "), p.Phrase("asks only")), cmp.Or(e.Risks, p.Phrase("none"))})
 				}
 				t.Render()
 			})

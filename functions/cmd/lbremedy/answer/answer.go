@@ -178,6 +178,7 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 	}
 	t := p.Table(columns...)
 	for _, v := range all {
+		v.Record = v.In(p.Language())
 		plan := strings.Join(steps(v.Record), "; ")
 		if plan == "" {
 			plan = v.Ask

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -14,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Repair is a command by which a person has a class do what it does when the
@@ -21,7 +21,7 @@ import (
 type Repair struct {
 	Use       string   // the command, behind its parent
 	Kinds     []string // of the steps that its plan may begin with
-	Otherwise string   // what is said of another plan
+	Otherwise say.Text // what is said of another plan
 	Name      string   // to type; empty: the Service's
 }
 
@@ -48,9 +48,10 @@ func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, i
 	if len(would.Steps) == 0 || !slices.Contains(r.Kinds, would.Steps[0].Kind) {
 		why := r.Otherwise
 		if would.Result != event.Gone { // then nothing was found but that all is well
-			why = strings.TrimSpace(why + ". " + would.Finding + " " + would.Ask)
+			said := would.Texts()
+			why = say.F("%s.", why).Then(said.Finding).Then(said.Ask)
 		}
-		return command.Wrong("%s: nothing to do for %s: %s", r.Use, cmp.Or(r.Name, it.Event.Failure.Service.String()), command.Clean(why))
+		return command.Wrong("%s: nothing to do for %s: %s", r.Use, cmp.Or(r.Name, it.Event.Failure.Service.String()), why.Map(command.Clean))
 	}
 	if !a.Apply {
 		return Failures(ctx, p, env, []Item{it}, a)

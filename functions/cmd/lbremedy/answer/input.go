@@ -23,6 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -93,7 +94,7 @@ func newest(ctx context.Context, p *cli.Program, env *engine.Env, ref event.Serv
 	of := kube.Selection{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + ref.UID}
 	_, err = env.Kube.ListEvents(ctx, of, func(e kube.Event) error {
 		it, passed, err := FromEvent(p, by, e)
-		if err != nil || passed != "" {
+		if err != nil || passed != nil {
 			return err
 		}
 		if newest == nil || later(it.Event.Failure, newest.Event.Failure) {
@@ -139,19 +140,19 @@ func Kept(m stream.Message) (Item, error) {
 }
 
 // FromEvent returns the failure that an Event tells of, or in passed why it tells of none.
-func FromEvent(p *cli.Program, by *event.Classifier, e kube.Event) (it Item, passed string, err error) {
+func FromEvent(p *cli.Program, by *event.Classifier, e kube.Event) (it Item, passed say.Text, err error) {
 	name := e.Namespace + "/" + e.Name
 	switch {
 	case e.Object.Kind != "Service":
-		return Item{}, fmt.Sprintf("%s is about a %s and not about a Service", name, cmp.Or(e.Object.Kind, "thing without a kind")), nil
+		return Item{}, say.F("%s is about a %s and not about a Service", name, say.Or(e.Object.Kind, "thing without a kind")), nil
 	case !event.Watched(e.Reason):
-		return Item{}, fmt.Sprintf("the reason %q of %s is not one of a failed sync", e.Reason, name), nil
+		return Item{}, say.F("the reason %q of %s is not one of a failed sync", e.Reason, name), nil
 	case event.DryRun(e.Message):
-		return Item{}, name + " is of the controller's check before an upgrade", nil
+		return Item{}, say.F("%s is of the controller's check before an upgrade", name), nil
 	}
 	m := by.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
 	if m.Class == event.Ignored {
-		return Item{}, name + " is not about a load balancer of Alibaba Cloud: " + lowerFirst(m.Why), nil
+		return Item{}, say.F("%s is not about a load balancer of Alibaba Cloud: %s", name, lowerFirst(m.Why)), nil
 	}
 	ce, err := event.NewFailed(event.Failure{
 		Cluster: p.Cluster, Class: m.Class, Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message,
@@ -160,14 +161,14 @@ func FromEvent(p *cli.Program, by *event.Classifier, e kube.Event) (it Item, pas
 		Count:   e.Count, First: e.First, Last: e.Last,
 	})
 	if err != nil {
-		return Item{}, "", command.Wrong("the Event %s: %w", name, err)
+		return Item{}, nil, command.Wrong("the Event %s: %w", name, err)
 	}
 	f, err := event.ReadFailed(ce)
 	if err != nil {
-		return Item{}, "", command.Wrong("the Event %s: %w", name, err)
+		return Item{}, nil, command.Wrong("the Event %s: %w", name, err)
 	}
 	r, err := cli.ClassOf(m.Class)
-	return Item{Event: engine.Event{ID: ce.ID(), Failure: f}, Remedy: r}, "", err
+	return Item{Event: engine.Event{ID: ce.ID(), Failure: f}, Remedy: r}, nil, err
 }
 
 // lowerFirst makes a sentence the end of another one.
@@ -250,7 +251,7 @@ type reading struct {
 	list   []Item
 	at     map[[2]string]int // index in list by Service UID and class
 	passed int
-	why    string // the first one was passed over
+	why    say.Text // the first one was passed over
 }
 
 func (r *reading) document(doc json.RawMessage) error {
@@ -261,7 +262,7 @@ func (r *reading) document(doc json.RawMessage) error {
 		}
 		return r.all(docs)
 	}
-	const want = "give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints"
+	want := say.F("give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints")
 	var head struct {
 		SpecVersion, Kind string
 		Items             []json.RawMessage
@@ -321,9 +322,11 @@ func (r *reading) kubeEvent(doc json.RawMessage) error {
 	switch {
 	case err != nil:
 		return err
-	case passed != "":
+	case passed != nil:
 		r.passed++
-		r.why = cmp.Or(r.why, passed)
+		if r.why == nil {
+			r.why = passed
+		}
 		return nil
 	}
 	r.add(it)

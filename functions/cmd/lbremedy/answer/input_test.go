@@ -66,7 +66,7 @@ series: {count: 4, lastObservedTime: "2026-01-02T15:09:05.123456Z"}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs bytes.Buffer
-			p := &cli.Program{Err: &errs, Settings: cli.Settings{Cluster: "c1"}}
+			p := &cli.Program{Err: &errs, Getenv: func(string) string { return "" }, Settings: cli.Settings{Cluster: "c1"}}
 			items, err := answer.ReadFile(p, operator.Write(t, "events", tt.text))
 			if err != nil {
 				t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -134,7 +135,7 @@ func (a *answer) run(ctx context.Context, name string) error {
 	if err := engine.Asks(r); err != nil {
 		return command.Mistake{Err: err}
 	}
-	why := "--without-kubernetes"
+	why := say.Literal("--without-kubernetes")
 	if !a.unproven {
 		var made *kube.Approval
 		if made, why, err = a.create(ctx, r); err != nil {
@@ -151,10 +152,10 @@ func (a *answer) run(ctx context.Context, name string) error {
 const elsewhere = 10 * time.Second
 
 // create creates the Approval; nil with the reason where the cluster takes none.
-func (a *answer) create(ctx context.Context, r event.Record) (made *kube.Approval, why string, err error) {
+func (a *answer) create(ctx context.Context, r event.Record) (made *kube.Approval, why say.Text, err error) {
 	cluster, err := a.Kube()
 	if err != nil {
-		return nil, err.Error(), nil
+		return nil, say.Of(err), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, elsewhere)
 	defer cancel()
@@ -162,22 +163,22 @@ func (a *answer) create(ctx context.Context, r event.Record) (made *kube.Approva
 	var no approvals.NotTaken
 	switch {
 	case errors.As(err, &no):
-		return nil, no.Why, nil
+		return nil, say.Of(no), nil
 	case errors.Is(err, kube.ErrDenied), errors.As(err, new(approvals.Answered)):
-		return nil, "", command.Wrong("%s", command.Clean(err.Error()))
+		return nil, nil, command.Wrong("%s", say.Of(err).Map(command.Clean))
 	case err != nil:
-		return nil, "", err
+		return nil, nil, err
 	}
 	if done, err := cluster.AwaitApproval(ctx, *made); err == nil {
 		made = done
 	}
-	return made, "", nil
+	return made, nil, nil
 }
 
 // created says what became of an Approval.
 func (a *answer) created(ctx context.Context, r event.Record, made kube.Approval) error {
 	if made.Status.State == kube.Refused {
-		return command.Wrong("the Approval %s/%s does not count: %s", made.Namespace, made.Name, command.Clean(made.Status.Message))
+		return command.Wrong("the Approval %s/%s does not count: %s", made.Namespace, made.Name, made.Status.Text().Map(command.Clean))
 	}
 	return a.Print(made, func() {
 		a.say(r, made.Spec.User, made.CreationTimestamp.Add(made.Spec.Lasts()))
@@ -191,7 +192,7 @@ func (a *answer) created(ctx context.Context, r event.Record, made kube.Approval
 }
 
 // overNATS answers over NATS.
-func (a *answer) overNATS(ctx context.Context, s *stream.Stream, r event.Record, why string) error {
+func (a *answer) overNATS(ctx context.Context, s *stream.Stream, r event.Record, why say.Text) error {
 	who := a.Person(ctx, cli.Whoami())
 	if who.Name == "" {
 		return command.Wrong("the user of this machine is not known: somebody has to answer")
@@ -213,7 +214,8 @@ func (a *answer) overNATS(ctx context.Context, s *stream.Stream, r event.Record,
 	}
 	return a.Print(said, func() {
 		a.say(r, said.By, said.Until)
-		a.Note("Kubernetes does not prove it, since it went over NATS: %s.", strings.TrimRight(command.Clean(event.Redact(why)), "."))
+		why = why.Map(func(s string) string { return strings.TrimRight(command.Clean(event.Redact(s)), ".") })
+		a.Note("Kubernetes does not prove it, since it went over NATS: %s.", why)
 		a.next(r)
 	})
 }
@@ -221,10 +223,10 @@ func (a *answer) overNATS(ctx context.Context, s *stream.Stream, r event.Record,
 // say says who answered.
 func (a *answer) say(r event.Record, by string, until time.Time) {
 	if a.verdict == kube.Reject {
-		fmt.Fprintf(a.Out, "%s rejected the plan %s of %s.\n", command.Clean(by), r.Digest, r.Case)
+		fmt.Fprintln(a.Out, a.Phrase("%s rejected the plan %s of %s.", command.Clean(by), r.Digest, r.Case))
 		return
 	}
-	fmt.Fprintf(a.Out, "%s approved the plan %s of %s, until %s.\n", command.Clean(by), r.Digest, r.Case, cli.Clock(until))
+	fmt.Fprintln(a.Out, a.Phrase("%s approved the plan %s of %s, until %s.", command.Clean(by), r.Digest, r.Case, cli.Clock(until)))
 }
 
 // next says what comes next.
@@ -241,7 +243,7 @@ func (a *answer) next(r event.Record) {
 }
 
 // waiting are the cases whose plan waits for an approval.
-var waiting = journal.Want{What: "waits for an approval", Is: func(h journal.History) bool {
+var waiting = journal.Want{What: say.F("waits for an approval"), Is: func(h journal.History) bool {
 	r := h.Last()
 	return r.Phase == event.Settled && r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0
 }}

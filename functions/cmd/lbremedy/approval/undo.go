@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -61,7 +62,7 @@ it writes during a pause too, and says so.`,
 }
 
 // undoable are the cases with steps that can be undone.
-var undoable = journal.Want{What: "has steps to undo", Is: func(h journal.History) bool {
+var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal.History) bool {
 	steps, _ := engine.Applied(h)
 	return wrote(steps)
 }}
@@ -150,16 +151,16 @@ type undoPlan struct {
 
 // printUndo tells what undo would do, up to where it would stop.
 func printUndo(p *cli.Program, r event.Record, sharing []event.Record, stops error) {
-	fmt.Fprintf(p.Out, "%s of %s:\n", r.Case, command.Clean(r.Service.String()))
+	fmt.Fprintln(p.Out, p.Phrase("%s of %s:", r.Case, command.Clean(r.Service.String())))
 	for i, s := range r.Steps {
 		text := journal.Brief(s.Text)
 		switch {
 		case stops != nil && i == r.Next:
-			text = "stops here: " + text
+			text = p.Phrase("stops here: %s", text)
 		case stops != nil && i > r.Next:
-			text = "not reached: " + text
+			text = p.Phrase("not reached: %s", text)
 		case s.Found:
-			text = "already undone, or no longer there: " + text
+			text = p.Phrase("already undone, or no longer there: %s", text)
 		}
 		fmt.Fprint(p.Out, cli.Wrap(text, "  ", p.Width()))
 	}
@@ -170,11 +171,11 @@ func printUndo(p *cli.Program, r event.Record, sharing []event.Record, stops err
 	if r.Note != "" {
 		p.Note("%s", command.Clean(r.Note))
 	}
-	word := "--apply undoes the steps."
 	if len(sharing) > 0 {
-		word = "--apply --shared undoes the steps."
+		p.Note("Nothing was written; --apply --shared undoes the steps.")
+		return
 	}
-	p.Note("Nothing was written; %s", word)
+	p.Note("Nothing was written; --apply undoes the steps.")
 }
 
 // printSharing tells which cases lose their fix as well.

@@ -5,7 +5,6 @@ package backup
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -75,7 +75,7 @@ records for 30 days, a backup keeps them as long as you like.`,
 				list = append(list, c)
 			}
 			if err := os.Rename(partial, dir); err != nil {
-				return fmt.Errorf("name the directory: %w", err)
+				return say.Errorf("name the directory: %w", err)
 			}
 			return printCopies(p, list)
 		},
@@ -85,11 +85,11 @@ records for 30 days, a backup keeps them as long as you like.`,
 // copyStream writes a stream into a folder.
 func copyStream(p *cli.Program, cmd *cobra.Command, s *stream.Stream, name, dir string) (copied, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return copied{}, fmt.Errorf("make the directory: %w", err)
+		return copied{}, say.Errorf("make the directory: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, dataFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return copied{}, fmt.Errorf("write the copy: %w", err)
+		return copied{}, say.Errorf("write the copy: %w", err)
 	}
 	g := p.Progress()
 	w := &counting{f: f, said: func(n int64) { g.Say("copying %s: %d MiB", name, n>>20) }}
@@ -100,10 +100,10 @@ func copyStream(p *cli.Program, cmd *cobra.Command, s *stream.Stream, name, dir 
 	}
 	data, err := json.MarshalIndent(head, "", "  ")
 	if err != nil {
-		return copied{}, fmt.Errorf("write the copy: %w", err)
+		return copied{}, say.Errorf("write the copy: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, headFile), append(data, '\n'), 0o600); err != nil {
-		return copied{}, fmt.Errorf("write the copy: %w", err)
+		return copied{}, say.Errorf("write the copy: %w", err)
 	}
 	return copied{name, head.Messages(), w.n}, nil
 }

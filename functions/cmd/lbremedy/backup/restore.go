@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -50,7 +50,7 @@ and the cluster is read before anything is written.`,
 			for i, name := range stream.Backups {
 				c, err := bringBack(cmd.Context(), p, s, heads[i], filepath.Join(args[0], name, dataFile))
 				if err != nil {
-					return fmt.Errorf("%w; fix this and run it again with --replace", err)
+					return say.Errorf("%w; fix this and run it again with --replace", err)
 				}
 				list = append(list, c)
 			}
@@ -142,12 +142,12 @@ func makeRoom(ctx context.Context, s *stream.Stream, all bool) error {
 func bringBack(ctx context.Context, p *cli.Program, s *stream.Stream, h stream.Head, path string) (copied, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return copied{}, fmt.Errorf("read the backup: %w", err)
+		return copied{}, say.Errorf("read the backup: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return copied{}, fmt.Errorf("read the backup: %w", err)
+		return copied{}, say.Errorf("read the backup: %w", err)
 	}
 	p.Note("Restoring %s: %d messages.", h.Stream(), h.Messages())
 	if err := s.Restore(ctx, h, f); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Command returns the command lb.
@@ -79,8 +80,11 @@ on standard error.`,
 			}
 			err = p.Print(list, func() {
 				printList(p, list)
-				if len(list) == 0 {
-					p.Note("There is no Service of type LoadBalancer%s.", map[bool]string{true: " in the namespace " + namespace}[namespace != ""])
+				switch {
+				case len(list) == 0 && namespace != "":
+					p.Note("There is no Service of type LoadBalancer in the namespace %s.", namespace)
+				case len(list) == 0:
+					p.Note("There is no Service of type LoadBalancer.")
 				}
 			})
 			return cmp.Or(err, printUnknown(p, list))
@@ -239,10 +243,10 @@ func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 		seen[l.ServerGroup] = true
 		i := slices.IndexFunc(s.ServerGroups, func(g doctor.Group) bool { return g.ID == l.ServerGroup })
 		if i < 0 {
-			return 0, fmt.Errorf("how many backends there are: the server group %s of a listener is not the cluster's", l.ServerGroup)
+			return 0, say.Errorf("how many backends there are: the server group %s of a listener is not the cluster's", l.ServerGroup)
 		}
 		if err := s.ServerGroups[i].Failed; err != nil {
-			return 0, fmt.Errorf("how many backends there are: the server group %s: %w", l.ServerGroup, err)
+			return 0, say.Errorf("how many backends there are: the server group %s: %w", l.ServerGroup, err)
 		}
 		n += s.ServerGroups[i].Servers
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 func tagCommand(p *cli.Program) *cobra.Command {
 	return repairCommand(p, answer.Repair{
-		Use: "tag", Kinds: []string{step.TagLB{}.Kind()}, Otherwise: "no load balancer of its own lacks the tag",
+		Use: "tag", Kinds: []string{step.TagLB{}.Kind()}, Otherwise: say.F("no load balancer of its own lacks the tag"),
 	}, "Restore the name tag of a Service's load balancer",
 		`Restore the tag by which the controller finds the load balancer that it created for a
 Service: kubernetes.do.not.delete with the first 32 characters of "a" and the UID of the
@@ -27,7 +28,7 @@ deleted.`)
 
 func recreateCommand(p *cli.Program) *cobra.Command {
 	return repairCommand(p, answer.Repair{
-		Use: "recreate", Kinds: []string{step.ClearStatus{}.Kind(), step.Touch{}.Kind()}, Otherwise: "no load balancer of its own is known to be gone",
+		Use: "recreate", Kinds: []string{step.ClearStatus{}.Kind(), step.Touch{}.Kind()}, Otherwise: say.F("no load balancer of its own is known to be gone"),
 	}, "Recreate the load balancer of a Service if it is gone",
 		`Let the controller create a new load balancer in place of one that is gone: the addresses
 in the status of the Service are cleared, and a sync is triggered. The new load balancer

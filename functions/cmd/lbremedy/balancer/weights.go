@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A weight is how much of the traffic a node gets.
@@ -79,7 +80,7 @@ func weights(s *doctor.Snapshot, svc *corev1.Service) ([]weight, error) {
 	case b == nil:
 		return nil, command.Wrong("the Service %s/%s has no load balancer", svc.Namespace, svc.Name)
 	case s.Controller.Version == ccm.Version{}:
-		return nil, fmt.Errorf("the version of the controller could not be determined")
+		return nil, say.Errorf("the version of the controller could not be determined")
 	}
 	servers, serves := map[string]string{}, map[string]bool{}
 	for i := range s.Nodes {

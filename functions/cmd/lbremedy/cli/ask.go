@@ -14,20 +14,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Agree asks a person whether to remove something, and returns nil if the answer is yes.
 func (p *Program) Agree(question string) error {
-	return p.Confirm(question, "nothing was removed", "--yes")
+	return p.Confirm(question, say.F("nothing was removed"), "--yes")
 }
 
 // Confirm asks a person a question, and returns nil if the answer is yes. Another answer is
 // an error that says what stays as it was, and which flag answers instead.
-func (p *Program) Confirm(question, otherwise, flag string) error {
+func (p *Program) Confirm(question string, otherwise say.Text, flag string) error {
 	answer, err := p.ask(question + " [y/N] ")
 	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
+		return say.Errorf("read the answer: %w", err)
 	}
 	switch strings.ToLower(answer) {
 	case "y", "yes":
@@ -41,7 +42,7 @@ func (p *Program) Confirm(question, otherwise, flag string) error {
 
 // Typed asks whoever sits at the terminal to type a name. The flag says the same beforehand.
 func (p *Program) Typed(name, flag string) error {
-	line, err := p.ask(fmt.Sprintf("To go on, type %s: ", name))
+	line, err := p.ask(p.Phrase("To go on, type %s: ", name))
 	if line == name {
 		return nil
 	}

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -16,7 +16,7 @@ import (
 // not set up. The empty ID stands for all clusters.
 func KnownCluster(ctx context.Context, s *stream.Stream, cluster string) error {
 	said, err := Unseen(ctx, s, cluster)
-	if err == nil && said != "" {
+	if err == nil && said != nil {
 		err = command.Wrong("%s", said)
 	}
 	return err
@@ -24,43 +24,41 @@ func KnownCluster(ctx context.Context, s *stream.Stream, cluster string) error {
 
 // Unseen says that NATS has never seen a cluster, with the nearest one and all that it
 // knows. The sentence is empty for a cluster that it knows, and for the empty ID.
-func Unseen(ctx context.Context, s *stream.Stream, cluster string) (string, error) {
+func Unseen(ctx context.Context, s *stream.Stream, cluster string) (say.Text, error) {
 	if cluster == "" {
-		return "", nil
+		return nil, nil
 	}
 	known, err := s.Clusters(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if slices.Contains(known, cluster) {
-		return "", nil
+		return nil, nil
 	}
-	text := fmt.Sprintf("NATS has never seen a cluster %q", cluster)
+	text := say.F("NATS has never seen a cluster %q.", cluster)
 	if near := command.Nearest(cluster, known); near != "" {
-		text += ": did you mean " + near + "?"
-	} else {
-		text += "."
+		text = say.F("NATS has never seen a cluster %q: did you mean %s?", cluster, near)
 	}
 	if len(known) == 0 {
-		return text + " It knows no cluster yet", nil
+		return text.And("It knows no cluster yet"), nil
 	}
-	return text + " It knows " + strings.Join(known, ", "), nil
+	return text.And("It knows %s", strings.Join(known, ", ")), nil
 }
 
 // InCluster returns the words that name a cluster at the end of a sentence; none for all clusters.
-func InCluster(cluster string) string {
+func InCluster(cluster string) say.Text {
 	if cluster == "" {
-		return ""
+		return nil
 	}
-	return " in cluster " + cluster
+	return say.F(" in cluster %s", cluster)
 }
 
 // NoteNone says that there is none of something where the flags look for it, such as "case
 // of class quota", and whether NATS has never seen the cluster.
-func (p *Program) NoteNone(ctx context.Context, s *stream.Stream, what string) error {
+func (p *Program) NoteNone(ctx context.Context, s *stream.Stream, what say.Text) error {
 	p.Note("No %s%s.", what, InCluster(p.Cluster))
 	said, err := Unseen(ctx, s, p.Cluster)
-	if err == nil && said != "" {
+	if err == nil && said != nil {
 		p.Note("%s.", said)
 	}
 	return err
@@ -93,10 +91,10 @@ func (p *Program) NotePause(ctx context.Context, s *stream.Stream) {
 }
 
 // PauseLine says which clusters a pause is for, who made it, when and why.
-func PauseLine(one engine.Pause) string {
-	where := "All clusters"
+func PauseLine(one engine.Pause) say.Text {
+	text := one.Text().Map(command.Clean)
 	if one.Cluster != "" {
-		where = "Cluster " + one.Cluster
+		return say.F("Cluster %s: %s", one.Cluster, text)
 	}
-	return where + ": " + command.Clean(one.String())
+	return say.F("All clusters: %s", text)
 }

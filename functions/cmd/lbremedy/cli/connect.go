@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"regexp"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -65,7 +65,7 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) 
 	case errors.Is(err, cloud.ErrDenied):
 		// A class that needs more says so itself.
 	case err != nil:
-		return nil, fmt.Errorf("look up the cluster at Alibaba Cloud, which must be reachable from here: %w", err)
+		return nil, say.Errorf("look up the cluster at Alibaba Cloud, which must be reachable from here: %w", err)
 	case ack.Region != "" && ack.Region != c.Region:
 		return nil, command.Wrong("the cluster %s is in the region %s and not in %s: correct --region", c.Cluster, ack.Region, c.Region)
 	}

@@ -48,9 +48,15 @@ func JSONError(err error) error {
 // OneLine returns the error with its text on one line.
 func OneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
 
+// isFile reports whether an argument names a file that there is, or standard input.
+func isFile(arg string) bool {
+	info, err := os.Stat(arg)
+	return arg == "-" || err == nil && !info.IsDir()
+}
+
 // ServiceArg reports whether an argument names a Service. A file of that name takes precedence.
 func ServiceArg(arg string) (event.Service, bool, error) {
-	if info, err := os.Stat(arg); arg == "-" || err == nil && !info.IsDir() {
+	if isFile(arg) {
 		return event.Service{}, false, nil
 	}
 	ns, name, ok := strings.Cut(arg, "/")

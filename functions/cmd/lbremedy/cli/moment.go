@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Duration reads a duration as time.ParseDuration does, or a number of days, such as 7d.
@@ -16,7 +17,7 @@ func Duration(s string) (time.Duration, error) {
 	}
 	n, err := strconv.ParseFloat(days, 64)
 	if err != nil || !(math.Abs(n) < 100_000) { // more than a duration can hold, or no number
-		return 0, fmt.Errorf("%q is not a number of days", days)
+		return 0, say.Errorf("%q is not a number of days", days)
 	}
 	return time.Duration(n * 24 * float64(time.Hour)), nil
 }
@@ -46,5 +47,5 @@ func (m *Moment) Set(s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want how long ago, such as 90m or 7d, or a time such as 2006-01-02T15:04")
+	return say.Errorf("want how long ago, such as 90m or 7d, or a time such as 2006-01-02T15:04")
 }

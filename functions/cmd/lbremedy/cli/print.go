@@ -9,11 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // The forms of output for people.
@@ -152,24 +155,43 @@ func Wrap(s, indent string, width int) string {
 		start := indent + para[:len(para)-len(strings.TrimLeft(para, " "))]
 		line := start
 		for word := range strings.FieldsSeq(para) {
-			if line != start && text.StringWidthWithoutEscSequences(line)+1+text.StringWidthWithoutEscSequences(word) > width {
-				b.WriteString(line + "\n")
-				line = start
+			gap := " "
+			for _, part := range parts(word) {
+				if line != start && text.StringWidthWithoutEscSequences(line+gap+part) > width {
+					b.WriteString(line + "\n")
+					line = start
+				}
+				if line != start {
+					line += gap
+				}
+				line, gap = line+part, ""
 			}
-			if line != start {
-				line += " "
-			}
-			line += word
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
 }
 
+// parts returns what a word can be broken into: Chinese breaks between any two characters, but not
+// before a closing mark nor behind an opening one.
+func parts(word string) []string {
+	const closing, opening = "，。；：！？、）”*", "（“*"
+	var list []string
+	begin, last := 0, rune(0)
+	for i, r := range word {
+		wide := unicode.Is(unicode.Han, r) || unicode.Is(unicode.Han, last) || last != 0 && strings.ContainsRune(closing, last)
+		if i > 0 && wide && !strings.ContainsRune(closing, r) && !strings.ContainsRune(opening, last) {
+			list, begin = append(list, word[begin:i]), i
+		}
+		last = r
+	}
+	return append(list, word[begin:])
+}
+
 // Ago returns how long ago a time was, as kubectl writes ages.
 func (p *Program) Ago(t time.Time) string {
 	if t.IsZero() {
-		return "unknown"
+		return p.Phrase("unknown")
 	}
 	return duration.HumanDuration(max(0, p.Now().Sub(t)))
 }
@@ -187,11 +209,13 @@ type Progress struct {
 	to   io.Writer // nil: nobody looks
 	next time.Time
 	now  func() time.Time
+
+	language *say.Language
 }
 
 // Progress returns what tells how far the work is, if a person looks.
 func (p *Program) Progress() *Progress {
-	g := &Progress{now: p.Now, next: p.Now().Add(300 * time.Millisecond)}
+	g := &Progress{language: p.Language(), now: p.Now, next: p.Now().Add(300 * time.Millisecond)}
 	if p.Terminal(p.Err) > 0 {
 		g.to = p.Err
 	}
@@ -204,7 +228,7 @@ func (g *Progress) Say(format string, args ...any) {
 		return
 	}
 	g.next = g.now().Add(100 * time.Millisecond)
-	fmt.Fprintf(g.to, "\r\x1b[K"+format, args...)
+	fmt.Fprint(g.to, "\r\x1b[K"+g.language.Phrase(format, args...))
 }
 
 // Done takes back what was said.
@@ -216,14 +240,16 @@ func (g *Progress) Done() {
 
 const margin = 11 // columns before the text of a report
 
-// Field prints one part of a report; nothing if it is empty.
+// Field prints one part of a report, under the English name in the reader's language; nothing
+// if it is empty.
 func (p *Program) Field(name, text string) {
 	text = strings.TrimSpace(command.Clean(text)) // may hold nothing but what is left out
 	if text == "" {
 		return
 	}
+	name = p.Language().Format(name)
 	lines := Wrap(text, strings.Repeat(" ", margin), p.Width())
-	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(len(name), margin-1):])
+	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(width(name), margin-1):])
 }
 
 // Width is how wide a report is: as the terminal, or else as COLUMNS says.
@@ -239,7 +265,16 @@ func (p *Program) Width() int {
 }
 
 // Note says something beside the data.
-func (p *Program) Note(format string, args ...any) { fmt.Fprintf(p.Err, format+"\n", args...) }
+func (p *Program) Note(format string, args ...any) { fmt.Fprintln(p.Err, p.Phrase(format, args...)) }
+
+// Capital returns a text with its first letter in upper case.
+func Capital(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return s
+	}
+	return string(unicode.ToUpper(first)) + s[n:]
+}
 
 // Short returns a duration without digits that nobody needs.
 func Short(d time.Duration) string {

@@ -6,6 +6,8 @@ package cli
 import (
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -22,6 +24,8 @@ type Program struct {
 	Terminal func(stream any) int // width; 0: no terminal
 	Keys     cloud.Credentials    // for Alibaba Cloud
 	Version  string
+	Args     []string // of the process, without its name; nil: this call is a part of another program
+	Plugin   bool     // kubectl has called it, as "kubectl lbremedy"
 	Settings
 }
 
@@ -29,7 +33,8 @@ type Program struct {
 func New(version string) *Program {
 	return &Program{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Terminal: terminal,
-		Keys: cloud.DefaultChain(), Version: version,
+		Keys: cloud.DefaultChain(), Version: version, Args: os.Args[1:],
+		Plugin: strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-"),
 	}
 }
 

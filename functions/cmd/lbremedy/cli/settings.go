@@ -25,6 +25,7 @@ type Settings struct {
 	vpc                                      bool
 	State                                    string
 	level, format, Output                    string
+	language                                 string
 }
 
 // AddFlags adds the flags to the root of the commands.
@@ -49,7 +50,9 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 	f.StringVar(&s.level, "log-level", "warn", "lowest `level` that is logged: debug, info, warn or error")
 	f.StringVar(&s.format, "log-format", "text", "`format` of the log: text or json")
 	f.StringVarP(&s.Output, "output", "o", tableForm, "`format` of the data: "+forms)
+	f.StringVar(&s.language, "language", "", "`language` of what is for people: en or zh (default that of LC_ALL, LC_MESSAGES or LANG)")
 	for name, values := range map[string][]string{
+		"language":  languages,
 		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "cloud-scheme": {"HTTPS", "HTTP"},
 	} {
 		command.Complete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -120,6 +123,9 @@ func (p *Program) settle(cmd *cobra.Command, context bool) error {
 		errs = append(errs, err)
 	} else if p.Markdown() && cmd.Annotations[HasMarkdown] == "" {
 		errs = append(errs, command.Wrong("--output: %s has no Markdown; there are %s", cmd.CommandPath(), forms))
+	}
+	if p.language != "" {
+		one("language", p.language, languages...)
 	}
 	one("log-level", p.level, "debug", "info", "warn", "error")
 	one("log-format", p.format, "text", "json")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
@@ -61,7 +62,7 @@ func (at place) write(dir string) error {
 	}
 	tmp, err := os.CreateTemp(dir, "nats-*") // made with mode 0600
 	if err != nil {
-		return fmt.Errorf("write the state directory: %w", err)
+		return say.Errorf("write the state directory: %w", err)
 	}
 	_, err = tmp.Write(append(data, '\n'))
 	if err = errors.Join(err, tmp.Close()); err == nil {
@@ -69,7 +70,7 @@ func (at place) write(dir string) error {
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
-		return fmt.Errorf("write the state directory: %w", err)
+		return say.Errorf("write the state directory: %w", err)
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func (at place) write(dir string) error {
 // Embed starts NATS in this process, on the address and with the token of the last time.
 func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, place{}, fmt.Errorf("make the state directory: %w", err)
+		return nil, place{}, say.Errorf("make the state directory: %w", err)
 	}
 	at, err := readPlace(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +91,7 @@ func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 		Dir: filepath.Join(dir, "jetstream"), Port: freePort(at.URL), Token: at.Token, Sync: true, Log: p.Log(),
 	})
 	if errors.Is(err, embedded.ErrInUse) {
-		return nil, place{}, fmt.Errorf("lbremedy up already runs on the state directory %s: "+
+		return nil, place{}, say.Errorf("lbremedy up already runs on the state directory %s: "+
 			"look at it with \"lbremedy ls\", or give this one another --state-dir: %w", dir, err)
 	}
 	if err != nil {
@@ -143,7 +144,7 @@ func (p *Program) Stream(ctx context.Context) (*stream.Stream, error) {
 	c.NATSNKey, c.NATSInbox = "", ""
 	s, err := Dial(ctx, c)
 	if errors.Is(err, stream.ErrUnavailable) {
-		return nil, fmt.Errorf("\"lbremedy up\" does not run on the state directory %s: start it, or name a NATS with --nats: %w", dir, err)
+		return nil, say.Errorf("\"lbremedy up\" does not run on the state directory %s: start it, or name a NATS with --nats: %w", dir, err)
 	}
 	return s, err
 }

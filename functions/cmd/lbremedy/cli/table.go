@@ -13,7 +13,7 @@ import (
 // A Table is rows under the names of their columns.
 type Table struct {
 	p        *Program
-	columns  []any
+	columns  []any // English
 	rows     [][]any
 	fitted   bool
 	optional int // column that is left out where there is no room for it; -1: none
@@ -64,7 +64,11 @@ func (t *Table) Render() {
 		}
 		widths, gap, _ = t.fit(limit)
 	}
-	w := command.Table(t.columns...)
+	var heads []any
+	for i := range t.columns {
+		heads = append(heads, t.head(i))
+	}
+	w := command.Table(heads...)
 	w.Style().Box.PaddingRight = strings.Repeat(" ", gap)
 	for _, row := range t.rows {
 		cut := slices.Clone(row)
@@ -94,7 +98,7 @@ func (t *Table) fit(limit int) (widths []int, gap int, fits bool) {
 	for over := sum + gap*(len(widths)-1) - limit; over > 0; over-- {
 		widest, most := -1, 0
 		for i, w := range widths {
-			may := w > max(shortest, width(t.columns[i]))
+			may := w > max(shortest, width(t.head(i)))
 			if i == t.prose {
 				w /= 2
 			}
@@ -112,14 +116,23 @@ func (t *Table) fit(limit int) (widths []int, gap int, fits bool) {
 
 // natural returns how wide a column is with all its texts.
 func (t *Table) natural(column int) int {
-	most := width(t.columns[column])
+	most := width(t.head(column))
 	for _, row := range t.rows {
 		most = max(most, width(row[column]))
 	}
 	return most
 }
 
+// head returns the name of a column in the reader's language.
+func (t *Table) head(column int) string { return t.p.Language().Format(fmt.Sprint(t.columns[column])) }
+
 func width(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Sprint(cell)) }
+
+// Columns returns how many columns a text takes: a Chinese character two.
+func Columns(s string) int { return width(s) }
+
+// Cut returns a text in at most so many columns, with an ellipsis where it was cut.
+func Cut(s string, columns int) string { return text.Snip(s, columns, "…") }
 
 // screen returns how many columns the reader sees.
 func (p *Program) screen() int {

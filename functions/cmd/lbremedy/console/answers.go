@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A plan is what one answer is to: the plan of a case, as a page has shown it.
@@ -23,10 +26,6 @@ type plan struct {
 	cluster, uid, class, id string
 	attempt                 int
 	digest                  string
-}
-
-func planOf(r *event.Record) plan {
-	return plan{r.Cluster, r.Service.UID, r.Class, r.Case, r.NextAttempt(), r.Digest}
 }
 
 // String is how forms and addresses name it.
@@ -67,8 +66,8 @@ func (g response) Sign() string {
 type question struct {
 	Plan    plan
 	Record  *event.Record // the newest of the case's class; nil: there is none
-	Closed  string        // why nobody can answer it; empty: somebody can
-	Missed  string        // why the person's last answer did not come about
+	Closed  error         // why nobody can answer it; nil: somebody can
+	Missed  error         // why the person's last answer did not come about
 	Answers []response
 	Mine    bool   // the person has answered it
 	Apply   string // the command that applies an approved plan, where nothing else does
@@ -78,7 +77,7 @@ type question struct {
 func (q question) Same() bool { return q.Record.Case == q.Plan.id && q.Record.Digest == q.Plan.digest }
 
 // Open reports whether the person may still answer it.
-func (q question) Open() bool { return q.Closed == "" && !q.Mine }
+func (q question) Open() bool { return q.Closed == nil && !q.Mine }
 
 // An answersBody is what the page shows on which a person answers.
 type answersBody struct {
@@ -87,7 +86,7 @@ type answersBody struct {
 	Open     int
 	Here     template.URL // the address of this page
 	Comment  string
-	Wrong    string
+	Wrong    say.Text
 	MayNot   string // why the person can't answer
 	Unlisted string // why it is not known who has answered
 }
@@ -112,7 +111,11 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		if !ok {
 			return b, errNoPage
 		}
-		row := question{Plan: p, Record: s.book.newest(p), Missed: me.missed(p)}
+		row := question{Plan: p, Missed: me.missed(p)}
+		var err error
+		if row.Record, err = s.book.record(r.Context(), caseKey{p.cluster, p.uid, p.class, ""}); err != nil {
+			return b, err
+		}
 		row.Closed = closed(p, row.Record)
 		if row.Record != nil {
 			namespace := row.Record.Service.Namespace
@@ -136,7 +139,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		if row.Open() {
 			b.Open++
 		}
-		if check, finding := strings.CutPrefix(p.class, event.DoctorPrefix); finding && row.Mine && row.Closed == "" && b.Verdict == kube.Approve {
+		if check, finding := strings.CutPrefix(p.class, event.DoctorPrefix); finding && row.Mine && row.Closed == nil && b.Verdict == kube.Approve {
 			row.Apply = fmt.Sprintf("lbremedy doctor --fix %s %s --apply", check, row.Record.Service)
 		}
 		b.Rows = append(b.Rows, row)
@@ -147,28 +150,28 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 
 // closed returns why nobody can answer a plan: what stands in the journal is not what a page
 // has shown, or asks for no answer.
-func closed(p plan, now *event.Record) string {
+func closed(p plan, now *event.Record) error {
 	switch {
 	case now == nil:
-		return "The journal has no such case."
+		return say.Errorf("The journal has no such case.")
 	case now.Case != p.id:
-		return "This case is over: there is a newer one, " + now.Case + "."
+		return say.Errorf("This case is over: there is a newer one, %s.", now.Case)
 	case now.Service.Kind != "":
-		return "This is not about a Service: it is answered in a terminal."
+		return say.Errorf("This is not about a Service: it is answered in a terminal.")
 	}
 	if err := engine.Asks(*now); err != nil {
-		return said(err)
+		return err
 	}
 	if now.Digest != p.digest || now.NextAttempt() != p.attempt {
-		return "The plan is another one by now: look at it again."
+		return say.Errorf("The plan is another one by now: look at it again.")
 	}
-	return ""
+	return nil
 }
 
 // answers shows plans, who has answered them, and where the person answers.
 func (s *server) answers(r *http.Request) (page, error) {
 	b, err := s.questionsOf(r)
-	return page{Title: "Answer", name: "answers", Body: b}, err
+	return page{Title: word("Answer"), name: "answers", Body: b}, err
 }
 
 // decide answers the plans that a form names, in the person's name.
@@ -180,8 +183,8 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, func(*http.Request) (page, error) { return page{}, err })
 		return
 	case len(comment) > 1024:
-		b.Wrong, b.Comment = fmt.Sprintf("The comment has %d bytes, and 1024 are the most.", len(comment)), comment
-		s.answer(w, r, func(*http.Request) (page, error) { return page{Title: "Answer", name: "answers", Body: b}, nil })
+		b.Wrong, b.Comment = say.F("The comment has %d bytes, and 1024 are the most.", len(comment)), comment
+		s.answer(w, r, func(*http.Request) (page, error) { return page{Title: word("Answer"), name: "answers", Body: b}, nil })
 		return
 	}
 	me := personOf(r)
@@ -196,11 +199,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 		wait.Go(func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			why := ""
-			if err := give(ctx, me.kube, *q.Record, b.Verdict, comment); err != nil {
-				why = said(err)
-			}
-			me.miss(q.Plan, why, s.p.Now())
+			me.miss(q.Plan, give(ctx, me.kube, *q.Record, b.Verdict, comment), s.p.Now())
 		})
 	}
 	wait.Wait()
@@ -226,12 +225,22 @@ func give(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.V
 	return nil
 }
 
-// newest returns the newest record of the class of a plan's case; nil if there is none.
-func (b *book) newest(p plan) *event.Record {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.shelf == nil {
-		return nil
+// record reads the newest record of a Service and class; nil if there is none.
+func (b *book) record(ctx context.Context, k caseKey) (*event.Record, error) {
+	if cmp.Or(event.ValidCluster(k.cluster), event.ValidUID(k.uid), event.ValidClass(k.class)) != nil {
+		return nil, nil // no record has such a name
 	}
-	return b.latest[event.CaseSubject(p.cluster, p.uid, p.class)].record
+	s, err := b.reached()
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.Last(ctx, stream.Cases, event.CaseSubject(k.cluster, k.uid, k.class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := event.DecodeRecord(m.Header, m.Data)
+	return &r, err
 }

@@ -64,8 +64,8 @@ func (k keyed) enter(w http.ResponseWriter, r *http.Request) *person {
 		return nil
 	}
 	if c, err := r.Cookie(k.cookie("", 0).Name); err != nil || !k.is(c.Value) {
-		k.show(w, r, http.StatusUnauthorized, page{Title: "No key", name: "message",
-			Body: message{"This address has no key, or one of an earlier start. Open the address that lbremedy console printed."}})
+		k.show(w, r, http.StatusUnauthorized, page{Title: word("No key"), name: "message",
+			Body: message{word("This address has no key, or one of an earlier start. Open the address that lbremedy console printed.")}})
 		return nil
 	}
 	return k.person
@@ -161,7 +161,7 @@ func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to st
 	default:
 		code, b.Wrong = http.StatusServiceUnavailable, said(err)
 	}
-	l.show(w, r, code, page{Title: "Log in", name: "login", Body: b})
+	l.show(w, r, code, page{Title: word("Log in"), name: "login", Body: b})
 }
 
 // A loginBody is what the page shows where one logs in.

@@ -1,19 +1,19 @@
 package console
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A balancersBody is what the list of load balancers shows.
 type balancersBody struct {
 	glance
 	Query string
-	Rows  []balanced
+	Rows  []*balanced
 	Sheet sheet
 }
 
@@ -23,35 +23,54 @@ func (s *server) balancers(r *http.Request) (page, error) {
 		words := strings.Fields(strings.ToLower(b.Query))
 		list := b.Services
 		if len(words) > 0 {
-			list = slices.DeleteFunc(slices.Clone(list), func(x balanced) bool {
+			list = slices.DeleteFunc(slices.Clone(list), func(x *balanced) bool {
 				return !holds(words, x.Namespace+"/"+x.Name, x.ID, x.Address, strings.Join(x.VSwitches, " "))
 			})
 		}
 		b.Rows, b.Sheet = sheetOf(r, list)
+		b.Rows = slices.Clone(b.Rows)
+		for i := range b.Rows {
+			row := *b.Rows[i]
+			row.Listeners = b.glance.Listeners[row.ID]
+			b.Rows[i] = &row
+		}
 	}
-	return page{Title: "Load balancers", name: "balancers", Body: b}, nil
+	return page{Title: word("Load balancers"), name: "balancers", Body: b}, nil
 }
 
 // A balancerBody is what the page of a load balancer shows.
 type balancerBody struct {
 	Read glance
 	balanced
-	Cases []*event.Record
+	Findings []doctor.Finding
+	Cases    []*past
 }
 
 func (s *server) balancer(r *http.Request) (page, error) {
 	b := balancerBody{Read: s.reading.now()}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	if all := b.Read.Services; !b.Read.At.IsZero() {
-		i := slices.IndexFunc(all, func(x balanced) bool { return x.Namespace == namespace && x.Name == name })
+	if all := b.Read.Services; !b.Read.At().IsZero() {
+		i := slices.IndexFunc(all, func(x *balanced) bool { return x.Namespace == namespace && x.Name == name })
 		if i < 0 {
 			return page{}, errNoPage
 		}
-		b.balanced = all[i]
+		b.balanced = *all[i]
+		b.Listeners = b.Read.Listeners[b.ID]
+		if text := b.Read.Holds[b.ID]; text != nil {
+			var h holding
+			if err := json.Unmarshal(text, &h); err != nil {
+				return page{}, err
+			}
+			b.Tags, b.Groups = h.Tags, h.Groups
+		}
+		var err error
+		if b.Findings, err = whole(b.balanced.Findings); err != nil {
+			return page{}, err
+		}
 	}
 	b.Namespace, b.Name = namespace, name
-	b.Cases = s.book.records(func(r *event.Record) bool {
-		return r.Service.Kind == "" && r.Service.Namespace == namespace && r.Service.Name == name && (s.p.Cluster == "" || r.Cluster == s.p.Cluster)
+	b.Cases = s.book.newest(func(c *past) bool {
+		return c.Service.Kind == "" && c.Service.Namespace == namespace && c.Service.Name == name && (s.p.Cluster == "" || c.Cluster == s.p.Cluster)
 	})
 	return page{Title: namespace + "/" + name, name: "balancer", Body: b}, nil
 }
@@ -82,17 +101,21 @@ type unknown struct {
 
 func (s *server) doctor(*http.Request) (page, error) {
 	b := doctorBody{glance: s.reading.now(), Counts: map[string]int{}}
-	if b.At.IsZero() {
-		return page{Title: "Doctor", name: "doctor", Body: b}, nil
+	if b.At().IsZero() {
+		return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
 	}
-	for _, f := range b.Result.Findings { // the worst first
+	for _, f := range b.glance.Findings { // the worst first
 		b.Counts[f.Severity.String()]++
 		i := slices.IndexFunc(b.Checks, func(c found) bool { return c.Check == f.Check && c.Severity == f.Severity.String() })
 		if i < 0 {
 			b.Checks, i = append(b.Checks, found{Check: f.Check, Severity: f.Severity.String()}), len(b.Checks)
 		}
 		if c := &b.Checks[i]; len(c.Findings) < listed {
-			c.Findings = append(c.Findings, f)
+			one, err := whole([]*noted{f})
+			if err != nil {
+				return page{}, err
+			}
+			c.Findings = append(c.Findings, one...)
 		} else {
 			c.More++
 		}
@@ -106,5 +129,5 @@ func (s *server) doctor(*http.Request) (page, error) {
 		b.Unknown[i].Checks = append(b.Unknown[i].Checks, u.Check)
 	}
 	b.Unknown = b.Unknown[:min(len(b.Unknown), listed)]
-	return page{Title: "Doctor and capacity", name: "doctor", Body: b}, nil
+	return page{Title: word("Doctor and capacity"), name: "doctor", Body: b}, nil
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
@@ -18,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/retry"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -25,13 +28,14 @@ const (
 	kept   = 30 * 24 * time.Hour    // how far back the journal is read
 	lately = 24 * time.Hour         // what Now tells of
 	soon   = 40 * time.Millisecond  // between two questions for what is new, while somebody looks
-	later  = 400 * time.Millisecond // while nobody does
-	stands = 3 * time.Second        // between two looks at what is no journal: policy, pauses, breakers, the exporter
+	later  = 400 * time.Millisecond // as much longer while nobody does
+	stands = 3 * time.Second        // between two looks at what is no journal: policy, pauses, breakers
+	queued = 30 * time.Second       // between two looks at exporter and backlog
 	again  = time.Second            // before another try to reach NATS
 )
 
-// A book is the journal as the pages need it: the newest record of each Service and class, and
-// a line for each case of the last 30 days.
+// A book is the journal as the pages need it: a line for each Service and class and for each case
+// of the last 30 days. What else a page shows of one it reads from NATS.
 type book struct {
 	p   *cli.Program
 	hub *hub
@@ -41,6 +45,7 @@ type book struct {
 	away   away           // since when, and why
 	*shelf                // nil: nothing has been read yet
 	stands []standing     // by cluster
+	leads  map[caseKey]lead
 
 	classes map[string]*remedy.Remedy // by ID
 }
@@ -54,24 +59,23 @@ type away struct {
 // A shelf is what was read of the journal.
 type shelf struct {
 	sequence uint64
-	latest   map[string]latest // by subject
-	cases    map[caseKey]past
+	latest   map[caseKey]*past // the newest case of each Service and class; their keys have no ID
+	cases    map[caseKey]*past
 	broken   int // records that can't be read
-}
-
-type latest struct {
-	sequence uint64
-	record   *event.Record // which nobody changes
 }
 
 type caseKey struct{ cluster, uid, class, id string }
 
-// A past is a case as far as counts and the trial of a policy need it.
+// A past is a case as far as lists, counts and the trial of a policy need it. Nobody changes one.
 type past struct {
-	Cluster, Class, ID string
-	Service            event.Service
-	Status             event.Status
-	At, First          time.Time // of the newest record; of the failure
+	Cluster, Class, Case string
+	Service              event.Service
+	Status               event.Status
+	At, First            time.Time // of the newest record; of the failure
+	Finding              say.Text
+	Message              string
+	sequence             uint64 // of the newest record
+	*ask                        // nil: it waits for nobody
 
 	// The newest plan of the class, if there was one.
 	Planned time.Time
@@ -85,11 +89,12 @@ type standing struct {
 	status.Status
 	Version policy.Version // in force
 	Places  engine.Places
-	NoRoom  string // why the places are not known
+	NoRoom  string    // why the places are not known
+	counted time.Time // when exporter and backlog were looked at
 }
 
 func newBook(p *cli.Program, h *hub) *book {
-	b := &book{p: p, hub: h, classes: map[string]*remedy.Remedy{}}
+	b := &book{p: p, hub: h, classes: map[string]*remedy.Remedy{}, leads: map[caseKey]lead{}}
 	for _, r := range cli.Remedies() {
 		b.classes[r.Class] = r
 	}
@@ -132,9 +137,9 @@ func (b *book) follow(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	fresh := &shelf{latest: map[string]latest{}, cases: map[caseKey]past{}}
+	fresh := &shelf{latest: map[caseKey]*past{}, cases: map[caseKey]*past{}}
 	subjects := event.CaseSubject(cmp.Or(b.p.Cluster, "*"), "*", "*")
-	take := func(m stream.Message) error { fresh.add(m); return nil }
+	take := func(m stream.Message) error { fresh.add(m, b.incidentOf); return nil }
 	if err := s.EachLast(ctx, stream.Cases, subjects, take); err != nil {
 		return err
 	}
@@ -145,6 +150,7 @@ func (b *book) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // of the messages
 	b.mu.Lock()
 	b.stream, b.away, b.shelf, b.stands = s, away{}, fresh, list
 	b.mu.Unlock()
@@ -154,42 +160,72 @@ func (b *book) follow(ctx context.Context) error {
 		b.stream = nil
 		b.mu.Unlock()
 	}()
-	for looked := b.p.Now(); ; {
-		wait := later
-		if b.hub.looked() {
-			wait = soon
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	unknown := make(chan struct{}, 1) // a cluster that nothing was known of
+	ended := make(chan error, 2)
+	go func() { ended <- b.news(ctx, s, subjects, unknown) }()
+	go func() { ended <- b.stay(ctx, s, unknown) }()
+	err = <-ended
+	cancel()
+	<-ended
+	return err
+}
+
+// news takes in what is new in the journal.
+func (b *book) news(ctx context.Context, s *stream.Stream, subjects string, unknown chan<- struct{}) error {
+	for h := b.shelf; ; {
+		if !retry.Sleep(ctx, soon) {
+			return ctx.Err()
 		}
-		if !retry.Sleep(ctx, wait) {
-			return nil
+		select {
+		case <-b.hub.looked():
+		case <-time.After(later):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 		var news []stream.Message
-		err := s.EachAfter(ctx, stream.Cases, subjects, fresh.sequence, func(m stream.Message) error { news = append(news, m); return nil })
+		err := s.EachAfter(ctx, stream.Cases, subjects, h.sequence, func(m stream.Message) error { news = append(news, m); return nil })
 		if err != nil {
 			return err
 		}
-		if len(news) > 0 {
-			b.mu.Lock()
-			for _, m := range news {
-				cluster := fresh.add(m)
-				if cluster != "" && !slices.ContainsFunc(b.stands, func(s standing) bool { return s.Cluster == cluster }) {
-					looked = time.Time{} // one that was not known
-				}
-			}
-			b.mu.Unlock()
-			b.hub.change()
-		}
-		if b.p.Now().Sub(looked) < stands {
+		if len(news) == 0 {
 			continue
 		}
-		list, err := b.look(ctx, s, fresh)
+		b.mu.Lock()
+		for _, m := range news {
+			cluster := h.add(m, b.incidentOf)
+			if cluster != "" && !slices.ContainsFunc(b.stands, func(s standing) bool { return s.Cluster == cluster }) {
+				select {
+				case unknown <- struct{}{}:
+				default: // it is said already
+				}
+			}
+		}
+		b.mu.Unlock()
+		b.hub.change()
+	}
+}
+
+// stay keeps what is no journal current, and drops cases that are too old.
+func (b *book) stay(ctx context.Context, s *stream.Stream, unknown <-chan struct{}) error {
+	tick := time.NewTicker(stands)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		case <-unknown:
+		}
+		list, err := b.look(ctx, s, b.shelf)
 		if err != nil {
 			return err
 		}
-		looked = b.p.Now()
 		b.mu.Lock()
 		changed := !slices.EqualFunc(b.stands, list, standing.same)
 		b.stands = list
-		fresh.forget(looked.Add(-kept))
+		b.forget(b.p.Now().Add(-kept))
 		b.mu.Unlock()
 		if changed {
 			b.hub.change()
@@ -206,27 +242,42 @@ func (x standing) same(y standing) bool {
 		y.Exporter = &e
 	}
 	x.Cases, y.Cases = nil, nil // the pages count them
+	x.counted, y.counted = time.Time{}, time.Time{}
 	return reflect.DeepEqual(x, y)
 }
 
 // add takes a message of the journal in. It may come twice.
 // It returns the cluster that it is of.
-func (h *shelf) add(m stream.Message) string {
+func (h *shelf) add(m stream.Message, incident func(*event.Record) string) string {
 	h.sequence = max(h.sequence, m.Sequence)
 	r, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		h.broken++
 		return ""
 	}
-	if have := h.latest[m.Subject]; m.Sequence > have.sequence {
-		h.latest[m.Subject] = latest{m.Sequence, &r}
+	for _, name := range []*string{&r.Cluster, &r.Class, &r.Service.Namespace, &r.Mode, &r.Risk} { // which many have alike
+		*name = unique.Make(*name).Value()
 	}
 	k := caseKey{r.Cluster, r.Service.UID, r.Class, r.Case}
-	c := h.cases[k]
+	var c past
+	if have := h.cases[k]; have != nil {
+		c = *have
+	}
 	if r.At.Before(c.At) {
 		return r.Cluster // the newest record was read first
 	}
-	c.Cluster, c.Class, c.ID, c.Service, c.Status, c.At, c.First = r.Cluster, r.Class, r.Case, r.Service, r.Status(), r.At, r.FirstFailure()
+	c.Cluster, c.Class, c.Case, c.Service, c.Status, c.At, c.First = r.Cluster, r.Class, r.Case, r.Service, r.Status(), r.At, r.FirstFailure()
+	c.sequence, c.Message, c.Finding, c.ask = m.Sequence, r.Message, r.Said.Finding, nil
+	if len(c.Finding) == 0 {
+		c.Finding = say.Literal(r.Finding)
+	}
+	for i := range c.Finding {
+		c.Finding[i].Format = unique.Make(c.Finding[i].Format).Value()
+	}
+	if c.asks() {
+		c.ask = askOf(&r)
+		c.ask.incident = unique.Make(incident(&r)).Value()
+	}
 	if len(r.Steps) > 0 && r.Risk != "" && !r.Undoing {
 		c.Planned, c.Risk, c.OneWay, c.Mode = r.At, r.Risk, "", r.Mode
 		for _, s := range r.Steps {
@@ -236,7 +287,11 @@ func (h *shelf) add(m stream.Message) string {
 			}
 		}
 	}
-	h.cases[k] = c
+	h.cases[k] = &c
+	k.id = ""
+	if have := h.latest[k]; have == nil || c.sequence > have.sequence {
+		h.latest[k] = &c
+	}
 	return r.Cluster
 }
 
@@ -259,7 +314,7 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 		}
 		b.mu.Lock()
 		for _, l := range h.latest {
-			clusters = append(clusters, l.record.Cluster)
+			clusters = append(clusters, l.Cluster)
 		}
 		b.mu.Unlock()
 		slices.Sort(clusters)
@@ -270,7 +325,14 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 		if err := s.Ping(ctx); err != nil {
 			return nil, err
 		}
-		st := standing{Status: status.Of(ctx, b.p, s, cluster, b.tally(h, cluster))}
+		st := standing{counted: b.p.Now()}
+		var before *status.Status
+		b.mu.Lock()
+		if i := slices.IndexFunc(b.stands, func(s standing) bool { return s.Cluster == cluster }); i >= 0 && st.counted.Sub(b.stands[i].counted) < queued {
+			before, st.counted = &b.stands[i].Status, b.stands[i].counted
+		}
+		b.mu.Unlock()
+		st.Status = status.Of(ctx, b.p, s, cluster, b.tally(h, cluster), before)
 		var err error
 		if st.Version, err = policy.InForceNow(ctx, s, cluster); err == nil {
 			st.Places, err = engine.PlacesLeft(ctx, s, cluster, cli.Classes(), st.Version.Policy.Budgets)
@@ -293,8 +355,8 @@ func (b *book) tally(h *shelf, cluster string) journal.Tally {
 func (h *shelf) tally(cluster string, since time.Time) journal.Tally {
 	t := journal.Tally{Unread: h.broken}
 	for _, l := range h.latest {
-		if cluster == "" || l.record.Cluster == cluster {
-			t.Stands(*l.record)
+		if cluster == "" || l.Cluster == cluster {
+			t.Stands(l.Status)
 		}
 	}
 	for _, c := range h.cases {
@@ -319,8 +381,8 @@ func (b *book) standing() (*away, bool, int) {
 	}
 	asked := map[string]bool{}
 	for _, l := range b.latest {
-		if asks(l.record) {
-			asked[b.incidentOf(l.record)] = true
+		if l.asks() {
+			asked[l.incident] = true
 		}
 	}
 	return gone, false, len(asked)
@@ -336,38 +398,36 @@ func (b *book) reached() (*stream.Stream, error) {
 	return b.stream, nil
 }
 
-// records returns the newest records that are wanted, the one that changed last first.
-func (b *book) records(want func(*event.Record) bool) []*event.Record {
+// newest returns the newest cases of each Service and class that are wanted, the one that changed
+// last first.
+func (b *book) newest(want func(*past) bool) []*past {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shelf == nil {
 		return nil
 	}
-	var list []*event.Record
-	for _, l := range b.latest {
-		if want(l.record) {
-			list = append(list, l.record)
-		}
-	}
-	slices.SortFunc(list, func(x, y *event.Record) int {
-		return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
-	})
-	return list
+	return chosen(b.latest, want)
 }
 
 // pasts returns the cases of the last 30 days, the one that changed last first.
-func (b *book) pasts() []past {
+func (b *book) pasts() []*past {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shelf == nil {
 		return nil
 	}
-	list := make([]past, 0, len(b.cases))
-	for _, c := range b.cases {
-		list = append(list, c)
+	return chosen(b.cases, func(*past) bool { return true })
+}
+
+func chosen(all map[caseKey]*past, want func(*past) bool) []*past {
+	var list []*past
+	for _, c := range all {
+		if want(c) {
+			list = append(list, c)
+		}
 	}
-	slices.SortFunc(list, func(x, y past) int {
-		return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Class, y.Class))
+	slices.SortFunc(list, func(x, y *past) int {
+		return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
 	})
 	return list
 }

@@ -48,7 +48,7 @@ func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 type casesBody struct {
 	Query, Result, Class string
 	Results, Classes     []string
-	Rows                 []*event.Record
+	Rows                 []*past
 	Sheet                sheet
 }
 
@@ -60,27 +60,26 @@ func (s *server) cases(r *http.Request) (page, error) {
 	}
 	words := strings.Fields(strings.ToLower(b.Query))
 	classes := map[string]bool{}
-	list := s.book.records(func(r *event.Record) bool {
-		classes[r.Class] = true
+	list := s.book.newest(func(c *past) bool {
+		classes[c.Class] = true
 		switch {
-		case b.Result == "open" && !r.Status().Open(), b.Result != "" && b.Result != "open" && string(r.Status()) != b.Result, b.Class != "" && r.Class != b.Class:
+		case b.Result == "open" && !c.Status.Open(), b.Result != "" && b.Result != "open" && string(c.Status) != b.Result, b.Class != "" && c.Class != b.Class:
 			return false
+		case len(words) == 0:
+			return true
 		}
-		return holds(words, r.Service.String(), r.Case, r.Class, r.Finding, r.Message)
+		return holds(words, c.Service.String(), c.Case, c.Class, c.Finding.String(), c.Message)
 	})
 	for class := range classes {
 		b.Classes = append(b.Classes, class)
 	}
 	slices.Sort(b.Classes)
 	b.Rows, b.Sheet = sheetOf(r, list)
-	return page{Title: "Cases", name: "cases", Body: b}, nil
+	return page{Title: word("Cases"), name: "cases", Body: b}, nil
 }
 
 // holds reports whether each word is in one of the texts.
 func holds(words []string, texts ...string) bool {
-	if len(words) == 0 {
-		return true
-	}
 	all := strings.ToLower(strings.Join(texts, "\n"))
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
 }
@@ -88,14 +87,18 @@ func holds(words []string, texts ...string) bool {
 // A caseBody is what the page of a case shows.
 type caseBody struct {
 	journal.Story
+	Parts  []part
 	Steps  []stepRow
 	Risk   string
 	Done   int
 	Undone bool // the steps take back what was written
 	Reads  []event.Read
 	Asks   member
-	Others []*event.Record
+	Others []*past
 }
+
+// A part of what is told of a case, with what somebody else has said at its end.
+type part struct{ Name, Text, Quote string }
 
 // A stepRow is a step of a plan with what it changes.
 type stepRow struct {
@@ -113,6 +116,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	if cmp.Or(event.ValidCluster(cluster), event.ValidUID(uid), event.ValidClass(class)) != nil {
 		return page{}, errNoPage
 	}
+	p := s.p.Reads(r.Header)
 	st, err := s.book.reached()
 	if err != nil {
 		return page{}, err
@@ -124,29 +128,41 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	if len(h) == 0 {
 		return page{}, errNoPage
 	}
-	story, err := journal.Tell(r.Context(), s.p, st, h)
+	story, err := journal.Tell(r.Context(), p, st, h)
 	if err != nil {
 		return page{}, err
 	}
 	last := h.Last()
+	told := last.In(p.Language())
 	b := caseBody{Story: story, Risk: last.Risk, Done: min(last.Next, len(last.Steps)), Undone: last.Undoing}
 	for _, r := range h {
 		if len(r.Reads) > 0 {
 			b.Reads = r.Reads // the newest
 		}
 	}
-	b.Asks = memberOf(&last)
+	b.Asks.past = &past{
+		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, ask: askOf(&last),
+	}
 	b.Asks.Right = s.right(personOf(r), last.Service.Namespace)
-	b.Parts = slices.DeleteFunc(slices.Clone(b.Parts), func(f journal.Field) bool { return strings.TrimSpace(f.Text) == "" || slices.Contains(apart, f.Name) })
-	for i, step := range last.Steps {
-		row := stepRow{Text: journal.Brief(step.Text), State: "not done", Changes: journal.Differences(step.Step), Undo: "not possible"}
+	for _, f := range story.Parts {
+		if strings.TrimSpace(f.Text) == "" || slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {
+			continue
+		}
+		one := part{Name: f.Name, Text: f.Text}
+		if text, quoted := strings.CutSuffix(f.Text, "\n"+last.Message); quoted && last.Message != "" {
+			one.Text, one.Quote = text, last.Message
+		}
+		b.Parts = append(b.Parts, one)
+	}
+	for i, step := range told.Steps {
+		row := stepRow{Text: journal.Brief(step.Text), State: p.Phrase("not done"), Changes: journal.Differences(step.Step), Undo: p.Phrase("not possible")}
 		switch {
 		case i < last.Next && step.Found && !step.Wakes:
-			row.State = "was there already: nothing was written"
+			row.State = p.Phrase("was there already: nothing was written")
 		case i < last.Next && !step.Ended.IsZero():
-			row.State = "done at " + cli.Clock(step.Ended)
+			row.State = p.Phrase("done at %s", cli.Clock(step.Ended))
 		case i < last.Next:
-			row.State = "done"
+			row.State = p.Phrase("done")
 		}
 		switch {
 		case last.Undoing:
@@ -154,12 +170,12 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		case step.Undo != nil:
 			row.Undo = journal.Brief(step.Undo.Text)
 		case step.Wakes:
-			row.Undo = "nothing to undo"
+			row.Undo = p.Phrase("nothing to undo")
 		}
 		b.Steps = append(b.Steps, row)
 	}
-	b.Others = s.book.records(func(r *event.Record) bool {
-		return r.Cluster == cluster && r.Service.UID == uid && (r.Class != class || r.Case != id)
+	b.Others = s.book.newest(func(c *past) bool {
+		return c.Cluster == cluster && c.Service.UID == uid && (c.Class != class || c.Case != id)
 	})
 	return page{Title: last.Service.String(), name: "case", Body: b}, nil
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"html/template"
 	"net/http"
 	"regexp"
 	"slices"
@@ -10,12 +11,25 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/about"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A classRow is a class with how its cases went.
 type classRow struct {
 	about.Entry
 	worked
+}
+
+// Span says of which risk the plans of the class are.
+func (r classRow) Span() say.Text {
+	switch least, most, several := strings.Cut(r.Risks, " to "); {
+	case several:
+		return say.F("%s to %s", least, most)
+	case least == "":
+		return say.F("none")
+	default:
+		return say.Literal(least)
+	}
 }
 
 // worked counts the cases of a class in the last 30 days.
@@ -57,14 +71,14 @@ func (s *server) classes(*http.Request) (page, error) {
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(x, y classRow) int { return strings.Compare(x.Class, y.Class) })
-	return page{Title: "Classes", name: "classes", Body: rows}, nil
+	return page{Title: word("Classes"), name: "classes", Body: rows}, nil
 }
 
 // A classBody is what the page of a class shows.
 type classBody struct {
 	classRow
 	Blocks []block
-	Open   []*event.Record
+	Open   []*past
 }
 
 func (s *server) class(r *http.Request) (page, error) {
@@ -72,11 +86,11 @@ func (s *server) class(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, errNoPage
 	}
-	b := classBody{classRow: classRow{Entry: about.NewEntry(class)}, Blocks: blocks(class.Doc)}
+	b := classBody{classRow: classRow{Entry: about.NewEntry(class)}, Blocks: blocks(functions.ClassPage(s.p.Reads(r.Header).Language(), class.Class, class.Doc))}
 	if w := s.went()[class.Class]; w != nil {
 		b.worked = *w
 	}
-	b.Open = s.book.records(func(r *event.Record) bool { return r.Class == class.Class && r.Status().Open() })
+	b.Open = s.book.newest(func(c *past) bool { return c.Class == class.Class && c.Status.Open() })
 	b.Open = b.Open[:min(len(b.Open), listed)]
 	return page{Title: b.Title, name: "class", Body: b}, nil
 }
@@ -88,6 +102,19 @@ var (
 	links  = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
 	strong = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 )
+
+// code returns a text of Markdown with what stands between backquotes as code.
+func code(text string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		part = template.HTMLEscapeString(part)
+		if i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String())
+}
 
 // blocks takes the page of a class apart. Its title stands above it already.
 func blocks(doc string) []block {
@@ -118,7 +145,7 @@ func blocks(doc string) []block {
 				}
 				return m[1]
 			})
-			text = strings.TrimSpace(strings.ReplaceAll(strong.ReplaceAllString(text, "$1"), "`", ""))
+			text = strings.TrimSpace(strong.ReplaceAllString(text, "$1"))
 		}
 		if n := len(list) - 1; !begin && n >= 0 && (kind == "code" || kind == "text") {
 			gap := " "

@@ -11,7 +11,8 @@
 //
 // What changes often is read before anybody asks for it: a [book] follows the journal, and a
 // [reading] keeps what was last read of the cluster and the account. So a page of a cluster
-// with 5,000 Services takes milliseconds. The book asks NATS again and again for what is new
+// with 5,000 Services takes milliseconds. The cluster and the account are read by a process of
+// its own, which ends: for that long it takes the doctor's memory. The book asks NATS again and again for what is new
 // instead of taking a consumer: a user who may only read may not have one.
 //
 // A login is checked with the person's own token: a SelfSubjectReview says whose it is, and a
@@ -29,6 +30,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +45,7 @@ import (
 type consoleRun struct {
 	*cli.Program
 	listen, address string
-	login           bool
+	login, read     bool
 	cert, certKey   string
 }
 
@@ -80,12 +82,26 @@ created with the person's token, which is kept in memory alone, for at most an h
 	cmd.Flags().BoolVar(&c.login, "login", false, "people log in with a token of their own")
 	cmd.Flags().StringVar(&c.address, "url", "", "with --login: `URL` at which browsers reach it, if that is not where it listens")
 	cmd.Flags().StringVar(&c.cert, "tls-cert", "", "with --login: `file` with the certificate to serve HTTPS with; it is read again when it changes")
+	cmd.Flags().BoolVar(&c.read, "read", false, "read the cluster and the account, print what pages show of them, and end: how the console calls itself")
+	_ = cmd.Flags().MarkHidden("read") // there is such a flag
 	cmd.Flags().StringVar(&c.certKey, "tls-key", "", "with --login: `file` with the certificate's key")
 	return cmd
 }
 
+// lean is by how many percent the memory in use may grow before it is collected. A console waits
+// most of the time, so that its processor time costs less than its memory.
+const lean = 10
+
 // run serves until ctx ends.
 func (c consoleRun) run(ctx context.Context) error {
+	quiet := *c.Program // what the parts have to say stands on the pages
+	quiet.Err = io.Discard
+	if c.read {
+		return hand(ctx, &quiet)
+	}
+	if c.Args != nil && c.Getenv("GOGC") == "" {
+		debug.SetGCPercent(lean)
+	}
 	at, err := c.at()
 	if err != nil {
 		return err
@@ -104,8 +120,6 @@ func (c consoleRun) run(ctx context.Context) error {
 		}
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: pair.get, NextProtos: []string{"http/1.1"}})
 	}
-	quiet := *c.Program // what the parts have to say stands on the pages
-	quiet.Err = io.Discard
 	s, err := newServer(&quiet, at)
 	if err != nil {
 		return errors.Join(err, listener.Close())

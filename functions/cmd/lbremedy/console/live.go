@@ -16,10 +16,11 @@ type hub struct {
 	mu      sync.Mutex
 	version uint64
 	changed chan struct{} // closed and replaced at each change
+	came    chan struct{} // closed when the first browser follows; replaced when the last one goes
 	lookers int
 }
 
-func newHub() *hub { return &hub{version: 1, changed: make(chan struct{})} }
+func newHub() *hub { return &hub{version: 1, changed: make(chan struct{}), came: make(chan struct{})} }
 
 // change says that pages may look different now.
 func (h *hub) change() {
@@ -41,19 +42,23 @@ func (h *hub) now() (uint64, <-chan struct{}) {
 func (h *hub) look() func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lookers++
+	if h.lookers++; h.lookers == 1 {
+		close(h.came)
+	}
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.lookers--
+		if h.lookers--; h.lookers == 0 {
+			h.came = make(chan struct{})
+		}
 	}
 }
 
-// looked reports whether any browser follows.
-func (h *hub) looked() bool {
+// looked returns what is closed while any browser follows.
+func (h *hub) looked() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lookers > 0
+	return h.came
 }
 
 // beat is how often a stream without news shows that it lives.

@@ -17,7 +17,7 @@ type nowBody struct {
 	Median   time.Duration // from a failure to its proven end, in the last day; 0: nothing was healed
 	Asked    []incident
 	More     int
-	Lately   []*event.Record
+	Lately   []*past
 }
 
 // A clusterNow is how a cluster stands.
@@ -40,9 +40,10 @@ func (s *server) now(r *http.Request) (page, error) {
 	if b.More = len(b.Asked) - most; b.More > 0 {
 		b.Asked = b.Asked[:most]
 	}
+	s.book.tell(r.Context(), b.Asked)
 	s.ask(personOf(r), b.Asked)
 	for _, c := range s.book.clusters() {
-		now := clusterNow{standing: c, Says: permission.Describe(c.Version.Policy), OfClass: c.Version.Policy.Budgets.OfClass()}
+		now := clusterNow{standing: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.Version.Policy)), OfClass: c.Version.Policy.Budgets.OfClass()}
 		for class, left := range c.Places.Class {
 			if left < now.OfClass {
 				now.Classes = append(now.Classes, room{class, left})
@@ -62,9 +63,9 @@ func (s *server) now(r *http.Request) (page, error) {
 	if slices.Sort(took); len(took) > 0 {
 		b.Median = took[len(took)/2]
 	}
-	b.Lately = s.book.records(func(*event.Record) bool { return true })
+	b.Lately = s.book.newest(func(*past) bool { return true })
 	b.Lately = b.Lately[:min(len(b.Lately), 10)]
-	return page{Title: "Now", name: "now", Body: b}, nil
+	return page{Title: word("Now"), name: "now", Body: b}, nil
 }
 
 // sum adds counts.

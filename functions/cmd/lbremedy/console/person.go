@@ -23,7 +23,7 @@ type person struct {
 // A lapse is why an answer did not come about.
 type lapse struct {
 	at  time.Time
-	why string
+	why error
 }
 
 func newPerson(c *kube.Cluster, user string, err error) *person {
@@ -117,7 +117,7 @@ func (p *person) name(ctx context.Context) string {
 }
 
 // miss keeps why an answer did not come about, until somebody gives another one.
-func (p *person) miss(about plan, why string, now time.Time) {
+func (p *person) miss(about plan, why error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for one, d := range p.fell {
@@ -125,12 +125,12 @@ func (p *person) miss(about plan, why string, now time.Time) {
 			delete(p.fell, one)
 		}
 	}
-	if p.fell[about] = (lapse{now, why}); why == "" {
+	if p.fell[about] = (lapse{now, why}); why == nil {
 		delete(p.fell, about)
 	}
 }
 
-func (p *person) missed(about plan) string {
+func (p *person) missed(about plan) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fell[about].why

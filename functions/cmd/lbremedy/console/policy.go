@@ -28,8 +28,8 @@ type policyBody struct {
 	File     string // that says the same
 
 	Service string
-	Wrong   string // with the Service that was asked for
-	Note    string
+	Wrong   say.Text // with the Service that was asked for
+	Note    say.Text
 	Allowed []allowed
 
 	Trial *trial
@@ -41,7 +41,7 @@ type ruleRow struct{ About, Says string }
 type allowed struct {
 	Class, Title string
 	Mode, Risk   string
-	Why          string
+	Why          say.Text
 }
 
 func (s *server) policy(r *http.Request) (page, error) {
@@ -52,19 +52,20 @@ func (s *server) policy(r *http.Request) (page, error) {
 	for _, c := range s.book.clusters() {
 		b.Clusters = append(b.Clusters, c.Cluster)
 	}
+	tell := s.p.Reads(r.Header).Tell
 	now, ok := s.book.cluster(r.Form.Get("cluster"))
 	if !ok {
-		return page{Title: "Policy", name: "policy", Body: b}, nil
+		return page{Title: word("Policy"), name: "policy", Body: b}, nil
 	}
-	b.Cluster, b.Says = now.Cluster, permission.Describe(now.Version.Policy)
+	b.Cluster, b.Says = now.Cluster, tell(permission.Describe(now.Version.Policy))
 	if why, unknown := now.Unknown["mode"]; unknown {
 		return page{}, errors.New("the policy in force is unknown: " + why)
 	}
 	if now.Version.Number > 0 {
-		b.Origin = permission.Origin(now.Version)
+		b.Origin = tell(permission.Origin(now.Version))
 	}
 	for _, rule := range now.Version.Policy.Rules {
-		b.Rules = append(b.Rules, ruleRow{rule.String(), permission.Told(rule)})
+		b.Rules = append(b.Rules, ruleRow{rule.String(), tell(permission.Told(rule))})
 	}
 	file, err := policyfile.Document(now.Version, cli.Sections()...)
 	if err != nil {
@@ -77,41 +78,41 @@ func (s *server) policy(r *http.Request) (page, error) {
 	if r.Method == http.MethodPost {
 		b.Trial = s.try(now, r.Form.Get("file"))
 	}
-	return page{Title: "Policy", name: "policy", Body: b}, nil
+	return page{Title: word("Policy"), name: "policy", Body: b}, nil
 }
 
 // inForce fills in what the policy allows at the Service that was asked for.
 func (s *server) inForce(ctx context.Context, b *policyBody, in remedy.Policy) {
 	namespace, name, ok := strings.Cut(b.Service, "/")
 	if !ok || !kube.ValidName(namespace) || !kube.ValidName(name) {
-		b.Wrong = "Name a Service as NAMESPACE/NAME."
+		b.Wrong = say.F("Name a Service as NAMESPACE/NAME.")
 		return
 	}
 	at := remedy.Place{Cluster: b.Cluster, Namespace: namespace}
 	if err := s.labels(ctx, &at, name); errors.Is(err, kube.ErrNotFound) {
-		b.Wrong = "There is no Service " + b.Service + " in the cluster."
+		b.Wrong = say.F("There is no Service %s in the cluster.", b.Service)
 		return
 	} else if err != nil {
-		b.Note = "Without the labels of the Service and its namespace, which only make it stricter: " + said(err)
+		b.Note = say.F("Without the labels of the Service and its namespace, which only make it stricter: %s", said(err))
 	}
 	for _, r := range functions.All {
 		p := in.At(r.Class, at)
-		one := allowed{Class: r.Class, Title: r.Title(), Mode: string(p.Mode), Why: p.Why.String()}
+		one := allowed{Class: r.Class, Title: r.Title(), Mode: string(p.Mode), Why: p.Why}
 		switch {
 		case p.Muted:
-			one.Mode = "muted"
+			one.Mode = word("muted")
 		case len(r.PlanRisks()) == 0:
-			one.Mode = "asks"
-			one.Why = "The class has no plans: it asks a person."
+			one.Mode = word("asks")
+			one.Why = say.F("The class has no plans: it asks a person.")
 		case p.Mode == remedy.Fix && r.OptIn && !p.Named:
-			one.Mode, one.Why = "asks", "The class is applied only if the policy names it."
+			one.Mode, one.Why = "asks", say.F("The class is applied only if the policy names it.")
 		case p.Mode == remedy.Fix:
 			one.Risk = p.Risk.String()
 		}
-		if one.Why == "" {
-			one.Why = "The policy says so for all."
+		if len(one.Why) == 0 {
+			one.Why = say.F("The policy says so for all.")
 			if _, named := in.Classes[r.Class]; named {
-				one.Why = "The policy names the class."
+				one.Why = say.F("The policy names the class.")
 			}
 		}
 		b.Allowed = append(b.Allowed, one)
@@ -155,14 +156,14 @@ type trial struct {
 
 // An otherwise is a case that a policy decides in another way than the one in force.
 type otherwise struct {
-	past
+	*past
 	Is, Would string
-	Why       string
+	Why       say.Text
 	Looser    bool
 }
 
 // What a policy decides about a plan, from the strictest to the loosest.
-var decisions = []string{"muted", "shown", "asked", "held by a freeze", "applied"}
+var decisions = []string{word("muted"), word("shown"), word("asked"), word("held by a freeze"), word("applied")}
 
 // try compares a policy file with the policy in force by the plans of the last 30 days.
 func (s *server) try(now standing, file string) *trial {
@@ -193,14 +194,14 @@ func (s *server) try(now standing, file string) *trial {
 
 // decided returns what a policy decides about the plan of a case at the time when it was made.
 // Budgets, breakers and approvals are not part of it, and labels are not known.
-func (b *book) decided(p remedy.Policy, c past) (what, why string) {
+func (b *book) decided(p remedy.Policy, c *past) (what string, why say.Text) {
 	r, ok := b.classes[c.Class]
 	if !ok {
-		return "asked", "This release does not have the class."
+		return "asked", say.F("This release does not have the class.")
 	}
 	var risk remedy.Risk
 	if err := risk.ReadText(c.Risk); err != nil {
-		return "asked", said(err)
+		return "asked", say.Literal(said(err))
 	}
 	may := p.At(c.Class, remedy.Place{Cluster: c.Cluster, Namespace: c.Service.Namespace})
 	var oneWay say.Text
@@ -210,13 +211,13 @@ func (b *book) decided(p remedy.Policy, c past) (what, why string) {
 	allows, rule := may.Allows(r, risk, oneWay)
 	switch frozen, _ := p.Frozen(c.Planned); {
 	case may.Muted:
-		return "muted", rule.String()
+		return "muted", rule
 	case may.Mode != remedy.Fix:
-		return "shown", rule.String()
+		return "shown", rule
 	case !allows:
-		return "asked", rule.String()
+		return "asked", rule
 	case len(frozen) > 0:
-		return "held by a freeze", frozen.String()
+		return "held by a freeze", frozen
 	}
-	return "applied", rule.String()
+	return "applied", rule
 }

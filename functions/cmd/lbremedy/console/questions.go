@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,9 +15,28 @@ import (
 )
 
 // asks reports whether a case waits for a person.
-func asks(r *event.Record) bool {
-	return r.Status() == event.NeedsApproval || r.Status() == event.NeedsAction
+func (c *past) asks() bool { return c.Status == event.NeedsApproval || c.Status == event.NeedsAction }
+
+// An ask is what a case asks a person.
+type ask struct {
+	incident string
+	Impact   event.Impact
+	Next     string // what a person does, as "lbremedy show" says it
+	digest   string // of the plan; empty: there is none
+	attempt  int
 }
+
+// askOf returns what a case asks by its newest record.
+func askOf(r *event.Record) *ask {
+	a := &ask{Impact: r.Impact, Next: journal.Printed(*r).NextStep, digest: r.Digest, attempt: r.NextAttempt()}
+	if r.Status() == event.NeedsApproval && a.digest != "" && r.Service.Kind == "" {
+		a.Next = strings.Replace(a.Next, "lbremedy approve "+r.Case, "lbremedy approve "+r.Case+" --digest "+a.Digest(), 1)
+	}
+	return a
+}
+
+// Digest returns the beginning of the plan's digest.
+func (a *ask) Digest() string { return a.digest[:min(len(a.digest), 12)] }
 
 // An incident is one cause with the cases that ask a person about it.
 type incident struct {
@@ -24,7 +44,8 @@ type incident struct {
 	Class   string
 	Title   string // of the class
 	Cluster string
-	Lead    *event.Record // that the texts are about
+	Lead    *past         // that the texts are about
+	Told    *event.Record // its newest; nil: it could not be read
 	Impact  string        // the worst
 	Status  event.Status
 	Since   time.Time // the first failure
@@ -45,16 +66,18 @@ func (i incident) Answerable() int {
 
 // A member is a case of an incident.
 type member struct {
-	*event.Record
-	Next   string // what a person does, as "lbremedy show" says it
-	Digest string // its beginning
-	Plan   plan   // that an answer is to
-	Right  right  // of the person who looks
+	*past
+	Right right // of the person who looks
+}
+
+// Plan is what an answer is to.
+func (m member) Plan() plan {
+	return plan{m.Cluster, m.Service.UID, m.Class, m.Case, m.attempt, m.digest}
 }
 
 // Askable reports whether an answer in the browser can be to it.
 func (m member) Askable() bool {
-	return m.Status() == event.NeedsApproval && m.Digest != "" && m.Service.Kind == ""
+	return m.ask != nil && m.Status == event.NeedsApproval && m.digest != "" && m.Service.Kind == ""
 }
 
 // Answerable reports whether the person who looks may answer it.
@@ -74,7 +97,7 @@ var impacts = []event.Impact{"", event.Serving, event.Frozen, event.NeverUp}
 
 // noticed are the impacts in words for a list.
 var noticed = map[event.Impact]string{
-	event.NeverUp: "never had an address", event.Frozen: "backends frozen", event.Serving: "traffic flows",
+	event.NeverUp: word("never had an address"), event.Frozen: word("backends frozen"), event.Serving: word("traffic flows"),
 }
 
 // listed is how many cases of an incident a page names.
@@ -83,14 +106,13 @@ const listed = 100
 // incidents groups the cases that ask by their cause: the worst for users first, then that of
 // the most Services, then the oldest.
 func (b *book) incidents() []incident {
-	all := map[string][]*event.Record{}
-	for _, r := range b.records(asks) {
-		id := b.incidentOf(r)
-		all[id] = append(all[id], r)
+	all := map[string][]*past{}
+	for _, c := range b.newest((*past).asks) {
+		all[c.incident] = append(all[c.incident], c)
 	}
 	list := make([]incident, 0, len(all))
 	for id, members := range all {
-		slices.SortFunc(members, func(x, y *event.Record) int {
+		slices.SortFunc(members, func(x, y *past) int {
 			return cmp.Or(slices.Index(impacts, y.Impact)-slices.Index(impacts, x.Impact), strings.Compare(x.Service.String(), y.Service.String()))
 		})
 		lead := members[0]
@@ -101,15 +123,15 @@ func (b *book) incidents() []incident {
 		if class, ok := b.classes[lead.Class]; ok {
 			i.Title = class.Title()
 		}
-		for n, r := range members {
-			if first := r.FirstFailure(); !first.IsZero() && first.Before(i.Since) {
-				i.Since = first
+		for n, c := range members {
+			if !c.First.IsZero() && c.First.Before(i.Since) {
+				i.Since = c.First
 			}
-			if r.Status() == event.NeedsApproval && i.Status != event.NeedsApproval {
-				i.Status, i.Lead = event.NeedsApproval, r
+			if c.Status == event.NeedsApproval && i.Status != event.NeedsApproval {
+				i.Status, i.Lead = event.NeedsApproval, c
 			}
 			if n < listed {
-				i.Members = append(i.Members, memberOf(r))
+				i.Members = append(i.Members, member{past: c})
 			}
 		}
 		list = append(list, i)
@@ -121,15 +143,42 @@ func (b *book) incidents() []incident {
 	return list
 }
 
-func memberOf(r *event.Record) member {
-	m := member{Record: r, Next: journal.Printed(*r).NextStep, Digest: r.Digest[:min(len(r.Digest), 12)], Plan: planOf(r)}
-	if m.Askable() {
-		m.Next = strings.Replace(m.Next, "lbremedy approve "+r.Case, "lbremedy approve "+r.Case+" --digest "+m.Digest, 1)
-	}
-	return m
+func worst(i incident) event.Impact { return i.Members[0].Impact }
+
+// A lead is the newest record of a case that a page has told of.
+type lead struct {
+	sequence uint64
+	record   *event.Record
 }
 
-func worst(i incident) event.Impact { return i.Members[0].Impact }
+// mostLeads is how many of them are kept.
+const mostLeads = 200
+
+// tell reads the newest records of the cases that the incidents' texts are about. Of one that
+// can't be read, the page says less.
+func (b *book) tell(ctx context.Context, list []incident) {
+	for n := range list {
+		i := &list[n]
+		k := caseKey{i.Lead.Cluster, i.Lead.Service.UID, i.Lead.Class, ""}
+		b.mu.Lock()
+		l := b.leads[k]
+		b.mu.Unlock()
+		if l.sequence != i.Lead.sequence {
+			r, err := b.record(ctx, k)
+			if err != nil {
+				continue
+			}
+			l = lead{i.Lead.sequence, r}
+			b.mu.Lock()
+			if len(b.leads) >= mostLeads {
+				clear(b.leads)
+			}
+			b.leads[k] = l
+			b.mu.Unlock()
+		}
+		i.Told = l.record
+	}
+}
 
 // Services returns how many cases the incident has.
 func (i incident) Services() int { return len(i.Members) + i.More }
@@ -152,6 +201,7 @@ type questionsBody struct {
 func (s *server) questions(r *http.Request) (page, error) {
 	var b questionsBody
 	b.Rows, b.Sheet = sheetOf(r, s.book.incidents())
+	s.book.tell(r.Context(), b.Rows)
 	s.ask(personOf(r), b.Rows)
-	return page{Title: "Questions", name: "questions", Body: b}, nil
+	return page{Title: word("Questions"), name: "questions", Body: b}, nil
 }

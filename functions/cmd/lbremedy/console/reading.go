@@ -3,8 +3,8 @@ package console
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"net/netip"
+	"encoding/json"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -12,15 +12,15 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	look "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // old is the age at which what was read is read again when somebody looks at it.
 const old = 10 * time.Minute
 
 // A reading is what was last read of the cluster and the account, in the forms that the pages
-// need: of a snapshot of a big cluster nothing is kept.
+// need.
 type reading struct {
 	p    *cli.Program
 	hub  *hub
@@ -34,10 +34,11 @@ type reading struct {
 
 // A seen is what one reading came to.
 type seen struct {
-	At       time.Time
-	Took     time.Duration
-	Services []balanced // by namespace and name
-	Result   doctor.Result
+	Services  []*balanced                // by namespace and name, without what their load balancers hold
+	Listeners map[string][]string        // of each load balancer
+	Holds     map[string]json.RawMessage // what each load balancer holds, as JSON of a holding: there is much of it, and a page shows one
+	Findings  []*noted                   // the worst first
+	Result    doctor.Result              // without them
 	VSwitches,
 	Quotas []gauge
 	first map[string]gauge // by name, of the first reading
@@ -46,13 +47,16 @@ type seen struct {
 // A balanced is a Service with its load balancer and what the doctor found about them.
 type balanced struct {
 	balancer.Shown
-	Findings []doctor.Finding
+	Findings []*noted
 }
 
 // Worst returns the word for the highest severity among the findings.
 func (b balanced) Worst() string {
-	w, _ := doctor.Result{Findings: b.Findings}.Worst()
-	return w.String()
+	worst := doctor.Info
+	for _, f := range b.Findings {
+		worst = max(worst, f.Severity)
+	}
+	return worst.String()
 }
 
 // A gauge is how much of something is used.
@@ -70,14 +74,14 @@ func (g gauge) Percent() float64 { return 100 * g.Used / g.Total }
 func (g gauge) Left() float64 { return g.Total - g.Used }
 
 // Trend says how the use has changed since the first reading.
-func (g gauge) Trend() string {
+func (g gauge) Trend() say.Text {
 	switch d := g.Used - g.Was; {
 	case g.Since.IsZero():
-		return "first reading"
+		return say.F("first reading")
 	case d == 0:
-		return "unchanged since " + g.Since.Local().Format("15:04")
+		return say.F("unchanged since %s", g.Since.Local().Format("15:04"))
 	default:
-		return fmt.Sprintf("%+.0f since %s", d, g.Since.Local().Format("15:04"))
+		return say.F("%+.0f since %s", d, g.Since.Local().Format("15:04"))
 	}
 }
 
@@ -89,7 +93,7 @@ func newReading(p *cli.Program, h *hub) *reading {
 func (g *reading) ask(anew bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	fresh := g.seen != nil && g.p.Now().Sub(g.At) < old || g.why != ""
+	fresh := g.seen != nil && g.p.Now().Sub(g.Result.At) < old || g.why != ""
 	if !g.began.IsZero() || fresh && !anew {
 		return
 	}
@@ -106,33 +110,30 @@ func (g *reading) run(ctx context.Context) {
 		case <-g.wake:
 		}
 		g.hub.change()
-		s, r, err := look.Look(ctx, g.p)
+		fresh, err := read(ctx, g.p)
 		if ctx.Err() != nil {
 			return
 		}
-		g.take(s, r, err)
+		g.keep(fresh, err)
+		debug.FreeOSMemory() // of what was read before
 		g.hub.change()
 	}
 }
 
-// take keeps what was read, or why it could not be.
-func (g *reading) take(s *doctor.Snapshot, r doctor.Result, err error) {
-	g.mu.Lock()
-	last := g.seen
-	g.mu.Unlock()
-	why := ""
-	if err != nil {
-		why = said(err)
-	} else {
-		var first map[string]gauge
-		if last != nil {
-			first = last.first
-		}
-		last = see(s, r, first) // which takes a while in a big cluster
-	}
+// keep keeps what was read, or why it could not be.
+func (g *reading) keep(fresh *seen, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen, g.began, g.why = last, time.Time{}, why
+	if g.began, g.why = (time.Time{}), ""; err != nil {
+		g.why = said(err)
+		return
+	}
+	var first map[string]gauge
+	if g.seen != nil {
+		first = g.seen.first
+	}
+	fresh.compare(first)
+	g.seen = fresh
 }
 
 // A glance is what pages are told of a reading.
@@ -141,6 +142,12 @@ type glance struct {
 	Began time.Time // of a reading under way; zero: there is none
 	Why   string    // the last one has come to nothing
 }
+
+// At returns when it was read; zero: never.
+func (g glance) At() time.Time { return g.Result.At }
+
+// Took returns how long that took.
+func (g glance) Took() time.Duration { return g.Result.Took }
 
 // now returns what was read last, and has it read again where that is old.
 func (g *reading) now() glance {
@@ -154,61 +161,36 @@ func (g *reading) now() glance {
 	return last
 }
 
-// see takes from a snapshot what pages show.
-func see(s *doctor.Snapshot, r doctor.Result, first map[string]gauge) *seen {
-	v := &seen{At: r.At, Took: r.Took, Result: r, first: first}
-	about := map[string][]doctor.Finding{} // by Service, and by load balancer
-	for _, f := range r.Findings {
+// arrange puts what was taken in order, with each finding at the Services that it is about.
+func (v *seen) arrange() {
+	about := map[string][]*noted{} // by Service, and by load balancer
+	for _, f := range v.Findings {
 		if f.About.Kind == doctor.Service || f.About.Kind == doctor.Balancer {
 			about[f.About.String()] = append(about[f.About.String()], f)
 		}
 		for _, name := range f.Services {
 			about[name] = append(about[name], f)
 		}
+		f.Services = nil
 	}
-	groups := map[string][]balancer.Group{} // Services may share a load balancer
-	for _, svc := range s.OfType() {
-		b := balanced{Shown: balancer.Show(s, svc)}
-		if same, ok := groups[b.ID]; ok && b.Kind == "CLB" && b.ID != "" {
-			b.Groups = same
-		} else {
-			groups[b.ID] = b.Groups
-		}
+	for i := range v.Services {
+		b := v.Services[i]
 		b.Findings = slices.Clone(about[b.Namespace+"/"+b.Name])
 		for _, f := range about[b.ID] {
-			if b.ID != "" && !slices.ContainsFunc(b.Findings, func(have doctor.Finding) bool { return have.ID() == f.ID() }) {
+			if b.ID != "" && !slices.ContainsFunc(b.Findings, func(have *noted) bool { return have == f }) {
 				b.Findings = append(b.Findings, f)
 			}
 		}
-		v.Services = append(v.Services, b)
 	}
-	slices.SortFunc(v.Services, func(x, y balanced) int {
+	slices.SortFunc(v.Services, func(x, y *balanced) int {
 		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
 	})
-	v.measure(s)
-	return v
 }
 
-// measure takes how full vSwitches and quotas are. Of some quotas the cloud does not count
-// what is used; they are left out.
-func (v *seen) measure(s *doctor.Snapshot) {
-	for _, w := range s.VSwitches {
-		block, err := netip.ParsePrefix(w.CIDR)
-		if err != nil || !block.Addr().Is4() {
-			continue
-		}
-		// Alibaba Cloud keeps four addresses of each: https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-a-vswitch
-		total := float64(int64(1)<<(32-block.Bits()) - 4)
-		about := strings.TrimSpace(w.Zone + " " + w.CIDR + " " + w.Name)
-		v.VSwitches = append(v.VSwitches, gauge{Name: w.ID, About: about, Used: max(0, total-float64(w.Free)), Total: total})
-	}
-	for _, q := range s.Quotas {
-		if q.Used > 0 && q.Total > 0 && q.Period == 0 {
-			v.Quotas = append(v.Quotas, gauge{Name: q.Name, About: strings.TrimSpace(q.Product + " " + q.Description), Used: q.Used, Total: q.Total})
-		}
-	}
-	began := v.first != nil
-	if !began {
+// compare says how vSwitches and quotas stand beside the first reading, if there was one.
+func (v *seen) compare(first map[string]gauge) {
+	began := first != nil
+	if v.first = first; !began {
 		v.first = map[string]gauge{}
 	}
 	for _, list := range [][]gauge{v.VSwitches, v.Quotas} {
@@ -218,7 +200,7 @@ func (v *seen) measure(s *doctor.Snapshot) {
 				continue
 			}
 			first := list[i]
-			first.Since = v.At
+			first.Since = v.Result.At
 			v.first[first.Name] = first
 		}
 		slices.SortFunc(list, func(x, y gauge) int {

@@ -15,11 +15,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/say/markup"
 )
 
 //go:embed web
@@ -31,7 +34,7 @@ type server struct {
 	url     *url.URL // at which browsers reach it
 	auth    authenticator
 	wishes  chan wish
-	pages   map[string]*template.Template
+	pages   map[string]map[string]*template.Template // by language and name
 	files   http.Handler
 	book    *book
 	reading *reading
@@ -45,45 +48,82 @@ func newServer(p *cli.Program, at *url.URL) (*server, error) {
 		return nil, fmt.Errorf("read the pages of the console: %w", err)
 	}
 	h := newHub()
-	s := &server{p: p, url: at, wishes: make(chan wish, 256), pages: map[string]*template.Template{}, files: http.FileServerFS(files), hub: h}
+	s := &server{p: p, url: at, wishes: make(chan wish, 256), pages: map[string]map[string]*template.Template{}, files: http.FileServerFS(files), hub: h}
 	s.book, s.reading = newBook(p, h), newReading(p, h)
-	layout, err := template.New("layout.html").Funcs(s.words()).ParseFS(files, "layout.html")
+	for _, l := range []*say.Language{nil, cli.Tongue("zh")} {
+		if s.pages[l.Name()], err = s.in(l, files); err != nil {
+			return nil, fmt.Errorf("read the pages of the console: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// in returns the pages in a language.
+func (s *server) in(l *say.Language, files fs.FS) (map[string]*template.Template, error) {
+	parse := func(t *template.Template, name string) (*template.Template, error) {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		return t.Parse(markup.Words(string(text), l.Format))
+	}
+	layout, err := parse(template.New("layout.html").Funcs(s.words(l)), "layout.html")
 	if err != nil {
-		return nil, fmt.Errorf("read the pages of the console: %w", err)
+		return nil, err
 	}
 	names, err := fs.Glob(files, "*.html")
 	if err != nil {
-		return nil, fmt.Errorf("read the pages of the console: %w", err)
+		return nil, err
 	}
+	pages := map[string]*template.Template{}
 	for _, name := range names {
 		if name == "layout.html" {
 			continue
 		}
 		own, err := layout.Clone()
 		if err == nil {
-			own, err = own.ParseFS(files, name)
+			own, err = parse(own, name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the page %s of the console: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		s.pages[strings.TrimSuffix(name, ".html")] = own
+		pages[strings.TrimSuffix(name, ".html")] = own
 	}
-	return s, nil
+	return pages, nil
 }
 
-// words are what templates say values with.
-func (s *server) words() template.FuncMap {
+// word marks a text that a template puts into the language of the page.
+func word(english string) string { return english }
+
+// words are what templates say values with, in a language.
+func (s *server) words(l *say.Language) template.FuncMap {
 	return template.FuncMap{
-		"clean": func(v any) string { return command.Clean(fmt.Sprint(v)) },
-		"ago":   s.p.Ago,
-		"clock": cli.Clock,
-		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"short": cli.Short,
-		"count": func(n int, what string) string { return say.Count(n, what).String() },
-		"alone": s.book.alone,
-		"sign":  func(status any) sign { return signs[fmt.Sprint(status)] },
-		"case": func(r *event.Record) string {
-			return "/cases/" + path.Join(r.Cluster, r.Service.UID, r.Class, r.Case)
+		"clean":    func(v any) string { return command.Clean(fmt.Sprint(v)) },
+		"ago":      s.p.Ago,
+		"clock":    cli.Clock,
+		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"short":    cli.Short,
+		"count":    func(n int, what string) string { return say.Count(n, what).In(l) },
+		"say":      l.Phrase,
+		"twin":     l.Format,
+		"why":      func(err error) string { return told(l, err) },
+		"code":     code,
+		"text":     func(t say.Text) string { return t.In(l) },
+		"tell":     func(r *event.Record) event.Record { return r.In(l) },
+		"language": l.Name,
+		"alone":    s.book.alone,
+		"sign":     func(status any) sign { return signs[fmt.Sprint(status)] },
+		"case": func(of any) string {
+			at := caseKey{}
+			switch of := of.(type) {
+			case member:
+				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
+			case *past:
+				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
+			case *event.Record:
+				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
+			}
+			return "/cases/" + path.Join(at.cluster, at.uid, at.class, at.id)
 		},
 	}
 }
@@ -214,8 +254,9 @@ type entry struct {
 }
 
 var entries = []entry{
-	{Path: "/", Name: "Now"}, {Path: "/questions", Name: "Questions"}, {Path: "/cases", Name: "Cases"}, {Path: "/balancers", Name: "Load balancers"},
-	{Path: "/doctor", Name: "Doctor"}, {Path: "/policy", Name: "Policy"}, {Path: "/classes", Name: "Classes"},
+	{Path: "/", Name: word("Now")}, {Path: "/questions", Name: word("Questions")}, {Path: "/cases", Name: word("Cases")},
+	{Path: "/balancers", Name: word("Load balancers")}, {Path: "/doctor", Name: word("Doctor")}, {Path: "/policy", Name: word("Policy")},
+	{Path: "/classes", Name: word("Classes")},
 }
 
 // answer makes a page and shows it, or what is wrong.
@@ -225,21 +266,28 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.
 	code := http.StatusOK
 	switch {
 	case errors.Is(err, errNoPage):
-		code, pg = http.StatusNotFound, page{Title: "Not found", name: "message", Body: message{"There is no such page, or what it showed is gone."}}
+		code, pg = http.StatusNotFound, page{Title: word("Not found"), name: "message", Body: message{word("There is no such page, or what it showed is gone.")}}
 	case err != nil:
-		code, pg = http.StatusBadGateway, page{Title: "Not available", name: "message", Body: message{said(err)}}
+		code, pg = http.StatusBadGateway, page{Title: word("Not available"), name: "message", Body: message{said(err)}}
 	}
 	pg.version = version
 	s.show(w, r, code, pg)
 }
 
-// said returns an error as a sentence for people.
-func said(err error) string {
-	text := strings.TrimRight(strings.TrimSpace(command.Clean(event.Redact(err.Error()))), ".")
+// said returns an error as a sentence for people, in English.
+func said(err error) string { return told(nil, err) }
+
+// told returns an error as a sentence for people, in a language.
+func told(l *say.Language, err error) string {
+	text := strings.TrimRight(strings.TrimSpace(command.Clean(event.Redact(say.Of(err).In(l)))), ".。")
 	if text == "" {
-		return "Something went wrong."
+		return l.Format(word("Something went wrong."))
 	}
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	end := "."
+	if last, _ := utf8.DecodeLastRuneInString(text); unicode.Is(unicode.Han, last) {
+		end = "。"
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + end
 }
 
 // show writes a page.
@@ -260,7 +308,7 @@ func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page)
 		l.Entries = append(l.Entries, e)
 	}
 	var b bytes.Buffer
-	if err := s.pages[pg.name].ExecuteTemplate(&b, "layout.html", l); err != nil {
+	if err := s.pages[s.p.Reads(r.Header).Language().Name()][pg.name].ExecuteTemplate(&b, "layout.html", l); err != nil {
 		http.Error(w, said(fmt.Errorf("make the page %s: %w", pg.name, err)), http.StatusInternalServerError)
 		return
 	}

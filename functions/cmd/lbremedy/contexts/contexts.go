@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Command returns the command context.
@@ -56,7 +57,7 @@ LBREMEDY_NATS_TOKEN. Only you can read the file afterwards.`,
 				return err
 			}
 			return p.Print(entry{name, f.Current == name, values}, func() {
-				fmt.Fprintf(p.Out, "Added context %s to %s.\n", name, f.Path)
+				fmt.Fprintln(p.Out, p.Phrase("Added context %s to %s.", name, f.Path))
 				p.Note("To use it from now on: lbremedy context use %s", name)
 			})
 		},
@@ -87,7 +88,7 @@ func use(p *cli.Program) *cobra.Command {
 				return err
 			}
 			return p.Print(entry{args[0], true, f.Contexts[args[0]]}, func() {
-				fmt.Fprintf(p.Out, "Using context %s: %s.\n", args[0], place(f.Contexts[args[0]]))
+				fmt.Fprintln(p.Out, p.Phrase("Using context %s: %s.", args[0], place(f.Contexts[args[0]])))
 			})
 		},
 	}
@@ -141,7 +142,7 @@ func rm(p *cli.Program) *cobra.Command {
 				return err
 			}
 			return p.Print(entry{args[0], false, f.Contexts[args[0]]}, func() {
-				fmt.Fprintf(p.Out, "Removed context %s from %s.\n", args[0], f.Path)
+				fmt.Fprintln(p.Out, p.Phrase("Removed context %s from %s.", args[0], f.Path))
 				if f.Current == args[0] {
 					p.Note("It was the chosen one: now none is.")
 				}
@@ -167,15 +168,15 @@ func (e entry) value(flag string) string {
 }
 
 // place says to which cluster a context leads.
-func place(values map[string]any) string {
+func place(values map[string]any) say.Text {
 	e := entry{Values: values}
 	switch {
 	case e.value("cluster") == "-":
-		return "no cluster"
+		return say.F("no cluster")
 	case e.value("region") == "-":
-		return "cluster " + e.value("cluster")
+		return say.F("cluster %s", e.value("cluster"))
 	}
-	return "cluster " + e.value("cluster") + " in " + e.value("region")
+	return say.F("cluster %s in %s", e.value("cluster"), e.value("region"))
 }
 
 // one completes the name of one context.

@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -209,7 +210,7 @@ it can be read.`,
 				list = []letter{}
 			}
 			if len(list) == 0 {
-				if err := p.NoteNone(cmd.Context(), s, "dead letter"); err != nil {
+				if err := p.NoteNone(cmd.Context(), s, say.F("dead letter")); err != nil {
 					return err
 				}
 			}
@@ -273,23 +274,27 @@ func showCommand(p *cli.Program) *cobra.Command {
 	}
 }
 
+// blank is the name of a field that goes on.
+const blank = " "
+
 func showLetter(p *cli.Program, l letter) {
-	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, fmt.Sprintf("Dead letter %d", l.ID)), command.Clean(l.about()))
-	p.Field("Died", cli.Clock(l.At)+", "+p.Ago(l.At)+" ago")
+	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, p.Phrase("Dead letter %d", l.ID)), command.Clean(l.about()))
+	p.Field("Died", p.Phrase("%s, %s ago", cli.Clock(l.At), p.Ago(l.At)))
 	p.Field("Reason", l.Reason)
 	p.Field("Origin", l.Origin)
 	p.Field("Class", l.Class)
 	p.Field("Event", l.Event)
 	p.Field("Message", l.Message)
 	if l.Cut > 0 {
-		p.Field("Cut", fmt.Sprintf("It had %d bytes, of which the first %d are kept.", l.Cut, len(l.raw.Data)))
+		p.Field("Cut", p.Phrase("It had %d bytes, of which the first %d are kept.", l.Cut, len(l.raw.Data)))
 	}
 	for i, k := range slices.Sorted(maps.Keys(l.Headers)) {
-		name := ""
+		line := k + ": " + strings.Join(l.Headers[k], ", ")
 		if i == 0 {
-			name = "Headers"
+			p.Field("Headers", line)
+			continue
 		}
-		p.Field(cmp.Or(name, " "), k+": "+strings.Join(l.Headers[k], ", "))
+		p.Field(blank, line)
 	}
 	p.Field("Data", l.Data)
 }

@@ -2,11 +2,11 @@ package deadletter
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -26,7 +26,7 @@ given. A letter that is already gone is not an error.`,
 				if yes {
 					return nil
 				}
-				return p.Agree(fmt.Sprintf("Remove %d dead letters for good?", n))
+				return p.Agree(p.Phrase("Remove %d dead letters for good?", n))
 			}
 			return settleLetters(p, cmd, &c, args, ask, drop)
 		},
@@ -43,7 +43,7 @@ func drop(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 	case err != nil:
 		return fate{}, err
 	case !removed:
-		return fate{l.ID, letterGone, "It was already removed."}, nil
+		return became(l.ID, letterGone, say.F("It was already removed.")), nil
 	}
-	return fate{l.ID, letterDropped, ""}, nil
+	return became(l.ID, letterDropped, nil), nil
 }

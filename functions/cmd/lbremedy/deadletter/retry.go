@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -33,6 +34,12 @@ type fate struct {
 	ID     uint64 `json:"id"`
 	Result string `json:"result"`
 	Why    string `json:"why,omitempty"`
+	why    say.Text
+}
+
+// became returns what became of a letter.
+func became(id uint64, result string, why say.Text) fate {
+	return fate{id, result, cli.Capital(why.String()), why}
 }
 
 func retryCommand(p *cli.Program) *cobra.Command {
@@ -93,14 +100,14 @@ func settleLetters(
 	}
 	fates := []fate{}
 	for _, id := range gone {
-		fates = append(fates, fate{id, letterGone, "This dead letter does not exist."})
+		fates = append(fates, became(id, letterGone, say.F("This dead letter does not exist.")))
 	}
 	g := p.Progress()
 	for i, l := range found {
 		f, err := do(ctx, s, l)
 		if err != nil {
 			g.Done()
-			return errors.Join(printFates(p, fates), fmt.Errorf("dead letter %d, after %d others: %w", l.ID, i, err))
+			return errors.Join(printFates(p, fates), say.Errorf("dead letter %d, after %d others: %w", l.ID, i, err))
 		}
 		fates = append(fates, f)
 		g.Say("%d of %d", i+1, len(found))
@@ -123,7 +130,7 @@ func printFates(p *cli.Program, fates []fate) error {
 		}
 		t := p.Table("id", "result", "why")
 		for _, f := range fates {
-			t.AppendRow([]any{f.ID, f.Result, p.Cell(f.Why, 24)})
+			t.AppendRow([]any{f.ID, f.Result, p.Cell(cli.Capital(p.Tell(f.why)), 24)})
 		}
 		t.Render()
 	})
@@ -134,7 +141,7 @@ func printFates(p *cli.Program, fates []fate) error {
 func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fate, error) {
 	subject, header, data, err := revived(p, l)
 	if err != nil {
-		return fate{l.ID, letterRefused, capital(err.Error()) + "."}, nil
+		return became(l.ID, letterRefused, say.F("%s.", say.Of(err))), nil
 	}
 	version := versionIn(header, data)
 	id := fmt.Sprintf("retry.%d.%d", l.ID, l.At.UnixNano())
@@ -144,14 +151,14 @@ func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fa
 	if err != nil {
 		return fate{}, err
 	}
-	f := fate{l.ID, letterSent, ""}
+	f := became(l.ID, letterSent, nil)
 	if !stored {
 		now, err := s.Last(ctx, stream.Failed, subject)
 		if err != nil && !errors.Is(err, stream.ErrNotFound) {
 			return fate{}, err
 		}
 		if now.ID() != id {
-			f = fate{l.ID, letterOvertaken, "A newer failure of this Service and class has taken its place."}
+			f = became(l.ID, letterOvertaken, say.F("A newer failure of this Service and class has taken its place."))
 		}
 	}
 	if _, err := s.Remove(ctx, stream.Dead, l.ID); err != nil {
@@ -163,17 +170,17 @@ func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fa
 // revived returns the letter as FAILED takes it, or why nobody would answer it.
 func revived(p *cli.Program, l letter) (subject string, header map[string][]string, data []byte, err error) {
 	if l.Cut > 0 {
-		return "", nil, nil, fmt.Errorf("it had %d bytes and was truncated, so it can't be sent again", l.Cut)
+		return "", nil, nil, say.Errorf("It had %d bytes and was truncated, so it can't be sent again", l.Cut)
 	}
 	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
 		return classified(p, cluster, l.raw.Data)
 	}
 	_, class, _, err := event.ParseFailedSubject(l.Origin)
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("no function handles messages from %q", l.Origin)
+		return "", nil, nil, say.Errorf("No function handles messages from %q", l.Origin)
 	}
 	if _, err := cli.ClassOf(class); err != nil {
-		return "", nil, nil, fmt.Errorf("no function handles the class %q any more", class)
+		return "", nil, nil, say.Errorf("No function handles the class %q any more", class)
 	}
 	_, _, header = l.raw.Origin()
 	return l.Origin, header, l.raw.Data, nil
@@ -183,7 +190,7 @@ func revived(p *cli.Program, l letter) (subject string, header map[string][]stri
 func classified(p *cli.Program, cluster string, data []byte) (subject string, header map[string][]string, out []byte, err error) {
 	var e answer.WireEvent
 	if err := json.Unmarshal(data, &e); err != nil {
-		return "", nil, nil, fmt.Errorf("its Event can't be read: %w", cli.OneLine(cli.JSONError(err)))
+		return "", nil, nil, say.Errorf("Its Event can't be read: %w", cli.OneLine(cli.JSONError(err)))
 	}
 	q := *p
 	q.Cluster = cluster
@@ -191,8 +198,8 @@ func classified(p *cli.Program, cluster string, data []byte) (subject string, he
 	if err != nil {
 		return "", nil, nil, err
 	}
-	if passed != "" {
-		return "", nil, nil, errors.New(passed)
+	if passed != nil {
+		return "", nil, nil, say.Errorf("%s", passed)
 	}
 	f := it.Event.Failure
 	ce, err := event.NewFailed(f)
@@ -214,12 +221,4 @@ func versionIn(header map[string][]string, data []byte) string {
 		return ""
 	}
 	return it.Event.Failure.Event.ResourceVersion
-}
-
-// capital makes the text of an error a sentence, without its end.
-func capital(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

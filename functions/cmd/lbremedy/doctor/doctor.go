@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
@@ -117,8 +118,8 @@ func checksCommand(p *cli.Program) *cobra.Command {
 					return err
 				}
 				e := newCheckEntry(all[0])
-				e.Page = all[0].Doc
-				return p.Print(e, func() { fmt.Fprint(p.Out, all[0].Doc) })
+				e.Page = functions.CheckPage(p.Language(), all[0].ID, all[0].Doc)
+				return p.Print(e, func() { fmt.Fprint(p.Out, e.Page) })
 			}
 			list := []checkEntry{}
 			for _, c := range checks.Checks() {
@@ -127,7 +128,7 @@ func checksCommand(p *cli.Program) *cobra.Command {
 			return p.Print(list, func() {
 				t := p.Table("check", "title", "fixes", "manifests")
 				for _, e := range list {
-					t.AppendRow([]any{e.Check, e.Title, yes(len(e.Fix) > 0), yes(e.Manifest)})
+					t.AppendRow([]any{e.Check, p.Language().Format(e.Title), yes(len(e.Fix) > 0), yes(e.Manifest)})
 				}
 				t.Render()
 			})
@@ -330,7 +331,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		t := p.Table("severity", "check", "about", "finding", "fix")
 		t.FitProse("finding")
 		for _, f := range r.Findings {
-			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 0), yes(f.Fixable)})
+			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(p.Tell(f.Text), 0), yes(f.Fixable)})
 		}
 		t.Render()
 	}
@@ -342,13 +343,13 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		t := p.Table("unknown", "about", "why")
 		t.FitProse("why")
 		for _, u := range together(r.Unknown, named) {
-			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 0)})
+			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(p.Tell(u.Text()), 0)})
 		}
 		t.Render()
 	}
 	took := ""
 	if r.Took > 0 {
-		took = " in " + cli.Short(r.Took)
+		took = p.Phrase(" in %s", cli.Short(r.Took))
 	}
 	p.Note("%s looked at %s%s: %s, %d unknown.", say.Count(len(r.Checks), "check"), say.Count(r.Services, "Service"), took,
 		say.Count(len(r.Findings), "finding"), len(r.Unknown))
@@ -390,8 +391,8 @@ func together(all []doctor.Unknown, named int) []doctor.Unknown {
 // finding prints all that is known of one finding.
 func finding(p *cli.Program, f doctor.Finding) {
 	fmt.Fprintf(p.Out, "%s  %s  %s\n", p.Paint(cli.Bold, command.Clean(f.About.String())), severity(p, f.Severity), f.Check)
-	p.Field("Finding", f.Text.String())
-	p.Field("Do", f.Do.String())
+	p.Field("Finding", p.Tell(f.Text))
+	p.Field("Do", p.Tell(f.Do))
 	if f.Fixable {
 		p.Field("Fix", fmt.Sprintf("lbremedy doctor --fix %s %s", f.Check, f.About))
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -209,14 +208,14 @@ func (d document) wrong(err error) error {
 	text := err.Error()
 	m := yamlLine.FindStringSubmatch(text)
 	if m == nil {
-		return fmt.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), text)
+		return say.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), text)
 	}
 	rest := strings.TrimSpace(strings.TrimPrefix(text, m[0]))
 	n, bad := strconv.Atoi(m[1])
 	if bad != nil {
-		return fmt.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), rest)
+		return say.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), rest)
 	}
-	return fmt.Errorf("near line %d: %s", d.above+n, rest) // it may be that of the line before
+	return say.Errorf("near line %d: %s", d.above+n, rest) // it may be that of the line before
 }
 
 // object returns the Services of an object. The entries of a ServiceList say no kind.
@@ -229,7 +228,7 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 		Items            []json.RawMessage
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("the document that starts in line %d is not a Kubernetes object", d.begins())
+		return nil, say.Errorf("the document that starts in line %d is not a Kubernetes object", d.begins())
 	}
 	head.Kind = cmp.Or(head.Kind, kind)
 	switch {
@@ -244,7 +243,7 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 		}
 		return list, nil
 	case head.Kind == "":
-		return nil, fmt.Errorf("the document that starts in line %d has no kind", d.begins())
+		return nil, say.Errorf("the document that starts in line %d has no kind", d.begins())
 	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1":
 		return nil, nil // Knative has a kind Service, too
 	}
@@ -252,12 +251,12 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 	if err := json.Unmarshal(data, &svc); err != nil {
 		var typ *json.UnmarshalTypeError
 		if errors.As(err, &typ) {
-			return nil, fmt.Errorf("the Service that starts in line %d: %s is a %s, and should be a %s", d.begins(), typ.Field, typ.Value, typ.Type)
+			return nil, say.Errorf("the Service that starts in line %d: %s is a %s, and should be a %s", d.begins(), typ.Field, typ.Value, typ.Type)
 		}
-		return nil, fmt.Errorf("the Service that starts in line %d: %w", d.begins(), err)
+		return nil, say.Errorf("the Service that starts in line %d: %w", d.begins(), err)
 	}
 	if svc.Name == "" {
-		return nil, fmt.Errorf("the Service that starts in line %d has no name", d.begins())
+		return nil, say.Errorf("the Service that starts in line %d has no name", d.begins())
 	}
 	if svc.Namespace == "" {
 		svc.Namespace = "default"

@@ -64,7 +64,7 @@ func printed(r event.Record, seen *Repeats) Case {
 		c.Attempts = []time.Time{}
 	}
 	if r.Phase != "" {
-		c.NextStep = next(r, seen)
+		c.NextStep = next(nil, r, seen)
 	}
 	return c
 }
@@ -76,7 +76,7 @@ func (r *Repeats) in(p *cli.Program) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d times since %s, last at %s, %s ago", r.Times, cli.Clock(r.First), cli.Clock(r.Last), p.Ago(r.Last))
+	return p.Phrase("%d times since %s, last at %s, %s ago", r.Times, cli.Clock(r.First), cli.Clock(r.Last), p.Ago(r.Last))
 }
 
 // countSeen returns the records as commands print them, with how often runs have ended as

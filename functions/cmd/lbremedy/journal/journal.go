@@ -6,7 +6,6 @@ package journal
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -104,33 +104,33 @@ func (f *Filter) Empty() bool {
 	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && f.Until.IsZero() && !f.open
 }
 
-// words says what the filter chooses, to follow "No case".
-func (f *Filter) words() string {
-	var text string
-	add := func(format string, args ...any) { text += " " + fmt.Sprintf(format, args...) }
+// words says what the filter chooses, to follow "No".
+func (f *Filter) words() say.Text {
+	text := say.F("case")
+	add := func(t say.Text) { text = text.Then(t) }
 	if f.id != "" {
-		add("with the ID %s", f.id)
+		add(say.F("with the ID %s", f.id))
 	}
 	if len(f.classes) > 0 {
-		add("of class %s", strings.Join(f.classes, ", "))
+		add(say.F("of class %s", strings.Join(f.classes, ", ")))
 	}
 	if f.scope.Service != "" {
-		add("of Service %s", f.scope.Service)
+		add(say.F("of Service %s", f.scope.Service))
 	}
 	if f.scope.Namespace != "" {
-		add("in namespace %s", f.scope.Namespace)
+		add(say.F("in namespace %s", f.scope.Namespace))
 	}
 	if len(f.results) > 0 {
-		add("with result %s", strings.Join(f.results, ", "))
+		add(say.F("with result %s", strings.Join(f.results, ", ")))
 	}
 	if f.open {
-		add("that is open")
+		add(say.F("that is open"))
 	}
 	if !f.since.IsZero() {
-		add("since %s", cli.Clock(f.since.Time))
+		add(say.F("since %s", cli.Clock(f.since.Time)))
 	}
 	if !f.Until.IsZero() {
-		add("until %s", cli.Clock(f.Until.Time))
+		add(say.F("until %s", cli.Clock(f.Until.Time)))
 	}
 	return text
 }
@@ -260,9 +260,9 @@ func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects
 // find returns the cases that a name means, the newest first: a case ID, or the
 // beginning of one, or a Service.
 func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
-	subjects, f, what := map[string]bool{}, &Filter{id: name}, "case"
+	subjects, f, what := map[string]bool{}, &Filter{id: name}, say.F("case")
 	if strings.Contains(name, "/") {
-		f, what = &Filter{scope: cli.Scope{Service: name}}, "case of a Service"
+		f, what = &Filter{scope: cli.Scope{Service: name}}, say.F("case of a Service")
 		if err := f.Check(); err != nil {
 			return nil, err
 		}
@@ -294,7 +294,7 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 		if err != nil {
 			return nil, err
 		}
-		if said != "" {
+		if said != nil {
 			return nil, command.Wrong("%s", said)
 		}
 		return nil, command.Wrong("the journal holds no %s %q%s: \"lbremedy ls\" lists what it holds", what, name, cli.InCluster(p.Cluster))

@@ -141,9 +141,9 @@ func printLedger(p *cli.Program, l stream.Ledger) {
 		fmt.Fprintln(p.Out, p.Paint(cli.Red, command.Clean(said)))
 	}
 	if l.Balanced() {
-		fmt.Fprintln(p.Out, p.Paint(cli.Green, "All accounted for."))
+		fmt.Fprintln(p.Out, p.Paint(cli.Green, p.Phrase("All accounted for.")))
 		return
 	}
-	fmt.Fprintln(p.Out, p.Paint(cli.Red, fmt.Sprintf("Not all accounted for: %d failures are lost, and there are %d other problems.", len(l.Lost),
+	fmt.Fprintln(p.Out, p.Paint(cli.Red, p.Phrase("Not all accounted for: %d failures are lost, and there are %d other problems.", len(l.Lost),
 		len(l.Problems))))
 }

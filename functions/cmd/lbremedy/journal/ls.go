@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -100,7 +99,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 
 // noteNone says that no case passes the filter, and what of the filter the journal does not know.
 func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter) error {
-	if err := p.NoteNone(ctx, s, "case"+f.words()); err != nil || f.scope == (cli.Scope{}) {
+	if err := p.NoteNone(ctx, s, f.words()); err != nil || f.scope == (cli.Scope{}) {
 		return err
 	}
 	all, err := latestCases(ctx, p, s, &Filter{})
@@ -119,13 +118,11 @@ func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter) e
 		if name == "" || slices.Contains(known, name) {
 			return false
 		}
-		text := fmt.Sprintf("The journal holds no case of a %s %q%s", what, name, cli.InCluster(p.Cluster))
 		if near := command.Nearest(name, known); near != "" {
-			text += ": did you mean " + near + "?"
+			p.Note("The journal holds no case of a %s %q%s: did you mean %s?", what, name, cli.InCluster(p.Cluster), near)
 		} else {
-			text += "."
+			p.Note("The journal holds no case of a %s %q%s.", what, name, cli.InCluster(p.Cluster))
 		}
-		p.Note("%s", text)
 		return true
 	}
 	if !unknown("namespace", f.scope.Namespace, namespaces) {
@@ -171,7 +168,7 @@ func printCases(p *cli.Program, cases []Case) {
 		if several {
 			row = append([]any{c.Cluster}, row...)
 		}
-		t.AppendRow(append(row, p.Cell(c.Finding, 0)))
+		t.AppendRow(append(row, p.Cell(c.In(p.Language()).Finding, 0)))
 	}
 	t.Render()
 }

@@ -12,7 +12,7 @@ import (
 func markdown(p *cli.Program, h History, parts []Field, whole bool) {
 	fmt.Fprintf(p.Out, "# %s: %s\n", command.Clean(h.Last().Service.String()), h.Last().Status())
 	if whole {
-		parts = append(parts, Field{"History", strings.Join(lines(h), "\n")})
+		parts = append(parts, Field{p.Phrase("History"), strings.Join(lines(p, h), "\n")})
 	}
 	for _, f := range parts {
 		if text := strings.TrimSpace(command.Clean(f.Text)); text != "" {

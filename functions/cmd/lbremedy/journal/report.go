@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // ByPerson begins the message of a case that a person begins and no failure.
@@ -34,96 +35,101 @@ type Field struct{ Name, Text string }
 
 // fields returns the parts of a report; those that have nothing to say are empty.
 func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
+	english := r
+	r = r.In(p.Language())
 	dry := r.Phase == ""
-	all := []Field{{"Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster)}}
-	if r.Case == "" { // of a look at what is no case yet
-		all = []Field{{"Class", fmt.Sprintf("%s in cluster %s", r.Class, r.Cluster)}}
-	}
+	var all []Field
 	add := func(name, text string) { all = append(all, Field{name, text}) }
+	if r.Case == "" { // of a look at what is no case yet
+		add(p.Phrase("Class"), p.Phrase("%s in cluster %s", r.Class, r.Cluster))
+	} else {
+		add(p.Phrase("Case"), p.Phrase("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
+	}
 	at := r.FirstFailure()
-	when, last := cli.Clock(at)+", "+p.Ago(at)+" ago", ""
+	when, last := p.Phrase("%s, %s ago", cli.Clock(at), p.Ago(at)), ""
 	if r.EventTime.Sub(at) >= time.Second {
-		last = "; last at " + cli.Clock(r.EventTime)
+		last = p.Phrase("; last at %s", cli.Clock(r.EventTime))
 	}
 	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
-		add("Found", when+", by the doctor's check "+check+last)
+		add(p.Phrase("Found"), p.Phrase("%s, by the doctor's check %s%s", when, check, last))
 	} else if strings.HasPrefix(r.Message, ByPerson) {
-		add("Begun", when+last+"\n"+r.Message)
+		add(p.Phrase("Begun"), when+last+"\n"+r.Message)
 	} else {
-		add("Failed", when+last+"\n"+r.Message)
+		add(p.Phrase("Failed"), when+last+"\n"+r.Message)
 	}
 	impact := impacts[r.Impact]
 	if r.Result.Worked() || r.Result == event.Gone {
-		add("Impact", impact.was)
+		add(p.Phrase("Impact"), p.Tell(impact.was))
 	} else {
-		add("Impact", impact.is)
+		add(p.Phrase("Impact"), p.Tell(impact.is))
 	}
-	add("Finding", r.Finding)
+	add(p.Phrase("Finding"), r.Finding)
 	if r.Undoing {
-		add("Undone", plan(r, dry))
+		add(p.Phrase("Undone"), plan(p, r, dry))
 	} else {
-		add("Plan", plan(r, dry))
+		add(p.Phrase("Plan"), plan(p, r, dry))
 	}
-	add("Sync", changes(r))
-	add("Rule", cmp.Or(r.Decided, r.Rule))
-	if r.Decided != "" && r.Rule != r.Decided {
-		add("Waits", strings.TrimPrefix(r.Rule, "Waiting before the next step: "))
+	add(p.Phrase("Sync"), changes(p, r))
+	add(p.Phrase("Rule"), cmp.Or(r.Decided, r.Rule))
+	if english.Decided != "" && english.Rule != english.Decided {
+		waiting, _, _ := strings.Cut(p.Language().Format("Waiting before the next step: %s."), "%s")
+		add(p.Phrase("Waits"), strings.TrimPrefix(r.Rule, waiting))
 	}
-	add("Asks", r.Ask)
+	add(p.Phrase("Asks"), r.Ask)
 	if !dry {
-		add("Next", next(r, seen))
+		add(p.Phrase("Next"), next(p.Language(), r, seen))
 	}
-	add("Note", r.Note)
-	add("Error", r.Error)
-	add("Ticket", r.Ticket)
+	add(p.Phrase("Note"), r.Note)
+	add(p.Phrase("Error"), r.Error)
+	add(p.Phrase("Ticket"), r.Ticket)
 	if dry {
-		add("Outcome", "Nothing was written.")
+		add(p.Phrase("Outcome"), p.Phrase("Nothing was written."))
 	} else {
-		add("Outcome", ended(r))
-		add("Course", course(r))
-		add("Undo", wayBack(r))
+		add(p.Phrase("Outcome"), ended(p, r))
+		add(p.Phrase("Course"), course(p, r))
+		add(p.Phrase("Undo"), wayBack(p, r))
 	}
-	add("Timings", timings(r.Timings))
+	add(p.Phrase("Timings"), timings(p, r.Timings))
 	if !dry {
-		add("Trace", traceOf(r))
+		add(p.Phrase("Trace"), traceOf(p, r))
 	}
 	return all
 }
 
 // ended tells how and when a run ended.
-func ended(r event.Record) string {
+func ended(p *cli.Program, r event.Record) string {
 	attempts := ""
 	switch n := len(r.Attempts); n {
 	case 0:
 	case 1:
-		attempts = ", the first attempt to write in 24 h"
+		attempts = p.Phrase(", the first attempt to write in 24 h")
 	default:
-		attempts = fmt.Sprintf(", %d attempts to write in 24 h", n)
+		attempts = p.Phrase(", %d attempts to write in 24 h", n)
 	}
-	return fmt.Sprintf("%s at %s by %s%s", r.Status(), cli.Clock(r.At), byWhom(r), attempts)
+	return p.Phrase("%s at %s by %s%s", r.Status(), cli.Clock(r.At), byWhom(p, r), attempts)
 }
 
 // byWhom says who ran, and which person called or agreed.
-func byWhom(r event.Record) string {
-	text := cmp.Or(r.Who, "unknown")
+func byWhom(p *cli.Program, r event.Record) string {
+	text := cmp.Or(r.Who, p.Phrase("unknown"))
 	if r.Person != nil && r.Person.String() != "" {
-		text += ", called by " + r.Person.String()
+		text += p.Phrase(", called by %s", r.Person)
 	}
 	if a := r.Approved; a != nil {
-		text += ", approved by " + a.String()
+		text += p.Phrase(", approved by %s", a.Text())
 	}
 	for _, a := range r.Seconded {
-		text += ", and by " + a.String()
+		text += p.Phrase(", and by %s", a.Text())
 	}
 	if a := r.Rejected; a != nil {
-		text += ", rejected by " + a.String()
+		text += p.Phrase(", rejected by %s", a.Text())
 	}
 	return text
 }
 
 // wayBack says how a person takes back what was written, or that there is no way; empty
 // if there is nothing to take back.
-func wayBack(r event.Record) string {
+func wayBack(p *cli.Program, r event.Record) string {
 	if r.Result == event.Undone {
 		return ""
 	}
@@ -133,7 +139,7 @@ func wayBack(r event.Record) string {
 		case s.Undo != nil:
 			text = "lbremedy undo " + r.Case + " --apply"
 		case !s.Wakes:
-			return fmt.Sprintf("Step %d cannot be undone.", i+1)
+			return p.Phrase("Step %d cannot be undone.", i+1)
 		}
 	}
 	return text
@@ -141,63 +147,63 @@ func wayBack(r event.Record) string {
 
 // impacts say what the users of a Service notice, and what they noticed of a failure
 // that is over.
-var impacts = map[event.Impact]struct{ is, was string }{
-	event.NeverUp: {"The Service has no address: it never worked.", "The Service had no address: it had never worked."},
-	event.Frozen:  {"Traffic still flows, to the backends of the last sync.", "Traffic still flowed, to the backends of the last sync."},
-	event.Serving: {"Traffic flows; only the sync of settings fails.", "Traffic flowed; only the sync of settings failed."},
+var impacts = map[event.Impact]struct{ is, was say.Text }{
+	event.NeverUp: {say.F("The Service has no address: it never worked."), say.F("The Service had no address: it had never worked.")},
+	event.Frozen:  {say.F("Traffic still flows, to the backends of the last sync."), say.F("Traffic still flowed, to the backends of the last sync.")},
+	event.Serving: {say.F("Traffic flows; only the sync of settings fails."), say.F("Traffic flowed; only the sync of settings failed.")},
 }
 
 // plan tells what was done or would be, what stood there, and the way back.
-func plan(r event.Record, dry bool) string {
+func plan(p *cli.Program, r event.Record, dry bool) string {
 	if len(r.Steps) == 0 {
 		return ""
 	}
-	head := fmt.Sprintf("%d of %d steps done", min(r.Next, len(r.Steps)), len(r.Steps))
+	head := p.Phrase("%d of %d steps done", min(r.Next, len(r.Steps)), len(r.Steps))
 	if dry || r.Result == event.Planned || r.Result == event.Asked {
-		head = "nothing done yet"
+		head = p.Phrase("nothing done yet")
 	}
 	if r.Risk != "" { // an undo has none of its own
-		head = r.Risk + " risk, " + head
+		head = p.Phrase("%s risk, %s", r.Risk, head)
 	}
 	text := ""
 	for i, s := range r.Steps {
 		text += fmt.Sprintf("\n%d. %s", i+1, Brief(s.Text))
 		if s.Found && r.Undoing {
-			text += "\n   was already undone, or is no longer there: nothing was written"
+			text += "\n   " + p.Phrase("was already undone, or is no longer there: nothing was written")
 		} else if s.Found && !s.Wakes {
-			text += "\n   was there already: nothing was written"
+			text += "\n   " + p.Phrase("was there already: nothing was written")
 		}
 		for _, d := range Differences(s.Step) {
-			text += "\n   before: " + d.of(d.Before)
+			text += "\n   " + p.Phrase("before: %s", d.of(d.Before))
 			if d.After != "" {
-				text += "\n   after: " + d.of(d.After)
+				text += "\n   " + p.Phrase("after: %s", d.of(d.After))
 			}
 		}
 		if r.Undoing {
 			continue
 		}
-		back := "not possible"
+		back := p.Phrase("not possible")
 		switch {
 		case s.Undo != nil:
 			back = Brief(s.Undo.Text)
 		case s.Wakes:
-			back = "nothing to undo"
+			back = p.Phrase("nothing to undo")
 		}
-		text += "\n   undo: " + back
+		text += "\n   " + p.Phrase("undo: %s", back)
 	}
 	return head + text
 }
 
 // changes tells what the controller's sync changes beside the steps; empty if nothing.
-func changes(r event.Record) string {
+func changes(p *cli.Program, r event.Record) string {
 	if len(r.Changes) == 0 {
 		return ""
 	}
-	text := "The controller's next full sync also changes:"
+	text := p.Phrase("The controller's next full sync also changes:")
 	for _, c := range r.Changes {
-		text += fmt.Sprintf("\n- %s: %s", cmp.Or(c.Balancer, "no load balancer yet"), c.How)
+		text += fmt.Sprintf("\n- %s: %s", cmp.Or(c.Balancer, p.Phrase("no load balancer yet")), c.How)
 		if c.Down {
-			text += " (TAKES TRAFFIC DOWN)"
+			text += p.Phrase(" (TAKES TRAFFIC DOWN)")
 		}
 	}
 	return text
@@ -282,30 +288,30 @@ func value(data json.RawMessage) string {
 }
 
 // course tells when what happened, counted from the first failure.
-func course(r event.Record) string {
+func course(p *cli.Program, r event.Record) string {
 	var parts []string
 	first := r.FirstFailure()
 	for _, at := range []struct {
 		what string
 		time time.Time
-	}{{"picked up", r.First}, {"applied", r.Written}, {string(r.Status()), r.At}} {
+	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {string(r.Status()), r.At}} {
 		if !at.time.IsZero() && !first.IsZero() {
-			parts = append(parts, at.what+" after "+cli.Short(max(0, at.time.Sub(first))))
+			parts = append(parts, p.Phrase("%s after %s", at.what, cli.Short(max(0, at.time.Sub(first)))))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
 // traceOf names the trace in which the run is told, and that of the event which opened the case.
-func traceOf(r event.Record) string {
+func traceOf(p *cli.Program, r event.Record) string {
 	text := event.TraceID(r.Trace)
 	if opened := event.TraceID(r.Opened); opened != "" {
-		text += "; the case began in " + opened
+		text += p.Phrase("; the case began in %s", opened)
 	}
 	return text
 }
 
-func timings(t event.Timings) string {
+func timings(p *cli.Program, t event.Timings) string {
 	var parts []string
 	var sum time.Duration
 	for _, phase := range []struct {
@@ -320,5 +326,5 @@ func timings(t event.Timings) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return strings.Join(parts, ", ") + "; " + cli.Short(sum) + " in all"
+	return p.Phrase("%s; %s in all", strings.Join(parts, ", "), cli.Short(sum))
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -141,11 +140,11 @@ func madeAgain(latest []History, since time.Time, attempts []event.Record) bool 
 }
 
 // lostFix says that the fix is gone; empty if it is not.
-func (c Case) lostFix() string {
+func (c Case) lostFix(p *cli.Program) string {
 	if c.UndoneBy == "" {
 		return ""
 	}
-	return fmt.Sprintf("The fix is gone: it was undone with another case at %s.\nSee lbremedy show %s", cli.Clock(c.lost.At), c.UndoneBy)
+	return p.Phrase("The fix is gone: it was undone with another case at %s.\nSee lbremedy show %s", cli.Clock(c.lost.At), c.UndoneBy)
 }
 
 // tellLost has the records say whose undo has taken away their fix.

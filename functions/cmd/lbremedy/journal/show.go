@@ -74,8 +74,8 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 				}
 				undonePlan(p, h)
 				if whole {
-					fmt.Fprintf(p.Out, "\n%s\n", p.Paint(cli.Bold, "History"))
-					for _, line := range lines(h) {
+					fmt.Fprintf(p.Out, "\n%s\n", p.Paint(cli.Bold, p.Phrase("History")))
+					for _, line := range lines(p, h) {
 						fmt.Fprintln(p.Out, "  "+line)
 					}
 				}
@@ -113,13 +113,14 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	for i := range seen[:len(seen)-1] {
 		seen[i].NextStep = "" // it is past
 	}
-	told, err := tickets.Of(ctx, s, h.Last())
+	told, err := tickets.Of(ctx, p, s, h.Last())
 	if err != nil {
 		return Story{}, err
 	}
 	last := seen[len(seen)-1]
-	parts := append(fields(p, h.Last(), last.Seen), Field{"Fix", last.lostFix()}, Field{"Seen", last.Seen.in(p)}, Field{"Tickets", told})
-	return Story{Records: seen, Parts: parts, Course: timeline(h)}, nil
+	parts := append(fields(p, h.Last(), last.Seen),
+		Field{p.Phrase("Fix"), last.lostFix(p)}, Field{p.Phrase("Seen"), last.Seen.in(p)}, Field{p.Phrase("Tickets"), told})
+	return Story{Records: seen, Parts: parts, Course: timeline(p, h)}, nil
 }
 
 // A Moment is one thing that happened to a case.
@@ -130,17 +131,18 @@ type Moment struct {
 }
 
 // timeline tells when what happened to the case.
-func timeline(h History) []Moment {
+func timeline(p *cli.Program, h History) []Moment {
 	var list []Moment
 	for _, r := range h {
+		r = r.In(p.Language())
 		line := string(r.Phase)
 		switch r.Phase {
 		case event.Step:
-			line = stepLine(r)
+			line = stepLine(p, r)
 		case event.Intent:
-			line = fmt.Sprintf("plan of %s decided, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
+			line = p.Phrase("plan of %s decided, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
 			if r.Undoing {
-				line = fmt.Sprintf("undo of %s begun, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
+				line = p.Phrase("undo of %s begun, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
 			}
 		case event.Settled:
 			line = string(r.Status())
@@ -154,24 +156,24 @@ func timeline(h History) []Moment {
 }
 
 // lines are the timeline as text.
-func lines(h History) []string {
+func lines(p *cli.Program, h History) []string {
 	var list []string
-	for _, m := range timeline(h) {
+	for _, m := range timeline(p, h) {
 		list = append(list, fmt.Sprintf("%s  %-6s  %s", cli.Clock(m.At), m.Who, m.Text))
 	}
 	return list
 }
 
 // stepLine tells how far the plan of a record is applied.
-func stepLine(r event.Record) string {
+func stepLine(p *cli.Program, r event.Record) string {
 	if r.Next == 0 || r.Next > len(r.Steps) {
-		return fmt.Sprintf("%d of %s applied", r.Next, say.Count(len(r.Steps), "step"))
+		return p.Phrase("%d of %s applied", r.Next, say.Count(len(r.Steps), "step"))
 	}
-	s, how := r.Steps[r.Next-1], "applied"
+	s := r.Steps[r.Next-1]
 	if s.Found {
-		how = "found applied"
+		return p.Phrase("step %d of %d found applied: %s", r.Next, len(r.Steps), command.Clean(Brief(s.Text)))
 	}
-	return fmt.Sprintf("step %d of %d %s: %s", r.Next, len(r.Steps), how, command.Clean(Brief(s.Text)))
+	return p.Phrase("step %d of %d applied: %s", r.Next, len(r.Steps), command.Clean(Brief(s.Text)))
 }
 
 // undonePlan prints what an undo has taken back, which the newest record does not hold.
@@ -181,12 +183,13 @@ func undonePlan(p *cli.Program, h History) {
 	}
 	applied, _ := engine.Applied(slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing }))
 	for _, r := range applied {
+		r = r.In(p.Language())
 		fmt.Fprintln(p.Out)
-		fmt.Fprintln(p.Out, p.Paint(cli.Bold, fmt.Sprintf("What was undone: attempt %d, %s", r.Attempt, r.Status())))
+		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, r.Status())))
 		p.Field("Finding", r.Finding)
-		p.Field("Plan", plan(r, false))
+		p.Field("Plan", plan(p, r, false))
 		p.Field("Rule", cmp.Or(r.Decided, r.Rule))
-		p.Field("Written", cli.Clock(r.Written)+" by "+byWhom(r))
+		p.Field("Written", p.Phrase("%s by %s", cli.Clock(r.Written), byWhom(p, r)))
 	}
 }
 
@@ -196,10 +199,10 @@ func others(p *cli.Program, rest []History) string {
 	var text string
 	for i, h := range rest {
 		if i == most {
-			return text + fmt.Sprintf("and %d more", len(rest)-most)
+			return text + p.Phrase("and %d more", len(rest)-most)
 		}
 		r := h.Last()
-		text += fmt.Sprintf("%s  %s  %s  %s ago\n", r.Case, r.Class, r.Status(), p.Ago(r.At))
+		text += p.Phrase("%s  %s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At)) + "\n"
 	}
 	return text
 }

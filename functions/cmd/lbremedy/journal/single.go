@@ -9,12 +9,13 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A Want says which cases a command is for that does something to one case.
 type Want struct {
-	What string // such as "waits for an approval"
+	What say.Text // such as "waits for an approval"
 	Is   func(History) bool
 }
 

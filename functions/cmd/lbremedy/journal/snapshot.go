@@ -47,9 +47,10 @@ func showSnapshots(ctx context.Context, p *cli.Program, s *stream.Stream, r even
 }
 
 func printSnapshot(p *cli.Program, s engine.Snapshot) {
-	fmt.Fprintf(p.Out, "%s  before attempt %d of %s, at %s\n", p.Paint(cli.Bold, command.Clean(s.Service.String())), s.Attempt, s.Case, cli.Clock(s.At))
+	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(s.Service.String())),
+		p.Phrase("before attempt %d of %s, at %s", s.Attempt, s.Case, cli.Clock(s.At)))
 	if len(s.Balancers) == 0 {
-		fmt.Fprintln(p.Out, "No load balancer was found.")
+		fmt.Fprintln(p.Out, p.Phrase("No load balancer was found."))
 	}
 	for _, lb := range s.Balancers {
 		switch {
@@ -60,7 +61,7 @@ func printSnapshot(p *cli.Program, s engine.Snapshot) {
 			p.Field("NLB", words(lb.ID, lb.NLB.Name, lb.NLB.DNSName, lb.NLB.AddressType, lb.NLB.Status))
 			p.Field("Tags", pairs(lb.NLB.Tags))
 		default:
-			p.Field("Gone", "The API knew no load balancer "+lb.ID+".")
+			p.Field("Gone", p.Phrase("The API knew no load balancer %s.", lb.ID))
 		}
 		for _, l := range lb.Listeners {
 			p.Field("Listener", words(fmt.Sprintf("%d/%s", l.Port, l.Protocol), l.Status, l.VServerGroup, l.Scheduler, pairs(l.Config)))

@@ -30,7 +30,7 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 	subject := event.CaseSubject(cluster, "*", "*")
 	now := newReader(p)
 	err := s.EachLast(ctx, stream.Cases, subject, now.each(func(r event.Record) error {
-		t.Stands(r)
+		t.Stands(r.Status())
 		return nil
 	}))
 	now.Done()
@@ -69,8 +69,8 @@ func (t *Tally) Ended(status event.Status) {
 }
 
 // Stands counts the newest record of a case that is not over.
-func (t *Tally) Stands(r event.Record) {
-	switch status := r.Status(); {
+func (t *Tally) Stands(status event.Status) {
+	switch {
 	case !status.Open():
 	case status == event.NeedsApproval:
 		t.NeedsApproval++

@@ -32,7 +32,7 @@ func watch(p *cli.Program) *cobra.Command {
 			defer s.Close()
 			if said, err := cli.Unseen(cmd.Context(), s, p.Cluster); err != nil {
 				return err
-			} else if said != "" {
+			} else if said != nil {
 				p.Note("%s.", said)
 			}
 			if p.Terminal(p.Err) > 0 {
@@ -59,6 +59,7 @@ func watch(p *cli.Program) *cobra.Command {
 
 // Live prints a record in one line.
 func Live(p *cli.Program, r event.Record) {
+	r = r.In(p.Language())
 	said := r.Finding
 	switch {
 	case r.Phase == event.Started:
@@ -70,7 +71,7 @@ func Live(p *cli.Program, r event.Record) {
 	case r.Error != "":
 		said = r.Error
 	case r.Result.Worked() && len(r.Steps) > 0:
-		said = fmt.Sprintf("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
+		said = p.Phrase("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
 	}
 	word := pad(Outcome(p, r), string(r.Status()), len(event.NeedsApproval))
 	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), word, command.Clean(r.Service.String()), r.Class)

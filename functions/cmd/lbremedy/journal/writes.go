@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -59,7 +60,7 @@ func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter
 			}
 			row := []any{at, ids[w.Case], command.Clean(action), command.Clean(w.Resource)}
 			if p.Wide() {
-				row = append(row, command.Clean(w.Service.String()), command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(w.by()))
+				row = append(row, command.Clean(w.Service.String()), command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(p.Tell(w.by())))
 			}
 			t.AppendRow(row)
 		}
@@ -68,14 +69,14 @@ func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter
 }
 
 // by says who has written.
-func (w write) by() string {
+func (w write) by() say.Text {
 	switch {
 	case w.Person != nil:
-		return w.Person.String()
+		return say.Literal(w.Person.String())
 	case w.Approved != nil:
-		return w.Who + ", approved by " + w.Approved.String()
+		return say.F("%s, approved by %s", w.Who, w.Approved.Text())
 	}
-	return w.Who
+	return say.Literal(w.Who)
 }
 
 // writes returns all writes that the filter means, the newest first. A record repeats those

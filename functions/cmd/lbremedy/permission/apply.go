@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -148,7 +150,7 @@ func (a *agreement) run(ctx context.Context, p *cli.Program, which func(*stream.
 	defer s.Close()
 	if said, err := cli.Unseen(ctx, s, cluster); err != nil {
 		return err
-	} else if said != "" && !a.new {
+	} else if said != nil && !a.new {
 		return command.Wrong("%s. For a new cluster, run \"lbremedy setup --cluster %s\" first, or give --new-cluster", said, cluster)
 	}
 	v, err := which(s, cluster)
@@ -165,7 +167,7 @@ func (a *agreement) run(ctx context.Context, p *cli.Program, which func(*stream.
 	// Somebody may have put another policy in force while this one was looked at.
 	if now, err := changed(ctx, s, cluster, v); err != nil {
 		return err
-	} else if !slices.Equal(now, changes) {
+	} else if !reflect.DeepEqual(now, changes) {
 		return command.Wrong("the policy in force has changed meanwhile, so nothing was put in force: run the command again")
 	}
 	who := p.Person(ctx, a.by)
@@ -175,7 +177,7 @@ func (a *agreement) run(ctx context.Context, p *cli.Program, which func(*stream.
 		return err
 	}
 	return p.Print(applied{cluster, number, changes, v.Policy}, func() {
-		fmt.Fprintf(p.Out, "In force: %s. This is version %d of the policy in cluster %s.\n", Describe(v.Policy), number, cluster)
+		fmt.Fprintln(p.Out, p.Phrase("In force: %s. This is version %d of the policy in cluster %s.", Describe(v.Policy), number, cluster))
 	})
 }
 
@@ -192,9 +194,8 @@ func known() policy.What {
 func changed(ctx context.Context, s *stream.Stream, cluster string, v policy.Version) ([]policy.Change, error) {
 	now, err := policy.InForceNow(ctx, s, cluster)
 	if policy.Unreadable(err) {
-		return []policy.Change{{
-			Effect: policy.Loosened, Field: "version", Text: fmt.Sprintf("What changes is not known, and nothing is written now: %v.", err),
-		}}, nil
+		said := say.F("What changes is not known, and nothing is written now: %v.", err)
+		return []policy.Change{{Effect: policy.Loosened, Field: "version", Text: said.String(), Said: policy.Told{Text: said}}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -212,13 +213,13 @@ func (a *agreement) agree(p *cli.Program, cluster string, changes []policy.Chang
 		p.Note("Nothing changes: cluster %s already has this policy.", cluster)
 		return nil
 	}
-	fmt.Fprintf(to, "This changes the policy in cluster %s:\n", cluster)
+	fmt.Fprintln(to, p.Phrase("This changes the policy in cluster %s:", cluster))
 	changeList(p, to, changes)
 	switch {
 	case a.yes:
 		return nil
 	case p.Terminal(p.In) > 0:
-		return p.Confirm(fmt.Sprintf("Put it in force in cluster %s?", cluster), "the policy in force stays", "--yes")
+		return p.Confirm(p.Phrase("Put it in force in cluster %s?", cluster), say.F("the policy in force stays"), "--yes")
 	case policy.Loosens(changes):
 		return command.Wrong("the policy in force stays: this one loosens it, and there is no terminal to ask at: give --yes")
 	}
@@ -229,14 +230,14 @@ func (a *agreement) agree(p *cli.Program, cluster string, changes []policy.Chang
 func changeList(p *cli.Program, to io.Writer, changes []policy.Change) {
 	colours := map[policy.Effect]cli.Colour{policy.Loosened: cli.Yellow, policy.Tightened: cli.Green}
 	for _, c := range changes {
-		value := func(s string) string {
-			if s == "" {
-				return "(none)"
+		value := func(t say.Text) string {
+			if t == nil {
+				t = say.F("(none)")
 			}
-			return s
+			return p.Tell(t)
 		}
 		word := p.PaintOn(to, colours[c.Effect], fmt.Sprintf("%-9s", c.Effect))
-		fmt.Fprintf(to, "  %s  %s: %s -> %s\n", word, command.Clean(c.Field), command.Clean(value(c.Was)), command.Clean(value(c.Is)))
-		fmt.Fprint(to, cli.Wrap(c.Text, strings.Repeat(" ", 13), p.Width()))
+		fmt.Fprintf(to, "  %s  %s: %s -> %s\n", word, command.Clean(c.Field), command.Clean(value(c.Said.Was)), command.Clean(value(c.Said.Is)))
+		fmt.Fprint(to, cli.Wrap(p.Tell(c.Said.Text), strings.Repeat(" ", 13), p.Width()))
 	}
 }

@@ -37,7 +37,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 			}
 			return p.Print(open, func() {
 				if len(open) == 0 {
-					fmt.Fprintf(p.Out, "No breaker is open%s.\n", cli.InCluster(p.Cluster))
+					fmt.Fprintln(p.Out, p.Phrase("No breaker is open%s.", cli.InCluster(p.Cluster)))
 					return
 				}
 				t := p.Table("Class", "Cluster", "Since", "Why")
@@ -85,10 +85,11 @@ breaker is open, and its plans need approval until a person closes it.`,
 			}
 			return p.Print(closed, func() {
 				if len(closed) == 0 {
-					fmt.Fprintf(p.Out, "The breaker of %s is not open%s.\n", args[0], cli.InCluster(p.Cluster))
+					fmt.Fprintln(p.Out, p.Phrase("The breaker of %s is not open%s.", args[0], cli.InCluster(p.Cluster)))
 				}
 				for _, b := range closed {
-					fmt.Fprintf(p.Out, "%s may write again in cluster %s. Its breaker was open since %s: %s\n", b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why))
+					fmt.Fprintln(p.Out, p.Phrase("%s may write again in cluster %s. Its breaker was open since %s: %s",
+						b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why)))
 				}
 			})
 		},

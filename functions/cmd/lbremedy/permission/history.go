@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A past policy is what "history" prints of a version as data.
@@ -59,7 +60,7 @@ them in force again. The last 100 versions are kept.`,
 				return err
 			}
 			if len(all) == 0 {
-				if err := p.NoteNone(ctx, s, "version of the policy"); err != nil {
+				if err := p.NoteNone(ctx, s, say.F("version of the policy")); err != nil {
 					return err
 				}
 			} else if now.Number == 0 {
@@ -78,9 +79,9 @@ them in force again. The last 100 versions are kept.`,
 					if i > 0 {
 						fmt.Fprintln(p.Out)
 					}
-					head := Origin(all[i])
+					head := command.Clean(p.Tell(Origin(all[i])))
 					if one.InForce {
-						head += " It is in force."
+						head += p.Phrase(" It is in force.")
 					}
 					fmt.Fprintln(p.Out, p.Paint(cli.Bold, strings.TrimSuffix(cli.Wrap(head, "", p.Width()), "\n")))
 					changeList(p, p.Out, one.Changes)
@@ -91,10 +92,10 @@ them in force again. The last 100 versions are kept.`,
 }
 
 // Origin says who put a version in force, when and why.
-func Origin(v policy.Version) string {
-	text := fmt.Sprintf("Version %d, put in force at %s by %s", v.Number, cli.Clock(v.At), event.Person{Name: v.By, Identity: v.Identity, Host: v.Host})
+func Origin(v policy.Version) say.Text {
+	by := event.Person{Name: v.By, Identity: v.Identity, Host: v.Host}
 	if v.Why != "" {
-		text += ": " + v.Why
+		return say.F("Version %d, put in force at %s by %s: %s.", v.Number, cli.Clock(v.At), by, v.Why)
 	}
-	return command.Clean(text + ".")
+	return say.F("Version %d, put in force at %s by %s.", v.Number, cli.Clock(v.At), by)
 }

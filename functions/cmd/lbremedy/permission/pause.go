@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -139,13 +140,13 @@ command asks first, or wants --all. --this-cluster ends only the pause of that c
 			}
 			return p.Print(map[string][]engine.Pause{"ended": ended, "remain": remain}, func() {
 				if len(ended) == 0 {
-					fmt.Fprintln(p.Out, "There was no pause to end.")
+					fmt.Fprintln(p.Out, p.Phrase("There was no pause to end."))
 				}
 				for _, one := range ended {
-					fmt.Fprintf(p.Out, "Ended. %s\n", cli.PauseLine(one))
+					fmt.Fprintln(p.Out, p.Phrase("Ended. %s", cli.PauseLine(one)))
 				}
 				for _, one := range remain {
-					fmt.Fprintf(p.Out, "Still in force. %s\n", cli.PauseLine(one))
+					fmt.Fprintln(p.Out, p.Phrase("Still in force. %s", cli.PauseLine(one)))
 				}
 			})
 		},
@@ -165,7 +166,7 @@ func agreeToEnd(p *cli.Program, all []engine.Pause) error {
 		p.Note("In force. %s", cli.PauseLine(one))
 	}
 	if p.Terminal(p.In) > 0 {
-		return p.Confirm(fmt.Sprintf("End %s?", countPauses(len(all))), "every pause stays in force", "--all")
+		return p.Confirm(p.Phrase("End %s?", countPauses(len(all))), say.F("every pause stays in force"), "--all")
 	}
 	if foreign {
 		return command.Wrong("the pause is of cluster %s and not of %s: name its cluster, or give --all", all[0].Cluster, p.Cluster)
@@ -173,11 +174,11 @@ func agreeToEnd(p *cli.Program, all []engine.Pause) error {
 	return command.Wrong("%s are in force: give --all to end all of them, or --this-cluster with --cluster for one", countPauses(len(all)))
 }
 
-func countPauses(n int) string {
+func countPauses(n int) say.Text {
 	if n == 1 {
-		return "this pause"
+		return say.F("this pause")
 	}
-	return fmt.Sprintf("%d pauses", n)
+	return say.F("%d pauses", n)
 }
 
 // only returns the cluster that is meant alone; empty: all are.
@@ -194,6 +195,6 @@ func only(p *cli.Program, here bool) (string, error) {
 // pauses prints the pauses that are in force.
 func pauses(p *cli.Program, all []engine.Pause) {
 	for _, one := range all {
-		fmt.Fprintln(p.Out, cli.PauseLine(one))
+		fmt.Fprintln(p.Out, p.Tell(cli.PauseLine(one)))
 	}
 }

@@ -25,23 +25,23 @@ func Commands(p *cli.Program) []*cobra.Command {
 }
 
 // Describe says what a policy allows.
-func Describe(allowed remedy.Policy) string {
-	text := "observe: plans are shown and never applied"
+func Describe(allowed remedy.Policy) say.Text {
+	text := []say.Text{say.F("observe: plans are shown and never applied")}
 	fixes := slices.ContainsFunc(slices.Collect(maps.Values(allowed.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix }) ||
 		slices.ContainsFunc(allowed.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix })
 	switch {
 	case allowed.Mode == remedy.Fix:
-		text = fmt.Sprintf("fix: plans up to %s risk are applied", allowed.Risk)
+		text[0] = say.F("fix: plans up to %s risk are applied", allowed.Risk)
 	case fixes:
-		text = "observe: plans are shown, and applied only where classes or rules say fix"
+		text[0] = say.F("observe: plans are shown, and applied only where classes or rules say fix")
 	}
 	if n := len(allowed.Classes); n > 0 {
-		text += fmt.Sprintf("; with rules of their own for %s", say.Count(n, "class"))
+		text = append(text, say.F("with rules of their own for %s", say.Count(n, "class")))
 	}
 	if len(allowed.Rules) > 0 {
-		text += "; rules differ for some places or classes"
+		text = append(text, say.F("rules differ for some places or classes"))
 	}
-	return text
+	return say.Clauses(text, len(text))
 }
 
 func policyCommand(p *cli.Program) *cobra.Command {
@@ -72,7 +72,7 @@ templates are checked too. The policy in force does not change.`,
 				p.Note("%s: %v", args[0], old)
 			}
 			return p.Print(v.Policy, func() {
-				fmt.Fprintln(p.Out, Describe(v.Policy)+".")
+				fmt.Fprintln(p.Out, p.Phrase("%s.", Describe(v.Policy)))
 				rules(p, v.Policy)
 			})
 		},
@@ -106,7 +106,7 @@ applied are not kept.`,
 			}
 			if said, err := cli.Unseen(ctx, s, cluster); err != nil {
 				return err
-			} else if said != "" {
+			} else if said != nil {
 				p.Note("%s.", said)
 			}
 			if p.Output == "yaml" {
@@ -123,13 +123,13 @@ applied are not kept.`,
 				return err
 			}
 			return p.Print(map[string]any{"policy": now.Policy, "pauses": paused}, func() {
-				fmt.Fprintln(p.Out, "In force: "+Describe(now.Policy)+".")
+				fmt.Fprintln(p.Out, p.Phrase("In force: %s.", Describe(now.Policy)))
 				rules(p, now.Policy)
 				if now.Number > 0 {
-					fmt.Fprintln(p.Out, Origin(now))
+					fmt.Fprintln(p.Out, command.Clean(p.Tell(Origin(now))))
 				}
 				if frozen, _ := now.Policy.Frozen(p.Now()); len(frozen) > 0 {
-					fmt.Fprintln(p.Out, command.Clean(frozen.String()))
+					fmt.Fprintln(p.Out, command.Clean(p.Tell(frozen)))
 				}
 				pauses(p, paused)
 			})
@@ -152,10 +152,10 @@ func schema(p *cli.Program) *cobra.Command {
 // rules prints what each rule of a policy says.
 func rules(p *cli.Program, allowed remedy.Policy) {
 	for _, r := range allowed.Rules {
-		fmt.Fprintln(p.Out, "  "+command.Clean(r.String())+": "+command.Clean(Told(r)))
+		fmt.Fprintln(p.Out, "  "+p.Phrase("%s: %s", command.Clean(r.String()), command.Clean(p.Tell(Told(r)))))
 	}
 	for _, r := range allowed.Approvals {
-		fmt.Fprintln(p.Out, "  "+command.Clean(r.String()))
+		fmt.Fprintln(p.Out, "  "+command.Clean(p.Tell(r.Text())))
 	}
 }
 
@@ -168,13 +168,13 @@ func ofCluster(p *cli.Program) (string, error) {
 }
 
 // Told says what a rule changes.
-func Told(r remedy.Rule) string {
-	text := string(r.Mode)
-	if r.Risk != nil {
-		if text != "" {
-			text += ", "
-		}
-		text += "plans up to " + r.Risk.String() + " risk"
+func Told(r remedy.Rule) say.Text {
+	var text []say.Text
+	if r.Mode != "" {
+		text = append(text, say.Literal(string(r.Mode)))
 	}
-	return text
+	if r.Risk != nil {
+		text = append(text, say.F("plans up to %s risk", r.Risk))
+	}
+	return say.Items(text, len(text))
 }

@@ -20,7 +20,7 @@ func TestDescribe(t *testing.T) {
 		{remedy.Policy{Mode: remedy.Fix, Rules: []remedy.Rule{{Mode: remedy.Observe}, {Mode: remedy.Observe}}},
 			"fix: plans up to low risk are applied; rules differ for some places or classes"},
 	} {
-		if got := permission.Describe(test.policy); got != test.want {
+		if got := permission.Describe(test.policy).String(); got != test.want {
 			t.Errorf("describe %+v:\n got %s\nwant %s", test.policy, got, test.want)
 		}
 	}

@@ -101,7 +101,7 @@ missing. With --apply the codes are those of run.`,
 			if a.Apply {
 				return answer.RunRepair(ctx, p, env, answer.Repair{
 					Use: "ram gap --apply", Kinds: []string{step.PolicyVersion{}.Kind()}, Name: cmp.Or(v.Policy, v.Role),
-					Otherwise: "the missing actions can't be added by a new version of a policy",
+					Otherwise: say.F("the missing actions can't be added by a new version of a policy"),
 				}, it, a, sure)
 			}
 			return printGap(ctx, p, env, v, it)
@@ -156,7 +156,7 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 		v.Policy = extend.Name
 		document, err := ccm.WithActions(extend.Document, g.Missing)
 		if err != nil {
-			return Gap{}, fmt.Errorf("read the document of the policy %s: %w", v.Policy, err)
+			return Gap{}, say.Errorf("read the document of the policy %s: %w", v.Policy, err)
 		}
 		v.Document = document
 	}
@@ -168,7 +168,7 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 func printGap(ctx context.Context, p *cli.Program, env *engine.Env, v Gap, it answer.Item) error {
 	var failed error
 	if rec, err := engine.Look(ctx, env, it.Remedy, it.Event); err != nil {
-		failed = fmt.Errorf("what --apply would do: %w", err)
+		failed = say.Errorf("what --apply would do: %w", err)
 	} else if len(rec.Steps) == 0 {
 		v.Ask = strings.TrimSpace(rec.Finding + " " + rec.Ask)
 	} else {

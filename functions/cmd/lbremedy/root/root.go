@@ -5,6 +5,7 @@ package root
 import (
 	"context"
 	"slices"
+	"strings"
 	_ "time/tzdata" // policy files name time zones, and an image may know none
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,7 @@ func Run(ctx context.Context, p *cli.Program, args []string) int {
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	return command.Run(ctx, root, args, p.PaintOn(p.Err, cli.Red, "error:"))
+	return command.Run(command.Speak(ctx, p.Reader(root)), root, args, p.PaintOn(p.Err, cli.Red, "error:"))
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {
@@ -66,7 +67,7 @@ several clusters. Flags override variables, which override the file.
 	}
 	p.AddFlags(root)
 	command.Complete(root, "use", p.CompleteContexts)
-	return command.Root(root,
+	command.Root(root,
 		command.Group{ID: "run", Title: "Watch a cluster:", Commands: slices.Concat(up.Commands(p), permission.Commands(p), backup.Commands(p))},
 		command.Group{
 			ID: "cases", Title: "Look at cases:",
@@ -79,4 +80,21 @@ several clusters. Flags override variables, which override the file.
 		},
 		command.Group{ID: "about", Title: "About lbremedy:", Commands: append(about.Commands(p), contexts.Command(p))},
 	)
+	p.NameServices(root)
+	if p.Plugin {
+		asPlugin(root)
+	}
+	return root
+}
+
+// asPlugin names the program, in usages and examples, as those call it who have it as a plugin
+// of kubectl.
+func asPlugin(cmd *cobra.Command) {
+	if !cmd.HasParent() {
+		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lbremedy"}
+	}
+	cmd.Example = strings.ReplaceAll(cmd.Example, "lbremedy ", "kubectl lbremedy ")
+	for _, c := range cmd.Commands() {
+		asPlugin(c)
+	}
 }

@@ -114,6 +114,13 @@ func TestPages(t *testing.T) {
 		if got.Code != 0 || !strings.HasPrefix(got.Out, r.Title()+"  "+id) || strings.Contains(got.Out, "**") || !strings.Contains(got.Out, "get services") {
 			t.Errorf("catalog %s: code %d, %s%s", id, got.Code, got.Out, got.Err)
 		}
+		zh := c.Run(t.Context(), "catalog", id, "--language", "zh")
+		if zh.Code != 0 || strings.Contains(zh.Out, "**") || strings.Contains(zh.Out, r.Title()) || !strings.Contains(zh.Out, "\nlbremedy 的做法：") {
+			t.Errorf("catalog %s in Chinese: code %d, %s%s", id, zh.Code, zh.Out, zh.Err)
+		}
+	}
+	if got := c.Run(t.Context(), "doctor", "checks", "room", "--language", "zh"); got.Code != 0 || !strings.HasPrefix(got.Out, "# 配额和余量\n") {
+		t.Errorf("doctor checks room in Chinese: code %d, %s%s", got.Code, got.Out, got.Err)
 	}
 	got := c.Run(t.Context(), "catalog", "-o", "json")
 	var list []struct{ Class string }

@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -59,11 +58,11 @@ func (f *flight) kubernetes(ctx context.Context) bool {
 	before := f.Now()
 	at, err := f.env.Kube.Clock(ctx)
 	if err != nil {
-		f.add(name, Problem, sentence(err), "Correct --kubeconfig and --context, or open the way to the API server.")
+		f.add(name, Problem, sentence(err), say.F("Correct --kubeconfig and --context, or open the way to the API server."))
 		return false
 	}
-	f.clocks.add("the API server", at, before, f.Now())
-	f.add(name, Well, "The API server answers.", "")
+	f.clocks.add(say.F("the API server"), at, before, f.Now())
+	f.add(name, Well, say.F("The API server answers."), nil)
 	return true
 }
 
@@ -84,7 +83,7 @@ func (f *flight) rights(ctx context.Context) {
 		}
 		ok, err := f.env.Kube.MayI(ctx, r)
 		if err != nil {
-			f.failed(name, err, "Make sure that the credentials of the kubeconfig are good.")
+			f.failed(name, err, say.F("Make sure that the credentials of the kubeconfig are good."))
 			return
 		}
 		if !ok {
@@ -92,11 +91,11 @@ func (f *flight) rights(ctx context.Context) {
 		}
 	}
 	if len(lacks) > 0 {
-		f.add(name, Problem, fmt.Sprintf("%d of %d rights in Kubernetes are missing: %s.", len(lacks), n, say.List(lacks, 8)),
-			"Apply infra/cluster/rbac.yaml, and bind the ClusterRole lbremedy-up to whoever runs lbremedy.")
+		f.add(name, Problem, say.F("%d of %d rights in Kubernetes are missing: %s.", len(lacks), n, say.List(lacks, 8)),
+			say.F("Apply infra/cluster/rbac.yaml, and bind the ClusterRole lbremedy-up to whoever runs lbremedy."))
 		return
 	}
-	f.add(name, Well, fmt.Sprintf("All %d rights in Kubernetes are there.", n), "")
+	f.add(name, Well, say.F("All %d rights in Kubernetes are there.", n), nil)
 }
 
 // A meter is told about calls of the cloud.
@@ -132,7 +131,7 @@ func (f *flight) cloud(ctx context.Context) {
 	_, err := f.env.Cloud.STS.Identity(ctx)
 	f.reach.mu.Lock()
 	defer f.reach.mu.Unlock()
-	f.clocks.add("Alibaba Cloud", f.reach.date, f.reach.at, f.reach.at)
+	f.clocks.add(say.F("Alibaba Cloud"), f.reach.date, f.reach.at, f.reach.at)
 	var silent []string
 	all := slices.Sorted(maps.Keys(f.reach.products))
 	for _, product := range all {
@@ -143,34 +142,34 @@ func (f *flight) cloud(ctx context.Context) {
 	var refused *cloud.Error
 	switch detail := f.snap.Failed[doctor.Detail]; {
 	case len(all) == 0 && err != nil:
-		f.add(name, Problem, sentence(err), "Set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in with the aliyun command.")
+		f.add(name, Problem, sentence(err), say.F("Set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in with the aliyun command."))
 		return
 	case len(silent) > 0:
-		f.add(name, Problem, fmt.Sprintf("Endpoints of Alibaba Cloud do not answer: %s.", strings.Join(silent, ", ")),
-			"Open the way to them: a NAT gateway, a proxy, or --cloud-vpc inside the VPC.")
+		f.add(name, Problem, say.F("Endpoints of Alibaba Cloud do not answer: %s.", strings.Join(silent, ", ")),
+			say.F("Open the way to them: a NAT gateway, a proxy, or --cloud-vpc inside the VPC."))
 		return
 	case errors.As(err, &refused) && cli.BadKey(refused.Code):
-		f.add(name, Problem, "Alibaba Cloud refuses the access key: "+sentence(err), "Give another key, or log in again.")
+		f.add(name, Problem, say.F("Alibaba Cloud refuses the access key: %s", sentence(err)), say.F("Give another key, or log in again."))
 		return
 	case errors.Is(detail, cloud.ErrNotFound):
-		f.add(name, Problem, fmt.Sprintf("The account has no ACK cluster %q in %s.", f.Cluster, f.Region), "Correct --cluster or --region.")
+		f.add(name, Problem, say.F("The account has no ACK cluster %q in %s.", f.Cluster, f.Region), say.F("Correct --cluster or --region."))
 		return
 	case detail == nil && f.snap.Detail.Region != "" && f.snap.Detail.Region != f.Region:
-		f.add(name, Problem, fmt.Sprintf("The cluster %s is in the region %s and not in %s.", f.Cluster, f.snap.Detail.Region, f.Region), "Correct --region.")
+		f.add(name, Problem, say.F("The cluster %s is in the region %s and not in %s.", f.Cluster, f.snap.Detail.Region, f.Region), say.F("Correct --region."))
 		return
 	case detail != nil:
-		f.failed(name, detail, "Allow the RAM action cs:DescribeClusterDetail.")
+		f.failed(name, detail, say.F("Allow the RAM action cs:DescribeClusterDetail."))
 		return
 	}
-	f.add(name, Well, fmt.Sprintf("All endpoints answer, and the account has the cluster: %s.", strings.Join(all, ", ")), "")
+	f.add(name, Well, say.F("All endpoints answer, and the account has the cluster: %s.", strings.Join(all, ", ")), nil)
 }
 
 // ram compares the policies of the role that signs with what is declared.
 func (f *flight) ram(ctx context.Context) {
-	const name, do = "ram", "Give the role the policies that infra/ram/roles.sh makes."
+	const name = "ram"
 	me, err := f.env.Cloud.STS.Identity(ctx)
 	if err != nil {
-		f.failed(name, err, "Make sure that the access key is good.")
+		f.failed(name, err, say.F("Make sure that the access key is good."))
 		return
 	}
 	_, of, _ := strings.Cut(me.ARN[strings.LastIndexByte(me.ARN, ':')+1:], "/")
@@ -178,18 +177,19 @@ func (f *flight) ram(ctx context.Context) {
 	role, _, _ := strings.Cut(of, "/")
 	switch kind {
 	case "root":
-		f.add(name, Well, "The access key is that of the account itself, which may do everything.", "Use a RAM role for lbremedy: see infra/ram/roles.sh.")
+		f.add(name, Well, say.F("The access key is that of the account itself, which may do everything."),
+			say.F("Use a RAM role for lbremedy: see infra/ram/roles.sh."))
 		return
 	case "assumed-role":
 	default:
-		f.add(name, Unknown, fmt.Sprintf("The access key belongs to %s, and only the policies of a RAM role can be read from here.", me.ARN),
-			"Run it with the RAM role that lbremedy will have.")
+		f.add(name, Unknown, say.F("The access key belongs to %s, and only the policies of a RAM role can be read from here.", me.ARN),
+			say.F("Run it with the RAM role that lbremedy will have."))
 		return
 	}
 	view := ccm.View{Kube: f.env.Kube, Cloud: f.env.Cloud}
 	has, err := view.RoleNamed(ctx, role)
 	if err != nil {
-		f.failed(name, err, "Allow ram:ListPoliciesForRole and ram:GetPolicy, or compare the role with the policies of infra/ram/roles.sh by hand.")
+		f.failed(name, err, say.F("Allow ram:ListPoliciesForRole and ram:GetPolicy, or compare the role with the policies of infra/ram/roles.sh by hand."))
 		return
 	}
 	actions := grant.Actions(declared(f.fix))
@@ -200,10 +200,11 @@ func (f *flight) ram(ctx context.Context) {
 		}
 	}
 	if len(lacks) > 0 {
-		f.add(name, Problem, fmt.Sprintf("The RAM role %s lacks %d of %d actions: %s.", role, len(lacks), len(actions), say.List(lacks, 8)), do)
+		f.add(name, Problem, say.F("The RAM role %s lacks %d of %d actions: %s.", role, len(lacks), len(actions), say.List(lacks, 8)),
+			say.F("Give the role the policies that infra/ram/roles.sh makes."))
 		return
 	}
-	f.add(name, Well, fmt.Sprintf("The RAM role %s allows all %d actions.", role, len(actions)), "")
+	f.add(name, Well, say.F("The RAM role %s allows all %d actions.", role, len(actions)), nil)
 }
 
 // nats looks at NATS, its streams and the policy that it holds.
@@ -214,14 +215,14 @@ func (f *flight) nats(ctx context.Context) {
 	case err != nil && f.NATS == "" && (!f.Known() || errors.Is(err, stream.ErrUnavailable)):
 		dir, err := f.StateDir()
 		if err != nil {
-			f.add(name, Problem, sentence(err), "Name NATS with --nats, or a directory with --state-dir.")
+			f.add(name, Problem, sentence(err), say.F("Name NATS with --nats, or a directory with --state-dir."))
 		} else {
-			f.add(name, Well, fmt.Sprintf("No NATS is named: \"lbremedy up\" runs its own, in %s.", dir), "")
+			f.add(name, Well, say.F("No NATS is named: \"lbremedy up\" runs its own, in %s.", dir), nil)
 		}
 		f.policy(ctx, nil)
 		return
 	case err != nil:
-		f.add(name, Problem, sentence(err), "Start NATS, or correct --nats and its credentials.")
+		f.add(name, Problem, sentence(err), say.F("Start NATS, or correct --nats and its credentials."))
 		f.policy(ctx, nil)
 		return
 	}
@@ -229,13 +230,13 @@ func (f *flight) nats(ctx context.Context) {
 	room, err := s.Storage(ctx)
 	switch {
 	case errors.Is(err, stream.ErrDenied):
-		f.add(name, Well, fmt.Sprintf("NATS at %s answers.", s.Where()), "")
-		f.failed("streams", err, "Run it as the user of NATS that runs lbremedy setup.")
+		f.add(name, Well, say.F("NATS at %s answers.", s.Where()), nil)
+		f.failed("streams", err, say.F("Run it as the user of NATS that runs lbremedy setup."))
 	case err != nil:
-		f.add(name, Problem, sentence(err), "Give the account of NATS a JetStream.")
+		f.add(name, Problem, sentence(err), say.F("Give the account of NATS a JetStream."))
 	default:
-		f.clocks.add("NATS", room.Date, f.Now(), f.Now())
-		f.add(name, Well, fmt.Sprintf("NATS at %s answers, with JetStream.", s.Where()), "")
+		f.clocks.add(say.Literal("NATS"), room.Date, f.Now(), f.Now())
+		f.add(name, Well, say.F("NATS at %s answers, with JetStream.", s.Where()), nil)
 		f.streams(room)
 	}
 	if err == nil && len(room.Fills) == 0 { // nothing holds a policy yet
@@ -250,39 +251,39 @@ func (f *flight) streams(room stream.Storage) {
 	const name = "streams"
 	for _, s := range room.Fills {
 		if s.Stream == stream.Cases && s.Limit > 0 && float64(s.Bytes) > 0.9*float64(s.Limit) {
-			f.add(name, Problem, fmt.Sprintf("The journal is full to %d %%. A full journal refuses records, and with them writes.", 100*s.Bytes/s.Limit),
-				"Make it larger with lbremedy setup --journal-size.")
+			f.add(name, Problem, say.F("The journal is full to %d %%. A full journal refuses records, and with them writes.", int64(100*s.Bytes/s.Limit)),
+				say.F("Make it larger with lbremedy setup --journal-size."))
 			return
 		}
 	}
 	switch {
 	case len(room.Missing) == 0:
-		f.add(name, Well, "The streams are there and have room.", "")
+		f.add(name, Well, say.F("The streams are there and have room."), nil)
 	case room.Free >= 0 && room.Free < room.Needs:
-		f.add(name, Problem, fmt.Sprintf("The account of NATS has %d MiB of storage left, and the streams %s reserve %d MiB.",
+		f.add(name, Problem, say.F("The account of NATS has %d MiB of storage left, and the streams %s reserve %d MiB.",
 			max(0, room.Free)>>20, strings.Join(room.Missing, ", "), room.Needs>>20),
-			"Give the account more storage, or choose smaller sizes with lbremedy setup --journal-size and --failures-size.")
+			say.F("Give the account more storage, or choose smaller sizes with lbremedy setup --journal-size and --failures-size."))
 	default:
-		f.add(name, Well, fmt.Sprintf("The streams %s are not there yet, and there is room: \"lbremedy setup\" or \"lbremedy up\" creates them.",
-			strings.Join(room.Missing, ", ")), "")
+		f.add(name, Well, say.F("The streams %s are not there yet, and there is room: \"lbremedy setup\" or \"lbremedy up\" creates them.",
+			strings.Join(room.Missing, ", ")), nil)
 	}
 }
 
 // clocks are what the clocks of others show, compared with the one here.
 type clocks struct {
-	names []string
+	names []say.Text
 	worst time.Duration
-	of    string
+	of    say.Text
 }
 
 // add compares a clock that was read between two times here. A zero time is not known.
-func (c *clocks) add(name string, at, before, after time.Time) {
+func (c *clocks) add(name say.Text, at, before, after time.Time) {
 	if at.IsZero() {
 		return
 	}
 	c.names = append(c.names, name)
 	off := at.Sub(before.Add(after.Sub(before) / 2))
-	if off.Abs() > c.worst.Abs() || c.of == "" {
+	if off.Abs() > c.worst.Abs() || c.of == nil {
 		c.worst, c.of = off, name
 	}
 }
@@ -297,15 +298,15 @@ func (f *flight) clock() {
 	off := c.worst.Abs().Round(time.Second)
 	switch {
 	case len(c.names) == 0:
-		f.add(name, Unknown, "No clock could be compared with the one here.", "Correct the access to the cluster and to Alibaba Cloud first.")
+		f.add(name, Unknown, say.F("No clock could be compared with the one here."), say.F("Correct the access to the cluster and to Alibaba Cloud first."))
 	case off > apart:
-		way := "behind"
+		text := say.F("The clock here is %s behind that of %s.", off, c.of)
 		if c.worst < 0 {
-			way = "ahead of"
+			text = say.F("The clock here is %s ahead of that of %s.", off, c.of)
 		}
-		f.add(name, Problem, fmt.Sprintf("The clock here is %s %s that of %s.", off, way, c.of), "Synchronize the clocks with NTP.")
+		f.add(name, Problem, text, say.F("Synchronize the clocks with NTP."))
 	default:
-		f.add(name, Well, fmt.Sprintf("The clock here agrees with %s.", strings.Join(c.names, ", ")), "")
+		f.add(name, Well, say.F("The clock here agrees with %s.", say.Items(c.names, len(c.names))), nil)
 	}
 }
 
@@ -318,17 +319,18 @@ func (f *flight) quotas() {
 	of := func(a doctor.About) bool { return a.Kind == "" || a.Kind == doctor.Account }
 	for _, one := range found.Findings {
 		if of(one.About) {
-			f.add(name, Problem, one.Text.String(), one.Do.String())
+			f.add(name, Problem, one.Text, one.Do)
 			return
 		}
 	}
 	for _, one := range found.Unknown {
 		if of(one.About) {
-			f.add(name, Unknown, sentence(errors.New(one.Why)), "Allow the RAM actions quotas:ListProductQuotas, slb:DescribeLoadBalancers and nlb:ListLoadBalancers.")
+			f.add(name, Unknown, say.F("%s.", one.Text()),
+				say.F("Allow the RAM actions quotas:ListProductQuotas, slb:DescribeLoadBalancers and nlb:ListLoadBalancers."))
 			return
 		}
 	}
-	f.add(name, Well, "The account can have more load balancers in the region.", "")
+	f.add(name, Well, say.F("The account can have more load balancers in the region."), nil)
 }
 
 // controller looks whether the version of the controller is one that is known here.
@@ -338,23 +340,24 @@ func (f *flight) controller() {
 	runs := f.snap.Controller.Version
 	switch {
 	case err != nil:
-		f.failed(name, err, "Allow to list DaemonSets in kube-system, or the RAM action cs:DescribeClusterAddonsVersion.")
+		f.failed(name, err, say.F("Allow to list DaemonSets in kube-system, or the RAM action cs:DescribeClusterAddonsVersion."))
 	case runs == ccm.Version{}:
-		f.add(name, Unknown, ccm.NoVersion().String(), "Make sure that the cloud controller manager runs in this cluster.")
+		f.add(name, Unknown, ccm.NoVersion(), say.F("Make sure that the cloud controller manager runs in this cluster."))
 	case ccm.Newest().Before(runs):
-		f.add(name, Problem, fmt.Sprintf("The controller is %s, and lbremedy knows releases up to %s.", runs, ccm.Newest()),
-			"Use a newer lbremedy, or let this one only observe.")
+		f.add(name, Problem, say.F("The controller is %s, and lbremedy knows releases up to %s.", runs, ccm.Newest()),
+			say.F("Use a newer lbremedy, or let this one only observe."))
 	default:
-		f.add(name, Well, fmt.Sprintf("The controller is %s, and its releases are known up to %s.", runs, ccm.Newest()), "")
+		f.add(name, Well, say.F("The controller is %s, and its releases are known up to %s.", runs, ccm.Newest()), nil)
 	}
 }
 
 // approvals looks whether Approvals in the cluster would count.
 func (f *flight) approvals(ctx context.Context) {
-	const name, do = "approvals", "Apply infra/cluster/approvals.yaml, or set rbac.approvals of the chart."
+	const name = "approvals"
+	do := say.F("Apply infra/cluster/approvals.yaml, or set rbac.approvals of the chart.")
 	_, err := f.env.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
-		f.add(name, Well, "The cluster has no "+approval.Kind+", so people approve over NATS, and nothing proves who they are.", do)
+		f.add(name, Well, say.F("The cluster has no %s, so people approve over NATS, and nothing proves who they are.", approval.Kind), do)
 		return
 	}
 	if err == nil {
@@ -362,11 +365,11 @@ func (f *flight) approvals(ctx context.Context) {
 	}
 	switch {
 	case approval.Unguarded(err):
-		f.add(name, Problem, "Approvals in the cluster do not count: "+err.Error()+".", do)
+		f.add(name, Problem, say.F("Approvals in the cluster do not count: %s.", say.Of(err)), do)
 	case err != nil:
-		f.failed(name, err, "Bind the ClusterRole lbremedy-up to whoever runs lbremedy.")
+		f.failed(name, err, say.F("Bind the ClusterRole lbremedy-up to whoever runs lbremedy."))
 	default:
-		f.add(name, Well, "People approve by Approvals in the cluster, and Kubernetes proves who they are.", "")
+		f.add(name, Well, say.F("People approve by Approvals in the cluster, and Kubernetes proves who they are."), nil)
 	}
 }
 
@@ -377,14 +380,14 @@ const tryKey = "lbremedy.io/preflight"
 func (f *flight) admission(ctx context.Context) {
 	const name = "admission"
 	if err := f.snap.Err(doctor.Services); err != nil {
-		f.failed(name, err, "Allow to list Services.")
+		f.failed(name, err, say.F("Allow to list Services."))
 		return
 	}
 	i := slices.IndexFunc(f.snap.Services, func(s corev1.Service) bool {
 		return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.DeletionTimestamp == nil
 	})
 	if i < 0 {
-		f.add(name, Well, "There is no LoadBalancer Service yet on which a write could be tried.", "")
+		f.add(name, Well, say.F("There is no LoadBalancer Service yet on which a write could be tried."), nil)
 		return
 	}
 	svc := &f.snap.Services[i]
@@ -401,9 +404,9 @@ func (f *flight) admission(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		f.add(name, Problem, fmt.Sprintf("The API server refuses a dry run of an annotation of %s: %s", of, sentence(err)),
-			"Allow to patch Services, or change the admission policy or webhook that refuses it.")
+		f.add(name, Problem, say.F("The API server refuses a dry run of an annotation of %s: %s", of, sentence(err)),
+			say.F("Allow to patch Services, or change the admission policy or webhook that refuses it."))
 		return
 	}
-	f.add(name, Well, fmt.Sprintf("The API server accepts an annotation of %s, in a dry run.", of), "")
+	f.add(name, Well, say.F("The API server accepts an annotation of %s, in a dry run.", of), nil)
 }

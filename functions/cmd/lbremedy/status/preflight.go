@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Check is one thing that must hold before lbremedy is installed or may fix.
@@ -23,6 +24,8 @@ type Check struct {
 	Result Verdict `json:"result"` // ok, problem or unknown
 	Text   string  `json:"text"`
 	Do     string  `json:"do,omitempty"` // what to do about it
+	text   say.Text
+	do     say.Text
 }
 
 // needed are the parts of a snapshot that the checks look at.
@@ -87,23 +90,19 @@ type flight struct {
 }
 
 // add adds what a check came to.
-func (f *flight) add(name string, r Verdict, text, do string) {
-	clean := func(s string) string { return strings.Join(strings.Fields(command.Clean(event.Redact(s))), " ") }
-	f.checks = append(f.checks, Check{name, r, clean(text), clean(do)})
+func (f *flight) add(name string, r Verdict, text, do say.Text) {
+	text = text.Map(func(s string) string { return strings.Join(strings.Fields(command.Clean(event.Redact(s))), " ") })
+	f.checks = append(f.checks, Check{name, r, cli.Capital(text.String()), do.String(), text, do})
 }
 
 // failed adds a check that could not be made.
-func (f *flight) failed(name string, err error, do string) {
+func (f *flight) failed(name string, err error, do say.Text) {
 	f.add(name, Unknown, sentence(err), do)
 }
 
 // sentence returns an error as a sentence.
-func sentence(err error) string {
-	text := strings.TrimRight(strings.Join(strings.Fields(err.Error()), " "), ".")
-	if text == "" {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+func sentence(err error) say.Text {
+	return say.F("%s.", say.Of(err).Map(func(s string) string { return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".") }))
 }
 
 // run makes all checks. The error is a mistake of the caller, or a context that has ended.
@@ -130,7 +129,7 @@ func (f *flight) run(ctx context.Context) error {
 		g.Say("asking for rights in Kubernetes")
 		f.rights(ctx)
 	} else {
-		f.add("rights", Unknown, "The API server cannot be asked for the rights in Kubernetes.", "Correct the access to the cluster first.")
+		f.add("rights", Unknown, say.F("The API server cannot be asked for the rights in Kubernetes."), say.F("Correct the access to the cluster first."))
 	}
 	g.Say("reading the rights in RAM")
 	f.ram(ctx)
@@ -173,48 +172,49 @@ func (f *flight) show(bad int) {
 	colours := map[Verdict]cli.Colour{Well: cli.Green, Problem: cli.Red, Unknown: cli.Yellow}
 	const column = 22 // where the text begins
 	for _, c := range f.checks {
-		text := c.Text
-		if c.Do != "" {
-			text += "\n" + c.Do
+		text := cli.Capital(f.Tell(c.text))
+		if c.do != nil {
+			text += "\n" + f.Tell(c.do)
 		}
 		lines := cli.Wrap(text, strings.Repeat(" ", column), wide)
 		fmt.Fprintf(f.Out, "%s%s%-12s %s", f.Paint(colours[c.Result], string(c.Result)), strings.Repeat(" ", 9-len(c.Result)), c.Check, lines[column:])
 	}
 	if bad == 0 {
-		fmt.Fprintln(f.Out, f.Paint(cli.Green, "All checks are ok. Nothing was written."))
+		fmt.Fprintln(f.Out, f.Paint(cli.Green, f.Phrase("All checks are ok. Nothing was written.")))
 		return
 	}
-	fmt.Fprintln(f.Out, f.Paint(cli.Red, fmt.Sprintf("%d of %d checks are not ok. Nothing was written.", bad, len(f.checks))))
+	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks are not ok. Nothing was written.", bad, len(f.checks))))
 }
 
 // policy looks at the policy that counts: that of the file, or else the one in force, which
 // inForce reads; nil: NATS is not there.
 func (f *flight) policy(ctx context.Context, inForce func(context.Context) (remedy.Policy, error)) {
 	const name = "policy"
-	allowed, from := remedy.Policy{}, "in force"
+	allowed, from := remedy.Policy{}, say.F("in force")
 	var err error
 	switch {
 	case f.file != "":
-		from = "in " + f.file
+		from = say.F("in %s", f.file)
 		if allowed, err = cli.PolicyFile(f.file); err != nil {
-			f.add(name, Problem, sentence(err), "Correct the file: lbremedy policy check "+f.file)
+			f.add(name, Problem, sentence(err), say.F("Correct the file: lbremedy policy check %s", f.file))
 			return
 		}
 	case inForce == nil:
 		if f.fix {
-			f.add(name, Problem, "No policy is known, so lbremedy would only observe.", "Give the policy file with --policy, or name the NATS that holds the policy.")
+			f.add(name, Problem, say.F("No policy is known, so lbremedy would only observe."),
+				say.F("Give the policy file with --policy, or name the NATS that holds the policy."))
 		}
 		return
 	default:
 		if allowed, err = inForce(ctx); err != nil {
-			f.failed(name, err, "Make sure that the user of NATS may read the policy.")
+			f.failed(name, err, say.F("Make sure that the user of NATS may read the policy."))
 			return
 		}
 	}
 	if f.fix && !fixes(allowed) {
-		f.add(name, Problem, fmt.Sprintf("The policy %s lets nothing be fixed: it only observes.", from),
-			"Set mode: fix, in the file or for some classes or rules, and give the file with --policy.")
+		f.add(name, Problem, say.F("The policy %s lets nothing be fixed: it only observes.", from),
+			say.F("Set mode: fix, in the file or for some classes or rules, and give the file with --policy."))
 		return
 	}
-	f.add(name, Well, fmt.Sprintf("The policy %s says: %s.", from, permission.Describe(allowed)), "")
+	f.add(name, Well, say.F("The policy %s says: %s.", from, permission.Describe(allowed)), nil)
 }

@@ -26,20 +26,23 @@ type screen struct {
 
 func show(p *cli.Program, st Status) {
 	s := screen{p, st}
-	s.line("lbremedy", s.p.Paint(s.colour(), s.Headline()))
-	s.line("Version", s.Version+", controller "+cmp.Or(s.Controller, "unknown"))
-	if s.Cluster == "" {
+	s.line("lbremedy", s.p.Paint(s.colour(), s.p.Tell(s.Headline())))
+	s.line("Version", s.p.Phrase("%s, controller %s", s.Version, cmp.Or(s.Controller, s.p.Phrase("unknown"))))
+	switch {
+	case s.Cluster == "":
 		s.line("Cluster", s.missing("cluster"))
-	} else {
-		s.line("Cluster", strings.TrimSuffix(s.Cluster+" in "+s.Region, " in "))
+	case s.Region == "":
+		s.line("Cluster", s.Cluster)
+	default:
+		s.line("Cluster", s.p.Phrase("%s in %s", s.Cluster, s.Region))
 	}
 	s.nats()
 	s.line("Exporter", s.exporter())
 	s.policy()
-	s.list("Pauses", "pauses", "None.", len(s.Pauses), func(i int) string { return where(s.Pauses[i]) + command.Clean(s.Pauses[i].String()) })
-	s.list("Breakers", "breakers", "None is open.", len(s.Breakers), func(i int) string {
+	s.list("Pauses", "pauses", s.p.Phrase("None."), len(s.Pauses), func(i int) string { return s.p.Tell(pause(s.Pauses[i])) })
+	s.list("Breakers", "breakers", s.p.Phrase("None is open."), len(s.Breakers), func(i int) string {
 		b := s.Breakers[i]
-		return b.Class + " is stopped: lbremedy breaker close " + b.Class
+		return s.p.Phrase("%[1]s is stopped: lbremedy breaker close %[1]s", b.Class)
 	})
 	s.backlog()
 	s.cases()
@@ -47,16 +50,13 @@ func show(p *cli.Program, st Status) {
 
 // line prints one line of at most 80 columns.
 func (s screen) line(name, text string) {
-	fmt.Fprintf(s.p.Out, "%s%s%s\n", s.p.Paint(cli.Faint, name), strings.Repeat(" ", indent-len(name)), text)
+	name = s.p.Language().Format(name)
+	fmt.Fprintf(s.p.Out, "%s%s%s\n", s.p.Paint(cli.Faint, name), strings.Repeat(" ", max(1, indent-cli.Columns(name))), text)
 }
 
 // clip shortens a text to one line of the screen.
 func clip(text string) string {
-	r := []rune(strings.Join(strings.Fields(command.Clean(text)), " "))
-	if len(r) > wide-indent {
-		return string(r[:wide-indent-1]) + "…"
-	}
-	return string(r)
+	return cli.Cut(strings.Join(strings.Fields(command.Clean(text)), " "), wide-indent)
 }
 
 // missing returns what is printed of a field that is not known.
@@ -64,9 +64,9 @@ func clip(text string) string {
 func (s screen) missing(field string) string {
 	why := s.Unknown[field]
 	if why == s.Unknown["nats"] {
-		return s.p.Paint(cli.Yellow, "unknown")
+		return s.p.Paint(cli.Yellow, s.p.Phrase("unknown"))
 	}
-	return s.p.Paint(cli.Yellow, clip("unknown: "+why))
+	return s.p.Paint(cli.Yellow, clip(s.p.Phrase("unknown: %s", why)))
 }
 
 func (s screen) colour() cli.Colour {
@@ -82,7 +82,7 @@ func (s screen) colour() cli.Colour {
 // nats prints where NATS is, or on some lines why it can't be reached.
 func (s screen) nats() {
 	if s.NATS.Reached {
-		s.line("NATS", clip("connected to "+s.NATS.URL))
+		s.line("NATS", clip(s.p.Phrase("connected to %s", s.NATS.URL)))
 		return
 	}
 	name := "NATS"
@@ -97,11 +97,11 @@ func (s screen) exporter() string {
 	case x == nil:
 		return s.missing("exporter")
 	case x.Alive:
-		return clip(fmt.Sprintf("alive, last reported %s ago", s.p.Ago(x.At)))
+		return clip(s.p.Phrase("alive, last reported %s ago", s.p.Ago(x.At)))
 	case x.At.IsZero():
-		return s.p.Paint(cli.Red, "silent for more than an hour")
+		return s.p.Paint(cli.Red, s.p.Phrase("silent for more than an hour"))
 	default:
-		return s.p.Paint(cli.Red, "silent for "+s.p.Ago(x.At))
+		return s.p.Paint(cli.Red, s.p.Phrase("silent for %s", s.p.Ago(x.At)))
 	}
 }
 
@@ -111,13 +111,13 @@ func (s screen) policy() {
 		s.line("Policy", s.missing("mode"))
 		return
 	}
-	lines := strings.SplitN(strings.TrimRight(cli.Wrap(s.Policy+".", "", wide-indent), "\n"), "\n", 2)
+	lines := strings.SplitN(strings.TrimRight(cli.Wrap(s.p.Phrase("%s.", s.allows), "", wide-indent), "\n"), "\n", 2)
 	s.line("Policy", lines[0])
 	if len(lines) > 1 {
 		s.line("", clip(lines[1]))
 	}
 	if s.Freeze != "" {
-		s.line("Freeze", s.p.Paint(cli.Yellow, clip(s.Freeze)))
+		s.line("Freeze", s.p.Paint(cli.Yellow, clip(s.p.Tell(s.frozen))))
 	}
 }
 
@@ -132,7 +132,7 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	}
 	for i := range min(n, most) {
 		if i == most-1 && n > most {
-			s.line("", fmt.Sprintf("and %d more: lbremedy %s", n-i, map[string]string{"pauses": "policy show", "breakers": "breaker ls"}[field]))
+			s.line("", s.p.Phrase("and %d more: lbremedy %s", n-i, map[string]string{"pauses": "policy show", "breakers": "breaker ls"}[field]))
 			break
 		}
 		s.line(name, s.p.Paint(cli.Yellow, clip(text(i))))
@@ -140,12 +140,13 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	}
 }
 
-// where says what a pause is about.
-func where(one engine.Pause) string {
+// pause says what a pause is about.
+func pause(one engine.Pause) say.Text {
+	text := one.Text().Map(command.Clean)
 	if one.Cluster == "" {
-		return "All clusters: "
+		return say.F("All clusters: %s", text)
 	}
-	return "This cluster: "
+	return say.F("This cluster: %s", text)
 }
 
 func (s screen) backlog() {
@@ -154,12 +155,12 @@ func (s screen) backlog() {
 		s.line("Queue", s.missing("backlog"))
 		return
 	}
-	s.line("Queue", fmt.Sprintf("%d queued, %d not delivered", b.Queued, b.Undelivered))
+	s.line("Queue", s.p.Phrase("%d queued, %d not delivered", b.Queued, b.Undelivered))
 	if b.Lost > 0 {
-		s.line("", s.p.Paint(cli.Red, fmt.Sprintf("%d lost: lbremedy ledger", b.Lost)))
+		s.line("", s.p.Paint(cli.Red, s.p.Phrase("%d lost: lbremedy ledger", b.Lost)))
 	}
 	if b.Dead > 0 {
-		s.line("", s.p.Paint(cli.Yellow, say.Count(int(b.Dead), "dead letter").String()+": lbremedy dead ls"))
+		s.line("", s.p.Paint(cli.Yellow, s.p.Phrase("%s: lbremedy dead ls", say.Count(int(b.Dead), "dead letter"))))
 	}
 }
 
@@ -171,24 +172,25 @@ func (s screen) cases() {
 	}
 	name := "Cases"
 	for _, one := range []struct {
-		n          int
-		what, next string
-		c          cli.Colour
+		n    int
+		what say.Text
+		next string
+		c    cli.Colour
 	}{
-		{c.NeedsApproval, "need approval", "lbremedy ls --result needs-approval", cli.Yellow},
-		{c.NeedsAction, "need action", "lbremedy ls --result needs-action", cli.Yellow},
-		{c.Planned, "planned and only observed", "lbremedy ls --result planned", cli.Cyan},
-		{c.Rejected, "rejected by a person", "lbremedy ls --result rejected", cli.Cyan},
-		{c.Waiting, "waiting", "lbremedy ls --result waiting,unsettled", cli.Cyan},
-		{c.Running, "in progress", "lbremedy watch", cli.Cyan},
+		{c.NeedsApproval, say.F("%d need approval", c.NeedsApproval), "lbremedy ls --result needs-approval", cli.Yellow},
+		{c.NeedsAction, say.F("%d need action", c.NeedsAction), "lbremedy ls --result needs-action", cli.Yellow},
+		{c.Planned, say.F("%d planned and only observed", c.Planned), "lbremedy ls --result planned", cli.Cyan},
+		{c.Rejected, say.F("%d rejected by a person", c.Rejected), "lbremedy ls --result rejected", cli.Cyan},
+		{c.Waiting, say.F("%d waiting", c.Waiting), "lbremedy ls --result waiting,unsettled", cli.Cyan},
+		{c.Running, say.F("%d in progress", c.Running), "lbremedy watch", cli.Cyan},
 	} {
 		if one.n > 0 {
-			s.line(name, s.p.Paint(one.c, fmt.Sprintf("%d %s: %s", one.n, one.what, one.next)))
+			s.line(name, s.p.Paint(one.c, s.p.Phrase("%s: %s", one.what, one.next)))
 			name = ""
 		}
 	}
 	if name != "" {
-		s.line(name, "None is open.")
+		s.line(name, s.p.Phrase("None is open."))
 	}
-	s.line("Last 24 h", fmt.Sprintf("%d fixed, %d recovered by themselves, %d failed", c.Fixed, c.Recovered, c.Failed))
+	s.line("Last 24 h", s.p.Phrase("%d fixed, %d recovered by themselves, %d failed", c.Fixed, c.Recovered, c.Failed))
 }

@@ -5,7 +5,6 @@ package status
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -40,6 +40,8 @@ type Status struct {
 	NATS       Connection        `json:"nats"`
 	Mode       string            `json:"mode,omitempty"`
 	Policy     string            `json:"policy,omitempty"` // what it allows, as a sentence
+	allows     say.Text          // the same
+	frozen     say.Text          // Freeze
 	Freeze     string            `json:"freeze,omitempty"` // that is in force, as a sentence
 	Pauses     []engine.Pause    `json:"pauses,omitempty"` // that are in force here
 	Breakers   []engine.Breaker  `json:"breakers,omitempty"`
@@ -194,20 +196,32 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 		}
 	}
 	r.kept(ctx, s)
+	r.ledger(ctx, s)
 	tally, err := journal.Count(ctx, r.p, s, r.Cluster, r.p.Now().Add(-24*time.Hour))
 	r.cases(tally, err)
 	return nil
 }
 
 // Of returns how lbremedy stands in a cluster by what NATS keeps, with these counts of its
-// cases. It doesn't ask for the controller.
-func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, tally journal.Tally) Status {
+// cases. It doesn't ask for the controller. Where an earlier status is given, exporter and backlog
+// are taken from it: they take a reading of all failures.
+func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, tally journal.Tally, before *Status) Status {
 	r := &reading{p, Status{Version: p.Version, Cluster: cluster, Unknown: map[string]string{}}}
 	if cluster == p.Cluster {
 		r.Region = p.Region
 	}
 	r.NATS = Connection{URL: s.Where(), Reached: true}
 	r.kept(ctx, s)
+	if before == nil {
+		r.ledger(ctx, s)
+	} else {
+		r.Exporter, r.Backlog = before.Exporter, before.Backlog
+		for _, field := range []string{"exporter", "backlog"} {
+			if why, ok := before.Unknown[field]; ok {
+				r.Unknown[field] = why
+			}
+		}
+	}
 	r.cases(tally, nil)
 	r.judge()
 	return r.Status
@@ -216,7 +230,7 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, t
 // cases takes the counts of cases in.
 func (r *reading) cases(tally journal.Tally, err error) {
 	if err == nil && tally.Unread > 0 {
-		err = fmt.Errorf("%d records of the journal can't be read", tally.Unread)
+		err = say.Errorf("%d records of the journal can't be read", tally.Unread)
 	}
 	if err != nil {
 		r.unknown(err, "cases")
@@ -231,12 +245,13 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	if err != nil {
 		r.unknown(err, "mode")
 	} else {
-		r.Mode, r.Policy = string(remedy.Observe), permission.Describe(allowed)
+		r.allows = permission.Describe(allowed)
+		r.Mode, r.Policy = string(remedy.Observe), r.allows.String()
 		if allowed.Mode != "" {
 			r.Mode = string(allowed.Mode)
 		}
 		if frozen, _ := allowed.Frozen(r.p.Now()); len(frozen) > 0 {
-			r.Freeze = frozen.String()
+			r.frozen, r.Freeze = frozen, frozen.String()
 		}
 	}
 	pauses, err := engine.Pauses(ctx, s)
@@ -247,7 +262,6 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	if r.Breakers, err = engine.Breakers(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "breakers")
 	}
-	r.ledger(ctx, s)
 }
 
 // ledger reads how the exporter does, and what waits.
@@ -319,18 +333,18 @@ func (r *reading) judge() {
 }
 
 // Headline says what the status comes to.
-func (s Status) Headline() string {
+func (s Status) Headline() say.Text {
 	switch {
 	case s.Verdict == Well:
-		return "All is well."
+		return say.F("All is well.")
 	case s.Verdict == Waits:
-		return "Something waits for a person."
+		return say.F("Something waits for a person.")
 	case s.Verdict == Unknown:
-		return "Not everything could be read."
+		return say.F("Not everything could be read.")
 	case !s.NATS.Reached:
-		return "NATS cannot be reached."
+		return say.F("NATS cannot be reached.")
 	case !s.Exporter.Alive:
-		return "The exporter is silent: failures are not seen."
+		return say.F("The exporter is silent: failures are not seen.")
 	}
-	return "Failures are lost: lbremedy ledger lists them."
+	return say.F("Failures are lost: lbremedy ledger lists them.")
 }

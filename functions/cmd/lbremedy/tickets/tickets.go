@@ -80,7 +80,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 				list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !i.Open })
 			}
 			if len(list) == 0 {
-				if err := p.NoteNone(cmd.Context(), s, "incident"); err != nil {
+				if err := p.NoteNone(cmd.Context(), s, say.F("incident")); err != nil {
 					return err
 				}
 			}
@@ -255,24 +255,24 @@ the label lbremedy.io/mute.`,
 			}
 			return p.Print(map[string]any{"incident": i.ID, "closed": n}, func() {
 				if strings.HasPrefix(i.Class, doctor.ClassPrefix) {
-					fmt.Fprintf(p.Out, "Closed %s with %s.\n", i.ID, say.Count(n, "case"))
+					fmt.Fprintln(p.Out, p.Phrase("Closed %s with %s.", i.ID, say.Count(n, "case")))
 					return
 				}
-				fmt.Fprintf(p.Out, "Closed %s, which affected %s.\n", i.ID, say.Count(n, "Service"))
+				fmt.Fprintln(p.Out, p.Phrase("Closed %s, which affected %s.", i.ID, say.Count(n, "Service")))
 			})
 		},
 	}
 }
 
 // Of names the tickets of a case, one in a line.
-func Of(ctx context.Context, s *stream.Stream, r event.Record) (string, error) {
+func Of(ctx context.Context, p *cli.Program, s *stream.Stream, r event.Record) (string, error) {
 	found, err := ticket.Of(ctx, s, r.Class, r.Service.UID)
 	if err != nil {
 		return "", err
 	}
 	var lines []string
 	for _, t := range found {
-		lines = append(lines, fmt.Sprintf("%s: %s, %s of incident %s", t.Sink, standing(t), cmp.Or(t.ID, t.Key), t.Incident))
+		lines = append(lines, p.Phrase("%s: %s, %s of incident %s", t.Sink, standing(t), cmp.Or(t.ID, t.Key), t.Incident))
 	}
 	return strings.Join(lines, "\n"), nil
 }

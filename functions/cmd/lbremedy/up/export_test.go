@@ -27,5 +27,8 @@ func (u *upRun) Notifier(ctx context.Context, env *engine.Env) (*notifier, error
 // Change waits for other sinks and returns their notifier.
 func (t *notifier) Change(ctx context.Context) *notifier { return t.change(ctx) }
 
+// People returns those whose clicks count.
+func (t *notifier) People() []policy.Person { return t.people }
+
 // Sinks returns the sinks that are notified.
 func (t *notifier) Sinks() []policy.Sink { return t.sinks }

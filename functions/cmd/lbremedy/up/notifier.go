@@ -22,6 +22,7 @@ type notifier struct {
 	*upRun
 	env      *engine.Env
 	sinks    []policy.Sink
+	people   []policy.Person // whose clicks there count
 	follower *ticket.Follower
 
 	mu     sync.Mutex                       // of what follows, and of a change of follower
@@ -32,7 +33,7 @@ type notifier struct {
 // sinks of a newer release it notifies none.
 func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
 	t := &notifier{upRun: u, env: env}
-	sinks, err := policy.SinksInForce(ctx, env.Stream, env.Cluster)
+	sinks, people, err := t.inForce(ctx)
 	if errors.Is(err, policy.ErrNewer) {
 		t.pause(err)
 		err = nil
@@ -40,7 +41,7 @@ func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error
 	if err != nil {
 		return nil, err
 	}
-	if err := t.take(sinks); err != nil {
+	if err := t.take(sinks, people); err != nil {
 		return nil, command.Mistake{Err: err}
 	}
 	return t, nil
@@ -52,16 +53,26 @@ func (t *notifier) pause(why error) {
 	t.Note("Notified: nobody (%s).", why)
 }
 
+// inForce returns the sinks in force, and the people whose clicks there count.
+func (t *notifier) inForce(ctx context.Context) ([]policy.Sink, []policy.Person, error) {
+	sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	people, err := policy.PeopleInForce(ctx, t.env.Stream, t.env.Cluster)
+	return sinks, people, err
+}
+
 // take makes a follower for the sinks.
-func (t *notifier) take(sinks []policy.Sink) error {
+func (t *notifier) take(sinks []policy.Sink, people []policy.Person) error {
 	f, err := ticket.New(ticket.Config{
-		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter,
-		Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
+		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter, Language: cli.Tongue,
+		Answers: t.env.Kube, People: people, Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
 	})
 	if err != nil {
 		return err
 	}
-	t.sinks, t.follower = sinks, f
+	t.sinks, t.people, t.follower = sinks, people, f
 	for _, s := range sinks {
 		t.Note("Notified: %s (%s).", s.Name, s.Kind)
 	}
@@ -110,7 +121,7 @@ func (t *notifier) run(ctx context.Context) error {
 		if next != nil {
 			t.mu.Lock()
 			t.before = t.sum()
-			t.sinks, t.follower = next.sinks, next.follower
+			t.sinks, t.people, t.follower = next.sinks, next.people, next.follower
 			t.mu.Unlock()
 		}
 	}
@@ -121,24 +132,25 @@ func (t *notifier) run(ctx context.Context) error {
 func (t *notifier) change(ctx context.Context) *notifier {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
-	refused := t.sinks
+	refused, refusedPeople := t.sinks, t.people
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
+		sinks, people, err := t.inForce(ctx)
 		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
 			t.pause(err)
 			err = nil // and none are taken over
 		}
-		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
+		same := reflect.DeepEqual(sinks, t.sinks) && reflect.DeepEqual(people, t.people)
+		if err != nil || same || reflect.DeepEqual(sinks, refused) && reflect.DeepEqual(people, refusedPeople) {
 			continue // without NATS nobody can be notified anyway
 		}
 		next := &notifier{upRun: t.upRun, env: t.env}
-		if err := next.take(sinks); err != nil {
-			refused = sinks
+		if err := next.take(sinks, people); err != nil {
+			refused, refusedPeople = sinks, people
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // parts are what "lbremedy up" runs.
@@ -21,7 +22,7 @@ const oldNotifier = "teller" // until the next release
 
 // readParts reads the value of --parts.
 func readParts(list string) (parts, error) {
-	const want = "want some of " + allParts
+	want := say.F("want some of %s", allParts)
 	var p parts
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)

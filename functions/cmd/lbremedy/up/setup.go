@@ -81,14 +81,14 @@ clusters.`,
 						return err
 					}
 				}
-				done = append(done, "The policy in force is "+permission.Describe(allowed.Policy)+".")
+				done = append(done, "The policy in force is "+permission.Describe(allowed.Policy).String()+".")
 			}
 			return p.Print(done, func() {
 				for _, said := range done {
 					fmt.Fprintln(p.Out, said)
 				}
 				if len(done) == 0 {
-					fmt.Fprintln(p.Out, "Everything is up to date.")
+					fmt.Fprintln(p.Out, p.Phrase("Everything is up to date."))
 				}
 			})
 		},

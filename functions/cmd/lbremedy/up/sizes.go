@@ -1,13 +1,13 @@
 package up
 
 import (
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -42,7 +42,7 @@ type size int64
 func (s *size) Set(text string) error {
 	q, err := resource.ParseQuantity(text)
 	if err != nil || q.Value() < 64<<10 {
-		return errors.New("want a size of 64Ki or more, such as 512Mi or 4Gi")
+		return say.Errorf("want a size of 64Ki or more, such as 512Mi or 4Gi")
 	}
 	*s = size(q.Value())
 	return nil
@@ -66,7 +66,7 @@ type lasting time.Duration
 func (s *lasting) Set(text string) error {
 	d, err := cli.Duration(text)
 	if err != nil || d < time.Hour {
-		return errors.New("want a time of an hour or more, such as 12h or 30d")
+		return say.Errorf("want a time of an hour or more, such as 12h or 30d")
 	}
 	*s = lasting(d)
 	return nil

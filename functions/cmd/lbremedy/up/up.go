@@ -281,12 +281,12 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *policy.Ver
 	default:
 		u.Note("Opening tickets for failures of cluster %s in %s.", u.Cluster, u.Region)
 	}
-	from := "policy in force"
+	from := say.F("policy in force")
 	switch {
 	case u.policy != "":
-		from = "policy of " + u.policy
+		from = say.F("policy of %s", u.policy)
 	case allowed != nil:
-		from = "no policy file"
+		from = say.F("no policy file")
 	}
 	if newer {
 		u.Log().Error("nothing is written: the policy in force is not known here", "error", err)

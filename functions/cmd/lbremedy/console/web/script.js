@@ -83,7 +83,7 @@ async function refresh(anyway) {
       document.body.dataset.version = String(target);
     }
   } catch {
-    say("off", "Not live");
+    say("off", document.body.dataset.dead);
   } finally {
     busy = false;
   }
@@ -93,13 +93,13 @@ let source;
 function follow() {
   source?.close();
   source = new EventSource("/live");
-  source.onopen = () => say("on", "Live");
+  source.onopen = () => say("on", document.body.dataset.live);
   source.onmessage = (e) => {
     wanted = Number(e.data);
     if (wanted !== shown) refresh();
   };
   source.onerror = () => {
-    say("off", "Not live: the console does not answer");
+    say("off", document.body.dataset.mute);
     if (source.readyState !== EventSource.CLOSED) return; // it tries again
     refresh(true); // which shows where one logs in, if that is why
     setTimeout(follow, 2000);
@@ -127,10 +127,10 @@ document.addEventListener("click", async (e) => {
   const said = document.getElementById("said");
   try {
     await navigator.clipboard.writeText(button.dataset.copy);
-    said.textContent = "Copied: " + button.dataset.copy;
+    said.textContent = document.body.dataset.copied + " " + button.dataset.copy;
     button.classList.add("done");
     setTimeout(() => button.classList.remove("done"), 1500);
   } catch {
-    said.textContent = "The browser does not allow to copy.";
+    said.textContent = document.body.dataset.uncopied;
   }
 });

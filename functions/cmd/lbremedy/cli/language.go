@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
+)
+
+// inChinese returns the catalogue, with what the folders of classes hold.
+var inChinese = functions.Chinese(chinese.Language)
+
+// languages are the values of --language.
+var languages = []string{"en", "zh"}
+
+// Tongue returns the language with this tag, such as zh, zh-CN or the zh_CN.UTF-8 of a locale;
+// nil, which is English, for one that there is no catalogue of.
+func Tongue(tag string) *say.Language {
+	base := strings.FieldsFunc(strings.ToLower(tag), func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == '@' })
+	if len(base) > 0 && base[0] == "zh" {
+		return inChinese()
+	}
+	return nil
+}
+
+// Language returns what people are told in: --language, or else what the locale says for messages.
+func (p *Program) Language() *say.Language {
+	return Tongue(cmp.Or(p.language, p.Getenv("LC_ALL"), p.Getenv("LC_MESSAGES"), p.Getenv("LANG")))
+}
+
+// Reader returns what says in which language help and errors of use are: the global flags may
+// name it, their variables and the configuration file too, even where these hold mistakes.
+func (p *Program) Reader(root *cobra.Command) func() *say.Language {
+	return func() *say.Language {
+		_ = p.Settle(root) // what is wrong with it is no matter of the help
+		return p.Language()
+	}
+}
+
+// Phrase returns a text for people in their language: of a format as of fmt.Sprintf, whose arguments
+// may be texts.
+func (p *Program) Phrase(format string, args ...any) string {
+	return p.Language().Phrase(format, args...)
+}
+
+// Tell returns a text in the language of the reader.
+func (p *Program) Tell(t say.Text) string { return t.In(p.Language()) }
+
+// Reads returns the program for a request of a browser: in the first language that the browser
+// asks for and that there is, or else in the program's own.
+func (p *Program) Reads(h http.Header) *Program {
+	best, at := "", 0.0
+	for part := range strings.SplitSeq(h.Get("Accept-Language"), ",") {
+		tag, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
+		q := 1.0
+		if text, ok := strings.CutPrefix(strings.TrimSpace(weight), "q="); ok {
+			q, _ = strconv.ParseFloat(text, 64) // 0 of what is no number: it is not wanted
+		}
+		base, _, _ := strings.Cut(strings.ToLower(tag), "-")
+		if slices.Contains(languages, base) && q > at {
+			best, at = base, q
+		}
+	}
+	if best == "" {
+		return p
+	}
+	own := *p
+	own.language = best
+	return &own
+}

@@ -1,0 +1,63 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// Each page is in the language that the browser asks for: its own words, and what records say.
+func TestLanguages(t *testing.T) {
+	c, s := operator.Embed(t)
+	r := operator.Journalled()[2]
+	r.Case, r.Class, r.Result, r.Digest, r.Undoing, r.Next = "66666666-20260102T150405", "vswitch-ip-exhausted", event.Asked, strings.Repeat("0", 32), false, 0
+	r.Service = event.Service{Namespace: "shop", Name: "web", UID: "66666666-0000-4000-8000-000000000000"}
+	r.SetFinding(say.F("The vSwitch is full: %s.", "vsw-1"))
+	said := say.F("annotate %s", "vswitch-id=vsw-2")
+	r.Steps = []event.StepRecord{{Kind: "annotate", Text: said.String(), Said: said, Step: []byte("{}")}}
+	if err := operator.Seed(t.Context(), s, r); err != nil {
+		t.Fatal(err)
+	}
+	x := start(t, c)
+	x.until("/cases", "shop/web")
+	page := func(path, language string) string {
+		t.Helper()
+		code := http.StatusOK
+		if path == "/nowhere" {
+			code = http.StatusNotFound
+		}
+		return x.do(x.browser, http.MethodGet, path, code, func(r *http.Request) { r.Header.Set("Accept-Language", language) })
+	}
+	one := "/cases/" + r.Cluster + "/" + r.Service.UID + "/" + r.Class + "/" + r.Case
+	for path, want := range map[string][]string{
+		"/":                             {"<h1>当前</h1>", "过去 24 小时", "等待人工处理", "交换机已满：vsw-1。"},
+		"/questions":                    {"<h1>问题</h1>", "交换机没有空闲 IP 地址", "添加注解 vswitch-id=vsw-2"},
+		"/cases":                        {"<h1>案例</h1>", "第 1 到 1 条，共 1 条", "交换机已满：vsw-1。"},
+		one:                             {`<span lang="en">`, "<dt>发现</dt><dd class=\"lines\">交换机已满：vsw-1。</dd>", "添加注解 vswitch-id=vsw-2", "未执行", "在终端中"},
+		"/balancers":                    {"<h1>负载均衡</h1>"},
+		"/doctor":                       {"<h1>Doctor 与容量</h1>"},
+		"/policy":                       {"<h1>策略</h1>", "假设分析"},
+		"/classes":                      {"<h1>类别</h1>", "交换机没有空闲 IP 地址"},
+		"/classes/vswitch-ip-exhausted": {"<h1>交换机没有空闲 IP 地址</h1>", "未结束的案例", "私网 CLB 以及 NLB 的每个可用区都从交换机获取地址", "<code>"},
+		"/nowhere":                      {"没有这个页面，或它显示的内容已不存在。"},
+	} {
+		got := page(path, "de, zh-CN;q=0.9, en;q=0.8")
+		for _, part := range append(want, `<html lang="zh-CN">`, `aria-label="页面"`, "跳到正文") {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: %q is not in\n%s", path, part, got)
+			}
+		}
+		for _, english := range []string{"Skip to the content", ">Questions<", "Not live", "<h1>Cases", "This console writes"} {
+			if strings.Contains(got, english) {
+				t.Errorf("%s: %q is English", path, english)
+			}
+		}
+		if got := page(path, "en-US, zh;q=0.5"); !strings.Contains(got, `<html lang="en">`) || !strings.Contains(got, "Skip to the content") {
+			t.Errorf("%s: for a reader of English it is\n%s", path, got)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/retry"
+)
+
+const (
+	firstWait = time.Second // after the first connection that failed
+	lastWait  = time.Minute
+	frameSize = 1 << 20
+	atOnce    = 16               // clicks that are taken at once
+	writeIn   = 5 * time.Second  // one frame
+	silence   = 3 * time.Minute  // without a word of the platform: the connection is dead
+	pinged    = 50 * time.Second // between two pings of ours
+)
+
+// A link is one connection to a platform.
+type link struct {
+	*websocket.Conn
+	mu sync.Mutex // of writes
+}
+
+// errMove says that the platform wants another connection in place of this one.
+var errMove = errors.New("the platform ends the connection")
+
+// dial connects to an address that the platform gave. Its query holds a secret.
+func dial(ctx context.Context, address *url.URL) (*link, error) {
+	if address.Scheme != "wss" && !(address.Scheme == "ws" && net.ParseIP(address.Hostname()).IsLoopback()) {
+		return nil, fmt.Errorf("the platform names an address that does not begin with wss://")
+	}
+	dialer := *websocket.DefaultDialer
+	dialer.HandshakeTimeout = answerIn
+	conn, answer, err := dialer.DialContext(ctx, address.String(), nil)
+	if answer != nil && answer.Body != nil {
+		defer answer.Body.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address.Host, bare(err))
+	}
+	conn.SetReadLimit(frameSize)
+	return &link{Conn: conn}, nil
+}
+
+// send writes one frame.
+func (l *link) send(kind int, data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.SetWriteDeadline(time.Now().Add(writeIn)); err != nil {
+		return err
+	}
+	return l.WriteMessage(kind, data)
+}
+
+// serve reads frames until ctx ends or the connection does, and returns what ended it. Each frame goes to
+// take, many at once; ping is called again and again.
+func (l *link) serve(ctx context.Context, every time.Duration, ping func() error, take func(kind int, data []byte) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer stop(nil)
+	wait.Go(func() {
+		<-ctx.Done()
+		_ = l.Close()
+	})
+	heard := func() { _ = l.SetReadDeadline(time.Now().Add(silence)) }
+	heard()
+	l.SetPongHandler(func(string) error { heard(); return nil })
+	wait.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := ping(); err != nil {
+				stop(fmt.Errorf("ping: %w", err))
+			}
+		}
+	})
+	free := make(chan struct{}, atOnce)
+	for {
+		kind, data, err := l.ReadMessage()
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
+			return err
+		}
+		heard()
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		wait.Go(func() {
+			defer func() { <-free }()
+			if err := take(kind, data); err != nil {
+				stop(err)
+			}
+		})
+	}
+}
+
+// keep connects and serves until ctx ends, again and again.
+func (c Config) keep(ctx context.Context, connect func(context.Context) error) {
+	backoff := retry.Backoff(firstWait, lastWait)
+	for ctx.Err() == nil {
+		began := c.Now()
+		err := connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if c.Now().Sub(began) > lastWait || errors.Is(err, errMove) {
+			backoff = retry.Backoff(firstWait, lastWait)
+		}
+		if errors.Is(err, errMove) {
+			c.Log.Info("the platform of the chat wants another connection")
+			continue
+		}
+		wait := retry.Spread(backoff.Step())
+		c.Log.Warn("clicks in the chat are not heard now", "error", event.Redact(err.Error()), "again", wait.String())
+		retry.Sleep(ctx, wait)
+	}
+}

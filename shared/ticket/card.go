@@ -1,0 +1,145 @@
+package ticket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/chat"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// cards are tickets as cards of an app, with buttons. A card is changed as its incident changes, which
+// people are not told of. So another card takes its place when there is something new to say to them: a
+// question that no card has asked yet, a worse impact, or a failure that is back.
+type cards struct {
+	app      chat.App
+	language *say.Language
+}
+
+// newCards returns the cards of a sink.
+func newCards(s policy.Sink, c Config, l *say.Language) *cards {
+	app := chat.Config{URL: s.URL, App: s.App, Secret: s.SecretFrom.Read, Group: s.Chat, Card: s.Card, Now: c.Now, Log: c.Log.With("sink", s.Name)}
+	if s.Kind == policy.FeishuApp {
+		return &cards{chat.Feishu(app), l}
+	}
+	return &cards{chat.DingTalk(app), l}
+}
+
+// labels are what the buttons of cards say.
+var labels = map[chat.Button]say.Text{chat.Approve: say.F("Approve"), chat.Reject: say.F("Reject"), chat.Mute: say.F("Mute for a day")}
+
+// Open sends a card. The one before it, if there is one, says so first: it can't be answered any more.
+func (c *cards) Open(ctx context.Context, t Ticket) (string, error) {
+	if t.ID != "" {
+		old := chat.Card{Title: t.Title, Text: c.language.Phrase("Another message has taken the place of this one."), Over: true}
+		if err := sinkError(c.app.Change(ctx, t.ID, old)); err != nil && !errors.Is(err, ErrRefused) {
+			return "", err // one that somebody has deleted keeps nobody from a new one
+		}
+	}
+	id, err := c.app.Send(ctx, t.Key+"-"+strconv.Itoa(t.Number), cardOf(t, c.language))
+	return id, sinkError(err)
+}
+
+// Update changes the card.
+func (c *cards) Update(ctx context.Context, t Ticket) error {
+	return sinkError(c.app.Change(ctx, t.ID, cardOf(t, c.language)))
+}
+
+// Close changes the card, which has no buttons then.
+func (c *cards) Close(ctx context.Context, t Ticket) error { return c.Update(ctx, t) }
+
+// cardOf returns a ticket as a card in a language.
+func cardOf(t Ticket, l *say.Language) chat.Card {
+	c := chat.Card{Title: t.Title, Text: t.Text, Said: t.Said, Over: t.Status == Closed, Labels: map[chat.Button]string{}}
+	for b, label := range labels {
+		c.Labels[b] = label.In(l)
+	}
+	if t.Status == Open {
+		c.Value = t.Question
+		if t.Question != "" {
+			c.Buttons = append(c.Buttons, chat.Approve, chat.Reject)
+		}
+		if !t.Muted {
+			c.Buttons = append(c.Buttons, chat.Mute)
+		}
+	}
+	return c
+}
+
+// sinkError returns an error of a platform as one of a sink.
+func sinkError(err error) error {
+	var e *chat.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Refused:
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case e.After > 0:
+		return &RetryError{After: e.After, Err: err}
+	}
+	return err
+}
+
+// A question is what a card asks: whether a plan may be applied.
+type question struct {
+	uid, id string // of the Service and the case
+	attempt int
+	digest  string
+}
+
+// questionOf returns what a person is asked about a member; the zero question: nothing.
+func questionOf(m Member) question {
+	if m.Over || m.Status() != event.NeedsApproval || m.Attempt < 1 || m.Service.Kind != "" {
+		return question{}
+	}
+	return question{m.uid, m.Case, m.Attempt, m.Digest}
+}
+
+// String is how a card's buttons carry it; empty for none.
+func (q question) String() string {
+	if q == (question{}) {
+		return ""
+	}
+	return strings.Join([]string{q.uid, q.id, strconv.Itoa(q.attempt), q.digest}, "/")
+}
+
+// readQuestion is the way back.
+func readQuestion(text string) (question, bool) {
+	p := strings.Split(text, "/")
+	if len(p) != 4 {
+		return question{}, false
+	}
+	attempt, err := strconv.Atoi(p[2])
+	return question{p[0], p[1], attempt, p[3]}, err == nil
+}
+
+// mutedFor is how long a person can mute an incident.
+const mutedFor = 24 * time.Hour
+
+// A Shown is what people were told of by the card that was sent last.
+type Shown struct {
+	Question string       `json:"question,omitempty"`
+	Failing  int          `json:"failing,omitempty"`
+	Impact   event.Impact `json:"impact,omitempty"`
+}
+
+// anew reports whether a ticket is worth another card in the place of the one that is there. As long as it
+// is muted only what is worse is: another Service, or a worse impact.
+func (h Head) anew(f Facts, now time.Time) bool {
+	switch {
+	case f.Status != Open || h.Status == None:
+		return false // the end changes the card, and a new ticket has none
+	case h.Status == Closed, worse(f.Impact, h.Shown.Impact):
+		return true
+	case now.Before(h.MutedUntil):
+		return f.Failing > h.Shown.Failing
+	}
+	q := questionOf(f.Lead).String()
+	return q != "" && q != h.Shown.Question
+}

@@ -1,0 +1,248 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/approval"
+	"github.com/lbremedy/lbremedy/shared/chat"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/retry"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+const (
+	clickIn    = 2500 * time.Millisecond // a platform waits for three seconds
+	mostSaid   = 5                       // lines about answers that a card shows
+	mostClicks = 20                      // that are known again when they come twice
+	longClick  = 100                     // bytes of the ID of one
+	clock      = "15:04 "                // begins each line, in UTC
+)
+
+// clicked does what somebody has clicked, and returns the card as it is then. Nothing that the click brings
+// counts for itself: the card must be that of a ticket, the one who clicked a person of the policy, and the
+// question the one that the case asks now.
+func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
+	ctx, cancel := context.WithTimeout(ctx, clickIn)
+	defer cancel()
+	c.ID = clip(c.ID, longClick)
+	log := o.log.With("sink", o.Name, "user", clip(c.User, 100), "button", clip(string(c.Button), 20))
+	i, h, err := o.headOf(ctx, c.Card)
+	if errors.Is(err, stream.ErrNotFound) {
+		log.Info("a click on a message that is no ticket's is passed over") // of before, or another cluster's
+		return chat.Reply{Text: o.tell(say.F("This message can't be answered any more, or not here."))}
+	}
+	if err != nil {
+		log.Warn("a click can't be answered now", "error", event.Redact(err.Error()))
+		return chat.Reply{Text: o.tell(say.F("It could not be answered now: click again."))}
+	}
+	if slices.Contains(h.Clicks, c.ID) { // it comes again
+		return o.reply(ctx, i, h, nil)
+	}
+	said, err := o.do(ctx, i, h, c)
+	if err != nil {
+		said = say.Of(err)
+	}
+	said = said.Map(func(text string) string { return plain(clip(event.Redact(text), shortText)) })
+	if err != nil {
+		log.Warn("a click does not count", "incident", i.String(), "error", said.String())
+	} else {
+		log.Info("a click counts", "incident", i.String(), "outcome", said.String())
+	}
+	at := say.Literal(strings.TrimSpace(o.now().UTC().Format(clock)))
+	line, before := at.Then(said), h
+	h, noted := o.note(ctx, h.entry.Key, func(h *Head) {
+		h.Clicks = append(h.Clicks, c.ID)
+		h.Clicks = h.Clicks[max(0, len(h.Clicks)-mostClicks):]
+		h.answered(line, err != nil)
+		if err == nil && c.Button == chat.Mute {
+			h.MutedUntil = o.now().Add(mutedFor)
+			h.Shown.Failing, h.Shown.Impact = o.stands(ctx, i)
+		}
+	})
+	if noted != nil {
+		log.Warn("what became of a click can't be noted", "incident", i.String(), "error", event.Redact(noted.Error()))
+		if c.Button == chat.Mute && err == nil {
+			line = at.And("it could not be muted now: click again")
+		}
+		h = before
+		h.answered(line, true)
+	}
+	return o.reply(ctx, i, h, line)
+}
+
+// tell returns a text in the language of the sink.
+func (o *outlet) tell(t say.Text) string { return t.In(o.texts.language) }
+
+// headOf returns the ticket whose card this is; ErrNotFound of package stream if it is none's.
+func (o *outlet) headOf(ctx context.Context, card string) (incident, Head, error) {
+	entries, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
+	if err != nil {
+		return incident{}, Head{}, err
+	}
+	for _, e := range entries {
+		var h Head
+		_, i, _, ok := parseHead(e.Key)
+		if ok && json.Unmarshal(e.Value, &h) == nil && h.ID == card && card != "" {
+			h.entry = e
+			return i, h, nil
+		}
+	}
+	return incident{}, Head{}, stream.ErrNotFound
+}
+
+// note changes a ticket's head. While somebody notifies the sink it waits: the head is theirs.
+func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head, error) {
+	for {
+		h, err := readHead(ctx, o.c.Stream, key)
+		if err != nil {
+			return h, err
+		}
+		held := o.now().Before(h.Lease)
+		change(&h)
+		if !held {
+			if err = h.write(ctx, o.c.Stream, o.now()); !errors.Is(err, stream.ErrConflict) {
+				return h, err
+			}
+		}
+		if !retry.Sleep(ctx, 50*time.Millisecond) {
+			return h, context.Cause(ctx)
+		}
+	}
+}
+
+// do does what a click says and returns a sentence on it. An error is why it does nothing.
+func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.Text, error) {
+	who, ok := policy.PersonOf(o.c.People, o.Kind, c.User)
+	switch {
+	case !ok:
+		return nil, say.Errorf("the user %.100q of the chat is not among the people of the policy", c.User)
+	case h.Status != Open:
+		return nil, say.Errorf("it is over")
+	case c.Button == chat.Mute && o.now().Before(h.MutedUntil):
+		return nil, say.Errorf("it is muted already")
+	case c.Button == chat.Mute:
+		return say.F("%s has muted this for a day.", who.User), nil
+	}
+	verdict, ok := map[chat.Button]kube.Verdict{chat.Approve: kube.Approve, chat.Reject: kube.Reject}[c.Button]
+	if !ok {
+		return nil, say.Errorf("there is no button %.20q", string(c.Button))
+	}
+	rec, err := o.asked(ctx, i, c.Value)
+	if err != nil {
+		return nil, err
+	}
+	return o.answer(ctx, rec, verdict, kube.User{Name: who.User, Groups: who.Groups}, kube.Chat{Sink: o.Name, Kind: o.Kind, User: c.User, Click: c.ID})
+}
+
+// asked returns the record whose plan a click answers. It is an error if that asks for nothing any more, or
+// for something else than the one who clicked had before them.
+func (o *outlet) asked(ctx context.Context, i incident, value string) (event.Record, error) {
+	q, ok := readQuestion(value)
+	if !ok {
+		return event.Record{}, say.Errorf("this message asks for no answer")
+	}
+	members, err := o.list(ctx, memberRoot+i.String()+".*")
+	if err != nil {
+		return event.Record{}, err
+	}
+	n := slices.IndexFunc(members, func(m change) bool { return m.member.uid == q.uid })
+	if n < 0 {
+		return event.Record{}, say.Errorf("this is about another Service than the message")
+	}
+	m, err := o.c.Stream.Last(ctx, stream.Cases, event.CaseSubject(members[n].member.Cluster, q.uid, i.class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return event.Record{}, say.Errorf("the journal has no such case")
+	}
+	if err != nil {
+		return event.Record{}, say.Errorf("read the journal: %w", err)
+	}
+	rec, err := event.DecodeRecord(m.Header, m.Data)
+	switch {
+	case err != nil:
+		return event.Record{}, say.Errorf("read the journal: %w", err)
+	case rec.Cluster != o.c.Cluster || rec.Service.Kind != "":
+		return event.Record{}, say.Errorf("this is answered in a terminal")
+	case rec.Case != q.id:
+		return event.Record{}, say.Errorf("this case is over: there is a newer one, %s", rec.Case)
+	}
+	if err := engine.Asks(rec); err != nil {
+		return event.Record{}, err
+	}
+	if rec.Digest != q.digest || rec.NextAttempt() != q.attempt {
+		return event.Record{}, say.Errorf("the plan is another one by now: look at it again")
+	}
+	return rec, nil
+}
+
+// answer creates the Approval of a person, and waits a little until it is looked at.
+func (o *outlet) answer(ctx context.Context, rec event.Record, verdict kube.Verdict, by kube.User, from kube.Chat) (say.Text, error) {
+	if o.c.Answers == nil {
+		return nil, say.Errorf("there is no access to the cluster")
+	}
+	may, err := approval.May(ctx, o.c.Answers, by, rec.Service.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if !may {
+		return nil, say.Errorf("%s may not answer in the namespace %s: the ClusterRole %s allows it; somebody has to bind it",
+			by.Name, rec.Service.Namespace, approval.Approver)
+	}
+	lasts, said := engine.ApprovalLife, say.F("%s has approved the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
+	if verdict == kube.Reject {
+		lasts, said = engine.RejectionLife, say.F("%s has rejected the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
+	}
+	made, err := approval.Relay(ctx, o.c.Answers, rec, verdict, by, from, lasts)
+	if err != nil {
+		return nil, err
+	}
+	looked, cancel := context.WithTimeout(ctx, clickIn/2)
+	defer cancel()
+	now, err := o.c.Answers.AwaitApproval(looked, *made)
+	if err != nil {
+		return said, nil // it is there; the next message says what became of it
+	}
+	switch now.Status.State {
+	case kube.Refused:
+		return nil, say.Errorf("%s It does not count: %s", said, now.Status.Text())
+	case kube.Recorded:
+		said = said.Then(now.Status.Text())
+	}
+	return said, nil
+}
+
+// stands returns how many Services of an incident fail, and the impact.
+func (o *outlet) stands(ctx context.Context, i incident) (int, event.Impact) {
+	list, err := o.list(ctx, memberRoot+i.String()+".*")
+	if err != nil {
+		return 0, ""
+	}
+	f := viewOf(o.Sink, i.class, membersOf(list), Head{}, o.since).facts("", i, "", Head{}, Open)
+	return f.Failing, f.Impact
+}
+
+// reply returns a ticket's card as it is now.
+func (o *outlet) reply(ctx context.Context, i incident, h Head, line say.Text) chat.Reply {
+	list, err := o.list(ctx, memberRoot+i.String()+".*")
+	if err != nil {
+		return chat.Reply{Text: o.tell(line)}
+	}
+	v := viewOf(o.Sink, i.class, membersOf(list), h, o.since)
+	if h.Status == Closed { // a card that is over keeps what it told of its end
+		v = viewOf(o.Sink, i.class, membersOf(list), Head{}, h.Opened)
+	}
+	t := o.render(i, "", h, v, h.Status)
+	if len(v.open)+len(v.over) == 0 {
+		t.Title, t.Text = o.texts.language.Format(t.Facts.Title), o.tell(say.F("It is over."))
+	}
+	card := cardOf(t, o.texts.language)
+	return chat.Reply{Card: &card, Text: o.tell(line)}
+}

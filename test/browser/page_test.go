@@ -1,0 +1,92 @@
+package browser
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/chromedp/chromedp"
+)
+
+const chinese = "zh-CN"
+
+// check looks at the page of a tab as it is: axe-core finds nothing, all of it fits, and it is in the language that was asked for.
+func (x *tab) check(what string) {
+	x.t.Helper()
+	x.legible(what)
+	accessible(x.t, x, x.seen(what))
+}
+
+// seen says how what is looked at.
+func (x *tab) seen(what string) string {
+	return fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
+}
+
+// legible is check without axe-core.
+func (x *tab) legible(what string) {
+	x.t.Helper()
+	what = fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
+	// A phone makes its window as wide as what does not fit, so that innerWidth would tell nothing.
+	if wide := eval[int](x, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
+		x.t.Errorf("%s: %d pixels do not fit", what, wide)
+	}
+	if got, want := eval[string](x, "document.documentElement.lang"), cmp.Or(x.look.Language, "en"); got != want {
+		x.t.Errorf("%s: the page is in %q", what, got)
+	}
+	for about, script := range map[string]string{"text does not fit into": cut, "not in its language:": foreign} {
+		if found := eval[[]string](x, script); len(found) > 0 {
+			x.t.Errorf("%s: %s\n%s", what, about, strings.Join(found, "\n"))
+		}
+	}
+}
+
+// again checks the page of a tab, and what its address shows to those who read Chinese.
+func (x *tab) again(what string) {
+	x.t.Helper()
+	was, here := x.look, chromedp.Navigate(eval[string](x, "location.href"))
+	x.check(what)
+	for i, l := range []Look{phone, day} {
+		l.Language = chinese
+		x.set(l)
+		if i == 0 {
+			x.do(here)
+			x.open()
+		}
+		x.check(what)
+	}
+	x.set(was)
+	x.do(here)
+}
+
+// open shows what the page hides until somebody asks for it.
+func (x *tab) open() {
+	x.t.Helper()
+	eval[bool](x, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
+}
+
+// cut finds the elements whose text is cut off or stands out of them.
+const cut = `[...document.querySelectorAll("body *")].filter(e => {
+	const s = getComputedStyle(e);
+	return e.clientWidth > 1 && s.textOverflow !== "ellipsis" && (!/auto|scroll/.test(s.overflowX) && e.scrollWidth > e.clientWidth + 1 ||
+		/hidden|clip/.test(s.overflowY) && e.scrollHeight > e.clientHeight + 1);
+}).map(e => e.outerHTML.slice(0, 200))`
+
+// foreign finds what is not in the language of the page, or in another than the browser has asked for. What is data has no
+// language, or one of its own: IDs and names are no sentences, code and texts of others are marked in the page, and commands
+// end where Chinese goes on.
+const foreign = `(() => {
+	const found = [], han = /\p{Script=Han}/u;
+	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;
+	const sentence = /(?<![\w\/.:=-])[a-z'’]+[,;:]? [a-z'’]+[,;:.]? [a-z'’]+(?![\w\/:=-])/i, phrase = /^[a-z'’]+( [a-z'’]+)+[.:]?$/i;
+	const tell = (e, text) => {
+		text = text.trim();
+		if (e.closest("code, pre, textarea, script, style, [lang]:not(html)")) return;
+		const own = text.replace(commands, "").trim();
+		if (document.documentElement.lang === "en" ? han.test(text) : sentence.test(own) || phrase.test(own)) found.push(text);
+	};
+	const walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
+	while (walk.nextNode()) tell(walk.currentNode.parentElement, walk.currentNode.data);
+	for (const e of document.querySelectorAll("*"))
+		for (const a of e.attributes) if (/^(aria-label|title|alt|data-(?!version|state|copy$|every).*)$/.test(a.name)) tell(e, a.value);
+	return [...new Set(found)];
+})()`

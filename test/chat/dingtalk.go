@@ -1,0 +1,448 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// DingTalk is one organization at DingTalk with an app, a group and a template of cards.
+type DingTalk struct {
+	testing.TB
+	App, Secret, Group, Template string
+
+	server *httptest.Server
+	mu     sync.Mutex
+	tokens map[string]bool // that are taken
+	ticket map[string]bool // of connections that may be opened
+	count  int             // of what is numbered
+	cards  []*DingCard
+	conns  []*dingConn
+	opened chan struct{} // gets one for each connection
+	fail   []fault
+	transcript
+}
+
+// A DingCard is a card as those in the group see it.
+type DingCard struct {
+	ID     string
+	Params map[string]string
+}
+
+// A fault is how one of the next calls ends instead.
+type fault struct {
+	path   string
+	status int
+	body   string
+}
+
+type dingConn struct {
+	*websocket.Conn
+	mu   sync.Mutex
+	acks map[string]chan DingAck
+}
+
+// A DingAck is what the app answers to a frame.
+type DingAck struct {
+	Code    int
+	Headers map[string]string
+	Message string
+	Data    string
+}
+
+// NewDingTalk returns an organization that ends with the test.
+func NewDingTalk(t testing.TB) *DingTalk {
+	d := &DingTalk{
+		TB: t, App: "dingapp1", Secret: "ding-s3cr3t", Group: "cidGroup==", Template: "card-1.schema",
+		tokens: map[string]bool{}, ticket: map[string]bool{}, opened: make(chan struct{}, 100),
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1.0/oauth2/accessToken", d.login)
+	mux.HandleFunc("POST /v1.0/gateway/connections/open", d.open)
+	mux.HandleFunc("POST /v1.0/card/instances/createAndDeliver", d.create)
+	mux.HandleFunc("PUT /v1.0/card/instances", d.change)
+	mux.HandleFunc("GET /connect", d.connect)
+	d.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.mu.Lock()
+		i := slices.IndexFunc(d.fail, func(f fault) bool { return strings.HasPrefix(r.URL.Path, f.path) })
+		var f fault
+		if i >= 0 {
+			f = d.fail[i]
+			d.fail = slices.Delete(d.fail, i, i+1)
+		}
+		d.mu.Unlock()
+		if i >= 0 {
+			w.WriteHeader(f.status)
+			_, _ = io.WriteString(w, f.body)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		d.Cut()
+		d.server.Close()
+	})
+	return d
+}
+
+// URL returns where its API is.
+func (d *DingTalk) URL() string { return d.server.URL }
+
+// Fail lets the next call of a path end with this status and body.
+func (d *DingTalk) Fail(path string, status int, body string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail = append(d.fail, fault{path, status, body})
+}
+
+// Expire makes all tokens worthless, as time does.
+func (d *DingTalk) Expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.tokens)
+}
+
+// Cards returns the cards of the group, the oldest first.
+func (d *DingTalk) Cards() []DingCard {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []DingCard
+	for _, c := range d.cards {
+		all = append(all, DingCard{c.ID, c.Params})
+	}
+	return all
+}
+
+// show puts a card into the transcript as its template shows it.
+func (d *DingTalk) show(doing string, n int) {
+	p := d.cards[n].Params
+	var said, buttons []string
+	if p["said"] != "" {
+		said = strings.Split(p["said"], "\n\n")
+	}
+	for _, b := range []string{"approve", "reject", "mute"} {
+		if p[b] == "true" {
+			buttons = append(buttons, p[b+"Label"])
+		}
+	}
+	d.shown(n, doing, p["title"], p["text"], said, buttons)
+}
+
+// refuse answers a call as DingTalk does.
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message, "requestid": "r1"})
+}
+
+// read reads the body of a call: JSON with these fields and no others.
+func read(w http.ResponseWriter, r *http.Request, into any) bool {
+	b := json.NewDecoder(r.Body)
+	b.DisallowUnknownFields()
+	if err := b.Decode(into); err != nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		refuse(w, http.StatusBadRequest, "InvalidParameter", fmt.Sprint(err))
+		return false
+	}
+	return true
+}
+
+func (d *DingTalk) login(w http.ResponseWriter, r *http.Request) {
+	var in struct{ AppKey, AppSecret string }
+	if !read(w, r, &in) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if in.AppKey != d.App || in.AppSecret != d.Secret {
+		refuse(w, http.StatusBadRequest, "invalidClientIdOrSecret", "invalid clientId or clientSecret")
+		return
+	}
+	d.count++
+	token := fmt.Sprintf("t0ken-%d", d.count)
+	d.tokens[token] = true
+	_ = json.NewEncoder(w).Encode(map[string]any{"accessToken": token, "expireIn": 7200})
+}
+
+// may reports whether a call has a good token.
+func (d *DingTalk) may(w http.ResponseWriter, r *http.Request) bool {
+	if d.tokens[r.Header.Get("x-acs-dingtalk-access-token")] {
+		return true
+	}
+	refuse(w, http.StatusBadRequest, "InvalidAuthentication", "the access token is not valid")
+	return false
+}
+
+func (d *DingTalk) open(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		ClientID, ClientSecret, UA string
+		Subscriptions              []struct{ Type, Topic string }
+	}
+	if !read(w, r, &in) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case in.ClientID != d.App || in.ClientSecret != d.Secret:
+		refuse(w, http.StatusUnauthorized, "authFailed", "authentication failed")
+		return
+	case len(in.Subscriptions) != 1 || in.Subscriptions[0].Type != "CALLBACK" || in.Subscriptions[0].Topic != "/v1.0/card/instances/callback":
+		refuse(w, http.StatusBadRequest, "InvalidParameter", "no subscription")
+		return
+	}
+	d.count++
+	ticket := fmt.Sprintf("t1cket/+%d", d.count) // it has to be escaped
+	d.ticket[ticket] = true
+	_ = json.NewEncoder(w).Encode(map[string]string{"endpoint": strings.Replace(d.server.URL, "http", "ws", 1) + "/connect", "ticket": ticket})
+}
+
+func (d *DingTalk) create(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		CardTemplateID, OutTrackID, CallbackType, OpenSpaceID string
+		CardData                                              struct{ CardParamMap map[string]string }
+		UserIDType                                            int
+		ImGroupOpenSpaceModel                                 struct {
+			SupportForward  bool
+			LastMessageI18n map[string]string
+		}
+		ImGroupOpenDeliverModel struct{ RobotCode string }
+	}
+	if !read(w, r, &in) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !d.may(w, r):
+	case in.CardTemplateID != d.Template:
+		refuse(w, http.StatusBadRequest, "param.cardTemplateIdEmpty", "no such template")
+	case in.OutTrackID == "" || slices.ContainsFunc(d.cards, func(c *DingCard) bool { return c.ID == in.OutTrackID }):
+		refuse(w, http.StatusBadRequest, "param.outTrackIdEmpty", "no outTrackId, or one that is taken")
+	case len(in.CardData.CardParamMap) == 0 || in.CallbackType != "STREAM":
+		refuse(w, http.StatusBadRequest, "param.cardPublicDataEmpty", "no data, or no stream")
+	case in.OpenSpaceID != "dtv1.card//IM_GROUP."+d.Group || in.ImGroupOpenDeliverModel.RobotCode != d.App:
+		_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "result": map[string]any{"outTrackId": in.OutTrackID,
+			"deliverResults": []map[string]any{{"success": false, "errorMsg": "the robot is not in the group"}}}})
+	default:
+		d.cards = append(d.cards, &DingCard{in.OutTrackID, in.CardData.CardParamMap})
+		d.show("arrives", len(d.cards)-1)
+		_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "result": map[string]any{"outTrackId": in.OutTrackID,
+			"deliverResults": []map[string]any{{"success": true, "spaceId": d.Group, "spaceType": "IM_GROUP"}}}})
+	}
+}
+
+func (d *DingTalk) change(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		OutTrackID        string
+		CardData          struct{ CardParamMap map[string]string }
+		CardUpdateOptions struct{ UpdateCardDataByKey bool }
+		UserIDType        int
+	}
+	if !read(w, r, &in) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.may(w, r) {
+		return
+	}
+	n := slices.IndexFunc(d.cards, func(c *DingCard) bool { return c.ID == in.OutTrackID })
+	if n < 0 {
+		refuse(w, http.StatusBadRequest, "param.cardNotExist", "there is no such card")
+		return
+	}
+	d.put(n, "changes", in.CardData.CardParamMap)
+	_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "result": true})
+}
+
+// put sets variables of a card, and leaves the others.
+func (d *DingTalk) put(n int, doing string, params map[string]string) {
+	now, before := map[string]string{}, d.cards[n].Params
+	for _, from := range []map[string]string{before, params} {
+		for k, v := range from {
+			now[k] = v
+		}
+	}
+	d.cards[n].Params = now
+	d.show(doing, n)
+}
+
+func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	ticket := r.URL.Query().Get("ticket")
+	good := d.ticket[ticket]
+	delete(d.ticket, ticket) // a ticket is good for one connection
+	d.mu.Unlock()
+	if !good {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	up := websocket.Upgrader{}
+	conn, err := up.Upgrade(w, r, nil)
+	if err != nil {
+		return
+	}
+	c := &dingConn{Conn: conn, acks: map[string]chan DingAck{}}
+	d.mu.Lock()
+	d.conns = append(d.conns, c)
+	d.mu.Unlock()
+	d.opened <- struct{}{}
+	for {
+		_, data, err := conn.ReadMessage()
+		if err != nil {
+			d.mu.Lock()
+			d.conns = slices.DeleteFunc(d.conns, func(o *dingConn) bool { return o == c })
+			d.mu.Unlock()
+			return
+		}
+		var a DingAck
+		if err := json.Unmarshal(data, &a); err != nil {
+			d.Errorf("an answer that is no JSON: %s", data)
+			continue
+		}
+		c.mu.Lock()
+		waits := c.acks[a.Headers["messageId"]]
+		delete(c.acks, a.Headers["messageId"])
+		c.mu.Unlock()
+		if waits == nil || a.Headers["contentType"] != "application/json" {
+			d.Errorf("an answer to nothing: %s", data)
+			continue
+		}
+		waits <- a
+	}
+}
+
+// Connected waits until the app has opened another connection.
+func (d *DingTalk) Connected() {
+	d.Helper()
+	select {
+	case <-d.opened:
+	case <-time.After(time.Minute):
+		d.Fatal("the app does not connect")
+	}
+}
+
+// frame sends one frame on the newest connection and returns the answer.
+func (d *DingTalk) frame(kind, topic, id, data string) DingAck {
+	d.Helper()
+	d.mu.Lock()
+	if len(d.conns) == 0 {
+		d.mu.Unlock()
+		d.Fatal("the app is not connected")
+	}
+	c := d.conns[len(d.conns)-1]
+	d.mu.Unlock()
+	waits := make(chan DingAck, 1)
+	text, err := json.Marshal(map[string]any{"specVersion": "1.0", "type": kind, "time": 1767323045000, "data": data,
+		"headers": map[string]string{"topic": topic, "messageId": id, "contentType": "application/json", "time": "1767323045000"}})
+	if err != nil {
+		d.Fatal(err)
+	}
+	c.mu.Lock()
+	c.acks[id] = waits
+	err = c.WriteMessage(websocket.TextMessage, text)
+	c.mu.Unlock()
+	if err != nil {
+		d.Fatal(err)
+	}
+	select {
+	case a := <-waits:
+		return a
+	case <-time.After(time.Minute):
+		d.Fatalf("the frame %s is not answered", text)
+		return DingAck{}
+	}
+}
+
+// Frame sends a frame of any kind and returns what the app answers.
+func (d *DingTalk) Frame(kind, topic, data string) DingAck {
+	d.Helper()
+	return d.frame(kind, topic, d.number(), data)
+}
+
+func (d *DingTalk) number() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count++
+	return fmt.Sprintf("message-%d", d.count)
+}
+
+// Disconnect asks the app for another connection, as before a release of DingTalk's, and waits for it.
+func (d *DingTalk) Disconnect() {
+	d.Helper()
+	if a := d.Frame("SYSTEM", "disconnect", `{"reason":"update"}`); a.Code != 200 {
+		d.Errorf("the disconnect is answered with %+v", a)
+	}
+	d.Connected()
+}
+
+// Cut breaks all connections.
+func (d *DingTalk) Cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
+	d.conns = nil
+}
+
+// On returns the click of a user on a button of a card as it is now.
+func (d *DingTalk) On(card int, user, button string) Click {
+	c := d.Cards()[card]
+	return Click{ID: d.number(), User: user, Card: c.ID, Button: button, Value: c.Params["value"]}
+}
+
+// Count returns how many cards the group has.
+func (d *DingTalk) Count() int { return len(d.Cards()) }
+
+// Said returns what a card says of clicks.
+func (d *DingTalk) Said(card int) string { return d.Cards()[card].Params["said"] }
+
+// Click delivers a click, and shows what the app answers.
+func (d *DingTalk) Click(c Click) {
+	d.Helper()
+	content, err := json.Marshal(map[string]any{"cardPrivateData": map[string]any{
+		"actionIds": []string{c.Button}, "params": map[string]string{"button": c.Button, "value": c.Value}}})
+	if err != nil {
+		d.Fatal(err)
+	}
+	data, err := json.Marshal(map[string]any{
+		"type": "actionCallback", "outTrackId": c.Card, "corpId": "ding1", "userId": c.User, "userIdType": 1, "content": string(content),
+		"spaceType": "IM_GROUP", "spaceId": d.Group, "extension": "{}",
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+	if c.ID == "" {
+		c.ID = d.number()
+	}
+	d.Say("\n=== %s clicks %s ===", c.User, c.Button)
+	a := d.frame("CALLBACK", "/v1.0/card/instances/callback", c.ID, string(data))
+	var said struct {
+		Response struct {
+			CardUpdateOptions struct{ UpdateCardDataByKey bool }
+			CardData          *struct{ CardParamMap map[string]string }
+		}
+	}
+	err = json.Unmarshal([]byte(a.Data), &said)
+	if err != nil || a.Code != 200 || said.Response.CardData != nil && !said.Response.CardUpdateOptions.UpdateCardDataByKey {
+		d.Fatalf("the click is answered with %+v", a)
+	}
+	if said.Response.CardData == nil {
+		d.Say("\n(the message stays as it is)")
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := slices.IndexFunc(d.cards, func(o *DingCard) bool { return o.ID == c.Card }); n >= 0 {
+		d.put(n, "changes", said.Response.CardData.CardParamMap)
+	}
+}
