@@ -2,13 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -111,6 +119,156 @@ func TestNewNamespace(t *testing.T) {
 	}
 }
 
+// Knative refuses a Service whose ServiceAccount is not there, in a dry run too: the first
+// installation, one for a new class and one that fails midway get by all the same.
+func TestServiceAccounts(t *testing.T) {
+	c := cluster.Alone(t)
+	knative(t, c)
+	s, err := connect(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := c.Namespace(t)
+	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: namespace, cluster: "c1", region: "cn-a", nats: "tls://nats:4222",
+		delivery: "courier"}
+	objects := func(without string) []object {
+		t.Helper()
+		all, err := o.objects()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(all, func(m object) bool {
+			// Roles and policies would stay in the cluster of the tests.
+			cluster := m.text("metadata", "namespace") == "" && m.text("kind") != "Namespace"
+			return cluster || without != "" && m.text("metadata", "labels", "lbremedy.io/class") == without
+		})
+	}
+	run := func(all []object, doIt bool) (string, error) {
+		var said strings.Builder
+		err := deploy(t.Context(), s, all, doIt, false, &said)
+		return said.String(), err
+	}
+	count := func(resource schema.GroupVersionResource) int {
+		t.Helper()
+		all, err := c.Dynamic().Resource(resource).Namespace(o.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all.Items)
+	}
+	accounts := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+
+	all := objects("")
+	classes := (len(all) - 2) / 2
+	dry := fmt.Sprintf("About %d of them the cluster can be asked only when", classes)
+	if said, err := run(all, false); err != nil || !strings.Contains(said, dry) || count(services)+count(accounts) > 0 {
+		t.Errorf("a dry run says %q, %v; there are %d functions", said, err, count(services))
+	}
+	// A mistake in what nobody can be asked about at once.
+	wrong := objects("")
+	wrong[len(wrong)-1]["metadata"].(map[string]any)["name"] = "Wrong"
+	want := fmt.Sprintf("made were %d namespaces and ServiceAccounts, which stay, and nothing else was changed; call again", classes)
+	if _, err := run(wrong, true); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Service "+namespace+"/Wrong") ||
+		count(services) > 0 {
+		t.Errorf("with a mistake: %v; there are %d functions", err, count(services))
+	}
+	for _, step := range []struct {
+		doing, without, said string
+		functions            int
+	}{
+		{"go on, without a class", "tag-missing", fmt.Sprintf("%d objects changed", classes+1), classes - 1},
+		{"again", "tag-missing", "0 objects changed", classes - 1},
+	} {
+		if said, err := run(objects(step.without), true); err != nil || !strings.Contains(said, step.said) || count(services) != step.functions {
+			t.Errorf("%s: it said %q, %v; there are %d functions", step.doing, said, err, count(services))
+		}
+	}
+	if err := c.Dynamic().Resource(accounts).Namespace(namespace).Delete(t.Context(), "lbremedy-tag-missing", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := run(all, true); err != nil || !strings.Contains(said, "2 objects changed") || count(services) != classes {
+		t.Errorf("a new class: it said %q, %v; there are %d functions", said, err, count(services))
+	}
+
+	// From nothing, with a namespace of its own.
+	o.namespace += "-new"
+	if said, err := run(objects(""), true); err != nil || !strings.Contains(said, fmt.Sprintf("%d objects changed", len(all))) || count(services) != classes {
+		t.Errorf("from nothing: it said %q, %v; there are %d functions", said, err, count(services))
+	}
+}
+
+var services = schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}
+
+// knative puts the kind of Knative's Services into a cluster, and a webhook that looks
+// their ServiceAccounts up, as Knative's own does.
+func knative(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review struct {
+			Request struct {
+				UID       string `json:"uid"`
+				Namespace string `json:"namespace"`
+				Object    object `json:"object"`
+			} `json:"request"`
+		}
+		answer := map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+		err := json.NewDecoder(r.Body).Decode(&review)
+		if err == nil {
+			name := object(review.Request.Object.pod()).text("serviceAccountName")
+			_, err = c.Client().CoreV1().ServiceAccounts(review.Request.Namespace).Get(r.Context(), name, metav1.GetOptions{})
+		}
+		response := map[string]any{"uid": review.Request.UID, "allowed": err == nil}
+		if err != nil {
+			response["status"] = map[string]any{"message": err.Error()}
+		}
+		answer["response"] = response
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(hook.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	create := func(group, resource string, o object) {
+		t.Helper()
+		if _, err := c.Dynamic().Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).
+			Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("apiextensions.k8s.io", "customresourcedefinitions", object{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "services.serving.knative.dev"},
+		"spec": map[string]any{
+			"group": "serving.knative.dev", "scope": "Namespaced",
+			"names": map[string]any{"kind": "Service", "plural": "services", "singular": "service"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	})
+	create("admissionregistration.k8s.io", "validatingwebhookconfigurations", object{
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": map[string]any{"name": "lbremedy-deploy-test"},
+		"webhooks": []any{map[string]any{
+			"name": "accounts.lbremedy.test", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "failurePolicy": "Fail",
+			"clientConfig": map[string]any{"url": hook.URL, "caBundle": base64.StdEncoding.EncodeToString(authority)},
+			"rules": []any{map[string]any{
+				"apiGroups": []any{"serving.knative.dev"}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE", "UPDATE"}, "resources": []any{"services"},
+			}},
+		}},
+	})
+	// Both take a moment to be in force.
+	without := &unstructured.Unstructured{Object: object{
+		"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": map[string]any{"name": "x", "namespace": "default"},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"serviceAccountName": "nobody"}}},
+	}}
+	var err error
+	for err == nil || !strings.Contains(err.Error(), `"nobody" not found`) {
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Dynamic().Resource(services).Namespace("default").Create(t.Context(), without.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+}
+
 // The manifests get the names of the installation, and nothing of the plain ones stays.
 func TestObjects(t *testing.T) {
 	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222",
@@ -118,7 +276,7 @@ func TestObjects(t *testing.T) {
 	limited, broker, cron := base, base, base
 	limited.only = "shop"
 	broker.delivery = "broker"
-	broker.doctor = "pingsource"
+	broker.doctor, broker.initialScale = "pingsource", "0"
 	cron.doctor, cron.schedule = "cronjob", "3 4 * * *"
 	for name, o := range map[string]options{"courier": base, "limited": limited, "broker": broker, "cronjob": cron} {
 		t.Run(name, func(t *testing.T) {
@@ -138,12 +296,19 @@ func TestObjects(t *testing.T) {
 				if (m.text("kind") == "CronJob" || m.text("kind") == "PingSource") && strings.Contains(text, `"schedule":"3 4 * * *"`) != (o.schedule != "") {
 					t.Errorf("%s has another schedule: %s", m, text)
 				}
+				if m.text("kind") == "Service" && strings.Contains(text, `"autoscaling.knative.dev/initial-scale":"0"`) != (o.initialScale != "") {
+					t.Errorf("%s starts with another scale: %s", m, text)
+				}
 				ofDoctor := m.text("metadata", "labels", "lbremedy.io/class") == "doctor" || m.text("metadata", "name") == "lbremedy-doctor"
 				if ofDoctor && o.doctor == "" {
 					t.Errorf("%s is deployed, and nobody has asked for the doctor", m)
 				}
 				if m.text("kind") == "Service" && strings.Contains(text, "lbremedy-endpoint") != (o.delivery == "courier") {
 					t.Errorf("%s with the %s: %s", m, o.delivery, text)
+				}
+				if m.text("kind") == "ConfigMap" && (m.text("data", "ALIBABA_CLOUD_VPC_ENDPOINT_ENABLED") != "true" ||
+					m.text("data", "ALIBABA_CLOUD_STS_REGION") != "cn-a") {
+					t.Errorf("STS is not asked inside the VPC: %s", text)
 				}
 				if m.pod() != nil && !strings.Contains(text, `"image":"registry.example/acme/`) {
 					t.Errorf("%s has another image: %s", m, text)
@@ -166,6 +331,7 @@ func TestObjects(t *testing.T) {
 		`not "pigeon"`:           func(o *options) { o.delivery = "pigeon" },
 		`not by "bell"`:          func(o *options) { o.doctor = "bell" },
 		"the schedule is":        func(o *options) { o.schedule = "1 * * * *" },
+		`instances, not "none"`:  func(o *options) { o.initialScale = "none" },
 		"read the manifests":     func(o *options) { o.root = "nowhere" },
 	} {
 		o := good

@@ -5,6 +5,8 @@
 // as a dry run, in which defaults, admission and conflicts take part, and what comes
 // back is compared with what is there. Nothing is deleted, and nothing is taken from
 // another's hands: a field that somebody else has set is a conflict, which -force ends.
+// Where a namespace or a ServiceAccount is not there yet, -apply makes it before it asks
+// about what needs it.
 package main
 
 import (
@@ -33,6 +35,7 @@ func main() {
 	flag.StringVar(&o.doctor, "doctor", "", "cronjob or pingsource: what runs the doctor on a timer; empty: nothing does")
 	flag.StringVar(&o.doctor, "survey", "", "the same, by its name of the first releases")
 	flag.StringVar(&o.schedule, "schedule", "", "when the doctor runs, as five fields of cron; empty: once an hour")
+	flag.StringVar(&o.initialScale, "initial-scale", "", "instances with which a new revision of a function begins; empty: one")
 	flag.StringVar(&o.only, "only", "", "namespace in which alone Services are touched; empty: the whole cluster")
 	flag.BoolVar(&o.apply, "apply", false, "change the cluster")
 	flag.BoolVar(&o.force, "force", false, "take fields from those who have set them before")

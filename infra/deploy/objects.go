@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -15,8 +16,8 @@ import (
 
 // options say what is deployed, and where.
 type options struct {
-	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only, doctor, schedule string
-	apply, force                                                                                     bool
+	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only, doctor, schedule, initialScale string
+	apply, force                                                                                                   bool
 }
 
 // An object is one of Kubernetes's.
@@ -49,6 +50,25 @@ func (o object) text(path ...string) string {
 	return s
 }
 
+// needs returns what has to be in the cluster before the API server can be asked about
+// the object: its namespace, and the ServiceAccount of its Pods, by their names.
+func (o object) needs() []string {
+	namespace := o.text("metadata", "namespace")
+	if namespace == "" {
+		return nil
+	}
+	all := []string{"Namespace " + namespace}
+	if name := object(o.pod()).text("serviceAccountName"); name != "" {
+		all = append(all, "ServiceAccount "+namespace+"/"+name)
+	}
+	return all
+}
+
+// waits reports whether something that the object needs is missing.
+func (o object) waits(missing map[string]bool) bool {
+	return slices.ContainsFunc(o.needs(), func(name string) bool { return missing[name] })
+}
+
 func (o object) String() string {
 	name := o.text("metadata", "name")
 	if ns := o.text("metadata", "namespace"); ns != "" {
@@ -79,6 +99,9 @@ func (o options) objects() ([]object, error) {
 	if o.doctor == "" && o.schedule != "" {
 		errs = append(errs, errors.New("the schedule is that of the doctor: name what runs it with -doctor"))
 	}
+	if n, err := strconv.Atoi(o.initialScale); o.initialScale != "" && (err != nil || n < 0) {
+		errs = append(errs, fmt.Errorf("the initial scale is a number of instances, not %q", o.initialScale))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -92,7 +115,10 @@ func (o options) objects() ([]object, error) {
 	}, {
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "lbremedy", "namespace": o.namespace, "labels": map[string]any{"app.kubernetes.io/part-of": "lbremedy"}},
-		"data":     map[string]any{"LBREMEDY_CLUSTER": o.cluster, "LBREMEDY_REGION": o.region, "LBREMEDY_NATS": o.nats, "LBREMEDY_CLOUD_VPC": "true"},
+		"data": map[string]any{
+			"LBREMEDY_CLUSTER": o.cluster, "LBREMEDY_REGION": o.region, "LBREMEDY_NATS": o.nats, "LBREMEDY_CLOUD_VPC": "true",
+			"ALIBABA_CLOUD_VPC_ENDPOINT_ENABLED": "true", "ALIBABA_CLOUD_STS_REGION": o.region, // for the SDK, which asks STS for the role
+		},
 	}}
 	files := []string{"cluster/rbac.yaml", "cluster/admission.yaml", "knative/bindings.yaml", "knative/services.yaml"}
 	if o.only != "" {
@@ -178,6 +204,10 @@ func (o options) place(m object, named func(image string) (string, error)) error
 	spec := m.pod()
 	if spec == nil {
 		return nil
+	}
+	if o.initialScale != "" && m.text("kind") == "Service" {
+		template := m["spec"].(map[string]any)["template"].(map[string]any)
+		template["metadata"].(map[string]any)["annotations"].(map[string]any)["autoscaling.knative.dev/initial-scale"] = o.initialScale
 	}
 	for _, c := range spec["containers"].([]any) {
 		container := c.(map[string]any)

@@ -77,13 +77,18 @@ func apply(ctx context.Context, at dynamic.ResourceInterface, o object, dry, for
 	return then.Object, nil
 }
 
+// A change is an object that is to be made or altered, and by what it is reached.
+type change struct {
+	at dynamic.ResourceInterface
+	o  object
+}
+
 // deploy says of each object what would change, and changes it if that is asked for.
-// It asks about all before it changes the first.
+//
+// It asks about all before it changes the first. About one whose namespace or ServiceAccount
+// is not there yet nobody can be asked: the API server refuses it, and so does Knative. Where
+// it may change things, it makes those, then asks about the rest, and then changes the rest.
 func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, out io.Writer) error {
-	type change struct {
-		at dynamic.ResourceInterface
-		o  object
-	}
 	groups, err := restmapper.GetAPIGroupResourcesWithContext(ctx, s.kinds)
 	if err != nil {
 		return fmt.Errorf("ask for the kinds of the cluster: %w", err)
@@ -91,7 +96,8 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 	mapper := restmapper.NewDiscoveryRESTMapper(groups)
 	var changes []change
 	var errs []error
-	made := map[string]bool{} // namespaces that this very call makes
+	missing := map[string]bool{} // what this very call makes
+	asked := map[string]bool{}
 	same := 0
 	said := map[string]bool{} // of kinds that are not known: once for all objects of it
 	for _, o := range objects {
@@ -109,8 +115,15 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 			errs = append(errs, fmt.Errorf("%s: %w", o, err))
 			continue
 		}
-		if isNew && made[o.text("metadata", "namespace")] {
-			fmt.Fprintf(out, "+ %s\n", o) // nobody can be asked before the namespace is there
+		if isNew {
+			missing[o.String()] = true
+		}
+		if o.waits(missing) {
+			sign := "~"
+			if isNew {
+				sign = "+"
+			}
+			fmt.Fprintf(out, "%s %s\n", sign, o)
 			changes = append(changes, change{at, o})
 			continue
 		}
@@ -119,10 +132,8 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 			errs = append(errs, fmt.Errorf("%s: %w", o, err))
 			continue
 		}
+		asked[o.String()] = true
 		if isNew {
-			if o.text("kind") == "Namespace" {
-				made[o.text("metadata", "name")] = true
-			}
 			fmt.Fprintf(out, "+ %s\n", o)
 			changes = append(changes, change{at, o})
 			continue
@@ -142,16 +153,68 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 		return fmt.Errorf("nothing was changed:\n%w", err)
 	}
 	if !doIt {
-		fmt.Fprintf(out, "%d objects would change, %d are as they should be. Nothing was done.\n", len(changes), same)
+		unasked := ""
+		if n := len(changes) + same - len(asked); n > 0 {
+			unasked = fmt.Sprintf(" About %d of them the cluster can be asked only when their namespace and ServiceAccount are there.", n)
+		}
+		fmt.Fprintf(out, "%d objects would change, %d are as they should be. Nothing was done.%s\n", len(changes), same, unasked)
 		return nil
 	}
-	for i, c := range changes {
+	left, err := prepare(ctx, changes, missing, asked, force)
+	if err != nil {
+		return err
+	}
+	for i, c := range left {
 		if _, err := apply(ctx, c.at, c.o, false, force); err != nil {
-			return fmt.Errorf("%s: %w (%d of %d changes were made; call again to go on)", c.o, err, i, len(changes))
+			return fmt.Errorf("%s: %w (%d of %d changes were made; call again to go on)", c.o, err, len(changes)-len(left)+i, len(changes))
 		}
 	}
 	fmt.Fprintf(out, "%d objects changed, %d were as they should be.\n", len(changes), same)
 	return nil
+}
+
+// prepare makes what others wait for until the API server has been asked about all, and
+// returns the changes that are left.
+func prepare(ctx context.Context, changes []change, missing, asked map[string]bool, force bool) ([]change, error) {
+	made := 0
+	for {
+		var errs []error
+		wanted := map[string]bool{}
+		for _, c := range changes {
+			switch {
+			case asked[c.o.String()]:
+			case c.o.waits(missing):
+				for _, other := range c.o.needs() {
+					wanted[other] = missing[other]
+				}
+			default:
+				if _, err := apply(ctx, c.at, c.o, true, force); err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", c.o, err))
+				}
+				asked[c.o.String()] = true
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return nil, fmt.Errorf("made were %d namespaces and ServiceAccounts, which stay, and nothing else was changed; call again to go on:\n%w", made, err)
+		}
+		if len(wanted) == 0 {
+			return changes, nil
+		}
+		var left []change
+		for _, c := range changes {
+			name := c.o.String()
+			if !wanted[name] || !asked[name] {
+				left = append(left, c)
+				continue
+			}
+			if _, err := apply(ctx, c.at, c.o, false, force); err != nil {
+				return nil, fmt.Errorf("%s: %w (made were %d namespaces and ServiceAccounts, which stay; call again to go on)", c.o, err, made)
+			}
+			delete(missing, name)
+			made++
+		}
+		changes = left
+	}
 }
 
 // bare returns an object without what the API server writes into it.

@@ -152,6 +152,9 @@ func TestGenerated(t *testing.T) {
 			if got, want := props["role"], "acs:ram::1234567890123456:role/lbremedy-"+class; got != want {
 				t.Errorf("%s: the role of %s is %v, want %s", name, class, got, want)
 			}
+			if got, want := props["environmentVariables"].(map[string]any)["LBREMEDY_KUBECONFIG_AS"], "system:serviceaccount:lbremedy:lbremedy-"+class; got != want {
+				t.Errorf("%s: %s acts as %v, want %s", name, class, got, want)
+			}
 			trigger := props["triggers"].([]any)[0].(map[string]any)["triggerType"]
 			if want := map[bool]string{true: "timer", false: "http"}[class == "doctor"]; trigger != want {
 				t.Errorf("%s: %s has a trigger of type %v, want %s", name, class, trigger, want)
@@ -192,6 +195,8 @@ func TestTypos(t *testing.T) {
 			want: "LBREMEDY_KUBECONFIG_DATA"},
 		"no kubeconfig":      {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data"}, want: "LBREMEDY_KUBECONFIG_DATA"},
 		"kubeconfig from":    {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "sc"}, want: "kubeconfigFrom"},
+		"nobody to act as":   {edit: replace("        LBREMEDY_KUBECONFIG_AS: ", "        LBREMEDY_KUBECONFIG_SA: "), want: "LBREMEDY_KUBECONFIG_AS"},
+		"as another":         {edit: replace("AS: system:serviceaccount:", "AS: system:"), want: "LBREMEDY_KUBECONFIG_AS"},
 		"a timer":            {edit: replace("cronExpression:", "cron:"), want: "cron"},
 		"a schedule":         {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "hourly"}, want: "cronExpression"},
 		"five fields":        {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "17 * * * *"}, want: "cronExpression"},
@@ -254,13 +259,13 @@ func TestEnvironmentFits(t *testing.T) {
 	}
 }
 
-// The folder holds what is written by hand and the one generated file.
+// The folder holds what is written by hand and the generated files.
 func TestNothingElse(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"README.md", "check.sh", "deploy.sh", "fc_test.go", "go1.yaml", "pack", "s.sh", "schema.json", "stub"}
+	want := []string{"README.md", "check.sh", "deploy.sh", "fc_test.go", "go1.yaml", "identities.yaml", "pack", "s.sh", "schema.json", "stub"}
 	for _, e := range entries {
 		if !slices.Contains(want, e.Name()) {
 			t.Errorf("%s is neither generated nor known here", e.Name())

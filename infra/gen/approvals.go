@@ -56,6 +56,15 @@ func approvals() ([]byte, error) {
 								"user":    object{"type": "string", "minLength": 1, "maxLength": 1024},
 								"groups": object{"type": "array", "maxItems": 256, "x-kubernetes-list-type": "set",
 									"items": object{"type": "string", "minLength": 1, "maxLength": 1024}},
+								"chat": object{
+									"type": "object", "required": []string{"sink", "kind", "user", "click"},
+									"description": "Where the user said so. Only the notifier may set it, and create the Approval in that user's name.",
+									"properties": object{
+										"sink": text("^[a-z0-9-]+$", 32), "kind": text("^[a-z-]+$", 32),
+										"user":  object{"type": "string", "minLength": 1, "maxLength": 256},
+										"click": object{"type": "string", "minLength": 1, "maxLength": 256},
+									},
+								},
 								"comment":           object{"type": "string", "maxLength": 1024},
 								"expirationSeconds": object{"type": "integer", "format": "int64", "minimum": 60, "maximum": 30 * 24 * 3600, "default": 24 * 3600},
 							},
@@ -66,7 +75,9 @@ func approvals() ([]byte, error) {
 							"properties": object{
 								"state":   object{"type": "string", "enum": []string{string(kube.Recorded), string(kube.Refused)}},
 								"message": object{"type": "string"},
-								"time":    object{"type": "string", "format": "date-time"},
+								"said": object{"type": "array", "description": "The message for readers of other languages.",
+									"items": object{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+								"time": object{"type": "string", "format": "date-time"},
 							},
 						},
 					},

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"text/template"
 
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -24,11 +25,10 @@ const (
 // A timed says how the doctor's manifests are written: as a placing, and when it runs.
 type timed struct {
 	placing
-	Schedule        string // as YAML in one line
-	Memory          string
-	Pull            string // whether an image is fetched that is there
-	RRSA, At, Under string // of the chart: the role without the webhook, as variables, a mount and a volume
-	Placed          string // of the chart: where the Pod may run
+	Schedule string // as YAML in one line
+	Memory   string
+	Pull     string // whether an image is fetched that is there
+	Placed   string // of the chart: where the Pod may run
 }
 
 // plainDoctor returns how the doctor is placed in the manifests that need no chart.
@@ -43,8 +43,8 @@ func plainDoctor() timed {
 	}
 }
 
-// chartedDoctor returns how the doctor is placed in the chart.
-func chartedDoctor() timed {
+// chartedDoctor returns how the doctor is placed in the chart, with its container so deep.
+func chartedDoctor(deep int) timed {
 	t := plainDoctor()
 	t.Namespace = "{{ .Release.Namespace }}"
 	t.Image = `{{ include "lbremedy.image" (list $ "doctor") }}`
@@ -53,9 +53,14 @@ func chartedDoctor() timed {
 	t.Limits = "{{ toJson .Values.doctor.resources }}"
 	t.Schedule = "{{ .Values.doctor.schedule | quote }}"
 	t.Pull = "{{ .Values.image.pullPolicy }}"
-	t.RRSA = `{{- with include "lbremedy.rrsa" (list $ "doctor") }}{{ . | nindent 12 }}{{ end }}`
-	t.At = `{{- with include "lbremedy.rrsa.mount" (list $) }}{{ . | nindent 12 }}{{ end }}`
-	t.Under = `{{- with include "lbremedy.rrsa.volume" (list $) }}{{ . | nindent 10 }}{{ end }}`
+	// The role without the webhook, and what values add.
+	add := func(role, of, more string, deep int) string {
+		return fmt.Sprintf("{{- with include \"lbremedy.%[1]s\" (list $%[2]s) }}{{ . | nindent %[4]d }}{{ end }}\n%[5]s"+
+			"{{- with include \"lbremedy.%[3]s\" (list $ .Values.doctor) }}{{ . | nindent %[4]d }}{{ end }}", role, of, more, deep, strings.Repeat(" ", deep))
+	}
+	t.Env = add("rrsa", ` "doctor"`, "env", deep)
+	t.At = add("rrsa.mount", "", "mounts", deep)
+	t.Under = add("rrsa.volume", "", "volumes", deep-2)
 	t.Placed = `{{- with include "lbremedy.placed" . }}{{ . | nindent 10 }}{{ end }}`
 	return t
 }
@@ -64,11 +69,12 @@ func chartedDoctor() timed {
 // calls it, and one template of the chart for both.
 func doctorManifests(out map[string][]byte) error {
 	ways := []struct {
-		by string
-		t  *template.Template
-	}{{"cronjob", cronTemplate}, {"pingsource", pingTemplate}}
+		by   string
+		t    *template.Template
+		deep int
+	}{{"cronjob", cronTemplate, 12}, {"pingsource", pingTemplate, 8}}
 	chart := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if include \"lbremedy.doctor.account\" . }}\n")
-	if err := doctorAccount.Execute(chart, chartedDoctor()); err != nil {
+	if err := doctorAccount.Execute(chart, chartedDoctor(12)); err != nil {
 		return fmt.Errorf("render the doctor: %w", err)
 	}
 	chart.WriteString("{{- end }}\n{{- if and .Values.doctor.enabled (eq .Values.mode \"courier\") }}\n")
@@ -85,7 +91,7 @@ func doctorManifests(out map[string][]byte) error {
 			chart.WriteString("{{- if ne .Values.functions.platform \"knative\" }}\n" +
 				"{{- fail \"doctor.by: a PingSource calls a Service of Knative: set functions.platform to knative, or doctor.by to cronjob\" }}\n{{- end }}\n")
 		}
-		if err := way.t.Execute(chart, chartedDoctor()); err != nil {
+		if err := way.t.Execute(chart, chartedDoctor(way.deep)); err != nil {
 			return fmt.Errorf("render the doctor: %w", err)
 		}
 		chart.WriteString("{{- end }}\n")
@@ -140,7 +146,7 @@ spec:
             - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
             - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
             - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}
-            [[- with .RRSA]]
+            [[- with .Env]]
             [[.]][[end]]
             resources: [[.Limits]]
             securityContext:
@@ -200,7 +206,10 @@ spec:
         - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
         - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
         - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}
-        readinessProbe: {httpGet: {path: /health/readiness}, periodSeconds: 5, timeoutSeconds: 3}
+        [[- with .Env]]
+        [[.]][[end]]
+        startupProbe: {httpGet: {path: /health/liveness, port: 8080}, periodSeconds: 1, timeoutSeconds: 3, failureThreshold: 300}
+        readinessProbe: {httpGet: {path: /health/readiness}, periodSeconds: 2, timeoutSeconds: 3}
         livenessProbe: {httpGet: {path: /health/liveness}, periodSeconds: 20, timeoutSeconds: 3}
         resources: [[.Limits]]
         securityContext:
@@ -210,13 +219,18 @@ spec:
           readOnlyRootFilesystem: true
           capabilities: {drop: [ALL]}
           seccompProfile: {type: RuntimeDefault}
-        volumeMounts: [{name: secrets, mountPath: /var/run/lbremedy, readOnly: true}]
+        volumeMounts:
+        - {name: secrets, mountPath: /var/run/lbremedy, readOnly: true}
+        [[- with .At]]
+        [[.]][[end]]
       volumes:
       - name: secrets
         projected:
           sources:
           - secret: {name: lbremedy-nats-doctor, items: [{key: seed, path: seed}]}
           - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
+      [[- with .Under]]
+      [[.]][[end]]
 ---
 apiVersion: sources.knative.dev/v1
 kind: PingSource

@@ -76,6 +76,45 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	return out
 }
 
+// identityTemplate is who a function on Function Compute is in the cluster. It comes by its
+// RAM role, as a user whose name ACK makes up, and may do nothing but act as the
+// ServiceAccount of its class: so RBAC and the admission policy hold for it as for a Pod,
+// and no secret is stored.
+var identityTemplate = manifest("identity", `---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: [[.Name]]
+  namespace: [[.Namespace]]
+  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: [[.Component]], lbremedy.io/class: [[.Class]]}
+automountServiceAccountToken: false
+---
+# What the RAM role of the class may do, bound in the namespace of the ServiceAccount alone.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: [[.Name]]-as}
+rules:
+- {apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate], resourceNames: ["[[.Name]]"]}
+`)
+
+// identities adds who the functions are in the cluster: all classes and the doctor.
+func identities(all []*remedy.Remedy, out map[string][]byte) error {
+	text := bytes.NewBufferString(generated)
+	places := []placing{plainDoctor().placing}
+	for _, r := range all {
+		places = append(places, plain(r))
+	}
+	for _, p := range places {
+		for _, t := range []*template.Template{identityTemplate, wideTemplate} {
+			if err := t.Execute(text, p); err != nil {
+				return fmt.Errorf("render the %s of %s: %w", t.Name(), p.Class, err)
+			}
+		}
+	}
+	out["infra/fc/identities.yaml"] = text.Bytes()
+	return nil
+}
+
 // deployments adds a file of Serverless Devs for each runtime.
 func deployments(all []*remedy.Remedy, out map[string][]byte) error {
 	for _, rt := range runtimes {
@@ -110,7 +149,9 @@ vars:
   zips: ${env('LBREMEDY_FC_ZIPS', '{{.Runtime.Root}}/bin/fc')}
   # NATS inside the VPC: nats://host:4222, several with commas between.
   nats: ${env('LBREMEDY_NATS')}
-  # cs: each function fetches a temporary kubeconfig. data: LBREMEDY_KUBECONFIG_DATA holds one.
+  # cs: each function fetches a temporary kubeconfig, and acts as the ServiceAccount lbremedy-<class> of this
+  # namespace (infra/fc/identities.yaml). data: LBREMEDY_KUBECONFIG_DATA holds a kubeconfig.
+  namespace: ${env('LBREMEDY_FC_NAMESPACE', 'lbremedy')}
   kubeconfigFrom: ${env('LBREMEDY_KUBECONFIG_FROM', 'cs')}
   kubeconfigData: ${env('LBREMEDY_KUBECONFIG_DATA', '')}
   network:
@@ -195,6 +236,7 @@ resources:
         LBREMEDY_REGION: ${vars.region}
         LBREMEDY_CLOUD_VPC: 'true'
         LBREMEDY_KUBECONFIG_FROM: ${vars.kubeconfigFrom}
+        LBREMEDY_KUBECONFIG_AS: system:serviceaccount:${vars.namespace}:lbremedy-{{.Class}}
         LBREMEDY_KUBECONFIG_DATA: ${vars.kubeconfigData}
         LBREMEDY_NATS: ${vars.nats}
         LBREMEDY_NATS_INBOX: {{.Inbox}}

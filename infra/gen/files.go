@@ -42,7 +42,8 @@ func check(all []*remedy.Remedy, names []string) error {
 		if err := r.Validate(); err != nil {
 			errs = append(errs, err)
 		}
-		if slices.Contains([]string{upClass, notifierClass, doctorClass, "exporter", "courier"}, r.Class) || strings.HasPrefix(r.Class, doctor.ClassPrefix) {
+		taken := []string{upClass, notifierClass, doctorClass, chatClass, "exporter", "courier"}
+		if slices.Contains(taken, r.Class) || strings.HasPrefix(r.Class, doctor.ClassPrefix) {
 			errs = append(errs, fmt.Errorf("class %s: a program has what belongs to that name: choose another ID", r.Class))
 		}
 		name := folders.Name(r.Class)
@@ -139,6 +140,9 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	if err := deployments(all, out); err != nil {
+		return nil, err
+	}
+	if err := identities(all, out); err != nil {
 		return nil, err
 	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.

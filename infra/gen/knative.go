@@ -38,6 +38,7 @@ type placing struct {
 	Type, Broker                  string // of the events; the class of the Broker
 	Component                     string // in the labels: function, or doctor
 	System                        bool   // whether the class reads parts of the controller
+	Env, At, Under                string // of the chart: what values add, as variables, mounts and volumes
 }
 
 // What a function needs, from the measurements of infra/knative/README.md.
@@ -70,6 +71,9 @@ func charted() placing {
 		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: event.TypeFailed,
 		Broker:    "{{ $.Values.functions.brokerClass }}",
 		Component: "function",
+		Env:       `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
+		At:        `{{- with include "lbremedy.mounts" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
+		Under:     `{{- with include "lbremedy.volumes" (list $ $.Values.functions) }}{{ . | nindent 6 }}{{ end }}`,
 	}
 }
 
@@ -105,7 +109,7 @@ func knative(all []*remedy.Remedy) (map[string][]byte, error) {
 		for _, t := range templates {
 			loops := t != brokerTemplate
 			if loops {
-				out.WriteString("{{- range $class := .Files.Get \"classes.yaml\" | fromYamlArray }}\n")
+				out.WriteString("{{- range $class := include \"lbremedy.classes\" . | fromYamlArray }}\n")
 			} else {
 				out.WriteString("{{- if eq .Values.functions.delivery \"broker\" }}\n")
 			}
@@ -206,7 +210,10 @@ spec:
         - {name: LBREMEDY_ENDPOINT_TOKEN_FILE, value: /var/run/lbremedy/token}
         [[- if .IfToken]]
         [[.End]][[end]]
-        readinessProbe: {httpGet: {path: /health/readiness}, periodSeconds: 5, timeoutSeconds: 3}
+        [[- with .Env]]
+        [[.]][[end]]
+        startupProbe: {httpGet: {path: /health/liveness, port: 8080}, periodSeconds: 1, timeoutSeconds: 3, failureThreshold: 300}
+        readinessProbe: {httpGet: {path: /health/readiness}, periodSeconds: 2, timeoutSeconds: 3}
         livenessProbe: {httpGet: {path: /health/liveness}, periodSeconds: 20, timeoutSeconds: 3}
         resources: [[.Limits]]
         securityContext:
@@ -216,7 +223,10 @@ spec:
           readOnlyRootFilesystem: true
           capabilities: {drop: [ALL]}
           seccompProfile: {type: RuntimeDefault}
-        volumeMounts: [{name: secrets, mountPath: /var/run/lbremedy, readOnly: true}]
+        volumeMounts:
+        - {name: secrets, mountPath: /var/run/lbremedy, readOnly: true}
+        [[- with .At]]
+        [[.]][[end]]
       volumes:
       - name: secrets
         projected:
@@ -228,6 +238,8 @@ spec:
           - secret: {name: lbremedy-endpoint, items: [{key: token, path: token}]}
           [[- if .IfToken]]
           [[.End]][[end]]
+      [[- with .Under]]
+      [[.]][[end]]
 `)
 
 // The channel keeps what no function could take, in a stream of its own, for as long

@@ -32,6 +32,7 @@ func policyLimits(all []*remedy.Remedy) []schema.Limit {
 		{At: "Budgets.share", Pattern: `^([+]?0*([1-9][0-9]?|100)%)?$`},
 		{At: "Doctor.target", Pattern: `^(v[0-9]+[.][0-9]+[.][0-9]+.*)?$`},
 		{At: "Doctor.localPorts", Pattern: `^([0-9]+-[0-9]+)?$`},
+		{At: "Person.user", Pattern: "."}, {At: "Person.groups[]", Pattern: "."},
 		{At: "Sink.name", Pattern: policyfile.SinkName}, {At: "Sink.classes[]", Words: ids},
 	}
 	for field, words := range policy.SinkWords() {

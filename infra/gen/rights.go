@@ -43,6 +43,10 @@ const notifierClass = "notifier"
 // which a timer calls and which is no class: nothing of it fails, and it writes nothing.
 const doctorClass = "doctor"
 
+// chatClass takes the place of a class in the names of what a notifier needs beside its own to
+// take answers from chats.
+const chatClass = "chat"
+
 // together returns a remedy that declares what all of them declare.
 func together(all []*remedy.Remedy) *remedy.Remedy {
 	out := &remedy.Remedy{Class: upClass}
@@ -55,8 +59,9 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns all that rights are generated for: each class, the exporter, what
-// notifies people, and "lbremedy up", which is all of them; and the doctor. Where "lbremedy
-// up" runs the doctor, it gets the doctor's beside its own.
+// notifies people, and "lbremedy up", which is all of them; the doctor; and answers from chats. Where
+// "lbremedy up" runs the doctor, it gets the doctor's beside its own, and so does who takes answers from
+// chats.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
@@ -65,7 +70,7 @@ func holders(all []*remedy.Remedy) []holder {
 	up := together(all)
 	notifier := slices.Concat(ticket.EventGrants, approval.Grants)
 	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, notifier},
-		holder{"lbremedy-" + doctorClass, checks.Grants()},
+		holder{"lbremedy-" + doctorClass, checks.Grants()}, holder{"lbremedy-" + chatClass, approval.RelayGrants},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, notifier)})
 }
 
@@ -92,8 +97,8 @@ func clusterRoles(all []*remedy.Remedy) ([]byte, error) {
 func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	var parts []holder
 	for _, h := range holders(all) {
-		if h.role == "lbremedy-"+doctorClass {
-			continue // it looks at a whole cluster, whichever Services may be touched
+		if h.role == "lbremedy-"+doctorClass || h.role == "lbremedy-"+chatClass {
+			continue // it is for a whole cluster, whichever Services may be touched
 		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {
 			if part == "cluster" && h.role == "lbremedy-"+upClass {

@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+	servingconfig "knative.dev/serving/pkg/apis/config"
 	"sigs.k8s.io/yaml"
 )
 
@@ -160,6 +161,24 @@ func TestChart(t *testing.T) {
 	})
 }
 
+// A real API server takes who the functions on Function Compute are in the cluster.
+func TestIdentities(t *testing.T) {
+	c := join(t)
+	namespace := c.namespace(t)
+	for _, doc := range documents(manifest(t, "infra/fc/identities.yaml")) {
+		o := new(unstructured.Unstructured)
+		if err := strict(doc, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if o.GetNamespace() != "" {
+			o.SetNamespace(namespace)
+		}
+		if err := c.dryRun(t.Context(), o); err != nil {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
+
 // A server is the API server of the sandbox. Nothing is written there but namespaces,
 // and the rest is asked for alone, so that tests of others are not disturbed.
 type server struct {
@@ -257,7 +276,7 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 			if p, ok := container.(map[string]any)[probe].(map[string]any); ok {
 				get := p["httpGet"].(map[string]any)
 				if get["port"] == nil {
-					get["port"] = int64(8080) // Knative fills it in
+					get["port"] = int64(8080) // Knative fills it in, but for startup probes
 				}
 			}
 		}
@@ -321,6 +340,8 @@ func TestValues(t *testing.T) {
 		"no rate":          {"up", "{exporter: {budget: {rate: 0}}}", "rate"},
 		"no such timer":    {"knative", "{doctor: {by: bell}}", "by"},
 		"a bad schedule":   {"knative", "{doctor: {schedule: hourly}}", "schedule"},
+		"each 4 minutes":   {"knative", "{doctor: {schedule: '*/4 * * * *'}}", "schedule"},
+		"each of a range":  {"knative", "{doctor: {schedule: '0-59 * * * *'}}", "schedule"},
 		"each minute":      {"knative", "{doctor: {schedule: '* * * * *'}}", "schedule"},
 		"other interval":   {"up", "{doctor: {every: hourly}}", "every"},
 		"no Knative":       {"fc", "{doctor: {by: pingsource}}", "doctor.by"},
@@ -335,6 +356,9 @@ func TestValues(t *testing.T) {
 		"tokens in clear":  {"up", "{console: {enabled: true, url: 'http://lbremedy.example.com'}}", "url"},
 		"another loopback": {"up", "{console: {enabled: true, url: 'http://localhost:8383'}}", "url"},
 		"a console's path": {"up", "{console: {enabled: true, url: 'https://example.com/lbremedy'}}", "url"},
+		"no class of ours": {"chosen", "{functions: {classes: [tag-mising]}}", "functions.classes: there is no class tag-mising"},
+		"two authorities":  {"chosen", "{certificateAuthorities: {secret: ca}}", "certificateAuthorities"},
+		"no mount path":    {"chosen", "{courier: {volumeMounts: [{name: more}]}}", "mountPath"},
 		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -347,6 +371,19 @@ func TestValues(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// A schedule has five fields, and its minute is any that does not make the doctor run more
+// often than each five minutes.
+func TestSchedules(t *testing.T) {
+	for _, schedule := range []string{"*/5 * * * *", "17 * * * *", "0,15,30,45 * * * *", "3-59/10 */2 * * MON-FRI", "*/30 8-18 * JAN,JUL 1-5"} {
+		values := readValues(t, "testdata/knative.yaml")
+		values["doctor"].(map[string]any)["schedule"] = schedule
+		files, err := render(values, "lbremedy")
+		if err != nil || !strings.Contains(files["lbremedy/templates/doctor.yaml"], fmt.Sprintf("schedule: %q", schedule)) {
+			t.Errorf("%s: %v", schedule, err)
+		}
 	}
 }
 
@@ -388,6 +425,166 @@ func TestPages(t *testing.T) {
 		}) {
 			t.Errorf("%s: the chart makes no %s of the page's values", page, program)
 		}
+	}
+}
+
+// All programs are told to ask STS inside the VPC, in the region, unless they are to ask Alibaba
+// Cloud from outside.
+func TestSTS(t *testing.T) {
+	for _, file := range []string{"up", "knative"} {
+		for _, vpc := range []bool{true, false} {
+			values := readValues(t, "testdata/"+file+".yaml")
+			values["cloud"] = map[string]any{"vpc": vpc}
+			all := objects(t, values, "lbremedy")
+			i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool {
+				return o.GetKind() == "ConfigMap" && o.GetName() == "lbremedy"
+			})
+			data, _, _ := unstructured.NestedStringMap(all[i].Object, "data")
+			enabled, region := data["ALIBABA_CLOUD_VPC_ENDPOINT_ENABLED"], data["ALIBABA_CLOUD_STS_REGION"]
+			if (enabled == "true") != vpc || (region == "cn-hangzhou") != vpc {
+				t.Errorf("%s, inside the VPC %v: %v", file, vpc, data)
+			}
+			for _, o := range all {
+				spec, ok := podOf(o)
+				if !ok {
+					continue
+				}
+				for _, c := range spec["containers"].([]any) {
+					if text, err := json.Marshal(c); err != nil || !bytes.Contains(text, []byte(`"envFrom":[{"configMapRef":{"name":"lbremedy"}}]`)) {
+						t.Errorf("%s: %s is not told: %s, %v", file, o.GetName(), text, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each program and function has the variables, volumes and certificate authorities of the
+// values, and the classes are those that they choose: who has no function has no rights and
+// no route.
+func TestChosen(t *testing.T) {
+	cron := readValues(t, "testdata/chosen.yaml")
+	ping := readValues(t, "testdata/chosen.yaml")
+	ping["doctor"].(map[string]any)["by"] = "pingsource"
+	broker := readValues(t, "testdata/chosen.yaml")
+	broker["functions"].(map[string]any)["delivery"] = "broker"
+	one := readValues(t, "testdata/up.yaml")
+	one["up"], one["certificateAuthorities"] = cron["exporter"], map[string]any{"secret": "company-ca"}
+	for name, tt := range map[string]struct {
+		values map[string]any
+		pods   []string
+	}{
+		"cronjob": {cron, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
+		"ping":    {ping, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
+		"broker":  {broker, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
+		"one Pod": {one, []string{"up"}},
+	} {
+		var pods []string
+		for _, o := range objects(t, tt.values, "lbremedy") {
+			for _, class := range []string{"quota", "zone-shortage"} {
+				if strings.HasPrefix(o.GetName(), "lbremedy-"+class) {
+					t.Errorf("%s: %s %s is of a class that was not chosen", name, o.GetKind(), o.GetName())
+				}
+			}
+			if routes, ok, _ := unstructured.NestedString(o.Object, "data", "routes.yaml"); ok &&
+				(strings.Contains(routes, "default:") || strings.Count(routes, "url:") != 2 || !strings.Contains(routes, "tag-missing: {url:")) {
+				t.Errorf("%s: the routes are\n%s", name, routes)
+			}
+			spec, ok := podOf(o)
+			if !ok {
+				continue
+			}
+			pods = append(pods, strings.TrimPrefix(o.GetName(), "lbremedy-"))
+			text, err := json.Marshal(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wants := []string{`{"name":"SSL_CERT_DIR","value":"/var/run/lbremedy-authorities"}`, `"mountPath":"/var/run/lbremedy-authorities"`, `"company-ca"`,
+				`"HTTPS_PROXY"`, `"mountPath":"/etc/more"`, `{"configMap":{"name":"more"},"name":"more"}`}
+			if o.GetName() == "lbremedy-console" {
+				wants = wants[:3]
+			}
+			for _, want := range wants {
+				if !bytes.Contains(text, []byte(want)) {
+					t.Errorf("%s: %s lacks %s:\n%s", name, o.GetName(), want, text)
+				}
+			}
+		}
+		if slices.Sort(pods); !slices.Equal(pods, tt.pods) {
+			t.Errorf("%s: there are %v, want %v", name, pods, tt.pods)
+		}
+	}
+}
+
+// Whoever is ready is asked within two seconds, and whoever starts is not ended for it.
+func TestProbes(t *testing.T) {
+	checked := 0
+	for _, file := range []string{"up-console", "knative", "broker"} {
+		for _, o := range objects(t, readValues(t, "testdata/"+file+".yaml"), "lbremedy") {
+			spec, ok := podOf(o)
+			if !ok || o.GetKind() == "CronJob" {
+				continue
+			}
+			for _, c := range spec["containers"].([]any) {
+				var probes struct {
+					Startup, Readiness, Liveness struct {
+						HTTPGet                         struct{ Path string }
+						PeriodSeconds, FailureThreshold int
+					}
+				}
+				text, err := json.Marshal(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := json.Unmarshal(bytes.ReplaceAll(text, []byte(`Probe":`), []byte(`":`)), &probes); err != nil {
+					t.Fatal(err)
+				}
+				start, ready := probes.Startup, probes.Readiness
+				if start.PeriodSeconds*start.FailureThreshold < 300 || start.PeriodSeconds > 1 || start.HTTPGet.Path != probes.Liveness.HTTPGet.Path ||
+					ready.PeriodSeconds < 1 || ready.PeriodSeconds > 2 {
+					t.Errorf("%s: the probes of %s are %+v", file, o.GetName(), probes)
+				}
+				checked++
+			}
+		}
+	}
+	if checked < 70 {
+		t.Errorf("%d containers were looked at", checked)
+	}
+}
+
+// Functions begin without an instance where the values say so and Knative allows it, which
+// it doesn't by itself.
+func TestInitialScale(t *testing.T) {
+	allows := servingconfig.FromContextOrDefaults(t.Context())
+	scaler := *allows.Autoscaler
+	scaler.AllowZeroInitialScale = true
+	allows.Autoscaler = &scaler
+	values := readValues(t, "testdata/knative.yaml")
+	values["functions"].(map[string]any)["scaling"] = map[string]any{"autoscaling.knative.dev/initial-scale": "0"}
+	functions := 0
+	for _, o := range objects(t, values, "lbremedy") {
+		if o.GroupVersionKind().Group != "serving.knative.dev" {
+			continue
+		}
+		functions++
+		scaling, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "annotations")
+		if scaling["autoscaling.knative.dev/initial-scale"] != "0" || scaling["autoscaling.knative.dev/min-scale"] != "0" {
+			t.Errorf("%s scales by %v", o.GetName(), scaling)
+		}
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkKnative(text); err == nil || !strings.Contains(err.Error(), "initial-scale=0 not allowed by cluster") {
+			t.Errorf("%s without leave: %v", o.GetName(), err)
+		}
+		if _, err := checkKnativeIn(servingconfig.ToContext(t.Context(), allows), text); err != nil {
+			t.Errorf("%s: %v", o.GetName(), err)
+		}
+	}
+	if functions < 30 {
+		t.Errorf("there are %d functions", functions)
 	}
 }
 
@@ -670,7 +867,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatalf("build the courier: %v\n%s", err, said)
 	}
 	checked := 0
-	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/broker.yaml"} {
+	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/broker.yaml", "testdata/chosen.yaml"} {
 		for _, o := range objects(t, readValues(t, file), "lbremedy") {
 			routes, found, err := unstructured.NestedString(o.Object, "data", "routes.yaml")
 			if err != nil || !found {
@@ -686,7 +883,39 @@ func TestRoutes(t *testing.T) {
 			checked++
 		}
 	}
-	if checked != 3 {
-		t.Errorf("%d files of routes, want 3", checked)
+	if checked != 4 {
+		t.Errorf("%d files of routes, want 4", checked)
+	}
+}
+
+// Only where people answer in chats may the one that notifies create Approvals, and in the name of others.
+func TestChat(t *testing.T) {
+	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-notifier"} {
+		for _, chat := range []bool{false, true} {
+			values := readValues(t, file)
+			rbac, ok := values["rbac"].(map[string]any)
+			if !ok {
+				rbac = map[string]any{}
+			}
+			rbac["chat"] = chat
+			values["rbac"] = rbac
+			var found []string
+			for _, o := range objects(t, values, "lbremedy") {
+				if o.GetName() != "lbremedy-chat" {
+					continue
+				}
+				found = append(found, o.GetKind())
+				if o.GetKind() != "ClusterRoleBinding" {
+					continue
+				}
+				subjects, _, err := unstructured.NestedSlice(o.Object, "subjects")
+				if err != nil || len(subjects) != 1 || subjects[0].(map[string]any)["name"] != who {
+					t.Errorf("%s: it is bound to %v, %v", file, subjects, err)
+				}
+			}
+			if want := map[bool][]string{true: {"ClusterRole", "ClusterRoleBinding"}}[chat]; !slices.Equal(found, want) {
+				t.Errorf("%s: chat %t makes %v", file, chat, found)
+			}
+		}
 	}
 }

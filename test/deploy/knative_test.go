@@ -70,6 +70,11 @@ type jetStreamChannel struct {
 // checkKnative returns what Knative says against an object: known reports whether it
 // is one of Knative's.
 func checkKnative(doc []byte) (known bool, err error) {
+	return checkKnativeIn(context.Background(), doc)
+}
+
+// checkKnativeIn is checkKnative with the settings of Knative in the context.
+func checkKnativeIn(ctx context.Context, doc []byte) (known bool, err error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(doc, &kind); err != nil {
 		return false, err
@@ -103,7 +108,7 @@ func checkKnative(doc []byte) (known bool, err error) {
 			return true, err
 		}
 	}
-	ctx := apis.WithinCreate(context.Background())
+	ctx = apis.WithinCreate(ctx)
 	ctx = feature.ToContext(ctx, feature.FromContextOrDefaults(ctx)) // what Knative is installed with
 	o.SetDefaults(ctx)
 	// Advice comes as warnings, which refuse nothing.

@@ -51,8 +51,10 @@ image: {{ include "lbremedy.image" (list $ (index . 3)) }}
 imagePullPolicy: {{ $.Values.image.pullPolicy }}
 ports: [{name: http, containerPort: 8080}]
 envFrom: [{configMapRef: {name: lbremedy}}]
+# It answers once it has connected: until then nobody asks whether it is ready, and for five minutes nobody ends it.
+startupProbe: {httpGet: {path: /healthz, port: http}, initialDelaySeconds: 1, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 300}
 livenessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 20, timeoutSeconds: 5}
-readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 10, timeoutSeconds: 5}
+readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 2, timeoutSeconds: 5}
 securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 {{- end }}
 
@@ -89,6 +91,43 @@ securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
 {{- end }}
 {{- end }}
 
+{{- /* What the values add to a container and its Pod, and the certificate authorities: (list $ values). */}}
+{{- define "lbremedy.env" -}}
+{{- $lines := list }}
+{{- with (index . 0).Values.certificateAuthorities }}
+{{- if or .configMap .secret }}{{ $lines = append $lines "- {name: SSL_CERT_DIR, value: /var/run/lbremedy-authorities}" }}{{ end }}
+{{- end }}
+{{- with index . 1 | dig "env" list }}{{ $lines = append $lines (toYaml .) }}{{ end }}
+{{- join "\n" $lines }}
+{{- end }}
+{{- define "lbremedy.mounts" -}}
+{{- $lines := list }}
+{{- with (index . 0).Values.certificateAuthorities }}
+{{- if or .configMap .secret }}{{ $lines = append $lines "- {name: authorities, mountPath: /var/run/lbremedy-authorities, readOnly: true}" }}{{ end }}
+{{- end }}
+{{- with index . 1 | dig "volumeMounts" list }}{{ $lines = append $lines (toYaml .) }}{{ end }}
+{{- join "\n" $lines }}
+{{- end }}
+{{- define "lbremedy.volumes" -}}
+{{- $lines := list }}
+{{- with (index . 0).Values.certificateAuthorities }}
+{{- if and .configMap .secret }}{{ fail "certificateAuthorities: name a ConfigMap or a Secret, not both" }}{{ end }}
+{{- with .configMap }}{{ $lines = append $lines (printf "- {name: authorities, configMap: {name: %s}}" .) }}{{ end }}
+{{- with .secret }}{{ $lines = append $lines (printf "- {name: authorities, secret: {secretName: %s}}" .) }}{{ end }}
+{{- end }}
+{{- with index . 1 | dig "volumes" list }}{{ $lines = append $lines (toYaml .) }}{{ end }}
+{{- join "\n" $lines }}
+{{- end }}
+
+{{- /* The classes that have a function, as a YAML list. */}}
+{{- define "lbremedy.classes" -}}
+{{- $all := .Files.Get "classes.yaml" | fromYamlArray }}
+{{- range $class := .Values.functions.classes }}
+{{- if not (has $class $all) }}{{ fail (printf "functions.classes: there is no class %s" $class) }}{{ end }}
+{{- end }}
+{{- .Values.functions.classes | default $all | sortAlpha | uniq | toYaml }}
+{{- end }}
+
 {{- /* The programs of the mode, as a YAML list. */}}
 {{- define "lbremedy.programs" -}}
 {{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier, notifier]{{ end }}
@@ -121,8 +160,9 @@ args:
 {{- end }}
 ports: [{name: console, containerPort: 8383}]
 envFrom: [{configMapRef: {name: lbremedy}}]
+startupProbe: {httpGet: {{ toJson $probe }}, initialDelaySeconds: 1, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 300}
 livenessProbe: {httpGet: {{ toJson $probe }}, periodSeconds: 20, timeoutSeconds: 5}
-readinessProbe: {httpGet: {{ toJson $probe }}, periodSeconds: 10, timeoutSeconds: 5}
+readinessProbe: {httpGet: {{ toJson $probe }}, periodSeconds: 2, timeoutSeconds: 5}
 securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 resources: {{ toJson .Values.console.resources }}
 {{- end }}

@@ -205,7 +205,8 @@ func TestStart(t *testing.T) {
 	}
 	const dir = "functions/zoneshortage"
 	want := []string{
-		dir + "/doc.md", dir + "/testdata/a_person.txtar", dir + "/testdata/corpus.jsonl", dir + "/testdata/fixtures.yaml", dir + "/zoneshortage.go",
+		dir + "/doc.md", dir + "/doc.zh.md", dir + "/say.zh.json",
+		dir + "/testdata/a_person.txtar", dir + "/testdata/corpus.jsonl", dir + "/testdata/fixtures.yaml", dir + "/zoneshortage.go",
 	}
 	if d := cmp.Diff(want, slices.Sorted(maps.Keys(files))); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
@@ -259,7 +260,8 @@ func TestLifeOfAClass(t *testing.T) {
 	generate()
 	want := []string{
 		"functions/all.go", "functions/busy/busy.go", "functions/busy/busy_test.go", "functions/busy/cmd/busy/main.go",
-		"functions/busy/doc.md", "functions/busy/testdata/a_person.txtar", "functions/busy/testdata/corpus.jsonl", "functions/busy/testdata/fixtures.yaml",
+		"functions/busy/doc.md", "functions/busy/doc.zh.md", "functions/busy/say.zh.json",
+		"functions/busy/testdata/a_person.txtar", "functions/busy/testdata/corpus.jsonl", "functions/busy/testdata/fixtures.yaml",
 	}
 	if d := cmp.Diff(want, list(t, dir)); d != "" {
 		t.Errorf("after the start (-want +got):\n%s", d)

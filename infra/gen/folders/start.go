@@ -26,6 +26,8 @@ func Start(root fs.FS, id string) (map[string][]byte, error) {
 	for file, t := range map[string]*template.Template{
 		name + ".go":              classTemplate,
 		"doc.md":                  docTemplate,
+		"doc.zh.md":               docChineseTemplate,
+		"say.zh.json":             sentencesTemplate,
 		"testdata/a_person.txtar": scenarioTemplate,
 		"testdata/corpus.jsonl":   corpusTemplate,
 		"testdata/fixtures.yaml":  fixturesTemplate,
@@ -76,6 +78,20 @@ var docTemplate = parse("the page of a class", `# {{title .Words}}
 The controller reports "{{.Words}}".
 
 Nothing that lbremedy may write is known to end this failure: it asks a person.
+`)
+
+var docChineseTemplate = parse("the Chinese page of a class", `# {{title .Words}}
+
+控制器报告 “{{.Words}}”。
+
+lbremedy 可以写入的内容都不能结束此失败：它会询问人工。
+`)
+
+var sentencesTemplate = parse("the Chinese sentences of a class", `{
+ "{{title .Words}}": "{{title .Words}}",
+ "The sync failed with {{.Words}}.": "同步失败：{{.Words}}。",
+ "Find the cause in the controller's log and end it.": "请在控制器的日志中找出原因并消除。"
+}
 `)
 
 var scenarioTemplate = parse("the scenario of a class", `The failure is reported: a person is asked.

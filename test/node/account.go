@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+// What there is in the account of the node's cluster.
+const (
+	region    = "cn-hangzhou"
+	clusterID = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+	accountID = "1298765432101234"
+	vpc       = "vpc-node"
+	full      = "vsw-full" // it has no free address
+	roomy     = "vsw-roomy"
+	provider  = "ack-rrsa-" + clusterID
+	operator  = "cloud-controller-manager"
+
+	// issuer is that of the tokens of the node's API server.
+	issuer = "https://kubernetes.default.svc"
+	// address is the node's: the DNS there says that all of Alibaba Cloud is at it.
+	address = "10.250.0.1"
+)
+
+// An account is a simulated Alibaba Cloud that Pods reach as they reach the real one:
+// by its names, over TLS, with the RAM role of their ServiceAccount. The controller
+// works beside it.
+type account struct {
+	*sim.Cloud
+	outside net.Listener
+	options controller.Options
+
+	mu   sync.Mutex
+	end  func() // the controller; nil: none runs
+	died chan error
+}
+
+// openAccount starts the account and its controller. The role of the Pod may do what
+// infra/ram says, and is lent for tokens that the API server of the node has signed.
+func openAccount(dir, root string, kube *rest.Config) (*account, error) {
+	document, err := os.ReadFile(filepath.Join(root, "infra/ram/generated/class/up.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read the RAM policy: %w", err)
+	}
+	key, err := os.ReadFile(filepath.Join(dir, "run/pki/tokens.pub"))
+	if err != nil {
+		return nil, fmt.Errorf("read the key of tokens: %w", err)
+	}
+	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "run/pki/cloud.crt"), filepath.Join(dir, "run/pki/cloud.key"))
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of the cloud: %w", err)
+	}
+	_, version := controller.Real()
+	zone := func(letter string) string { return region + "-" + letter }
+	cloud, err := sim.Start(&sim.World{
+		Region: region, AccountID: accountID,
+		Cluster: sim.Cluster{ID: clusterID, Name: "node", VPC: vpc, VSwitches: []string{full, roomy}, Addons: map[string]string{operator: version}},
+		VPCs:    []sim.VPC{{ID: vpc, CIDR: "10.0.0.0/8"}},
+		VSwitches: []sim.VSwitch{
+			{ID: full, Zone: zone("h"), Free: new(0)},
+			{ID: roomy, Zone: zone("i"), Free: new(250)},
+		},
+		Instances:     []sim.Instance{{ID: "i-node", Name: "node", VPC: vpc, VSwitch: roomy, Zone: zone("i"), Status: "Running"}},
+		OIDCProviders: []sim.OIDCProvider{{Name: provider, Issuer: issuer, Key: string(key)}},
+		Policies:      []sim.Policy{{Name: "lbremedy-up", Versions: []sim.PolicyVersion{{Document: string(document), Default: true}}}},
+		Roles: []sim.Role{{
+			Name: "lbremedy-up", Policies: []string{"lbremedy-up"},
+			OIDC: []sim.OIDCTrust{{Provider: provider, Subject: "system:serviceaccount:" + namespace + ":lbremedy-up"}},
+		}},
+	}, sim.WithClient(operator, "*"))
+	if err != nil {
+		return nil, err
+	}
+	a := &account{Cloud: cloud, died: make(chan error, 1), options: controller.Options{
+		Kube: kube, Cloud: cloud.Addr(), Region: region, ClusterID: clusterID, VPC: vpc, VSwitches: []string{zone("h") + ":" + full, zone("i") + ":" + roomy},
+	}}
+	for _, k := range cloud.Snapshot().Callers {
+		if k.Name == operator {
+			a.options.Credentials = k.Credentials()
+		}
+	}
+	a.outside, err = tls.Listen("tcp", net.JoinHostPort(address, "443"), &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		cloud.Close()
+		return nil, fmt.Errorf("listen as Alibaba Cloud: %w", err)
+	}
+	go a.forward()
+	return a, nil
+}
+
+// forward hands what comes over TLS to the cloud, which serves loopback alone.
+func (a *account) forward() {
+	for {
+		in, err := a.outside.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer in.Close()
+			out, err := net.Dial("tcp", a.Addr())
+			if err != nil {
+				return
+			}
+			defer out.Close()
+			go func() {
+				io.Copy(out, in)
+				out.(*net.TCPConn).CloseWrite()
+			}()
+			io.Copy(in, out)
+		}()
+	}
+}
+
+// start starts the controller: the real one that the environment names, or the simulated one.
+func (a *account) start(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := controller.Play(ctx, a.options); err != nil {
+			a.died <- err
+		}
+	}()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end = func() { cancel(); <-ended }
+}
+
+// stop ends the controller, until start.
+func (a *account) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.end != nil {
+		a.end()
+	}
+	a.end = nil
+}
+
+// Close ends the controller and the account.
+func (a *account) Close() {
+	a.stop()
+	a.outside.Close()
+	a.Cloud.Close()
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Where the chart is installed, as infra/cluster/README.md says.
+const (
+	namespace = "lbremedy"
+	release   = "lbremedy"
+	registry  = "lbremedy.local/acme" // of the images; nothing answers there
+)
+
+// run runs a program on the node and returns what it printed.
+func run(ctx context.Context, stdin io.Reader, name string, args ...string) (string, error) {
+	var out, log bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &log
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, strings.TrimSpace(log.String()+"\n"+out.String()))
+	}
+	return out.String(), nil
+}
+
+// kubectl runs kubectl as the admin.
+func kubectl(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, nil, "kubectl", args...)
+}
+
+// apply applies objects, which are given in YAML.
+func apply(ctx context.Context, objects string) error {
+	_, err := run(ctx, strings.NewReader(objects), "kubectl", "apply", "-f", "-")
+	return err
+}
+
+// importImages gives containerd the images of a folder that "make images" has written,
+// by the names that the chart asks for, and returns the reference of that of lbremedy.
+func importImages(ctx context.Context, images string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(images, "digests.yaml"))
+	if err != nil {
+		return "", fmt.Errorf("read the digests: make images writes them: %w", err)
+	}
+	var values struct {
+		Image struct {
+			Tag     string            `json:"tag"`
+			Digests map[string]string `json:"digests"`
+		} `json:"image"`
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return "", fmt.Errorf("read the digests: %w", err)
+	}
+	digest := values.Image.Digests["lbremedy"]
+	if digest == "" {
+		return "", fmt.Errorf("read the digests: %s names no image of lbremedy", images)
+	}
+	layout := exec.CommandContext(ctx, "ctr", "images", "import", "--base-name", registry, "-")
+	in, err := layout.StdinPipe()
+	if err != nil {
+		return "", err
+	}
+	var log bytes.Buffer
+	layout.Stdout, layout.Stderr = &log, &log
+	if err := layout.Start(); err != nil {
+		return "", fmt.Errorf("import images: %w", err)
+	}
+	written := writeTar(in, os.DirFS(filepath.Join(images, "oci")))
+	in.Close()
+	if err := layout.Wait(); err != nil {
+		return "", fmt.Errorf("import images: %w\n%s", err, log.String())
+	}
+	if written != nil {
+		return "", fmt.Errorf("import images: %w", written)
+	}
+	ref := registry + "/lbremedy@" + digest
+	_, err = run(ctx, nil, "ctr", "images", "tag", "--force", registry+":lbremedy", ref)
+	return ref, err
+}
+
+// writeTar writes the regular files of a folder as a tar.
+func writeTar(out io.Writer, dir fs.FS) error {
+	w := tar.NewWriter(out)
+	if err := w.AddFS(dir); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// prepare makes what the chart supposes: a namespace that enforces the strictest of the
+// Pod Security Standards, and a disk.
+func prepare(ctx context.Context, dir string) error {
+	disk := filepath.Join(dir, "run", "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		return fmt.Errorf("make the disk: %w", err)
+	}
+	return apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: `+namespace+`, labels: {pod-security.kubernetes.io/enforce: restricted}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: alicloud-disk-topology-alltype}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  capacity: {storage: 20Gi}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: alicloud-disk-topology-alltype
+  local: {path: `+disk+`}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
+`)
+}
+
+// values are those of the chart, but for the images. The certificate authority is the
+// cluster's, which signs for who plays Alibaba Cloud.
+func values(dir string) (string, error) {
+	type object = map[string]any
+	data, err := json.Marshal(object{
+		"cluster": clusterID, "region": region, "image": object{"registry": registry},
+		"rrsa":                   object{"provider": "acs:ram::" + accountID + ":oidc-provider/" + provider, "account": accountID},
+		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
+		// Here a whole cluster fails, on purpose: by default lbremedy writes to three Services of so few in an hour.
+		"policy": object{"mode": "fix", "risk": "low", "budgets": object{"class": 1000, "share": "100%", "least": 1000}},
+	})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "run", "values.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return "", fmt.Errorf("write the values: %w", err)
+	}
+	return file, nil
+}
+
+// digests is the values file that "make images" writes.
+func digests(root string) string { return filepath.Join(root, "bin/images/digests.yaml") }
+
+// install installs the chart with these files of values, or upgrades it, and returns when its Pod is ready.
+func install(ctx context.Context, root string, files ...string) error {
+	args := []string{"upgrade", "--install", release, filepath.Join(root, "infra/cluster"), "--namespace", namespace}
+	for _, f := range files {
+		args = append(args, "-f", f)
+	}
+	if _, err := run(ctx, nil, "helm", args...); err != nil {
+		return err
+	}
+	return rolledOut(ctx)
+}
+
+// rolledOut waits until the Pod is ready, and says what stands in its way if it does not become so.
+func rolledOut(ctx context.Context) error {
+	_, err := kubectl(ctx, "-n", namespace, "rollout", "status", "deployment/lbremedy-up", "--timeout=120s")
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	pods, _ := kubectl(ctx, "-n", namespace, "describe", "pods")
+	log, _ := kubectl(ctx, "-n", namespace, "logs", "deployment/lbremedy-up", "--tail=20")
+	return fmt.Errorf("%w\n%s\n%s", err, pods, log)
+}
+
+// inPod runs the operator's program in the Pod and returns what it printed.
+func inPod(ctx context.Context, args ...string) (string, error) {
+	return kubectl(ctx, append([]string{"-n", namespace, "exec", "deployment/lbremedy-up", "-c", "up", "--", "lbremedy"}, args...)...)
+}

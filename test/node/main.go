@@ -1,0 +1,348 @@
+// Node installs lbremedy in a cluster with a real kubelet and shows how the Pod heals
+// Services there, and goes on after it was killed.
+//
+// It runs inside of "sandbox node": etcd, API server, controllers, scheduler, kubelet,
+// kube-proxy, DNS and containerd are the real ones, Helm installs the chart, and the
+// images are those that "make images" has built. The Pod finds Alibaba Cloud by its real
+// names, and gets its RAM role for the token of its ServiceAccount. That the cloud and the
+// controller are those of test/sim is all that is not real.
+//
+// CCM_BIN names a real controller, which replaces the simulated one, and CCM_VERSION its
+// release. KEEP=1 leaves the cluster running until Ctrl-C and says how to look around.
+// The exit code is 0 only if all went as it should, 130 after Ctrl-C, else 1.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+// patience is how long a Service may take from its failure to its end.
+const patience = 2 * time.Minute
+
+func main() {
+	// What client-go says of the simulated controller's connections is for nobody here.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := show(ctx, os.Stdout, os.Getenv("KEEP") != "" && os.Getenv("KEEP") != "0")
+	code := 0
+	switch {
+	case ctx.Err() != nil:
+		fmt.Println("\nStopped, and cleaned up.")
+		if err != nil {
+			code = 130
+		}
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "node:", event.Redact(err.Error()))
+		code = 1
+	}
+	stop()
+	os.Exit(code)
+}
+
+// A node is the cluster that this process runs in.
+type node struct {
+	dir  string // of "sandbox node"
+	root string // of the repository
+	kube kubernetes.Interface
+	*account
+}
+
+// errOutside says that this process is not on a node.
+var errOutside = errors.New("it runs on a node: make node")
+
+// join returns the node that this process runs in, with an account and a controller.
+func join(ctx context.Context) (*node, error) {
+	dir := os.Getenv("LBREMEDY_NODE")
+	if dir == "" {
+		return nil, errOutside
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	n := &node{dir: dir, root: root}
+	if n.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if n.account, err = openAccount(dir, root, config); err != nil {
+		return nil, err
+	}
+	n.account.start(ctx)
+	return n, nil
+}
+
+// A screen prints what happens, and when.
+type screen struct {
+	out   io.Writer
+	began time.Time
+}
+
+func (s *screen) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+
+func (s *screen) fact(name, format string, args ...any) {
+	s.say("  %-11s %s", name, fmt.Sprintf(format, args...))
+}
+
+// at prints what has happened at a time.
+func (s *screen) at(t time.Time, who, what, format string, args ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	s.say("%6.1f s  %-8s %-8s %s", t.Sub(s.began).Seconds(), who, what, cut(text, 140-29))
+}
+
+// cut shortens a text.
+func cut(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
+}
+
+// show is the demonstration from its start to its end.
+func show(ctx context.Context, out io.Writer, keep bool) error {
+	s := &screen{out: out}
+	s.say("lbremedy in a Pod, on a real kubelet\n")
+	n, err := join(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	version, err := n.kube.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask for the version of Kubernetes: %w", err)
+	}
+	s.fact("Kubernetes", "%s: control plane, kubelet, kube-proxy, containerd and DNS, node ready in %s", version.GitVersion, os.Getenv("LBREMEDY_NODE_UP"))
+	s.fact("Cloud", "simulated OpenAPI at *.aliyuncs.com, by DNS and TLS; RAM roles for tokens of the API server")
+	if bin, version := controller.Real(); bin != "" {
+		s.fact("Controller", "%s, taken for CCM %s", bin, version)
+	} else {
+		s.fact("Controller", "simulated CCM %s", version)
+	}
+	if err := n.up(ctx, s); err != nil {
+		return err
+	}
+	s.say("\nHow it goes on:\n")
+	s.began = time.Now()
+	if err := n.story(ctx, s); err != nil {
+		return err
+	}
+	if err := footprint(s); err != nil {
+		return err
+	}
+	s.say("\nBoth Services work again, each was written once, and the Pod has been killed in between. All as it should be.")
+	if !keep {
+		return nil
+	}
+	s.say("\nThe cluster runs until Ctrl-C. In another terminal:\n\n  export KUBECONFIG=%s/kubeconfig PATH=%s/bin:$PATH\n"+
+		"  kubectl get pods --all-namespaces\n  kubectl -n %s exec deployment/lbremedy-up -- lbremedy ls\n  helm -n %s list\n\nLogs: %s/*.log",
+		n.dir, n.dir, namespace, namespace, n.dir)
+	<-ctx.Done()
+	return nil
+}
+
+// up installs the chart.
+func (n *node) up(ctx context.Context, s *screen) error {
+	began := time.Now()
+	since := func() float64 { return time.Since(began).Seconds() }
+	ref, err := importImages(ctx, n.root+"/bin/images")
+	if err != nil {
+		return err
+	}
+	s.fact("Image", "%s…, imported in %.1f s", ref[:strings.Index(ref, "@")+20], since())
+	if err := prepare(ctx, n.dir); err != nil {
+		return err
+	}
+	file, err := values(n.dir)
+	if err != nil {
+		return err
+	}
+	began = time.Now()
+	if err := install(ctx, n.root, digests(n.root), file); err != nil {
+		return err
+	}
+	s.fact("Chart", "infra/cluster, mode up, into a namespace that enforces restricted: Pod ready %.1f s after helm began", since())
+	return nil
+}
+
+// A written is what the audit log of the API server says of one request.
+type written struct {
+	Verb string
+	User struct{ Username string }
+	Ref  struct{ Resource, Namespace, Name, Subresource string } `json:"objectRef"`
+	Code struct{ Code int }                                      `json:"responseStatus"`
+}
+
+// writes returns how often the Pod has written to a Service, by the audit log of the API server.
+func (n *node) writes(service string) (int, error) {
+	f, err := os.Open(n.dir + "/run/audit.log")
+	if err != nil {
+		return 0, fmt.Errorf("read the audit log: %w", err)
+	}
+	defer f.Close()
+	count := 0
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var w written
+		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
+			return 0, fmt.Errorf("read the audit log: %w", err)
+		}
+		if w.User.Username == "system:serviceaccount:"+namespace+":lbremedy-up" && w.Ref.Resource == "services" && w.Ref.Name == service && w.Code.Code < 300 {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// story breaks a Service, kills the Pod, and breaks another while it is away.
+func (n *node) story(ctx context.Context, s *screen) error {
+	if err := n.chapter(ctx, s, "web", func() error { return nil }); err != nil {
+		return err
+	}
+	pid, err := n.process(ctx)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill the Pod's process: %w", err)
+	}
+	killed := time.Now()
+	s.at(killed, "the Pod", "killed", "kill -9 %d", pid)
+	return n.chapter(ctx, s, "api", func() error {
+		next, err := n.process(ctx)
+		if err != nil {
+			return err
+		}
+		if next == pid {
+			return fmt.Errorf("process %d was killed, and is there", pid)
+		}
+		s.at(time.Now(), "the Pod", "back", "the kubelet has started it again, %.1f s after it was killed", time.Since(killed).Seconds())
+		return nil
+	})
+}
+
+// chapter breaks a Service, lets something happen, waits until the Service works, and tells
+// how that came about. The Pod has to have written to it once.
+func (n *node) chapter(ctx context.Context, s *screen, service string, meanwhile func() error) error {
+	if err := n.breakService(ctx, service); err != nil {
+		return err
+	}
+	if err := meanwhile(); err != nil {
+		return err
+	}
+	address, err := n.works(ctx, service)
+	if err != nil {
+		return err
+	}
+	at := time.Now()
+	records, err := n.records(ctx, service)
+	if err != nil {
+		return err
+	}
+	tell(s, records)
+	s.at(at, service, "works", "at %s", address)
+	if count, err := n.writes(service); err != nil {
+		return err
+	} else if count != 1 {
+		return fmt.Errorf("the Pod wrote to the Service %s %d times, by the audit log of the API server", service, count)
+	}
+	return nil
+}
+
+// breakService creates a Service in a vSwitch that is full.
+func (n *node) breakService(ctx context.Context, name string) error {
+	const prefix = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+	_, err := n.kube.CoreV1().Services("shop").Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{prefix + "address-type": "intranet", prefix + "vswitch-id": full}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create the Service %s: %w", name, err)
+	}
+	return nil
+}
+
+// works waits until a Service has the address of a load balancer, and returns it.
+func (n *node) works(ctx context.Context, service string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		svc, err := n.kube.CoreV1().Services("shop").Get(ctx, service, metav1.GetOptions{})
+		if err == nil && len(svc.Status.LoadBalancer.Ingress) > 0 {
+			return svc.Status.LoadBalancer.Ingress[0].IP, nil
+		}
+		select {
+		case err := <-n.died:
+			return "", fmt.Errorf("the controller ended: %w", err)
+		case <-ctx.Done():
+			cases, _ := inPod(context.WithoutCancel(ctx), "ls", "--all")
+			return "", fmt.Errorf("wait for the Service %s to work: %w\n%s", service, errors.Join(ctx.Err(), err), cases)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// records returns what the Pod's journal says of a Service, once its case has been settled.
+func (n *node) records(ctx context.Context, service string) ([]event.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		text, err := inPod(ctx, "export", "--service", "shop/"+service)
+		if err != nil {
+			return nil, err
+		}
+		var all []event.Record
+		for line := range strings.Lines(text) {
+			var r event.Record
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				return nil, fmt.Errorf("read a record: %w", err)
+			}
+			all = append(all, r)
+		}
+		if len(all) > 0 && all[len(all)-1].Phase == event.Settled {
+			return all, nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// tell prints the records of a case.
+func tell(s *screen, records []event.Record) {
+	first := records[0]
+	s.at(first.Recorded, first.Service.Name, "failed", "[%s] %s", first.Class, first.Message)
+	for _, r := range records {
+		switch r.Phase {
+		case event.Intent:
+			s.at(r.At, r.Service.Name, "finding", "%s", r.Finding)
+		case event.Step:
+			s.at(r.At, r.Service.Name, "step", "%s", r.Steps[r.Next-1].Text)
+		case event.Settled:
+			s.at(r.At, r.Service.Name, string(r.Status()), "%.1f s after the failure", r.At.Sub(first.Recorded).Seconds())
+		}
+	}
+}

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// All tests use one release of the chart, one after the other: the last one removes it.
+func TestMain(m *testing.M) {
+	if os.Getenv("LBREMEDY_NODE") == "" {
+		fmt.Fprintln(os.Stderr, "These tests run on a node: make node-test.")
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
+
+var joined = sync.OnceValues(func() (*node, error) {
+	ctx := context.Background()
+	n, err := join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.up(ctx, &screen{out: os.Stderr})
+})
+
+// installed returns the node, with the chart installed by Helm and its Pod ready.
+func installed(t *testing.T) *node {
+	t.Helper()
+	n, err := joined()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rolledOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// must returns what a call returned, unless that is an error.
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// pods returns how many Pods there are.
+func (n *node) pods(t *testing.T) int {
+	t.Helper()
+	return len(must(n.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}))(t).Items)
+}
+
+// pod returns the only Pod of the release.
+func (n *node) pod(t *testing.T) corev1.Pod {
+	t.Helper()
+	pods := must(n.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=up"}))(t)
+	if len(pods.Items) != 1 {
+		t.Fatalf("%d Pods, want one", len(pods.Items))
+	}
+	return pods.Items[0]
+}
+
+func ready(p corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+}
+
+// fixedOnce checks that a Service works, that its case says so, and that it was written once.
+func (n *node) fixedOnce(t *testing.T, service string) {
+	t.Helper()
+	must(n.works(t.Context(), service))(t)
+	records := must(n.records(t.Context(), service))(t)
+	if last := records[len(records)-1]; last.Result != event.Fixed {
+		t.Errorf("the case of %s ended as %s: %s", service, last.Result, last.Error)
+	}
+	if count := must(n.writes(service))(t); count != 1 {
+		t.Errorf("the Pod wrote to the Service %s %d times, want once", service, count)
+	}
+}
+
+// The Pod runs as the image and the chart say, which the kernel says of its process.
+func TestProcess(t *testing.T) {
+	n := installed(t)
+	proc := fmt.Sprintf("/proc/%d/", must(n.process(t.Context()))(t))
+	status := string(must(os.ReadFile(proc + "status"))(t))
+	for _, want := range []string{
+		"Uid:\t65532\t65532\t65532\t65532", "Gid:\t65532\t65532\t65532\t65532", "NoNewPrivs:\t1", "Seccomp:\t2",
+		"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000",
+	} {
+		if !strings.Contains(status, want+"\n") {
+			t.Errorf("its status has no line %q:\n%s", want, status)
+		}
+	}
+	options := map[string][]string{}
+	for line := range strings.Lines(string(must(os.ReadFile(proc + "mounts"))(t))) {
+		f := strings.Fields(line)
+		options[f[1]] = strings.Split(f[3], ",")
+	}
+	const disk = "/var/lib/lbremedy"
+	want := map[string]bool{"/": true, disk: false}
+	for _, m := range n.pod(t).Spec.Containers[0].VolumeMounts {
+		want[m.MountPath] = m.MountPath != disk
+	}
+	for dir, readOnly := range want {
+		if got := slices.Contains(options[dir], "ro"); got != readOnly {
+			t.Errorf("%s is read-only: %v, want %v; its mount has %v", dir, got, readOnly, options[dir])
+		}
+	}
+}
+
+// The namespace takes the chart's Pod and refuses others.
+func TestRestricted(t *testing.T) {
+	installed(t)
+	_, err := kubectl(t.Context(), "-n", namespace, "run", "root", "--image="+registry+":lbremedy")
+	if err == nil || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
+		t.Errorf("a Pod that may be root: %v, want it refused", err)
+	}
+}
+
+// What is lent for the token of the ServiceAccount is all that the Pod has.
+func TestRole(t *testing.T) {
+	n := installed(t)
+	lent := func() (calls int, others []string) {
+		roles := map[string]string{} // by the name of a session
+		for _, c := range n.Snapshot().Callers {
+			roles[c.Name] = c.Role
+		}
+		for _, c := range n.Calls() {
+			switch {
+			case c.Caller == operator:
+			case c.Action == "AssumeRoleWithOIDC":
+				calls++
+				if got := c.Params["RoleArn"]; got != "acs:ram::"+accountID+":role/lbremedy-up" {
+					t.Errorf("the role %s was asked for", got)
+				}
+			case roles[c.Caller] != "lbremedy-up":
+				others = append(others, c.Caller+" "+c.Action)
+			}
+		}
+		return calls, others
+	}
+	if err := n.breakService(t.Context(), "role"); err != nil {
+		t.Fatal(err)
+	}
+	n.fixedOnce(t, "role")
+	if calls, others := lent(); calls == 0 || len(others) > 0 {
+		t.Errorf("the role was lent %d times; without it there were the calls %v", calls, others)
+	}
+
+	// Somebody else's ServiceAccount is trusted: STS refuses this one.
+	trust := func(subject string) {
+		n.Edit(func(st *sim.State) {
+			st.Roles["lbremedy-up"].OIDC = []sim.OIDCTrust{{Provider: provider, Subject: subject}}
+		})
+	}
+	trust("system:serviceaccount:other:lbremedy-up")
+	defer trust("system:serviceaccount:" + namespace + ":lbremedy-up")
+	out, err := inPod(t.Context(), "preflight")
+	if err == nil || !strings.Contains(out+err.Error(), "role/lbremedy-up") || !strings.Contains(out+err.Error(), "There is no permission") {
+		t.Errorf("preflight without a role: %v, want it to name the role and what STS answered:\n%s", err, out)
+	}
+}
+
+// A process that does not answer gets no traffic, and gets it again when it does.
+func TestReadiness(t *testing.T) {
+	n := installed(t)
+	pid := must(n.process(t.Context()))(t)
+	defer syscall.Kill(pid, syscall.SIGCONT)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod is not ready any more", func() bool { return !ready(n.pod(t)) })
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	eventually(t, "the Pod is ready again", func() bool { return ready(n.pod(t)) })
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s until the Pod was ready again", took)
+	}
+	if again := must(n.process(t.Context()))(t); again != pid {
+		t.Errorf("process %d was replaced by %d, though it was not dead", pid, again)
+	}
+}
+
+// inTheMiddle breaks a Service and returns when the Pod has written to it, in the middle of
+// its plan: no controller runs that could act on it.
+func (n *node) inTheMiddle(t *testing.T, service string) (pid int) {
+	t.Helper()
+	pid = must(n.process(t.Context()))(t)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGCONT)
+	if err := n.breakService(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the controller reports the failure of "+service, func() bool {
+		events := must(n.kube.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + service}))(t)
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "SyncLoadBalancerFailed" })
+	})
+	n.stop()
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod writes to "+service, func() bool { return must(n.writes(service))(t) > 0 })
+	return pid
+}
+
+// A Pod that is killed in the middle of a plan finishes it when it is back, and writes nothing twice.
+func TestKilledInTheMiddle(t *testing.T) {
+	n := installed(t)
+	pid := n.inTheMiddle(t, "killed")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the kubelet starts the Pod again", func() bool { return n.pod(t).Status.ContainerStatuses[0].RestartCount > 0 && ready(n.pod(t)) })
+	n.start(t.Context())
+	n.fixedOnce(t, "killed")
+}
+
+// A Pod that is deleted in the middle of a plan is replaced by one that has its disk and finishes it.
+func TestDeletedInTheMiddle(t *testing.T) {
+	n := installed(t)
+	n.inTheMiddle(t, "deleted")
+	name := n.pod(t).Name
+	began := time.Now()
+	// It is as in a drain that has little time: SIGKILL comes two seconds after SIGTERM.
+	if _, err := kubectl(t.Context(), "-n", namespace, "delete", "pod", name, "--grace-period=2"); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the Pod was gone after %.1f s", time.Since(began).Seconds())
+	eventually(t, "another Pod is ready", func() bool {
+		pods := must(n.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}))(t)
+		return len(pods.Items) == 1 && pods.Items[0].Name != name && ready(pods.Items[0])
+	})
+	n.start(t.Context())
+	n.fixedOnce(t, "deleted")
+}
+
+// A Pod that is told to end does so by itself, within its grace period.
+func TestEnds(t *testing.T) {
+	n := installed(t)
+	pod := n.pod(t)
+	watch := must(n.kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name}))(t)
+	defer watch.Stop()
+	began := time.Now()
+	if err := n.kube.CoreV1().Pods(namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var end *corev1.ContainerStateTerminated
+	for e := range watch.ResultChan() {
+		p, ok := e.Object.(*corev1.Pod)
+		if !ok {
+			t.Fatalf("watch the Pod: %v", e.Object)
+		}
+		if c := p.Status.ContainerStatuses; len(c) > 0 && c[0].State.Terminated != nil {
+			end = c[0].State.Terminated
+		}
+		if e.Type == "DELETED" {
+			break
+		}
+	}
+	took := time.Since(began)
+	if end == nil || end.ExitCode != 0 || took > 15*time.Second {
+		t.Errorf("it ended after %.1f s with %+v, want exit code 0 soon", took.Seconds(), end)
+	}
+	t.Logf("the Pod ended after %.1f s", took.Seconds())
+	if err := rolledOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cases returns the cases of the journal, as the operator's program in the Pod lists them.
+func cases(t *testing.T) []string {
+	t.Helper()
+	out := must(inPod(t.Context(), "ls", "--all", "-o", `jsonpath={range [*]}{.case}{"\n"}{end}`))(t)
+	list := strings.Fields(out)
+	slices.Sort(list)
+	return list
+}
+
+// Other values are another Pod, and a rollback brings the one before back: with all cases.
+func TestUpgradeAndRollback(t *testing.T) {
+	n := installed(t)
+	before := cases(t)
+	if len(before) == 0 {
+		t.Fatal("there are no cases yet")
+	}
+	image := n.pod(t).Spec.Containers[0].Image
+	// By its tag: another reference of the same image.
+	if _, err := run(t.Context(), nil, "ctr", "images", "tag", "--force", registry+":lbremedy", registry+"/lbremedy:next"); err != nil {
+		t.Fatal(err)
+	}
+	tag := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(tag, []byte("{image: {tag: next}, logLevel: debug}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := install(t.Context(), n.root, must(values(n.dir))(t), tag); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod before is gone", func() bool { return n.pods(t) == 1 })
+	if got := n.pod(t).Spec.Containers[0].Image; got != registry+"/lbremedy:next" {
+		t.Errorf("after the upgrade the image is %s", got)
+	}
+	if got := cases(t); !slices.Equal(got, before) {
+		t.Errorf("after the upgrade the cases are %v, before they were %v", got, before)
+	}
+	if err := n.breakService(t.Context(), "upgraded"); err != nil {
+		t.Fatal(err)
+	}
+	n.fixedOnce(t, "upgraded")
+	before = cases(t)
+	if _, err := run(t.Context(), nil, "helm", "rollback", release, "--namespace", namespace); err != nil {
+		t.Fatal(err)
+	}
+	if err := rolledOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod of the upgrade is gone", func() bool { return n.pods(t) == 1 })
+	if got := n.pod(t).Spec.Containers[0].Image; got != image {
+		t.Errorf("after the rollback the image is %s, want %s", got, image)
+	}
+	if got := cases(t); !slices.Equal(got, before) {
+		t.Errorf("after the rollback the cases are %v, before they were %v", got, before)
+	}
+}
+
+// Helm removes all but the disk, and whoever installs the chart again goes on with it.
+func TestUninstall(t *testing.T) {
+	n := installed(t)
+	before := cases(t)
+	if _, err := run(t.Context(), nil, "helm", "uninstall", release, "--namespace", namespace); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod is gone", func() bool { return n.pods(t) == 0 })
+	left := must(kubectl(t.Context(), "get", "-o", "name", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"))(t)
+	left += must(kubectl(t.Context(), "get", "-o", "name", "-n", namespace,
+		"deployments,services,serviceaccounts,configmaps,networkpolicies,roles,rolebindings,poddisruptionbudgets"))(t)
+	for line := range strings.Lines(left) {
+		if strings.Contains(line, "lbremedy") {
+			t.Errorf("Helm left %s", line)
+		}
+	}
+	claim := must(n.kube.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "lbremedy-state", metav1.GetOptions{}))(t)
+	if claim.Status.Phase != corev1.ClaimBound {
+		t.Errorf("the disk's claim is %s, want it bound", claim.Status.Phase)
+	}
+	if files := must(filepath.Glob(filepath.Join(n.dir, "run/disk/*")))(t); len(files) == 0 {
+		t.Error("the disk is empty")
+	}
+	if err := install(t.Context(), n.root, digests(n.root), must(values(n.dir))(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := cases(t); !slices.Equal(got, before) {
+		t.Errorf("after it was installed again the cases are %v, before they were %v", got, before)
+	}
+}
