@@ -24,10 +24,10 @@ import (
 // A person sets right what lbremedy asked about, and no event tells of it: a look finds
 // out, the journal says so, and the ticket ends. What still fails is left alone.
 func TestLookAgain(t *testing.T) {
+	join := cluster.Join(t)
+	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
 	w := newWorld(t)
 	h := newHook(t)
-	join := cluster.Join(t)
-	ns := join.Namespace(t)
 	k, err := kube.New(join.Config)
 	if err != nil {
 		t.Fatal(err)

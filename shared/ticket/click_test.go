@@ -49,7 +49,7 @@ var people = []policy.Person{
 
 // newNight begins a night: the notifier has the rights that are generated for it, without those left out.
 func newNight(t *testing.T, sink policy.Sink, without ...string) *night {
-	c := cluster.Alone(t)
+	c := cluster.Alone(t) // may wait for other tests
 	n := &night{world: newWorld(t), cluster: c, namespace: c.Namespace(t)}
 	n.clock = time.Date(2026, 1, 2, 22, 0, 0, 0, time.UTC)
 	proven := identity.Approvals(t, c)

@@ -129,9 +129,9 @@ func TestAlibabaRefuses(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	w := newWorld(t)
 	join := cluster.Join(t)
-	ns := join.Namespace(t)
+	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
+	w := newWorld(t)
 	k, err := kube.New(join.As(t, "ticket-test-notifier",
 		[]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
 	if err != nil {
@@ -208,9 +208,9 @@ func TestEvents(t *testing.T) {
 
 // Without its permission an Event is refused, which the log says.
 func TestEventsDenied(t *testing.T) {
-	w := newWorld(t)
 	join := cluster.Join(t)
-	ns := join.Namespace(t)
+	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
+	w := newWorld(t)
 	k, err := kube.New(join.As(t, "ticket-test-reader", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}}}))
 	if err != nil {
 		t.Fatal(err)

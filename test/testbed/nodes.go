@@ -21,6 +21,9 @@ const controllerName = "cloud-controller-manager"
 // testbedLabel keeps the nodes of testbeds on one cluster apart.
 const testbedLabel = "lbremedy.io/testbed"
 
+// NodesOf returns the label selector of the nodes of the testbed in a namespace.
+func NodesOf(namespace string) string { return testbedLabel + "=" + namespace }
+
 // nodes is how many workers a testbed begins with.
 const nodes = 2
 

@@ -215,7 +215,7 @@ func (tb *Testbed) startController(ctx context.Context) {
 	o := controller.Options{
 		Kube: tb.Cluster.Config, Cloud: tb.Cloud.Addr(), Region: region, ClusterID: tb.ID, VPC: vpc, VSwitches: tb.vswitches, Version: tb.version,
 		BackoffBase: tb.opts.BackoffBase, BackoffMax: tb.opts.BackoffMax, Workers: tb.opts.Workers, Speed: tb.opts.Speed,
-		NoPublic: tb.opts.NoPublic, Namespace: tb.Namespace, Nodes: testbedLabel + "=" + tb.Namespace,
+		NoPublic: tb.opts.NoPublic, Namespace: tb.Namespace, Nodes: NodesOf(tb.Namespace),
 		Pick: func(int) int { return 0 }, // the full one, as chance has it
 		Log:  slog.New(tally{tb.watch}),
 	}

@@ -168,9 +168,9 @@ func (p *process) end(signal os.Signal) error {
 // written once, and the ledger balances.
 func TestHealsThroughKills(t *testing.T) {
 	const services = 6
+	c := cluster.Alone(t) // may wait for other tests
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c := cluster.Alone(t)
 	tb, err := testbed.Start(ctx, testbed.Options{Cluster: c, Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)

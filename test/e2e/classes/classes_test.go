@@ -124,9 +124,10 @@ func demonstration(t *testing.T) remedy.Policy {
 
 // runClasses lets the fixtures fail on one testbed. The engine's clock is ahead by so much.
 func runClasses(t *testing.T, fixtures []testbed.Fixture, rules remedy.Policy, ahead time.Duration) {
+	c := cluster.Alone(t) // may wait for other tests
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	tb, err := testbed.Start(ctx, testbed.Options{Config: fixtures[0].Config, Cluster: cluster.Alone(t), Namespace: "shop"})
+	tb, err := testbed.Start(ctx, testbed.Options{Config: fixtures[0].Config, Cluster: c, Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}

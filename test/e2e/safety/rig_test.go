@@ -242,6 +242,10 @@ func (r *rig) until(service, what string, wanted func(event.Record) bool) event.
 		return false
 	})
 	if err != nil {
+		for _, rec := range r.records(service) {
+			r.Logf("%s %s %s, plan %s, %s %s; steps %+v; what the sync changes: %+v", rec.At.Format(time.TimeOnly), rec.Phase, rec.Result, rec.Digest, rec.Note,
+				rec.Error, rec.Steps, rec.Changes)
+		}
 		r.Fatalf("%s is not %s: %v; the last record is of phase %q, result %q, held %q: %s %s %s %s",
 			service, what, err, last.Phase, last.Result, last.Held, last.Finding, last.Rule, last.Note, last.Error)
 	}
@@ -348,8 +352,8 @@ func (r *rig) says(code int, out, errs string, args ...string) said {
 	return got
 }
 
-// narrow returns a kubeconfig for the cluster of which one namespace can be seen: lists
-// and watches of Services and Events over all namespaces are of this one.
+// narrow returns a kubeconfig for the cluster of which one testbed can be seen: lists and watches of Services
+// and Events over all namespaces are of its namespace, and the nodes are its own: those of other tests are what a plan may depend on.
 func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	t.Helper()
 	to, err := url.Parse(c.Config.Host)
@@ -363,6 +367,11 @@ func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(to)
+			if p.Out.URL.Path == "/api/v1/nodes" {
+				query := p.Out.URL.Query()
+				query.Set("labelSelector", testbed.NodesOf(namespace))
+				p.Out.URL.RawQuery = query.Encode()
+			}
 			for _, kind := range []string{"services", "events"} {
 				if p.Out.URL.Path == "/api/v1/"+kind {
 					p.Out.URL.Path = "/api/v1/namespaces/" + namespace + "/" + kind
