@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
 	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // SchemaFile is where the JSON Schema of the routes file lies, from the root of the module.
@@ -327,12 +327,12 @@ func (c checker) route(at, cluster, class string, r Route) target {
 }
 
 var (
-	functionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,127}$`)
-	accountID    = regexp.MustCompile(`^[0-9]{5,20}$`)
-	headerName   = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`)
-	headerValue  = regexp.MustCompile(`^[ -~]*$`)
-	hostValue    = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
-	regionID     = regexp.MustCompile(`^[a-z]{2,}-[a-z0-9-]+$`)
+	functionName = regex.New(`^[A-Za-z_][A-Za-z0-9_-]{0,127}$`)
+	accountID    = regex.New(`^[0-9]{5,20}$`)
+	headerName   = regex.New(`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`)
+	headerValue  = regex.New(`^[ -~]*$`)
+	hostValue    = regex.New(`^[A-Za-z0-9.:\[\]-]+$`)
+	regionID     = regex.New(`^[a-z]{2,}-[a-z0-9-]+$`)
 )
 
 // address sets where a route goes, and returns it if it can be right.
@@ -342,13 +342,13 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 		t.api = true
 		f := invoke.Function{Name: fill.Replace(i.Function), Qualifier: i.Qualifier, Account: i.Account, Region: i.Region, Internal: i.Internal,
 			Endpoint: strings.TrimSuffix(i.Endpoint, "/")}
-		if !functionName.MatchString(f.Name) {
+		if !functionName().MatchString(f.Name) {
 			c.Fail(at+".invoke.function", "%q is no name of a function", f.Name)
 		}
-		if !accountID.MatchString(f.Account) {
+		if !accountID().MatchString(f.Account) {
 			c.Fail(at+".invoke.account", "%q is no ID of an account: it has digits only", f.Account)
 		}
-		if !regionID.MatchString(f.Region) {
+		if !regionID().MatchString(f.Region) {
 			c.Fail(at+".invoke.region", "%q is no region such as cn-hangzhou", f.Region)
 		}
 		if r.Auth != nil {
@@ -385,13 +385,13 @@ func (c checker) headers(at string, given map[string]string, fill *strings.Repla
 		canonical, value := http.CanonicalHeaderKey(name), fill.Replace(given[name])
 		_, twice := headers[canonical]
 		switch {
-		case !headerName.MatchString(name):
+		case !headerName().MatchString(name):
 			c.Fail(at+"."+name, "it is no name of a header")
 		case slices.Contains(taken, canonical) || strings.HasPrefix(canonical, "X-Acs-"):
 			c.Fail(at+"."+name, "the courier sets this header itself")
 		case twice:
 			c.Fail(at+"."+name, "the header is there twice")
-		case !headerValue.MatchString(value) || canonical == "Host" && !hostValue.MatchString(value):
+		case !headerValue().MatchString(value) || canonical == "Host" && !hostValue().MatchString(value):
 			c.Fail(at+"."+name, "its value can't stand in a header")
 		}
 		headers[canonical] = value

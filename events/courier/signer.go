@@ -59,7 +59,7 @@ func readToken(file string) (string, error) {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
 	token := strings.TrimSpace(string(text))
-	if token == "" || !headerValue.MatchString(token) || strings.Contains(token, " ") {
+	if token == "" || !headerValue().MatchString(token) || strings.Contains(token, " ") {
 		return "", fmt.Errorf("read the token: %s holds none", file)
 	}
 	return token, nil

@@ -3,10 +3,10 @@ package writerefused
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -85,14 +85,14 @@ var causes = []remedy.Cause{
 }
 
 var (
-	userIn    = regexp.MustCompile(`is forbidden: User "([^"]{1,253})"`)
-	webhookIn = regexp.MustCompile(`(?:admission|calling) webhook "([^"]{1,253})"`)
-	policyIn  = regexp.MustCompile(`ValidatingAdmissionPolicy '([a-z0-9][a-z0-9.-]{0,252})' with binding '([a-z0-9][a-z0-9.-]{0,252})'`)
+	userIn    = regex.New(`is forbidden: User "([^"]{1,253})"`)
+	webhookIn = regex.New(`(?:admission|calling) webhook "([^"]{1,253})"`)
+	policyIn  = regex.New(`ValidatingAdmissionPolicy '([a-z0-9][a-z0-9.-]{0,252})' with binding '([a-z0-9][a-z0-9.-]{0,252})'`)
 )
 
 // user returns the user that the message says was refused; empty if it names none.
 func user(message string) string {
-	if m := userIn.FindStringSubmatch(message); m != nil {
+	if m := userIn().FindStringSubmatch(message); m != nil {
 		return m[1]
 	}
 	return ""
@@ -102,7 +102,7 @@ func user(message string) string {
 // name in the message: only one that the cluster has is a matter to look into.
 func webhook(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) (remedy.Plan, error) {
 	name := ""
-	if m := webhookIn.FindStringSubmatch(c.Event.Message); m != nil {
+	if m := webhookIn().FindStringSubmatch(c.Event.Message); m != nil {
 		name = m[1]
 	}
 	if wait := c.Settling(ccm.Retry); wait > 0 && why.Name == unanswered {
@@ -146,7 +146,7 @@ func webhook(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remed
 
 // policy returns the plan for an admission policy that refuses. The message names it and its binding.
 func policy(c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) remedy.Plan {
-	m := policyIn.FindStringSubmatch(c.Event.Message)
+	m := policyIn().FindStringSubmatch(c.Event.Message)
 	if m == nil {
 		why.Ask = say.F("Find the policy that the message names: kubectl get validatingadmissionpolicies.")
 		return asks(c, write, why)

@@ -2,11 +2,11 @@ package ccm
 
 import (
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -86,7 +86,8 @@ func number(name string, of kind, low, high int, unit, param string, calls ...st
 
 // like returns a rule for an annotation that takes what fits a pattern.
 func like(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
-	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString, Calls: calls}
+	fits := regex.New(`^(?:` + pattern + `)$`)
+	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: func(v string) bool { return fits().MatchString(v) }, Calls: calls}
 }
 
 // listOf is a pattern for one or more of what fits the pattern, with commas between.

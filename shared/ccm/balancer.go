@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -280,15 +280,15 @@ func (c *View) Made(ctx context.Context) (string, error) {
 
 // identifier is what IDs of load balancers look like. What doesn't is no ID: there
 // is no need to ask, and it may be too long for a request.
-var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+var identifier = regex.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 
 // Identifier reports whether a load balancer can have this ID.
-func Identifier(id string) bool { return identifier.MatchString(id) }
+func Identifier(id string) bool { return identifier().MatchString(id) }
 
 // Named returns the load balancer with this ID, of the kind that the Service
 // wants, with all its tags; nil if the API says that there is none.
 func (c *View) Named(ctx context.Context, id string) (*Instance, error) {
-	if !identifier.MatchString(id) {
+	if !identifier().MatchString(id) {
 		return nil, nil
 	}
 	found, err := c.read(ctx, id)

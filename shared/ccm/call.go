@@ -1,8 +1,9 @@
 package ccm
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // frequent are the APIs that the controller calls in every sync (pkg/provider/alibaba).
@@ -33,12 +34,12 @@ func ProductOf(message string, network bool) string {
 }
 
 // host is where the controller names the host that it tried to reach: after "lookup", or in an address.
-var host = regexp.MustCompile(`(?i)lookup ([a-z0-9][a-z0-9.-]{0,252}\b)|https?://([a-z0-9][a-z0-9.-]{0,252}\b)|dial tcp (\[?[0-9a-f.:]{2,60}\]?:\d+)`)
+var host = regex.New(`(?i)lookup ([a-z0-9][a-z0-9.-]{0,252}\b)|https?://([a-z0-9][a-z0-9.-]{0,252}\b)|dial tcp (\[?[0-9a-f.:]{2,60}\]?:\d+)`)
 
 // EndpointOf returns the host, or the address with its port, that the controller tried to reach according
 // to its message, in lower case; empty if the message names none.
 func EndpointOf(message string) string {
-	m := host.FindStringSubmatch(message)
+	m := host().FindStringSubmatch(message)
 	if m == nil {
 		return ""
 	}

@@ -3,13 +3,13 @@ package ccm
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -39,12 +39,12 @@ func (v Version) Before(o Version) bool {
 
 // release is what versions begin with. After a suffix nothing counts: the 1 of
 // "v2.12.1-aliyun.1" is no build.
-var release = regexp.MustCompile(`^v(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?`)
+var release = regex.New(`^v(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?`)
 
 // ParseVersion reads "v2.12.1", also with a suffix: "v1.9.3.380-gd6d0962-aliyun".
 // It reports false for what is no version.
 func ParseVersion(s string) (Version, bool) {
-	parts := release.FindStringSubmatch(s)
+	parts := release().FindStringSubmatch(s)
 	if parts == nil {
 		return Version{}, false
 	}

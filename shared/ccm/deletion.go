@@ -3,12 +3,12 @@ package ccm
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -90,7 +90,7 @@ func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, erro
 const GroupPairs = "vgroup-port"
 
 // group is what IDs of vServer groups and server groups look like.
-var group = regexp.MustCompile(`^(?:rsp|vsp|sgp)-[a-z0-9-]+$`)
+var group = regex.New(`^(?:rsp|vsp|sgp)-[a-z0-9-]+$`)
 
 // Unpaired returns the parts of the annotation vgroup-port that name no port. The controller reads
 // the annotation also when it releases the Service, to remove its backends from these groups, and
@@ -118,7 +118,7 @@ func Paired(svc *corev1.Service) (value string, ok bool) {
 		case strings.Contains(part, ":"):
 			parts = append(parts, part)
 		case id == "":
-		case group.MatchString(id) && len(svc.Spec.Ports) > 0:
+		case group().MatchString(id) && len(svc.Spec.Ports) > 0:
 			parts = append(parts, fmt.Sprintf("%s:%d", id, svc.Spec.Ports[0].Port))
 		default:
 			return "", false

@@ -3,11 +3,11 @@ package ccm
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -54,7 +54,7 @@ var kubeWrites = []struct {
 var hangs = say.F("The controller has cleaned up the load balancer, but the Service keeps the finalizer, so a deletion of it does not end.")
 
 // unauthorized finds the request in what the API server says of one that RBAC does not allow.
-var unauthorized = regexp.MustCompile(`cannot (get|list|watch|patch|update) resource "(services|services/status|pods|pods/status)" in API group ""`)
+var unauthorized = regex.New(`cannot (get|list|watch|patch|update) resource "(services|services/status|pods|pods/status)" in API group ""`)
 
 // KubeWriteOf returns the request that the Event's message is about; false if it is about none.
 // A write needs reads, too: the one that was refused counts, if it is one of the controller's.
@@ -64,7 +64,7 @@ func KubeWriteOf(message string) (KubeWrite, bool) {
 			continue
 		}
 		out := KubeWrite{Verb: "patch", Resource: w.resource, Leaves: w.leaves}
-		if m := unauthorized.FindStringSubmatch(message); m != nil {
+		if m := unauthorized().FindStringSubmatch(message); m != nil {
 			out.Verb, out.Resource = m[1], m[2]
 		}
 		return out, true

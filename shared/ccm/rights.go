@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -94,12 +94,12 @@ func AllowCommand(role string, actions []string) say.Text {
 }
 
 // refused finds the action that a message names.
-var refused = regexp.MustCompile(`AuthAction:([a-z]+:[A-Za-z]+)`)
+var refused = regex.New(`AuthAction:([a-z]+:[A-Za-z]+)`)
 
 // Refused returns the RAM action that a message of the controller says was refused; empty if it
 // names none. Only errors of ECS and VPC do: those of CLB and NLB reach the Event without it.
 func Refused(message string) string {
-	if m := refused.FindStringSubmatch(message); m != nil {
+	if m := refused().FindStringSubmatch(message); m != nil {
 		return m[1]
 	}
 	return ""

@@ -3,19 +3,19 @@ package ccm
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // bracket is where the controller names the load balancer in its message.
-var bracket = regexp.MustCompile(`load balancer \[((?:lb|nlb)-[0-9A-Za-z]{1,64})\]`)
+var bracket = regex.New(`load balancer \[((?:lb|nlb)-[0-9A-Za-z]{1,64})\]`)
 
 // BalancerOf returns the ID of the load balancer that a message of the controller names; empty if it names
 // none. Messages can be forged: what is found by this ID need not be the Service's.
 func BalancerOf(message string) string {
-	if m := bracket.FindStringSubmatch(message); m != nil {
+	if m := bracket().FindStringSubmatch(message); m != nil {
 		return m[1]
 	}
 	return ""

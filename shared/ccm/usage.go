@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // More limits, which only the quota center counts.
@@ -26,7 +26,7 @@ type Hint struct {
 }
 
 // exceeded finds the limit that an NLB's message names: "The quota of X is exceeded, usage 50/50".
-var exceeded = regexp.MustCompile(`(?i)the quota of ([A-Za-z0-9_.-]{1,80}) is exceeded`)
+var exceeded = regex.New(`(?i)the quota of ([A-Za-z0-9_.-]{1,80}) is exceeded`)
 
 // hints are what messages say about limits without naming them, and their names for CLBs and NLBs.
 var hints = []struct{ text, clb, nlb string }{
@@ -45,7 +45,7 @@ func HintOf(message string, network bool) Hint {
 		h.Product = "nlb"
 	}
 	message = strings.Join(strings.Fields(message), " ")
-	if m := exceeded.FindStringSubmatch(message); m != nil {
+	if m := exceeded().FindStringSubmatch(message); m != nil {
 		h.Name = m[1]
 		for _, product := range []string{"slb", "nlb", "vpc"} {
 			if strings.HasPrefix(h.Name, product+"_") {

@@ -3,7 +3,6 @@ package ccm
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -197,8 +197,8 @@ func (c *View) hasPort(port string) bool {
 
 // Values whose meaning is clear.
 var (
-	measure = regexp.MustCompile(`^\s*(\d{1,9})(?:\.0+)?\s*([A-Za-z/]*)\s*$`) // "10 Mbps", "2s", "5.0"
-	item    = regexp.MustCompile(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
+	measure = regex.New(`^\s*(\d{1,9})(?:\.0+)?\s*([A-Za-z/]*)\s*$`) // "10 Mbps", "2s", "5.0"
+	item    = regex.New(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
 )
 
 // spelled are the ways in which people write the unit of a rule, in lower case. With any other
@@ -222,9 +222,9 @@ func (f Fault) Means(is string) bool {
 		return slices.Equal(pairsIn(f.Value), pairsIn(is))
 	case f.Name == "forward-port":
 		// The order matters: from which port to which.
-		return slices.Equal(item.FindAllString(f.Value, -1), item.FindAllString(is, -1))
+		return slices.Equal(item().FindAllString(f.Value, -1), item().FindAllString(is, -1))
 	}
-	m := measure.FindStringSubmatch(f.Value)
+	m := measure().FindStringSubmatch(f.Value)
 	return m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.Unit], strings.ToLower(m[2])))
 }
 
@@ -232,7 +232,7 @@ func (f Fault) Means(is string) bool {
 // protocol with its port.
 func pairsIn(value string) []string {
 	var list []string
-	for pair := range slices.Chunk(item.FindAllString(strings.ToLower(value), -1), 2) {
+	for pair := range slices.Chunk(item().FindAllString(strings.ToLower(value), -1), 2) {
 		slices.Sort(pair)
 		list = append(list, strings.Join(pair, ":"))
 	}
@@ -242,7 +242,7 @@ func pairsIn(value string) []string {
 
 // itemsIn returns the names and numbers in a value, sorted, in lower case.
 func itemsIn(value string) []string {
-	list := item.FindAllString(strings.ToLower(value), -1)
+	list := item().FindAllString(strings.ToLower(value), -1)
 	slices.Sort(list)
 	return list
 }

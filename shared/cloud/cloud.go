@@ -27,7 +27,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +35,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // A Config says which region and cluster calls are about and how to reach them.
@@ -137,9 +137,9 @@ func (w *Writer) with(change func(*client)) *Writer {
 }
 
 var (
-	regions  = regexp.MustCompile(`^[a-z]{2}[a-z0-9-]{1,62}$`)
-	clusters = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	hosts    = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
+	regions  = regex.New(`^[a-z]{2}[a-z0-9-]{1,62}$`)
+	clusters = regex.New(`^[A-Za-z0-9_-]{1,64}$`)
+	hosts    = regex.New(`^[A-Za-z0-9._:\[\]-]+$`)
 )
 
 // New returns what reads and what writes, over the same connections and rates.
@@ -232,13 +232,13 @@ func (c Config) validate() error {
 	switch {
 	case c.Region == "":
 		bad("no region is set: name the region of the cluster, such as cn-hangzhou")
-	case !regions.MatchString(c.Region):
+	case !regions().MatchString(c.Region):
 		bad("region %q is not a region ID such as cn-hangzhou", c.Region)
 	}
 	switch {
 	case c.ClusterID == "":
 		bad("no cluster ID is set: name the ID of the ACK cluster")
-	case !clusters.MatchString(c.ClusterID):
+	case !clusters().MatchString(c.ClusterID):
 		bad("cluster ID %q must be 1 to 64 letters, digits, _ and -", c.ClusterID)
 	}
 	if c.Endpoint != "" && !hostPort(c.Endpoint) {
@@ -249,7 +249,7 @@ func (c Config) validate() error {
 		if !slices.Contains(known, p) {
 			bad("host of the unknown product %q: products are %s", p, strings.Join(known, ", "))
 		}
-		if !hosts.MatchString(c.Hosts[p]) {
+		if !hosts().MatchString(c.Hosts[p]) {
 			bad("host %q of product %s must be a host name, with a port if need be", c.Hosts[p], p)
 		}
 	}
@@ -271,7 +271,7 @@ func (c Config) validate() error {
 
 func hostPort(s string) bool {
 	host, port, err := net.SplitHostPort(s)
-	if err != nil || host == "" || !hosts.MatchString(s) {
+	if err != nil || host == "" || !hosts().MatchString(s) {
 		return false
 	}
 	n, err := strconv.ParseUint(port, 10, 16)

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // The kinds of errors, for errors.Is. An error is of one kind at most.
@@ -166,27 +167,27 @@ func redactorOf(k Key, signature string) redactor {
 var (
 	// signed is what the answer to a wrong signature quotes: the whole request,
 	// with key and token in it.
-	signed = regexp.MustCompile(`(?i)\bserver string to sign is\b.*`)
+	signed = regex.New(`(?i)\bserver string to sign is\b.*`)
 	// addresses are URLs, with all that they carry.
-	addresses = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
+	addresses = regex.New(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
 	// fields are parameters that hold secrets, plain or escaped.
-	fields = regexp.MustCompile(`(?i)\b(AccessKeyId|AccessKeySecret|SecurityToken|Signature|SignatureNonce|security-token|Authorization)` +
+	fields = regex.New(`(?i)\b(AccessKeyId|AccessKeySecret|SecurityToken|Signature|SignatureNonce|security-token|Authorization)` +
 		`("?\s*[=:]\s*"?|%3D|%253D)[^\s&",}]+`)
 	// keys are access key IDs and tokens by their form.
-	keys = regexp.MustCompile(`\b(LTAI|TMP\.|STS\.)[A-Za-z0-9._-]{8,}`)
+	keys = regex.New(`\b(LTAI|TMP\.|STS\.)[A-Za-z0-9._-]{8,}`)
 )
 
 // longest is how much of a message is kept, in bytes.
 const longest = 2000
 
 func (r redactor) clean(s string) string {
-	s = signed.ReplaceAllString(strings.Join(strings.Fields(s), " "), "(the signed request is left out)")
+	s = signed().ReplaceAllString(strings.Join(strings.Fields(s), " "), "(the signed request is left out)")
 	for _, secret := range r.secrets {
 		s = strings.ReplaceAll(s, secret, "***")
 	}
-	s = addresses.ReplaceAllString(s, "(address)")
-	s = fields.ReplaceAllString(s, "$1=***")
-	s = keys.ReplaceAllString(s, "***")
+	s = addresses().ReplaceAllString(s, "(address)")
+	s = fields().ReplaceAllString(s, "$1=***")
+	s = keys().ReplaceAllString(s, "***")
 	if len(s) > longest {
 		s = strings.ToValidUTF8(s[:longest], "") + "…"
 	}

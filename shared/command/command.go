@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -167,10 +167,10 @@ func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-var strconvNoise = regexp.MustCompile(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
+var strconvNoise = regex.New(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
 
 // noStrconv returns the error without the names of Go's own functions.
-func noStrconv(err error) error { return errors.New(strconvNoise.ReplaceAllString(err.Error(), "")) }
+func noStrconv(err error) error { return errors.New(strconvNoise().ReplaceAllString(err.Error(), "")) }
 
 // ReadAtMost reads all that there is. It is an error if that is more than so many bytes.
 func ReadAtMost(n int64, r io.Reader) ([]byte, error) {

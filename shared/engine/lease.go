@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -182,7 +182,7 @@ func (x *run) repeats(r event.Result) bool {
 }
 
 // digits are what may change in a sentence that says the same again.
-var digits = regexp.MustCompile(`[0-9]+`)
+var digits = regex.New(`[0-9]+`)
 
 // sameEnd reports whether two records of a Service and class say the same, but for
 // numbers: how long something lasts, how much is left.
@@ -200,7 +200,7 @@ func endOf(r event.Record) string {
 	fmt.Fprintln(h, r.Result, r.Reason, r.Held, r.Digest, r.Cause, r.Risk, r.Mode, r.Muted, r.Impact, r.Attempt, r.Next, steps, r.Undoing,
 		r.Written.UnixNano(), r.Since.UnixNano(), r.Approved != nil)
 	for _, said := range []string{r.Finding, r.Ask, r.Note, r.Rule, r.Error} {
-		fmt.Fprintln(h, digits.ReplaceAllString(said, "#"))
+		fmt.Fprintln(h, digits().ReplaceAllString(said, "#"))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

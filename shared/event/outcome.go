@@ -2,9 +2,9 @@ package event
 
 import (
 	"encoding/json"
-	"regexp"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -96,11 +96,11 @@ func (a Approved) Text() say.Text {
 }
 
 // inChat is how an Approval names where it comes from, if that is a chat.
-var inChat = regexp.MustCompile(`^(\S+) user (\S+), at the sink (\S+), by the click (\S+)$`)
+var inChat = regex.New(`^(\S+) user (\S+), at the sink (\S+), by the click (\S+)$`)
 
 // FromChat returns what an Approval says of the chat that it comes from.
 func FromChat(chat string) say.Text {
-	if m := inChat.FindStringSubmatch(chat); m != nil {
+	if m := inChat().FindStringSubmatch(chat); m != nil {
 		return say.F("%s user %s, at the sink %s, by the click %s", m[1], m[2], m[3], m[4])
 	}
 	return say.Literal(chat)

@@ -3,10 +3,11 @@ package event
 import (
 	"bytes"
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // A Read is one question by which a run found out what it says, as the cluster or the cloud
@@ -55,10 +56,10 @@ func TellAgain(ctx context.Context, r Read) {
 }
 
 // known is what an answer says that tells nobody anything.
-var known = regexp.MustCompile(`"(RequestId|request_id)"\s*:\s*"[^"]*"\s*,?\s*`)
+var known = regex.New(`"(RequestId|request_id)"\s*:\s*"[^"]*"\s*,?\s*`)
 
 func shorten(answer []byte) string {
-	text := known.ReplaceAll(bytes.TrimSpace(answer[:min(len(answer), 4*mostAnswer)]), nil)
+	text := known().ReplaceAll(bytes.TrimSpace(answer[:min(len(answer), 4*mostAnswer)]), nil)
 	text = bytes.Join(bytes.Fields(text), []byte(" "))
 	if len(text) <= mostAnswer && len(answer) <= 4*mostAnswer {
 		return string(text)

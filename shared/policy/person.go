@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -40,7 +40,7 @@ func (p Person) id(kind string) string {
 }
 
 // ours are users that don't answer: lbremedy asks.
-var ours = regexp.MustCompile(`^system:serviceaccount:[^:]+:lbremedy-`)
+var ours = regex.New(`^system:serviceaccount:[^:]+:lbremedy-`)
 
 // CheckPeople tells bad what is wrong with the people, each with its index and field.
 func CheckPeople(people []Person, bad func(index int, field, format string, args ...any)) {
@@ -48,7 +48,7 @@ func CheckPeople(people []Person, bad func(index int, field, format string, args
 		switch {
 		case p.User == "":
 			bad(i, "user", "it is empty; name the user as whom this person answers in Kubernetes")
-		case ours.MatchString(p.User):
+		case ours().MatchString(p.User):
 			bad(i, "user", "lbremedy does not answer its own questions")
 		}
 		if p.DingTalk == "" && p.Feishu == "" {

@@ -3,12 +3,12 @@ package remedy
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // LogQuery returns a command that shows what the controller has logged about a
@@ -26,7 +26,7 @@ func (c *Case) LogQuery() string { return LogQuery(c.Service.Namespace + "/" + c
 const saying = 200
 
 // before is what the controller puts before what went wrong.
-var before = regexp.MustCompile(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: |` +
+var before = regex.New(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: |` +
 	`^Error (?:adding|updating|removing) [a-z ]+(?: \[[^\]]*\])?: (?:\S+ failed to \w+ service hash:, error: )?`)
 
 // Said returns what went wrong in the words of the failure's message, in quotes: of
@@ -38,7 +38,7 @@ func (c *Case) Said() string {
 		text, _, _ = strings.Cut(text, ".. ")
 		text, _, _ = strings.Cut(text, "., ") // what wrapped the error goes on
 	}
-	text = strings.Trim(strings.Join(strings.Fields(before.ReplaceAllString(text, "")), " "), "., ")
+	text = strings.Trim(strings.Join(strings.Fields(before().ReplaceAllString(text, "")), " "), "., ")
 	for strings.HasSuffix(text, "]") && strings.Count(text, "]") > strings.Count(text, "[") {
 		text = strings.TrimRight(text[:len(text)-1], "., ") // of an aggregate, whose beginning the controller cuts off
 	}

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // A Section is settings of classes' own in the policy file: one key at its top. A class
@@ -119,7 +120,7 @@ func (s *Setting[T]) Read(p Policy) error {
 	return err
 }
 
-var keyForm = regexp.MustCompile(`^[a-z][A-Za-z]*$`)
+var keyForm = regex.New(`^[a-z][A-Za-z]*$`)
 
 // Validate returns what is wrong with the declaration, or nil.
 func (s *Setting[T]) Validate() error {
@@ -127,7 +128,7 @@ func (s *Setting[T]) Validate() error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("section %q: "+format, append([]any{s.Key}, args...)...))
 	}
-	if !keyForm.MatchString(s.Key) {
+	if !keyForm().MatchString(s.Key) {
 		bad("its key is no name such as ramDelay")
 	}
 	if reserved(s.Key) {
@@ -137,7 +138,7 @@ func (s *Setting[T]) Validate() error {
 		bad("Doc is empty: nobody would know what it says")
 	}
 	for _, f := range structFields(reflect.TypeFor[T]()) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !keyForm.MatchString(name) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !keyForm().MatchString(name) {
 			bad("its field %s has no tag json with a name such as reserve", f.Name)
 		}
 		if len(structFields(f.Type)) > 0 {

@@ -2,8 +2,9 @@ package say
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // Errorf is fmt.Errorf for an error that people read: Of tells it as a message.
@@ -60,12 +61,12 @@ func Of(err error) Text {
 }
 
 // wraps matches the verb of fmt.Errorf that fmt.Sprintf does not know.
-var wraps = regexp.MustCompile(`(^|[^%])%(\[\d+\])?w`)
+var wraps = regex.New(`(^|[^%])%(\[\d+\])?w`)
 
 // sprint is fmt.Sprintf that knows %w, too.
 func sprint(format string, args ...any) string {
 	if strings.Contains(format, "w") {
-		format = wraps.ReplaceAllString(format, "${1}%${2}v")
+		format = wraps().ReplaceAllString(format, "${1}%${2}v")
 	}
 	return fmt.Sprintf(format, args...)
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // A Language is what texts are put into. Nil is English.
@@ -31,8 +33,8 @@ func (l *Language) Format(english string) string {
 	if twin, ok := l.Twins[english]; ok {
 		return twin
 	}
-	if list.MatchString(english) { // its length is that of the list, and its parts have twins
-		return between.ReplaceAllStringFunc(english, func(part string) string {
+	if list().MatchString(english) { // its length is that of the list, and its parts have twins
+		return between().ReplaceAllStringFunc(english, func(part string) string {
 			if twin, ok := l.Twins[part]; ok {
 				return twin
 			}
@@ -44,8 +46,8 @@ func (l *Language) Format(english string) string {
 
 // list matches the formats of Items and Clauses, and between what stands between their verbs.
 var (
-	list    = regexp.MustCompile(`^%s(?:, %s)*(?:; %s)*(?: and %d more|; and %d more)?$`)
-	between = regexp.MustCompile(`, | and %d more|; and %d more|; `)
+	list    = regex.New(`^%s(?:, %s)*(?:; %s)*(?: and %d more|; and %d more)?$`)
+	between = regex.New(`, | and %d more|; and %d more|; `)
 )
 
 // Phrase is fmt.Sprintf in the language: of the format and of the arguments that are texts.
@@ -79,8 +81,8 @@ const seam = "\uFDD0"
 
 // A format has a space on both sides of an argument, since most are not words of the language.
 var (
-	before = regexp.MustCompile(`(.) ` + seam + `(.)`)
-	after  = regexp.MustCompile(`(.)` + seam + ` (.)`)
+	before = regex.New(`(.) ` + seam + `(.)`)
+	after  = regex.New(`(.)` + seam + ` (.)`)
 )
 
 // fit removes the seams, with the spaces beside them where nothing stands between such words.
@@ -88,7 +90,7 @@ func (l *Language) fit(text string) string {
 	if !strings.Contains(text, seam) {
 		return text
 	}
-	for _, at := range []*regexp.Regexp{before, after} {
+	for _, at := range []*regexp.Regexp{before(), after()} {
 		text = at.ReplaceAllStringFunc(text, func(s string) string {
 			bare := strings.NewReplacer(seam, "", " ", "").Replace(s)
 			end, n := utf8.DecodeRuneInString(bare)

@@ -13,8 +13,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // A Text is a sequence of messages. Its zero value is empty and prints as nothing.
@@ -159,7 +160,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 // percent sign and the letter of a verb: a record may come from a stranger.
 const deepest = 8
 
-var widest = regexp.MustCompile(`%[^a-zA-Z%]{6}|%[^a-zA-Z%]*\*`)
+var widest = regex.New(`%[^a-zA-Z%]{6}|%[^a-zA-Z%]*\*`)
 
 // UnmarshalJSON reads what MarshalJSON writes; an error for formats that would print without
 // measure and for texts that lie too deep in each other.
@@ -176,7 +177,7 @@ func (m *Message) read(data []byte, depth int) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
 	}
-	if bad := widest.FindString(w.Format); bad != "" {
+	if bad := widest().FindString(w.Format); bad != "" {
 		return fmt.Errorf("the format of a message has the verb %q", bad)
 	}
 	*m = Message{Format: w.Format}

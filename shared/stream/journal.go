@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"regexp"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // A Journal is the memory of one Service and class, and the lock of the whole
@@ -25,7 +25,7 @@ type Journal struct {
 }
 
 // tokens of a case's subject must hold nothing that a subject gives a meaning to.
-var caseToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+var caseToken = regex.New(`^[A-Za-z0-9_-]{1,128}$`)
 
 // Journal returns the journal of a Service and class. What can't stand in a
 // subject is an error of Load and Append.
@@ -36,8 +36,8 @@ func (s *Stream) Journal(cluster, serviceUID, class string) *Journal {
 		all:     event.CaseFilter(cluster, serviceUID),
 	}
 	for _, t := range []string{cluster, serviceUID, class} {
-		if !caseToken.MatchString(t) {
-			j.bad = fmt.Errorf("name a journal: %q must match %s", t, caseToken)
+		if !caseToken().MatchString(t) {
+			j.bad = fmt.Errorf("name a journal: %q must match %s", t, caseToken())
 		}
 	}
 	return j

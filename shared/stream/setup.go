@@ -231,8 +231,8 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // The server forgets a follower that nobody has run for as long as the journal keeps
 // its records.
 func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since time.Time, err error) {
-	if !caseToken.MatchString(name) {
-		return time.Time{}, fmt.Errorf("set up follower %q: the name must match %s", name, caseToken)
+	if !caseToken().MatchString(name) {
+		return time.Time{}, fmt.Errorf("set up follower %q: the name must match %s", name, caseToken())
 	}
 	filter := event.CaseSubjects
 	if cluster != "" {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
-	cloudevents "github.com/cloudevents/sdk-go/v2"
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -67,7 +67,7 @@ func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 	if err != nil {
 		return fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
 	}
-	e := cloudevents.NewEvent()
+	e := cloudevents.New()
 	e.SetID(t.Message)
 	e.SetType(kind)
 	e.SetSource("/lbremedy")

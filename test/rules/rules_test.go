@@ -183,6 +183,9 @@ func TestRules(t *testing.T) {
 			}`,
 			want: []string{"the log key \"svc\"", "the log key \"\""}},
 
+		{name: "patterns", rule: patterns, file: "shared/host/h.go", text: "package host\nvar a = regex.New(`^(?:` + part + `)+$`)\nvar b = regex.New(\"(\")",
+			want: []string{"h.go:3"}},
+
 		{name: "sentences", rule: sentences, file: "shared/engine/r.go", text: `package engine
 			import "strings"
 			var a = prev.Rule == afterOthers || "x" != p.Ask || r.Finding == "" || r.Reason == b

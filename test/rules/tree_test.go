@@ -188,6 +188,7 @@ var rules = []rule{
 	{"context", contexts},
 	{"errors", errorTexts},
 	{"log keys", logs},
+	{"patterns", patterns},
 	{"sentences", sentences},
 	{"twins", twins},
 	{"pages of twins", translated},

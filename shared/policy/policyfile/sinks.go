@@ -2,16 +2,16 @@ package policyfile
 
 import (
 	"fmt"
-	"regexp"
 
 	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // SinkName is the form of a sink's name.
 const SinkName = `^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`
 
-var sinkName = regexp.MustCompile(SinkName)
+var sinkName = regex.New(SinkName)
 
 // checkSinks notes what is wrong with the section tell.
 func checkSinks(d *config.Document, sinks []policy.Sink, classes []string) {
@@ -21,7 +21,7 @@ func checkSinks(d *config.Document, sinks []policy.Sink, classes []string) {
 		switch {
 		case s.Name == "":
 			d.Fail(at, "it has no name; give it one that stays, since its tickets are known by it")
-		case !sinkName.MatchString(s.Name):
+		case !sinkName().MatchString(s.Name):
 			d.Fail(at+".name", "%q is not 1 to 32 lower-case letters, digits and inner hyphens", s.Name)
 		case seen[s.Name]:
 			d.Fail(at+".name", "another sink is called %s, too", s.Name)

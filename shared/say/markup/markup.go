@@ -6,16 +6,17 @@
 package markup
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // parts finds what is no word: actions of a template, comments and tags up to where an attribute's
 // value begins or the tag ends.
 var (
-	action = regexp.MustCompile(`^\{\{(?:"(?:[^"\\]|\\.)*"|[^}"])*\}\}`)
-	named  = regexp.MustCompile(`([a-z-]+)="$`)
-	letter = regexp.MustCompile(`[A-Za-z]`)
+	action = regex.New(`^\{\{(?:"(?:[^"\\]|\\.)*"|[^}"])*\}\}`)
+	named  = regex.New(`([a-z-]+)="$`)
+	letter = regex.New(`[A-Za-z]`)
 )
 
 // spoken are the attributes whose values are words.
@@ -31,7 +32,7 @@ func Words(source string, f func(string) string) string {
 		text := run.String()
 		run.Reset()
 		inner := strings.TrimSpace(text)
-		if !words || !letter.MatchString(strings.ReplaceAll(strings.ReplaceAll(inner, "&amp;", ""), "&nbsp;", "")) {
+		if !words || !letter().MatchString(strings.ReplaceAll(strings.ReplaceAll(inner, "&amp;", ""), "&nbsp;", "")) {
 			out.WriteString(text)
 			return
 		}
@@ -42,9 +43,9 @@ func Words(source string, f func(string) string) string {
 	for i := 0; i < len(source); {
 		rest := source[i:]
 		switch {
-		case strings.HasPrefix(rest, "{{") && action.MatchString(rest):
+		case strings.HasPrefix(rest, "{{") && action().MatchString(rest):
 			flush(words)
-			a := action.FindString(rest)
+			a := action().FindString(rest)
 			out.WriteString(a)
 			i += len(a)
 			continue
@@ -59,7 +60,7 @@ func Words(source string, f func(string) string) string {
 			continue
 		case tag && !value && rest[0] == '"':
 			run.WriteByte('"')
-			m := named.FindStringSubmatch(run.String())
+			m := named().FindStringSubmatch(run.String())
 			flush(false)
 			value, words = true, m != nil && spoken[m[1]]
 			i++

@@ -4,7 +4,6 @@ package about
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -90,14 +90,14 @@ to the highest.`,
 }
 
 var (
-	strong = regexp.MustCompile(`\*\*([^*]+)\*\*`)
-	link   = regexp.MustCompile(`\[([^\]]+)\]\((https?://[^)\s]+)\)`)
+	strong = regex.New(`\*\*([^*]+)\*\*`)
+	link   = regex.New(`\[([^\]]+)\]\((https?://[^)\s]+)\)`)
 )
 
 // page prints the page of a class for a person: Markdown without its marks.
 func page(p *cli.Program, e Entry) {
 	for i, para := range strings.Split(strings.TrimSpace(e.Page), "\n") {
-		para = link.ReplaceAllString(para, "$1 ($2)")
+		para = link().ReplaceAllString(para, "$1 ($2)")
 		title, isTitle := strings.CutPrefix(para, "# ")
 		switch {
 		case i == 0 && isTitle:
@@ -109,7 +109,7 @@ func page(p *cli.Program, e Entry) {
 			if rest, ok := strings.CutPrefix(para, "- "); ok {
 				text = "- " + strings.TrimSuffix(cli.Wrap(strings.ReplaceAll(rest, "`", ""), "  ", p.Width()), "\n")[2:]
 			}
-			fmt.Fprintln(p.Out, strong.ReplaceAllStringFunc(text, func(s string) string { return p.Paint(cli.Bold, strings.Trim(s, "*")) }))
+			fmt.Fprintln(p.Out, strong().ReplaceAllStringFunc(text, func(s string) string { return p.Paint(cli.Bold, strings.Trim(s, "*")) }))
 		}
 	}
 	fmt.Fprintln(p.Out)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -211,7 +211,7 @@ func ReadFile(p *cli.Program, path string) ([]Item, error) {
 	return nil, command.Wrong("%s holds no event", name)
 }
 
-var separator = regexp.MustCompile(`(?m)^---[ \t]*\r?$`)
+var separator = regex.New(`(?m)^---[ \t]*\r?$`)
 
 // documents takes JSON values one behind the other, or YAML documents, apart. They
 // come back as JSON.
@@ -231,7 +231,7 @@ func documents(data []byte) ([]json.RawMessage, error) {
 			docs = append(docs, doc)
 		}
 	}
-	for _, part := range separator.Split(string(data), -1) {
+	for _, part := range separator().Split(string(data), -1) {
 		if strings.TrimSpace(part) == "" {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"regexp"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -14,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -73,10 +73,10 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) 
 }
 
 // badKey is what a key or token that can't be right is answered with.
-var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSignature|InvalidSecurityToken|MissingSecurityToken|SecurityTokenExpired)`)
+var badKey = regex.New(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSignature|InvalidSecurityToken|MissingSecurityToken|SecurityTokenExpired)`)
 
 // BadKey reports whether Alibaba Cloud answers with this code to a key that can't be right.
-func BadKey(code string) bool { return badKey.MatchString(code) }
+func BadKey(code string) bool { return badKey().MatchString(code) }
 
 // PolicyFile reads a policy file.
 func PolicyFile(path string) (remedy.Policy, error) {

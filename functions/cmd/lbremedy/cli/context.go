@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/config"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // Fields of the configuration file beside those of the global flags.
@@ -228,12 +228,12 @@ func (p *Program) note(flags *pflag.FlagSet) {
 	})
 }
 
-var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var contextName = regex.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // GivenFlags returns the values of the global flags that the call names, as a context of
 // this name keeps them: files by their whole path, and nothing secret.
 func (p *Program) GivenFlags(name string) (map[string]any, error) {
-	if !contextName.MatchString(name) {
+	if !contextName().MatchString(name) {
 		return nil, command.Wrong("%q is no name for a context: use up to 63 letters, digits, dots, underscores and hyphens", name)
 	}
 	if len(p.given) == 0 {

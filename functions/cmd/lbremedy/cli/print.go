@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -58,7 +58,7 @@ func (p *Program) writer() (func(io.Writer, any) error, error) {
 
 // zeroTime matches a field of JSON with the time that Go writes where there is none. The
 // quotes of such a text inside a string are escaped.
-var zeroTime = regexp.MustCompile(`"\w+":"0001-01-01T00:00:00Z",|,?"\w+":"0001-01-01T00:00:00Z"`)
+var zeroTime = regex.New(`"\w+":"0001-01-01T00:00:00Z",|,?"\w+":"0001-01-01T00:00:00Z"`)
 
 // encoded returns a value as JSON without times that are none.
 func encoded(value any) (json.RawMessage, error) {
@@ -68,7 +68,7 @@ func encoded(value any) (json.RawMessage, error) {
 	}
 	data := bytes.TrimSpace(b.Bytes())
 	if bytes.Contains(data, []byte(`"0001-01-01T`)) {
-		data = zeroTime.ReplaceAll(data, nil)
+		data = zeroTime().ReplaceAll(data, nil)
 	}
 	return data, nil
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"html/template"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/about"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -99,8 +99,8 @@ func (s *server) class(r *http.Request) (page, error) {
 type block struct{ Kind, Text string }
 
 var (
-	links  = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
-	strong = regexp.MustCompile(`\*\*([^*]+)\*\*`)
+	links  = regex.New(`\[([^\]]+)\]\(([^)\s]+)\)`)
+	strong = regex.New(`\*\*([^*]+)\*\*`)
 )
 
 // code returns a text of Markdown with what stands between backquotes as code.
@@ -138,14 +138,14 @@ func blocks(doc string) []block {
 			kind, text, begin = "item", line[2:], true
 		}
 		if kind != "code" {
-			text = links.ReplaceAllStringFunc(text, func(s string) string {
-				m := links.FindStringSubmatch(s)
+			text = links().ReplaceAllStringFunc(text, func(s string) string {
+				m := links().FindStringSubmatch(s)
 				if strings.HasPrefix(m[2], "https://") {
 					return m[1] + " (" + m[2] + ")"
 				}
 				return m[1]
 			})
-			text = strings.TrimSpace(strong.ReplaceAllString(text, "$1"))
+			text = strings.TrimSpace(strong().ReplaceAllString(text, "$1"))
 		}
 		if n := len(list) - 1; !begin && n >= 0 && (kind == "code" || kind == "text") {
 			gap := " "

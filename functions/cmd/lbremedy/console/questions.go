@@ -113,7 +113,8 @@ func (b *book) incidents() []incident {
 	list := make([]incident, 0, len(all))
 	for id, members := range all {
 		slices.SortFunc(members, func(x, y *past) int {
-			return cmp.Or(slices.Index(impacts, y.Impact)-slices.Index(impacts, x.Impact), strings.Compare(x.Service.String(), y.Service.String()))
+			return cmp.Or(slices.Index(impacts, y.Impact)-slices.Index(impacts, x.Impact), strings.Compare(x.Service.Namespace, y.Service.Namespace),
+				strings.Compare(x.Service.Name, y.Service.Name))
 		})
 		lead := members[0]
 		i := incident{

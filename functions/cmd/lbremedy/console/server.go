@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -34,7 +35,7 @@ type server struct {
 	url     *url.URL // at which browsers reach it
 	auth    authenticator
 	wishes  chan wish
-	pages   map[string]map[string]*template.Template // by language and name
+	pages   map[string]func() (map[string]*template.Template, error) // by language; by name, made when somebody first reads that language
 	files   http.Handler
 	book    *book
 	reading *reading
@@ -48,12 +49,11 @@ func newServer(p *cli.Program, at *url.URL) (*server, error) {
 		return nil, fmt.Errorf("read the pages of the console: %w", err)
 	}
 	h := newHub()
-	s := &server{p: p, url: at, wishes: make(chan wish, 256), pages: map[string]map[string]*template.Template{}, files: http.FileServerFS(files), hub: h}
+	s := &server{p: p, url: at, wishes: make(chan wish, 256), files: http.FileServerFS(files), hub: h}
+	s.pages = map[string]func() (map[string]*template.Template, error){}
 	s.book, s.reading = newBook(p, h), newReading(p, h)
 	for _, l := range []*say.Language{nil, cli.Tongue("zh")} {
-		if s.pages[l.Name()], err = s.in(l, files); err != nil {
-			return nil, fmt.Errorf("read the pages of the console: %w", err)
-		}
+		s.pages[l.Name()] = sync.OnceValues(func() (map[string]*template.Template, error) { return s.in(l, files) })
 	}
 	return s, nil
 }
@@ -308,7 +308,11 @@ func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page)
 		l.Entries = append(l.Entries, e)
 	}
 	var b bytes.Buffer
-	if err := s.pages[s.p.Reads(r.Header).Language().Name()][pg.name].ExecuteTemplate(&b, "layout.html", l); err != nil {
+	pages, err := s.pages[s.p.Reads(r.Header).Language().Name()]()
+	if err == nil {
+		err = pages[pg.name].ExecuteTemplate(&b, "layout.html", l)
+	}
+	if err != nil {
 		http.Error(w, said(fmt.Errorf("make the page %s: %w", pg.name, err)), http.StatusInternalServerError)
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -174,13 +174,13 @@ func (d document) begins() int {
 
 // boundary is where a document begins, or ends. A comment or the document's own first
 // line may stand behind it.
-var boundary = regexp.MustCompile(`(?m)^(?:---|\.\.\.)(?:[ \t\r]|$)`)
+var boundary = regex.New(`(?m)^(?:---|\.\.\.)(?:[ \t\r]|$)`)
 
 // split takes a file apart into its documents: the YAML library reads the first alone.
 func split(data []byte) []document {
 	var docs []document
 	at, above := 0, 0
-	for _, mark := range append(boundary.FindAllIndex(data, -1), []int{len(data), len(data)}) {
+	for _, mark := range append(boundary().FindAllIndex(data, -1), []int{len(data), len(data)}) {
 		docs = append(docs, document{data[at:mark[0]], above})
 		above += bytes.Count(data[at:mark[1]], []byte("\n"))
 		at = mark[1]
@@ -189,7 +189,7 @@ func split(data []byte) []document {
 }
 
 // yamlLine is how the YAML library says where it stumbled.
-var yamlLine = regexp.MustCompile(`^.*?yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?`)
+var yamlLine = regex.New(`^.*?yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?`)
 
 // services returns the Services of the document.
 func (d document) services() ([]corev1.Service, error) {
@@ -206,7 +206,7 @@ func (d document) services() ([]corev1.Service, error) {
 // wrong says in which line of the file a document is broken.
 func (d document) wrong(err error) error {
 	text := err.Error()
-	m := yamlLine.FindStringSubmatch(text)
+	m := yamlLine().FindStringSubmatch(text)
 	if m == nil {
 		return say.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), text)
 	}

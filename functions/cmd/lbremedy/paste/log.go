@@ -3,12 +3,12 @@ package paste
 import (
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // Why a line tells of no failed sync.
@@ -24,25 +24,25 @@ var syncFailed = []string{"reconcile loadbalancer failed", "Reconciler error"}
 // The forms of lines of logs. What collectors, kubectl logs --prefix and the journal put
 // before klog's own header has no quotes.
 var (
-	klogLine = regexp.MustCompile(`(?s)^[^"]{0,240}?\b([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ ([\w./-]+:\d+)\] (.*)$`)
-	zapLine  = regexp.MustCompile(`(?s)^(?:[^"]{0,240}?\s)?(DEBUG|INFO|WARN|ERROR|DPANIC|PANIC|FATAL)\t(.*?)\s*(\{.*\})?\s*$`)
-	logfmt   = regexp.MustCompile(`\blevel=\w+.*\bmsg=|\bmsg=.*\blevel=\w+`)
-	pair     = regexp.MustCompile(`(?s)(?:^|\s)"?([A-Za-z_][\w.]*)"?=("(?:[^"\\]|\\.)*"|\{[^{}]*\}|[^\s"]+)`)
-	leading  = regexp.MustCompile(`(?s)^"((?:[^"\\]|\\.)*)"(?:\s|$)`)
-	logger   = regexp.MustCompile(`^([A-Za-z][\w./-]*)\s+"`)
-	oldEvent = regexp.MustCompile(`(?s)^Event\(v1\.ObjectReference\{Kind:"(\w*)", Namespace:"([^"]*)", Name:"([^"]*)".*?\}\): ` +
+	klogLine = regex.New(`(?s)^[^"]{0,240}?\b([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ ([\w./-]+:\d+)\] (.*)$`)
+	zapLine  = regex.New(`(?s)^(?:[^"]{0,240}?\s)?(DEBUG|INFO|WARN|ERROR|DPANIC|PANIC|FATAL)\t(.*?)\s*(\{.*\})?\s*$`)
+	logfmt   = regex.New(`\blevel=\w+.*\bmsg=|\bmsg=.*\blevel=\w+`)
+	pair     = regex.New(`(?s)(?:^|\s)"?([A-Za-z_][\w.]*)"?=("(?:[^"\\]|\\.)*"|\{[^{}]*\}|[^\s"]+)`)
+	leading  = regex.New(`(?s)^"((?:[^"\\]|\\.)*)"(?:\s|$)`)
+	logger   = regex.New(`^([A-Za-z][\w./-]*)\s+"`)
+	oldEvent = regex.New(`(?s)^Event\(v1\.ObjectReference\{Kind:"(\w*)", Namespace:"([^"]*)", Name:"([^"]*)".*?\}\): ` +
 		`type: '(\w*)' reason: '(\w*)' (.*)$`)
-	inlineLog = regexp.MustCompile(`"kind":\s*"(\w+)"`)
-	ownError  = regexp.MustCompile(`\[SDKError\] API: \w*(?:LoadBalancer|Listener|VServerGroup|ServerGroup|AccessControl)`)
-	syncing   = regexp.MustCompile(`failed to (?:ensure|delete|update) load balancer`)
+	inlineLog = regex.New(`"kind":\s*"(\w+)"`)
+	ownError  = regex.New(`\[SDKError\] API: \w*(?:LoadBalancer|Listener|VServerGroup|ServerGroup|AccessControl)`)
+	syncing   = regex.New(`failed to (?:ensure|delete|update) load balancer`)
 )
 
 // logLine takes a line of a log in the form of klog, zap or logfmt.
 func logLine(line string) (Text, bool) {
-	if m := klogLine.FindStringSubmatch(line); m != nil {
+	if m := klogLine().FindStringSubmatch(line); m != nil {
 		return klog(m[1], m[2], strings.TrimSpace(m[3])), true
 	}
-	if m := zapLine.FindStringSubmatch(line); m != nil {
+	if m := zapLine().FindStringSubmatch(line); m != nil {
 		var record map[string]any
 		_ = json.Unmarshal([]byte(m[3]), &record) // a line without fields has none
 		name, message, _ := strings.Cut(m[2], "\t")
@@ -63,7 +63,7 @@ func logLine(line string) (Text, bool) {
 			return ""
 		}), true
 	}
-	if logfmt.MatchString(line) {
+	if logfmt().MatchString(line) {
 		all := pairs(line)
 		return logRecord(func(keys ...string) string {
 			for _, key := range keys {
@@ -79,15 +79,15 @@ func logLine(line string) (Text, bool) {
 
 // klog takes what stands behind the header of klog.
 func klog(level, file, text string) Text {
-	if m := oldEvent.FindStringSubmatch(text); m != nil {
+	if m := oldEvent().FindStringSubmatch(text); m != nil {
 		t := Text{Kind: Log, Service: name(m[2], m[3]), Input: event.Input{Type: m[4], Reason: m[5], Message: m[6]}}
 		return about(t, m[1])
 	}
 	all := pairs(text)
-	if m := leading.FindStringSubmatch(text); m != nil {
+	if m := leading().FindStringSubmatch(text); m != nil {
 		all["msg"] = unquote(`"` + m[1] + `"`)
 	}
-	if m := logger.FindStringSubmatch(text); m != nil {
+	if m := logger().FindStringSubmatch(text); m != nil {
 		all["logger"] = m[1]
 	}
 	if all["msg"] == "" && all["error"] == "" && all["err"] == "" {
@@ -107,7 +107,7 @@ func klog(level, file, text string) Text {
 // pairs returns what stands in a line as key=value.
 func pairs(line string) map[string]string {
 	all := map[string]string{}
-	for _, m := range pair.FindAllStringSubmatch(line, -1) {
+	for _, m := range pair().FindAllStringSubmatch(line, -1) {
 		if all[m[1]] = unquote(m[2]); m[2] == "null" || m[2] == "<nil>" {
 			delete(all, m[1])
 		}
@@ -134,7 +134,7 @@ func logRecord(get func(keys ...string) string) Text {
 	}
 	if reason := get("reason"); reason != "" { // an Event that was written
 		kind := get("kind")
-		if m := inlineLog.FindStringSubmatch(get("object")); m != nil {
+		if m := inlineLog().FindStringSubmatch(get("object")); m != nil {
 			kind, t.Service = m[1], ""
 		}
 		t.Input = event.Input{Reason: reason, Type: get("type"), Message: cmp.Or(get("message"), get("msg"))}
@@ -146,21 +146,21 @@ func logRecord(get func(keys ...string) string) Text {
 	writer = writer[strings.LastIndexAny(writer, "/.")+1:]
 	level := strings.ToUpper(get("level"))
 	switch {
-	case (strings.HasPrefix(level, "I") || level == "DEBUG") && get("error", "err") == "" && !wrapper.MatchString(said):
+	case (strings.HasPrefix(level, "I") || level == "DEBUG") && get("error", "err") == "" && !wrapper().MatchString(said):
 		t.Why = noError
 	case writer != "":
 		t.Input.Component = writer
 		if slices.Contains(syncFailed, get("msg", "message")) {
 			t.Input.Reason = "SyncLoadBalancerFailed"
 		}
-	case ownError.MatchString(said):
+	case ownError().MatchString(said):
 		t.Input.Message = said[strings.Index(said, "[SDKError]"):]
 	default:
 		// Anybody can have written it: unlike a message that stands alone, a known text at
 		// its beginning proves nothing, so it does not stand there.
 		if e, ok := toolError(said); ok {
 			t.Input.Message, t.Why = e.Input.Message, e.Why
-			if t.Why == "" && !syncing.MatchString(said) {
+			if t.Why == "" && !syncing().MatchString(said) {
 				t.Why = notController
 			}
 			break

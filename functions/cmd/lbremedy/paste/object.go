@@ -5,17 +5,17 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // objectOpens is how a JSON object or array begins, whole or broken. A text in brackets, such
 // as the name of a Pod before a line of its log, does not begin so.
-var objectOpens = regexp.MustCompile(`^(?:\{\s*(?:"|\}|$)|\[\s*(?:[{\["]|\]|$))`)
+var objectOpens = regex.New(`^(?:\{\s*(?:"|\}|$)|\[\s*(?:[{\["]|\]|$))`)
 
 // A FieldsError says what is wrong with a line that should be a JSON object with the texts of
 // an Event.
@@ -265,12 +265,12 @@ func ReadFields(data []byte) (event.Input, error) {
 }
 
 // yamlOpens is how an Event, or a list of them, begins in YAML.
-var yamlOpens = regexp.MustCompile(`^\s*(?:- )?(?:apiVersion: \S|kind: [A-Z]\w*$|(?:items|involvedObject|regarding|metadata):$|eventTime: |firstTimestamp: )`)
+var yamlOpens = regex.New(`^\s*(?:- )?(?:apiVersion: \S|kind: [A-Z]\w*$|(?:items|involvedObject|regarding|metadata):$|eventTime: |firstTimestamp: )`)
 
 // yamlLine is a line of YAML that is not indented.
-var yamlLine = regexp.MustCompile(`^(?:\s|[\w./-]+:(?:\s|$)|- |#|$)`)
+var yamlLine = regex.New(`^(?:\s|[\w./-]+:(?:\s|$)|- |#|$)`)
 
-func yamlGoesOn(line string) (more, last bool) { return yamlLine.MatchString(line), false }
+func yamlGoesOn(line string) (more, last bool) { return yamlLine().MatchString(line), false }
 
 // yaml takes a document in YAML, or else its lines.
 func (r *Reader) yaml(text string) error {

@@ -10,10 +10,10 @@ package paste
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // A Kind is what a text was found to be.
@@ -74,21 +74,21 @@ const most = 512 << 20
 
 // What tools put into lines, and before them: colours, the marks of a quotation, the time.
 var (
-	colours = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
-	quoted  = regexp.MustCompile(`^(?:> ?)+`)
-	fence   = regexp.MustCompile("^\\s*```\\w*\\s*$")
-	stamp   = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) +(?:(?:stdout|stderr) [FP] )?`)
+	colours = regex.New("\x1b\\[[0-9;]*[A-Za-z]")
+	quoted  = regex.New(`^(?:> ?)+`)
+	fence   = regex.New("^\\s*```\\w*\\s*$")
+	stamp   = regex.New(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) +(?:(?:stdout|stderr) [FP] )?`)
 )
 
 // Line takes a line without its end.
 func (r *Reader) Line(line string) error {
-	line = strings.TrimRight(colours.ReplaceAllString(line, ""), "\r")
-	line = quoted.ReplaceAllString(line, "")
-	if fence.MatchString(line) {
+	line = strings.TrimRight(colours().ReplaceAllString(line, ""), "\r")
+	line = quoted().ReplaceAllString(line, "")
+	if fence().MatchString(line) {
 		line = ""
 	}
 	r.raw = line
-	line = stamp.ReplaceAllString(line, "")
+	line = stamp().ReplaceAllString(line, "")
 	if r.more != nil {
 		more, last := r.more(line)
 		if more {
@@ -130,11 +130,11 @@ func until(end string) func(string) (bool, bool) {
 
 // The beginnings of texts of several lines.
 var (
-	headOpens  = regexp.MustCompile(`^Name:\s+\S`)
-	headLine   = regexp.MustCompile(`^(?:\s|[A-Z][\w ()-]*:)`)
-	eventsLine = regexp.MustCompile(`^Events:\s*(<none>)?\s*$`)
-	xmlOpens   = regexp.MustCompile(`^\s*<(?:\?xml|Error>)`)
-	keyOpens   = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	headOpens  = regex.New(`^Name:\s+\S`)
+	headLine   = regex.New(`^(?:\s|[A-Z][\w ()-]*:)`)
+	eventsLine = regex.New(`^Events:\s*(<none>)?\s*$`)
+	xmlOpens   = regex.New(`^\s*<(?:\?xml|Error>)`)
+	keyOpens   = regex.New(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 )
 
 // begin looks at a line that begins a text.
@@ -146,22 +146,22 @@ func (r *Reader) begin(line string) error {
 		return nil
 	case r.lines:
 		return r.object(trimmed)
-	case objectOpens.MatchString(trimmed) && !r.flat:
+	case objectOpens().MatchString(trimmed) && !r.flat:
 		return r.beginObject(trimmed)
 	case trimmed == "---":
 		return nil
-	case yamlOpens.MatchString(line) && !r.flat:
+	case yamlOpens().MatchString(line) && !r.flat:
 		return r.open(line, yamlGoesOn, r.yaml)
-	case keyOpens.MatchString(line) && !strings.Contains(line, "-----END"):
+	case keyOpens().MatchString(line) && !strings.Contains(line, "-----END"):
 		return r.open(line, until("-----END"), r.plain)
-	case xmlOpens.MatchString(line) && !strings.Contains(line, "</Error>"):
+	case xmlOpens().MatchString(line) && !strings.Contains(line, "</Error>"):
 		return r.open(line, until("</Error>"), r.plain)
-	case headOpens.MatchString(line):
+	case headOpens().MatchString(line):
 		return r.open(line, func(line string) (bool, bool) {
-			more := headLine.MatchString(line) && !headOpens.MatchString(line)
-			return more, more && eventsLine.MatchString(line)
+			more := headLine().MatchString(line) && !headOpens().MatchString(line)
+			return more, more && eventsLine().MatchString(line)
 		}, r.described)
-	case eventsLine.MatchString(line):
+	case eventsLine().MatchString(line):
 		return r.described(line)
 	}
 	if r.header(line) {
@@ -205,14 +205,14 @@ func (r *Reader) describe(t Text) Text {
 }
 
 // wrapper is what the controller begins its messages with.
-var wrapper = regexp.MustCompile(`(?:DryRun: *)?Error (?:syncing|deleting) load balancer(?: \[[^\]\s]*\])?:`)
+var wrapper = regex.New(`(?:DryRun: *)?Error (?:syncing|deleting) load balancer(?: \[[^\]\s]*\])?:`)
 
 // messages takes messages apart that stand on one line, as kubectl get events
 // -o jsonpath={.items[*].message} prints them.
 func messages(text string) []string {
 	var all []string
 	from := 0
-	for i, at := range wrapper.FindAllStringIndex(text, -1) {
+	for i, at := range wrapper().FindAllStringIndex(text, -1) {
 		if i > 0 && at[0] > 0 && text[at[0]-1] == ' ' {
 			all = append(all, text[from:at[0]])
 			from = at[0]
@@ -222,12 +222,12 @@ func messages(text string) []string {
 }
 
 // flag is a secret that was typed behind a flag.
-var flag = regexp.MustCompile(`(--(?:access-key-id|access-key-secret|sts-token|password|token))[= ]+\S+`)
+var flag = regex.New(`(--(?:access-key-id|access-key-secret|sts-token|password|token))[= ]+\S+`)
 
 // found gives a text away, without secrets.
 func (r *Reader) found(t Text) error {
 	for _, s := range []*string{&t.Input.Reason, &t.Input.Type, &t.Input.Component, &t.Input.Message, &t.Service} {
-		*s = event.Redact(flag.ReplaceAllString(*s, "$1=***"))
+		*s = event.Redact(flag().ReplaceAllString(*s, "$1=***"))
 	}
 	r.any = true
 	return r.yield(t)

@@ -2,12 +2,12 @@ package paste
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // columns are the columns of a table that kubectl printed.
@@ -19,29 +19,30 @@ type columns struct {
 }
 
 var (
-	gap     = regexp.MustCompile(`\s{2,}|\t`)
-	cell    = regexp.MustCompile(`\S+(?: \S+)*`)
-	capital = regexp.MustCompile(`^[A-Z][A-Z .:]*$`)
-	dashes  = regexp.MustCompile(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
+	gap     = regex.New(`\s{2,}|\t`)
+	cell    = regex.New(`\S+(?: \S+)*`)
+	capital = regex.New(`^[A-Z][A-Z .:]*$`)
+	words   = regex.New(`(?:LAST|FIRST) SEEN|\S+`)
+	dashes  = regex.New(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
 )
 
 // header takes in the header of a table, and the line of dashes below it.
 func (r *Reader) header(line string) bool {
-	if dashes.MatchString(line) && r.table != nil {
+	if dashes().MatchString(line) && r.table != nil {
 		return true
 	}
 	trimmed := strings.TrimSpace(line)
-	c := &columns{kind: Table, wide: gap.MatchString(trimmed)}
-	if !capital.MatchString(strings.ReplaceAll(trimmed, "\t", " ")) {
+	c := &columns{kind: Table, wide: gap().MatchString(trimmed)}
+	if !capital().MatchString(strings.ReplaceAll(trimmed, "\t", " ")) {
 		if c.kind = Describe; !strings.Contains(line, "Reason") || !strings.HasSuffix(trimmed, "Message") || !strings.Contains(line, "From") {
 			return false
 		}
 	}
 	cells := cell
 	if !c.wide {
-		cells = regexp.MustCompile(`(?:LAST|FIRST) SEEN|\S+`)
+		cells = words
 	}
-	for _, at := range cells.FindAllStringIndex(line, -1) {
+	for _, at := range cells().FindAllStringIndex(line, -1) {
 		c.names = append(c.names, strings.ToUpper(strings.ReplaceAll(line[at[0]:at[1]], " ", "")))
 		c.at = append(c.at, at[0])
 	}
@@ -82,7 +83,7 @@ func (c *columns) split(row string) map[string]string {
 	if c == nil {
 		return nil
 	}
-	parts := gap.Split(strings.TrimSpace(row), len(c.names))
+	parts := gap().Split(strings.TrimSpace(row), len(c.names))
 	if len(parts) != len(c.names) {
 		return nil
 	}
@@ -95,11 +96,11 @@ func (c *columns) split(row string) map[string]string {
 
 // The parts of a row that does not stand in columns.
 var (
-	rowLine   = regexp.MustCompile(`(?s)^\s*((?:[\w.<>/()-]+\s+)*?)(Normal|Warning)\s+([A-Z][A-Za-z0-9]+)\s+(.+)$`)
-	rowAge    = regexp.MustCompile(`(?s)^(?:<unknown>|<invalid>|\d+[smhdy]\w*)(?:\s+\(x\d+ over [^)]*\))?(?:\s+(.*))?$`)
-	rowObject = regexp.MustCompile(`(?s)^([A-Za-z][\w.]*)/(\S+)\s+(.*)$`)
-	rowSource = regexp.MustCompile(`(?s)^([a-z][a-z0-9]*(?:-[a-z0-9]+)+|kubelet,?|terwayd)\s+(.*)$`)
-	rowKind   = regexp.MustCompile(`\s([A-Z][A-Za-z]+)\s`)
+	rowLine   = regex.New(`(?s)^\s*((?:[\w.<>/()-]+\s+)*?)(Normal|Warning)\s+([A-Z][A-Za-z0-9]+)\s+(.+)$`)
+	rowAge    = regex.New(`(?s)^(?:<unknown>|<invalid>|\d+[smhdy]\w*)(?:\s+\(x\d+ over [^)]*\))?(?:\s+(.*))?$`)
+	rowObject = regex.New(`(?s)^([A-Za-z][\w.]*)/(\S+)\s+(.*)$`)
+	rowSource = regex.New(`(?s)^([a-z][a-z0-9]*(?:-[a-z0-9]+)+|kubelet,?|terwayd)\s+(.*)$`)
+	rowKind   = regex.New(`\s([A-Z][A-Za-z]+)\s`)
 )
 
 // row takes a row of a table of Events, with or without the table's header.
@@ -111,7 +112,7 @@ func (r *Reader) row(line string) (Text, bool) {
 			}
 		}
 	}
-	m := rowLine.FindStringSubmatch(line)
+	m := rowLine().FindStringSubmatch(line)
 	if m == nil {
 		if r.table != nil && len(line) > 0 && line[0] != ' ' && r.table.kind == Describe {
 			r.table = nil
@@ -121,14 +122,14 @@ func (r *Reader) row(line string) (Text, bool) {
 	before, rest := m[1], m[4]
 	t := Text{Kind: Table, Input: event.Input{Type: m[2], Reason: m[3]}}
 	kind := ""
-	if of := rowObject.FindStringSubmatch(rest); of != nil {
+	if of := rowObject().FindStringSubmatch(rest); of != nil {
 		kind, t.Service, rest = of[1], of[2], of[3]
-	} else if age := rowAge.FindStringSubmatch(rest); age != nil {
+	} else if age := rowAge().FindStringSubmatch(rest); age != nil {
 		t.Kind, t.Service, rest = Describe, r.service, age[1]
-	} else if of := rowKind.FindStringSubmatch(" " + before + " "); of != nil {
+	} else if of := rowKind().FindStringSubmatch(" " + before + " "); of != nil {
 		kind = of[1]
 	}
-	if source := rowSource.FindStringSubmatch(rest); source != nil {
+	if source := rowSource().FindStringSubmatch(rest); source != nil {
 		t.Input.Component, rest = strings.TrimSuffix(source[1], ","), source[2]
 	}
 	if r.table != nil {
@@ -192,7 +193,7 @@ func (r *Reader) described(text string) error {
 		return r.found(about(t, cmp.Or(fields["Involved Object/Kind"], fields["Regarding/Kind"])))
 	}
 	r.service = name(fields["Namespace"], fields["Name"])
-	if end := text[strings.LastIndex(text, "\n")+1:]; !eventsLine.MatchString(end) || strings.Contains(end, "<none>") {
+	if end := text[strings.LastIndex(text, "\n")+1:]; !eventsLine().MatchString(end) || strings.Contains(end, "<none>") {
 		return r.found(Text{Kind: Describe, Service: r.service, Why: "It shows no Events."})
 	}
 	r.table = &columns{kind: Describe}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 const code = `([A-Za-z][\w.-]*\w)`
@@ -13,7 +14,7 @@ const code = `([A-Za-z][\w.-]*\w)`
 // A form is how a tool or an SDK prints the error of an API: with its code, and with what
 // the API says.
 type form struct {
-	find   *regexp.Regexp
+	find   func() *regexp.Regexp
 	vendor bool // others print theirs in the same form: something has to name Alibaba Cloud
 }
 
@@ -23,52 +24,52 @@ type form struct {
 // aliyun-java-sdk-core ServerException.java, aliyun-python-sdk-core exceptions.py,
 // Tea for Python tea/exceptions.py, pop-core for Node.js lib/rpc.js.
 var forms = []form{
-	{find: regexp.MustCompile(`(?s)\bErrorCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*\b(?:RespHeaders|AccessDeniedDetail):|$)`)},
-	{find: regexp.MustCompile(`(?s)\bSDKError:.*?\bCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*(?:\brequest id:|\bData:|\bDetail:)|$)`)},
-	{find: regexp.MustCompile(`(?s)\b(?:Client|Server|Throttling|AlibabaCloud)Error:\s+Name:[^\n]*\s+Code:\s*` + code + `()`)},
-	{find: regexp.MustCompile(`(?s)\bAliyun API Error:.*?\bCode:\s*` + code + `\s+Message:\s*(.*)`)},
-	{find: regexp.MustCompile(`(?s)\berrorCode:"` + code + `".*?\bmessage:"([^"]*)"`)},
-	{find: regexp.MustCompile(`(?s)\bHTTP Status:\s*\d+\s+Error:\s*` + code + `\s+(.*?)\s*(?:\bRequestID:|$)`)},
-	{find: regexp.MustCompile(`\bError:\s*` + code + `\s+(code: \d{3}, .*?)\s*\brequest id:`)},
-	{find: regexp.MustCompile(`(?s)\w+Exception:\s+Error:\s*` + code + `\s+(.*?)\s*(?:\brequest id:|\bResponse:|$)`), vendor: true},
-	{find: regexp.MustCompile(`\bResponseError:\s+` + code + `:\s+(code: \d+, .*?)\s*(?:\brequest id:|$)`), vendor: true},
-	{find: regexp.MustCompile(`(?s)\b` + code + `Error:\s+(.*?)\s+URL:\s+https?:`), vendor: true},
-	{find: regexp.MustCompile(`(?s)Exception:\s+()(code: \d+, .*?)\s*(?:\brequest id:|$)`), vendor: true},
-	{find: regexp.MustCompile(`()\b(code: \d{3}, [^\n]*?)\s*\brequest id:`)},
-	{find: regexp.MustCompile(`\b(?:Server|Client)Exception:\s+` + code + `\s*:\s+([^\n]*?)\s*(?:\bRequestId\b|$|\n)`), vendor: true},
+	{find: regex.New(`(?s)\bErrorCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*\b(?:RespHeaders|AccessDeniedDetail):|$)`)},
+	{find: regex.New(`(?s)\bSDKError:.*?\bCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*(?:\brequest id:|\bData:|\bDetail:)|$)`)},
+	{find: regex.New(`(?s)\b(?:Client|Server|Throttling|AlibabaCloud)Error:\s+Name:[^\n]*\s+Code:\s*` + code + `()`)},
+	{find: regex.New(`(?s)\bAliyun API Error:.*?\bCode:\s*` + code + `\s+Message:\s*(.*)`)},
+	{find: regex.New(`(?s)\berrorCode:"` + code + `".*?\bmessage:"([^"]*)"`)},
+	{find: regex.New(`(?s)\bHTTP Status:\s*\d+\s+Error:\s*` + code + `\s+(.*?)\s*(?:\bRequestID:|$)`)},
+	{find: regex.New(`\bError:\s*` + code + `\s+(code: \d{3}, .*?)\s*\brequest id:`)},
+	{find: regex.New(`(?s)\w+Exception:\s+Error:\s*` + code + `\s+(.*?)\s*(?:\brequest id:|\bResponse:|$)`), vendor: true},
+	{find: regex.New(`\bResponseError:\s+` + code + `:\s+(code: \d+, .*?)\s*(?:\brequest id:|$)`), vendor: true},
+	{find: regex.New(`(?s)\b` + code + `Error:\s+(.*?)\s+URL:\s+https?:`), vendor: true},
+	{find: regex.New(`(?s)Exception:\s+()(code: \d+, .*?)\s*(?:\brequest id:|$)`), vendor: true},
+	{find: regex.New(`()\b(code: \d{3}, [^\n]*?)\s*\brequest id:`)},
+	{find: regex.New(`\b(?:Server|Client)Exception:\s+` + code + `\s*:\s+([^\n]*?)\s*(?:\bRequestId\b|$|\n)`), vendor: true},
 }
 
 // foreign is what names another cloud.
-var foreign = regexp.MustCompile(`(?i)amazonaws|arn:aws|\baws\b|azure|googleapi|tencent|huawei|volcengine|openstack|baidu`)
+var foreign = regex.New(`(?i)amazonaws|arn:aws|\baws\b|azure|googleapi|tencent|huawei|volcengine|openstack|baidu`)
 
 // vendor is what names Alibaba Cloud in the error of a tool.
-var vendor = regexp.MustCompile(`(?i)aliyun|alibaba|alicloud|\bTea\.|\btea[A-Z]|darabonba`)
+var vendor = regex.New(`(?i)aliyun|alibaba|alicloud|\bTea\.|\btea[A-Z]|darabonba`)
 
 // The openings of errors that go on in the next lines.
 var (
-	boxOpens   = regexp.MustCompile(`╷$`)
-	errorOpens = regexp.MustCompile(`(?:SDK\.(?:Server|Client)Error|\b(?:SDK|Client|Server|Throttling|AlibabaCloud)Error:|\[SDK [\w-]+ ERROR\]:?)$|` +
+	boxOpens   = regex.New(`╷$`)
+	errorOpens = regex.New(`(?:SDK\.(?:Server|Client)Error|\b(?:SDK|Client|Server|Throttling|AlibabaCloud)Error:|\[SDK [\w-]+ ERROR\]:?)$|` +
 		`^(?:\x60*\$ )?aliyun \w+ |(?:com\.aliyun|darabonba|Aliyun\.Acs|^ResponseError: )\S*|^\{ \[\w|^alicloud:\w+:\w|` +
 		`^\w*[Ee]rror: \d+ errors? occurred:$|^Error: \[ERROR\] terraform-provider`)
-	traceOpens = regexp.MustCompile(`^Traceback \(most recent call last\):$`)
+	traceOpens = regex.New(`^Traceback \(most recent call last\):$`)
 	// errorLine is a line that an error goes on with.
-	errorLine = regexp.MustCompile(`^\W*(?:(?:ErrorCode|Recommend|RequestI[dD]|Message|RespHeaders|AccessDeniedDetail|StatusCode|Code|Data|Detail|` +
+	errorLine = regex.New(`^\W*(?:(?:ErrorCode|Recommend|RequestI[dD]|Message|RespHeaders|AccessDeniedDetail|StatusCode|Code|Data|Detail|` +
 		`Name|HostId)\s*:` +
 		`|SDK\.(?:Server|Client)Error|SDKError:|Caused by:|ERROR: SDK)|^[\s}│]`)
-	otherLine = regexp.MustCompile(`^\s*(?:Normal|Warning)\s+[A-Z]|^[IWEF]\d{4} |Error syncing load balancer`)
+	otherLine = regex.New(`^\s*(?:Normal|Warning)\s+[A-Z]|^[IWEF]\d{4} |Error syncing load balancer`)
 )
 
 // goesOn returns what tells which lines belong to the error that a line begins; nil if it
 // begins none.
 func goesOn(line string) func(string) (more, last bool) {
 	switch {
-	case boxOpens.MatchString(line):
+	case boxOpens().MatchString(line):
 		return until("╵")
-	case traceOpens.MatchString(line):
+	case traceOpens().MatchString(line):
 		return func(line string) (bool, bool) { return line != "", line != "" && line[0] != ' ' && line[0] != '\t' }
-	case errorOpens.MatchString(line):
+	case errorOpens().MatchString(line):
 		return func(line string) (bool, bool) {
-			return errorLine.MatchString(line) && !otherLine.MatchString(line), false
+			return errorLine().MatchString(line) && !otherLine().MatchString(line), false
 		}
 	}
 	return nil
@@ -76,10 +77,10 @@ func goesOn(line string) func(string) (more, last bool) {
 
 // toolError takes the error of a tool or an SDK.
 func toolError(text string) (Text, bool) {
-	if wrapper.MatchString(text) || strings.Contains(text, "[SDKError] API:") {
+	if wrapper().MatchString(text) || strings.Contains(text, "[SDKError] API:") {
 		return Text{}, false // the controller's own words
 	}
-	if foreign.MatchString(text) && !vendor.MatchString(text) {
+	if foreign().MatchString(text) && !vendor().MatchString(text) {
 		return Text{}, false
 	}
 	if n := strings.Index(text, "<Error>"); n >= 0 {
@@ -90,17 +91,17 @@ func toolError(text string) (Text, bool) {
 	}
 	kind := SDK
 	switch {
-	case ofTool.MatchString(text):
+	case ofTool().MatchString(text):
 		kind = Tool
-	case ofCLI.MatchString(text):
+	case ofCLI().MatchString(text):
 		kind = CLI
 	}
 	text = strings.NewReplacer("│", "", `\n`, "\n").Replace(text)
 	for _, f := range forms {
-		if f.vendor && !vendor.MatchString(text) {
+		if f.vendor && !vendor().MatchString(text) {
 			continue
 		}
-		if m := f.find.FindStringSubmatch(text); m != nil {
+		if m := f.find().FindStringSubmatch(text); m != nil {
 			t := answered(m[1], m[2], text)
 			t.Kind = kind
 			return t, true
@@ -110,8 +111,8 @@ func toolError(text string) (Text, bool) {
 }
 
 var (
-	ofTool = regexp.MustCompile(`terraform-provider-|\balicloud_\w+\.\w+|\balicloud:\w+:`)
-	ofCLI  = regexp.MustCompile(`(?m)^(?:\W*\$ )?aliyun \w+ |^ERROR: `)
+	ofTool = regex.New(`terraform-provider-|\balicloud_\w+\.\w+|\balicloud:\w+:`)
+	ofCLI  = regex.New(`(?m)^(?:\W*\$ )?aliyun \w+ |^ERROR: `)
 )
 
 // answered returns what an API answered, in the form that the classifier knows. A code or
@@ -126,27 +127,27 @@ func answered(code, message, text string) Text {
 
 // asked is a call of ECS or VPC as the controller makes them for a Service: it reads there. Who
 // creates a server has other failures, in the same words.
-var asked = regexp.MustCompile(`\b(?:call |API: |Action=|aliyun (?:ecs|vpc) )Describe\w+`)
+var asked = regex.New(`\b(?:call |API: |Action=|aliyun (?:ecs|vpc) )Describe\w+`)
 
 // named is where a text names a product.
-var named = []*regexp.Regexp{
-	regexp.MustCompile(`alicloud_([a-z]+)`),
-	regexp.MustCompile(`alicloud:([a-z]+)[:/]`),
-	regexp.MustCompile(`(?m)^(?:\W*\$ )?aliyun ([a-z]+) `),
-	regexp.MustCompile(`(?i)\b([a-z]+)(?:-[a-z0-9-]+)?(?:\.[a-z0-9-]+)*\.aliyuncs\.com`),
-	regexp.MustCompile(`(?i)\bproduct=([a-z]+)`),
+var named = []func() *regexp.Regexp{
+	regex.New(`alicloud_([a-z]+)`),
+	regex.New(`alicloud:([a-z]+)[:/]`),
+	regex.New(`(?m)^(?:\W*\$ )?aliyun ([a-z]+) `),
+	regex.New(`(?i)\b([a-z]+)(?:-[a-z0-9-]+)?(?:\.[a-z0-9-]+)*\.aliyuncs\.com`),
+	regex.New(`(?i)\bproduct=([a-z]+)`),
 }
 
 // otherProduct returns why an error is of no load balancer; empty if it can be.
 func otherProduct(text string) string {
 	for _, find := range named {
 		other := ""
-		for _, m := range find.FindAllStringSubmatch(text, -1) {
+		for _, m := range find().FindAllStringSubmatch(text, -1) {
 			switch other = strings.ToLower(m[1]); other {
 			case "slb", "nlb":
 				return ""
 			case "ecs", "vpc":
-				if asked.MatchString(text) {
+				if asked().MatchString(text) {
 					return ""
 				}
 			}
