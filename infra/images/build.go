@@ -42,6 +42,11 @@ type store string
 
 func (s store) layout() string { return filepath.Join(string(s), "oci") }
 
+// document returns the file of the SBOM of an image.
+func (s store) document(name string, on v1.Platform) string {
+	return filepath.Join(string(s), "sbom", fmt.Sprintf("%s.%s-%s.spdx.json", name, on.OS, on.Architecture))
+}
+
 // under returns a path below the root, unless it is absolute.
 func under(root, path string) string {
 	if filepath.IsAbs(path) {
@@ -177,7 +182,7 @@ func (s store) image(p program, shared v1.Layer, made string, platforms []v1.Pla
 				errs[i] = err
 				return
 			}
-			errs[i] = os.WriteFile(filepath.Join(string(s), "sbom", fmt.Sprintf("%s.%s-%s.spdx.json", p.name, on.OS, on.Architecture)), text, 0o644)
+			errs[i] = os.WriteFile(s.document(p.name, on), text, 0o644)
 		})
 	}
 	wait.Wait()

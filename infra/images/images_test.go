@@ -49,7 +49,7 @@ func made(t *testing.T, programs []program, flags ...string) (store, map[string]
 // digests returns the digests of a store by name.
 func digests(t *testing.T, s store) map[string]v1.Hash {
 	t.Helper()
-	images, err := s.images()
+	images, err := entries(s.layout())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s is %s, and after a change of busy %s", name, digest, second[name])
 		}
 	}
-	images, err := s.images()
+	images, err := entries(s.layout())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func inspect(t *testing.T, b built) {
 	var programs []string
 	files := map[string][]byte{}
 	for _, l := range layers {
-		for _, h := range entries(t, l) {
+		for _, h := range storedIn(t, l) {
 			if h.Uid != 0 || h.Gid != 0 || !h.ModTime.Equal(epoch) {
 				t.Errorf("%s belongs to %d:%d and is from %s", h.Name, h.Uid, h.Gid, h.ModTime)
 			}
@@ -214,8 +214,8 @@ type stored struct {
 	body []byte
 }
 
-// entries returns what a layer holds, in its order: folders come before what is in them.
-func entries(t *testing.T, l v1.Layer) []stored {
+// storedIn returns what a layer holds, in its order: folders come before what is in them.
+func storedIn(t *testing.T, l v1.Layer) []stored {
 	t.Helper()
 	r, err := l.Uncompressed()
 	if err != nil {
@@ -338,7 +338,7 @@ type server struct {
 func serve(t *testing.T) *server {
 	t.Helper()
 	r := &server{}
-	h := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	h := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case r.broken:
@@ -366,7 +366,7 @@ func pushed(t *testing.T, s store, repo, tag string, apply bool) string {
 
 // An index names one image for each architecture, and each says which it is for.
 func TestPlatforms(t *testing.T) {
-	images, err := assembled(t, "v1", "busy").images()
+	images, err := entries(assembled(t, "v1", "busy").layout())
 	if err != nil {
 		t.Fatal(err)
 	}

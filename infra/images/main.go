@@ -43,10 +43,12 @@ func main() {
 	}
 }
 
-const usage = `Usage: images build | push [flags]
+const usage = `Usage: images build | complete | sign | push [flags]
 
-  build  build the images into a folder
-  push   say what a registry lacks of them; with -apply, push it
+  build     build the images into a folder
+  complete  add to the images of a release the chart, SBOMs and provenance, and sum it all
+  sign      sign a release with the key that COSIGN_KEY names or COSIGN_PRIVATE_KEY holds
+  push      say what a registry lacks of them; with -apply, push it
 
 `
 
@@ -61,7 +63,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	dir := f.String("dir", "bin/images", "`folder` of the images, below the root if it is relative")
 	only := f.String("only", "", "build: `names` of programs and classes with commas between them; empty: all")
 	arches := f.String("arch", "amd64,arm64", "build: `architectures` with commas between them")
-	version := f.String("version", "dev", "build: `version` that programs print, and the tag of the images")
+	version := f.String("version", "dev", "build, complete: `version` that programs print, and the tag of the images")
+	commit := f.String("commit", "", "complete: `commit` that the release is built from")
+	of := f.String("release", "bin/release", "complete, sign: `folder` of the release, below the root if it is relative")
 	repo := f.String("registry", "", "push: `registry` and namespace, such as registry.example/acme")
 	tag := f.String("tag", "", "push: `tag`; empty: the version that was built")
 	apply := f.Bool("apply", false, "push: push, and don't only say so")
@@ -88,13 +92,29 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		return build(ctx, *root, s, programs, platforms, *version, out)
+	case "complete":
+		o, err := originOf(*root, *version, *commit)
+		if err != nil {
+			return err
+		}
+		return complete(*root, release(under(*root, *of)), o, out)
+	case "sign":
+		by, err := key(os.LookupEnv, os.Stdin)
+		if err != nil {
+			return err
+		}
+		if by == nil {
+			fmt.Fprintln(out, "The release is not signed: neither COSIGN_KEY nor COSIGN_PRIVATE_KEY names a key.")
+			return nil
+		}
+		return sign(release(under(*root, *of)), *by, out)
 	case "push":
 		return push(s, *repo, *tag, *apply, out, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	case "-h", "--help", "help":
 		f.Usage()
 		return nil
 	}
-	return fmt.Errorf("%q is no command: build and push are", command)
+	return fmt.Errorf("%q is no command: build, complete, sign and push are", command)
 }
 
 // A program is what one image holds.

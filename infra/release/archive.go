@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"time"
 )
 
@@ -20,13 +22,13 @@ type file struct {
 // oldest is the first time that a zip can tell: what is packed has no other.
 var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// archive returns the name of the archive of a version.
-func (p platform) archive(version string) string {
+// archive returns the name of the archive of a program.
+func (p platform) archive(program, version string) string {
 	end := ".tar.gz"
 	if p.OS == "windows" {
 		end = ".zip"
 	}
-	return "lbremedy_" + version + "_" + p.OS + "_" + p.Arch + end
+	return program + "_" + version + "_" + p.OS + "_" + p.Arch + end
 }
 
 // pack returns an archive of the kind that is usual on the platform.
@@ -70,4 +72,16 @@ func tarred(files []file) ([]byte, error) {
 	}
 	err := errors.Join(t.Close(), g.Close())
 	return out.Bytes(), err
+}
+
+// write writes an archive of files.
+func write(to string, files []file) error {
+	packed, err := tarred(files)
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", to, err)
+	}
+	if err := os.WriteFile(to, packed, 0o644); err != nil {
+		return fmt.Errorf("write the archive: %w", err)
+	}
+	return nil
 }

@@ -61,42 +61,40 @@ func unpack(t *testing.T, packed []byte) map[string]file {
 	}
 }
 
-// A release twice has the same bytes, and what is in it is what people need: the program of
-// that version, its completions, the licences of what is linked into it. Its sums are true,
-// and krew is told the same.
-func TestRelease(t *testing.T) {
+// The program of this platform twice has the same bytes, and what is with it is what people
+// need: the program of that version, its completions, the licences of what is linked into
+// it. krew is told the sum that it has. The whole release is tested in test/release.
+func TestPrograms(t *testing.T) {
 	shell.Sources(t)
 	const version = "v0.0.1-test"
 	here := platform{runtime.GOOS, runtime.GOARCH}
-	var folders [2]string
-	for i := range folders {
-		folders[i] = t.TempDir()
-		if err := release(t.Context(), root, folders[i], version, []platform{here}); err != nil {
+	archive := here.archive("lbremedy", version)
+	var packed [2][]byte
+	var manifest string
+	for i := range packed {
+		r := release{dir: root, out: t.TempDir(), version: version, platforms: []platform{here}}
+		if err := r.programs(t.Context(), t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	read := func(folder, name string) []byte {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(folder, name))
+		var err error
+		if packed[i], err = os.ReadFile(filepath.Join(r.out, archive)); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(r.out, "krew.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return text
+		manifest = string(text)
 	}
-	archive := here.archive(version)
-	for _, name := range []string{archive, "krew.yaml", "SHA256SUMS"} {
-		if !bytes.Equal(read(folders[0], name), read(folders[1], name)) {
-			t.Errorf("%s differs from one build to the next", name)
-		}
+	if !bytes.Equal(packed[0], packed[1]) {
+		t.Error("the archive differs from one build to the next")
 	}
-	packed := read(folders[0], archive)
-	sum := fmt.Sprintf("%x", sha256.Sum256(packed))
-	if sums := string(read(folders[0], "SHA256SUMS")); !strings.HasPrefix(sums, sum+"  "+archive+"\n") || !strings.HasSuffix(sums, "  krew.yaml\n") {
-		t.Errorf("SHA256SUMS says %s", sums)
+	if sum := fmt.Sprintf("%x", sha256.Sum256(packed[0])); !strings.Contains(manifest, "sha256: "+sum+"\n") {
+		t.Errorf("krew is told %s, and not %s", manifest, sum)
 	}
-	files := unpack(t, packed)
+	files := unpack(t, packed[0])
 	program := filepath.Join(t.TempDir(), "kubectl-lbremedy")
-	if err := os.WriteFile(program, files[here.program()].text, 0o755); err != nil {
+	if err := os.WriteFile(program, files[here.program(operator)].text, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{"version": version, "show --help": "kubectl lbremedy show CASE|NAMESPACE/SERVICE"} {
@@ -106,7 +104,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"LICENSE": "Apache License", "LICENSES-OF-LIBRARIES": "==== github.com/spf13/cobra v", "completions/lbremedy.bash": "__start_lbremedy",
+		"LICENSE": "Apache License", licencesFile: "==== github.com/spf13/cobra v", "completions/lbremedy.bash": "__start_lbremedy",
 		"completions/lbremedy.zsh": "#compdef lbremedy", "completions/lbremedy.fish": "complete -c lbremedy", "completions/lbremedy.powershell": "Register",
 		"completions/kubectl_complete-lbremedy": `exec kubectl lbremedy __complete "$@"`,
 	} {
@@ -114,7 +112,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s lacks %q: %.200s", name, want, files[name].text)
 		}
 	}
-	if mode := files[here.program()].mode; mode != 0o755 {
+	if mode := files[here.program(operator)].mode; mode != 0o755 {
 		t.Errorf("the program's mode is %v", mode)
 	}
 }
@@ -125,7 +123,7 @@ func TestArchives(t *testing.T) {
 	t.Parallel()
 	var all []download
 	for _, p := range platforms {
-		want := []file{{p.program(), 0o755, []byte("program")}, {"LICENSE", 0o644, []byte("licence")}}
+		want := []file{{p.program(operator), 0o755, []byte("program")}, {"LICENSE", 0o644, []byte("licence")}}
 		packed, err := p.pack(want)
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +132,7 @@ func TestArchives(t *testing.T) {
 		if diff := cmp.Diff(map[string]file{want[0].name: want[0], want[1].name: want[1]}, got, cmp.AllowUnexported(file{})); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", p, diff)
 		}
-		all = append(all, download{p, p.archive("v1.2.3"), fmt.Sprintf("%x", sha256.Sum256(packed))})
+		all = append(all, download{p, p.archive("lbremedy", "v1.2.3"), fmt.Sprintf("%x", sha256.Sum256(packed))})
 	}
 	text, err := krew("v1.2.3", all)
 	if err != nil {
@@ -160,7 +158,7 @@ func TestArchives(t *testing.T) {
 	}
 	for i, p := range spec.Platforms {
 		if p.Selector.MatchLabels["os"] != all[i].OS || p.SHA256 != all[i].Sum || !strings.HasSuffix(p.URI, "/v1.2.3/"+all[i].Name) ||
-			p.Bin != all[i].program() || strings.HasSuffix(p.URI, ".zip") != (all[i].OS == "windows") {
+			p.Bin != all[i].Program() || strings.HasSuffix(p.URI, ".zip") != (all[i].OS == "windows") {
 			t.Errorf("the manifest has %+v, for %+v", p, all[i])
 		}
 	}
@@ -203,4 +201,70 @@ func TestTagged(t *testing.T) {
 	check("v0.2.0", "this commit has no tag v0.2.0")
 	write("two")
 	check("v0.1.0", "the tree is v0.1.0-dirty: commit what has changed")
+	write("one")
+	check("v0.1.0", "")
+	// A file that no commit has would be compiled as well.
+	if err := os.WriteFile(filepath.Join(dir, "b.go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("v0.1.0", `the tree holds what its tag does not, such as "?? b.go"`)
+}
+
+// A release takes its notes from its section of the changelog, and is refused without one.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	const log = "# Changelog\n\n## v0.2.0 - unreleased\n\n- New.\n\n## v0.1.0 - 2026-11-25\n\nThe first.\n\n- One\n  point.\n\n### 2026-11-24\n\n- Older.\n\n" +
+		"## v0.0.1 - 2026-11-01\n"
+	for version, want := range map[string]string{
+		"v0.1.0": "The first.\n\n- One\n  point.\n",
+		"v0.2.0": `the heading of v0.2.0 in CHANGELOG.md names no day, but " - unreleased"`,
+		"v0.3.0": "CHANGELOG.md has no section v0.3.0", "v0.1": `names no day, but ".0 - 2026-11-25"`,
+		"v0.0.1": "the section v0.0.1 of CHANGELOG.md is empty",
+	} {
+		got, err := notes(log, version)
+		if err != nil {
+			got = err.Error()
+		}
+		if (err == nil) != (version == "v0.1.0") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", version, got, want)
+		}
+	}
+}
+
+// What is no earlier release is not replaced.
+func TestReplaceable(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	for _, name := range []string{"", "SHA256SUMS"} {
+		if name != "" {
+			if err := os.WriteFile(filepath.Join(out, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := replaceable(out); err != nil {
+			t.Errorf("with %q: %v", name, err)
+		}
+	}
+	if err := replaceable(filepath.Join(out, "none")); err != nil {
+		t.Error(err)
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "thesis.doc"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceable(other); err == nil || !strings.Contains(err.Error(), "files that are no release") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The changelog of the tree has a section for the newest version that it names.
+func TestChangelog(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := notes(string(text), "v0.1.0"); err != nil || !strings.Contains(said, "\n- ") {
+		t.Errorf("v0.1.0: %q, %v", said, err)
+	}
 }
