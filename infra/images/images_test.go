@@ -338,7 +338,7 @@ type server struct {
 func serve(t *testing.T) *server {
 	t.Helper()
 	r := &server{}
-	h := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))
+	h := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case r.broken:

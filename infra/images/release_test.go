@@ -31,11 +31,25 @@ const someNotes = "The first release.\n\n- It **heals** `Services`\n  ([how](REA
 
 var someOrigin = origin{version: "v1.2.3-rc.1", commit: strings.Repeat("c", 40), toolset: "go1.26.0", sums: strings.Repeat("5", 64)}
 
-// completed returns a release with images of this test program.
+// stores are those that tests have assembled, by the names of their images.
+var stores = map[string]store{}
+
+// completed returns a release with images of this test program, which are assembled once.
 func completed(t *testing.T, o origin, names ...string) release {
 	t.Helper()
 	r := release(t.TempDir())
-	s := assembled(t, o.version, names...)
+	s := store(t.TempDir())
+	from, ok := stores[strings.Join(names, ",")]
+	if !ok {
+		from = store(filepath.Join(kept, strings.Join(names, ",")))
+		if err := os.CopyFS(string(from), os.DirFS(string(assembled(t, o.version, names...)))); err != nil {
+			t.Fatal(err)
+		}
+		stores[strings.Join(names, ",")] = from
+	}
+	if err := os.CopyFS(string(s), os.DirFS(string(from))); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Rename(string(s), string(r.store())); err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +62,19 @@ func completed(t *testing.T, o origin, names ...string) release {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// kept is a folder of this run.
+var kept string
+
+func TestMain(m *testing.M) {
+	var err error
+	if kept, err = os.MkdirTemp("", "lbremedy-images-test-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(kept)
+	os.Exit(code)
 }
 
 // contents returns all files of a release.
@@ -73,6 +100,10 @@ func contents(t *testing.T, r release) map[string]string {
 func TestRelease(t *testing.T) {
 	r := completed(t, someOrigin, "busy", "lbremedy")
 	first := contents(t, r)
+	delete(stores, "busy,lbremedy")
+	if err := os.RemoveAll(filepath.Join(kept, "busy,lbremedy")); err != nil {
+		t.Fatal(err)
+	}
 	if d := cmp.Diff(first, contents(t, completed(t, someOrigin, "busy", "lbremedy"))); d != "" {
 		t.Errorf("two builds differ:\n%s", d)
 	}
@@ -267,8 +298,8 @@ func hub(t *testing.T, said map[string]string, images []string) {
 	}
 }
 
-// A registry that lists what is about a digest lists the SBOM of an image, and where it is
-// from. A second push pushes nothing; the next release adds its statement and its signature
+// A registry lists what is about a digest: the SBOM of an image, and where it is
+// from. One that can't has a tag for the list, as here. A second push pushes nothing; the next release adds its statement and its signature
 // to those of an image that it did not change.
 func TestPushRelease(t *testing.T) {
 	reg := serve(t)
