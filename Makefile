@@ -44,7 +44,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test modules race demo node node-test e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release clean bin/sandbox bin/node
+.PHONY: help new gen check test modules race demo node node-test e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release push-release clean bin/sandbox bin/node
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -153,8 +153,13 @@ images: ## Build the images of all programs into bin/images; PROGRAMS=a,b choose
 push-images: ## Say what the registry REGISTRY=host/name lacks of the images; APPLY=1 pushes it, TAG=name is another tag.
 	@cd infra/images && go run . push -registry '$(REGISTRY)' -tag '$(TAG)' $(if $(APPLY),-apply)
 
-release: ## Build what people download of VERSION=v0.1.0 into bin/release, from its tag: programs, SHA256SUMS, the manifest of krew.
+# Who signs says so with COSIGN_KEY or COSIGN_PRIVATE_KEY, and COSIGN_PASSWORD, in the environment: arguments are seen by others.
+release: ## Build the release VERSION=v0.1.0 into bin/release, from its tag; sign it if COSIGN_KEY names a key.
 	@go run ./infra/release -version '$(VERSION)'
+	@cd infra/images && go run . sign
+
+push-release: ## Say what the registry REGISTRY=host/name lacks of bin/release: images, chart, signatures; APPLY=1 pushes it.
+	@cd infra/images && go run . push -dir bin/release/images -registry '$(REGISTRY)' $(if $(APPLY),-apply)
 
 clean: ## Remove bin; the API server stays in the user's cache directory.
 	@rm -rf bin
