@@ -44,7 +44,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test modules race demo node node-test e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release push-release clean bin/sandbox bin/node
+.PHONY: help new gen check test modules race demo node node-test e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -74,6 +74,8 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/rules, generate
 	@echo 'staticcheck'
 	@go tool staticcheck ./...
 	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./... && cd ../promql && "$$tool" ./... && cd ../deploy && "$$tool" ./... && cd ../browser && "$$tool" ./... && cd ../../infra/images && "$$tool" ./...
+	@echo 'workflows'
+	@cd test/release && go tool actionlint -no-color -shellcheck= -pyflakes= ../../.github/workflows/*.yaml
 	@echo 'rules and generated files'
 	@go test -count=1 ./test/rules/... ./infra/gen/...
 
@@ -137,6 +139,12 @@ build-fc: ## Build the zips for Function Compute into bin/fc, with SHA256SUMS; C
 check-fc: ## Check s.yaml with Serverless Devs, which needs Node.js and npm.
 	@infra/fc/check.sh
 
+# Neither cosign nor Helm is a library of lbremedy's: they take minutes to compile, once.
+check-release: ## Build a small release, sign it, push it to a registry in process, and take it with cosign, Helm and krew.
+	@cd test/release && go vet ./...
+	@tool=$$(go tool -n staticcheck) && cd test/release && "$$tool" ./...
+	@cd test/release && $(GOTEST) -count=1 -timeout $(TEST_TIMEOUT) ./...
+
 deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 deploys, FC_RUNTIME=go1 and CLASSES=a,b choose.
 	@infra/fc/deploy.sh $(if $(APPLY),--apply) $(if $(FC_RUNTIME),--runtime '$(FC_RUNTIME)') \
 		$(foreach class,$(subst $(comma), ,$(CLASSES)),--class '$(class)')
@@ -156,6 +164,9 @@ push-images: ## Say what the registry REGISTRY=host/name lacks of the images; AP
 # Who signs says so with COSIGN_KEY or COSIGN_PRIVATE_KEY, and COSIGN_PASSWORD, in the environment: arguments are seen by others.
 release: ## Build the release VERSION=v0.1.0 into bin/release, from its tag; sign it if COSIGN_KEY names a key.
 	@go run ./infra/release -version '$(VERSION)'
+	@$(MAKE) --no-print-directory sign-release
+
+sign-release: ## Sign what is in bin/release, as "make release" does.
 	@cd infra/images && go run . sign
 
 push-release: ## Say what the registry REGISTRY=host/name lacks of bin/release: images, chart, signatures; APPLY=1 pushes it.
