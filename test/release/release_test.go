@@ -87,9 +87,8 @@ func tree(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false", "commit", "-qm", "one"}, {"tag", version},
-	} {
+	as := []string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, append(as, "commit", "-qm", "one"), {"tag", version}} {
 		must(t, to, nil, "git", args...)
 	}
 	return to
@@ -200,7 +199,8 @@ func TestRelease(t *testing.T) {
 	machine := "_" + version + "_linux_" + runtime.GOARCH + ".tar.gz"
 	for _, file := range []string{
 		"lbremedy" + machine, "exporter" + machine, "courier" + machine, "functions_" + version + ".tar.gz", "infra_" + version + ".tar.gz", "lbremedy-0.1.0.tgz",
-		"approvals.yaml", "alerts.yaml", "dashboard.json", "s.yaml", "krew.yaml", "NOTES.md", "LICENSES-OF-LIBRARIES", "provenance.intoto.json", "images/digests.yaml",
+		"approvals.yaml", "alerts.yaml", "dashboard.json", "s.yaml", "krew.yaml", "NOTES.md", "LICENSES-OF-LIBRARIES", "provenance.intoto.json",
+		"images/digests.yaml",
 	} {
 		if !bytes.Contains(read("SHA256SUMS"), []byte("  "+file+"\n")) {
 			t.Errorf("SHA256SUMS does not name %s", file)
@@ -220,7 +220,8 @@ func TestRelease(t *testing.T) {
 	if strings.Contains(said, passphrase) || !strings.Contains(said, "Signed SHA256SUMS, and 3 images and charts.") {
 		t.Errorf("it says %s", said)
 	}
-	if said, err := run(t, images, []string{"COSIGN_KEY=" + by.file, "COSIGN_PASSWORD=wrong"}, "go", "run", ".", "sign"); err == nil || strings.Contains(said, "PRIVATE") {
+	said, err := run(t, images, []string{"COSIGN_KEY=" + by.file, "COSIGN_PASSWORD=wrong"}, "go", "run", ".", "sign")
+	if err == nil || strings.Contains(said, "PRIVATE") {
 		t.Errorf("another passphrase: %v\n%s", err, said)
 	}
 
@@ -255,7 +256,8 @@ func TestRelease(t *testing.T) {
 				t.Errorf("%s is verified with another key", what)
 			}
 			found, err := verifyOrigin(t.Context(), ref, by.public)
-			if err != nil || len(found) != 1 || !strings.Contains(found[0], commit) || !strings.Contains(found[0], `"predicateType": "https://slsa.dev/provenance/v1"`) {
+			if err != nil || len(found) != 1 || !strings.Contains(found[0], commit) ||
+				!strings.Contains(found[0], `"predicateType": "https://slsa.dev/provenance/v1"`) {
 				t.Errorf("%s is from %q, %v; want %s", what, found, err, commit)
 			}
 			if _, err := verifyOrigin(t.Context(), ref, other.public); err == nil {

@@ -249,6 +249,11 @@ bin/x:
 		{name: "readers", rule: readers, file: "infra/README.md", text: "# It\n\nIt is good.\n\nFor operators.\n", want: []string{"infra/README.md: the first"}},
 		{name: "a reader", rule: readers, file: "infra/README.md", text: "<!-- made -->\n\n# It\n\nIt is\nfor those who read.\n"},
 		{name: "a page of a class", rule: readers, file: "functions/busy/doc.md", text: "# It\n\nIt is good.\n"},
+		{name: "workflow", rule: workflows, file: ".github/workflows/a.yaml",
+			text: "on: push\npermissions: {}\njobs:\n  - uses: a/b@" + strings.Repeat("0a", 20) + " # v1.2.3\n"},
+		{name: "open workflow", rule: workflows, file: ".github/workflows/a.yaml", text: "on: [pull_request" + "_target]\njobs:\n  a: {permissions: {}}\n" +
+			"  - uses: a/b@v1\n  - {uses: \"a/b@" + strings.Repeat("0a", 20) + "\"}\n  - run: echo ${{ secrets.A }} ${{ github.ref }} ${{ github.event.a }}\n",
+			want: []string{"begins with the rights", ":1: pull_request" + "_target", ":4: pin it", ":5: pin it", ":6: ${{ secrets.A }}"}},
 		{name: "tags", rule: tags, file: "infra/x.yaml", text: "image: a/b:late" + "st\ntag: late" + "st\nappVersion: \"late" + "st\"\n-tag '$(or $(TAG),late" +
 			"st)'\nimage: a/b:v1\nenforce-version: late" + "st\nurl: http://a/late" + "st/b\n",
 			want: []string{"infra/x.yaml:1", "infra/x.yaml:2", "infra/x.yaml:3", "infra/x.yaml:4"}},

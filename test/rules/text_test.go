@@ -265,3 +265,38 @@ func commands(tr *tree) []string {
 	slices.Sort(out)
 	return out
 }
+
+var (
+	uses   = regexp.MustCompile(`\buses:\s*(.*)$`)
+	pinned = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$`)
+	script = regexp.MustCompile(`^\s*(?:- )?run:.*?(\$\{\{[^}]*\}\})|^\s{10,}[^#\s:]+ .*?(\$\{\{[^}]*\}\})`)
+)
+
+// workflows checks that the workflows run no code that can become other code, begin with as
+// few rights as can be, and put nothing into a script's text: what a script needs comes by
+// variables, which neither a log nor a shell reads.
+func workflows(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		if !strings.HasPrefix(f.name, ".github/workflows/") {
+			continue
+		}
+		text := string(f.text)
+		if !strings.Contains(text, "\npermissions:") {
+			out = append(out, f.name+": it begins with the rights of the repository's settings: write permissions: at the top")
+		}
+		for i, line := range strings.Split(text, "\n") {
+			at := fmt.Sprintf("%s:%d: ", f.name, i+1)
+			if strings.Contains(line, "pull_request"+"_target") {
+				out = append(out, at+"pull_request"+"_target gives the secrets to who sends a change: use pull_request")
+			}
+			if m := uses.FindStringSubmatch(line); m != nil && !pinned.MatchString(m[1]) {
+				out = append(out, at+"pin it to a whole commit, with its version behind it: uses: a/b@<40 digits> # v1.2.3")
+			}
+			if m := script.FindStringSubmatch(line); m != nil {
+				out = append(out, at+m[1]+m[2]+" stands in a script: hand it over by env, and write \"$NAME\"")
+			}
+		}
+	}
+	return out
+}

@@ -53,9 +53,12 @@ func read(root fs.FS) (*tree, error) {
 			return err
 		}
 		if e.IsDir() {
-			if name == "bin" || name != "." && name != ".ci" && strings.HasPrefix(e.Name(), ".") {
+			if name == "bin" || name != "." && name != ".ci" && name != ".github" && strings.HasPrefix(e.Name(), ".") {
 				return fs.SkipDir
 			}
+			return nil
+		}
+		if name == ".git" { // of a work tree beside another
 			return nil
 		}
 		info, err := e.Info()
@@ -203,4 +206,5 @@ var rules = []rule{
 	{"shown commands", shown},
 	{"copied commands", copied},
 	{"readers", readers},
+	{"workflows", workflows},
 }
