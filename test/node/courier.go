@@ -52,10 +52,7 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 		{"Images", "of lbremedy, imported", func(ctx context.Context) error { _, err := importImages(ctx, images(n.root)); return err }},
 		{"Knative", "Serving v0.50.0, ready for Services", func(ctx context.Context) error { return installKnative(ctx, n.dir) }},
 		{"NATS", "three Pods with TLS and accounts, ready", p.installNATS},
-		{"Streams", "made by lbremedy setup", func(ctx context.Context) error {
-			_, err := p.asOperator(ctx, "setup", "--replicas", "3")
-			return err
-		}},
+		{"Streams", "made by lbremedy setup", p.setup},
 	} {
 		began := time.Now()
 		if err := todo.do(ctx); err != nil {
@@ -134,12 +131,31 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 	return rollout(ctx, namespace, "statefulset/nats")
 }
 
+// setup makes the streams, as soon as NATS is reached: its Pods can be ready before kube-proxy knows them,
+// and before they have found a leader.
+func (p *platformNode) setup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		_, err := p.asOperator(ctx, "setup", "--replicas", "3")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
 // courierValues writes the values of the chart's mode courier, with more of functions, into a file.
 func (p *platformNode) courierValues(name string, functions map[string]any) (string, error) {
 	type object = map[string]any
 	f := object{
 		"platform": "knative", "classes": chosen,
-		"scaling": object{"autoscaling.knative.dev/min-scale": "0", "autoscaling.knative.dev/max-scale": "5"},
+		// A test can't wait for two minutes.
+		"scaling": object{"autoscaling.knative.dev/scale-to-zero-pod-retention-period": "0s"},
 	}
 	for k, v := range functions {
 		f[k] = v
@@ -180,7 +196,7 @@ func (p *platformNode) installCourier(ctx context.Context, values string) error 
 
 // functionsReady waits until all functions are ready, and says what stands in their way if they do not become so.
 func (p *platformNode) functionsReady(ctx context.Context) error {
-	_, err := kubectl(ctx, "-n", namespace, "wait", "services.serving.knative.dev", "--all", "--for=condition=Ready", "--timeout=180s")
+	_, err := kubectl(ctx, "-n", namespace, "wait", "services.serving.knative.dev", "--all", "--for=condition=Ready", "--timeout=300s")
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -204,7 +220,7 @@ func (p *platformNode) instances(ctx context.Context, class string) (int, error)
 
 // asleep waits until a class has no instance.
 func (p *platformNode) asleep(ctx context.Context, class string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		// An instance that is about to end still answers.

@@ -308,7 +308,7 @@ func TestKnativeDoctor(t *testing.T) {
 	if _, err := kubectl(t.Context(), "-n", namespace, "create", "job", "look", "--from=cronjob/lbremedy-doctor"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kubectl(t.Context(), "-n", namespace, "wait", "job/look", "--for=condition=Complete", "--timeout=180s"); err != nil {
+	if _, err := kubectl(t.Context(), "-n", namespace, "wait", "job/look", "--for=condition=Complete", "--timeout=300s"); err != nil {
 		pods, _ := kubectl(t.Context(), "-n", namespace, "describe", "pods", "-l", "job-name=look")
 		log, _ := kubectl(t.Context(), "-n", namespace, "logs", "job/look")
 		t.Fatalf("%v\n%s\n%s", err, pods, log)

@@ -38,7 +38,7 @@ import (
 )
 
 // patience is how long a Service may take from its failure to its end.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 func main() {
 	// What client-go says of the simulated controller's connections is for nobody here.

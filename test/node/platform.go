@@ -100,7 +100,7 @@ func settle(text []byte) ([]byte, error) {
 
 // rollout waits until the Pods of something are ready, and says what stands in their way if they do not become so.
 func rollout(ctx context.Context, namespace, what string) error {
-	_, err := kubectl(ctx, "-n", namespace, "rollout", "status", what, "--timeout=180s")
+	_, err := kubectl(ctx, "-n", namespace, "rollout", "status", what, "--timeout=300s")
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
