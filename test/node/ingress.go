@@ -146,7 +146,8 @@ func (i *ingress) take(ctx context.Context, all []knativeIngress) {
 		for _, rule := range in.Spec.Rules {
 			for _, path := range rule.HTTP.Paths {
 				for _, split := range path.Splits {
-					to := route{host: fmt.Sprintf("%s.%s.svc.cluster.local:%s", split.ServiceName, split.ServiceNamespace, split.ServicePort), headers: map[string]string{}}
+					to := route{headers: map[string]string{}}
+					to.host = fmt.Sprintf("%s.%s.svc.cluster.local:%s", split.ServiceName, split.ServiceNamespace, split.ServicePort)
 					for _, headers := range []map[string]string{path.AppendHeaders, split.AppendHeaders} {
 						for k, v := range headers {
 							to.headers[k] = v

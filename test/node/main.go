@@ -315,28 +315,40 @@ func (n *node) works(ctx context.Context, service string) (string, error) {
 	}
 }
 
-// records returns what the Pod's journal says of a Service, once its case has been settled.
+// records returns what the journal says of a Service, once its case has been settled.
 func (n *node) records(ctx context.Context, service string) ([]event.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		text, err := n.lbremedy(ctx, "export", "--service", "shop/"+service)
-		if err != nil {
-			return nil, err
-		}
-		var all []event.Record
-		for line := range strings.Lines(text) {
-			var r event.Record
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				return nil, fmt.Errorf("read a record: %w", err)
+		if err == nil {
+			var all []event.Record
+			if all, err = parse(text); err != nil {
+				return nil, err
 			}
-			all = append(all, r)
+			if len(all) > 0 && all[len(all)-1].Phase == event.Settled {
+				return all, nil
+			}
 		}
-		if len(all) > 0 && all[len(all)-1].Phase == event.Settled {
-			return all, nil
+		select { // the journal can be away for a moment
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait until the case of %s is settled: %w\n%s", service, errors.Join(ctx.Err(), err), text)
+		case <-time.After(100 * time.Millisecond):
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// parse returns the records of an export.
+func parse(text string) ([]event.Record, error) {
+	var all []event.Record
+	for line := range strings.Lines(text) {
+		var r event.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("read a record: %w", err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // tell prints the records of a case.

@@ -198,7 +198,8 @@ func natsObjects(root string) ([]byte, error) {
 		stream[k] = x
 	}
 	certificates := func(kind string) object {
-		return object{"cert_file": "/etc/nats-certs/" + kind + "/tls.crt", "key_file": "/etc/nats-certs/" + kind + "/tls.key", "ca_file": "/etc/nats-ca-cert/ca.crt"}
+		folder := "/etc/nats-certs/" + kind
+		return object{"cert_file": folder + "/tls.crt", "key_file": folder + "/tls.key", "ca_file": "/etc/nats-ca-cert/ca.crt"}
 	}
 	mutual := certificates("cluster")
 	mutual["verify"] = true
@@ -226,7 +227,8 @@ func natsObjects(root string) ([]byte, error) {
 		env = append(env, object{"name": k, "value": x})
 	}
 	mounts := []any{
-		object{"name": "config", "mountPath": "/etc/nats-config"}, object{"name": "data", "mountPath": "/data"}, object{"name": "ca", "mountPath": "/etc/nats-ca-cert"},
+		object{"name": "config", "mountPath": "/etc/nats-config"}, object{"name": "data", "mountPath": "/data"},
+		object{"name": "ca", "mountPath": "/etc/nats-ca-cert"},
 		object{"name": "nats-tls", "mountPath": "/etc/nats-certs/nats"}, object{"name": "cluster-tls", "mountPath": "/etc/nats-certs/cluster"},
 	}
 	for _, p := range v.Container.Patch {
@@ -241,11 +243,13 @@ func natsObjects(root string) ([]byte, error) {
 		volumes = append(volumes, p.Value)
 	}
 	probe := func(path string, failures int) object {
-		return object{"httpGet": object{"path": path, "port": "monitor"}, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": failures}
+		get := object{"path": path, "port": "monitor"}
+		return object{"httpGet": get, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": failures}
 	}
 	container := object{
 		"name": "nats", "image": "lbremedy.local/nats-server:1", "imagePullPolicy": "Never", "args": []string{"--config", "/etc/nats-config/nats.conf"},
-		"env": env, "volumeMounts": mounts, "ports": []object{{"name": "nats", "containerPort": 4222}, {"name": "cluster", "containerPort": 6222}, {"name": "monitor", "containerPort": 8222}},
+		"env": env, "volumeMounts": mounts,
+		"ports":        []object{{"name": "nats", "containerPort": 4222}, {"name": "cluster", "containerPort": 6222}, {"name": "monitor", "containerPort": 8222}},
 		"startupProbe": probe("/healthz", 90), "readinessProbe": probe("/healthz?js-server-only=true", 3),
 	}
 	for k, x := range v.Container.Merge {
@@ -272,12 +276,16 @@ func natsObjects(root string) ([]byte, error) {
 			"clusterIP": "None", "publishNotReadyAddresses": true, "selector": labels,
 			"ports": []object{{"name": "nats", "port": 4222, "targetPort": "nats"}, {"name": "cluster", "port": 6222, "targetPort": "cluster"}},
 		}},
-		{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta("nats"), "spec": object{"maxUnavailable": 1, "selector": object{"matchLabels": labels}}},
+		{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta("nats"), "spec": object{
+			"maxUnavailable": 1, "selector": object{"matchLabels": labels},
+		}},
 		{"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta("nats"), "spec": object{
-			"serviceName": "nats-headless", "replicas": v.Config.Cluster.Replicas, "podManagementPolicy": "Parallel", "selector": object{"matchLabels": labels},
+			"serviceName": "nats-headless", "replicas": v.Config.Cluster.Replicas, "podManagementPolicy": "Parallel",
+			"selector": object{"matchLabels": labels},
 			"template": object{"metadata": object{"labels": labels}, "spec": pod},
 			"volumeClaimTemplates": []object{{"metadata": object{"name": "data"}, "spec": object{
-				"accessModes": []string{"ReadWriteOnce"}, "storageClassName": pvc.StorageClassName, "resources": object{"requests": object{"storage": pvc.Size}},
+				"accessModes": []string{"ReadWriteOnce"}, "storageClassName": pvc.StorageClassName,
+				"resources": object{"requests": object{"storage": pvc.Size}},
 			}}},
 		}},
 	} {

@@ -77,8 +77,8 @@ var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 	knative("queue", "some CPU-seconds, once"),
 }, manifests: []manifest{
 	{"knative-kinds.yaml", []string{
-		"knative.dev/serving:config/core/100-namespace.yaml", "knative.dev/networking:config/certificate.yaml", "knative.dev/networking:config/domain-claim.yaml",
-		"knative.dev/networking:config/ingress.yaml", "knative.dev/networking:config/serverlessservice.yaml", "knative.dev/caching:config/image.yaml",
+		"knative.dev/serving:config/core/100-namespace.yaml", "knative.dev/networking:config/certificate.yaml",
+		"knative.dev/networking:config/domain-claim.yaml", "knative.dev/networking:config/ingress.yaml", "knative.dev/networking:config/serverlessservice.yaml", "knative.dev/caching:config/image.yaml",
 		"knative.dev/serving:config/core/300-resources/*.yaml",
 	}},
 	{"knative.yaml", []string{
@@ -164,9 +164,11 @@ func tryOut() error {
 	cmd.SysProcAttr.Cloneflags = ownNamespaces
 	switch err := cmd.Run(); {
 	case cmd.ProcessState == nil:
-		return fmt.Errorf("a node needs namespaces of its own (mount, pid, net, uts, ipc), which this system refuses: %w; a container has to be privileged", err)
+		return fmt.Errorf("a node needs namespaces of its own (mount, pid, net, uts, ipc), which this system refuses: %w; "+
+			"a container has to be privileged", err)
 	case err != nil:
-		return fmt.Errorf("a node needs what this system refuses; a container has to be privileged: %s", strings.TrimPrefix(strings.TrimSpace(log.String()), "sandbox: "))
+		return fmt.Errorf("a node needs what this system refuses; a container has to be privileged: %s",
+			strings.TrimPrefix(strings.TrimSpace(log.String()), "sandbox: "))
 	}
 	return tryGroup(filepath.Base(dir))
 }
@@ -189,12 +191,14 @@ const nodePrefix = "lbremedy-node-"
 
 // node runs a cluster with a node for as long as a command runs in it.
 func node(ctx context.Context, args []string) (int, error) {
-	fs := flags("node [--platform] -- CMD ARGS…", "Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+
-		"CMD is in the namespaces of the node. kubectl, helm and ctr are in its PATH, and these in its environment:\n"+
-		"  KUBECONFIG        of an admin\n"+
-		"  LBREMEDY_NODE     a directory of the cluster: kubeconfig in it is for who is outside, *.log are the logs; run/pki holds certificates\n"+
-		"  LBREMEDY_NODE_UP  how long it took until the node was ready")
-	withPlatform := fs.Bool("platform", false, "have the images "+imageRegistry+"/PROGRAM:1 of NATS and Knative Serving, and Knative's objects as bin/knative*.yaml in LBREMEDY_NODE")
+	fs := flags("node [--platform] -- CMD ARGS…",
+		"Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+
+			"CMD is in the namespaces of the node. kubectl, helm and ctr are in its PATH, and these in its environment:\n"+
+			"  KUBECONFIG        of an admin\n"+
+			"  LBREMEDY_NODE     a directory of the cluster: kubeconfig in it is for who is outside, *.log are the logs; run/pki holds certificates\n"+
+			"  LBREMEDY_NODE_UP  how long it took until the node was ready")
+	withPlatform := fs.Bool("platform", false, "have the images "+imageRegistry+"/PROGRAM:1 of NATS and Knative Serving, "+
+		"and Knative's objects as bin/knative*.yaml in LBREMEDY_NODE")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
