@@ -103,14 +103,21 @@ race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
 demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b or all chooses, TABLE=1 adds a table.
 	@go run ./test/demo
 
-# What it needs is looked at and built first.
-node node-test: PROGRAMS := lbremedy
-node: bin/node images ## Install the chart on a real kubelet and watch its Pod heal; needs root and Debian's containerd, KEEP=1 leaves it running.
+# What it needs is looked at and built first: the images for this machine's architecture alone, beside those that are pushed.
+NODE_IMAGES = cd infra/images && go run . build -version '$(VERSION)' -arch "$$(go env GOARCH)" -dir bin/images-node -only
+
+node: bin/node ## Install the chart on a real kubelet and watch its Pod heal; needs root and Debian's containerd, KEEP=1 leaves it running.
+	@$(NODE_IMAGES) lbremedy
 	@bin/sandbox node -- bin/node
 
-node-test: bin/node images ## Test the chart and its Pod on a real kubelet, and that nothing is left of one; needs what "make node" needs.
+# Three nodes, one after the other: what is left of one, one Pod with all classes, functions on Knative.
+node-test: bin/sandbox ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
+	@bin/sandbox build --platform >/dev/null
+	@$(NODE_IMAGES) lbremedy,exporter,courier,doctor,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
+	@$(BUILD) -o bin/ ./functions/cmd/lbremedy
 	@cd test/sandbox && $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Node
-	@bin/sandbox node -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/node
+	@bin/sandbox node -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -skip Knative ./test/node
+	@bin/sandbox node --platform -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Knative ./test/node
 
 e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 	@$(SANDBOX) $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...

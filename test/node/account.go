@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -41,17 +44,41 @@ type account struct {
 	outside net.Listener
 	options controller.Options
 
-	mu   sync.Mutex
-	end  func() // the controller; nil: none runs
-	died chan error
+	mu    sync.Mutex
+	end   func() // the controller; nil: none runs
+	died  chan error
+	names map[string]int // how often the cloud was called by which
 }
 
-// openAccount starts the account and its controller. The role of the Pod may do what
-// infra/ram says, and is lent for tokens that the API server of the node has signed.
+// roles returns the RAM roles of all programs and classes, each with its policy of infra/ram. A
+// role is lent for tokens that the API server of the node has signed for the ServiceAccount of
+// its name.
+func roles(root string) ([]sim.Policy, []sim.Role, error) {
+	files, err := filepath.Glob(filepath.Join(root, "infra/ram/generated/class/*.json"))
+	if err != nil || len(files) == 0 {
+		return nil, nil, fmt.Errorf("find the RAM policies: %d files: %w", len(files), err)
+	}
+	var policies []sim.Policy
+	var all []sim.Role
+	for _, f := range files {
+		document, err := os.ReadFile(f)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read a RAM policy: %w", err)
+		}
+		name := "lbremedy-" + strings.TrimSuffix(filepath.Base(f), ".json")
+		policies = append(policies, sim.Policy{Name: name, Versions: []sim.PolicyVersion{{Document: string(document), Default: true}}})
+		all = append(all, sim.Role{
+			Name: name, Policies: []string{name}, OIDC: []sim.OIDCTrust{{Provider: provider, Subject: "system:serviceaccount:" + namespace + ":" + name}},
+		})
+	}
+	return policies, all, nil
+}
+
+// openAccount starts the account and its controller.
 func openAccount(dir, root string, kube *rest.Config) (*account, error) {
-	document, err := os.ReadFile(filepath.Join(root, "infra/ram/generated/class/up.json"))
+	policies, roles, err := roles(root)
 	if err != nil {
-		return nil, fmt.Errorf("read the RAM policy: %w", err)
+		return nil, err
 	}
 	key, err := os.ReadFile(filepath.Join(dir, "run/pki/tokens.pub"))
 	if err != nil {
@@ -73,16 +100,13 @@ func openAccount(dir, root string, kube *rest.Config) (*account, error) {
 		},
 		Instances:     []sim.Instance{{ID: "i-node", Name: "node", VPC: vpc, VSwitch: roomy, Zone: zone("i"), Status: "Running"}},
 		OIDCProviders: []sim.OIDCProvider{{Name: provider, Issuer: issuer, Key: string(key)}},
-		Policies:      []sim.Policy{{Name: "lbremedy-up", Versions: []sim.PolicyVersion{{Document: string(document), Default: true}}}},
-		Roles: []sim.Role{{
-			Name: "lbremedy-up", Policies: []string{"lbremedy-up"},
-			OIDC: []sim.OIDCTrust{{Provider: provider, Subject: "system:serviceaccount:" + namespace + ":lbremedy-up"}},
-		}},
+		Policies:      policies,
+		Roles:         roles,
 	}, sim.WithClient(operator, "*"))
 	if err != nil {
 		return nil, err
 	}
-	a := &account{Cloud: cloud, died: make(chan error, 1), options: controller.Options{
+	a := &account{Cloud: cloud, died: make(chan error, 1), names: map[string]int{}, options: controller.Options{
 		Kube: kube, Cloud: cloud.Addr(), Region: region, ClusterID: clusterID, VPC: vpc, VSwitches: []string{zone("h") + ":" + full, zone("i") + ":" + roomy},
 	}}
 	for _, k := range cloud.Snapshot().Callers {
@@ -90,7 +114,15 @@ func openAccount(dir, root string, kube *rest.Config) (*account, error) {
 			a.options.Credentials = k.Credentials()
 		}
 	}
-	a.outside, err = tls.Listen("tcp", net.JoinHostPort(address, "443"), &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}})
+	a.outside, err = tls.Listen("tcp", net.JoinHostPort(address, "443"), &tls.Config{
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.names[h.ServerName]++
+			return &cert, nil
+		},
+	})
 	if err != nil {
 		cloud.Close()
 		return nil, fmt.Errorf("listen as Alibaba Cloud: %w", err)
@@ -120,6 +152,13 @@ func (a *account) forward() {
 			io.Copy(in, out)
 		}()
 	}
+}
+
+// called returns the names by which the cloud was called.
+func (a *account) called() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.names))
 }
 
 // start starts the controller: the real one that the environment names, or the simulated one.

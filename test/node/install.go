@@ -45,12 +45,12 @@ func apply(ctx context.Context, objects string) error {
 	return err
 }
 
-// importImages gives containerd the images of a folder that "make images" has written,
+// importImages gives containerd the images of a folder,
 // by the names that the chart asks for, and returns the reference of that of lbremedy.
 func importImages(ctx context.Context, images string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(images, "digests.yaml"))
 	if err != nil {
-		return "", fmt.Errorf("read the digests: make images writes them: %w", err)
+		return "", fmt.Errorf("read the digests: make node builds them: %w", err)
 	}
 	var values struct {
 		Image struct {
@@ -61,8 +61,7 @@ func importImages(ctx context.Context, images string) (string, error) {
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		return "", fmt.Errorf("read the digests: %w", err)
 	}
-	digest := values.Image.Digests["lbremedy"]
-	if digest == "" {
+	if values.Image.Digests["lbremedy"] == "" {
 		return "", fmt.Errorf("read the digests: %s names no image of lbremedy", images)
 	}
 	layout := exec.CommandContext(ctx, "ctr", "images", "import", "--base-name", registry, "-")
@@ -83,9 +82,13 @@ func importImages(ctx context.Context, images string) (string, error) {
 	if written != nil {
 		return "", fmt.Errorf("import images: %w", written)
 	}
-	ref := registry + "/lbremedy@" + digest
-	_, err = run(ctx, nil, "ctr", "images", "tag", "--force", registry+":lbremedy", ref)
-	return ref, err
+	ref := func(name string) string { return registry + "/" + name + "@" + values.Image.Digests[name] }
+	for name := range values.Image.Digests {
+		if _, err := run(ctx, nil, "ctr", "images", "tag", "--force", registry+":"+name, ref(name)); err != nil {
+			return "", err
+		}
+	}
+	return ref("lbremedy"), nil
 }
 
 // writeTar writes the regular files of a folder as a tar.
@@ -98,16 +101,12 @@ func writeTar(out io.Writer, dir fs.FS) error {
 }
 
 // prepare makes what the chart supposes: a namespace that enforces the strictest of the
-// Pod Security Standards, and a disk.
-func prepare(ctx context.Context, dir string) error {
-	disk := filepath.Join(dir, "run", "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		return fmt.Errorf("make the disk: %w", err)
-	}
-	return apply(ctx, `
+// Pod Security Standards, and disks.
+func prepare(ctx context.Context, dir string, disks int) error {
+	objects := `
 apiVersion: v1
 kind: Namespace
-metadata: {name: `+namespace+`, labels: {pod-security.kubernetes.io/enforce: restricted}}
+metadata: {name: ` + namespace + `, labels: {pod-security.kubernetes.io/enforce: restricted}}
 ---
 apiVersion: v1
 kind: Namespace
@@ -118,18 +117,27 @@ kind: StorageClass
 metadata: {name: alicloud-disk-topology-alltype}
 provisioner: kubernetes.io/no-provisioner
 volumeBindingMode: WaitForFirstConsumer
----
+`
+	for i := range disks {
+		name := fmt.Sprintf("disk-%d", i)
+		disk := filepath.Join(dir, "run", name)
+		if err := os.Mkdir(disk, 0o755); err != nil {
+			return fmt.Errorf("make a disk: %w", err)
+		}
+		objects += `---
 apiVersion: v1
 kind: PersistentVolume
-metadata: {name: disk}
+metadata: {name: ` + name + `}
 spec:
   capacity: {storage: 20Gi}
   accessModes: [ReadWriteOnce]
   persistentVolumeReclaimPolicy: Retain
   storageClassName: alicloud-disk-topology-alltype
-  local: {path: `+disk+`}
+  local: {path: ` + disk + `}
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
-`)
+`
+	}
+	return apply(ctx, objects)
 }
 
 // values are those of the chart, but for the images. The certificate authority is the
@@ -153,31 +161,39 @@ func values(dir string) (string, error) {
 	return file, nil
 }
 
-// digests is the values file that "make images" writes.
-func digests(root string) string { return filepath.Join(root, "bin/images/digests.yaml") }
+// images is the folder of the images, which "make node" builds for this machine's architecture alone.
+func images(root string) string { return filepath.Join(root, "bin/images-node") }
 
-// install installs the chart with these files of values, or upgrades it, and returns when its Pod is ready.
-func install(ctx context.Context, root string, files ...string) error {
-	args := []string{"upgrade", "--install", release, filepath.Join(root, "infra/cluster"), "--namespace", namespace}
+// digests is the values file beside them.
+func digests(root string) string { return filepath.Join(images(root), "digests.yaml") }
+
+// helm installs a chart with these files of values, or upgrades it.
+func helm(ctx context.Context, chart string, files ...string) error {
+	args := []string{"upgrade", "--install", release, chart, "--namespace", namespace}
 	for _, f := range files {
 		args = append(args, "-f", f)
 	}
-	if _, err := run(ctx, nil, "helm", args...); err != nil {
+	_, err := run(ctx, nil, "helm", args...)
+	return err
+}
+
+// chart is the folder of ours.
+func chart(root string) string { return filepath.Join(root, "infra/cluster") }
+
+// install installs our chart with these files of values, or upgrades it, and returns when its Pod is ready.
+func install(ctx context.Context, root string, files ...string) error {
+	return installFrom(ctx, chart(root), files...)
+}
+
+func installFrom(ctx context.Context, chart string, files ...string) error {
+	if err := helm(ctx, chart, files...); err != nil {
 		return err
 	}
 	return rolledOut(ctx)
 }
 
-// rolledOut waits until the Pod is ready, and says what stands in its way if it does not become so.
-func rolledOut(ctx context.Context) error {
-	_, err := kubectl(ctx, "-n", namespace, "rollout", "status", "deployment/lbremedy-up", "--timeout=120s")
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	pods, _ := kubectl(ctx, "-n", namespace, "describe", "pods")
-	log, _ := kubectl(ctx, "-n", namespace, "logs", "deployment/lbremedy-up", "--tail=20")
-	return fmt.Errorf("%w\n%s\n%s", err, pods, log)
-}
+// rolledOut waits until the Pod is ready.
+func rolledOut(ctx context.Context) error { return rollout(ctx, namespace, "deployment/lbremedy-up") }
 
 // inPod runs the operator's program in the Pod and returns what it printed.
 func inPod(ctx context.Context, args ...string) (string, error) {

@@ -3,7 +3,7 @@
 //
 // It runs inside of "sandbox node": etcd, API server, controllers, scheduler, kubelet,
 // kube-proxy, DNS and containerd are the real ones, Helm installs the chart, and the
-// images are those that "make images" has built. The Pod finds Alibaba Cloud by its real
+// images are those that were built just before. The Pod finds Alibaba Cloud by its real
 // names, and gets its RAM role for the token of its ServiceAccount. That the cloud and the
 // controller are those of test/sim is all that is not real.
 //
@@ -38,7 +38,7 @@ import (
 )
 
 // patience is how long a Service may take from its failure to its end.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 func main() {
 	// What client-go says of the simulated controller's connections is for nobody here.
@@ -66,6 +66,9 @@ type node struct {
 	root string // of the repository
 	kube kubernetes.Interface
 	*account
+
+	// lbremedy runs the operator's program, where it reaches the journal, and returns what it printed.
+	lbremedy func(ctx context.Context, args ...string) (string, error)
 }
 
 // errOutside says that this process is not on a node.
@@ -86,7 +89,7 @@ func join(ctx context.Context) (*node, error) {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	config.QPS = -1
-	n := &node{dir: dir, root: root}
+	n := &node{dir: dir, root: root, lbremedy: inPod}
 	if n.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
@@ -169,12 +172,12 @@ func show(ctx context.Context, out io.Writer, keep bool) error {
 func (n *node) up(ctx context.Context, s *screen) error {
 	began := time.Now()
 	since := func() float64 { return time.Since(began).Seconds() }
-	ref, err := importImages(ctx, n.root+"/bin/images")
+	ref, err := importImages(ctx, images(n.root))
 	if err != nil {
 		return err
 	}
 	s.fact("Image", "%s…, imported in %.1f s", ref[:strings.Index(ref, "@")+20], since())
-	if err := prepare(ctx, n.dir); err != nil {
+	if err := prepare(ctx, n.dir, 1); err != nil {
 		return err
 	}
 	file, err := values(n.dir)
@@ -197,7 +200,7 @@ type written struct {
 	Code struct{ Code int }                                      `json:"responseStatus"`
 }
 
-// writes returns how often the Pod has written to a Service, by the audit log of the API server.
+// writes returns how often lbremedy's Pods have written to a Service, by the audit log of the API server.
 func (n *node) writes(service string) (int, error) {
 	f, err := os.Open(n.dir + "/run/audit.log")
 	if err != nil {
@@ -210,7 +213,7 @@ func (n *node) writes(service string) (int, error) {
 		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
 			return 0, fmt.Errorf("read the audit log: %w", err)
 		}
-		if w.User.Username == "system:serviceaccount:"+namespace+":lbremedy-up" && w.Ref.Resource == "services" && w.Ref.Name == service && w.Code.Code < 300 {
+		if strings.HasPrefix(w.User.Username, "system:serviceaccount:"+namespace+":") && w.Ref.Resource == "services" && w.Ref.Name == service && w.Code.Code < 300 {
 			count++
 		}
 	}
@@ -274,9 +277,14 @@ func (n *node) chapter(ctx context.Context, s *screen, service string, meanwhile
 
 // breakService creates a Service in a vSwitch that is full.
 func (n *node) breakService(ctx context.Context, name string) error {
+	return n.breakWith(ctx, name, full)
+}
+
+// breakWith creates a Service in a vSwitch.
+func (n *node) breakWith(ctx context.Context, name, vswitch string) error {
 	const prefix = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	_, err := n.kube.CoreV1().Services("shop").Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{prefix + "address-type": "intranet", prefix + "vswitch-id": full}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{prefix + "address-type": "intranet", prefix + "vswitch-id": vswitch}},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
 		},
@@ -300,35 +308,47 @@ func (n *node) works(ctx context.Context, service string) (string, error) {
 		case err := <-n.died:
 			return "", fmt.Errorf("the controller ended: %w", err)
 		case <-ctx.Done():
-			cases, _ := inPod(context.WithoutCancel(ctx), "ls", "--all")
+			cases, _ := n.lbremedy(context.WithoutCancel(ctx), "ls", "--all")
 			return "", fmt.Errorf("wait for the Service %s to work: %w\n%s", service, errors.Join(ctx.Err(), err), cases)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// records returns what the Pod's journal says of a Service, once its case has been settled.
+// records returns what the journal says of a Service, once its case has been settled.
 func (n *node) records(ctx context.Context, service string) ([]event.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		text, err := inPod(ctx, "export", "--service", "shop/"+service)
-		if err != nil {
-			return nil, err
-		}
-		var all []event.Record
-		for line := range strings.Lines(text) {
-			var r event.Record
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				return nil, fmt.Errorf("read a record: %w", err)
+		text, err := n.lbremedy(ctx, "export", "--service", "shop/"+service)
+		if err == nil {
+			var all []event.Record
+			if all, err = parse(text); err != nil {
+				return nil, err
 			}
-			all = append(all, r)
+			if len(all) > 0 && all[len(all)-1].Phase == event.Settled {
+				return all, nil
+			}
 		}
-		if len(all) > 0 && all[len(all)-1].Phase == event.Settled {
-			return all, nil
+		select { // the journal can be away for a moment
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait until the case of %s is settled: %w\n%s", service, errors.Join(ctx.Err(), err), text)
+		case <-time.After(100 * time.Millisecond):
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// parse returns the records of an export.
+func parse(text string) ([]event.Record, error) {
+	var all []event.Record
+	for line := range strings.Lines(text) {
+		var r event.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("read a record: %w", err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // tell prints the records of a case.

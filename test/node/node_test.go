@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -104,26 +105,38 @@ func (n *node) fixedOnce(t *testing.T, service string) {
 	}
 }
 
+// confined checks what the kernel says of a process of a Pod.
+func confined(t *testing.T, pid int, user string) {
+	t.Helper()
+	status := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t))
+	want := []string{"Uid:\t" + strings.TrimSuffix(strings.Repeat(user+"\t", 4), "\t"), "NoNewPrivs:\t1", "Seccomp:\t2"}
+	for _, set := range []string{"Inh", "Prm", "Eff", "Bnd", "Amb"} {
+		want = append(want, "Cap"+set+":\t0000000000000000")
+	}
+	for _, line := range want {
+		if !strings.Contains(status, line+"\n") {
+			t.Errorf("its status has no line %q:\n%s", line, status)
+		}
+	}
+	for line := range strings.Lines(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid)))(t))) {
+		if f := strings.Fields(line); f[1] == "/" && !slices.Contains(strings.Split(f[3], ","), "ro") {
+			t.Errorf("its root is mounted as %s, want it read-only", f[3])
+		}
+	}
+}
+
 // The Pod runs as the image and the chart say, which the kernel says of its process.
 func TestProcess(t *testing.T) {
 	n := installed(t)
-	proc := fmt.Sprintf("/proc/%d/", must(n.process(t.Context()))(t))
-	status := string(must(os.ReadFile(proc + "status"))(t))
-	for _, want := range []string{
-		"Uid:\t65532\t65532\t65532\t65532", "Gid:\t65532\t65532\t65532\t65532", "NoNewPrivs:\t1", "Seccomp:\t2",
-		"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000",
-	} {
-		if !strings.Contains(status, want+"\n") {
-			t.Errorf("its status has no line %q:\n%s", want, status)
-		}
-	}
+	pid := must(n.process(t.Context()))(t)
+	confined(t, pid, "65532")
 	options := map[string][]string{}
-	for line := range strings.Lines(string(must(os.ReadFile(proc + "mounts"))(t))) {
+	for line := range strings.Lines(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid)))(t))) {
 		f := strings.Fields(line)
 		options[f[1]] = strings.Split(f[3], ",")
 	}
 	const disk = "/var/lib/lbremedy"
-	want := map[string]bool{"/": true, disk: false}
+	want := map[string]bool{disk: false}
 	for _, m := range n.pod(t).Spec.Containers[0].VolumeMounts {
 		want[m.MountPath] = m.MountPath != disk
 	}
@@ -173,6 +186,8 @@ func TestRole(t *testing.T) {
 		t.Errorf("the role was lent %d times; without it there were the calls %v", calls, others)
 	}
 
+	n.insideVPC(t)
+
 	// Somebody else's ServiceAccount is trusted: STS refuses this one.
 	trust := func(subject string) {
 		n.Edit(func(st *sim.State) {
@@ -206,6 +221,21 @@ func TestReadiness(t *testing.T) {
 	}
 	if again := must(n.process(t.Context()))(t); again != pid {
 		t.Errorf("process %d was replaced by %d, though it was not dead", pid, again)
+	}
+}
+
+// insideVPC checks that Pods have asked for their role at the endpoint inside the VPC, which needs no way out.
+func (n *node) insideVPC(t *testing.T) {
+	t.Helper()
+	called := n.called()
+	sts := "sts-vpc." + region + ".aliyuncs.com"
+	if !slices.Contains(called, sts) {
+		t.Errorf("the cloud was called at %v, want %s", called, sts)
+	}
+	for _, name := range called {
+		if strings.HasPrefix(name, "sts") && name != sts {
+			t.Errorf("the cloud was called at %s, which is outside the VPC", name)
+		}
 	}
 }
 
@@ -372,7 +402,7 @@ func TestUninstall(t *testing.T) {
 	if claim.Status.Phase != corev1.ClaimBound {
 		t.Errorf("the disk's claim is %s, want it bound", claim.Status.Phase)
 	}
-	if files := must(filepath.Glob(filepath.Join(n.dir, "run/disk/*")))(t); len(files) == 0 {
+	if files := must(filepath.Glob(filepath.Join(n.dir, "run/disk-0/*")))(t); len(files) == 0 {
 		t.Error("the disk is empty")
 	}
 	if err := install(t.Context(), n.root, digests(n.root), must(values(n.dir))(t)); err != nil {
@@ -380,5 +410,76 @@ func TestUninstall(t *testing.T) {
 	}
 	if got := cases(t); !slices.Equal(got, before) {
 		t.Errorf("after it was installed again the cases are %v, before they were %v", got, before)
+	}
+}
+
+// before returns the chart of the release before this one, in a folder of its own. Without a release, or
+// without git, that is this chart with an earlier version.
+func before(t *testing.T, root string) (chart, version string) {
+	t.Helper()
+	dir := t.TempDir()
+	git := func(args ...string) string {
+		out, err := run(t.Context(), nil, "git", append([]string{"-C", root}, args...)...)
+		if err != nil {
+			return ""
+		}
+		return out
+	}
+	if tags := strings.Fields(git("tag", "--list", "v[0-9]*", "--merged", "HEAD^", "--sort=-version:refname")); len(tags) > 0 {
+		files := must(run(t.Context(), nil, "git", "-C", root, "archive", tags[0], "infra/cluster"))(t)
+		must(run(t.Context(), strings.NewReader(files), "tar", "-x", "-C", dir))(t)
+		return filepath.Join(dir, "infra/cluster"), tags[0]
+	}
+	chart = filepath.Join(dir, "cluster")
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(root, "infra/cluster"))); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(chart, "Chart.yaml")
+	text := must(os.ReadFile(file))(t)
+	earlier := regexp.MustCompile(`(?m)^version: .*$`).ReplaceAll(text, []byte("version: 0.0.1"))
+	if err := os.WriteFile(file, earlier, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return chart, "0.0.1, which is this chart"
+}
+
+// Who upgrades from the release before has all cases, and goes on; so does who goes back to it.
+func TestUpgradeFromBefore(t *testing.T) {
+	n := installed(t)
+	chart, version := before(t, n.root)
+	t.Logf("from the chart of %s", version)
+	if _, err := run(t.Context(), nil, "helm", "uninstall", release, "--namespace", namespace, "--wait"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod is gone", func() bool { return n.pods(t) == 0 })
+	if err := installFrom(t.Context(), chart, digests(n.root), must(values(n.dir))(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.breakService(t.Context(), "by-the-one-before"); err != nil {
+		t.Fatal(err)
+	}
+	n.fixedOnce(t, "by-the-one-before")
+	kept := cases(t)
+	if err := install(t.Context(), n.root, digests(n.root), must(values(n.dir))(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod before is gone", func() bool { return n.pods(t) == 1 })
+	if got := cases(t); !slices.Equal(got, kept) {
+		t.Errorf("after the upgrade the cases are %v, before they were %v", got, kept)
+	}
+	if err := n.breakService(t.Context(), "by-this-one"); err != nil {
+		t.Fatal(err)
+	}
+	n.fixedOnce(t, "by-this-one")
+	kept = cases(t)
+	if _, err := run(t.Context(), nil, "helm", "rollback", release, "--namespace", namespace); err != nil {
+		t.Fatal(err)
+	}
+	if err := rolledOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod of the upgrade is gone", func() bool { return n.pods(t) == 1 })
+	if got := cases(t); !slices.Equal(got, kept) {
+		t.Errorf("after the rollback the cases are %v, before they were %v", got, kept)
 	}
 }

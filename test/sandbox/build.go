@@ -43,9 +43,16 @@ type program struct {
 
 // A set is what is built and kept together, from one pair of module files.
 type set struct {
-	mod, sum string            // the texts of go.mod and go.sum
-	files    map[string]string // beside them, for a program that is put together here
-	programs []program
+	mod, sum  string            // the texts of go.mod and go.sum
+	files     map[string]string // beside them, for a program that is put together here
+	programs  []program
+	manifests []manifest
+}
+
+// A manifest is a file of Kubernetes' objects, put together from files of modules.
+type manifest struct {
+	name  string   // its file name
+	parts []string // <module>:<pattern of files in it>
 }
 
 // servers is what a cluster without nodes consists of.
@@ -144,7 +151,22 @@ func (s set) key() string {
 	for _, p := range s.programs {
 		fmt.Fprintf(h, "%q\n", s.args(p, p.name))
 	}
+	for _, m := range s.manifests {
+		fmt.Fprintf(h, "%q\n", append([]string{m.name}, m.parts...))
+	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// names returns the names of the files of a cache entry.
+func (s set) names() []string {
+	var all []string
+	for _, p := range s.programs {
+		all = append(all, p.name)
+	}
+	for _, m := range s.manifests {
+		all = append(all, m.name)
+	}
+	return all
 }
 
 // sums is the file that ends a build: the programs' checksums by name. A program
@@ -163,9 +185,9 @@ func (s set) intact(entry string) bool {
 	if json.Unmarshal(data, &want) != nil {
 		return false
 	}
-	for _, p := range s.programs {
-		got, err := sum(filepath.Join(entry, p.name))
-		if err != nil || got != want[p.name] {
+	for _, name := range s.names() {
+		got, err := sum(filepath.Join(entry, name))
+		if err != nil || got != want[name] {
 			return false
 		}
 	}
@@ -251,13 +273,19 @@ func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 			return fmt.Errorf("write the build folder: %w", err)
 		}
 	}
-	built := map[string]uint32{}
 	for _, p := range s.programs {
-		out := filepath.Join(dir, p.name)
-		if err := s.buildOne(ctx, p, goBin, src, out, progress); err != nil {
+		if err := s.buildOne(ctx, p, goBin, src, filepath.Join(dir, p.name), progress); err != nil {
 			return err
 		}
-		if built[p.name], err = sum(out); err != nil {
+	}
+	for _, m := range s.manifests {
+		if err := m.write(ctx, goBin, src, filepath.Join(dir, m.name)); err != nil {
+			return err
+		}
+	}
+	built := map[string]uint32{}
+	for _, name := range s.names() {
+		if built[name], err = sum(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("read what was built: %w", err)
 		}
 	}
@@ -271,17 +299,67 @@ func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	return os.WriteFile(filepath.Join(dir, sums), data, 0o644)
 }
 
+// goCommand returns the go command, to be run in a folder of this program's own.
+func goCommand(ctx context.Context, goBin, src string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, goBin, args...)
+	cmd.Dir = src
+	cmd.Env = append(os.Environ(), "PWD="+src, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0",
+		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// write writes the manifest into a file, with the names of our images for those of programs.
+func (m manifest) write(ctx context.Context, goBin, src, file string) error {
+	var all bytes.Buffer
+	for _, part := range m.parts {
+		module, pattern, _ := strings.Cut(part, ":")
+		list := goCommand(ctx, goBin, src, "list", "-m", "-mod=readonly", "-f", "{{.Dir}}", module)
+		var log bytes.Buffer
+		list.Stderr = &log
+		dir, err := list.Output()
+		if err != nil {
+			return fmt.Errorf("find the sources of %s: %w\n%s", module, err, tail(log.String()))
+		}
+		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), filepath.FromSlash(pattern)))
+		if err != nil {
+			return fmt.Errorf("find the objects of %s: %w", module, err)
+		}
+		if len(files) == 0 {
+			return fmt.Errorf("find the objects of %s: there is no file %s", module, pattern)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				return fmt.Errorf("read the objects of %s: %w", module, err)
+			}
+			fmt.Fprintf(&all, "---\n%s\n", withImages(text))
+		}
+	}
+	if err := os.WriteFile(file, all.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", m.name, err)
+	}
+	return nil
+}
+
+// imageRegistry begins the names of the images that are made here. Nothing answers there.
+const imageRegistry = "lbremedy.local"
+
+// knativePrefix tells Knative's programs from others that are called so.
+const knativePrefix = "knative-"
+
+// withImages names in objects of Knative our images, where its release tool would put its own.
+func withImages(objects []byte) []byte {
+	return regexp.MustCompile(`ko://knative\.dev/serving/cmd/(\w+)`).ReplaceAll(objects, []byte(imageRegistry+"/"+knativePrefix+"$1:1"))
+}
+
 // buildOne builds a program into the file out, in a folder with the set's go.mod,
 // and says every ten seconds that it does.
 func (s set) buildOne(ctx context.Context, p program, goBin, src, out string, progress io.Writer) error {
 	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, goBin, s.args(p, out)...)
-	cmd.Dir = src
-	cmd.Env = append(os.Environ(), "PWD="+src, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0",
-		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd := goCommand(ctx, goBin, src, s.args(p, out)...)
 	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
-	cmd.WaitDelay = 5 * time.Second
 
 	began := time.Now()
 	what := fmt.Sprintf("sandbox: building %s %s (%s)", p.name, s.version(p), p.effort)

@@ -59,6 +59,24 @@ func joinGroups(name string) error {
 	return nil
 }
 
+// tryGroup makes a group of this name in each hierarchy, and removes it.
+func tryGroup(name string) error {
+	all, err := hierarchies()
+	if err != nil {
+		return fmt.Errorf("a node needs cgroups: %w", err)
+	}
+	for _, h := range all {
+		dir := filepath.Join(h, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return fmt.Errorf("a node needs cgroups that it may write: %w; a container has to be privileged", err)
+		}
+		if err := os.Remove(dir); err != nil {
+			return fmt.Errorf("remove a cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
 // inherit gives a new group what it can't do without: processors and memory with
 // version 1, the controllers of its parent with version 2.
 func inherit(dir string) error {

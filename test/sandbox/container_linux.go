@@ -10,17 +10,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
 
 // pauseImage holds a Pod's namespaces. It consists of this program alone, which
 // there does nothing.
-const pauseImage = "lbremedy.local/pause:1"
+const pauseImage = imageRegistry + "/pause:1"
 
 // pause does nothing until it is told to end.
 func pause(ctx context.Context, _ []string) (int, error) {
@@ -74,12 +77,40 @@ func (c *nodeCluster) startContainerd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image := c.file("pause.tar")
-	if err := writePauseImage(image); err != nil {
-		return fmt.Errorf("write the image of the pause container: %w", err)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	images := []image{{pauseImage, self, []string{"pause"}}}
+	for _, p := range platform.programs {
+		if file := filepath.Join(c.bin, p.name); exists(file) {
+			images = append(images, image{imageRegistry + "/" + p.name + ":1", file, nil})
+		}
+	}
+	for _, i := range images {
+		if err := c.importImage(ctx, d, i); err != nil {
+			return err
+		}
+	}
+	debug.FreeOSMemory() // images were in it
+	return nil
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// importImage gives containerd an image, once it answers.
+func (c *nodeCluster) importImage(ctx context.Context, d *child, i image) error {
+	all, err := i.tar()
+	if err != nil {
+		return fmt.Errorf("make the image %s: %w", i.name, err)
 	}
 	for deadline := time.Now().Add(patience); ; {
-		out, err := exec.CommandContext(ctx, "ctr", "--address="+c.socket(), "--namespace=k8s.io", "images", "import", image).CombinedOutput()
+		cmd := exec.CommandContext(ctx, "ctr", "--address="+c.socket(), "--namespace=k8s.io", "images", "import", "-")
+		cmd.Stdin = bytes.NewReader(all)
+		out, err := cmd.CombinedOutput()
 		if err == nil {
 			return nil
 		}
@@ -91,30 +122,33 @@ func (c *nodeCluster) startContainerd(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("import the image of the pause container: %w\n%s", err, out)
+			return fmt.Errorf("import the image %s: %w\n%s", i.name, err, out)
 		}
 	}
 }
 
-// writePauseImage writes the pause image as a tar of an OCI layout.
-func writePauseImage(file string) error {
-	self, err := os.Executable()
+// An image consists of one program, and a place for temporary files.
+type image struct {
+	name    string
+	program string // its file
+	args    []string
+}
+
+// tar returns the image as a tar of an OCI layout.
+func (i image) tar() ([]byte, error) {
+	program, err := os.ReadFile(i.program)
 	if err != nil {
-		return err
-	}
-	program, err := os.ReadFile(self)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	if f, err := elf.NewFile(bytes.NewReader(program)); err != nil {
-		return err
+		return nil, err
 	} else if f.Section(".interp") != nil {
-		return errors.New("it is the sandbox itself, which needs libraries: build it with CGO_ENABLED=0")
+		return nil, errors.New("it needs libraries: build it with CGO_ENABLED=0")
 	}
-	const name = "pause"
-	layer, err := tarOf(map[string][]byte{name: program})
+	name, _, _ := strings.Cut(i.name[strings.LastIndexByte(i.name, '/')+1:], ":")
+	layer, err := tarOf(map[string][]byte{name: program, "tmp/": nil})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	type object = map[string]any
 	blobs := map[string][]byte{}
@@ -130,30 +164,31 @@ func writePauseImage(file string) error {
 	}
 	content := blob("application/vnd.oci.image.layer.v1.tar", layer)
 	config := encoded("application/vnd.oci.image.config.v1+json", object{
-		"architecture": runtime.GOARCH, "os": "linux", "config": object{"Entrypoint": []string{"/" + name, "pause"}, "WorkingDir": "/"},
-		"rootfs": object{"type": "layers", "diff_ids": []any{content["digest"]}},
+		"architecture": runtime.GOARCH, "os": "linux", "rootfs": object{"type": "layers", "diff_ids": []any{content["digest"]}},
+		"config": object{"Entrypoint": append([]string{"/" + name}, i.args...), "WorkingDir": "/", "User": "65532"},
 	})
 	manifest := encoded("application/vnd.oci.image.manifest.v1+json", object{
 		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []object{content},
 	})
-	manifest["annotations"] = object{"io.containerd.image.name": pauseImage}
+	manifest["annotations"] = object{"io.containerd.image.name": i.name}
 	if blobs["index.json"], err = json.Marshal(object{"schemaVersion": 2, "manifests": []object{manifest}}); err != nil {
-		return err
+		return nil, err
 	}
 	blobs["oci-layout"] = []byte(`{"imageLayoutVersion":"1.0.0"}`)
-	all, err := tarOf(blobs)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, all, 0o600)
+	return tarOf(blobs)
 }
 
-// tarOf returns files as a tar.
+// tarOf returns files as a tar; a name that ends with a slash is that of a folder for all.
 func tarOf(files map[string][]byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for name, data := range files {
-		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o755, Size: int64(len(data))}); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		data := files[name]
+		header := &tar.Header{Name: name, Mode: 0o755, Size: int64(len(data))}
+		if strings.HasSuffix(name, "/") {
+			header = &tar.Header{Name: name, Mode: 0o1777, Typeflag: tar.TypeDir}
+		}
+		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(data); err != nil {

@@ -106,16 +106,17 @@ func flags(line, help string) *flag.FlagSet {
 }
 
 func build(ctx context.Context, args []string) (int, error) {
-	fs := flags("build [--node]", "Builds kube-apiserver and etcd into the cache and prints the folder that holds them.")
+	fs := flags("build [--node] [--platform]", "Builds kube-apiserver and etcd into the cache and prints the folder that holds them.")
 	more := fs.Bool("node", false, "build what a cluster with a node needs, too, if it can run here")
+	all := fs.Bool("platform", false, "build what \"node --platform\" needs, too")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
-	if *more {
+	if *more || *all {
 		if err := lacking(); err != nil {
 			return 2, err
 		}
-		if _, err := nodePrograms(ctx, os.Stderr); err != nil {
+		if _, err := nodePrograms(ctx, *all, os.Stderr); err != nil {
 			return 1, err
 		}
 	}

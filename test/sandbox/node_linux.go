@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -23,7 +24,7 @@ import (
 // directory, once the first has ended, in whatever way. The machine starts the
 // third, which runs the cluster.
 var nodeCommands = map[string]func(context.Context, []string) (int, error){
-	"node": node, "node-sweeper": sweeper, "node-machine": machine, "node-cluster": inCluster, "pause": pause,
+	"node": node, "node-sweeper": sweeper, "node-machine": machine, "node-cluster": inCluster, "node-try": try, "pause": pause,
 }
 
 // Helm and the DNS have module files of their own: they need other versions of
@@ -35,6 +36,10 @@ var (
 	toolsSum string
 	//go:embed dns.go.txt
 	dnsGo string
+	//go:embed platform.mod
+	platformMod string
+	//go:embed platform.sum
+	platformSum string
 )
 
 // nodeSets are what a cluster with a node needs besides the servers.
@@ -58,16 +63,56 @@ var nodeSets = []set{
 	}},
 }
 
-// nodePrograms builds what has to be built and returns the files of all programs of a cluster with a node.
-func nodePrograms(ctx context.Context, progress io.Writer) ([]string, error) {
+// platform is what runs in Pods beside lbremedy where its functions are on Knative: NATS, and
+// Knative Serving with its objects. Each program becomes an image.
+var platform = set{mod: platformMod, sum: platformSum, programs: []program{
+	{
+		name: "nats-server", module: "github.com/nats-io/nats-server/v2", pkg: "github.com/nats-io/nats-server/v2", effort: "about 40 CPU-seconds, once",
+		ldflags: func(string) string { return "-s -w" },
+	},
+	knative("controller", "about 4 CPU-minutes, once"),
+	knative("webhook", "some CPU-seconds, once"),
+	knative("autoscaler", "some CPU-seconds, once"),
+	knative("activator", "some CPU-seconds, once"),
+	knative("queue", "some CPU-seconds, once"),
+}, manifests: []manifest{
+	{"knative-kinds.yaml", []string{
+		"knative.dev/serving:config/core/100-namespace.yaml", "knative.dev/networking:config/certificate.yaml",
+		"knative.dev/networking:config/domain-claim.yaml", "knative.dev/networking:config/ingress.yaml", "knative.dev/networking:config/serverlessservice.yaml", "knative.dev/caching:config/image.yaml",
+		"knative.dev/serving:config/core/300-resources/*.yaml",
+	}},
+	{"knative.yaml", []string{
+		"knative.dev/serving:config/core/200-roles/*.yaml", "knative.dev/serving:config/core/200-serviceaccount.yaml",
+		"knative.dev/networking:config/config-network.yaml", "knative.dev/serving:config/core/configmaps/*.yaml",
+		"knative.dev/serving:config/core/webhooks/*.yaml", "knative.dev/serving:config/core/999-cache.yaml",
+		"knative.dev/serving:config/core/deployments/activator.yaml", "knative.dev/serving:config/core/deployments/autoscaler.yaml",
+		"knative.dev/serving:config/core/deployments/controller.yaml", "knative.dev/serving:config/core/deployments/webhook.yaml",
+	}},
+}}
+
+// knative returns a program of Knative Serving.
+func knative(name, effort string) program {
+	return program{
+		name: knativePrefix + name, module: "knative.dev/serving", pkg: "knative.dev/serving/cmd/" + name, effort: effort,
+		ldflags: func(string) string { return "-s -w" },
+	}
+}
+
+// nodePrograms builds what has to be built and returns the files of all programs of a cluster
+// with a node, and with those of the platform if it is to have them.
+func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([]string, error) {
+	sets := append([]set{servers}, nodeSets...)
+	if withPlatform {
+		sets = append(sets, platform)
+	}
 	var all []string
-	for _, s := range append([]set{servers}, nodeSets...) {
+	for _, s := range sets {
 		dir, err := s.folder(ctx, progress)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range s.programs {
-			all = append(all, filepath.Join(dir, p.name))
+		for _, name := range s.names() {
+			all = append(all, filepath.Join(dir, name))
 		}
 	}
 	return all, nil
@@ -97,18 +142,63 @@ func lacking() error {
 	if len(packages) > 0 {
 		return fmt.Errorf("a node needs more programs: apt-get install %s", strings.Join(packages, " "))
 	}
-	return nil
+	return tryOut()
 }
+
+// tryOut makes for a moment what a node makes: namespaces, and in them mounts and a network;
+// and a cgroup. In a container that has less than all rights one of them fails.
+func tryOut() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("try out what a node needs: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "lbremedy-try-")
+	if err != nil {
+		return fmt.Errorf("try out what a node needs: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	var log bytes.Buffer
+	cmd := exec.Command(self, "node-try", dir)
+	cmd.Stderr = &log
+	cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
+	cmd.SysProcAttr.Cloneflags = ownNamespaces
+	switch err := cmd.Run(); {
+	case cmd.ProcessState == nil:
+		return fmt.Errorf("a node needs namespaces of its own (mount, pid, net, uts, ipc), which this system refuses: %w; "+
+			"a container has to be privileged", err)
+	case err != nil:
+		return fmt.Errorf("a node needs what this system refuses; a container has to be privileged: %s",
+			strings.TrimPrefix(strings.TrimSpace(log.String()), "sandbox: "))
+	}
+	return tryGroup(filepath.Base(dir))
+}
+
+// try does in namespaces of its own what a machine begins with.
+func try(_ context.Context, args []string) (int, error) {
+	if err := os.Mkdir(filepath.Join(args[0], "run"), 0o755); err != nil {
+		return 1, err
+	}
+	if err := errors.Join(mounts(args[0]), network()); err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// ownNamespaces are what a machine has for itself.
+const ownNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 const nodePrefix = "lbremedy-node-"
 
 // node runs a cluster with a node for as long as a command runs in it.
 func node(ctx context.Context, args []string) (int, error) {
-	fs := flags("node -- CMD ARGS…", "Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+
-		"CMD is in the namespaces of the node. kubectl, helm and ctr are in its PATH, and these in its environment:\n"+
-		"  KUBECONFIG        of an admin\n"+
-		"  LBREMEDY_NODE     a directory of the cluster: kubeconfig in it is for who is outside, *.log are the logs; run/pki holds certificates\n"+
-		"  LBREMEDY_NODE_UP  how long it took until the node was ready")
+	fs := flags("node [--platform] -- CMD ARGS…",
+		"Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+
+			"CMD is in the namespaces of the node. kubectl, helm and ctr are in its PATH, and these in its environment:\n"+
+			"  KUBECONFIG        of an admin\n"+
+			"  LBREMEDY_NODE     a directory of the cluster: kubeconfig in it is for who is outside, *.log are the logs; run/pki holds certificates\n"+
+			"  LBREMEDY_NODE_UP  how long it took until the node was ready")
+	withPlatform := fs.Bool("platform", false, "have the images "+imageRegistry+"/PROGRAM:1 of NATS and Knative Serving, "+
+		"and Knative's objects as bin/knative*.yaml in LBREMEDY_NODE")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
@@ -118,7 +208,7 @@ func node(ctx context.Context, args []string) (int, error) {
 	if err := lacking(); err != nil {
 		return 2, err
 	}
-	programs, err := nodePrograms(ctx, os.Stderr)
+	programs, err := nodePrograms(ctx, *withPlatform, os.Stderr)
 	if err != nil {
 		return 1, err
 	}
@@ -232,7 +322,7 @@ func runMachine(ctx context.Context, dir string, programs, command []string) (in
 	cmd.ExtraFiles = []*os.File{file}
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
-	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+	cmd.SysProcAttr.Cloneflags = ownNamespaces
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("start the machine: %w", err)
 	}

@@ -226,12 +226,28 @@ func TestNodeSweepsForOthers(t *testing.T) {
 	}
 }
 
-// TestNodeSaysWhatIsMissing runs where none of the programs are to be found.
+// TestNodeSaysWhatIsMissing runs where there are none of the programs, and where root may not what a node does.
 func TestNodeSaysWhatIsMissing(t *testing.T) {
-	cmd := exec.Command(binary(t), "node", "--", "true")
-	cmd.Env = []string{"PATH=/nowhere", "HOME=" + t.TempDir()}
-	out, _ := cmd.CombinedOutput()
-	if got := string(out); cmd.ProcessState.ExitCode() != 2 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "a node needs") {
-		t.Errorf("exit code %d, want 2, and one line that says what is missing; got:\n%s", cmd.ProcessState.ExitCode(), got)
+	sandbox := binary(t)
+	for _, tt := range []struct {
+		name, path, want string
+		args             []string
+	}{
+		{"programs", "/nowhere", "a node needs more programs: apt-get install containerd runc", []string{sandbox}},
+		{"namespaces", os.Getenv("PATH"), "a node needs namespaces", []string{"setpriv", "--bounding-set=-sys_admin", sandbox}},
+		{"network", os.Getenv("PATH"), "a node needs what this system refuses", []string{"setpriv", "--bounding-set=-net_admin", sandbox}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := look(t)
+			cmd := exec.Command(tt.args[0], append(tt.args[1:], "node", "--", "true")...)
+			cmd.Env = []string{"PATH=" + tt.path, "HOME=" + t.TempDir()}
+			out, _ := cmd.CombinedOutput()
+			if got := string(out); cmd.ProcessState.ExitCode() != 2 || strings.Count(got, "\n") != 1 || !strings.Contains(got, tt.want) {
+				t.Errorf("exit code %d, want 2, and one line that says %q; got:\n%s", cmd.ProcessState.ExitCode(), tt.want, got)
+			}
+			if wrong := left(before, look(t), nil); len(wrong) > 0 {
+				t.Errorf("left: %v", wrong)
+			}
+		})
 	}
 }

@@ -14,4 +14,4 @@ var nodeCommands = map[string]func(context.Context, []string) (int, error){
 
 func lacking() error { return errors.New("a node needs Linux") }
 
-func nodePrograms(context.Context, io.Writer) ([]string, error) { return nil, lacking() }
+func nodePrograms(context.Context, bool, io.Writer) ([]string, error) { return nil, lacking() }

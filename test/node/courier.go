@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// chosen are the classes that have a function here.
+var chosen = []string{"busy", "tag-missing", "throttling", "vswitch-ip-exhausted", "vswitch-not-found"}
+
+// A platformNode is a node with Knative and NATS, and what ACK has beside them.
+type platformNode struct {
+	*node
+	keys    string // the folder of the keys of NATS' users
+	program string // the operator's
+	ingress *ingress
+	token   string // by which the courier calls functions
+	closers []io.Closer
+}
+
+// joinPlatform returns the node, with Knative, NATS and its streams, and images. It tells how long each took.
+func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
+	n, err := join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &platformNode{node: n, keys: filepath.Join(n.dir, "run/keys"), program: filepath.Join(n.root, "bin/lbremedy")}
+	n.lbremedy = p.asOperator
+	if p.ingress, err = openIngress(ctx, n.kube); err != nil {
+		return nil, err
+	}
+	identity, err := openPodIdentity(ctx, n.dir, n.kube)
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, identity)
+	for _, todo := range []struct {
+		name, what string
+		do         func(context.Context) error
+	}{
+		{"Images", "of lbremedy, imported", func(ctx context.Context) error { _, err := importImages(ctx, images(n.root)); return err }},
+		{"Knative", "Serving v0.50.0, ready for Services", func(ctx context.Context) error { return installKnative(ctx, n.dir) }},
+		{"NATS", "three Pods with TLS and accounts, ready", p.installNATS},
+		{"Streams", "made by lbremedy setup", p.setup},
+	} {
+		began := time.Now()
+		if err := todo.do(ctx); err != nil {
+			return nil, err
+		}
+		s.fact(todo.name, "%s in %.1f s", todo.what, time.Since(began).Seconds())
+	}
+	return p, nil
+}
+
+// Close ends what runs on the node beside the cluster.
+func (p *platformNode) Close() {
+	for _, c := range p.closers {
+		c.Close()
+	}
+	p.ingress.Close()
+	p.node.Close()
+}
+
+// asOperator runs the operator's program as infra/knative/README.md says, with the key of the
+// operator, who reaches NATS by the address of its Service.
+func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, error) {
+	var out, log bytes.Buffer
+	cmd := exec.CommandContext(ctx, p.program, append(args, "--cluster", clusterID)...)
+	cmd.Env = append(os.Environ(), "LBREMEDY_NATS=tls://"+natsAddress+":4222", "LBREMEDY_NATS_CA="+filepath.Join(p.keys, "ca.crt"),
+		"LBREMEDY_NATS_NKEY="+filepath.Join(p.keys, "operator.seed"), "LBREMEDY_NATS_INBOX=_INBOX_operator", "LBREMEDY_LANGUAGE=en")
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("lbremedy %s: %w\n%s", strings.Join(args, " "), err, strings.TrimSpace(log.String()+"\n"+out.String()))
+	}
+	return out.String(), nil
+}
+
+// inRepository runs a program of the repository, in its root.
+func (p *platformNode) inRepository(ctx context.Context, name string, args ...string) (string, error) {
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = p.root
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out.String())
+	}
+	return out.String(), nil
+}
+
+// installNATS makes the namespace, which enforces the strictest of the Pod Security Standards, the
+// keys and certificates, by infra/keys, and NATS, with infra/nats/values.yaml.
+func (p *platformNode) installNATS(ctx context.Context) error {
+	if err := prepare(ctx, p.dir, 3); err != nil {
+		return err
+	}
+	if _, err := kubectl(ctx, "label", "namespace", namespace, "pod-identity.alibabacloud.com/injection=on"); err != nil {
+		return err
+	}
+	if _, err := p.inRepository(ctx, "go", "run", "./infra/keys", "-dir", p.keys, "-cluster", clusterID, "-tls", "-names", natsAddress); err != nil {
+		return err
+	}
+	for _, f := range []string{"secrets.yaml", "ca.yaml", "tls.yaml"} {
+		if _, err := kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(p.keys, f)); err != nil {
+			return err
+		}
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	p.token = hex.EncodeToString(secret)
+	if _, err := kubectl(ctx, "-n", namespace, "create", "secret", "generic", "lbremedy-endpoint", "--from-literal=token="+p.token); err != nil {
+		return err
+	}
+	objects, err := natsObjects(p.root)
+	if err != nil {
+		return err
+	}
+	if _, err := run(ctx, bytes.NewReader(objects), "kubectl", "apply", "-f", "-"); err != nil {
+		return err
+	}
+	return rollout(ctx, namespace, "statefulset/nats")
+}
+
+// setup makes the streams, as soon as NATS is reached: its Pods can be ready before kube-proxy knows them,
+// and before they have found a leader.
+func (p *platformNode) setup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		_, err := p.asOperator(ctx, "setup", "--replicas", "3")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// courierValues writes the values of the chart's mode courier, with more of functions, into a file.
+func (p *platformNode) courierValues(name string, functions map[string]any) (string, error) {
+	type object = map[string]any
+	f := object{
+		"platform": "knative", "classes": chosen,
+		// A test can't wait for two minutes.
+		"scaling": object{"autoscaling.knative.dev/scale-to-zero-pod-retention-period": "0s"},
+	}
+	for k, v := range functions {
+		f[k] = v
+	}
+	data, err := json.Marshal(object{
+		"mode": "courier", "cluster": clusterID, "region": region, "image": object{"registry": registry},
+		"nats":                   object{"url": "tls://nats." + namespace + ".svc:4222"},
+		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
+		"functions":              f,
+		"doctor":                 object{"enabled": true, "schedule": "*/5 * * * *"},
+		"policy": object{
+			"mode": "fix", "risk": "low", "budgets": object{"class": 1000, "share": "100%", "least": 1000},
+			"tell": []object{{"name": "events", "kind": "event"}},
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(p.dir, "run", name+".json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return "", fmt.Errorf("write the values: %w", err)
+	}
+	return file, nil
+}
+
+// installCourier installs the chart in mode courier, or upgrades it, and returns when all is ready.
+func (p *platformNode) installCourier(ctx context.Context, values string) error {
+	if err := helm(ctx, chart(p.root), digests(p.root), values); err != nil {
+		return err
+	}
+	for _, name := range []string{"exporter", "courier", "notifier"} {
+		if err := rollout(ctx, namespace, "deployment/lbremedy-"+name); err != nil {
+			return err
+		}
+	}
+	return p.functionsReady(ctx)
+}
+
+// functionsReady waits until all functions are ready, and says what stands in their way if they do not become so.
+func (p *platformNode) functionsReady(ctx context.Context) error {
+	_, err := kubectl(ctx, "-n", namespace, "wait", "services.serving.knative.dev", "--all", "--for=condition=Ready", "--timeout=300s")
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	services, _ := kubectl(ctx, "-n", namespace, "get", "-o", "yaml", "services.serving.knative.dev,podautoscalers")
+	pods, _ := kubectl(ctx, "-n", namespace, "describe", "pods", "-l", "app.kubernetes.io/component=function")
+	return fmt.Errorf("%w\n%s\n%s", err, services, pods)
+}
+
+// instances returns how many Pods of a class there are that have not been told to end.
+func (p *platformNode) instances(ctx context.Context, class string) (int, error) {
+	out, err := kubectl(ctx, "-n", namespace, "get", "pods", "-l", "serving.knative.dev/service=lbremedy-"+class, "-o",
+		`jsonpath={range .items[*]}{.metadata.deletionTimestamp}{"\n"}{end}`)
+	count := 0
+	for line := range strings.Lines(out) {
+		if strings.TrimSpace(line) == "" {
+			count++
+		}
+	}
+	return count, err
+}
+
+// asleep waits until a class has no instance.
+func (p *platformNode) asleep(ctx context.Context, class string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		// An instance that is about to end still answers.
+		out, err := kubectl(ctx, "-n", namespace, "get", "pods", "-l", "serving.knative.dev/service=lbremedy-"+class, "-o", "name")
+		if err == nil && strings.TrimSpace(out) == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s has no instance: %w: %s", class, errors.Join(ctx.Err(), err), out)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// ingressClass is that of the Ingresses that an ingress takes.
+const ingressClass = "lbremedy.ingress.networking.knative.dev"
+
+// An ingress does for Knative what Kourier does in a cluster of ACK: it takes the calls of the
+// names of functions, and hands them to the activator or to the instances, as Knative's
+// Ingresses say. It knows what lbremedy's need: one revision for each name.
+type ingress struct {
+	kube     kubernetes.Interface
+	listener net.Listener
+	end      func()
+
+	mu     sync.RWMutex
+	routes map[string]route // by name
+}
+
+// A route is where the calls of a name go, and what they say there.
+type route struct {
+	host    string
+	headers map[string]string
+}
+
+// A knativeIngress is what is read of an object of that kind.
+type knativeIngress struct {
+	Metadata struct {
+		Namespace, Name string
+		Generation      int64
+		Annotations     map[string]string
+	}
+	Spec struct {
+		Rules []struct {
+			Hosts []string
+			HTTP  struct {
+				Paths []struct {
+					AppendHeaders map[string]string
+					Splits        []struct {
+						ServiceNamespace, ServiceName string
+						ServicePort                   json.Number
+						AppendHeaders                 map[string]string
+					}
+				}
+			}
+		}
+	}
+	Status struct{ ObservedGeneration int64 }
+}
+
+const knativeIngresses = "/apis/networking.internal.knative.dev/v1alpha1"
+
+// openIngress starts an ingress at the node's address.
+func openIngress(ctx context.Context, kube kubernetes.Interface) (*ingress, error) {
+	i := &ingress{kube: kube}
+	var err error
+	if i.listener, err = net.Listen("tcp", net.JoinHostPort(address, "80")); err != nil {
+		return nil, fmt.Errorf("listen as an ingress: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	followed := make(chan struct{})
+	i.end = func() { cancel(); <-followed }
+	go func() {
+		defer close(followed)
+		i.follow(ctx)
+	}()
+	// Names of the cluster are known to the DNS of the node alone.
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, net.JoinHostPort(address, "53"))
+	}}
+	dialer := &net.Dialer{Timeout: 5 * time.Second, Resolver: resolver}
+	proxy := &httputil.ReverseProxy{
+		// Instances come and go: who keeps a connection finds out late.
+		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to := i.route(r.In.Host)
+			r.SetURL(&url.URL{Scheme: "http", Host: to.host})
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+			for k, v := range to.headers {
+				r.Out.Header.Set(k, v)
+			}
+		},
+	}
+	go http.Serve(i.listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i.route(r.Host).host == "" {
+			http.Error(w, "no Ingress has the host "+r.Host, http.StatusNotFound)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	return i, nil
+}
+
+func (i *ingress) route(host string) route {
+	name, _, _ := strings.Cut(strings.ToLower(host), ":")
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.routes[name]
+}
+
+// follow takes over what the Ingresses say, and says on them that it has.
+func (i *ingress) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if all, err := i.list(ctx); err == nil { // before Knative is installed there are none
+			i.take(ctx, all)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (i *ingress) list(ctx context.Context) ([]knativeIngress, error) {
+	data, err := i.kube.CoreV1().RESTClient().Get().AbsPath(knativeIngresses + "/ingresses").DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Items []knativeIngress }
+	return list.Items, json.Unmarshal(data, &list)
+}
+
+func (i *ingress) take(ctx context.Context, all []knativeIngress) {
+	routes := map[string]route{}
+	var news []knativeIngress
+	for _, in := range all {
+		if in.Metadata.Annotations["networking.knative.dev/ingress.class"] != ingressClass {
+			continue
+		}
+		for _, rule := range in.Spec.Rules {
+			for _, path := range rule.HTTP.Paths {
+				for _, split := range path.Splits {
+					to := route{headers: map[string]string{}}
+					to.host = fmt.Sprintf("%s.%s.svc.cluster.local:%s", split.ServiceName, split.ServiceNamespace, split.ServicePort)
+					for _, headers := range []map[string]string{path.AppendHeaders, split.AppendHeaders} {
+						for k, v := range headers {
+							to.headers[k] = v
+						}
+					}
+					for _, host := range rule.Hosts {
+						routes[strings.ToLower(host)] = to
+					}
+				}
+			}
+		}
+		if in.Status.ObservedGeneration != in.Metadata.Generation {
+			news = append(news, in)
+		}
+	}
+	i.mu.Lock()
+	i.routes = routes
+	i.mu.Unlock()
+	for _, in := range news {
+		i.acknowledge(ctx, in)
+	}
+}
+
+// acknowledge says on an Ingress that its routes are there.
+func (i *ingress) acknowledge(ctx context.Context, in knativeIngress) {
+	type object = map[string]any
+	now := time.Now().UTC().Format(time.RFC3339)
+	var conditions []object
+	for _, kind := range []string{"LoadBalancerReady", "NetworkConfigured", "Ready"} {
+		conditions = append(conditions, object{"type": kind, "status": "True", "lastTransitionTime": now})
+	}
+	here := object{"ingress": []object{{"ip": address}}}
+	patch, err := json.Marshal(object{"status": object{
+		"observedGeneration": in.Metadata.Generation, "conditions": conditions, "publicLoadBalancer": here, "privateLoadBalancer": here,
+	}})
+	if err != nil {
+		return
+	}
+	// What fails is tried again: the Ingress still is as it was.
+	i.kube.CoreV1().RESTClient().Patch(types.MergePatchType).
+		AbsPath(knativeIngresses + "/namespaces/" + in.Metadata.Namespace + "/ingresses/" + in.Metadata.Name + "/status").Body(patch).DoRaw(ctx)
+}
+
+// Close ends the ingress.
+func (i *ingress) Close() {
+	i.end()
+	i.listener.Close()
+}

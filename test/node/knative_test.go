@@ -1,0 +1,429 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// These tests run on a node of their own, which has Knative and NATS: the chart's mode courier, with
+// the functions of some classes. They use one release, one after the other; the last one removes it.
+
+var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
+	ctx := context.Background()
+	s := &screen{out: os.Stderr}
+	p, err := joinPlatform(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	values, err := p.courierValues("values", nil)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := p.installCourier(ctx, values); err != nil {
+		return nil, err
+	}
+	s.fact("Chart", "mode courier, functions of %d classes on Knative: all ready %.1f s after helm began", len(chosen), time.Since(began).Seconds())
+	return p, nil
+})
+
+// onKnative returns the node, with the chart installed in mode courier and all of it ready.
+func onKnative(t *testing.T) *platformNode {
+	t.Helper()
+	return must(joinedPlatform())(t)
+}
+
+// broken creates Services that fail, two in a second, until stop, which returns their names.
+func (p *platformNode) broken(t *testing.T, prefix string) (stop func() []string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var names []string
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ctx.Err() == nil; i++ {
+			name := fmt.Sprintf("%s-%d", prefix, i)
+			if failed = p.breakService(context.WithoutCancel(ctx), name); failed != nil {
+				return
+			}
+			names = append(names, name)
+			select {
+			case <-ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}()
+	t.Cleanup(cancel)
+	return func() []string {
+		t.Helper()
+		cancel()
+		<-ended
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		return names
+	}
+}
+
+// nothingLost checks that each of the Services was fixed by one write, and that the ledger balances.
+func (p *platformNode) nothingLost(t *testing.T, services []string) {
+	t.Helper()
+	if len(services) == 0 {
+		t.Fatal("no Service was broken meanwhile")
+	}
+	for _, s := range services {
+		p.fixedOnce(t, s)
+	}
+	eventually(t, "the ledger balances", func() bool {
+		_, err := p.lbremedy(t.Context(), "ledger")
+		return err == nil
+	})
+	t.Logf("%d Services were broken meanwhile; each was fixed by one write", len(services))
+}
+
+// call calls a function as the courier does, by its name, and returns the status and how long it took.
+func (p *platformNode) call(ctx context.Context, class, path string) (int, time.Duration, error) {
+	began := time.Now()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	r.Host = "lbremedy-" + class + "." + namespace + ".svc.cluster.local"
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode, time.Since(began), err
+}
+
+// The functions that were chosen are there, and ready; the Pods are those that the standard
+// restricted lets in, with the RAM roles that the webhook gives them.
+func TestKnativeReady(t *testing.T) {
+	p := onKnative(t)
+	out := must(kubectl(t.Context(), "-n", namespace, "get", "services.serving.knative.dev", "-o",
+		`jsonpath={range .items[*]}{.metadata.labels.lbremedy\.io/class} {.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`))(t)
+	got := strings.Split(strings.TrimSpace(out), "\n")
+	var want []string
+	for _, class := range chosen {
+		want = append(want, class+" True")
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the functions are %q, want %q", got, want)
+	}
+	if out, err := p.lbremedy(t.Context(), "ledger"); err != nil {
+		t.Errorf("the ledger of an installation that has seen nothing: %v\n%s", err, out)
+	}
+}
+
+// find waits until a program of a Pod runs, and returns its process.
+func find(t *testing.T, what string, is func(proc) bool) (found proc) {
+	t.Helper()
+	eventually(t, "a process is "+what, func() bool {
+		for _, q := range must(processes())(t) {
+			if is(q) {
+				found = q
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// Each program runs as its image and the chart say, which the kernel says of its process.
+func TestKnativeProcesses(t *testing.T) {
+	p := onKnative(t)
+	for _, program := range []struct {
+		name, arg string
+	}{{"exporter", ""}, {"courier", ""}, {"lbremedy", "--parts=notifier"}, {"busy", ""}, {"nats-server", ""}} {
+		t.Run(program.name, func(t *testing.T) {
+			if program.name == "busy" {
+				if status, _, err := p.call(t.Context(), "busy", "/health/readiness"); err != nil || status != http.StatusOK {
+					t.Fatalf("the function answered %d, %v", status, err)
+				}
+			}
+			q := find(t, program.name, func(q proc) bool {
+				return q.name == program.name && (program.arg == "" || slices.Contains(q.args, program.arg))
+			})
+			user := "65532"
+			if program.name == "nats-server" {
+				user = "1000" // infra/nats/values.yaml
+			}
+			confined(t, q.pid, user)
+		})
+	}
+}
+
+// A program that is told to end does so by itself, within its grace period.
+func TestKnativeEnds(t *testing.T) {
+	p := onKnative(t)
+	for _, component := range []string{"exporter", "courier", "notifier"} {
+		t.Run(component, func(t *testing.T) {
+			pods := must(p.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component}))(t)
+			if len(pods.Items) == 0 {
+				t.Fatal("there is no Pod of it")
+			}
+			pod := pods.Items[0]
+			watch := must(p.kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name}))(t)
+			defer watch.Stop()
+			began := time.Now()
+			if err := p.kube.CoreV1().Pods(namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			code := int32(-1)
+			for e := range watch.ResultChan() {
+				q, ok := e.Object.(*corev1.Pod)
+				if !ok {
+					t.Fatalf("watch the Pod: %v", e.Object)
+				}
+				if c := q.Status.ContainerStatuses; len(c) > 0 && c[0].State.Terminated != nil {
+					code = c[0].State.Terminated.ExitCode
+				}
+				if e.Type == "DELETED" {
+					break
+				}
+			}
+			grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+			if took := time.Since(began); code != 0 || took >= grace {
+				t.Errorf("it ended after %s with exit code %d; want 0, within %s", took, code, grace)
+			} else {
+				t.Logf("it ended after %.1f s, of %s", took.Seconds(), grace)
+			}
+			if err := rollout(t.Context(), namespace, "deployment/lbremedy-"+component); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A function that nobody calls has no instance, and a failure starts one, which fixes it.
+func TestKnativeFromZero(t *testing.T) {
+	p := onKnative(t)
+	for _, class := range []string{"busy", "vswitch-ip-exhausted"} {
+		if err := p.asleep(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, cold, err := p.call(t.Context(), "busy", "/health/readiness")
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("a call of a function without an instance: %d, %v", status, err)
+	}
+	var warm []time.Duration
+	for range 5 {
+		status, took, err := p.call(t.Context(), "busy", "/health/readiness")
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("a call of a function with an instance: %d, %v", status, err)
+		}
+		warm = append(warm, took)
+	}
+	slices.Sort(warm)
+	t.Logf("a call that had to start an instance took %.2f s, others %.0f ms", cold.Seconds(), float64(warm[len(warm)/2].Microseconds())/1000)
+	memory := func(name string) int {
+		return find(t, name, func(q proc) bool { return q.name == name }).resident / 1024
+	}
+	t.Logf("a function takes %d MiB, its queue-proxy %d MiB", memory("busy"), memory("knative-queue"))
+
+	if count := must(p.instances(t.Context(), "vswitch-ip-exhausted"))(t); count != 0 {
+		t.Fatalf("the function has %d instances before its failure", count)
+	}
+	if err := p.breakService(t.Context(), "zero"); err != nil {
+		t.Fatal(err)
+	}
+	p.fixedOnce(t, "zero")
+	log := must(kubectl(t.Context(), "-n", namespace, "logs", "-l", "serving.knative.dev/service=lbremedy-vswitch-ip-exhausted", "-c", "function", "--tail=-1"))(t)
+	runs := 0
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, `"run ended"`) {
+			runs++
+			if count := strings.Count(line, `"class":`); count != 1 {
+				t.Errorf("the line of a run names the class %d times: %s", count, line)
+			}
+		}
+	}
+	if runs == 0 {
+		t.Errorf("the function's log has no line of a run:\n%s", log)
+	}
+	records := must(p.records(t.Context(), "zero"))(t)
+	t.Logf("from the failure to the proof that it is over: %.1f s, with the start of an instance",
+		records[len(records)-1].At.Sub(records[0].Recorded).Seconds())
+}
+
+// Each function has the RAM role of its class alone.
+func TestKnativeRoles(t *testing.T) {
+	p := onKnative(t)
+	roles := map[string]string{} // by the name of a session
+	for _, c := range p.Snapshot().Callers {
+		roles[c.Name] = c.Role
+	}
+	used := map[string]bool{}
+	for _, c := range p.Calls() {
+		switch role := roles[c.Caller]; {
+		case c.Caller == operator || c.Action == "AssumeRoleWithOIDC":
+		case role == "":
+			t.Errorf("%s was called by %q, who has no role", c.Action, c.Caller)
+		default:
+			used[role] = true
+		}
+	}
+	p.insideVPC(t)
+	if !used["lbremedy-vswitch-ip-exhausted"] {
+		t.Errorf("the roles %v were used, want that of the function which has fixed something", used)
+	}
+}
+
+// What needs a person is told where the policy says.
+func TestKnativeNotifier(t *testing.T) {
+	p := onKnative(t)
+	if err := p.breakWith(t.Context(), "question", "vsw-does-not-exist"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the notifier tells of the question", func() bool {
+		events := must(p.kube.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=question"}))(t)
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.HasPrefix(e.Reason, "LBRemedyNeeds") })
+	})
+	if count := must(p.writes("question"))(t); count != 0 {
+		t.Errorf("the Service of which a person was asked was written %d times", count)
+	}
+}
+
+// The scheduled run of the doctor reads the cluster and the account with its own rights, and ends.
+func TestKnativeDoctor(t *testing.T) {
+	p := onKnative(t)
+	if _, err := kubectl(t.Context(), "-n", namespace, "create", "job", "look", "--from=cronjob/lbremedy-doctor"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kubectl(t.Context(), "-n", namespace, "wait", "job/look", "--for=condition=Complete", "--timeout=300s"); err != nil {
+		pods, _ := kubectl(t.Context(), "-n", namespace, "describe", "pods", "-l", "job-name=look")
+		log, _ := kubectl(t.Context(), "-n", namespace, "logs", "job/look")
+		t.Fatalf("%v\n%s\n%s", err, pods, log)
+	}
+	roles := map[string]string{}
+	for _, c := range p.Snapshot().Callers {
+		roles[c.Name] = c.Role
+	}
+	if !slices.ContainsFunc(p.Calls(), func(c sim.Call) bool { return roles[c.Caller] == "lbremedy-doctor" && c.Code == "" }) {
+		t.Error("the doctor has asked the cloud nothing")
+	}
+}
+
+// The Pods of NATS go one after the other while Services fail: nothing is lost, and nothing is written twice.
+func TestKnativeNATSDeleted(t *testing.T) {
+	p := onKnative(t)
+	stop := p.broken(t, "nats")
+	for i := range 3 {
+		began := time.Now()
+		pod := fmt.Sprintf("nats-%d", i)
+		before := must(p.kube.CoreV1().Pods(namespace).Get(t.Context(), pod, metav1.GetOptions{}))(t)
+		if _, err := kubectl(t.Context(), "-n", namespace, "delete", "pod", pod); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, pod+" is back", func() bool {
+			after, err := p.kube.CoreV1().Pods(namespace).Get(t.Context(), pod, metav1.GetOptions{})
+			return err == nil && after.UID != before.UID && ready(*after)
+		})
+		t.Logf("%s was away for %.1f s", pod, time.Since(began).Seconds())
+	}
+	p.nothingLost(t, stop())
+}
+
+// Other settings are another revision, which Knative puts in place of the one before while Services fail.
+func TestKnativeRevisionReplaced(t *testing.T) {
+	p := onKnative(t)
+	revision := func() string {
+		return must(kubectl(t.Context(), "-n", namespace, "get", "services.serving.knative.dev", "lbremedy-vswitch-ip-exhausted",
+			"-o", "jsonpath={.status.latestReadyRevisionName}"))(t)
+	}
+	before := revision()
+	stop := p.broken(t, "revision")
+	values := must(p.courierValues("values", map[string]any{"env": []map[string]string{{"name": "GOGC", "value": "90"}}}))(t)
+	if err := p.installCourier(t.Context(), values); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "there is another revision", func() bool { return revision() != before })
+	p.nothingLost(t, stop())
+}
+
+// make deploy-knative deploys the functions of all classes where the namespace is there and nothing
+// else of them, changes nothing when it is called again, and adds a class that is new.
+func TestKnativeDeploy(t *testing.T) {
+	p := onKnative(t)
+	if _, err := run(t.Context(), nil, "helm", "uninstall", release, "--namespace", namespace, "--wait"); err != nil {
+		t.Fatal(err)
+	}
+	gone := func() {
+		t.Helper()
+		// Knative would find what belonged to the function of before.
+		eventually(t, "all that belonged to a function is gone", func() bool {
+			left, err := kubectl(t.Context(), "-n", namespace, "get", "-o", "name", "--ignore-not-found",
+				"configurations.serving.knative.dev,routes.serving.knative.dev")
+			return err == nil && !strings.Contains(left, "lbremedy-busy")
+		})
+	}
+	gone()
+	for _, class := range chosen {
+		if _, err := run(t.Context(), nil, "ctr", "images", "tag", "--force", registry+":"+class, registry+"/"+class+":node"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deploy := func() string {
+		t.Helper()
+		out, err := p.inRepository(t.Context(), "make", "--no-print-directory", "deploy-knative", "REGISTRY="+registry, "TAG=node",
+			"CLUSTER="+clusterID, "REGION="+region, "NATS=tls://nats."+namespace+".svc:4222", "INITIAL_SCALE=0", "APPLY=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	began := time.Now()
+	out := deploy()
+	if !strings.Contains(out, "+ Service "+namespace+"/lbremedy-busy\n") || !strings.Contains(out, "+ ServiceAccount "+namespace+"/lbremedy-busy\n") {
+		t.Errorf("the first time it said:\n%s", out)
+	}
+	if err := p.functionsReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count := len(strings.Fields(must(kubectl(t.Context(), "-n", namespace, "get", "services.serving.knative.dev", "-o", "name"))(t)))
+	t.Logf("%d functions were ready after %.1f s", count, time.Since(began).Seconds())
+	if out := deploy(); !strings.Contains(out, "0 objects changed") {
+		t.Errorf("the second time it said:\n%s", out)
+	}
+
+	// As it was before there was this class.
+	for _, kind := range []string{"services.serving.knative.dev", "serviceaccounts"} {
+		if _, err := kubectl(t.Context(), "-n", namespace, "delete", kind, "lbremedy-busy"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone()
+	out = deploy()
+	for _, want := range []string{"+ ServiceAccount " + namespace + "/lbremedy-busy\n", "+ Service " + namespace + "/lbremedy-busy\n", "2 objects changed"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("for a new class it said no %q:\n%s", want, out)
+		}
+	}
+	if err := p.functionsReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, took, err := p.call(t.Context(), "busy", "/health/readiness"); err != nil || status != http.StatusOK {
+		t.Errorf("the function of the new class answered %d, %v", status, err)
+	} else {
+		t.Logf("the function of the new class answered after %.2f s, from no instance", took.Seconds())
+	}
+}
