@@ -114,7 +114,7 @@ func (l *logs) read() error {
 			}
 			l.offset[name] += int64(len(line))
 			// Behind half a line of a server that was killed, the next one begins.
-			if i := bytes.LastIndex(line, []byte(`{"kind":"Event"`)); i > 0 {
+			if i := bytes.LastIndex(line, []byte(`{"kind":"Event","apiVersion":"audit.k8s.io/`)); i > 0 {
 				line = line[i:]
 			}
 			var a audited
@@ -235,32 +235,35 @@ func records(ctx context.Context, s *stream.Stream, cluster string, since time.T
 	return out, nil
 }
 
+// late is for how long a failure may lie after it is due before it counts as lost.
+const late = backlog + time.Minute
+
 // gather collects the evidence of a history.
-func (w *world) gather(ctx context.Context, h *history, l *logs) (evidence, error) {
+func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	e := evidence{Budget: h.budget}
-	names, uids := map[string]string{}, map[string]bool{}
+	uids := map[string]bool{}
 	for _, f := range h.services {
 		uid, err := w.uid(ctx, f.Service)
 		if err != nil {
 			return e, err
 		}
 		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends, Healed: w.bed.Healed(f.Service)})
-		names[f.Service], uids[uid] = uid, true
+		w.uids[f.Service], uids[uid] = uid, true
 	}
-	if err := l.read(); err != nil {
+	if err := w.audit.read(); err != nil {
 		return e, err
 	}
-	e.Failures = l.failures(uids)
-	e.Writes = append(l.writes(h.began, names), cloudWrites(w.bed.Cloud.Calls(), h.began, w.parts)...)
+	e.Failures = w.audit.failures(uids)
+	e.Writes = append(w.audit.writes(h.began, w.uids), cloudWrites(w.bed.Cloud.Calls(), h.began, w.parts)...)
 	slices.SortStableFunc(e.Writes, func(a, b write) int { return a.At.Compare(b.At) })
 	var err error
-	if e.Records, err = records(ctx, w.stream, w.bed.ID, h.began); err != nil {
+	if e.Records, err = records(ctx, w.stream, w.bed.ID, w.began); err != nil {
 		return e, err
 	}
 	w.mu.Lock()
 	e.Pauses = slices.Clone(w.pauses)
 	w.mu.Unlock()
-	ledger, err := w.stream.Ledger(ctx, w.bed.ID, time.Now(), stream.Late)
+	ledger, err := w.stream.Ledger(ctx, w.bed.ID, time.Now(), late)
 	if err != nil {
 		return e, err
 	}

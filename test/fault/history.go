@@ -45,6 +45,7 @@ type history struct {
 	budget   int // most Services of a class that may be written to; zero: any number
 
 	began     time.Time
+	undone    string        // the Service for which a person took back what was done; empty: none
 	recovered time.Duration // from the end of the last fault until all had ended
 	ready     time.Duration // until the Services worked, before anything failed
 }
@@ -119,10 +120,6 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 	w.mu.Lock()
 	w.pauses = nil
 	w.mu.Unlock()
-	l, err := w.logs()
-	if err != nil {
-		return evidence{}, err
-	}
 	if err := errors.Join(h.fail(ctx, w)...); err != nil {
 		return evidence{}, fmt.Errorf("play %s: %w", h, err)
 	}
@@ -131,7 +128,12 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 		fmt.Fprintf(log, "seed %d: after %s: %s\n", h.seed, backlog, open)
 	}
 	h.recovered = time.Since(healed)
-	return w.gather(ctx, h, l)
+	e, err := w.gather(ctx, h)
+	if err != nil {
+		return e, err
+	}
+	e.Undone, err = h.takeBack(ctx, w, e)
+	return e, err
 }
 
 // limit puts the history's policy in force, with all places of its budgets free.

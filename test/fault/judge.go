@@ -47,7 +47,9 @@ func judge(e evidence) verdict {
 		if written[rec.Class] == nil {
 			written[rec.Class] = map[string]bool{}
 		}
-		written[rec.Class][rec.Service.UID] = true
+		if slices.ContainsFunc(e.Services, func(s witness) bool { return s.UID == rec.Service.UID }) {
+			written[rec.Class][rec.Service.UID] = true
+		}
 		for _, p := range e.Pauses {
 			if w.At.After(p.from.Add(begun)) && w.At.Before(p.to) {
 				wrong("%s at %s by %s to %s: it was paused since %s", w.What, w.At.Format(clockTime), w.Who, w.Presence, p.from.Format(clockTime))
@@ -144,11 +146,13 @@ func (e evidence) last(uid, class string, by time.Time) *event.Record {
 // about the Service before the write must announce it, and be of who made it.
 func (e evidence) covers(w write) (*event.Record, string) {
 	uids := []string{w.UID}
-	if w.Where == "cloud" {
+	if w.Where == "cloud" { // which knows no Services: any will do
 		uids = nil
-		for _, s := range e.Services {
-			uids = append(uids, s.UID)
+		for _, r := range e.Records {
+			uids = append(uids, r.Service.UID)
 		}
+		slices.Sort(uids)
+		uids = slices.Compact(uids)
 	}
 	var why []string
 	for _, uid := range uids {

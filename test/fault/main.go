@@ -128,10 +128,10 @@ func (x blow) said() string { return x.kind.name + " (" + cmp.Or(x.hit, "nothing
 
 // A tally counts what was played.
 type tally struct {
-	histories, wrong, services, settled, open, writes int
-	hits                                              map[string]int // by kind
-	slowest                                           map[string]time.Duration
-	took                                              []time.Duration
+	histories, wrong, services, settled, open, writes, undone int
+	hits                                                      map[string]int // by kind
+	slowest                                                   map[string]time.Duration
+	took                                                      []time.Duration
 }
 
 func (t *tally) count(h *history, v verdict) {
@@ -144,6 +144,9 @@ func (t *tally) count(h *history, v verdict) {
 	t.open += len(v.Open)
 	t.writes += v.Writes
 	t.took = append(t.took, h.recovered)
+	if h.undone != "" {
+		t.undone++
+	}
 	for _, x := range h.blows {
 		t.hits[x.kind.name]++
 		t.slowest[x.kind.name] = max(t.slowest[x.kind.name], h.recovered)
@@ -156,8 +159,8 @@ func (t *tally) print(out io.Writer) {
 		return
 	}
 	slices.Sort(t.took)
-	fmt.Fprintf(out, "\n%d histories, %d of them wrong; of %d Services %d ended as they should, %d stand open with a reason; %d writes.\n",
-		t.histories, t.wrong, t.services, t.settled, t.open, t.writes)
+	fmt.Fprintf(out, "\n%d histories, %d of them wrong; of %d Services %d ended as they should, %d stand open with a reason; %d writes; %d plans taken back.\n",
+		t.histories, t.wrong, t.services, t.settled, t.open, t.writes, t.undone)
 	fmt.Fprintf(out, "From the end of the last fault until all had ended: half within %s, nine of ten within %s, all within %s; within %s: %d.\n\n",
 		round(t.took[len(t.took)/2]), round(t.took[len(t.took)*9/10]), round(t.took[len(t.took)-1]), recovery,
 		len(slices.DeleteFunc(slices.Clone(t.took), func(d time.Duration) bool { return d > recovery })))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"net"
-	"slices"
 	"sync"
 	"time"
 )
@@ -173,20 +172,4 @@ func (p *proxy) copies(l *link, back bool) int {
 		return 2
 	}
 	return 1
-}
-
-// carried returns how many connections the proxy has now.
-func (p *proxy) carried() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.links)
-}
-
-// addresses returns those of proxies, in their order.
-func addresses(all []*proxy) []string {
-	var out []string
-	for p := range slices.Values(all) {
-		out = append(out, p.addr())
-	}
-	return out
 }

@@ -47,7 +47,9 @@ type world struct {
 	stream  *stream.Stream
 	js      jetstream.JetStream
 	kube    []string // addresses of the API servers
+	audit   *logs
 	began   time.Time
+	uids    map[string]string // of the Services of all histories, by name
 	close   []func()
 
 	mu     sync.Mutex
@@ -64,7 +66,7 @@ type span struct{ from, to time.Time }
 func newWorld(ctx context.Context, dir string, log io.Writer) (w *world, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the world is not ready after %s", startTime))
 	defer cancel()
-	w = &world{dir: dir, began: time.Now()}
+	w = &world{dir: dir, began: time.Now(), uids: map[string]string{}}
 	defer func() {
 		if err != nil {
 			for _, p := range w.parts {
@@ -77,6 +79,9 @@ func newWorld(ctx context.Context, dir string, log io.Writer) (w *world, err err
 		return nil, err
 	}
 	if err := w.startCluster(ctx, log); err != nil {
+		return nil, err
+	}
+	if w.audit, err = w.logs(); err != nil {
 		return nil, err
 	}
 	if w.stream, err = connect(ctx, w.nats); err != nil {
@@ -199,7 +204,8 @@ var ordinary = remedy.Policy{
 // setUp makes streams and consumers on all nodes.
 func (w *world) setUp(ctx context.Context) error {
 	for {
-		_, err := w.stream.Setup(ctx, classes(), stream.Settings{Clusters: []string{w.bed.ID}, Replicas: nodes})
+		_, err := w.stream.Setup(ctx, classes(), stream.Settings{Clusters: []string{w.bed.ID}, Replicas: nodes,
+			FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20}) // what a small disk has room for
 		if err == nil {
 			break
 		}
