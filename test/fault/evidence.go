@@ -39,10 +39,11 @@ type witness struct {
 	Healed           bool
 }
 
-// A failure is one that the controller has reported, by the log of the API server.
+// A failure is one that the controller has reported, by the log of the API server, or that one is over.
 type failure struct {
 	UID, Reason string
 	At          time.Time
+	Over        bool
 }
 
 // A write is one request that changed something, by the log of who was asked.
@@ -83,8 +84,9 @@ type audited struct {
 type logs struct {
 	files  []string
 	offset map[string]int64
-	events map[string]string // UID of the Service by the name of an Event about it
+	events map[string]failure // the first of each Event, by its name
 	lines  []audited
+	said   []failure // by the controller
 }
 
 func (w *world) logs() (*logs, error) {
@@ -92,11 +94,12 @@ func (w *world) logs() (*logs, error) {
 	if err != nil || len(files) != len(w.kube) {
 		return nil, fmt.Errorf("%d audit logs of %d API servers: %w", len(files), len(w.kube), err)
 	}
-	return &logs{files: files, offset: map[string]int64{}, events: map[string]string{}}, nil
+	return &logs{files: files, offset: map[string]int64{}, events: map[string]failure{}}, nil
 }
 
 // read reads what was written since. A server that is killed may leave half a line.
 func (l *logs) read() error {
+	var news []audited
 	for _, name := range l.files {
 		f, err := os.Open(name)
 		if err != nil {
@@ -122,39 +125,52 @@ func (l *logs) read() error {
 				f.Close()
 				return fmt.Errorf("read the audit log %s: %w", name, err)
 			}
-			l.lines = append(l.lines, a)
+			news = append(news, a)
 		}
 		f.Close()
 	}
-	slices.SortStableFunc(l.lines, func(a, b audited) int { return a.Received.Compare(b.Received) })
+	slices.SortStableFunc(news, func(a, b audited) int { return a.Received.Compare(b.Received) })
+	for _, a := range news {
+		l.hear(a)
+	}
+	l.lines = append(l.lines, news...)
 	return nil
 }
 
 // reasons are those of the Events by which the controller says that a sync failed.
 var reasons = []string{"SyncLoadBalancerFailed", "UnAvailableLoadBalancer", "FailedAddFinalizer"}
 
+// successes are those by which it says that one has worked.
+var successes = []string{"EnsuredLoadBalancer"}
+
+// hear notes what the controller says in an Event. The lines come in their order.
+func (l *logs) hear(a audited) {
+	if a.ObjectRef.Resource != "events" || a.ResponseStatus.Code >= 300 {
+		return
+	}
+	var e struct {
+		Metadata       struct{ Name string }
+		InvolvedObject struct{ UID string }
+		Reason         string
+	}
+	if json.Unmarshal(a.RequestObject, &e) != nil {
+		return
+	}
+	f := failure{UID: e.InvolvedObject.UID, Reason: e.Reason, At: a.Received, Over: slices.Contains(successes, e.Reason)}
+	if first, ok := l.events[a.ObjectRef.Name]; a.Verb == "patch" && ok {
+		f.UID, f.Reason, f.Over = first.UID, first.Reason+" again", first.Over
+	} else if a.Verb == "create" && (f.Over || slices.Contains(reasons, e.Reason)) {
+		l.events[e.Metadata.Name] = f
+	} else {
+		return
+	}
+	l.said = append(l.said, f)
+}
+
 // failures returns what the controller has said of these Services.
 func (l *logs) failures(uids map[string]bool) []failure {
-	var out []failure
-	for _, a := range l.lines {
-		if a.ObjectRef.Resource != "events" || a.ResponseStatus.Code >= 300 {
-			continue
-		}
-		var e struct {
-			Metadata       struct{ Name string }
-			InvolvedObject struct{ UID string }
-			Reason         string
-		}
-		if json.Unmarshal(a.RequestObject, &e) != nil {
-			continue
-		}
-		if a.Verb == "create" && slices.Contains(reasons, e.Reason) && uids[e.InvolvedObject.UID] {
-			l.events[e.Metadata.Name] = e.InvolvedObject.UID
-			out = append(out, failure{e.InvolvedObject.UID, e.Reason, a.Received})
-		} else if uid := l.events[a.ObjectRef.Name]; a.Verb == "patch" && uid != "" {
-			out = append(out, failure{uid, "again", a.Received})
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(l.said), func(f failure) bool { return !uids[f.UID] })
+	slices.SortStableFunc(out, func(a, b failure) int { return a.At.Compare(b.At) })
 	return out
 }
 
@@ -238,20 +254,27 @@ func records(ctx context.Context, s *stream.Stream, cluster string, since time.T
 // late is for how long a failure may lie after it is due before it counts as lost.
 const late = backlog + time.Minute
 
+// works reports whether a Service works, and the last that the controller has said of it, by the
+// audit log, is no failure.
+func (w *world) works(service, uid string) bool {
+	said := w.audit.failures(map[string]bool{uid: true})
+	return w.bed.Works(service) && len(said) > 0 && said[len(said)-1].Over
+}
+
 // gather collects the evidence of a history.
 func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	e := evidence{Budget: h.budget}
 	uids := map[string]bool{}
+	if err := w.audit.read(); err != nil {
+		return e, err
+	}
 	for _, f := range h.services {
 		uid, err := w.uid(ctx, f.Service)
 		if err != nil {
 			return e, err
 		}
-		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends, Healed: w.bed.Healed(f.Service)})
+		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends, Healed: w.works(f.Service, uid)})
 		w.uids[f.Service], uids[uid] = uid, true
-	}
-	if err := w.audit.read(); err != nil {
-		return e, err
 	}
 	e.Failures = w.audit.failures(uids)
 	e.Writes = append(w.audit.writes(h.began, w.uids), cloudWrites(w.bed.Cloud.Calls(), h.began, w.parts)...)

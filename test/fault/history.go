@@ -220,6 +220,9 @@ func (h *history) settle(ctx context.Context, w *world) (open string) {
 	uids := map[string]string{}
 	for {
 		var left []string
+		if err := w.audit.read(); err != nil {
+			left = append(left, err.Error())
+		}
 		for _, f := range h.services {
 			if uids[f.Service] == "" {
 				uids[f.Service], _ = w.uid(ctx, f.Service)
@@ -231,7 +234,9 @@ func (h *history) settle(ctx context.Context, w *world) (open string) {
 		if len(left) == 0 {
 			return ""
 		}
-		open = strings.Join(left, "; ")
+		if ctx.Err() == nil { // what could not be read in time says nothing
+			open = strings.Join(left, "; ")
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -250,18 +255,20 @@ func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid s
 	if err != nil {
 		return err.Error()
 	}
-	s := witness{Ends: f.Ends, Healed: w.bed.Healed(f.Service)}
+	s := witness{Ends: f.Ends, Healed: w.works(f.Service, uid)}
 	if s.ended(rec) || h.budget > 0 && rec.Held == event.HeldByBudget {
 		return ""
 	}
 	return fmt.Sprintf("%s %s by %s, healed: %t: %s", rec.Phase, rec.Result, rec.Who, s.Healed, reasonOf(rec))
 }
 
-// tidy does what a person would do about the Services that still fail, and takes away those for
-// which nobody can do anything.
+// tidy does what a person would do about the Services that still fail.
 func (h *history) tidy(ctx context.Context, w *world) error {
+	if err := w.audit.read(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	broken := slices.DeleteFunc(slices.Clone(h.services), func(f testbed.Fixture) bool { return w.bed.Healed(f.Service) })
+	broken := slices.DeleteFunc(slices.Clone(h.services), func(f testbed.Fixture) bool { return w.works(f.Service, w.uids[f.Service]) && f.Service != h.undone })
 	return w.bed.Repair(ctx, broken...)
 }

@@ -84,7 +84,7 @@ const clockTime = "15:04:05.000"
 
 // outcome judges how a Service ended.
 func (e evidence) outcome(s witness, v *verdict, wrong func(string, ...any)) {
-	if !slices.ContainsFunc(e.Failures, func(f failure) bool { return f.UID == s.UID }) {
+	if !slices.ContainsFunc(e.Failures, func(f failure) bool { return f.UID == s.UID && !f.Over }) {
 		wrong("%s: the history is none: the controller has reported no failure", s.Name)
 		return
 	}

@@ -33,7 +33,7 @@ func sound() evidence {
 		Services: []witness{
 			{"s1", "u1", "lost", event.Fixed, true}, {"s2", "u2", "full", event.Fixed, true}, {"s3", "u3", "words", event.Asked, false},
 		},
-		Failures: []failure{{"u1", "SyncLoadBalancerFailed", at(0)}, {"u2", "SyncLoadBalancerFailed", at(0)}, {"u3", "SyncLoadBalancerFailed", at(0)}},
+		Failures: []failure{{UID: "u1", At: at(0)}, {UID: "u2", At: at(0)}, {UID: "u3", At: at(0)}, {UID: "u1", At: at(4.5), Over: true}},
 		Records: []recorded{
 			record(1, "u1", "lost", "worker-1", event.Intent, "", 0, tag, touch),
 			record(1.5, "u2", "full", "worker-2", event.Intent, "", 0, annotate),

@@ -184,6 +184,9 @@ func (e evidence) tell(out io.Writer) {
 	}
 	var all []line
 	for _, r := range e.Records {
+		if names[r.Service.UID] == "" {
+			continue // of another history
+		}
 		next := ""
 		if r.Next < len(r.Steps) {
 			next = r.Steps[r.Next].Text
@@ -195,7 +198,7 @@ func (e evidence) tell(out io.Writer) {
 		all = append(all, line{w.At, fmt.Sprintf("%s: %s by %s to %s, done: %t", w.Where, w.What, w.Who, w.Presence, w.Done)})
 	}
 	for _, f := range e.Failures {
-		all = append(all, line{f.At, fmt.Sprintf("failure: %s %s", names[f.UID], f.Reason)})
+		all = append(all, line{f.At, fmt.Sprintf("event: %s %s", names[f.UID], f.Reason)})
 	}
 	for _, p := range e.Pauses {
 		all = append(all, line{p.from, "paused"}, line{p.to, "not paused"})
