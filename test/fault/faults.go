@@ -54,6 +54,7 @@ var kinds = []kind{
 	{name: "clock ten minutes behind", least: 3 * time.Second, most: 8 * time.Second, strike: clockStep(-10 * time.Minute)},
 	{name: "pause", least: 3 * time.Second, most: 6 * time.Second, strike: pause},
 	{name: "policy observes", least: 3 * time.Second, most: 6 * time.Second, strike: observe},
+	{name: "upgrade", least: 3 * time.Second, most: 8 * time.Second, strike: upgrade},
 	{name: "disk full", least: 3 * time.Second, most: 8 * time.Second, strike: fill},
 }
 
@@ -68,11 +69,19 @@ func pick(w *world, r *rand.Rand, roles ...string) *part {
 
 type strike = func(context.Context, *world, *rand.Rand) (string, func(context.Context) error, error)
 
-// kill ends a process as a power cut would. It starts again by itself.
+// kill ends processes as a power cut would, one after the other. They start again by themselves.
 func kill(roles ...string) strike {
-	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
-		p := pick(w, r, roles...)
-		return p.Name, nil, p.signal(syscall.SIGKILL)
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
+		var hit []string
+		for range 1 + r.IntN(4) {
+			p := pick(w, r, roles...)
+			hit = append(hit, p.Name)
+			if err := p.signal(syscall.SIGKILL); err != nil {
+				return "", nil, err
+			}
+			time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
+		}
+		return strings.Join(hit, ", "), nil, ctx.Err()
 	}
 }
 
@@ -267,6 +276,16 @@ func observe(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 		over()
 		return insist(ctx, func() error { return policy.Publish(ctx, w.stream, w.bed.ID, now) })
 	}, nil
+}
+
+// upgrade puts the release before in the place of one part, and this one back while it works.
+func upgrade(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
+	p := pick(w, r, "exporter", "worker", "function", "courier")
+	newer := p.replace(w.older)
+	return p.Name, func(context.Context) error {
+		p.replace(newer)
+		return p.signal(syscall.SIGTERM)
+	}, p.signal(syscall.SIGTERM)
 }
 
 // fill takes the last room of the disk of a node, and gives it back. A node whose disk was full

@@ -12,7 +12,7 @@
 // it before, by who made it, and made once.
 //
 // SEED is the first seed, and 1 without it; MINUTES says for how long histories are played, and
-// HISTORIES how many. The exit code is 0 only if nothing was wrong with any of them.
+// HISTORIES how many. OLDER names a commit whose parts are upgraded to the present ones. The exit code is 0 only if nothing was wrong with any of them.
 package main
 
 import (
@@ -22,7 +22,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -31,6 +33,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
 const perHistory = 6 // Services
@@ -82,11 +85,16 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 		return 1, err
 	}
 	defer w.end()
+	if commit := env("OLDER"); commit != "" {
+		if w.older, err = build(ctx, dir, commit); err != nil {
+			return 1, err
+		}
+	}
 	fmt.Fprintf(out, "ready after %s\n", time.Since(w.began).Round(100*time.Millisecond))
 	t := &tally{hits: map[string]int{}, slowest: map[string]time.Duration{}}
 	defer t.print(out)
 	for until := time.Now().Add(time.Duration(minutes) * time.Minute); time.Now().Before(until) && most > 0 && ctx.Err() == nil; most-- {
-		h := newHistory(seed, w.can(true), perHistory)
+		h := newHistory(seed, w.can(), perHistory)
 		seed++
 		e, err := h.play(ctx, w, out)
 		if ctx.Err() != nil {
@@ -109,7 +117,7 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 				fmt.Fprintln(out, "  WRONG:", wrong)
 			}
 			e.tell(out)
-			w.keepLogs(out, h)
+			w.tellParts(out)
 		}
 		if err := h.tidy(ctx, w); err != nil {
 			return code, fmt.Errorf("tidy up after seed %d: %w", h.seed, err)
@@ -118,10 +126,29 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 	return code, nil
 }
 
-// can returns the kinds of faults that can happen in the world; also those that last long, if
-// there is time for them.
-func (w *world) can(long bool) []kind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.long && !long || k.name == "disk full" && !w.full })
+// build builds this program as it was in a commit.
+func build(ctx context.Context, dir, commit string) (string, error) {
+	root, err := cluster.Root()
+	if err != nil {
+		return "", err
+	}
+	src, file := filepath.Join(dir, "older"), filepath.Join(dir, "older.bin")
+	if err := os.Mkdir(src, 0o700); err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", `git archive "$1" | tar -x -C "$2" && cd "$2" && go build -buildvcs=false -o "$3" ./test/fault`, "sh", commit, src, file)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build test/fault of %s: %w\n%s", commit, err, out)
+	}
+	return file, nil
+}
+
+// can returns the kinds of faults that can happen in the world.
+func (w *world) can() []kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+		return k.name == "disk full" && !w.full || k.name == "upgrade" && w.older == ""
+	})
 }
 
 func (x blow) said() string { return x.kind.name + " (" + cmp.Or(x.hit, "nothing") + ")" }
@@ -209,8 +236,8 @@ func (e evidence) tell(out io.Writer) {
 	}
 }
 
-// keepLogs prints the end of what each part has said.
-func (w *world) keepLogs(out io.Writer, h *history) {
+// tellParts prints the end of what each part has said.
+func (w *world) tellParts(out io.Writer) {
 	for _, p := range w.parts {
 		if p.Role != "nats" {
 			fmt.Fprintf(out, "  %s, started %d times, said at last:\n%s\n", p.Name, p.runs, p.tail())

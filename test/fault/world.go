@@ -50,6 +50,7 @@ type world struct {
 	audit   *logs
 	began   time.Time
 	uids    map[string]string // of the Services of all histories, by name
+	older   string            // this program of the release before; empty: there is none
 	close   []func()
 
 	mu     sync.Mutex
