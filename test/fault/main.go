@@ -12,7 +12,8 @@
 // it before, by who made it, and made once.
 //
 // SEED is the first seed, and 1 without it; MINUTES says for how long histories are played, and
-// HISTORIES how many. OLDER names a commit whose parts are upgraded to the present ones. The exit code is 0 only if nothing was wrong with any of them.
+// HISTORIES how many. OLDER names a commit whose parts are upgraded to the present
+// ones. KINDS=a,b has nothing else go wrong than these kinds of faults. The exit code is 0 only if nothing was wrong with any of them.
 package main
 
 import (
@@ -27,6 +28,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -91,10 +93,17 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 		}
 	}
 	fmt.Fprintf(out, "ready after %s\n", time.Since(w.began).Round(100*time.Millisecond))
+	can := w.can()
+	if only := env("KINDS"); only != "" {
+		can = slices.DeleteFunc(can, func(k kind) bool { return !slices.Contains(strings.Split(only, ","), k.name) })
+	}
+	if len(can) < 2 {
+		return 2, fmt.Errorf("KINDS: two of the faults must be able to happen here, and %d are", len(can))
+	}
 	t := &tally{hits: map[string]int{}, slowest: map[string]time.Duration{}}
 	defer t.print(out)
 	for until := time.Now().Add(time.Duration(minutes) * time.Minute); time.Now().Before(until) && most > 0 && ctx.Err() == nil; most-- {
-		h := newHistory(seed, w.can(), perHistory)
+		h := newHistory(seed, can, perHistory)
 		seed++
 		e, err := h.play(ctx, w, out)
 		if ctx.Err() != nil {
