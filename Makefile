@@ -31,7 +31,7 @@ test race e2e: export GOGC := 400
 test modules: ENV := env GOMAXPROCS=1
 
 # What takes longest starts first, or one processor waits for it at the end.
-LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/endpoint ./shared/engine ./events/exporter ./test/newclass \
+LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/fault ./test/endpoint ./shared/engine ./events/exporter ./test/newclass \
 	./test/testbed ./test/identity ./infra/release ./test/sim/cmd/... ./shared/ticket ./test/demo ./infra/fc/pack ./shared/stream ./functions/attributeimmutable \
 	./functions/rampermission ./functions/cmd/lbremedy/root ./functions/cmd/lbremedy/console ./test/cluster
 
@@ -44,7 +44,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test modules race demo node node-test e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node
+.PHONY: help new gen check test modules race demo node node-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -121,6 +121,9 @@ node-test: bin/sandbox ## Test the chart, its Pods and functions on Knative on a
 
 e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 	@$(SANDBOX) $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
+
+fault: bin/sandbox ## Play random histories with faults for MINUTES=10, or HISTORIES=n of them, from SEED=1 on, and judge them.
+	@MINUTES='$(MINUTES)' SEED='$(SEED)' HISTORIES='$(HISTORIES)' OLDER='$(OLDER)' KINDS='$(KINDS)' go run ./test/fault
 
 bench: bin/sandbox ## Measure latency, throughput and memory; SCALE=10000 has so many Services fail for one cause.
 	@LBREMEDY_BENCH_SCALE='$(SCALE)' bin/sandbox run -- go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT) ./test/bench/...

@@ -113,6 +113,26 @@ func TestClockJumpsBack(t *testing.T) {
 	}
 }
 
+// A run whose clock was ahead and that died holds its Service for no longer than any other.
+func TestClockWasAhead(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"before 1", "diagnose"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}
+			r.advance(10 * time.Minute)
+			r.once(point, kill)
+			r.dies()
+			r.advance(-10*time.Minute + 2*time.Minute + 20*time.Second) // the clock is right, and a lease later
+			r.env.Watch = 20 * time.Second
+			r.on("after 1", r.syncs)
+			r.ends(event.Fixed)
+			r.wrote(1)
+		})
+	}
+}
+
 // A step that must settle parks the plan, and the rest follows in its time.
 func TestSettle(t *testing.T) {
 	t.Parallel()

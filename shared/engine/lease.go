@@ -45,6 +45,7 @@ func newLease(ctx context.Context, env *Env, key string, log *slog.Logger) (*lea
 		return l, fmt.Errorf("read who runs: %w", err)
 	}
 	l.found = true
+	defer func() { l.state.Renewed = env.told(l.state.Renewed, e.Time) }()
 	if err := json.Unmarshal(e.Value, &l.state); err != nil {
 		log.Error("who runs can't be read", "key", key, "error", err)
 		l.state = event.Running{}

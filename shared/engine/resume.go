@@ -50,7 +50,7 @@ func (x *run) load(ctx context.Context) (event.Record, error) {
 	if last == nil {
 		return event.Record{}, nil
 	}
-	return decode(*last)
+	return x.env.decode(*last)
 }
 
 // others returns the last record of the Service if it is another class's; the
@@ -66,7 +66,7 @@ func (e *Env) others(ctx context.Context, uid, class string) (event.Record, erro
 	case last.Subject == event.CaseSubject(e.Cluster, uid, class):
 		return event.Record{}, nil
 	}
-	return decode(last)
+	return e.decode(last)
 }
 
 // writing returns for how long the run that wrote the record may still be writing.
@@ -75,6 +75,23 @@ func (e *Env) writing(rec event.Record) time.Duration {
 		return 0
 	}
 	return e.bound() - e.since(rec.At)
+}
+
+// decode reads a record, with a time that is not in the future.
+func (e *Env) decode(m stream.Message) (event.Record, error) {
+	rec, err := decode(m)
+	rec.At = e.told(rec.At, m.Time)
+	return rec, err
+}
+
+// told returns a time that another run has told, or when NATS heard it if it lies in the future:
+// the clock of that run, or this one's, is wrong then. Who had the other's clock would wait until
+// this one has caught up for a run that died.
+func (e *Env) told(at, heard time.Time) time.Time {
+	if at.After(e.now()) && heard.Before(at) {
+		return heard
+	}
+	return at
 }
 
 func decode(m stream.Message) (event.Record, error) {

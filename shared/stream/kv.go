@@ -83,13 +83,14 @@ type Entry struct {
 	// Revision grows with each write in the bucket, whatever the key: of two entries
 	// the one with the higher revision was written later.
 	Revision uint64
+	Time     time.Time // when the server stored it
 }
 
 // Entry returns a key with its value; ErrNotFound if it has none. The Revision is
 // good for Swap in both cases.
 func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	m, err := s.entry(ctx, key)
-	e := Entry{Key: key, Revision: m.Sequence}
+	e := Entry{Key: key, Revision: m.Sequence, Time: m.Time}
 	if err != nil {
 		return e, fmt.Errorf("get key %s: %w", key, err)
 	}
@@ -103,7 +104,7 @@ func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	var found []Entry
 	err := s.entries(ctx, filter, func(key string, m Message) {
-		found = append(found, Entry{Key: key, Value: m.Data, Revision: m.Sequence})
+		found = append(found, Entry{Key: key, Value: m.Data, Revision: m.Sequence, Time: m.Time})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read keys %s: %w", filter, err)

@@ -302,7 +302,13 @@ func TestSwap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Entry{{"incident.a.b.c.2", []byte("two"), other}, {"incident.a.b.c.1", []byte("three"), second}}
+	for i := range got {
+		if age := time.Since(got[i].Time); age < 0 || age > time.Minute {
+			t.Errorf("%s was stored %s ago", got[i].Key, age)
+		}
+		got[i].Time = time.Time{}
+	}
+	want := []Entry{{Key: "incident.a.b.c.2", Value: []byte("two"), Revision: other}, {Key: "incident.a.b.c.1", Value: []byte("three"), Revision: second}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

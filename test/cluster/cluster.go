@@ -46,6 +46,7 @@ type Cluster struct {
 	Kubeconfig string       // of an admin; a file
 	Config     *rest.Config // the admin's, without a client-side rate limit; to be copied, not changed
 	Etcd       string       // the address of etcd's JSON API
+	More       []string     // addresses of further API servers, of one that is to be broken
 
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
@@ -64,6 +65,7 @@ type Cluster struct {
 type Options struct {
 	EventTTL time.Duration // how long Events are kept; zero: an hour
 	NoFsync  bool          // write faster, and lose all in a power cut
+	Break    bool          // it is to be broken: see Cluster.Dir
 	Log      io.Writer     // gets the progress of a first build, and why a start failed; nil: standard error
 }
 
@@ -156,6 +158,9 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	if opts.EventTTL > 0 {
 		args = append(args, "--event-ttl="+opts.EventTTL.String())
 	}
+	if opts.Break {
+		args = append(args, "--breakable", "--processors=1")
+	}
 	cmd := exec.Command(bin, args...)
 	// Ctrl-C is the program's to answer: it ends the server after what uses it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -181,7 +186,10 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 		cmd.Wait()
 	})
 
-	var up struct{ Kubeconfig string }
+	var up struct {
+		Kubeconfig string
+		More       []string
+	}
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		stop()
@@ -196,7 +204,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 		stop()
 		return nil, nil, err
 	}
-	c.stop = stop
+	c.stop, c.More = stop, up.More
 	return c, stop, nil
 }
 
@@ -271,16 +279,38 @@ func connect(kubeconfig string) (*Cluster, error) {
 	}
 	config.QPS = -1
 	c := &Cluster{Kubeconfig: kubeconfig, Config: config, Etcd: string(etcd), holds: map[string]bool{}}
-	if c.client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+	return c, c.connect()
+}
+
+// connect makes the clients.
+func (c *Cluster) connect() (err error) {
+	if c.client, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return fmt.Errorf("make a client: %w", err)
 	}
 	// To clean up means to touch deprecated kinds, which the server would warn of each time.
-	quiet := rest.CopyConfig(config)
+	quiet := rest.CopyConfig(c.Config)
 	quiet.WarningHandler = rest.NoWarnings{}
 	if c.dynamic, err = dynamic.NewForConfig(quiet); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("make a client: %w", err)
 	}
-	return c, nil
+	return nil
+}
+
+// Dir returns the folder of a server that is to be broken: of each of its processes, etcd,
+// kube-apiserver and kube-apiserver-2, it holds the process ID (.pid) and the log, and of the
+// API servers what they audit (audit-NAME.log). Etcd's files are in data. A process that ends is
+// started again, but not while there is a file hold.
+func (c *Cluster) Dir() string { return filepath.Dir(c.Kubeconfig) }
+
+// At returns the cluster as it is reached by another address, such as that of a proxy.
+func (c *Cluster) At(address string) (*Cluster, error) {
+	config := rest.CopyConfig(c.Config)
+	config.Host = address
+	at := &Cluster{Kubeconfig: c.Kubeconfig, Config: config, Etcd: c.Etcd, More: c.More, holds: map[string]bool{}}
+	if err := at.connect(); err != nil {
+		return nil, err
+	}
+	return at, nil
 }
 
 // Client returns a client of the admin, for what a test arranges and looks at.

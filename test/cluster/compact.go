@@ -25,20 +25,28 @@ func (c *Cluster) Compact(t testing.TB) {
 	if !alone {
 		t.Fatal("compact a cluster that others share: call Alone or Exclusive first")
 	}
+	if err := c.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Forget is Compact for a program, whose cluster is its own.
+func (c *Cluster) Forget(ctx context.Context) error {
 	// A watch from the newest resourceVersion starts at the revision after it,
 	// which has to be one that is forgotten: there are two writes behind it.
 	for range 2 {
-		if _, err := c.etcd(t.Context(), "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
-			t.Fatalf("compact etcd: %v", err)
+		if _, err := c.etcd(ctx, "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
+			return fmt.Errorf("compact etcd: %w", err)
 		}
 	}
-	revision, err := c.etcd(t.Context(), "range", map[string]any{"key": []byte("lbremedy/compact")})
+	revision, err := c.etcd(ctx, "range", map[string]any{"key": []byte("lbremedy/compact")})
 	if err != nil {
-		t.Fatalf("compact etcd: %v", err)
+		return fmt.Errorf("compact etcd: %w", err)
 	}
-	if _, err := c.etcd(t.Context(), "compaction", map[string]any{"revision": revision, "physical": true}); err != nil {
-		t.Fatalf("compact etcd: %v", err)
+	if _, err := c.etcd(ctx, "compaction", map[string]any{"revision": revision, "physical": true}); err != nil {
+		return fmt.Errorf("compact etcd: %w", err)
 	}
+	return nil
 }
 
 // etcd makes a call of etcd's key-value service in JSON and returns the revision of the answer.

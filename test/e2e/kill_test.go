@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,11 +83,16 @@ func TestKilledAnywhere(t *testing.T) {
 	create.Wait()
 
 	await(t, 4*time.Minute, func() error { return allFixed(t, s, c, namespace, services) })
-	for uid, marks := range seen() {
-		if len(marks) != 1 {
-			t.Errorf("Service %s was written %d times: %v", uid, len(marks), marks)
+	marks, changes := seen()
+	if len(marks) != services {
+		t.Errorf("of %d Services %d were seen to be written", services, len(marks))
+	}
+	for uid, all := range marks {
+		if len(all) != 1 {
+			t.Errorf("Service %s was written %d times: %v", uid, len(all), all)
 		}
 	}
+	t.Logf("%d changes of Services were seen, and %d of them were patched", changes, len(marks))
 	if dead := countDead(t, s); dead != 0 {
 		t.Errorf("%d events are dead", dead)
 	}
@@ -191,34 +195,52 @@ func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *
 	return &wait
 }
 
-// watchWrites notes each value that our annotation takes on each Service.
-func watchWrites(t *testing.T, c *cluster.Cluster) func() map[string][]string {
+// watchWrites notes each change of our annotation on each Service, also one back to what it was, and
+// counts all changes. A watch that ends before it is asked fails the test: it has not seen all.
+func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]string, changes int) {
 	t.Helper()
 	watch, err := c.Client().CoreV1().Services("").Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	seen := map[string][]string{}
+	var (
+		stopping atomic.Bool
+		ended    = make(chan struct{})
+		changes  int
+		last     = map[string]string{}
+		marks    = map[string][]string{}
+	)
 	go func() {
+		defer close(ended)
 		for change := range watch.ResultChan() {
 			svc, ok := change.Object.(*corev1.Service)
+			if !ok && stopping.Load() {
+				return // client-go says of its own end that the body was closed
+			}
 			if !ok {
-				continue
+				t.Errorf("the watch of Services ended early: %s %v", change.Type, change.Object)
+				return
 			}
-			mark := svc.Annotations[ccm.Resync]
-			mu.Lock()
-			if uid := string(svc.UID); mark != "" && !slices.Contains(seen[uid], mark) {
-				seen[uid] = append(seen[uid], mark)
+			changes++
+			uid, mark := string(svc.UID), svc.Annotations[ccm.Resync]
+			if mark != last[uid] {
+				last[uid] = mark
+				marks[uid] = append(marks[uid], mark)
 			}
-			mu.Unlock()
+		}
+		if !stopping.Load() {
+			t.Error("the watch of Services ended early")
 		}
 	}()
-	t.Cleanup(watch.Stop)
-	return func() map[string][]string {
-		mu.Lock()
-		defer mu.Unlock()
-		return maps.Clone(seen)
+	end := sync.OnceFunc(func() {
+		stopping.Store(true)
+		watch.Stop()
+		<-ended
+	})
+	t.Cleanup(end)
+	return func() (map[string][]string, int) {
+		end()
+		return marks, changes
 	}
 }
 

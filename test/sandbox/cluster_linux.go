@@ -38,7 +38,7 @@ func inCluster(ctx context.Context, args []string) (int, error) {
 	dir, command := args[0], args[1:]
 	began := time.Now()
 	c := &nodeCluster{data: filepath.Join(dir, "run")}
-	c.server = server{Dir: dir, bin: filepath.Join(dir, "bin"), opts: new(options), died: make(chan error, 16)}
+	c.server = server{Dir: dir, bin: filepath.Join(dir, "bin"), opts: new(options), died: make(chan *child, 16)}
 	socket, err := net.FileListener(os.NewFile(3, "socket"))
 	if err != nil {
 		return 1, fmt.Errorf("take over the socket of the API server: %w", err)
@@ -117,7 +117,9 @@ func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	if err := c.startDNS(ctx); err != nil {
 		return err
 	}
-	c.watch()
+	for _, child := range c.children {
+		c.watch(child)
+	}
 	return c.nodeReady(ctx)
 }
 
@@ -294,8 +296,8 @@ func (c *nodeCluster) nodeReady(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case err := <-c.died:
-			return err
+		case child := <-c.died:
+			return child.end()
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {

@@ -132,6 +132,7 @@ func up(ctx context.Context, args []string) (int, error) {
 	fs := flags("up [flags]", "Runs a server, prints one line of JSON when it is ready, and ends with SIGINT or SIGTERM.")
 	opts := serverFlags(fs)
 	untilEOF := fs.Bool("until-eof", false, "end when standard input ends, too")
+	fs.BoolVar(&opts.breakable, "breakable", false, "run two API servers with an audit log, note their process IDs, and start again what ends")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
@@ -157,11 +158,18 @@ func up(ctx context.Context, args []string) (int, error) {
 	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
 		return 1, errors.Join(fmt.Errorf("print the address: %w", err), s.stop())
 	}
-	select {
-	case <-ctx.Done():
-		return 0, s.stop()
-	case err := <-s.died:
-		return 1, errors.Join(err, s.stop())
+	for {
+		select {
+		case <-ctx.Done():
+			return 0, s.stop()
+		case c := <-s.died:
+			if !opts.breakable {
+				return 1, errors.Join(c.end(), s.stop())
+			}
+			if err := s.again(ctx, c); err != nil {
+				return 1, errors.Join(err, s.stop())
+			}
+		}
 	}
 }
 
@@ -282,7 +290,8 @@ func (s *server) run(ctx context.Context, args []string, env ...string) (int, er
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-s.died:
+	case c := <-s.died:
+		err = c.end()
 	case <-ended:
 		return exitCode(cmd.ProcessState), nil
 	}

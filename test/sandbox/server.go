@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +23,7 @@ type options struct {
 	fairness   bool
 	processors int // for each process; zero: all
 	eventTTL   time.Duration
+	breakable  bool // for who breaks it
 }
 
 // A server is a kube-apiserver and its etcd, as processes of ours. Its exported
@@ -33,18 +35,22 @@ type server struct {
 	Dir        string `json:"dir"`  // holds etcd's data and the logs; removed at the end
 	PID        int    `json:"pid"`  // the sandbox's
 
+	// Of one that is breakable: further addresses of the API, of a second server on the same etcd.
+	More []string `json:"more,omitempty"`
+
 	bin      string
 	env      []string // of its processes, besides PATH and TMPDIR
 	opts     *options
 	children []*child
 	lock     *os.File
-	died     chan error // gets an error when a process ends before stop
+	died     chan *child // gets a process that ends before stop
 	stopping atomic.Bool
 }
 
 // A child is a process of the server.
 type child struct {
 	name  string
+	args  []string
 	log   string // its file
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
@@ -53,7 +59,7 @@ type child struct {
 // start builds what has to be built and returns a server that is ready. The
 // server is never nil; stop removes what an error left.
 func start(ctx context.Context, opts *options) (*server, error) {
-	s := &server{PID: os.Getpid(), opts: opts, died: make(chan error, 2)}
+	s := &server{PID: os.Getpid(), opts: opts, died: make(chan *child, 3)}
 	s.env = []string{"GOGC=400"} // a small heap is cleaned too often
 	if n := opts.processors; n > 0 {
 		s.env = append(s.env, fmt.Sprintf("GOMAXPROCS=%d", n))
@@ -71,7 +77,9 @@ func start(ctx context.Context, opts *options) (*server, error) {
 	if err := s.startAPIServer(ctx); err != nil {
 		return s, err
 	}
-	s.watch()
+	for _, c := range s.children {
+		s.watch(c)
+	}
 	return s, nil
 }
 
@@ -193,37 +201,15 @@ func (s *server) startAPIServer(ctx context.Context) error {
 		RootCAs: id.pool, Certificates: []tls.Certificate{id.admin},
 	}}}
 	defer admin.CloseIdleConnections()
-	err = s.onFreePorts(1, func(ports []int) error {
-		s.Server = local("https", ports[0])
-		c, err := s.spawn("kube-apiserver",
-			"--etcd-servers="+s.Etcd,
-			"--bind-address=127.0.0.1",
-			// Otherwise it looks for a default route, which an isolated machine has not.
-			"--advertise-address=127.0.0.1",
-			fmt.Sprintf("--secure-port=%d", ports[0]),
-			"--tls-cert-file="+id.file("server.crt"),
-			"--tls-private-key-file="+id.file("server.key"),
-			"--client-ca-file="+id.file("ca.crt"),
-			"--authorization-mode=Node,RBAC",
-			"--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file="+id.file("tokens.pub"),
-			"--service-account-signing-key-file="+id.file("tokens.key"),
-			"--service-cluster-ip-range=10.96.0.0/16",
-			// No controller makes the ServiceAccount that this plugin waits for.
-			"--disable-admission-plugins=ServiceAccount",
-			// A Service's Endpoints can not hold a loopback address.
-			"--endpoint-reconciler-type=none",
-			"--allow-privileged=true",
-			fmt.Sprintf("--enable-priority-and-fairness=%t", s.opts.fairness),
-			"--event-ttl="+s.opts.eventTTL.String(),
-		)
+	if s.Server, err = s.startOne(ctx, "kube-apiserver", id, admin); err != nil {
+		return err
+	}
+	if s.opts.breakable {
+		second, err := s.startOne(ctx, "kube-apiserver-2", id, admin)
 		if err != nil {
 			return err
 		}
-		return c.ready(ctx, admin, s.Server+"/readyz")
-	})
-	if err != nil {
-		return err
+		s.More = []string{second}
 	}
 	if err := os.WriteFile(filepath.Join(s.Dir, "etcd"), []byte(s.Etcd), 0o600); err != nil {
 		return fmt.Errorf("write etcd's address: %w", err)
@@ -231,6 +217,57 @@ func (s *server) startAPIServer(ctx context.Context) error {
 	s.Kubeconfig = filepath.Join(s.Dir, "kubeconfig")
 	return id.writeKubeconfig(s.Kubeconfig, s.Server)
 }
+
+// startOne starts an API server and returns its address when it is ready.
+func (s *server) startOne(ctx context.Context, name string, id *identity, admin *http.Client) (address string, err error) {
+	var more []string
+	if s.opts.breakable {
+		file := filepath.Join(s.Dir, "audit.json")
+		if err := os.WriteFile(file, []byte(audited), 0o600); err != nil {
+			return "", fmt.Errorf("write the audit policy: %w", err)
+		}
+		// What is not on disk before the answer would be lost with the process; a log that is cut would lose its beginning.
+		more = []string{"--audit-policy-file=" + file, "--audit-log-path=" + filepath.Join(s.Dir, "audit-"+name+".log"),
+			"--audit-log-mode=blocking", "--audit-log-maxsize=1000000"}
+	}
+	err = s.onFreePorts(1, func(ports []int) error {
+		address = local("https", ports[0])
+		c, err := s.spawn(name, append([]string{
+			"--etcd-servers=" + s.Etcd,
+			"--bind-address=127.0.0.1",
+			// Otherwise it looks for a default route, which an isolated machine has not.
+			"--advertise-address=127.0.0.1",
+			fmt.Sprintf("--secure-port=%d", ports[0]),
+			"--tls-cert-file=" + id.file("server.crt"),
+			"--tls-private-key-file=" + id.file("server.key"),
+			"--client-ca-file=" + id.file("ca.crt"),
+			"--authorization-mode=Node,RBAC",
+			"--service-account-issuer=https://kubernetes.default.svc",
+			"--service-account-key-file=" + id.file("tokens.pub"),
+			"--service-account-signing-key-file=" + id.file("tokens.key"),
+			"--service-cluster-ip-range=10.96.0.0/16",
+			// No controller makes the ServiceAccount that this plugin waits for.
+			"--disable-admission-plugins=ServiceAccount",
+			// A Service's Endpoints can not hold a loopback address.
+			"--endpoint-reconciler-type=none",
+			"--allow-privileged=true",
+			fmt.Sprintf("--enable-priority-and-fairness=%t", s.opts.fairness),
+			"--event-ttl=" + s.opts.eventTTL.String(),
+		}, more...)...)
+		if err != nil {
+			return err
+		}
+		return c.ready(ctx, admin, address+"/readyz")
+	})
+	return address, err
+}
+
+// audited is the audit policy of a breakable server: who writes Services and Events, and what.
+const audited = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "omitManagedFields": true, "rules": [
+	{"level": "Request", "verbs": ["create", "update", "patch", "delete"], "resources": [{"group": "", "resources": ["services", "services/status", "events"]}]},
+	{"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
+	{"level": "None"}
+]}`
 
 // errTaken says that a port was free when we looked and is not any more.
 var errTaken = errors.New("port is taken")
@@ -265,15 +302,16 @@ func freePorts(n int) ([]int, error) {
 
 func local(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
 
-// spawn starts a program of the server. Only the goroutine of main may call it.
+// spawn starts a program of the server, of which a second one has a number behind its name.
+// Only the goroutine of main may call it.
 func (s *server) spawn(name string, args ...string) (*child, error) {
-	c := &child{name: name, log: filepath.Join(s.Dir, name+".log"), ended: make(chan struct{})}
+	c := &child{name: name, args: args, log: filepath.Join(s.Dir, name+".log"), ended: make(chan struct{})}
 	log, err := os.Create(c.log)
 	if err != nil {
 		return nil, fmt.Errorf("make the log of %s: %w", name, err)
 	}
 	defer log.Close()
-	c.cmd = exec.Command(filepath.Join(s.bin, name), args...)
+	c.cmd = exec.Command(filepath.Join(s.bin, strings.TrimSuffix(name, "-2")), args...)
 	c.cmd.Dir = s.Dir
 	c.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir}, s.env...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
@@ -288,19 +326,46 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 		c.cmd.Wait()
 		close(c.ended)
 	}()
+	if !s.opts.breakable {
+		return c, nil
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, name+".pid"), fmt.Append(nil, c.cmd.Process.Pid), 0o600); err != nil {
+		return nil, fmt.Errorf("write the process ID of %s: %w", name, err)
+	}
 	return c, nil
 }
 
 // watch has died say when a child ends before stop.
-func (s *server) watch() {
-	for _, c := range s.children {
-		go func() {
-			<-c.ended
-			if !s.stopping.Load() {
-				s.died <- c.failure(c.cmd.ProcessState.String())
-			}
-		}()
+func (s *server) watch(c *child) {
+	go func() {
+		<-c.ended
+		if !s.stopping.Load() {
+			s.died <- c
+		}
+	}()
+}
+
+// again starts a process in the place of one that has ended, with the same arguments. While a
+// file with the name hold lies in the server's directory, it waits: who breaks the server then
+// does something to its files. Only the goroutine of main may call it.
+func (s *server) again(ctx context.Context, c *child) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(50 * time.Millisecond): // one that ends at once must not spin
+		}
+		if _, err := os.Stat(filepath.Join(s.Dir, "hold")); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
+	s.children = slices.DeleteFunc(s.children, func(o *child) bool { return o == c })
+	next, err := s.spawn(c.name, c.args...)
+	if err != nil {
+		return err
+	}
+	s.watch(next)
+	return nil
 }
 
 // failure returns an error that says what happened to the child, with the last lines of its log.
@@ -311,6 +376,9 @@ func (c *child) failure(what string) error {
 	}
 	return fmt.Errorf("%s: %s; its last lines:\n%s", c.name, what, tail(string(log)))
 }
+
+// end returns an error that says how the child has ended.
+func (c *child) end() error { return c.failure(c.cmd.ProcessState.String()) }
 
 // patience is how long a process may take until it is ready, on the slowest of machines.
 const patience = 2 * time.Minute

@@ -240,6 +240,7 @@ type Call struct {
 	At        time.Time
 	Code      string // of the error; empty for success, "cut", "hang" or "garbage" for such a fault
 	Status    int    // of HTTP
+	Done      bool   // the action was carried out, whatever became of the answer
 	RequestID string
 }
 

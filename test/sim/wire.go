@@ -96,6 +96,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out, bad := f.refusal(in.product)
 	if bad == nil {
 		out, bad = c.answer(in, &call, f != nil && f.FailJob)
+		call.Done = bad == nil
 	}
 	b := c.encode(in, &call, out, bad)
 	f.after(c, &call)

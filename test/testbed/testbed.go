@@ -421,7 +421,13 @@ func (tb *Testbed) Healed(service string) bool {
 	if svc == nil {
 		return known
 	}
-	if svc.DeletionTimestamp != nil || !marked(svc) || svc.Labels[hashLabel] == was {
+	return svc.Labels[hashLabel] != was && tb.Works(service)
+}
+
+// Works reports whether a Service was synced, by whichever sync, and has a backend behind each port.
+func (tb *Testbed) Works(service string) bool {
+	svc := tb.watch.service(service)
+	if svc == nil || svc.DeletionTimestamp != nil || !marked(svc) {
 		return false
 	}
 	works := false

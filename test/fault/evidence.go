@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// Evidence is what the judge looks at. What was written comes from the logs of the API servers
+// and of the cloud; the journal is read to see whether it says the same.
+type evidence struct {
+	Services []witness
+	Failures []failure
+	Writes   []write
+	Records  []recorded
+	Pauses   []span
+	Budget   int      // most Services of a class that may be written to; zero: any number
+	Ledger   []string // what does not balance, as "lbremedy ledger" says it
+	Undone   []string // what is not as it was before a step that was taken back
+}
+
+// A witness is a Service of the history and how it stands at the end.
+type witness struct {
+	Name, UID, Class string
+	Ends             event.Result // as it should
+	Healed           bool
+}
+
+// A failure is one that the controller has reported, by the log of the API server, or that one is over.
+type failure struct {
+	UID, Reason string
+	At          time.Time
+	Over        bool
+}
+
+// A write is one request that changed something, by the log of who was asked.
+type write struct {
+	At       time.Time // when the request came in
+	Who      string    // the part
+	UID      string    // of the Service; of a write to the cloud empty
+	Where    string    // "cluster" or "cloud"
+	What     string    // such as "patch services" or "slb:TagResources"
+	Mark     string    // of the attempt, of a write to a Service; empty if it bears none
+	Keys     []string  // annotations that it changes, beside the mark
+	Targets  []string  // what it is about in the cloud
+	Done     bool      // it was carried out
+	Refused  bool      // it is not among the rights of who asked
+	Presence string    // for people
+}
+
+// A recorded is a record of the journal, with when it was stored by NATS's clock.
+type recorded struct {
+	event.Record
+	Sequence uint64
+	Stored   time.Time
+}
+
+// audited is a line of the audit log of an API server.
+type audited struct {
+	Stage            string
+	Verb             string
+	User             struct{ Username string }
+	ImpersonatedUser struct{ Username string }
+	ObjectRef        struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus   struct{ Code int }
+	RequestObject    json.RawMessage
+	Received         time.Time `json:"requestReceivedTimestamp"`
+}
+
+// logs are the audit logs of the API servers, as far as they have been read.
+type logs struct {
+	files  []string
+	offset map[string]int64
+	events map[string]failure // the first of each Event, by its name
+	lines  []audited
+	said   []failure // by the controller
+}
+
+func (w *world) logs() (*logs, error) {
+	files, err := filepath.Glob(filepath.Join(w.cluster.Dir(), "audit-*.log"))
+	if err != nil || len(files) != len(w.kube) {
+		return nil, fmt.Errorf("%d audit logs of %d API servers: %w", len(files), len(w.kube), err)
+	}
+	return &logs{files: files, offset: map[string]int64{}, events: map[string]failure{}}, nil
+}
+
+// read reads what was written since. A server that is killed may leave half a line.
+func (l *logs) read() error {
+	var news []audited
+	for _, name := range l.files {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if _, err := f.Seek(l.offset[name], io.SeekStart); err != nil {
+			f.Close()
+			return err
+		}
+		lines := bufio.NewReader(f)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				break // what is left has no end yet
+			}
+			l.offset[name] += int64(len(line))
+			// Behind half a line of a server that was killed, the next one begins.
+			if i := bytes.LastIndex(line, []byte(`{"kind":"Event","apiVersion":"audit.k8s.io/`)); i > 0 {
+				line = line[i:]
+			}
+			var a audited
+			if err := json.Unmarshal(line, &a); err != nil {
+				f.Close()
+				return fmt.Errorf("read the audit log %s: %w", name, err)
+			}
+			news = append(news, a)
+		}
+		f.Close()
+	}
+	slices.SortStableFunc(news, func(a, b audited) int { return a.Received.Compare(b.Received) })
+	for _, a := range news {
+		l.hear(a)
+	}
+	l.lines = append(l.lines, news...)
+	return nil
+}
+
+// reasons are those of the Events by which the controller says that a sync failed.
+var reasons = []string{"SyncLoadBalancerFailed", "UnAvailableLoadBalancer", "FailedAddFinalizer"}
+
+// successes are those by which it says that one has worked.
+var successes = []string{"EnsuredLoadBalancer"}
+
+// hear notes what the controller says in an Event. The lines come in their order.
+func (l *logs) hear(a audited) {
+	if a.ObjectRef.Resource != "events" || a.ResponseStatus.Code >= 300 {
+		return
+	}
+	var e struct {
+		Metadata       struct{ Name string }
+		InvolvedObject struct{ UID string }
+		Reason         string
+	}
+	if json.Unmarshal(a.RequestObject, &e) != nil {
+		return
+	}
+	f := failure{UID: e.InvolvedObject.UID, Reason: e.Reason, At: a.Received, Over: slices.Contains(successes, e.Reason)}
+	if first, ok := l.events[a.ObjectRef.Name]; a.Verb == "patch" && ok {
+		f.UID, f.Reason, f.Over = first.UID, first.Reason+" again", first.Over
+	} else if a.Verb == "create" && (f.Over || slices.Contains(reasons, e.Reason)) {
+		l.events[e.Metadata.Name] = f
+	} else {
+		return
+	}
+	l.said = append(l.said, f)
+}
+
+// failures returns what the controller has said of these Services.
+func (l *logs) failures(uids map[string]bool) []failure {
+	out := slices.DeleteFunc(slices.Clone(l.said), func(f failure) bool { return !uids[f.UID] })
+	slices.SortStableFunc(out, func(a, b failure) int { return a.At.Compare(b.At) })
+	return out
+}
+
+// writes returns what the parts have written to the cluster since.
+func (l *logs) writes(since time.Time, uids map[string]string) []write {
+	var out []write
+	for _, a := range l.lines {
+		who, ours := strings.CutPrefix(a.ImpersonatedUser.Username, userPrefix)
+		if !ours || a.Received.Before(since) {
+			continue
+		}
+		w := write{
+			At: a.Received, Who: who, UID: uids[a.ObjectRef.Name], Where: "cluster", What: strings.TrimSuffix(a.Verb+" "+a.ObjectRef.Resource+"/"+a.ObjectRef.Subresource, "/"),
+			Done: a.ResponseStatus.Code/100 == 2, Refused: a.ResponseStatus.Code == 403, Presence: a.ObjectRef.Namespace + "/" + a.ObjectRef.Name,
+		}
+		var patch struct {
+			Metadata struct{ Annotations map[string]*string }
+		}
+		if json.Unmarshal(a.RequestObject, &patch) == nil {
+			for k, v := range patch.Metadata.Annotations {
+				if k == ccm.Resync && v != nil {
+					w.Mark = *v
+				} else if k != ccm.Resync {
+					w.Keys = append(w.Keys, k)
+				}
+			}
+		}
+		slices.Sort(w.Keys)
+		out = append(out, w)
+	}
+	return out
+}
+
+// reading are the beginnings of the names of actions that change nothing.
+var reading = []string{"Describe", "List", "Get", "Query", "Simulate"}
+
+// cloudWrites returns what the parts have asked the cloud to change since.
+func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
+	var out []write
+	for _, c := range calls {
+		ours := slices.ContainsFunc(parts, func(p *part) bool { return p.Name == c.Caller })
+		read := slices.ContainsFunc(reading, func(begin string) bool { return strings.HasPrefix(c.Action, begin) })
+		if !ours || c.At.Before(since) {
+			continue
+		}
+		w := write{
+			At: c.At, Who: c.Caller, Where: "cloud", What: c.Product + ":" + c.Action, Done: c.Done && !read,
+			Refused: c.Status == 403 || c.Code == "NoPermission" || strings.HasPrefix(c.Code, "Forbidden"), Presence: fmt.Sprint(c.Params),
+		}
+		if read && !w.Refused {
+			continue
+		}
+		for k, v := range c.Params {
+			if strings.HasPrefix(k, "ResourceId") || strings.HasSuffix(k, "LoadBalancerId") {
+				w.Targets = append(w.Targets, v)
+			}
+		}
+		slices.Sort(w.Targets)
+		out = append(out, w)
+	}
+	return out
+}
+
+// records returns the journal since, in its order.
+func records(ctx context.Context, s *stream.Stream, cluster string, since time.Time) ([]recorded, error) {
+	var out []recorded
+	err := s.Each(ctx, stream.Cases, event.CaseSubject(cluster, "*", "*"), since, func(m stream.Message) error {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
+		if err != nil {
+			return err
+		}
+		out = append(out, recorded{rec, m.Sequence, m.Time})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	return out, nil
+}
+
+// late is for how long a failure may lie after it is due before it counts as lost.
+const late = backlog + time.Minute
+
+// works reports whether a Service works, and the last that the controller has said of it, by the
+// audit log, is no failure.
+func (w *world) works(service, uid string) bool {
+	said := w.audit.failures(map[string]bool{uid: true})
+	return w.bed.Works(service) && len(said) > 0 && said[len(said)-1].Over
+}
+
+// gather collects the evidence of a history.
+func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
+	e := evidence{Budget: h.budget}
+	uids := map[string]bool{}
+	if err := w.audit.read(); err != nil {
+		return e, err
+	}
+	for _, f := range h.services {
+		uid, err := w.uid(ctx, f.Service)
+		if err != nil {
+			return e, err
+		}
+		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends, Healed: w.works(f.Service, uid)})
+		w.uids[f.Service], uids[uid] = uid, true
+	}
+	e.Failures = w.audit.failures(uids)
+	e.Writes = append(w.audit.writes(h.began, w.uids), cloudWrites(w.bed.Cloud.Calls(), h.began, w.parts)...)
+	slices.SortStableFunc(e.Writes, func(a, b write) int { return a.At.Compare(b.At) })
+	var err error
+	if e.Records, err = records(ctx, w.stream, w.bed.ID, w.began); err != nil {
+		return e, err
+	}
+	w.mu.Lock()
+	e.Pauses = slices.Clone(w.pauses)
+	w.mu.Unlock()
+	ledger, err := w.stream.Ledger(ctx, w.bed.ID, time.Now(), late)
+	if err != nil {
+		return e, err
+	}
+	e.Ledger = slices.Clone(ledger.Problems)
+	for _, lost := range ledger.Lost {
+		e.Ledger = append(e.Ledger, fmt.Sprintf("lost: %+v", lost))
+	}
+	return e, nil
+}

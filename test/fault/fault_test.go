@@ -1,0 +1,51 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"testing"
+
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	play()
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}
+
+// Some histories with seeds that stay the same, of faults that can happen everywhere and do not last long.
+func TestHistories(t *testing.T) {
+	w, err := newWorld(t.Context(), t.TempDir(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.end()
+	can := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.long || k.name == "disk full" || k.name == "upgrade" })
+	writes := 0
+	for _, seed := range []uint64{0, 9, 15} { // a part is killed, an API server restarts, the cloud's answers to writes are lost
+		h := newHistory(seed, can, perHistory)
+		e, err := h.play(t.Context(), w, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := judge(e)
+		writes += v.Writes
+		t.Logf("%s\nrecovered after %s, %d writes, open: %q", h, h.recovered, v.Writes, v.Open)
+		for _, wrong := range v.Wrong {
+			t.Error(wrong)
+		}
+		if t.Failed() {
+			e.tell(t.Output())
+			w.tellParts(t.Output())
+			return
+		}
+		if err := h.tidy(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if writes == 0 {
+		t.Error("the judge saw no write: it looks in the wrong place")
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// before returns the annotations that others than the parts have given to a Service, by the audit log.
+func (l *logs) before(service string) map[string]string {
+	out := map[string]string{}
+	for _, a := range l.lines {
+		if a.ObjectRef.Resource != "services" || a.ObjectRef.Name != service || strings.HasPrefix(a.ImpersonatedUser.Username, userPrefix) ||
+			a.ResponseStatus.Code/100 != 2 || a.Verb != "create" && a.Verb != "patch" {
+			continue
+		}
+		var change struct {
+			Metadata struct{ Annotations map[string]*string }
+		}
+		if json.Unmarshal(a.RequestObject, &change) != nil {
+			continue
+		}
+		for k, v := range change.Metadata.Annotations {
+			if v == nil {
+				delete(out, k)
+			} else {
+				out[k] = *v
+			}
+		}
+	}
+	return out
+}
+
+// takeBack undoes as a person what was done for one Service whose annotations were changed, and
+// says what is not as it was before. Where there is no such Service it does nothing.
+func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []string, err error) {
+	for _, s := range e.Services {
+		r := e.last(s.UID, s.Class, time.Time{})
+		if r == nil || !r.Result.Worked() || len(r.Steps) == 0 || r.Steps[0].Kind != "annotate" && r.Steps[0].Kind != "remove-annotation" {
+			continue
+		}
+		var story []event.Record
+		for _, rec := range e.Records {
+			if rec.Service.UID == s.UID && rec.Class == s.Class && rec.Case == r.Case {
+				story = append(story, rec.Record)
+			}
+		}
+		applied, _ := engine.Applied(story)
+		if len(applied) == 0 {
+			continue
+		}
+		env, err := w.bed.Person(ctx, w.stream, functions.All)
+		if err != nil {
+			return nil, err
+		}
+		class := functions.All[slices.IndexFunc(functions.All, func(o *remedy.Remedy) bool { return o.Class == s.Class })]
+		if _, err := engine.Undo(ctx, env, class, applied); err != nil {
+			return []string{fmt.Sprintf("%s: %v", s.Name, err)}, nil
+		}
+		svc, err := w.cluster.Client().CoreV1().Services(w.bed.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		was, is := w.audit.before(s.Name), maps.Clone(svc.Annotations)
+		delete(is, ccm.Resync) // which means nothing to anybody else
+		if !maps.Equal(was, is) {
+			wrong = append(wrong, fmt.Sprintf("%s: its annotations were %v and are %v", s.Name, was, is))
+		}
+		h.undone = s.Name
+		return wrong, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/test/testbed"
+)
+
+// failing are the fixtures whose Services fail, by their names. Each is alone with its
+// failure: none changes what is around it.
+var failing = []string{
+	"tag-lost", "tag-lost-change", "tag-lost-nlb", "vswitch-full", "fixed-zone", "fixed-group", "fixed-type", "words-interval", "balancer-none",
+}
+
+// fixtures returns those that may fail.
+func fixtures() []testbed.Fixture {
+	return slices.DeleteFunc(testbed.All(), func(f testbed.Fixture) bool { return !slices.Contains(failing, f.Name) })
+}
+
+// classes returns the classes of the workload, sorted.
+func classes() []string {
+	var all []string
+	for _, f := range fixtures() {
+		all = append(all, f.Class)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// workload returns n Services that fail, with names of the history's own.
+func workload(r *rand.Rand, history string, n int) []testbed.Fixture {
+	all := fixtures()
+	var out []testbed.Fixture
+	for i := range n {
+		f := all[r.IntN(len(all))]
+		if i < 2 { // some write to the cloud in every history
+			f = all[slices.IndexFunc(all, func(f testbed.Fixture) bool { return f.Name == failing[i] })]
+		}
+		out = append(out, f.As(fmt.Sprintf("%s-%d-%s", history, i, f.Name)))
+	}
+	return out
+}

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/testbed"
+)
+
+const (
+	nodes     = 3                // of NATS
+	ackWait   = 12 * time.Second // in place of 30 s: what a part had in hand that was killed comes again after this
+	startTime = 3 * time.Minute  // for all parts, on a busy machine
+)
+
+// A world is what histories are played on: all parts of lbremedy as processes, around the
+// simulated cloud and its controller, which this process plays itself. Each part reaches
+// each of the others through a proxy of its own.
+type world struct {
+	dir     string
+	cluster *cluster.Cluster // by the address of one API server
+	front   *proxy           // before both API servers, for the controller and for the one who judges
+	bed     *testbed.Testbed
+	parts   []*part
+	nats    string // addresses of the nodes, without a proxy
+	stream  *stream.Stream
+	js      jetstream.JetStream
+	kube    []string // addresses of the API servers
+	audit   *logs
+	began   time.Time
+	uids    map[string]string // of the Services of all histories, by name
+	older   string            // this program of the release before; empty: there is none
+	close   []func()
+
+	mu     sync.Mutex
+	pauses []span
+	policy remedy.Policy // of the history that is played
+	full   bool          // disks of nodes can be filled
+}
+
+// A span is a time in which something was in force. It begins when what puts it in force was
+// acknowledged, and ends before what ends it was asked for.
+type span struct{ from, to time.Time }
+
+// newWorld starts a world whose files lie in a folder.
+func newWorld(ctx context.Context, dir string, log io.Writer) (w *world, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the world is not ready after %s", startTime))
+	defer cancel()
+	w = &world{dir: dir, began: time.Now(), uids: map[string]string{}}
+	defer func() {
+		if err != nil {
+			for _, p := range w.parts {
+				fmt.Fprintf(log, "%s said:\n%s\n", p.Name, p.tail())
+			}
+			w.end()
+		}
+	}()
+	if err := w.startNATS(); err != nil {
+		return nil, err
+	}
+	if err := w.startCluster(ctx, log); err != nil {
+		return nil, err
+	}
+	if w.audit, err = w.logs(); err != nil {
+		return nil, err
+	}
+	if w.stream, err = connect(ctx, w.nats); err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, w.stream.Close)
+	if err := w.setUp(ctx); err != nil {
+		return nil, err
+	}
+	return w, w.startParts(ctx)
+}
+
+func (w *world) end() {
+	for _, p := range w.parts {
+		p.end()
+	}
+	for _, f := range slices.Backward(w.close) {
+		f()
+	}
+}
+
+// ports returns n free ports.
+func ports(n int) ([]int, error) {
+	out := make([]int, n)
+	for i := range out {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		out[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return out, nil
+}
+
+func local(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+
+func (w *world) startNATS() error {
+	free, err := ports(2 * nodes)
+	if err != nil {
+		return err
+	}
+	var clients []string
+	for i := range nodes {
+		var others []string
+		for j := range nodes {
+			if j != i {
+				others = append(others, local(free[nodes+j]))
+			}
+		}
+		name := fmt.Sprintf("nats-%d", i)
+		release, ok := disk(filepath.Join(w.dir, name, "store"))
+		if w.full = ok; ok {
+			w.close = append(w.close, release)
+		}
+		if err := w.keep(assignment{Role: "nats", Name: name, Port: free[i], Peers: free[nodes+i], Routes: others}); err != nil {
+			return err
+		}
+		clients = append(clients, "nats://"+local(free[i]))
+	}
+	w.nats = strings.Join(clients, ",")
+	return nil
+}
+
+func (w *world) keep(a assignment) error {
+	a.Dir = filepath.Join(w.dir, a.Name)
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p, err := keep(a, program)
+	if err != nil {
+		return err
+	}
+	w.parts = append(w.parts, p)
+	return nil
+}
+
+// of returns the parts of a role.
+func (w *world) of(role string) []*part {
+	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.Role != role })
+}
+
+func (w *world) startCluster(ctx context.Context, log io.Writer) error {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	w.close = append(w.close, cancel)
+	c, stop, err := cluster.Start(running, cluster.Options{NoFsync: true, Break: true, Log: log})
+	if err != nil {
+		return err
+	}
+	w.close = append(w.close, stop)
+	for _, address := range append([]string{c.Config.Host}, c.More...) {
+		u, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		w.kube = append(w.kube, u.Host)
+	}
+	if w.front, err = newProxy(w.kube...); err != nil {
+		return err
+	}
+	w.close = append(w.close, w.front.close)
+	if w.cluster, err = c.At("https://" + w.front.addr()); err != nil {
+		return err
+	}
+	w.bed, err = testbed.Start(ctx, testbed.Options{Cluster: w.cluster, BackoffBase: time.Second, BackoffMax: 5 * time.Second, Room: 4000, Workers: 8})
+	if err != nil {
+		return err
+	}
+	w.close = append(w.close, w.bed.Close)
+	return nil
+}
+
+// ordinary is the policy that is in force where no fault changes it.
+var ordinary = remedy.Policy{
+	Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 1000, Least: 1000},
+	Classes: map[string]remedy.Class{"tag-missing": {Risk: new(remedy.High), OneWay: true}},
+}
+
+// setUp makes streams and consumers on all nodes.
+func (w *world) setUp(ctx context.Context) error {
+	for {
+		_, err := w.stream.Setup(ctx, classes(), stream.Settings{Clusters: []string{w.bed.ID}, Replicas: nodes,
+			FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20}) // what a small disk has room for
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("set up NATS: %w", errors.Join(err, context.Cause(ctx)))
+		case <-time.After(300 * time.Millisecond): // the nodes have no leader yet
+		}
+	}
+	nc, err := nats.Connect(w.nats, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	w.close = append(w.close, nc.Close)
+	if w.js, err = jetstream.New(nc); err != nil {
+		return err
+	}
+	for _, class := range classes() {
+		consumer, err := w.js.Consumer(ctx, stream.Failed, stream.ConsumerOf(w.bed.ID, class))
+		if err != nil {
+			return fmt.Errorf("look at the consumer of %s: %w", class, err)
+		}
+		c := consumer.CachedInfo().Config
+		c.AckWait = ackWait
+		if _, err := w.js.UpdateConsumer(ctx, stream.Failed, c); err != nil {
+			return fmt.Errorf("shorten the wait of %s: %w", class, err)
+		}
+	}
+	return policy.Publish(ctx, w.stream, w.bed.ID, ordinary)
+}
+
+func (w *world) startParts(ctx context.Context) error {
+	free, err := ports(1)
+	if err != nil {
+		return err
+	}
+	function, err := newProxy(local(free[0]))
+	if err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		role, name, rights string
+	}{
+		{"exporter", "exporter", "exporter"}, {"worker", "worker-1", "up"}, {"worker", "worker-2", "up"}, {"function", "function", "up"}, {"courier", "courier", ""},
+	} {
+		a := assignment{Role: one.role, Name: one.name, Cluster: w.bed.ID, Region: w.bed.Cloud.Region(), Classes: classes()}
+		proxies := map[string][]*proxy{}
+		var clients []string
+		for _, p := range w.of("nats") {
+			to, err := newProxy(local(p.Port))
+			if err != nil {
+				return err
+			}
+			proxies["nats"] = append(proxies["nats"], to)
+			clients = append(clients, "nats://"+to.addr())
+		}
+		a.NATS = strings.Join(clients, ",")
+		if one.rights != "" {
+			if err := w.admit(ctx, &a, one.rights, proxies); err != nil {
+				return fmt.Errorf("give %s its rights: %w", one.name, err)
+			}
+		}
+		switch one.role {
+		case "function":
+			a.Port = free[0]
+		case "courier":
+			a.Routes = []string{function.addr()}
+			proxies["function"] = []*proxy{function}
+		}
+		if err := w.keep(a); err != nil {
+			return err
+		}
+		w.parts[len(w.parts)-1].proxies = proxies
+	}
+	return nil
+}
+
+// admit gives a part the rights that are generated for it, as a user and a caller of its own,
+// on cluster and cloud.
+func (w *world) admit(ctx context.Context, a *assignment, who string, proxies map[string][]*proxy) error {
+	rights, err := identity.Of(who)
+	if err != nil {
+		return err
+	}
+	user := userPrefix + a.Name
+	if _, err := w.cluster.Impersonate(ctx, user, rights.Rules); err != nil {
+		return err
+	}
+	kube, err := newProxy(w.kube...)
+	if err != nil {
+		return err
+	}
+	proxies["kube"] = []*proxy{kube}
+	config, err := clientcmd.LoadFromFile(w.cluster.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	for _, one := range config.AuthInfos {
+		one.Impersonate, one.ImpersonateGroups = user, []string{"system:authenticated"}
+	}
+	for _, one := range config.Clusters {
+		one.Server = "https://" + kube.addr()
+	}
+	a.Kubeconfig = filepath.Join(w.dir, a.Name+".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, a.Kubeconfig); err != nil {
+		return err
+	}
+	if len(rights.Policy.Statement) == 0 {
+		return nil
+	}
+	key := w.bed.Cloud.Holder(a.Name, ram.Narrow(string(rights.Policy.JSON()), w.bed.Cloud.Snapshot().AccountID, w.bed.Cloud.Region(), w.bed.ID))
+	a.KeyID, a.Secret = key.AccessKeyID, key.Secret
+	cloud, err := newProxy(w.bed.Cloud.Addr())
+	if err != nil {
+		return err
+	}
+	proxies["cloud"] = []*proxy{cloud}
+	a.Cloud = cloud.addr()
+	return nil
+}
+
+// userPrefix begins the names of the parts as the API server knows them.
+const userPrefix = "fault:"
