@@ -40,6 +40,19 @@ func scaled(b *testing.B, usual int) int {
 	return n
 }
 
+// owing is the class of what fails here.
+const owing = "arrearage"
+
+// accountOf returns what became of these failures.
+func accountOf(l stream.Ledger) stream.Account {
+	for _, a := range l.Classes {
+		if a.Class == owing {
+			return a
+		}
+	}
+	return stream.Account{}
+}
+
 // room is the most that a part may take: what the chart gives the one Pod.
 const room = 256 << 20
 
@@ -120,12 +133,8 @@ func (r *rig) scale(b *testing.B) {
 	if err := json.Unmarshal(out, &l); err != nil {
 		b.Fatal(err)
 	}
-	settled := 0
-	for _, a := range l.Classes {
-		settled += a.Settled
-	}
-	if settled != n || len(l.Lost) > 0 {
-		b.Errorf("the ledger has %d settled of %d, and %d lost", settled, n, len(l.Lost))
+	if a := accountOf(l); a.Settled != n || a.Lost > 0 {
+		b.Errorf("the ledger has %+v of %d failures", a, n)
 	}
 }
 
@@ -258,8 +267,10 @@ func newDesk(b *testing.B) *desk {
 		if err != nil {
 			b.Errorf("a notification can't be read: %v", err)
 		}
-		d.sent++
-		d.failing[body.Data.Key] = body.Data.Failing
+		if body.Data.Class == owing { // what other benchmarks left fails for other causes
+			d.sent++
+			d.failing[body.Data.Key] = body.Data.Failing
+		}
 	}))
 	b.Cleanup(server.Close)
 	d.policy = filepath.Join(b.TempDir(), "policy.yaml")
