@@ -21,6 +21,10 @@ type occurrence struct {
 func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	s.stats.Seen.Add(1)
 	s.last.Store(time.Now().UnixNano())
+	in := event.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message}
+	if class := event.Probed(in, ev.Object.Name); s.c.Classifier.Knows(class) {
+		return s.occurrence(ev, class), true
+	}
 	if !event.Watched(ev.Reason) {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
@@ -30,11 +34,16 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 		s.stats.Foreseen.Add(1)
 		return occurrence{}, false
 	}
-	m := s.c.Classifier.Classify(event.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message})
+	m := s.c.Classifier.Classify(in)
 	if m.Class == event.Ignored {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
+	return s.occurrence(ev, m.Class), true
+}
+
+// occurrence returns an Event as it is published.
+func (s *session) occurrence(ev kube.Event, class string) occurrence {
 	ev.Writers, ev.Host = nil, "" // they are read by nobody, and many Events may wait at once
 	// The API server takes messages of a megabyte, and many may wait at once.
 	if len(ev.Message) > event.MaxMessage {
@@ -42,7 +51,7 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	}
 	now := s.c.Now()
 	ev.First, ev.Last = datable(ev.First, ev.Created, now), datable(ev.Last, ev.Created, now)
-	return occurrence{Event: ev, class: m.Class}, true
+	return occurrence{Event: ev, class: class}
 }
 
 // backdated is how far the clock of who writes Events may be behind the API server's.

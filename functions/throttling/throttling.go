@@ -77,25 +77,21 @@ func causes(product string) []remedy.Cause {
 
 // loads says whose syncs make the calls. The controller syncs a failing Service again and again, so
 // failures of other classes should be fixed first.
-func loads(peers []remedy.Peer) say.Text {
-	sorted := slices.Clone(peers)
-	slices.SortStableFunc(sorted, func(a, b remedy.Peer) int { return b.Failed + b.Good - a.Failed - a.Good })
-	var others []string
-	var all []say.Text
-	for _, p := range sorted {
-		if p.Failed+p.Good > 0 {
+func loads(peers remedy.Peers) say.Text {
+	const shown = 5
+	text := say.F("The API server has no Events of syncs that would show this.")
+	if busiest, n := peers.Busiest(); n > 0 {
+		var all []say.Text
+		for p := range busiest {
+			if len(all) == shown {
+				break
+			}
 			all = append(all, say.F("%s (%d failed, %d succeeded)", p, p.Failed, p.Good))
 		}
-		if p.Fails && !p.Same {
-			others = append(others, p.String())
-		}
+		text = say.F("The syncs of the last hour, according to their Events: %s.", say.FirstClauses(all, n))
 	}
-	text := say.F("The API server has no Events of syncs that would show this.")
-	if len(all) > 0 {
-		text = say.F("The syncs of the last hour, according to their Events: %s.", say.Clauses(all, 5))
-	}
-	if len(others) > 0 {
-		text = text.And("Fix these failures first, which have other causes and are retried each time: %s.", say.List(others, 5))
+	if others, n := peers.Others(); n > 0 {
+		text = text.And("Fix these failures first, which have other causes and are retried each time: %s.", say.First(remedy.Names(others, shown), n))
 	}
 	return text
 }

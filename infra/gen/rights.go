@@ -14,6 +14,7 @@ import (
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/probe"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -47,6 +48,10 @@ const doctorClass = "doctor"
 // take answers from chats.
 const chatClass = "chat"
 
+// probeClass takes the place of a class in the names of what whoever probes needs in the namespace of the probes'
+// Service, and in no other.
+const probeClass = "probe"
+
 // together returns a remedy that declares what all of them declare.
 func together(all []*remedy.Remedy) *remedy.Remedy {
 	out := &remedy.Remedy{Class: upClass}
@@ -59,9 +64,9 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns all that rights are generated for: each class, the exporter, what
-// notifies people, and "lbremedy up", which is all of them; the doctor; and answers from chats. Where
+// notifies people, and "lbremedy up", which is all of them; the doctor; answers from chats; and probes. Where
 // "lbremedy up" runs the doctor, it gets the doctor's beside its own, and so does who takes answers from
-// chats.
+// chats, and who probes.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
@@ -71,6 +76,7 @@ func holders(all []*remedy.Remedy) []holder {
 	notifier := slices.Concat(ticket.EventGrants, approval.Grants)
 	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, notifier},
 		holder{"lbremedy-" + doctorClass, checks.Grants()}, holder{"lbremedy-" + chatClass, approval.RelayGrants},
+		holder{"lbremedy-" + probeClass, probe.Grants},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, notifier)})
 }
 
@@ -97,8 +103,8 @@ func clusterRoles(all []*remedy.Remedy) ([]byte, error) {
 func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	var parts []holder
 	for _, h := range holders(all) {
-		if h.role == "lbremedy-"+doctorClass || h.role == "lbremedy-"+chatClass {
-			continue // it is for a whole cluster, whichever Services may be touched
+		if h.role == "lbremedy-"+doctorClass || h.role == "lbremedy-"+chatClass || h.role == "lbremedy-"+probeClass {
+			continue // it is for a whole cluster, or one namespace, whichever Services may be touched
 		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {
 			if part == "cluster" && h.role == "lbremedy-"+upClass {

@@ -176,9 +176,13 @@ func child(where []string) error {
 	if err != nil {
 		return err
 	}
+	limit, err := time.ParseDuration(where[5])
+	if err != nil {
+		return err
+	}
 	var b bill
 	_, r, err := doctor.Run(context.Background(), doctor.Source{
-		Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC),
+		Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Limit: limit,
 	}, checks.Checks())
 	if err != nil {
 		return err
@@ -207,11 +211,17 @@ func (z size) run(t testing.TB, delay time.Duration) (bill, *sim.Cloud) {
 	if delay > 0 {
 		account.Fault(sim.Fault{Delay: delay})
 	}
+	return z.runOn(t, account, "0s"), account
+}
+
+// runOn checks a cluster of this size in a process of its own, with an account and a limit of time.
+func (z size) runOn(t testing.TB, account *sim.Cloud, limit string) bill {
+	t.Helper()
 	api := httptest.NewServer(z.api())
 	t.Cleanup(api.Close)
 	admin := account.Admin()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "GOGC=100", bigEnv+"="+strings.Join([]string{api.URL, account.Addr(), account.Region(), admin.AccessKeyID, admin.Secret}, " "))
+	cmd.Env = append(os.Environ(), "GOGC=100", bigEnv+"="+strings.Join([]string{api.URL, account.Addr(), account.Region(), admin.AccessKeyID, admin.Secret, limit}, " "))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -221,7 +231,7 @@ func (z size) run(t testing.TB, delay time.Duration) (bill, *sim.Cloud) {
 	if err := json.Unmarshal(out, &b); err != nil {
 		t.Fatal(err)
 	}
-	return b, account
+	return b
 }
 
 // A run makes no more calls than it has to, knows all, and stays small.
@@ -249,6 +259,81 @@ func TestDoctor(t *testing.T) {
 	}
 	if b.Peak > 150<<10 {
 		t.Errorf("it took %d KiB", b.Peak)
+	}
+}
+
+// A run whose time is up says of what it has not read that it does not know how it stands, and finds nothing wrong with
+// it. Each run begins elsewhere, so that each load balancer is come to by and by.
+func TestTimeIsUp(t *testing.T) {
+	z := size{services: 60, balancers: 60, pods: 2}
+	asked, limit := map[string]bool{}, 2*time.Second
+	for range 20 {
+		account := sim.New(t, z.world())
+		account.Fault(sim.Fault{Action: "DescribeVServerGroupAttribute", Hang: true})
+		b := z.runOn(t, account, limit.String())
+		if len(b.Findings) > 0 || len(b.Unknown) == 0 {
+			t.Fatalf("it found %q, and %d things are unknown", b.Findings, len(b.Unknown))
+		}
+		before := len(asked)
+		for _, c := range account.Calls() {
+			if c.Action == "DescribeVServerGroupAttribute" {
+				asked[c.Params["VServerGroupId"]] = true
+			}
+		}
+		if len(asked) == z.services {
+			return
+		}
+		if len(asked) == before {
+			limit *= 2 // this machine is slow
+		}
+	}
+	t.Errorf("in 20 runs %d of %d groups were asked for", len(asked), z.services)
+}
+
+// published is an account with the call limits that Alibaba Cloud publishes for what the doctor asks most, by the minute
+// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota).
+func (z size) published() *sim.World {
+	w := z.world()
+	for _, action := range []string{
+		"DescribeVServerGroupAttribute", "DescribeVServerGroups", "DescribeLoadBalancerListeners", "DescribeLoadBalancerAttribute", "ListTagResources",
+	} {
+		w.Quotas = append(w.Quotas, sim.Quota{Product: "slb", Category: "FlowControl", Name: action, Total: 3000, Period: sim.Duration(time.Minute)})
+	}
+	return w
+}
+
+// BenchmarkScale is a run on 10,000 Services, 50 ms a call, with the published limits on calls. LBREMEDY_BENCH_DOCTOR says
+// another number of Services.
+func BenchmarkScale(b *testing.B) {
+	n := 10_000
+	if text := os.Getenv("LBREMEDY_BENCH_DOCTOR"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 500 {
+			b.Fatalf("LBREMEDY_BENCH_DOCTOR: %q is no number of Services from 500 on", text)
+		}
+	}
+	z := size{services: n, balancers: 500, pods: 2}
+	for b.Loop() {
+		account := sim.New(b, z.published())
+		account.Fault(sim.Fault{Delay: 50 * time.Millisecond})
+		got := z.runOn(b, account, "8m")
+		calls, throttled := 0, 0
+		for _, c := range account.Calls() {
+			if calls++; strings.HasPrefix(c.Code, "Throttling") {
+				throttled++
+			}
+		}
+		b.ReportMetric(got.Took.Seconds(), "s/run")
+		b.ReportMetric(float64(calls), "calls")
+		b.ReportMetric(float64(throttled), "throttled")
+		b.ReportMetric(float64(len(got.Unknown)), "unknown")
+		b.ReportMetric(float64(got.Peak)/1024, "MB-resident")
+		if got.Peak > 300<<10 {
+			b.Errorf("it took %d KiB", got.Peak)
+		}
+		for _, r := range got.Read {
+			b.Logf("%-16s %6d in %s %s", r.Part, r.Count, r.Took.Round(time.Millisecond), r.Error)
+		}
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +45,9 @@ type Source struct {
 	Counts bool
 	// Policy returns what the operator wants; nil: nothing in particular.
 	Policy func(context.Context) (remedy.Policy, error)
+	// Limit is how long is read at most; zero: as long as it takes. What was not read by then stands in the snapshot as
+	// failed, each load balancer by itself, and the rest is as good as ever.
+	Limit time.Duration
 	// Progress is told how many of a part have been read; total is 0 where nobody
 	// knows it yet. Nil: nobody is told.
 	Progress func(p Part, done, total int)
@@ -80,9 +83,15 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 	for _, p := range g.s.Given {
 		g.done[p] = make(chan struct{})
 	}
+	reading := ctx
+	if src.Limit > 0 {
+		var cancel context.CancelFunc
+		reading, cancel = context.WithTimeout(ctx, src.Limit)
+		defer cancel()
+	}
 	var wait sync.WaitGroup
 	for _, p := range g.s.Given {
-		wait.Go(func() { g.read(ctx, p) })
+		wait.Go(func() { g.read(reading, p) })
 	}
 	wait.Wait()
 	arrange(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
@@ -118,6 +127,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 	began := time.Now()
 	if err == nil {
 		r.Count, err = parts[p].read(ctx, g)
+		err = late(ctx, err)
 	}
 	r.Took = time.Since(began)
 	r.TookMs = milliseconds(r.Took)
@@ -131,6 +141,14 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		g.s.Failed[p] = err
 	}
 	g.readings = append(g.readings, r)
+}
+
+// late returns the error of a read, or that there was no time for it any more.
+func late(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return say.Errorf("the time for reading was up")
+	}
+	return err
 }
 
 // tell reports progress.
@@ -447,7 +465,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 	g.mu.Unlock()
 	ids := sortedKeys(network)
 	answers := make([]error, len(ids))
-	err := g.each(ctx, Named, len(ids), func(i int) {
+	g.each(Named, len(ids), func(i int) {
 		id := ids[i]
 		switch {
 		case !ccm.Identifier(id):
@@ -457,12 +475,13 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 		default:
 			_, answers[i] = g.cloud.SLB.LoadBalancer(ctx, id)
 		}
+		answers[i] = late(ctx, answers[i])
 	})
 	g.s.Named = map[string]error{}
 	for i, id := range ids {
 		g.s.Named[id] = answers[i]
 	}
-	return len(ids), err
+	return len(ids), nil
 }
 
 // used marks the load balancers that matter to the cluster and returns them in order.
@@ -489,41 +508,38 @@ func (g *gathering) used() []*LoadBalancer {
 			list = append(list, b)
 		}
 	}
-	return list
+	if len(list) == 0 || g.Limit == 0 {
+		return list
+	}
+	// A run whose time is up leaves the last ones out: the next one begins elsewhere, or it would never come to them.
+	first := rand.N(len(list))
+	return append(list[first:], list[:first]...)
 }
 
-// each calls read for each of n things, several at a time. The error is that of the
-// context; read keeps its own.
-func (g *gathering) each(ctx context.Context, p Part, n int, read func(i int)) error {
+// each calls read for each of n things, several at a time, also where the context has ended: read keeps its own errors, and
+// so it is known of which things nothing is known.
+func (g *gathering) each(p Part, n int, read func(i int)) {
 	var mu sync.Mutex
+	var wait sync.WaitGroup
 	done := 0
-	group, ctx := errgroup.WithContext(ctx)
 	for i := range n {
-		select {
-		case g.free <- struct{}{}:
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), group.Wait())
-		}
-		group.Go(func() error {
+		g.free <- struct{}{} // what is under way ends with the context
+		wait.Go(func() {
 			defer func() { <-g.free }()
 			read(i)
 			mu.Lock()
 			defer mu.Unlock()
 			done++
 			g.tell(p, done, n)
-			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return nil
+	wait.Wait()
 }
 
 // failed notes that a part of a load balancer could not be read. One that the API
 // knows no more is gone, and that is no failure.
-func (g *gathering) failed(b *LoadBalancer, p Part, err error) {
-	if err == nil {
+func (g *gathering) failed(ctx context.Context, b *LoadBalancer, p Part, err error) {
+	if err = late(ctx, err); err == nil {
 		return
 	}
 	g.mu.Lock()
@@ -555,16 +571,16 @@ func readPrivate(ctx context.Context, g *gathering) (int, error) {
 		}
 	}
 	g.mu.Unlock()
-	err := g.each(ctx, Private, len(list), func(i int) {
+	g.each(Private, len(list), func(i int) {
 		b := list[i]
 		whole, err := g.cloud.SLB.LoadBalancer(ctx, b.ID)
 		b.CLB.Backends = whole.Backends
 		if b.Near && err == nil && len(whole.Ports) > 0 {
 			err = g.near(ctx, b, whole.Ports)
 		}
-		g.failed(b, Backends, err)
+		g.failed(ctx, b, Backends, err)
 	})
-	return len(list), err
+	return len(list), nil
 }
 
 // near reads the groups of a load balancer that stand behind its listeners.
@@ -585,7 +601,7 @@ func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.Lis
 		if v.Servers > 0 {
 			whole, err := g.cloud.SLB.VServerGroup(ctx, v.ID)
 			if err != nil {
-				to.Failed = err
+				to.Failed = late(ctx, err)
 			}
 			to.Backends = whole.Backends
 		}
@@ -601,7 +617,7 @@ func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.Lis
 func readListeners(ctx context.Context, g *gathering) (int, error) {
 	list := g.used()
 	counts := make([]int, len(list))
-	err := g.each(ctx, Listeners, len(list), func(i int) {
+	g.each(Listeners, len(list), func(i int) {
 		b := list[i]
 		var err error
 		if b.NLB != nil {
@@ -610,26 +626,23 @@ func readListeners(ctx context.Context, g *gathering) (int, error) {
 			b.Listeners, err = g.cloud.SLB.Listeners(ctx, b.ID)
 		}
 		counts[i] = len(b.NetworkListeners) + len(b.Listeners)
-		g.failed(b, Listeners, err)
+		g.failed(ctx, b, Listeners, err)
 	})
-	return sum(counts), err
+	return sum(counts), nil
 }
 
 func readGroups(ctx context.Context, g *gathering) (int, error) {
 	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
 	counts := make([]int, len(list))
-	err := g.each(ctx, Groups, len(list), func(i int) {
+	g.each(Groups, len(list), func(i int) {
 		b := list[i]
 		groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
 		for _, v := range groups {
 			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
 		}
 		counts[i] = len(groups)
-		g.failed(b, Groups, err)
+		g.failed(ctx, b, Groups, err)
 	})
-	if err != nil {
-		return 0, err
-	}
 	if !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
 		return sum(counts), nil // nobody has server groups
 	}
@@ -657,18 +670,19 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 		list = append(list, place{&g.s.ServerGroups[i], nil})
 	}
 	counts := make([]int, len(list))
-	err := g.each(ctx, Backends, len(list), func(i int) {
+	g.each(Backends, len(list), func(i int) {
 		to := list[i].group
 		if list[i].of == nil {
 			to.Backends, to.Failed = g.cloud.NLB.Servers(ctx, to.ID)
+			to.Failed = late(ctx, to.Failed)
 			to.Servers = len(to.Backends)
 		} else if to.Servers > 0 {
 			var whole cloud.VServerGroup
 			whole, to.Failed = g.cloud.SLB.VServerGroup(ctx, to.ID)
-			to.Backends = whole.Backends
+			to.Backends, to.Failed = whole.Backends, late(ctx, to.Failed)
 			if errors.Is(to.Failed, cloud.ErrNotFound) { // it went meanwhile, maybe with its load balancer
 				if _, err := g.cloud.SLB.VServerGroups(ctx, list[i].of.ID); errors.Is(err, cloud.ErrNotFound) {
-					g.failed(list[i].of, Backends, err)
+					g.failed(ctx, list[i].of, Backends, err)
 				}
 			}
 		}
@@ -682,7 +696,7 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 		}
 		counts[i] = len(to.Backends)
 	})
-	return sum(counts), err
+	return sum(counts), nil
 }
 
 // readGuards reads the security groups of the NLBs whose Services have source ranges: those that an NLB
@@ -712,14 +726,11 @@ func readGuards(ctx context.Context, g *gathering) (int, error) {
 	}
 	g.mu.Unlock()
 	marked := make([][]cloud.SecurityGroup, len(list))
-	err := g.each(ctx, Guards, len(list), func(i int) {
+	g.each(Guards, len(list), func(i int) {
 		var err error
 		marked[i], err = g.cloud.ECS.SecurityGroups(ctx, ccm.NameTag, ccm.DefaultName(list[i].svc))
-		g.failed(list[i].b, Guards, err)
+		g.failed(ctx, list[i].b, Guards, err)
 	})
-	if err != nil {
-		return 0, err
-	}
 	for i, found := range marked {
 		for _, group := range found {
 			groups[group.ID] = Guarding{}
@@ -728,14 +739,15 @@ func readGuards(ctx context.Context, g *gathering) (int, error) {
 	}
 	ids := sortedKeys(groups)
 	read := make([]Guarding, len(ids))
-	err = g.each(ctx, Guards, len(ids), func(i int) {
-		read[i].SecurityGroup, read[i].Failed = g.cloud.ECS.SecurityGroup(ctx, ids[i])
+	g.each(Guards, len(ids), func(i int) {
+		group, err := g.cloud.ECS.SecurityGroup(ctx, ids[i])
+		read[i] = Guarding{SecurityGroup: group, Failed: late(ctx, err)}
 	})
 	for i, id := range ids {
 		groups[id] = read[i]
 	}
 	g.s.Guards = groups
-	return len(ids), err
+	return len(ids), nil
 }
 
 func readVSwitches(ctx context.Context, g *gathering) (int, error) {

@@ -69,6 +69,8 @@ const (
 	// longest is how long a scheduled run may take before another process begins one. A run
 	// takes less, so that one which has said nothing for as long has ended.
 	longest = 10 * time.Minute
+	// reading is how long it reads. What it has not read by then it does not know, as it says, and leaves as it stood.
+	reading = longest - 2*time.Minute
 	// renewed is the age at which a record of a case that stands is written again.
 	renewed = stream.CasesAge / 2
 	// told is how many findings of one check about one thing are told in full, and noted
@@ -89,7 +91,7 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	s, r, err := Run(ctx, Source{
-		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Env.Cloud, Now: p.now(), Policy: p.Env.Policy,
+		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Env.Cloud, Now: p.now(), Policy: p.Env.Policy, Limit: reading,
 		Stream: func(context.Context) (*stream.Stream, error) { return p.Env.Stream, nil },
 	}, p.Checks)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,32 +76,43 @@ func TestPeers(t *testing.T) {
 	failed(cleaned, same, 1, time.Hour)
 	r.tell(cleaned, "CleanLoadBalancer", "Normal", "Clean load balancer", 1, time.Minute)
 
-	var got []remedy.Peer
+	var peers remedy.Peers
 	r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-		all, err := c.Peers(ctx)
-		for _, f := range all {
-			if f.Namespace == r.svc.Namespace {
-				f.Namespace = "ns"
-				got = append(got, f)
-			}
-		}
+		var err error
+		peers, err = c.Peers(ctx)
 		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, err
 	}
 	r.ends(event.Asked)
-	want := []remedy.Peer{
-		{Namespace: "ns", Name: "web", Failed: 4, Fails: true, Same: true},
-		{Namespace: "ns", Name: "b", Failed: 30, Good: 1},
-		{Namespace: "ns", Name: "a", Failed: 20, Good: 3, Fails: true, Same: true},
-		{Namespace: "ns", Name: "c", Failed: 11, Fails: true},
-		{Namespace: "ns", Name: "written", Failed: 5, Fails: true},
-		{Namespace: "ns", Name: "d", Failed: 2, Fails: true, Same: true},
-		{Namespace: "ns", Name: "cleaned", Failed: 1},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("peers (-want +got):\n%s", diff)
-	}
-	if got, want := remedy.Together(got).String(), "According to the Events, 3 Services of the cluster have this failure: ns/web, ns/a, ns/d."; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	var (
+		isWeb     = remedy.Peer{Namespace: "ns", Name: "web", Failed: 4, Fails: true, Same: true}
+		isA       = remedy.Peer{Namespace: "ns", Name: "a", Failed: 20, Good: 3, Fails: true, Same: true}
+		isB       = remedy.Peer{Namespace: "ns", Name: "b", Failed: 30, Good: 1}
+		isC       = remedy.Peer{Namespace: "ns", Name: "c", Failed: 11, Fails: true}
+		isWritten = remedy.Peer{Namespace: "ns", Name: "written", Failed: 5, Fails: true}
+		isD       = remedy.Peer{Namespace: "ns", Name: "d", Failed: 2, Fails: true, Same: true}
+		isCleaned = remedy.Peer{Namespace: "ns", Name: "cleaned", Failed: 1}
+	)
+	for _, list := range []struct {
+		name string
+		ask  func() (iter.Seq[remedy.Peer], int)
+		want []remedy.Peer
+	}{
+		{"alike", peers.Alike, []remedy.Peer{isWeb, isA, isD}},
+		{"others", peers.Others, []remedy.Peer{isC, isWritten}},
+		{"busiest", peers.Busiest, []remedy.Peer{isB, isA, isC, isWritten, isWeb, isD, isCleaned}},
+	} {
+		var got []remedy.Peer
+		all, n := list.ask()
+		for p := range all {
+			n--
+			if p.Namespace == r.svc.Namespace { // others use the cluster, too
+				p.Namespace = "ns"
+				got = append(got, p)
+			}
+		}
+		if diff := cmp.Diff(list.want, got); diff != "" || n != 0 {
+			t.Errorf("%s (-want +got), with a number that is off by %d:\n%s", list.name, n, diff)
+		}
 	}
 }
 
@@ -139,14 +151,15 @@ func TestCrowd(t *testing.T) {
 					errs.Add(1)
 					return
 				}
-				same := 0
-				for _, p := range peers {
-					if p.Namespace == svc.Namespace && p.Same {
-						same++
+				var same []string
+				alike, _ := peers.Alike()
+				for p := range alike {
+					if p.Namespace == svc.Namespace {
+						same = append(same, p.Name)
 					}
 				}
-				if peers[0].Name != svc.Name || same != many || reads == 0 {
-					t.Errorf("%s is first, of %d that fail, with %d reads; want %s, %d and some", peers[0].Name, same, reads, svc.Name, many)
+				if same[0] != svc.Name || len(same) != many || reads == 0 {
+					t.Errorf("%s is first, of %d that fail, with %d reads; want %s, %d and some", same[0], len(same), reads, svc.Name, many)
 				}
 			})
 		}
@@ -162,22 +175,6 @@ func TestCrowd(t *testing.T) {
 	// A long list comes in pages. Each for itself, they would read two lists a Service.
 	if failed, n := ask(), lists.Load(); failed != 0 || n >= many {
 		t.Errorf("%d failed, and %d requests were made for the lists of %d Services, want fewer", failed, n, many)
-	}
-}
-
-// A sentence about many names a few, and one about nobody says so.
-func TestTogether(t *testing.T) {
-	t.Parallel()
-	peers := []remedy.Peer{{Namespace: "shop", Name: "web", Same: true}, {Namespace: "shop", Name: "other", Fails: true}}
-	if got, want := remedy.Together(peers).String(), "According to the Events, no other Service of the cluster has this failure."; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	for i := range 200 {
-		peers = append(peers, remedy.Peer{Namespace: "shop", Name: fmt.Sprintf("s%d", i), Same: true})
-	}
-	got := remedy.Together(peers).String()
-	if !strings.Contains(got, "201 Services") || !strings.HasSuffix(got, "shop/web, shop/s0, shop/s1, shop/s2, shop/s3 and 196 more.") {
-		t.Errorf("got %q", got)
 	}
 }
 

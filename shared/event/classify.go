@@ -98,8 +98,9 @@ type Classifier struct {
 	entries  []entry
 	codes    map[string]int32 // entry, by code in lower case
 	families []family
-	foretold []int32   // by state of the automaton: the entry meant by a message that breaks off there, or ambiguous
-	gaps     int       // number of texts with a "*"
+	foretold []int32 // by state of the automaton: the entry meant by a message that breaks off there, or ambiguous
+	gaps     int     // number of texts with a "*"
+	classes  map[string]bool
 	scans    sync.Pool // of *scan
 }
 
@@ -142,7 +143,7 @@ func NewClassifier(rows []Row) *Classifier {
 	if err := CheckRows(rows); err != nil {
 		panic(err)
 	}
-	c := &Classifier{codes: map[string]int32{}}
+	c := &Classifier{codes: map[string]int32{}, classes: map[string]bool{Unclassified: true}}
 	var looked []string
 	look := func(text string, p pattern) {
 		looked = append(looked, text)
@@ -152,6 +153,7 @@ func NewClassifier(rows []Row) *Classifier {
 		look(m.text, pattern{mark: m.mark, entry: -1, gap: -1})
 	}
 	for _, r := range rows {
+		c.classes[r.Class] = true
 		for _, t := range r.Texts {
 			folded, call := strings.CutPrefix(foldText(t), callQuote)
 			parts := slices.DeleteFunc(strings.Split(folded, "*"), func(s string) bool { return s == "" })
@@ -187,6 +189,9 @@ func NewClassifier(rows []Row) *Classifier {
 	c.scans.New = func() any { return &scan{c: c, gaps: make([]progress, c.gaps)} }
 	return c
 }
+
+// Knows reports whether failures can be of a class.
+func (c *Classifier) Knows(class string) bool { return c.classes[class] }
 
 func (c *Classifier) enter(class, text string, length int32) int32 {
 	c.entries = append(c.entries, entry{class: class, text: text, length: length})

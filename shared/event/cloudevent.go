@@ -70,7 +70,7 @@ func NewFailed(f Failure) (event.Event, error) {
 	if err := f.valid(); err != nil {
 		return event.Event{}, err
 	}
-	e, err := newEvent(TypeFailed, f.id(), f.Cluster, f.Service, f.Last, f, MaxPayload)
+	e, err := newEvent(TypeFailed, f.ID(), f.Cluster, f.Service, f.Last, f, MaxPayload)
 	if err != nil {
 		return event.Event{}, err
 	}
@@ -81,12 +81,12 @@ func NewFailed(f Failure) (event.Event, error) {
 	if !f.Recorded.IsZero() {
 		e.SetExtension(ExtRecorded, f.Recorded.UTC().Format(time.RFC3339Nano))
 	}
-	setTrace(&e, f.Trace, TraceOf(f.Cluster, f.id()))
+	setTrace(&e, f.Trace, TraceOf(f.Cluster, f.ID()))
 	return e, check(e)
 }
 
-// id returns the ID of the CloudEvent of the failure.
-func (f Failure) id() string {
+// ID returns the ID of the CloudEvent of the failure.
+func (f Failure) ID() string {
 	return f.Event.UID + "." + strconv.Itoa(f.Count) + "." + f.Event.ResourceVersion
 }
 

@@ -30,7 +30,7 @@ func failure(changes ...func(*Failure)) Failure {
 		change(&f)
 	}
 	if f.Trace == "" {
-		f.Trace = TraceOf(f.Cluster, f.id())
+		f.Trace = TraceOf(f.Cluster, f.ID())
 	}
 	return f
 }

@@ -108,7 +108,13 @@ func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
 // and in no order. An error of see ends the list and is returned as it is. It needs
 // grant.ListServices.
 func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) error) error {
-	_, err := list(ctx, c, "list Services", "/api/v1/services", nil, see)
+	const doing = "list Services"
+	n, began := 0, time.Now()
+	_, err := list(ctx, c, doing, "/api/v1/services", nil, func(svc *corev1.Service) error {
+		n++
+		return see(svc)
+	})
+	event.TellRead(ctx, doing, began, fmt.Appendf(nil, "%d found", n), err)
 	return err
 }
 

@@ -191,6 +191,25 @@ func (w *Writer) tell(action, resource, version string, err error) {
 	w.told(c)
 }
 
+// CreateEvent creates an Event about an object and returns it as the API server has it. It needs grant.CreateEvents.
+func (w *Writer) CreateEvent(ctx context.Context, e corev1.Event) (Event, error) {
+	doing := fmt.Sprintf("create Event %s/%s", e.Namespace, e.Name)
+	if !ValidName(e.Namespace) || !ValidName(e.Name) {
+		return Event{}, noName("create Event", "name", e.Namespace+"/"+e.Name)
+	}
+	e.Kind, e.APIVersion = "Event", "v1"
+	body, err := json.Marshal(e)
+	if err != nil {
+		return Event{}, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+	}
+	var made wireEvent
+	path := "/api/v1/namespaces/" + e.Namespace + "/events"
+	if err := w.cluster.call(ctx, doing, request{verb: "POST", path: path, query: w.query(), body: body}, &made); err != nil {
+		return Event{}, err
+	}
+	return made.event(), nil
+}
+
 // PutEvent writes an Event about an object under the name that it has: a new one, or
 // in the place of the one that is there, of which the time when it began stays. The
 // API server forgets an Event an hour after its last change, so that a write may find
@@ -215,10 +234,6 @@ func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	e.Kind, e.APIVersion = "Event", "v1"
-	body, err := json.Marshal(e)
-	if err != nil {
-		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
-	}
-	return w.cluster.call(ctx, doing, request{verb: "POST", path: path, query: manager, body: body}, &answer)
+	_, err = w.CreateEvent(ctx, e)
+	return err
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -301,6 +303,40 @@ func TestDoctor(t *testing.T) {
 	none.Failed()
 }
 
+// A class that is probed is there from the start, as long ago as the process: an alert must see the first probe missing,
+// too.
+func TestProbe(t *testing.T) {
+	m := New("v1", "c1")
+	p := m.Probe([]string{"busy", "quota"}, 10*time.Minute)
+	say := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, l := range scrape(t, m) {
+			if strings.HasPrefix(l, "lbremedy_probe") {
+				name, value, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(l, "lbremedy_"), `,cluster="c1"`, ""), " ")
+				if strings.Contains(name, "timestamp") {
+					if f, err := strconv.ParseFloat(value, 64); err == nil && math.Abs(f-float64(m.began.Unix())) < 2 {
+						value = "began"
+					}
+				}
+				got = append(got, name+" "+value)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	say(`probe_failures_total{cluster="c1"} 0`, `probe_interval_seconds{cluster="c1"} 600`,
+		`probe_last_timestamp_seconds{class="busy"} began`, `probe_last_timestamp_seconds{class="quota"} began`,
+		`probe_seconds{class="busy"} 0`, `probe_seconds{class="quota"} 0`, `probes_late_total{class="busy"} 0`, `probes_late_total{class="quota"} 0`)
+	p.Through("busy", time.Unix(1000, 0), 2*time.Second)
+	p.Late("quota")
+	p.Failed()
+	say(`probe_failures_total{cluster="c1"} 1`, `probe_interval_seconds{cluster="c1"} 600`,
+		`probe_last_timestamp_seconds{class="busy"} 1000`, `probe_last_timestamp_seconds{class="quota"} began`,
+		`probe_seconds{class="busy"} 2`, `probe_seconds{class="quota"} 0`, `probes_late_total{class="busy"} 0`, `probes_late_total{class="quota"} 1`)
+}
+
 // TestCatalogue keeps infra/observability/metrics.txt, from which the dashboard and
 // the alert rules are checked, and holds all metrics to Prometheus' rules.
 func TestCatalogue(t *testing.T) {
@@ -315,6 +351,7 @@ func TestCatalogue(t *testing.T) {
 	follow(t, m, nil)
 	s := m.Doctor([]string{"room"}, time.Hour)
 	s.Ended(time.Now(), time.Second, map[[2]string]int{{"room", "critical"}: 2}, map[string]int{"room": 1})
+	m.Probe([]string{"busy"}, time.Hour).Late("busy")
 	c := m.Courier([]string{"busy"})
 	c.Took("busy")
 	c.Posted("busy", 204, time.Second)

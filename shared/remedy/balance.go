@@ -17,7 +17,7 @@ var AccountBalanceReads = slices.Concat(PeerReads, []grant.Grant{grant.GetCaller
 type AccountBalance struct {
 	cloud.Balance
 	Account string // ID
-	Peers   []Peer
+	Peers   Peers
 }
 
 // AccountBalance reads the account's balance and which Services fail for it.

@@ -28,5 +28,5 @@ func CauseOf(causes []Cause, message string) Cause {
 }
 
 // Afterwards says what follows once a person has done what a class asks for, and which of the peers fail
-// like the first of them.
-func Afterwards(peers []Peer) say.Text { return ccm.ThenRetries().Then(Together(peers)) }
+// like the case's own Service.
+func Afterwards(peers Peers) say.Text { return ccm.ThenRetries().Then(Together(peers)) }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,27 +36,111 @@ type Peer struct {
 // String returns the peer's name with its namespace.
 func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
-// Peers returns the Services of the cluster that have Events of syncs, the
-// case's own first, then those that fail most often. The counts are those of the
-// controller's Events, of which it drops some where there are many. What it reads
+// Peers are the Services of the cluster that have Events of syncs, as one case sees them. Where many fail together
+// they share what one look read: no method takes longer because there are more of them.
+type Peers struct {
+	own  Peer
+	uid  string // of the own one
+	look *roll
+}
+
+// Peers returns the Services of the cluster that have Events of syncs. Their counts are those of
+// the controller's Events, of which it drops some where there are many. What it reads
 // is a moment old where Services fail together, see Crowd.
-func (c *Case) Peers(ctx context.Context) ([]Peer, error) {
-	all, err := c.Crowd.of(ctx, c)
+func (c *Case) Peers(ctx context.Context) (Peers, error) {
+	look, err := c.Crowd.of(ctx, c)
 	if err != nil {
-		return nil, err
+		return Peers{}, err
 	}
-	own := string(c.Service.UID)
-	out := make([]Peer, 1, len(all)+1)
-	out[0] = Peer{Namespace: c.Service.Namespace, Name: c.Service.Name}
+	return look.seenBy(c.Service.Namespace, c.Service.Name, string(c.Service.UID)), nil
+}
+
+// Alike returns the Services that fail like the case's own, which comes first; the others come by how often they
+// fail. The number is how many they are.
+func (p Peers) Alike() (iter.Seq[Peer], int) {
+	n := len(p.look.alike) + 1
+	if h := p.look.by[p.uid]; h != nil && h.Same {
+		n--
+	}
+	return func(yield func(Peer) bool) {
+		if !yield(p.own) {
+			return
+		}
+		for _, h := range p.look.alike {
+			if h.uid != p.uid && !yield(h.Peer) {
+				return
+			}
+		}
+	}, n
+}
+
+// Others returns the Services that fail for another reason, those first that fail most often, and how many they are.
+func (p Peers) Others() (iter.Seq[Peer], int) {
+	n := len(p.look.others)
+	if h := p.look.by[p.uid]; h != nil && h.Fails && !h.Same {
+		n--
+	}
+	return func(yield func(Peer) bool) {
+		for _, h := range p.look.others {
+			if h.uid != p.uid && !yield(h.Peer) {
+				return
+			}
+		}
+	}, n
+}
+
+// Busiest returns the Services whose syncs the Events count, the case's own among them, those first that have most,
+// and how many they are.
+func (p Peers) Busiest() (iter.Seq[Peer], int) {
+	return func(yield func(Peer) bool) {
+		for _, h := range p.look.busiest {
+			shown := h.Peer
+			if h.uid == p.uid {
+				shown = p.own
+			}
+			if !yield(shown) {
+				return
+			}
+		}
+	}, len(p.look.busiest)
+}
+
+// A roll is what one look has read, in the orders in which it is asked for. It is not changed any more.
+type roll struct {
+	by                     map[string]*history // by UID
+	alike, others, busiest []*history
+}
+
+// newRoll sorts what was read.
+func newRoll(all []*history) *roll {
+	r := &roll{by: make(map[string]*history, len(all))}
+	slices.SortFunc(all, func(a, b *history) int {
+		return cmp.Or(-cmp.Compare(a.Failed, b.Failed), -cmp.Compare(a.Good, b.Good), cmp.Compare(a.String(), b.String()))
+	})
 	for _, h := range all {
-		if h.uid == own {
-			out[0] = h.Peer
-		} else {
-			out = append(out, h.Peer)
+		r.by[h.uid] = h
+		switch {
+		case h.Same:
+			r.alike = append(r.alike, h)
+		case h.Fails:
+			r.others = append(r.others, h)
+		}
+		if h.syncs() > 0 {
+			r.busiest = append(r.busiest, h)
 		}
 	}
-	out[0].Fails, out[0].Same = true, true
-	return out, nil
+	slices.SortStableFunc(r.busiest, func(a, b *history) int { return b.syncs() - a.syncs() })
+	return r
+}
+
+// seenBy returns the peers of a Service that fails.
+func (r *roll) seenBy(namespace, name, uid string) Peers {
+	p := Peers{own: Peer{Namespace: namespace, Name: name}, uid: uid, look: r}
+	if h := r.by[uid]; h != nil {
+		p.own = h.Peer
+	}
+	p.own.Fails, p.own.Same = true, true
+	return p
 }
 
 // A Crowd keeps for a moment which Services have Events of syncs: an account-wide cause has all of them
@@ -71,9 +157,9 @@ type Crowd struct {
 type crowdLook struct {
 	until time.Time     // for how long it is given again; zero: it goes on
 	done  chan struct{} // closed when what follows holds
-	all   []*history
+	roll  *roll
 	reads []event.Read // that it took
-	whole bool         // all is for others, too
+	whole bool         // the roll is for others, too
 }
 
 // dear is how many times as long as it took a look is kept at the least: of a large cluster's time, a tenth
@@ -83,11 +169,11 @@ const dear = 10
 // NewCrowd returns a Crowd that keeps what it has read for so long, and longer where that took long.
 func NewCrowd(keep time.Duration) *Crowd { return &Crowd{keep: keep, looks: map[string]*crowdLook{}} }
 
-// of returns who has Events of syncs, sorted by how often they fail.
-func (w *Crowd) of(ctx context.Context, c *Case) ([]*history, error) {
+// of returns who has Events of syncs.
+func (w *Crowd) of(ctx context.Context, c *Case) (*roll, error) {
 	if w == nil {
-		all, _, err := c.crowd(ctx)
-		return all, err
+		r, _, err := c.crowd(ctx)
+		return r, err
 	}
 	w.mu.Lock()
 	l := w.looks[c.Remedy.Class]
@@ -106,17 +192,17 @@ func (w *Crowd) of(ctx context.Context, c *Case) ([]*history, error) {
 		return nil, fmt.Errorf("list the Events of Services: %w", ctx.Err())
 	}
 	if !l.whole {
-		all, _, err := c.crowd(ctx)
-		return all, err
+		r, _, err := c.crowd(ctx)
+		return r, err
 	}
 	for _, r := range l.reads {
 		event.TellAgain(ctx, r)
 	}
-	return l.all, nil
+	return l.roll, nil
 }
 
 // look reads for the case in hand and for those that wait.
-func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (all []*history, err error) {
+func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (r *roll, err error) {
 	began := time.Now()
 	defer func() {
 		w.mu.Lock()
@@ -133,13 +219,13 @@ func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (all []*history
 		l.reads = append(l.reads, r)
 		event.TellAgain(ctx, r)
 	})
-	l.all, l.whole, err = c.crowd(reading)
-	return l.all, err
+	l.roll, l.whole, err = c.crowd(reading)
+	return l.roll, err
 }
 
 // crowd reads who has Events of syncs. whole says that those which have gone or have been synced since are
 // sorted out: not where the case's own Service is the only one, which needs no other list.
-func (c *Case) crowd(ctx context.Context) (all []*history, whole bool, err error) {
+func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
 	_, err = c.Kube.ListEvents(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
@@ -161,30 +247,25 @@ func (c *Case) crowd(ctx context.Context) (all []*history, whole bool, err error
 	}
 	own := string(c.Service.UID)
 	if h := seen[own]; len(seen) == 0 || len(seen) == 1 && h != nil {
-		if h != nil {
-			all = append(all, h)
-		}
-		return all, false, nil
+		return newRoll(slices.Collect(maps.Values(seen))), false, nil
 	}
-	// Events outlive what they are about, and some are dropped.
-	services, err := c.Kube.Services(ctx)
-	if err != nil {
-		return nil, false, fmt.Errorf("list Services: %w", err)
-	}
-	for i := range services {
-		h := seen[string(services[i].UID)]
+	// Events outlive what they are about, and some are dropped. Of many Services, whole ones would take much memory.
+	var all []*history
+	err = c.Kube.EachService(ctx, func(svc *corev1.Service) error {
+		h := seen[string(svc.UID)]
 		if h == nil {
-			continue
+			return nil
 		}
-		if ccm.HashWritten(&services[i]).After(h.last) {
+		if ccm.HashWritten(svc).After(h.last) {
 			h.Fails, h.Same = false, false
 		}
 		all = append(all, h)
-	}
-	slices.SortFunc(all, func(a, b *history) int {
-		return cmp.Or(-cmp.Compare(a.Failed, b.Failed), -cmp.Compare(a.Good, b.Good), cmp.Compare(a.String(), b.String()))
+		return nil
 	})
-	return all, true, nil
+	if err != nil {
+		return nil, false, fmt.Errorf("list Services: %w", err)
+	}
+	return newRoll(all), true, nil
 }
 
 // What an Event says about a sync.
@@ -225,6 +306,9 @@ type history struct {
 	version string
 }
 
+// syncs returns how many syncs its Events count.
+func (h *history) syncs() int { return h.Failed + h.Good }
+
 func (h *history) add(e kube.Event, kind sign, same bool) {
 	switch kind {
 	case failed:
@@ -242,22 +326,25 @@ func (h *history) add(e kube.Event, kind sign, same bool) {
 // named is how many Services a sentence names.
 const named = 5
 
-// Together says which of the peers fail like the first of them.
-func Together(peers []Peer) say.Text {
-	var same []string
-	for _, f := range peers {
-		switch {
-		case !f.Same:
-		case len(same) < named:
-			same = append(same, f.String())
-		default:
-			same = append(same, "") // it is only counted
-		}
-	}
-	if len(same) < 2 {
+// Together says which of the peers fail like the case's own Service.
+func Together(peers Peers) say.Text {
+	same, n := peers.Alike()
+	if n < 2 {
 		return say.F("According to the Events, no other Service of the cluster has this failure.")
 	}
-	return say.F("According to the Events, %d Services of the cluster have this failure: %s.", len(same), say.List(same, named))
+	return say.F("According to the Events, %d Services of the cluster have this failure: %s.", n, say.First(Names(same, named), n))
+}
+
+// Names returns the names of the first of some peers.
+func Names(peers iter.Seq[Peer], limit int) []string {
+	var names []string
+	for p := range peers {
+		if len(names) == limit {
+			break
+		}
+		names = append(names, p.String())
+	}
+	return names
 }
 
 // List returns the words with commas between, no more than limit of them, and how

@@ -31,31 +31,40 @@ func Figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // List returns the items with commas between, no more than limit of them, and how many
 // more there are.
-func List(items []string, limit int) Text {
-	if len(items) <= limit {
+func List(items []string, limit int) Text { return First(items[:min(len(items), limit)], len(items)) }
+
+// First returns the first of so many items with commas between, and how many more there are.
+func First(items []string, all int) Text {
+	if len(items) >= all {
 		return Literal(strings.Join(items, ", "))
 	}
-	return F("%s and %d more", strings.Join(items[:limit], ", "), len(items)-limit)
+	return F("%s and %d more", strings.Join(items, ", "), all-len(items))
 }
 
 // Items returns the texts with commas between, no more than limit of them, and how many
 // more there are.
-func Items(list []Text, limit int) Text { return join(list, limit, ", ", " and %d more") }
+func Items(list []Text, limit int) Text {
+	return join(list[:min(len(list), limit)], len(list), ", ", " and %d more")
+}
 
 // Clauses returns the clauses with semicolons between, no more than limit of them, and how
 // many more there are.
-func Clauses(list []Text, limit int) Text { return join(list, limit, "; ", "; and %d more") }
+func Clauses(list []Text, limit int) Text {
+	return FirstClauses(list[:min(len(list), limit)], len(list))
+}
 
-func join(list []Text, limit int, between, rest string) Text {
-	shown := list[:min(len(list), limit)]
-	if len(list) == 0 {
+// FirstClauses returns the first of so many clauses with semicolons between, and how many more there are.
+func FirstClauses(list []Text, all int) Text { return join(list, all, "; ", "; and %d more") }
+
+func join(shown []Text, all int, between, rest string) Text {
+	if all == 0 {
 		return nil
 	}
 	m := Message{Format: strings.TrimPrefix(strings.Repeat(between+"%s", len(shown)), between)}
 	for _, t := range shown {
 		m.Args = append(m.Args, plain(t))
 	}
-	if more := len(list) - len(shown); more > 0 {
+	if more := all - len(shown); more > 0 {
 		m.Format += rest
 		m.Args = append(m.Args, int64(more))
 	}

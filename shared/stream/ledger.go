@@ -129,41 +129,62 @@ type Loss struct {
 // Ledger reconciles the failures of a cluster. A failure is lost if nobody has settled it or
 // looked at it for longer than late after the moment at which somebody should have.
 func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late time.Duration) (Ledger, error) {
-	if err := event.ValidCluster(cluster); err != nil {
+	return s.Books(cluster).Ledger(ctx, now, late)
+}
+
+// Books are the ledgers of one cluster, one after the other: each reads what the streams have taken in since the one before.
+// They keep some hundred bytes of each failure, and of each Service and class that the journal knows. They are for one goroutine.
+type Books struct {
+	stream  *Stream
+	cluster string
+	whole   time.Time // when all was read last
+	read    map[string]reach
+	failed  map[string]failed        // by subject in FAILED
+	dead    map[string]time.Time     // by origin: when its newest dead letter died
+	ends    map[string]end           // by subject in CASES
+	runs    map[string]event.Running // by subject in CASES: who runs
+	bad     map[string]string        // by subject: why what it holds can't be read
+}
+
+// A reach is how far a stream was read.
+type reach struct{ first, last, deleted uint64 }
+
+// allAgain is how long books rely on what they have read: that a message in the midst of a stream was removed, nobody says.
+const allAgain = time.Hour
+
+// Books returns the books of a cluster, with nothing in them.
+func (s *Stream) Books(cluster string) *Books { return &Books{stream: s, cluster: cluster} }
+
+// clear forgets all that was read.
+func (k *Books) clear() {
+	k.read, k.failed, k.dead, k.ends = map[string]reach{}, map[string]failed{}, map[string]time.Time{}, map[string]end{}
+	k.runs, k.bad = map[string]event.Running{}, map[string]string{}
+}
+
+// Ledger is Stream.Ledger.
+func (k *Books) Ledger(ctx context.Context, now time.Time, late time.Duration) (Ledger, error) {
+	if err := event.ValidCluster(k.cluster); err != nil {
+		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+	}
+	if err := k.catchUp(ctx); err != nil {
+		k.whole = time.Time{} // of what broke off nobody knows how far it got
 		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	b := &balance{
-		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
-		late:   late, dead: map[string]time.Time{}, ends: map[string]end{}, runs: map[string]event.Running{}, accounts: map[string]*Account{},
+		Ledger: Ledger{Cluster: k.cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
+		books:  k, late: late, accounts: map[string]*Account{},
 	}
-	// FAILED first: what is settled afterwards may be missing in none of the others.
-	err := s.Each(ctx, Failed, event.FailedSubject(cluster, "*", "*"), time.Time{}, b.failure)
-	if err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+	for _, says := range k.bad {
+		b.Problems = append(b.Problems, says)
 	}
-	err = s.Each(ctx, Dead, deadOf(strings.TrimSuffix(event.FailedSubject(cluster, "", ""), "..")), time.Time{}, func(m Message) error {
-		origin, _, _ := m.Origin()
-		b.dead[origin] = m.Time
-		return nil
-	})
-	if err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
-	}
-	if err := s.EachLast(ctx, Cases, event.CaseSubject(cluster, "*", "*"), b.record); err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
-	}
-	err = s.entries(ctx, event.RunKey(cluster, "*", "*"), b.again)
-	if err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
-	}
-	for _, f := range b.failed {
+	for _, f := range k.failed {
 		b.enter(f)
 	}
-	if err := s.pages(ctx, b); err != nil {
+	if err := k.stream.pages(ctx, b); err != nil {
 		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 	}
 	for class, a := range b.accounts {
-		if err := s.consumer(ctx, b, class, a); err != nil {
+		if err := k.stream.consumer(ctx, b, class, a); err != nil {
 			return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
 		}
 		b.Classes = append(b.Classes, *a)
@@ -174,20 +195,157 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 	return b.Ledger, nil
 }
 
+// catchUp reads what is new, or all.
+func (k *Books) catchUp(ctx context.Context) error {
+	s := k.stream
+	if time.Since(k.whole) > allAgain {
+		k.clear()
+	}
+	began := time.Now()
+	// Where each stream ends is asked first: what is stored meanwhile is read again the next time.
+	now := map[string]reach{}
+	for _, name := range []string{Failed, Dead, Cases, bucketStream} {
+		info, err := s.info(ctx, name)
+		if err != nil {
+			return err
+		}
+		now[name] = reach{info.State.FirstSeq, info.State.LastSeq, uint64(info.State.NumDeleted)}
+		if now[name].last < k.read[name].last { // it is another one, or an older copy
+			k.clear()
+		}
+	}
+	if was := k.read[Dead]; was.first != now[Dead].first || was.deleted != now[Dead].deleted {
+		clear(k.dead) // a dead letter was dropped
+		k.read[Dead] = reach{}
+	}
+	// FAILED first: what is settled afterwards may be missing in none of the others.
+	for _, of := range []struct {
+		stream, filter string
+		take           func(Message) error
+	}{
+		{Failed, event.FailedSubject(k.cluster, "*", "*"), k.failure},
+		{Dead, deadOf(strings.TrimSuffix(event.FailedSubject(k.cluster, "", ""), "..")), k.died},
+		{Cases, event.CaseSubject(k.cluster, "*", "*"), k.record},
+		{bucketStream, bucketPrefix + event.RunKey(k.cluster, "*", "*"), k.run},
+	} {
+		var err error
+		if was := k.read[of.stream]; was.last == 0 && of.stream == Cases {
+			err = s.EachLast(ctx, of.stream, of.filter, of.take)
+		} else {
+			err = s.EachAfter(ctx, of.stream, of.filter, was.last, of.take)
+		}
+		if err != nil {
+			return err
+		}
+		k.read[of.stream] = now[of.stream]
+	}
+	k.forget()
+	if k.whole.IsZero() || time.Since(k.whole) > allAgain {
+		k.whole = began
+	}
+	return nil
+}
+
+// forget drops what the streams hold no more.
+func (k *Books) forget() {
+	for subject, f := range k.failed {
+		if f.sequence < k.read[Failed].first {
+			delete(k.failed, subject)
+			delete(k.bad, subject)
+		}
+	}
+	for subject, e := range k.ends {
+		if e.sequence < k.read[Cases].first {
+			delete(k.ends, subject)
+			delete(k.bad, subject)
+		}
+	}
+}
+
+// failure takes a failure in.
+func (k *Books) failure(m Message) error {
+	delete(k.bad, m.Subject)
+	cluster, class, uid, err := event.ParseFailedSubject(m.Subject)
+	if err != nil {
+		k.bad[m.Subject] = fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err)
+		return nil
+	}
+	f := failed{
+		origin: m.Subject, subject: event.CaseSubject(cluster, uid, class), sequence: m.Sequence,
+		Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time},
+	}
+	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
+		if read, err := event.ReadFailed(e); err == nil {
+			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
+		}
+	}
+	k.failed[m.Subject] = f
+	return nil
+}
+
+// died takes a dead letter in.
+func (k *Books) died(m Message) error {
+	origin, _, _ := m.Origin()
+	k.dead[origin] = m.Time
+	return nil
+}
+
+// record takes a record of a Service and class in.
+func (k *Books) record(m Message) error {
+	delete(k.bad, m.Subject)
+	r, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil {
+		k.bad[m.Subject] = fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err)
+		k.ends[m.Subject] = end{sequence: m.Sequence}
+		return nil
+	}
+	k.ends[m.Subject] = endOf(r, m.Sequence)
+	return nil
+}
+
+// run takes in who runs, and that later runs have ended as the newest record says.
+func (k *Books) run(m Message) error {
+	key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
+	delete(k.bad, m.Subject)
+	parts := strings.Split(key, ".")
+	var subject string
+	if len(parts) == 4 {
+		subject = event.CaseSubject(parts[1], parts[2], parts[3])
+		delete(k.runs, subject)
+	}
+	if !live(m) {
+		return nil
+	}
+	var r event.Running
+	if err := json.Unmarshal(m.Data, &r); err != nil || subject == "" {
+		k.bad[m.Subject] = fmt.Sprintf("The key %s can't be read: %v.", key, err)
+		return nil
+	}
+	k.runs[subject] = r
+	return nil
+}
+
+// end returns how a Service and class stand.
+func (k *Books) end(subject string) end {
+	e := k.ends[subject]
+	if r, ok := k.runs[subject]; ok {
+		return endOf(r.Since(e.record()), e.sequence)
+	}
+	return e
+}
+
 // A balance is a ledger in the making.
 type balance struct {
 	Ledger
+	books    *Books
 	late     time.Duration
-	failed   []failed
-	dead     map[string]time.Time     // by origin: when its newest dead letter died
-	ends     map[string]end           // by subject in CASES, of what has failed
-	runs     map[string]event.Running // by subject: who runs
 	accounts map[string]*Account
 }
 
 // A failed is a message of FAILED as far as the ledger needs it: of many there is much else.
 type failed struct {
 	origin, subject string // the subjects in FAILED and in CASES
+	sequence        uint64
 	Loss
 	last time.Time // when it was last seen
 }
@@ -199,61 +357,18 @@ type end struct {
 	event, id string
 	at        time.Time
 	wait      time.Duration
+	sequence  uint64
 }
 
-func endOf(r event.Record) end { return end{r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait} }
+func endOf(r event.Record, sequence uint64) end {
+	return end{r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait, sequence}
+}
 
 // record returns as much of the record as the end knows.
 func (e end) record() event.Record {
 	var r event.Record
 	r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait = e.phase, e.result, e.event, e.id, e.at, e.wait
 	return r
-}
-
-// failure takes a failure in.
-func (b *balance) failure(m Message) error {
-	cluster, class, uid, err := event.ParseFailedSubject(m.Subject)
-	if err != nil {
-		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
-		return nil
-	}
-	f := failed{origin: m.Subject, subject: event.CaseSubject(cluster, uid, class), Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}}
-	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
-		if read, err := event.ReadFailed(e); err == nil {
-			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
-		}
-	}
-	b.failed = append(b.failed, f)
-	b.ends[f.subject] = end{}
-	return nil
-}
-
-// record takes the newest record of a Service and class in.
-func (b *balance) record(m Message) error {
-	r, err := event.DecodeRecord(m.Header, m.Data)
-	if err != nil {
-		b.Problems = append(b.Problems, fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err))
-		return nil
-	}
-	if _, wanted := b.ends[m.Subject]; wanted {
-		b.ends[m.Subject] = endOf(r)
-	}
-	return nil
-}
-
-// again takes in that later runs have ended as the newest record says.
-func (b *balance) again(key string, m Message) {
-	var r event.Running
-	parts := strings.Split(key, ".")
-	if err := json.Unmarshal(m.Data, &r); err != nil || len(parts) != 4 {
-		b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %v.", key, err))
-		return
-	}
-	subject := event.CaseSubject(parts[1], parts[2], parts[3])
-	b.runs[subject] = r
-	if e, ok := b.ends[subject]; ok {
-		b.ends[subject] = endOf(r.Since(e.record()))
-	}
 }
 
 // enter puts a failure into its column.
@@ -264,8 +379,8 @@ func (b *balance) enter(f failed) {
 		b.accounts[f.Class] = a
 	}
 	a.Published++
-	r := b.ends[f.subject]
-	died, isDead := b.dead[f.origin]
+	r := b.books.end(f.subject)
+	died, isDead := b.books.dead[f.origin]
 	switch {
 	case f.Event != "" && r.settles(f):
 		a.Settled++
@@ -287,7 +402,7 @@ func (b *balance) enter(f failed) {
 			}
 		}
 	}
-	if run := b.runs[f.subject]; run.Holder != "" && run.Renewed.After(loss.Since) {
+	if run := b.books.runs[f.subject]; run.Holder != "" && run.Renewed.After(loss.Since) {
 		open, loss.Since, loss.Why = true, run.Renewed, "A run on it began and never ended."
 	}
 	switch {

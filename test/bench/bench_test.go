@@ -40,6 +40,12 @@
 //   - cause: 1,000 Services that fail at once for one cause of the account, until each has
 //     its outcome, and the same for 100. LBREMEDY_BENCH_SCALE says another number, as
 //     "make bench SCALE=10000" does.
+//   - scale: the same with whole programs, 200 nodes and 500 load balancers: what "lbremedy up", or exporter, worker, notifier
+//     and ledger each on its own, take in memory and CPU, and how many tickets there are.
+//   - sustained: 1,000 failures a second of 100 clusters on one NATS, for 20 s or as long as LBREMEDY_BENCH_SUSTAINED says,
+//     such as 10m: whether each was delivered, and how late.
+//   - soak: as many failures as there are in 8 hours of a controller that retries every five minutes, one round after the
+//     other, with Services that come and go: whether memory, goroutines, file handles, journal and consumers stay level.
 //   - courier: messages that wait, until a function in this process has answered the
 //     last, beside a loop that posts the same bodies with as many hands. The function
 //     answers at once, or after a run of 5 ms.
@@ -107,7 +113,10 @@ func BenchmarkFigures(b *testing.B) {
 		{"burst", (*rig).burst},
 		{"worker", (*rig).worker},
 		{"broken", (*rig).broken},
+		{"sustained", (*rig).sustained},
+		{"soak", (*rig).soak},
 		{"cause", (*rig).cause},
+		{"scale", (*rig).scale},
 		{"courier", (*rig).courier},
 		{"classify", (*rig).classify},
 		{"size", (*rig).size},
@@ -315,6 +324,7 @@ func classes() []string {
 // A nats is a NATS server in a process of its own.
 type nats struct {
 	url, token string
+	process    *process // nil: it is one of "lbremedy up"
 }
 
 // startNATS starts a server that syncs each message to disk, with all streams.
@@ -326,7 +336,7 @@ func (r *rig) startNATS(b *testing.B) *nats {
 	if err != nil {
 		b.Fatalf("start NATS: %v", err)
 	}
-	n.url = line
+	n.url, n.process = line, p
 	s := n.connect(b)
 	if _, err := s.Setup(b.Context(), classes(), stream.Settings{Clusters: []string{clusterID, testbedID}}); err != nil {
 		b.Fatal(err)

@@ -3,9 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -27,13 +25,7 @@ import (
 // cause measures how long it takes until each Service has its outcome where one cause of the account hits
 // all of them, and whether one of many costs more than one of a tenth as many.
 func (r *rig) cause(b *testing.B) {
-	services := 1000
-	if text := os.Getenv("LBREMEDY_BENCH_SCALE"); text != "" {
-		var err error
-		if services, err = strconv.Atoi(text); err != nil || services < 10 {
-			b.Fatalf("LBREMEDY_BENCH_SCALE: %q is no number of Services from 10 on", text)
-		}
-	}
+	services := scaled(b, 1000)
 	few := r.hit(b, services/10)
 	many := r.hit(b, services)
 	r.note(b, "Services", "", float64(services))

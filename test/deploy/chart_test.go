@@ -888,6 +888,64 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// Who probes may create Events and read a Service in the one namespace of the probes' Service, which is no load balancer,
+// and only where there are probes.
+func TestProbe(t *testing.T) {
+	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-notifier"} {
+		for _, probed := range []bool{false, true} {
+			values := readValues(t, file)
+			values["probe"] = map[string]any{"enabled": probed, "every": "30m", "classes": []any{"busy", "quota"}}
+			var found, args []string
+			for _, o := range objects(t, values, "lbremedy") {
+				if o.GetKind() == "Deployment" && o.GetName() == who {
+					containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, arg := range containers[0].(map[string]any)["args"].([]any) {
+						if strings.HasPrefix(arg.(string), "--probe") {
+							args = append(args, arg.(string))
+						}
+					}
+				}
+				if o.GetName() != "lbremedy-probe" {
+					continue
+				}
+				found = append(found, o.GetKind())
+				switch o.GetKind() {
+				case "Service":
+					if kind, _, _ := unstructured.NestedString(o.Object, "spec", "type"); kind != "ClusterIP" {
+						t.Errorf("%s: the Service of the probes is of type %s", file, kind)
+					}
+				case "ClusterRole":
+					rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+					want := []any{
+						map[string]any{"apiGroups": []any{""}, "resources": []any{"events"}, "verbs": []any{"create"}},
+						map[string]any{"apiGroups": []any{""}, "resources": []any{"services"}, "verbs": []any{"get"}},
+					}
+					if diff := cmp.Diff(want, rules); diff != "" {
+						t.Errorf("%s: %s", file, diff)
+					}
+				case "RoleBinding":
+					subjects, _, err := unstructured.NestedSlice(o.Object, "subjects")
+					if err != nil || len(subjects) != 1 || subjects[0].(map[string]any)["name"] != who || o.GetNamespace() != "lbremedy" {
+						t.Errorf("%s: in %s it is bound to %v, %v", file, o.GetNamespace(), subjects, err)
+					}
+				}
+			}
+			slices.Sort(found)
+			var wantFound, wantArgs []string
+			if probed {
+				wantFound = []string{"ClusterRole", "RoleBinding", "Service"}
+				wantArgs = []string{"--probe=30m", "--probe-namespace=lbremedy", "--probe-classes=busy,quota"}
+			}
+			if !slices.Equal(found, wantFound) || !slices.Equal(args, wantArgs) {
+				t.Errorf("%s: probes %t make %v, with %v", file, probed, found, args)
+			}
+		}
+	}
+}
+
 // Only where people answer in chats may the one that notifies create Approvals, and in the name of others.
 func TestChat(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-notifier"} {

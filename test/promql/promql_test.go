@@ -291,6 +291,13 @@ var fires = map[string]struct{ ill, well []series }{
 		[]series{{`lbremedy_doctor_last_timestamp_seconds{cluster="c"}`, func(minute int) float64 { return float64(minute / 60 * 3600) }},
 			{`lbremedy_doctor_interval_seconds{cluster="c"}`, always(3600)}},
 	},
+	"LbremedyProbeLost": {
+		[]series{{`lbremedy_probe_last_timestamp_seconds{class="busy",cluster="c"}`, always(0)},
+			{`lbremedy_probe_last_timestamp_seconds{class="quota",cluster="c"}`, func(minute int) float64 { return float64(60 * minute) }},
+			{`lbremedy_probe_interval_seconds{cluster="c"}`, always(600)}},
+		[]series{{`lbremedy_probe_last_timestamp_seconds{class="busy",cluster="c"}`, func(minute int) float64 { return float64(minute / 20 * 1200) }},
+			{`lbremedy_probe_interval_seconds{cluster="c"}`, always(600)}},
+	},
 	"LbremedyDoctorBlind": {[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, since(0, 1)}},
 		[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, func(minute int) float64 { return float64(minute / 60 % 2) }}}},
 	"LbremedyBudgetSpent": {[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, since(3, 0)}},

@@ -249,6 +249,11 @@ var rows = []row{
 		why: "it brings what people answer to the journal, and decides nothing itself",
 	},
 	{
+		who: []string{"shared/probe"},
+		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream"},
+		why: "it shows that failures get through, and knows nothing of what is done about them",
+	},
+	{
 		who: []string{"shared/host"},
 		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/step", "shared/remedy", "shared/engine"},
 		why: "it is part of every function program, and these stay small",

@@ -146,6 +146,9 @@ func (f *Filter) Failure(e event.Failure) bool {
 
 // record reports whether the filter means the record.
 func (f *Filter) record(r event.Record) bool {
+	if r.Probe() && f.id == "" && f.scope.Service == "" {
+		return false // nothing has failed: who wants to see them asks for the Service
+	}
 	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
 		(len(f.results) == 0 || slices.Contains(f.results, string(r.Status()))) && (!f.open || IsOpen(r))
 }

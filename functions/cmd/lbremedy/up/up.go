@@ -43,7 +43,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{upCommand(p), setup(p)}
+	return []*cobra.Command{upCommand(p), setup(p), probeCommand(p)}
 }
 
 // An upRun is one call of up.
@@ -52,7 +52,8 @@ type upRun struct {
 	policy, listen string
 	chosen         string // --parts
 	parts          parts
-	workers        int
+	workers, runs  int
+	probes         probes
 	every          time.Duration // between two scheduled runs; zero: none
 	old            bool          // every is given by its old flag, --survey
 	rate           float64       // budget of a namespace
@@ -79,6 +80,12 @@ stores failures, the worker handles them, and the notifier opens tickets, takes 
 Approvals of the cluster and exports the metrics of the stream. Functions behind a courier
 need a notifier alone.
 
+With --probe the notifier makes an Event that fails nothing for each class, about the
+Service lbremedy-probe, and measures when it comes to an outcome. Nothing is written for
+it. Create the Service before:
+
+  kubectl create service clusterip lbremedy-probe --clusterip=None -n lbremedy
+
 The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
 directory, with its address and token for the other commands. With --nats an existing
 NATS is used instead.
@@ -103,10 +110,12 @@ http://collector:4318; without it there are none.`,
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
 	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, separated by commas")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "maximum failures of one class that are handled at once")
+	cmd.Flags().IntVar(&u.runs, "runs", 256, "maximum failures that are handled at once, over all classes")
 	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
 		"`number` of failures of one namespace that are published per second; more wait, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
 	u.sizes.flags(cmd)
+	u.probes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
 		"run the doctor on the whole cluster at this `interval`, such as 1h, and open and close cases for its findings (default: never)")
 	cmd.Flags().DurationVar(&u.every, "survey", 0, "old name of --doctor")
@@ -124,7 +133,7 @@ func (u *upRun) run(ctx context.Context) error {
 		u.Log().Warn("--parts names the notifier by its old name: write notifier")
 	}
 	config := u.Host()
-	config.Who = u.parts.who()
+	config.Who, config.Handlers = u.parts.who(), u.runs
 	if err := config.Validate(); err != nil {
 		return command.Mistake{Err: err}
 	}
@@ -133,6 +142,12 @@ func (u *upRun) run(ctx context.Context) error {
 	}
 	if u.workers < 1 {
 		return command.Wrong("--workers: %d is less than one", u.workers)
+	}
+	if u.runs < 1 {
+		return command.Wrong("--runs: %d is less than one", u.runs)
+	}
+	if err := u.probes.check(u.parts); err != nil {
+		return err
 	}
 	if !(u.rate > 0) || math.IsInf(u.rate, 0) || u.burst < 1 {
 		return command.Wrong("--namespace-rate and --namespace-burst: %g and %d are not both above zero", u.rate, u.burst)
@@ -333,6 +348,10 @@ func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener
 			return err
 		}
 		begin = append(begin, func() error { return told.run(ctx) })
+		if u.probes.every > 0 {
+			said := u.metrics.Probe(u.probes.classes, u.probes.every)
+			begin = append(begin, func() error { return u.probing(ctx, env, said) })
+		}
 		b := &approval.Bringer{
 			Cluster: u.Cluster, Kube: env.Kube, Writer: env.KubeWriter, Stream: env.Stream, Now: env.Now, Log: u.Log(),
 			Said: func(text string) { u.Note("%s", text) },
@@ -376,8 +395,9 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 		return nil
 	}
 	u.metrics.Tickets(told.notifications)
+	books := s.Books(u.Cluster)
 	return []func() error{func() error {
-		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s) },
+		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s, books) },
 			func(err error) {
 				u.Log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
 			})
@@ -489,7 +509,7 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 }
 
 // standing reads how things stand in the stream.
-func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
+func (u *upRun) standing(ctx context.Context, s *stream.Stream, books *stream.Books) (observe.State, error) {
 	now := observe.State{Classes: cli.Classes()}
 	allowed, err := policy.InForce(ctx, s, u.Cluster)
 	if err != nil {
@@ -523,7 +543,7 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, 
 	if now.Fills, err = s.Fills(ctx); err != nil {
 		return now, err
 	}
-	now.Ledger, err = s.Ledger(ctx, u.Cluster, u.Now(), stream.Late)
+	now.Ledger, err = books.Ledger(ctx, u.Now(), stream.Late)
 	return now, err
 }
 

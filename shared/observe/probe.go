@@ -1,0 +1,52 @@
+package observe
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Probe is how probes went. Its methods may be called side by side.
+type Probe struct {
+	last, took *prometheus.GaugeVec
+	late       *prometheus.CounterVec
+	failures   prometheus.Counter
+}
+
+// Probe makes a program say how the probes of these classes went.
+func (m *Metrics) Probe(classes []string, every time.Duration) *Probe {
+	gauges := func(name, help string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"class"})
+		m.ours.MustRegister(v)
+		return v
+	}
+	p := &Probe{
+		last: gauges("lbremedy_probe_last_timestamp_seconds", "When the last probe of a class that came through to an outcome did so, in seconds since 1970; "+
+			"before the first one, when the process began."),
+		took: gauges("lbremedy_probe_seconds", "How long the last probe of a class that came through took, from the created Event to the outcome in the "+
+			"journal; 0 before the first one."),
+		late: m.counters("lbremedy_probes_late_total", "Probes of a class that did not come through in time.", "class"),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "lbremedy_probe_failures_total",
+			Help: "Rounds in which nothing could be probed: the Service of the probes is missing, or the API server or NATS did not answer."}),
+	}
+	m.ours.MustRegister(p.failures)
+	m.gauge("lbremedy_probe_interval_seconds", "Time from one round of probes to the next.", nil, every.Seconds)
+	for _, class := range classes {
+		p.last.WithLabelValues(class).Set(unix(m.began))
+		p.took.WithLabelValues(class)
+		p.late.WithLabelValues(class)
+	}
+	return p
+}
+
+// Through says that the probe of a class came through, when, and how long it took.
+func (p *Probe) Through(class string, at time.Time, took time.Duration) {
+	p.last.WithLabelValues(class).Set(unix(at))
+	p.took.WithLabelValues(class).Set(took.Seconds())
+}
+
+// Late counts a probe of a class that did not come through in time.
+func (p *Probe) Late(class string) { p.late.WithLabelValues(class).Inc() }
+
+// Failed counts a round in which nothing could be probed.
+func (p *Probe) Failed() { p.failures.Inc() }

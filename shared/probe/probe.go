@@ -1,0 +1,180 @@
+// Package probe shows that failures get through: it makes one of each class that harms nobody, and looks whether it
+// comes to an outcome in the journal.
+//
+// A probe is a Kubernetes Event about a Service of its own, event.ProbeService, which is no load balancer and serves
+// nobody. The exporter publishes it as a failure of the class that it names, a worker, or a courier and the
+// function behind it, takes it in, and the run reads policy, Service and namespace and writes its outcome, as for any
+// failure. It ends before the class is asked, whatever the Service is: a probe can cause no read of the cloud and no write.
+// So it shows that each part runs, is connected and may do what it needs to begin; it does not show that a class can read
+// its part of the cloud, which "lbremedy preflight" looks at.
+//
+// Nobody can say in another's place that a probe came through. What is looked for is the journal's word on the Event's UID
+// and resource version, which the API server gives and nobody chooses, and only who runs a class may write its journal.
+// Others who create such Events can make work, as with any Event, and be in the way of a probe: then it is
+// late, and the next one is looked at.
+//
+// The Service is made by whoever installs lbremedy: no part of it may create Services.
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Grants are what a Prober needs of the namespace of its Service, and of no other.
+var Grants = []grant.Grant{grant.GetServices, grant.CreateEvents}
+
+// Patience is how long a probe may take. With many failures at hand it waits for its turn, as they do.
+const Patience = 2 * time.Minute
+
+// A Prober probes the classes of one cluster.
+type Prober struct {
+	Cluster   string   // ID
+	Namespace string   // of the Service
+	Classes   []string // that are probed
+	Kube      *kube.Cluster
+	Writer    *kube.Writer
+	Stream    *stream.Stream
+	Patience  time.Duration // zero: Patience
+}
+
+// A Result is what became of the probe of one class.
+type Result struct {
+	Class string
+	Took  time.Duration // from the created Event to the outcome in the journal; zero: there was none in time
+	Err   error         // why it could not be made; nil: it was
+}
+
+// Through reports whether the probe came through.
+func (r Result) Through() bool { return r.Took > 0 }
+
+// poll is how often the journal is asked.
+const poll = 250 * time.Millisecond
+
+// Run probes each class once, and returns what became of them in the order of Classes. An error says that nothing can be
+// probed: there is no Service, or the API server or the journal can't be read.
+func (p *Prober) Run(ctx context.Context) ([]Result, error) {
+	svc, err := p.service(ctx)
+	if err != nil {
+		return nil, err
+	}
+	results, sent := make([]Result, len(p.Classes)), map[string]int{} // by the ID of the CloudEvent
+	began := make([]time.Time, len(p.Classes))
+	for i, class := range p.Classes {
+		results[i].Class, began[i] = class, time.Now()
+		id, err := p.send(ctx, svc, class)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		sent[id] = i
+	}
+	patience := p.Patience
+	if patience == 0 {
+		patience = Patience
+	}
+	in, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	var unread error
+	for len(sent) > 0 {
+		if unread = p.settled(in, string(svc.UID), func(id string) {
+			if i, ok := sent[id]; ok {
+				results[i].Took = time.Since(began[i])
+				delete(sent, id)
+			}
+		}); unread == nil && len(sent) == 0 {
+			break
+		}
+		select {
+		case <-in.Done():
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if unread != nil && !errors.Is(unread, context.DeadlineExceeded) {
+				return nil, unread
+			}
+			return results, nil
+		case <-tick.C:
+		}
+	}
+	return results, nil
+}
+
+// ErrNoService says that the Service that probes are about is missing, or is none that they may be about.
+var ErrNoService = errors.New("nothing can be probed")
+
+// service reads the Service that probes are about.
+func (p *Prober) service(ctx context.Context) (*corev1.Service, error) {
+	svc, err := p.Kube.Service(ctx, p.Namespace, event.ProbeService)
+	switch {
+	case errors.Is(err, kube.ErrNotFound):
+		return nil, fmt.Errorf("%w: there is no Service %s/%s: create it with kubectl create service clusterip %[3]s -n %[2]s --clusterip=None", ErrNoService,
+			p.Namespace, event.ProbeService)
+	case err != nil:
+		return nil, fmt.Errorf("read the Service of the probes: %w", err)
+	case svc.Spec.Type == corev1.ServiceTypeLoadBalancer:
+		return nil, fmt.Errorf("%w: the Service %s/%s is of type LoadBalancer: probes are about one that nobody uses, of type ClusterIP", ErrNoService,
+			p.Namespace, event.ProbeService)
+	}
+	return svc, nil
+}
+
+// send makes the probe of a class and returns the ID that its CloudEvent will have.
+func (p *Prober) send(ctx context.Context, svc *corev1.Service, class string) (string, error) {
+	now := metav1.Now()
+	made, err := p.Writer.CreateEvent(ctx, corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: fmt.Sprintf("%s.%s.%x", event.ProbeService, class, now.UnixNano())},
+		InvolvedObject: corev1.ObjectReference{
+			Kind: "Service", APIVersion: "v1", Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID,
+		},
+		Reason: event.ProbeReason, Type: corev1.EventTypeNormal, Message: event.ProbeMessage(class), Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: event.ProbeComponent}, ReportingController: event.ProbeComponent,
+	})
+	if err != nil {
+		return "", fmt.Errorf("make the probe of %s: %w", class, err)
+	}
+	return event.Failure{Count: made.Count, Event: event.Reference{UID: made.UID, ResourceVersion: made.ResourceVersion}}.ID(), nil
+}
+
+// settled calls see with the IDs of the CloudEvents about the Service that were answered last, one for each class.
+func (p *Prober) settled(ctx context.Context, uid string, see func(id string)) error {
+	records, err := p.Stream.Lasts(ctx, stream.Cases, event.CaseSubject(p.Cluster, uid, "*"))
+	if err != nil {
+		return fmt.Errorf("read the journal of the probes: %w", err)
+	}
+	runs, err := p.Stream.Entries(ctx, event.RunKey(p.Cluster, uid, "*"))
+	if err != nil {
+		return fmt.Errorf("read the journal of the probes: %w", err)
+	}
+	again := map[string]event.Running{}
+	for _, e := range runs {
+		var r event.Running
+		if json.Unmarshal(e.Value, &r) == nil { // what can't be read answers nothing
+			again[e.Key[strings.LastIndexByte(e.Key, '.')+1:]] = r
+		}
+	}
+	for _, m := range records {
+		r, err := event.DecodeRecord(m.Header, m.Data)
+		if err != nil {
+			continue
+		}
+		if r = again[r.Class].Since(r); r.Phase == event.Settled && r.Result.Settled() {
+			see(r.Event)
+		}
+	}
+	return nil
+}

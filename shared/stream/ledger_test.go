@@ -1,0 +1,147 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// Books that go on from what they have read say the same as those that read all, whatever was stored, replaced and
+// removed in between, and read what is new alone.
+func TestBooks(t *testing.T) {
+	s := fresh(t, class)
+	ctx, now := t.Context(), time.Now()
+	const cluster, many = "c1", 200
+	books := s.Books(cluster)
+	uid := func(i int) string { return fmt.Sprintf("55555555-0000-4000-8000-%012d", i) }
+	failed := func(i, version int) event.Failure {
+		return event.Failure{
+			Cluster: cluster, Class: class, Service: event.Service{Namespace: "shop", Name: fmt.Sprintf("s%d", i), UID: uid(i)},
+			Event: event.Reference{Name: "e", UID: uid(i), ResourceVersion: fmt.Sprint(version)}, Count: version, Last: now.Add(time.Duration(version) * time.Second),
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails := func(i, version int) {
+		t.Helper()
+		e, err := event.NewFailed(failed(i, version))
+		must(err)
+		header, data, err := event.EncodeNATS(e)
+		must(err)
+		_, _, err = s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid(i)), event.MessageID(e), header, data, func(Message) bool { return true })
+		must(err)
+	}
+	settles := func(i, version int, result event.Result) {
+		t.Helper()
+		f := failed(i, version)
+		rec := event.Record{
+			Origin: event.Origin{Case: uid(i)[:8], Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
+			Run:    event.Run{Phase: event.Settled, Result: result, At: now, First: now, Attempts: []time.Time{}},
+		}
+		e, err := event.NewRecord(rec)
+		must(err)
+		header, data, err := event.EncodeNATS(e)
+		must(err)
+		j := s.Journal(cluster, uid(i), class)
+		_, err = j.Load(ctx)
+		must(err)
+		must(j.Append(ctx, e.ID(), header, data))
+	}
+	var last Ledger
+	same := func(what string) {
+		t.Helper()
+		whole, err := s.Ledger(ctx, cluster, now.Add(time.Minute), time.Hour)
+		must(err)
+		last, err = books.Ledger(ctx, now.Add(time.Minute), time.Hour)
+		must(err)
+		if diff := cmp.Diff(whole, last); diff != "" {
+			t.Errorf("%s (-all +what is new):\n%s", what, diff)
+		}
+	}
+
+	same("nothing")
+	for i := range many {
+		fails(i, 1)
+	}
+	same("new failures")
+	for i := range many / 2 {
+		settles(i, 1, event.Asked)
+	}
+	same("half of them settled")
+	if a := last.Classes[0]; a.Published != many || a.Settled != many/2 || a.Queued != many/2 {
+		t.Errorf("it is %+v", a)
+	}
+
+	// One more failure takes no more than a few messages, of two hundred.
+	fails(0, 2)
+	before := s.nc.Stats().InMsgs
+	_, err := books.Ledger(ctx, now, time.Hour)
+	must(err)
+	if read := s.nc.Stats().InMsgs - before; read > many/4 {
+		t.Errorf("one new failure of %d took %d messages", many, read)
+	}
+	same("one has failed again")
+	if a := last.Classes[0]; a.Settled != many/2-1 {
+		t.Errorf("it is %+v", a)
+	}
+
+	// A run that ended as the last record says, and one that goes on, are keys.
+	running, err := json.Marshal(event.Running{Last: now.Add(time.Second), Event: failed(0, 2).ID()})
+	must(err)
+	must(s.Put(ctx, event.RunKey(cluster, uid(0), class), running))
+	same("answered as before")
+	if a := last.Classes[0]; a.Settled != many/2 {
+		t.Errorf("it is %+v", a)
+	}
+	must(s.Delete(ctx, event.RunKey(cluster, uid(0), class)))
+	same("the key is gone")
+
+	// A dead letter counts until it is dropped.
+	m, err := s.Last(ctx, Failed, event.FailedSubject(cluster, class, uid(many-1)))
+	must(err)
+	must(s.Dead(ctx, "no reason", m.Subject, m.Header, m.Data))
+	same("a dead letter")
+	if a := last.Classes[0]; a.Dead != 1 {
+		t.Errorf("it is %+v", a)
+	}
+	letter, err := s.Last(ctx, Dead, "lbremedy.dead.>")
+	must(err)
+	stored, err := s.js.Stream(ctx, Dead)
+	must(err)
+	must(stored.DeleteMsg(ctx, letter.Sequence))
+	same("the dead letter was dropped")
+
+	// What can't be read is said as long as it is there.
+	must(s.Put(ctx, event.RunKey(cluster, uid(1), class), []byte("{")))
+	same("a key that can't be read")
+	if len(last.Problems) != 2 { // and there is no exporter
+		t.Errorf("the problems are %q", last.Problems)
+	}
+	must(s.Put(ctx, event.RunKey(cluster, uid(1), class), running))
+	same("it can be read again")
+
+	// What the stream holds no more is forgotten.
+	stored, err = s.js.Stream(ctx, Failed)
+	must(err)
+	must(stored.Purge(ctx))
+	fails(3, 3)
+	same("all failures but one are gone")
+	if a := last.Classes[0]; a.Published != 1 {
+		t.Errorf("it is %+v", a)
+	}
+	// Another stream by the same name is read from its beginning.
+	must(s.js.DeleteStream(ctx, Failed))
+	_, err = s.Setup(ctx, []string{class}, Settings{Clusters: []string{cluster}})
+	must(err)
+	fails(4, 1)
+	same("another stream")
+}
