@@ -40,7 +40,7 @@ func main() {
 // environment has the last word.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(64 << 20)
+		debug.SetMemoryLimit(48 << 20)
 	}
 }
 
