@@ -144,7 +144,7 @@ func New(c Config) (*Exporter, error) {
 	}
 	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
 	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newLedger(), news: make(chan struct{}, 1),
-		registry: registry{read: serviceUID(c.Kube)}}, nil
+		registry: registry{read: c.Kube.ServiceUID}}, nil
 }
 
 // Stats returns the exporter's counters.

@@ -39,17 +39,6 @@ type stranger struct{ says string }
 
 func (s *stranger) Error() string { return s.says }
 
-// serviceUID reads the UID that a Service has now.
-func serviceUID(c *kube.Cluster) func(context.Context, string, string) (string, error) {
-	return func(ctx context.Context, namespace, name string) (string, error) {
-		svc, err := c.Service(ctx, namespace, name)
-		if err != nil {
-			return "", err
-		}
-		return string(svc.UID), nil
-	}
-}
-
 // proves returns nil if namespace, name and UID are of one Service, a stranger if they
 // are not, and another error if that can't be read now.
 func (r *registry) proves(ctx context.Context, of kube.Object) error {

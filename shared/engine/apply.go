@@ -224,23 +224,13 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			}
 		}
 		x.reserved = false
-		// Asked anew before each step, so that a person can stop the rest of a plan, also by a
-		// label.
-		if x.rec.Next > 0 || check && x.rec.Written.IsZero() {
-			over, err := x.readService(ctx)
-			if err != nil {
-				return x.fail(ctx, err)
-			}
-			if len(over) > 0 {
-				return x.gone(ctx, over)
-			}
-			if err := x.locate(ctx); err != nil {
-				return x.fail(ctx, err)
-			}
-		}
-		if h, err := x.stopped(ctx); err != nil {
+		over, h, err := x.stopped(ctx, x.rec.Next > 0 || check && x.rec.Written.IsZero())
+		switch {
+		case err != nil:
 			return x.fail(ctx, err)
-		} else if h != nil {
+		case len(over) > 0:
+			return x.gone(ctx, over)
+		case h != nil:
 			return x.park(ctx, h.wait, event.ForPolicy, h.rule)
 		}
 		x.rec.Steps[x.rec.Next].Began = x.env.now()
@@ -280,18 +270,35 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 	return verification{x.run}.verify(ctx)
 }
 
-// stopped returns why the rest of a plan must not be applied now; nil if it may.
-func (x *application) stopped(ctx context.Context) (*hold, error) {
-	policy, err := x.env.policy(ctx, x.r.Sections)
-	if err != nil {
-		return nil, err
+// stopped returns why the rest of a plan must not be applied now; nil if it may. It is asked
+// anew before each step, so that a person can stop the rest of a plan, also by a label: again
+// says that the Service and its namespace are to be read for that, too. over says why there is
+// nothing left to do for the Service. What is read is read side by side.
+func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h *hold, err error) {
+	var policy remedy.Policy
+	var pause *Pause
+	reads := []func() error{
+		func() (err error) { policy, err = x.env.policy(ctx, x.r.Sections); return err },
+		func() (err error) { pause, err = x.env.paused(ctx); return err },
+	}
+	around := x.around
+	if again {
+		reads = append(reads,
+			func() (err error) { over, err = x.readService(ctx); return err },
+			func() (err error) { around, err = x.readNamespace(ctx); return err })
+	}
+	if err := x.aside(reads...); err != nil || len(over) > 0 {
+		return over, nil, err
+	}
+	if again {
+		x.stand(around)
 	}
 	may := x.permission(policy)
 	ok, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
 	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
-		return &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
+		return nil, &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
 	}
-	return x.env.hold(ctx, policy)
+	return nil, x.env.held(pause, policy), nil
 }
 
 // awake returns the evidence that the controller has synced the Service by itself

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -231,39 +233,44 @@ type approvals struct {
 	uid, class string
 }
 
+// keys are where the answers lie: those over NATS, and those that the cluster proves.
+func (p approvals) keys() []string {
+	return []string{approvalKey(p.env.Cluster, p.uid, p.class), answerKey(p.env.Cluster, p.uid, p.class) + ".*"}
+}
+
 // answers returns what persons have said: those over NATS and those that the cluster
 // proves, the oldest first.
 func (p approvals) answers(ctx context.Context) ([]Approval, error) {
 	if p.env.Stream == nil {
 		return nil, nil
 	}
-	var values [][]byte
-	switch data, err := p.env.Stream.Get(ctx, approvalKey(p.env.Cluster, p.uid, p.class)); {
-	case err == nil:
-		values = append(values, data)
-	case !errors.Is(err, stream.ErrNotFound):
-		return nil, fmt.Errorf("read the approvals: %w", err)
-	}
-	proven, err := p.env.Stream.Entries(ctx, answerKey(p.env.Cluster, p.uid, p.class)+".*")
+	view, err := p.env.Stream.View(ctx, p.keys()...)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals: %w", err)
 	}
-	for _, e := range proven {
-		values = append(values, e.Value)
-	}
+	return p.in(view)
+}
+
+// in is answers for what the keys held.
+func (p approvals) in(view stream.View) ([]Approval, error) {
 	var all []Approval
-	for i, data := range values {
+	for key, e := range view {
+		over := key == approvalKey(p.env.Cluster, p.uid, p.class)
+		if !over && !strings.HasPrefix(key, answerKey(p.env.Cluster, p.uid, p.class)+".") {
+			continue
+		}
 		var a Approval
-		if err := json.Unmarshal(data, &a); err != nil {
+		if err := json.Unmarshal(e.Value, &a); err != nil {
 			return nil, fmt.Errorf("read the approvals: %w", err)
 		}
-		// What lies in the key over NATS proves nothing, whatever it says.
-		if i == 0 && len(values) > len(proven) {
-			a.Object, a.Groups = "", nil
+		if over {
+			a.Object, a.Groups = "", nil // what lies in the key over NATS proves nothing, whatever it says
 		}
 		all = append(all, a)
 	}
-	slices.SortStableFunc(all, func(a, b Approval) int { return a.At.Compare(b.At) })
+	slices.SortFunc(all, func(a, b Approval) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.By, b.By))
+	})
 	return all, nil
 }
 
@@ -282,29 +289,21 @@ func (p approvals) agreed(ctx context.Context, prev event.Record) (bool, error) 
 
 // rejected reports whether a person has rejected this plan, and puts it into the record.
 // Nobody is asked about it again as long as it is the same.
-func (p approvals) rejected(ctx context.Context, rec *event.Record) (bool, error) {
-	all, err := p.answers(ctx)
-	if err != nil {
-		return false, err
-	}
+func (p approvals) rejected(all []Approval, rec *event.Record) bool {
 	i := slices.IndexFunc(all, func(a Approval) bool { return a.refuses(rec.Digest, p.env.now()) })
 	if i < 0 {
-		return false, nil
+		return false
 	}
 	a := all[i]
 	rec.Rejected = a.said()
 	rec.SetRule(say.F("%s rejected this plan at %s.", a.By, a.At.Format(time.RFC3339)).Then(said(a)))
-	return true, nil
+	return true
 }
 
 // approved reports whether as many people as the policy wants have agreed to this plan, and
 // puts them into the record. An approval of another plan counts for nothing, and neither does
 // one that the policy does not count; the record says so.
-func (p approvals) approved(ctx context.Context, rec *event.Record, attempt int, want remedy.Consent) (bool, error) {
-	all, err := p.answers(ctx)
-	if err != nil {
-		return false, err
-	}
+func (p approvals) approved(all []Approval, rec *event.Record, attempt int, want remedy.Consent) bool {
 	now := p.env.now()
 	var count []Approval
 	for _, a := range all {
@@ -325,7 +324,7 @@ func (p approvals) approved(ctx context.Context, rec *event.Record, attempt int,
 		for _, a := range count {
 			rec.AddNote(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339)).Then(said(a)))
 		}
-		return false, nil
+		return false
 	}
 	rec.Approved, rec.Seconded = count[0].said(), nil
 	rule := say.F("%s approved this plan at %s.", count[0].By, count[0].At.Format(time.RFC3339)).Then(said(count[0]))
@@ -334,7 +333,7 @@ func (p approvals) approved(ctx context.Context, rec *event.Record, attempt int,
 		rule = rule.Then(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339))).Then(said(a))
 	}
 	rec.SetRule(rule)
-	return true, nil
+	return true
 }
 
 // said returns what there is to say of an answer beside who gave it and when.

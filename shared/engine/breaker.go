@@ -96,12 +96,16 @@ func breaker(ctx context.Context, s *stream.Stream, cluster, class string) (*Bre
 	if err != nil {
 		return nil, fmt.Errorf("read the breaker: %w", err)
 	}
+	return readBreaker(data, cluster, class), nil
+}
+
+func readBreaker(data []byte, cluster, class string) *Breaker {
 	var b Breaker
 	if json.Unmarshal(data, &b) != nil || b.Class != class {
 		b = Breaker{Cluster: cluster, Class: class}
 		b.because(say.F("The record of what opened it is unreadable."))
 	}
-	return &b, nil
+	return &b
 }
 
 func unsettledKey(cluster, class string) string { return "unsettled." + cluster + "." + class }

@@ -60,16 +60,23 @@ type claiming func(ctx context.Context, key string, of int, owner string, ttl ti
 // place that is taken is held until its window is over, and counts once for all
 // writes on one Service.
 func (e *Env) spend(ctx context.Context, claim claiming, b remedy.Budgets, class, uid string) (why say.Text, wait time.Duration, err error) {
+	var services int
+	var uncounted error
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		services, uncounted = e.services(ctx)
+	}()
 	ok, err := claim(ctx, budgetKey(e.Cluster)+"."+class, b.OfClass(), uid, classWindow)
+	<-counted
 	if err != nil {
 		return nil, 0, fmt.Errorf("take a place in the budget of the class: %w", err)
 	}
 	if !ok {
 		return say.F("The budget of the class is spent: %d Services in %d minutes.", b.OfClass(), int(classWindow.Minutes())), classWait, nil
 	}
-	services, err := services(ctx, e.Stream, e.Cluster)
-	if err != nil {
-		return nil, 0, err
+	if uncounted != nil {
+		return nil, 0, uncounted
 	}
 	most := b.OfCluster(services)
 	ok, err = claim(ctx, budgetKey(e.Cluster), most, uid, clusterWindow)
@@ -81,6 +88,8 @@ func (e *Env) spend(ctx context.Context, claim claiming, b remedy.Budgets, class
 	}
 	return nil, 0, nil
 }
+
+func (e *Env) services(ctx context.Context) (int, error) { return services(ctx, e.Stream, e.Cluster) }
 
 // services returns how many LoadBalancer Services the cluster has, as the exporter
 // has counted; 0 if it has not yet.

@@ -87,28 +87,26 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	if allowed && !x.rec.Back.IsZero() {
 		allowed, rule = false, say.F("The fix for this failure was undone at %s.", x.rec.Back.Format(time.RFC3339))
 	}
-	if allowed {
-		b, err := x.env.broken(ctx, x.r.Class)
-		if err != nil {
-			return false, err
-		}
-		if b != nil {
-			allowed, rule = false, b.text()
-		}
+	g, err := x.guards(ctx)
+	if err != nil {
+		return false, err
+	}
+	answers, err := x.approvals.in(g.answers)
+	if err != nil {
+		return false, err
+	}
+	if allowed && g.breaker != nil {
+		allowed, rule = false, g.breaker.text()
 	}
 	// What a person has said no to stays undone, whatever the policy allows by now.
-	if no, err := x.approvals.rejected(ctx, &x.rec); err != nil || no {
+	if x.approvals.rejected(answers, &x.rec) {
 		x.rec.Result = event.Planned
-		return false, err
+		return false, nil
 	}
 	x.rec.SetRule(rule)
 	if !allowed {
 		want := x.c.Policy.Consent(risk)
-		agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt, want)
-		if err != nil {
-			return false, err
-		}
-		if !agreed {
+		if !x.approvals.approved(answers, &x.rec, x.c.Attempt, want) {
 			x.rec.Result = event.Asked
 			x.rec.AddAsk(x.approval(want))
 			return false, nil
@@ -120,9 +118,9 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 		x.rec.AddAsk(spent())
 		return false, nil
 	}
-	h, err := x.env.hold(ctx, x.c.Policy)
-	if err != nil || h == nil {
-		return err == nil, err
+	h := x.env.held(g.pause, x.c.Policy)
+	if h == nil {
+		return true, nil
 	}
 	x.keep(h)
 	return false, nil

@@ -39,14 +39,7 @@ func (x *run) gather(ctx context.Context) *gathering {
 		g.cloud = x.env.Cloud.Once()
 	}
 	part := func(i int, read func() error) {
-		g.parts.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					g.failed[i] = panicked(p, x.r.Class, x.log)
-				}
-			}()
-			g.failed[i] = read()
-		})
+		g.parts.Go(func() { g.failed[i] = x.caught(read) })
 	}
 	kept := func(i int) context.Context {
 		return event.WithReads(ctx, func(r event.Read) { g.told[i] = append(g.told[i], r) })
@@ -70,6 +63,33 @@ func (x *run) gather(ctx context.Context) *gathering {
 		return err
 	})
 	return g
+}
+
+// aside has some reads made side by side, and returns the first of their errors when all have ended.
+func (x *run) aside(reads ...func() error) error {
+	failed := make([]error, len(reads))
+	var all sync.WaitGroup
+	for i, read := range reads {
+		all.Go(func() { failed[i] = x.caught(read) })
+	}
+	all.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// caught returns the error of a read, and a panic as one: in a goroutine of its own it would end
+// the program.
+func (x *run) caught(read func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(p, x.r.Class, x.log)
+		}
+	}()
+	return read()
 }
 
 // askAhead asks the cloud what the class is likely to ask. The class asks again: it gets the answer

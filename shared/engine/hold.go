@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A hold is what keeps a plan from being applied now, though it is allowed.
@@ -25,20 +27,60 @@ const (
 
 // hold returns what holds back every write now; nil if nothing does.
 func (e *Env) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
-	if e.Stream != nil {
-		pause, err := Paused(ctx, e.Stream, e.Cluster)
-		if err != nil {
-			return nil, unreadable{err}
-		}
-		if pause != nil {
-			return &hold{event.HeldByPause, pause.Text(), pausedWait}, nil
-		}
+	pause, err := e.paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return e.held(pause, p), nil
+}
+
+// paused returns the pause that is in force now; nil if there is none.
+func (e *Env) paused(ctx context.Context) (*Pause, error) {
+	if e.Stream == nil {
+		return nil, nil
+	}
+	pause, err := Paused(ctx, e.Stream, e.Cluster)
+	if err != nil {
+		return nil, unreadable{err}
+	}
+	return pause, nil
+}
+
+// held returns what holds back every write, with this pause or none.
+func (e *Env) held(pause *Pause, p remedy.Policy) *hold {
+	if pause != nil {
+		return &hold{event.HeldByPause, pause.Text(), pausedWait}
 	}
 	now := e.now()
 	if text, until := p.Frozen(now); len(text) > 0 {
-		return &hold{event.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
+		return &hold{event.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}
 	}
-	return nil, nil
+	return nil
+}
+
+// guards are what the stream holds that may keep a plan from being applied, read at one moment.
+type guards struct {
+	breaker *Breaker // of the class, if it is open
+	pause   *Pause   // in force
+	answers stream.View
+}
+
+// guards reads them.
+func (x *run) guards(ctx context.Context) (g guards, err error) {
+	e := x.env
+	if e.Stream == nil {
+		return g, nil
+	}
+	open := breakerKey(e.Cluster, x.r.Class)
+	g.answers, err = e.Stream.View(ctx, append(append(pauseKeys(e.Cluster), open), x.approvals.keys()...)...)
+	if err != nil {
+		return g, unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
+	}
+	if b, ok := g.answers[open]; ok {
+		g.breaker = readBreaker(b.Value, e.Cluster, x.r.Class)
+	}
+	g.pause = pauseIn(g.answers, e.Cluster)
+	return g, nil
 }
 
 // stands returns the pause or freeze that held the case back and still does; nil if
@@ -79,8 +121,12 @@ func (x *application) affords(ctx context.Context, claim claiming) (bool, error)
 	if err != nil || len(why) == 0 {
 		return err == nil, err
 	}
-	if agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)); err != nil || agreed {
-		return agreed, err
+	said, err := x.approvals.answers(ctx)
+	if err != nil {
+		return false, err
+	}
+	if x.approvals.approved(said, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {
+		return true, nil
 	}
 	if x.env.waited(x.rec) > patience {
 		x.rec.Result = event.Asked
@@ -90,12 +136,4 @@ func (x *application) affords(ctx context.Context, claim claiming) (bool, error)
 	}
 	x.keep(&hold{event.HeldByBudget, why, wait})
 	return false, nil
-}
-
-// broken returns the open breaker of the class; nil if there is none.
-func (e *Env) broken(ctx context.Context, class string) (*Breaker, error) {
-	if e.Stream == nil {
-		return nil, nil
-	}
-	return breaker(ctx, e.Stream, e.Cluster, class)
 }

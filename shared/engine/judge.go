@@ -66,9 +66,9 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	}
 	now := x.rec
 	now.Digest = digest
-	if ok, err := x.approvals.approved(ctx, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)); err != nil {
+	if answers, err := x.approvals.answers(ctx); err != nil {
 		return ends(x.fail(ctx, err))
-	} else if ok {
+	} else if x.approvals.approved(answers, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)) {
 		x.rec.Approved, x.rec.Seconded = now.Approved, now.Seconded
 	}
 	return event.Record{}, false, nil

@@ -108,11 +108,29 @@ func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
 // that can't be decoded is one all the same, and an error leaves it open: who can't
 // tell must not write.
 func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
-	p, err := pauseOf(ctx, s, "")
-	if err != nil || p != nil || cluster == "" {
-		return p, err
+	view, err := s.View(ctx, pauseKeys(cluster)...)
+	if err != nil {
+		return nil, fmt.Errorf("read whether all is paused: %w", err)
 	}
-	return pauseOf(ctx, s, cluster)
+	return pauseIn(view, cluster), nil
+}
+
+// pauseKeys are the keys of the pauses that hold in a cluster, that of all clusters first.
+func pauseKeys(cluster string) []string {
+	if cluster == "" {
+		return []string{pauseKey("")}
+	}
+	return []string{pauseKey(""), pauseKey(cluster)}
+}
+
+// pauseIn is Paused for what the keys held.
+func pauseIn(view stream.View, cluster string) *Pause {
+	for i, key := range pauseKeys(cluster) {
+		if e, ok := view[key]; ok {
+			return readPause(e.Value, []string{"", cluster}[i])
+		}
+	}
+	return nil
 }
 
 func pauseOf(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
@@ -123,9 +141,13 @@ func pauseOf(ctx context.Context, s *stream.Stream, cluster string) (*Pause, err
 	if err != nil {
 		return nil, fmt.Errorf("read whether all is paused: %w", err)
 	}
+	return readPause(data, cluster), nil
+}
+
+func readPause(data []byte, cluster string) *Pause {
 	var p Pause
 	if json.Unmarshal(data, &p) != nil || p.By == "" || p.Cluster != cluster {
 		p = Pause{Cluster: cluster, By: "somebody", Why: "who and why can't be read"}
 	}
-	return &p, nil
+	return &p
 }

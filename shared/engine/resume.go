@@ -30,8 +30,10 @@ func (x *run) history(ctx context.Context) (h history, err error) {
 	if h.prev, err = x.load(ctx); err != nil {
 		return h, err
 	}
-	if h.other, err = x.env.others(ctx, x.ev.Failure.Service.UID, x.r.Class); err != nil {
-		return h, err
+	if other := x.journal.Other(); other != nil {
+		if h.other, err = decode(*other); err != nil {
+			return h, err
+		}
 	}
 	h.agreed, err = x.approvals.agreed(ctx, h.prev)
 	return h, err
@@ -54,8 +56,7 @@ func (x *run) load(ctx context.Context) (event.Record, error) {
 }
 
 // others returns the last record of the Service if it is another class's; the
-// zero record if it is this one's. It is read after this class's own: a record
-// that came in between makes the next append fail.
+// zero record if it is this one's.
 func (e *Env) others(ctx context.Context, uid, class string) (event.Record, error) {
 	last, err := e.Stream.Last(ctx, stream.Cases, event.CaseFilter(e.Cluster, uid))
 	switch {

@@ -83,6 +83,15 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name)
 }
 
+// ServiceUID returns the UID that a Service has now, and reads nothing else of it.
+func (c *Cluster) ServiceUID(ctx context.Context, namespace, name string) (string, error) {
+	svc, err := get[metav1.PartialObjectMetadata](ctx, c, "Service", "/api/v1", "services", namespace, name)
+	if err != nil {
+		return "", err
+	}
+	return string(svc.UID), nil
+}
+
 // Namespace returns a namespace. It needs grant.GetNamespaces.
 func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	if !ValidName(name) {

@@ -25,7 +25,7 @@ func FuzzAnswer(f *testing.F) {
 				h.Set(k, v)
 			}
 		}
-		m, end, err := read(&nats.Msg{Header: h, Data: data})
+		m, end, err := read(&nats.Msg{Header: h, Data: data}, false)
 		if err != nil || end {
 			return
 		}

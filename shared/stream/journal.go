@@ -18,10 +18,11 @@ import (
 // A Journal belongs to one run and is not for several goroutines.
 type Journal struct {
 	stream  *Stream
-	subject string // of this class's records
-	all     string // of all records of the Service
-	last    uint64 // sequence of the last record of the Service that this run knows
-	bad     error  // the names make no subject
+	subject string   // of this class's records
+	all     string   // of all records of the Service
+	last    uint64   // sequence of the last record of the Service that this run knows
+	other   *Message // that record, if it is another class's
+	bad     error    // the names make no subject
 }
 
 // tokens of a case's subject must hold nothing that a subject gives a meaning to.
@@ -55,16 +56,19 @@ func (j *Journal) Load(ctx context.Context) (*Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the journal: %w", err)
 	}
-	j.last = 0
+	j.last, j.other = 0, nil
 	var mine *Message
-	for _, r := range records {
-		j.last = max(j.last, r.Sequence)
-		if r.Subject == j.subject {
-			mine = &r
+	for _, r := range records { // the oldest first
+		if j.last, j.other = r.Sequence, &r; r.Subject == j.subject {
+			mine, j.other = &r, nil
 		}
 	}
 	return mine, nil
 }
+
+// Other returns the last record of the Service if it is another class's, as Load saw it; nil
+// if it is this class's own or there is none.
+func (j *Journal) Other() *Message { return j.other }
 
 // Append stores a record if nobody has appended for the Service since this
 // journal's Load or last Append; without a Load, if the Service has no record.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
@@ -110,6 +109,36 @@ func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 		return nil, fmt.Errorf("read keys %s: %w", filter, err)
 	}
 	return found, nil
+}
+
+// A View is what some keys held at one moment, by key. What had no value is not in it.
+type View map[string]Entry
+
+// View returns what these keys hold, and those that match these filters, all at one moment
+// and in one round trip; at most 1,024 of them.
+func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
+	subjects := make([]string, len(filters))
+	for i, f := range filters {
+		if subjects[i] = bucketPrefix + f; strings.ContainsAny(f, "*>") {
+			continue
+		}
+		var err error
+		if subjects[i], err = subjectOf(f); err != nil {
+			return nil, fmt.Errorf("read keys: %w", err)
+		}
+	}
+	found, err := s.lasts(ctx, bucketStream, subjects...)
+	if err != nil {
+		return nil, fmt.Errorf("read keys: %w", err)
+	}
+	view := View{}
+	for _, m := range found {
+		if live(m) {
+			key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
+			view[key] = Entry{Key: key, Value: m.Data, Revision: m.Sequence}
+		}
+	}
+	return view, nil
 }
 
 // Swap sets the value of a key that still has a revision, and returns the new one;
@@ -239,64 +268,6 @@ func keyOf(subject string) string {
 		b.WriteByte(subject[i])
 	}
 	return b.String()
-}
-
-// Claim takes one of the slots of a budget for owner until ttl is over, and reports
-// whether it holds one; true too if owner held one before. However many ask,
-// at most `of` owners hold a slot.
-func (s *Stream) Claim(ctx context.Context, key string, of int, owner string, ttl time.Duration) (bool, error) {
-	doing := "claim a slot of " + key
-	base := "claim." + key
-	taken, mine, err := s.taken(ctx, base, owner)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", doing, err)
-	}
-	if mine {
-		return true, nil
-	}
-	if len(taken) >= of { // also where the budget was larger when they were taken
-		return false, nil
-	}
-	// Owners begin at different slots, so that they don't all fight for the first one.
-	h := fnv.New32a()
-	h.Write([]byte(owner))
-	for i := range of {
-		slot := base + "." + strconv.Itoa((int(h.Sum32()%uint32(of))+i)%of)
-		if taken[slot] {
-			continue
-		}
-		_, err := s.create(ctx, slot, []byte(owner), ttl)
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, ErrConflict) {
-			return false, fmt.Errorf("%s: %w", doing, err)
-		}
-	}
-	return false, nil
-}
-
-// Claimable reports what Claim would, and takes no slot.
-func (s *Stream) Claimable(ctx context.Context, key string, of int, owner string) (bool, error) {
-	taken, mine, err := s.taken(ctx, "claim."+key, owner)
-	if err != nil {
-		return false, fmt.Errorf("look for a slot of %s: %w", key, err)
-	}
-	return mine || len(taken) < of, nil
-}
-
-// taken returns the slots of a budget that are taken, and whether owner has one of them.
-func (s *Stream) taken(ctx context.Context, base, owner string) (slots map[string]bool, mine bool, err error) {
-	subject, err := subjectOf(base)
-	if err != nil {
-		return nil, false, err
-	}
-	slots = map[string]bool{}
-	err = s.entries(ctx, strings.TrimPrefix(subject, bucketPrefix)+".*", func(slot string, m Message) {
-		slots[slot] = true
-		mine = mine || string(m.Data) == owner
-	})
-	return slots, mine, err
 }
 
 // Locked reports whether somebody holds a lock.

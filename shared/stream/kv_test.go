@@ -92,61 +92,6 @@ func TestKeysAreGoneAfterTheirTime(t *testing.T) {
 	}
 }
 
-func TestClaim(t *testing.T) {
-	const writers, slots = 300, 5
-	s := fresh(t)
-	var won atomic.Int64
-	var mu sync.Mutex
-	var winners []string
-	var all sync.WaitGroup
-	for w := range writers {
-		owner := fmt.Sprintf("uid-%d", w)
-		all.Go(func() {
-			ok, err := s.Claim(t.Context(), "c1.tag-missing", slots, owner, time.Minute)
-			if err != nil {
-				t.Error(err)
-			}
-			if ok {
-				won.Add(1)
-				mu.Lock()
-				winners = append(winners, owner)
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	if won.Load() != slots {
-		t.Errorf("%d of %d writers hold %d slots", won.Load(), writers, slots)
-	}
-	for _, w := range winners {
-		if ok, err := s.Claim(t.Context(), "c1.tag-missing", slots, w, time.Minute); err != nil || !ok {
-			t.Errorf("%s holds a slot and is told %t, %v", w, ok, err)
-		}
-	}
-	if keys, err := s.Keys(t.Context(), "claim.>"); err != nil || len(keys) != slots {
-		t.Errorf("got %q, %v", keys, err)
-	}
-	// Who only asks is told what a claim would be.
-	for owner, want := range map[string]bool{winners[0]: true, "new": false} {
-		if ok, err := s.Claimable(t.Context(), "c1.tag-missing", slots, owner); err != nil || ok != want {
-			t.Errorf("%s is told %t, %v", owner, ok, err)
-		}
-	}
-	if ok, err := s.Claimable(t.Context(), "c1.tag-missing", slots+1, "new"); err != nil || !ok {
-		t.Errorf("got %t, %v", ok, err)
-	}
-	// A smaller budget than when the slots were taken, another key, none at all.
-	if ok, err := s.Claim(t.Context(), "c1.tag-missing", 3, "new", time.Minute); err != nil || ok {
-		t.Errorf("got %t, %v", ok, err)
-	}
-	if ok, err := s.Claim(t.Context(), "c1", slots, "new", time.Minute); err != nil || !ok {
-		t.Errorf("got %t, %v", ok, err)
-	}
-	if ok, err := s.Claim(t.Context(), "empty", 0, "new", time.Minute); err != nil || ok {
-		t.Errorf("got %t, %v", ok, err)
-	}
-}
-
 func TestLock(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()

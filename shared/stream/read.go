@@ -90,7 +90,7 @@ func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Mess
 	if err != nil {
 		return Message{}, s.fault(ctx, in, doing, err)
 	}
-	m, end, err := read(reply)
+	m, end, err := read(reply, false)
 	if err != nil {
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -149,9 +149,14 @@ func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f f
 // consistent view, oldest first. It serves filters of at most 1,024 subjects, such as the
 // classes of one Service; EachLast serves any.
 func (s *Stream) Lasts(ctx context.Context, stream, filter string) ([]Message, error) {
-	found, _, err := s.page(ctx, stream, query{Lasts: []string{filter}})
+	return s.lasts(ctx, stream, filter)
+}
+
+// lasts is Lasts for several filters.
+func (s *Stream) lasts(ctx context.Context, stream string, filters ...string) ([]Message, error) {
+	found, _, err := s.page(ctx, stream, query{Lasts: filters})
 	if err != nil {
-		return nil, fmt.Errorf("read the last messages of %s: %w", filter, err)
+		return nil, fmt.Errorf("read the last messages of %s: %w", strings.Join(filters, ", "), err)
 	}
 	return found, nil
 }
@@ -231,7 +236,7 @@ func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message,
 		if err != nil {
 			return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
 		}
-		m, end, err := read(reply)
+		m, end, err := read(reply, len(ask.Lasts) > 0)
 		if errors.Is(err, nats.ErrNoResponders) {
 			return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
 		}
@@ -253,12 +258,16 @@ func getSubject(stream string) string { return "$JS.API.DIRECT.GET." + stream }
 // those that match a filter. A user may be allowed some of these alone.
 func lastSubject(stream, subject string) string { return getSubject(stream) + "." + subject }
 
-// read makes a Message of an answer to a query. End: it was the last, and is none itself.
-func read(reply *nats.Msg) (m Message, end bool, err error) {
+// read makes a Message of an answer to a query, for one message or for several. End: it was
+// the last, and is none itself.
+func read(reply *nats.Msg, several bool) (m Message, end bool, err error) {
 	h := reply.Header
 	switch status := h.Get("Status"); status {
 	case "":
 	case "204", "404":
+		if d := h.Get("Description"); d == "Message Not Found" && several {
+			return Message{}, false, errors.New("the server can't read all that it holds") // or what is missing would seem not to be there
+		}
 		return Message{}, true, nil
 	case "503":
 		return Message{}, false, nats.ErrNoResponders

@@ -272,7 +272,7 @@ func TestBrokenAnswers(t *testing.T) {
 		"no sequence": {"Nats-Subject": {"a"}},
 		"no time":     {"Nats-Sequence": {"1"}},
 	} {
-		if _, _, err := read(&nats.Msg{Header: h}); err == nil {
+		if _, _, err := read(&nats.Msg{Header: h}, true); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

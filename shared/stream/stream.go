@@ -90,20 +90,21 @@ type Config struct {
 // A Stream is a connection to JetStream. All methods may be called at once from
 // any number of goroutines. A call without a sooner deadline ends after 5 s.
 type Stream struct {
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	log   *slog.Logger
-	where string // the server's address without its secrets
-	grace time.Duration
-	beat  time.Duration // between two signs of life of a message in hand
-	words time.Duration // for handlers that were cancelled
-	link  atomic.Pointer[link]
-	slots chan struct{} // one for each running handler, if Config.Handlers limits them
-	used  atomic.Int64  // wall clock of the last call, in nanoseconds
-	known memory
-	fulls fulls
-	deny  denials
-	pace  sync.Mutex // one reservation at a time, so that a process never contends with itself
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	log     *slog.Logger
+	where   string // the server's address without its secrets
+	grace   time.Duration
+	beat    time.Duration // between two signs of life of a message in hand
+	words   time.Duration // for handlers that were cancelled
+	link    atomic.Pointer[link]
+	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
+	used    atomic.Int64  // wall clock of the last call, in nanoseconds
+	known   memory
+	fulls   fulls
+	budgets budgets
+	deny    denials
+	pace    sync.Mutex // one reservation at a time, so that a process never contends with itself
 }
 
 // A link is one life of the connection, from connect to disconnect.

@@ -34,11 +34,13 @@ func main() {
 	os.Exit(program.Main("exporter", run))
 }
 
-// frugal keeps the heap small when there is much to do: one exporter stands beside
-// every cluster. The environment has the last word.
+// frugal keeps the heap small when there is much to do: one exporter stands beside every
+// cluster. What waits in the lanes is some 20 MB at the most. With a limit of that size the
+// collector has no room, and takes most of the time of a start on many stored failures. The
+// environment has the last word.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(20 << 20)
+		debug.SetMemoryLimit(48 << 20)
 	}
 }
 
