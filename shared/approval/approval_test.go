@@ -38,6 +38,7 @@ type world struct {
 	stream    *stream.Stream
 	namespace string
 	cases     int
+	bringer   *approval.Bringer
 }
 
 // asks returns the record of a new case that asks about a plan, and keeps its failure.
@@ -148,7 +149,12 @@ func (s *world) begin() {
 	_, err = s.stream.Setup(s.Context(), []string{"vswitch-ip-exhausted"}, stream.Settings{Clusters: []string{"c1"}})
 	s.must(err)
 	own := nats.Connect(s.T, stream.Config{URL: server.URL(), User: "notifier", Password: "p", Inbox: stream.InboxOf("notifier"), Cluster: "c1"})
-	b := &approval.Bringer{Cluster: "c1", Kube: c, Writer: kube.NewWriter(c), Stream: own, Log: slog.New(slog.DiscardHandler), Said: func(string) {}}
+	s.bringer = &approval.Bringer{Cluster: "c1", Kube: c, Writer: kube.NewWriter(c), Stream: own, Log: slog.New(slog.DiscardHandler), Said: func(string) {}}
+	s.run(s.bringer)
+}
+
+// run runs what brings Approvals until the test ends.
+func (s *world) run(b *approval.Bringer) {
 	ctx, cancel := context.WithCancel(s.Context())
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -306,6 +312,44 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("it is %+v, and NATS has %+v", no.Status, got)
 	}
 
+	// Who gave it takes it back by an approval, and nobody else does.
+	said := rec
+	said.Result, said.Rejected = event.Planned, &event.Approved{By: "bob", Object: string(no.UID), At: no.CreationTimestamp.Time}
+	s.journal(said)
+	if _, err := approval.Create(ctx, ann, said, kube.Approve, "", time.Hour); !errors.Is(err, engine.ErrNotAsked) {
+		t.Errorf("ann approves what bob has rejected: %v", err)
+	}
+	s.refused("another's approval", said, s.answer(ann, said, nil), "bob rejected it at", 1)
+	within(t, "a second passes", func() bool {
+		now, err := admin.Clock(ctx)
+		s.must(err)
+		return now.After(no.CreationTimestamp.Time)
+	})
+	give := func(by *kube.Cluster, rec event.Record) *kube.Approval {
+		t.Helper()
+		made, err := approval.Create(ctx, by, rec, kube.Approve, "CHG-2", time.Hour)
+		s.must(err)
+		late, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		made, err = by.AwaitApproval(late, *made)
+		s.must(err)
+		return made
+	}
+	back := give(bob, said)
+	if got := s.brought(said); back.Status.State != kube.Recorded || len(got) != 1 || got[0].Rejects || got[0].Object != string(back.UID) {
+		t.Errorf("it is %+v, and NATS has %+v", back.Status, got)
+	}
+	if again := give(bob, said); again.UID != back.UID {
+		t.Errorf("the same once more is %+v", again)
+	}
+
+	// What does not count is answered again, by an Approval of another name.
+	rec = s.asks()
+	s.refused("for another cluster", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Spec.Cluster = "c2" }), "is about the cluster c2", 0)
+	if a := give(ann, rec); a.Status.State != kube.Recorded || len(s.brought(rec)) != 1 {
+		t.Errorf("it is %+v", a.Status)
+	}
+
 	// A policy that lets others in proves nothing, and neither does one that was put right just now.
 	weak := `{"spec":{"validationActions":["Warn"]}}`
 	bindings := c.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
@@ -317,6 +361,19 @@ func TestApprovals(t *testing.T) {
 	s.must(err)
 	rec = s.asks()
 	s.refused("policy of just now", rec, s.answer(ann, rec, nil), "nothing proves who created it", 0)
+
+	// After 30 days none can count any more, and they are gone.
+	if all, err := admin.Approvals(ctx, ""); err != nil || len(all) < 10 {
+		t.Errorf("before: %d, %v", len(all), err)
+	}
+	later := *s.bringer
+	later.Now = func() time.Time { return time.Now().Add(engine.RejectionLife) }
+	s.run(&later)
+	within(t, "old Approvals are gone", func() bool {
+		all, err := admin.Approvals(ctx, "")
+		s.must(err)
+		return len(all) == 0
+	})
 }
 
 // within waits until something holds.

@@ -21,7 +21,8 @@ import (
 
 // Grants are what a Bringer needs of the cluster.
 var Grants = []grant.Grant{
-	grant.GetApprovals, grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
+	grant.GetApprovals, grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.DeleteApprovals,
+	grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
 }
 
 // A Bringer brings the Approvals of one cluster to NATS.
@@ -87,7 +88,7 @@ func (b *Bringer) stands(ctx context.Context) string {
 // take brings one Approval, and says on it what became of it.
 func (b *Bringer) take(ctx context.Context, a kube.Approval) error {
 	if a.Status.State != "" {
-		return nil
+		return b.clear(ctx, a)
 	}
 	fresh, err := b.Kube.Approval(ctx, a.Namespace, a.Name)
 	if errors.Is(err, kube.ErrNotFound) {
@@ -107,6 +108,20 @@ func (b *Bringer) take(ctx context.Context, a kube.Approval) error {
 	}
 	b.Log.Info("Approval looked at", "namespace", fresh.Namespace, "case", fresh.Spec.Case, "outcome", string(state))
 	err = b.Writer.SetApprovalStatus(ctx, *fresh, kube.ApprovalStatus{State: state, Message: text.String(), Said: text, Time: metav1.NewTime(b.now())})
+	if errors.Is(err, kube.ErrNotFound) || errors.Is(err, kube.ErrConflict) || errors.Is(err, kube.ErrDenied) {
+		return nil // it is gone or seen again, or lbremedy may not write in its namespace
+	}
+	return err
+}
+
+// clear deletes an Approval that is too old to count for anything: no answer lasts longer, and the
+// journal, which tells who answered, does not keep the case longer either. Each list of them comes
+// by here.
+func (b *Bringer) clear(ctx context.Context, a kube.Approval) error {
+	if b.now().Sub(a.CreationTimestamp.Time) < engine.RejectionLife {
+		return nil
+	}
+	err := b.Writer.DeleteApproval(ctx, a)
 	if errors.Is(err, kube.ErrNotFound) || errors.Is(err, kube.ErrConflict) || errors.Is(err, kube.ErrDenied) {
 		return nil // it is gone or seen again, or lbremedy may not write in its namespace
 	}
@@ -134,7 +149,11 @@ func (b *Bringer) bring(ctx context.Context, a kube.Approval) (say.Text, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Asks(rec); err != nil {
+	answer := engine.Approval{
+		By: a.Spec.User, Identity: a.Spec.User, Groups: a.Spec.Groups, Object: string(a.UID), Rejects: a.Spec.Verdict == kube.Reject,
+		Comment: a.Spec.Comment, At: a.CreationTimestamp.Time, Until: a.CreationTimestamp.Add(lasts(a.Spec)),
+	}
+	if err := answer.Takes(rec); err != nil {
 		return nil, refusal{err}
 	}
 	if rec.Digest != a.Spec.Plan {
@@ -143,15 +162,8 @@ func (b *Bringer) bring(ctx context.Context, a kube.Approval) (say.Text, error) 
 	if rec.NextAttempt() != a.Spec.Attempt {
 		return nil, refusal{say.Errorf("case %s asks about attempt %d by now, and this answers attempt %d", rec.Case, rec.NextAttempt(), a.Spec.Attempt)}
 	}
-	answer := engine.Approval{
-		By: a.Spec.User, Identity: a.Spec.User, Groups: a.Spec.Groups, Object: string(a.UID), Rejects: a.Spec.Verdict == kube.Reject,
-		Comment: a.Spec.Comment, At: a.CreationTimestamp.Time, Until: a.CreationTimestamp.Add(a.Spec.Lasts()),
-	}
 	if a.Spec.Chat != nil {
 		answer.Chat = a.Spec.Chat.String()
-	}
-	if answer.Rejects {
-		answer.Until = answer.At.Add(engine.RejectionLife)
 	}
 	switch err := engine.Bring(ctx, b.Stream, rec, answer, b.now()); {
 	case errors.Is(err, engine.ErrNotAsked):

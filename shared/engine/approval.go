@@ -69,9 +69,13 @@ func (a Approval) refuses(digest string, now time.Time) bool {
 	return a.Rejects && a.Digest == digest && now.Before(a.Until)
 }
 
-// same reports whether another answer is to the same question.
-func (a Approval) same(b Approval, now time.Time) bool {
-	return a.good(b.Digest, b.Attempt, now) || a.refuses(b.Digest, now)
+// stays reports whether another answer is to the same question, and does not take the place of
+// this one: only an approval takes that of an earlier rejection.
+func (a Approval) stays(b Approval, now time.Time) bool {
+	if a.refuses(b.Digest, now) {
+		return b.Rejects || !b.At.After(a.At)
+	}
+	return a.good(b.Digest, b.Attempt, now)
 }
 
 // approvalKey is where the answer over NATS lies. There is one at a time: nothing tells
@@ -89,6 +93,22 @@ func answerKey(cluster, uid, class string) string {
 func ofPerson(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:16])
+}
+
+// Takes returns the error of an answer to a record that is none to give: ErrNotAsked. nil: the
+// plan of the record waits for it, or was rejected and this takes the rejection back. Who has
+// rejected a plan takes that back by approving it, and nobody else does: where Kubernetes
+// proves who it was, that person; where nothing does, who may answer over NATS.
+func (a Approval) Takes(rec event.Record) error {
+	no := rec.Rejected
+	if no == nil || a.Rejects {
+		return Asks(rec)
+	}
+	if rec.Status() != event.Rejected || rec.Digest == "" || (no.Object == "") != (a.Object == "") || no.Object != "" && no.By != a.By {
+		return late{say.Errorf("case %s has no plan that waits for an approval: %s rejected it at %s, and alone can take that back", rec.Case, no.By,
+			no.At.Format(time.RFC3339))}
+	}
+	return nil
 }
 
 // Asks returns the error of an answer to a record that asks nothing: ErrNotAsked. nil: its
@@ -123,12 +143,12 @@ func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by event.P
 //
 // The failure must then be delivered again: it is diagnosed again, and the plan is
 // applied if it is still the same. An answer to another plan of the case is
-// replaced; to the same plan the first one stays.
+// replaced; to the same plan the first one stays, unless it was a rejection and this approves.
 func Answer(ctx context.Context, s *stream.Stream, rec event.Record, a Approval, now time.Time, life time.Duration) (Approval, error) {
-	if err := Asks(rec); err != nil {
+	a.Case, a.Digest, a.Attempt, a.Object, a.Groups = rec.Case, rec.Digest, rec.NextAttempt(), "", nil
+	if err := a.Takes(rec); err != nil {
 		return Approval{}, err
 	}
-	a.Case, a.Digest, a.Attempt, a.Object, a.Groups = rec.Case, rec.Digest, rec.NextAttempt(), "", nil
 	a.At, a.Until = now, now.Add(life)
 	key := approvalKey(rec.Cluster, rec.Service.UID, rec.Class)
 	return a.put(ctx, s, rec, key, now, func(have Approval) (Approval, error) { return have, nil })
@@ -136,12 +156,13 @@ func Answer(ctx context.Context, s *stream.Stream, rec event.Record, a Approval,
 
 // Bring puts down what a person says to the plan of a record, which must ask for it, as an
 // object of the cluster proves it. Who calls it has looked at the object. A second answer of
-// the person to the same question is an ErrAnswered, and the first one stays.
+// the person to the same question is an ErrAnswered, and the first one stays, unless it was a
+// rejection and this approves.
 func Bring(ctx context.Context, s *stream.Stream, rec event.Record, a Approval, now time.Time) error {
 	if a.Object == "" || a.By == "" {
 		return errors.New("bring an answer: nothing proves whose it is")
 	}
-	if err := Asks(rec); err != nil {
+	if err := a.Takes(rec); err != nil {
 		return err
 	}
 	a.Case, a.Digest, a.Attempt = rec.Case, rec.Digest, rec.NextAttempt()
@@ -173,7 +194,7 @@ func (a Approval) put(ctx context.Context, s *stream.Stream, rec event.Record, k
 		if err := a.waits(ctx, s, rec); err != nil {
 			return Approval{}, err
 		}
-		if was.same(a, now) {
+		if was.stays(a, now) {
 			return before(was)
 		}
 	case !errors.Is(err, stream.ErrNotFound):
@@ -218,7 +239,7 @@ func (a Approval) waits(ctx context.Context, s *stream.Stream, asked event.Recor
 	if err != nil {
 		return err
 	}
-	if err := Asks(now); err != nil {
+	if err := a.Takes(now); err != nil {
 		return err
 	}
 	if now.Digest != a.Digest || now.NextAttempt() != a.Attempt {
@@ -274,14 +295,18 @@ func (p approvals) in(view stream.View) ([]Approval, error) {
 	return all, nil
 }
 
-// agreed reports whether a person has answered the plan that a record asks about, so that
-// it must be looked at again.
+// agreed reports whether a person has answered the plan that a record asks about, or taken
+// back that it is rejected, so that it must be looked at again.
 func (p approvals) agreed(ctx context.Context, prev event.Record) (bool, error) {
-	if prev.Phase != event.Settled || prev.Result != event.Asked || prev.Digest == "" {
+	rejected := prev.Status() == event.Rejected
+	if prev.Phase != event.Settled || prev.Result != event.Asked && !rejected || prev.Digest == "" {
 		return false, nil
 	}
 	all, err := p.answers(ctx)
 	now := p.env.now()
+	if rejected && err == nil {
+		return !slices.ContainsFunc(all, func(a Approval) bool { return a.refuses(prev.Digest, now) }), nil
+	}
 	return slices.ContainsFunc(all, func(a Approval) bool {
 		return a.good(prev.Digest, prev.NextAttempt(), now) || a.refuses(prev.Digest, now)
 	}), err

@@ -565,6 +565,61 @@ func TestConsent(t *testing.T) {
 		r.ends(event.Asked)
 		r.wrote(0)
 	})
+	t.Run("a rejection taken back", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{})
+		at := r.now()
+		no := engine.Approval{By: "ann", Object: "1", Rejects: true, At: at, Until: at.Add(time.Hour)}
+		r.must(engine.Bring(t.Context(), r.env.Stream, rec, no, at))
+		earlier := engine.Approval{By: "ann", Object: "2", At: at, Until: at.Add(time.Hour)}
+		if err := engine.Bring(t.Context(), r.env.Stream, rec, earlier, r.now()); !errors.Is(err, engine.ErrAnswered) {
+			t.Errorf("an approval that is no later: %v", err)
+		}
+		if rec = r.ends(event.Planned); rec.Status() != event.Rejected {
+			t.Fatalf("it is %s", rec.Status())
+		}
+		r.advance(time.Minute)
+		for what, a := range map[string]engine.Approval{
+			"somebody else": {By: "bob", Object: "3"}, "once more": {By: "ann", Object: "4", Rejects: true},
+		} {
+			if err := bring(r, rec, a); !errors.Is(err, engine.ErrNotAsked) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "ann"}, r.now(), time.Hour); !errors.Is(err, engine.ErrNotAsked) {
+			t.Errorf("over NATS, where nothing proves who it is: %v", err)
+		}
+		if again := r.ends(event.Planned); again.Status() != event.Rejected {
+			t.Errorf("it is %s", again.Status())
+		}
+		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "5", Comment: "I was wrong"}))
+		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "5", Comment: "I was wrong"})) // by who could not say so the first time
+		rec = r.ends(event.Waiting)
+		r.wrote(1)
+		if rec.Rejected != nil || rec.Approved == nil || rec.Approved.By != "ann" || rec.Approved.Comment != "I was wrong" {
+			t.Errorf("rejected by %+v, approved by %+v", rec.Rejected, rec.Approved)
+		}
+	})
+	t.Run("a rejection taken back over NATS", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{})
+		r.policy.Approvals = nil
+		answer := func(a engine.Approval) error {
+			_, err := engine.Answer(t.Context(), r.env.Stream, rec, a, r.now(), time.Hour)
+			return err
+		}
+		r.must(answer(engine.Approval{By: "ann", Rejects: true}))
+		if rec = r.ends(event.Planned); rec.Status() != event.Rejected {
+			t.Fatalf("it is %s", rec.Status())
+		}
+		r.advance(time.Minute)
+		if err := bring(r, rec, engine.Approval{By: "ann", Object: "1"}); !errors.Is(err, engine.ErrNotAsked) {
+			t.Errorf("by Kubernetes: %v", err)
+		}
+		r.must(answer(engine.Approval{By: "bob"})) // nothing tells people apart
+		r.ends(event.Waiting)
+		r.wrote(1)
+	})
 	t.Run("rejected", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{})

@@ -111,6 +111,7 @@ var (
 	// RelayApprovals is to create Approvals in the name of others. The admission policy of Approvals asks for it.
 	RelayApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "relay"}
 	PatchApprovalsStatus = Grant{Group: "lbremedy.io", Resource: "approvals/status", Verb: "patch"}
+	DeleteApprovals      = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "delete"}
 	ListMutating         = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
 	ListValidating       = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}
 	GetDeployments       = Grant{Group: "apps", Resource: "deployments", Verb: "get"}

@@ -183,6 +183,24 @@ func (w *Writer) SetApprovalStatus(ctx context.Context, a Approval, s ApprovalSt
 	return w.cluster.call(ctx, doing, request{verb: http.MethodPatch, path: path, query: w.query(), body: body}, new(Approval))
 }
 
+// DeleteApproval deletes an Approval. It returns ErrConflict if it has changed since it was read,
+// or another one has its name. It needs grant.DeleteApprovals.
+func (w *Writer) DeleteApproval(ctx context.Context, a Approval) error {
+	if !ValidName(a.Namespace) || !ValidName(a.Name) {
+		return noName("delete Approval", "name", a.Namespace+"/"+a.Name)
+	}
+	doing := "delete Approval " + a.Namespace + "/" + a.Name
+	body, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &a.UID, ResourceVersion: &a.ResourceVersion},
+	})
+	if err != nil {
+		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+	}
+	path := approvalGroup + "/namespaces/" + a.Namespace + "/approvals/" + a.Name
+	return w.cluster.call(ctx, doing, request{verb: http.MethodDelete, path: path, body: body}, new(metav1.Status))
+}
+
 // A User is somebody as the API server knows them.
 type User struct {
 	Name   string

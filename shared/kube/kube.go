@@ -332,7 +332,7 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 	}
 	if r.body != nil {
 		kind := "application/merge-patch+json"
-		if r.verb == http.MethodPost {
+		if r.verb != http.MethodPatch {
 			kind = runtime.ContentTypeJSON
 		}
 		q = q.Body(bytes.Clone(r.body)).SetHeader("Content-Type", kind)

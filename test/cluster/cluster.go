@@ -66,6 +66,7 @@ type Options struct {
 	EventTTL time.Duration // how long Events are kept; zero: an hour
 	NoFsync  bool          // write faster, and lose all in a power cut
 	Break    bool          // it is to be broken: see Cluster.Dir
+	Tokens   string        // file with an AuthenticationConfiguration: whose tokens are taken beside its own; empty: nobody's
 	Log      io.Writer     // gets the progress of a first build, and why a start failed; nil: standard error
 }
 
@@ -160,6 +161,9 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	}
 	if opts.Break {
 		args = append(args, "--breakable", "--processors=1")
+	}
+	if opts.Tokens != "" {
+		args = append(args, "--authentication-config="+opts.Tokens)
 	}
 	cmd := exec.Command(bin, args...)
 	// Ctrl-C is the program's to answer: it ends the server after what uses it.

@@ -24,6 +24,8 @@ type options struct {
 	processors int // for each process; zero: all
 	eventTTL   time.Duration
 	breakable  bool // for who breaks it
+
+	authentication string // file of an AuthenticationConfiguration; empty: none but certificates and ServiceAccounts
 }
 
 // A server is a kube-apiserver and its etcd, as processes of ours. Its exported
@@ -229,6 +231,9 @@ func (s *server) startOne(ctx context.Context, name string, id *identity, admin 
 		// What is not on disk before the answer would be lost with the process; a log that is cut would lose its beginning.
 		more = []string{"--audit-policy-file=" + file, "--audit-log-path=" + filepath.Join(s.Dir, "audit-"+name+".log"),
 			"--audit-log-mode=blocking", "--audit-log-maxsize=1000000"}
+	}
+	if s.opts.authentication != "" {
+		more = append(more, "--authentication-config="+s.opts.authentication)
 	}
 	err = s.onFreePorts(1, func(ports []int) error {
 		address = local("https", ports[0])

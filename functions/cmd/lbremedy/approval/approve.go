@@ -50,6 +50,8 @@ changed needs a new approval. An approval overrides risk, budgets and breakers, 
 a pause, a freeze or the limit of attempts. The policy may want the approvals of several
 people, or of some only.
 
+Whoever has rejected a plan takes that back by approving it.
+
 Name a case by its ID or the start of it, or a Service of which one case waits for an
 approval.
 
@@ -57,7 +59,7 @@ approval.
 		Example: `  lbremedy approve shop/web
   lbremedy approve 3f9a12bc --digest 0f8e… --for 2h --comment 'CHG-1234'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
-		ValidArgsFunction: waiting.Complete(p),
+		ValidArgsFunction: approvable.Complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.life < time.Minute || a.life > 30*24*time.Hour {
 				return command.Wrong("--for: %s is not between a minute and 30 days", a.life)
@@ -76,7 +78,8 @@ func reject(p *cli.Program) *cobra.Command {
 		Use:   "reject CASE|NAMESPACE/SERVICE",
 		Short: "Reject the plan of a case that needs approval",
 		Long: `Reject the plan of a case that needs approval. It is not applied, and nobody is asked about
-it again as long as the plan stays the same. Another plan for the failure is asked about.
+it again as long as the plan stays the same, for 30 days at most. Another plan for the failure
+is asked about. To take a rejection back, approve the plan: nobody else can.
 
 Name a case by its ID or the start of it, or a Service of which one case waits for an
 approval.
@@ -117,7 +120,11 @@ func (a *answer) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer s.Close()
-	h, err := waiting.Single(ctx, a.Program, s, name)
+	want := waiting
+	if a.verdict == kube.Approve {
+		want = approvable
+	}
+	h, err := want.Single(ctx, a.Program, s, name)
 	if err != nil {
 		return err
 	}
@@ -132,7 +139,7 @@ func (a *answer) run(ctx context.Context, name string) error {
 	if !finding && r.Service.Kind != "" {
 		return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
 	}
-	if err := engine.Asks(r); err != nil {
+	if err := engine.Asks(r); err != nil && (r.Rejected == nil || a.verdict == kube.Reject) {
 		return command.Mistake{Err: err}
 	}
 	why := say.Literal("--without-kubernetes")
@@ -164,6 +171,8 @@ func (a *answer) create(ctx context.Context, r event.Record) (made *kube.Approva
 	switch {
 	case errors.As(err, &no):
 		return nil, say.Of(no), nil
+	case errors.Is(err, engine.ErrNotAsked):
+		return nil, nil, command.Mistake{Err: err}
 	case errors.Is(err, kube.ErrDenied), errors.As(err, new(approvals.Answered)):
 		return nil, nil, command.Wrong("%s", say.Of(err).Map(command.Clean))
 	case err != nil:
@@ -234,7 +243,7 @@ func (a *answer) next(r event.Record) {
 	check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix)
 	switch {
 	case a.verdict == kube.Reject:
-		a.Note("Nobody is asked about this plan again: see lbremedy show %s.", r.Case)
+		a.Note("Nobody is asked about this plan again: see lbremedy show %s. To take that back: lbremedy approve %s", r.Case, r.Case)
 	case finding:
 		a.Note("To apply it if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)
 	default:
@@ -243,7 +252,15 @@ func (a *answer) next(r event.Record) {
 }
 
 // waiting are the cases whose plan waits for an approval.
-var waiting = journal.Want{What: say.F("waits for an approval"), Is: func(h journal.History) bool {
+var waiting = journal.Want{What: say.F("waits for an approval"), Is: func(h journal.History) bool { return waits(h.Last()) }}
+
+// approvable are those, and the cases whose plan was rejected: who did that may take it back.
+var approvable = journal.Want{What: say.F("waits for an approval or was rejected"), Is: func(h journal.History) bool {
 	r := h.Last()
-	return r.Phase == event.Settled && r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0
+	return waits(r) || r.Status() == event.Rejected && r.Digest != ""
 }}
+
+// waits reports whether the plan of a record waits for an approval.
+func waits(r event.Record) bool {
+	return r.Phase == event.Settled && r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0
+}

@@ -116,7 +116,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		if row.Record, err = s.book.record(r.Context(), caseKey{p.cluster, p.uid, p.class, ""}); err != nil {
 			return b, err
 		}
-		row.Closed = closed(p, row.Record)
+		row.Closed = closed(p, row.Record, b.Verdict, me.as(r.Context(), row.Record))
 		if row.Record != nil {
 			namespace := row.Record.Service.Namespace
 			all, seen := given[namespace]
@@ -132,7 +132,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 			for _, a := range all {
 				if a.Spec.Case == p.id && a.Spec.Plan == p.digest && a.Spec.Attempt == p.attempt {
 					row.Answers = append(row.Answers, response{a})
-					row.Mine = row.Mine || a.Spec.User == me.name(r.Context())
+					row.Mine = row.Mine || a.Spec.User == me.name(r.Context()) && a.Status.State != kube.Refused && !(takesBack(row.Record, a) && b.Verdict == kube.Approve)
 				}
 			}
 		}
@@ -149,8 +149,8 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 }
 
 // closed returns why nobody can answer a plan: what stands in the journal is not what a page
-// has shown, or asks for no answer.
-func closed(p plan, now *event.Record) error {
+// has shown, or asks for no such answer of the person.
+func closed(p plan, now *event.Record, verdict kube.Verdict, by engine.Approval) error {
 	switch {
 	case now == nil:
 		return say.Errorf("The journal has no such case.")
@@ -159,13 +159,30 @@ func closed(p plan, now *event.Record) error {
 	case now.Service.Kind != "":
 		return say.Errorf("This is not about a Service: it is answered in a terminal.")
 	}
-	if err := engine.Asks(*now); err != nil {
+	by.Rejects = verdict == kube.Reject
+	if err := by.Takes(*now); err != nil {
 		return err
 	}
 	if now.Digest != p.digest || now.NextAttempt() != p.attempt {
 		return say.Errorf("The plan is another one by now: look at it again.")
 	}
 	return nil
+}
+
+// takesBack reports whether an Approval is the rejection that a record tells of, so that who gave
+// it may still approve the plan.
+func takesBack(rec *event.Record, a kube.Approval) bool {
+	return rec.Rejected != nil && rec.Rejected.Object == string(a.UID) && a.Spec.Verdict == kube.Reject
+}
+
+// as returns an answer of the person to a plan, as far as it tells whose it is. Who they are is
+// asked for where it matters: at a plan that somebody has rejected.
+func (p *person) as(ctx context.Context, rec *event.Record) engine.Approval {
+	a := engine.Approval{Object: "new"} // which proves it
+	if rec != nil && rec.Rejected != nil {
+		a.By = p.name(ctx)
+	}
+	return a
 }
 
 // answers shows plans, who has answered them, and where the person answers.

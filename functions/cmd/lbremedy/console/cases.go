@@ -94,6 +94,7 @@ type caseBody struct {
 	Undone bool // the steps take back what was written
 	Reads  []event.Read
 	Asks   member
+	Again  plan // the plan that the person who looks has rejected, and may approve all the same; of no case: there is none
 	Others []*past
 }
 
@@ -144,6 +145,11 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, ask: askOf(&last),
 	}
 	b.Asks.Right = s.right(personOf(r), last.Service.Namespace)
+	if no := last.Rejected; no != nil && no.Object != "" {
+		if me := personOf(r); b.Asks.Right.May && me.as(r.Context(), &last).Takes(last) == nil {
+			b.Again = b.Asks.Plan()
+		}
+	}
 	for _, f := range story.Parts {
 		if strings.TrimSpace(f.Text) == "" || slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {
 			continue
