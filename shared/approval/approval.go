@@ -64,7 +64,7 @@ func (a Answered) Error() string { return a.Unwrap().Error() }
 
 // Unwrap returns the sentence on it.
 func (a Answered) Unwrap() error {
-	return say.Errorf("%s has answered this plan before, with %s, and the first answer stays", a.By, a.Verdict)
+	return say.Errorf("the user %s has answered this plan before, with %s, and the first answer stays", a.By, a.Verdict)
 }
 
 // Create answers the plan that a record asks about, in the name of the user whose credentials
@@ -87,7 +87,7 @@ func Create(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube
 	}
 	made, err := create(ctx, c, To(rec, verdict, me, comment, lasts))
 	if errors.Is(err, kube.ErrDenied) {
-		return nil, say.Errorf("%s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
+		return nil, say.Errorf("the user %s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
 			me.Name, rec.Service.Namespace, err, Approver)
 	}
 	return made, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,6 +121,22 @@ func (x *tab) sees(text string) {
 	}
 }
 
+// until does something that puts a text on the page, and returns how many milliseconds that took, by the clock of the page.
+func (x *tab) until(text string, do func(text string)) float64 {
+	x.t.Helper()
+	eval[bool](x, fmt.Sprintf(`window.seen = 0, new MutationObserver((_, o) => {
+		if (!document.body.innerText.includes(%q)) return;
+		window.seen = performance.timeOrigin + performance.now();
+		o.disconnect();
+	}).observe(document.body, {childList: true, subtree: true}), true`, text))
+	began := time.Now()
+	do(text)
+	if _, err := chromedp.Run(x.Context, chromedp.Poll[bool]("window.seen > 0")); err != nil {
+		x.t.Fatalf("the page does not say %q: %v: %s", text, err, eval[string](x, "document.body.innerText"))
+	}
+	return eval[float64](x, "window.seen") - float64(began.UnixMicro())/1000
+}
+
 // quiet checks that nothing went wrong, and that nothing was asked of anybody else.
 func (x *tab) quiet(w *World) {
 	x.t.Helper()
@@ -166,7 +183,7 @@ func TestConsole(t *testing.T) {
 			"/cases?q=cart":               {"1 to 1 of 1"},
 			"/balancers":                  {"Load balancers", "shop/web", "CLB lb-sim", "vSwitch"},
 			"/balancers?q=checkout":       {"1 to 1 of 1"},
-			"/balancers/shop/web":         {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings"},
+			"/balancers/shop/web":         {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings", "Not known: nothing was read"},
 			"/doctor":                     {"Doctor and capacity", "lb-gone", "vsw-h-full", "100 % used", "slb_quota"},
 			"/policy":                     {"Policy", "put in force at", "by ann (on laptop)", "namespaces pay-*"},
 			"/policy?service=shop/web":    {"tag-missing", "The policy says so for all."},
@@ -305,16 +322,10 @@ func TestConsole(t *testing.T) {
 		x.do(chromedp.Click(css("#waits details summary")), chromedp.WaitVisible(css("#waits details[open]")))
 		at := `document.activeElement.closest("details").id`
 		before := eval[string](x, at)
-		eval[bool](x, `new MutationObserver(() => {
-			if (!window.seen && document.body.innerText.includes("It works again.")) window.seen = Date.now();
-		}).observe(document.body, {childList: true, subtree: true}), true`)
-		began := time.Now()
-		order(t, w, "settle It works again.")
-		x.sees("It works again.")
-		took := time.Duration(eval[int64](x, "window.seen")-began.UnixMilli()) * time.Millisecond
-		t.Logf("a record is on the page after %v", took)
-		if took > time.Second {
-			t.Errorf("a record is on the page after %v only", took)
+		took := x.until("It works again.", func(text string) { order(t, w, "settle "+text) })
+		t.Logf("a record is on the page after %.0f ms", took)
+		if took > 1000 {
+			t.Errorf("a record is on the page after %.0f ms only", took)
 		}
 		if got := eval[string](x, at); got != before {
 			t.Errorf("the focus went from %q to %q", before, got)
@@ -399,6 +410,20 @@ func TestConsole(t *testing.T) {
 		answer("shop/web", "reject", "rejected it at", "has no plan that waits for an approval")
 		x.do(chromedp.Navigate(w.At("/cases?q=shop/web")), Live())
 		x.sees("rejected")
+		// Who has rejected it may think again: a later approval is one of another second.
+		if _, err := chromedp.Run(x.Context, chromedp.Poll[bool](fmt.Sprintf("Date.now() > %d", time.Now().Add(time.Second).UnixMilli()))); err != nil {
+			t.Fatal(err)
+		}
+		x.do(chromedp.Click(css(".rows a")))
+		x.has("#ask")
+		x.sees("You have rejected this plan.")
+		x.again("a case whose plan one has rejected")
+		x.do(chromedp.Click(css("#ask button[value=approve]")))
+		x.has("#sure")
+		x.do(chromedp.Click(css("#sure")))
+		x.has("#done")
+		x.sees("approved it at")
+		x.sees("fixed")
 		x.quiet(w)
 	})
 
@@ -450,12 +475,14 @@ func TestConsole(t *testing.T) {
 }
 
 // BenchmarkBig measures each page with 5,000 Services and a case of each: the longest until its first byte, and until it
-// is shown, and then how long a new record takes to be there, and how much memory the console has had. Building the cluster takes minutes.
+// is shown, and then how long each of 20 new records takes to be there, and how much memory the console has had. Building the cluster takes minutes.
 func BenchmarkBig(b *testing.B) {
 	chromium, w := look(b, "big")
 	x := open(b, chromium, day)
 	x.do(chromedp.Navigate(w.At("/balancers")), Live(), chromedp.WaitVisible(css("#list table")))
-	var first, shown, live float64
+	var first, shown float64
+	var live []float64
+	said := 0
 	for b.Loop() {
 		for path, wants := range map[string]string{
 			"/": "Now", "/questions": "1 to 1 of 1", "/cases": "1 to 100 of 500", "/cases?q=ballast-4321": "1 to 1 of 1", "/balancers": "1 to 100 of 5000",
@@ -471,16 +498,18 @@ func BenchmarkBig(b *testing.B) {
 			first, shown = max(first, byte1), max(shown, took)
 		}
 		x.do(chromedp.Navigate(w.At("/")), Live())
-		text := fmt.Sprintf("It fails for the %dth time.", b.N)
-		began := time.Now()
-		order(b, w, "say "+text)
-		x.sees(text)
-		live = max(live, time.Since(began).Seconds()*1000)
+		for range 20 {
+			said++
+			live = append(live, x.until(fmt.Sprintf("It fails for the %dth time.", said), func(text string) { order(b, w, "say "+text) }))
+		}
 		order(b, w, "settle It works again.")
 	}
 	b.ReportMetric(first, "first-byte-ms")
 	b.ReportMetric(shown, "shown-ms")
-	b.ReportMetric(live, "live-ms")
+	slices.Sort(live)
+	b.Logf("from the order to publish a record until it is on the page, in ms: %.0f", live)
+	b.ReportMetric(live[len(live)/2], "live-p50-ms")
+	b.ReportMetric(live[len(live)-1], "live-max-ms")
 	resident, err := strconv.ParseFloat(order(b, w, "memory"), 64)
 	if err != nil {
 		b.Fatal(err)

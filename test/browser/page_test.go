@@ -33,7 +33,7 @@ func (x *tab) legible(what string) {
 	if got, want := eval[string](x, "document.documentElement.lang"), cmp.Or(x.look.Language, "en"); got != want {
 		x.t.Errorf("%s: the page is in %q", what, got)
 	}
-	for about, script := range map[string]string{"text does not fit into": cut, "not in its language:": foreign} {
+	for about, script := range map[string]string{"text does not fit into": cut, "words broken in": broken, "not in its language:": foreign} {
 		if found := eval[[]string](x, script); len(found) > 0 {
 			x.t.Errorf("%s: %s\n%s", what, about, strings.Join(found, "\n"))
 		}
@@ -70,6 +70,14 @@ const cut = `[...document.querySelectorAll("body *")].filter(e => {
 	return e.clientWidth > 1 && s.textOverflow !== "ellipsis" && (!/auto|scroll/.test(s.overflowX) && e.scrollWidth > e.clientWidth + 1 ||
 		/hidden|clip/.test(s.overflowY) && e.scrollHeight > e.clientHeight + 1);
 }).map(e => e.outerHTML.slice(0, 200))`
+
+// broken finds the buttons that break a word.
+const broken = `[...document.querySelectorAll("button")].filter(b => [...b.childNodes].some(n => {
+	if (n.nodeType !== Node.TEXT_NODE || /\S\s+\S/.test(n.data)) return false;
+	const r = document.createRange();
+	r.selectNodeContents(n);
+	return new Set([...r.getClientRects()].map(c => Math.round(c.top))).size > 1;
+})).map(b => b.outerHTML.slice(0, 200))`
 
 // foreign finds what is not in the language of the page, or in another than the browser has asked for. What is data has no
 // language, or one of its own: IDs and names are no sentences, code and texts of others are marked in the page, and commands

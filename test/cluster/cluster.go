@@ -64,6 +64,7 @@ type Cluster struct {
 type Options struct {
 	EventTTL time.Duration // how long Events are kept; zero: an hour
 	NoFsync  bool          // write faster, and lose all in a power cut
+	Tokens   string        // file with an AuthenticationConfiguration: whose tokens are taken beside its own; empty: nobody's
 	Log      io.Writer     // gets the progress of a first build, and why a start failed; nil: standard error
 }
 
@@ -155,6 +156,9 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	args := []string{"up", "--until-eof", fmt.Sprintf("--fsync=%t", !opts.NoFsync)}
 	if opts.EventTTL > 0 {
 		args = append(args, "--event-ttl="+opts.EventTTL.String())
+	}
+	if opts.Tokens != "" {
+		args = append(args, "--authentication-config="+opts.Tokens)
 	}
 	cmd := exec.Command(bin, args...)
 	// Ctrl-C is the program's to answer: it ends the server after what uses it.

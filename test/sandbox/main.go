@@ -230,7 +230,7 @@ func startOther(opts *options) (*other, error) {
 		return nil, fmt.Errorf("start a further server: %w", err)
 	}
 	o := &other{cmd: exec.Command(self, "up", "--until-eof", fmt.Sprintf("--fsync=%t", opts.fsync), fmt.Sprintf("--fairness=%t", opts.fairness),
-		fmt.Sprintf("--processors=%d", opts.processors), "--event-ttl="+opts.eventTTL.String())}
+		fmt.Sprintf("--processors=%d", opts.processors), "--event-ttl="+opts.eventTTL.String(), "--authentication-config="+opts.authentication)}
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
 	o.cmd.SysProcAttr.Setpgid = true // a terminal's ^C is for us; the server ends after what uses it
@@ -307,5 +307,6 @@ func serverFlags(fs *flag.FlagSet) *options {
 	fs.BoolVar(&o.fairness, "fairness", true, "let the API server share its time fairly between clients; without it, requests cost less")
 	fs.IntVar(&o.processors, "processors", 0, "how many processors each process of a server may use; 0: all, or its part of them where there are more servers")
 	fs.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long the server keeps Events")
+	fs.StringVar(&o.authentication, "authentication-config", "", "`file` that says whose tokens the API server takes beside its own: its AuthenticationConfiguration")
 	return o
 }

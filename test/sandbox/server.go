@@ -22,6 +22,8 @@ type options struct {
 	fairness   bool
 	processors int // for each process; zero: all
 	eventTTL   time.Duration
+
+	authentication string // file of an AuthenticationConfiguration; empty: none but certificates and ServiceAccounts
 }
 
 // A server is a kube-apiserver and its etcd, as processes of ours. Its exported
@@ -195,19 +197,19 @@ func (s *server) startAPIServer(ctx context.Context) error {
 	defer admin.CloseIdleConnections()
 	err = s.onFreePorts(1, func(ports []int) error {
 		s.Server = local("https", ports[0])
-		c, err := s.spawn("kube-apiserver",
-			"--etcd-servers="+s.Etcd,
+		args := []string{
+			"--etcd-servers=" + s.Etcd,
 			"--bind-address=127.0.0.1",
 			// Otherwise it looks for a default route, which an isolated machine has not.
 			"--advertise-address=127.0.0.1",
 			fmt.Sprintf("--secure-port=%d", ports[0]),
-			"--tls-cert-file="+id.file("server.crt"),
-			"--tls-private-key-file="+id.file("server.key"),
-			"--client-ca-file="+id.file("ca.crt"),
+			"--tls-cert-file=" + id.file("server.crt"),
+			"--tls-private-key-file=" + id.file("server.key"),
+			"--client-ca-file=" + id.file("ca.crt"),
 			"--authorization-mode=Node,RBAC",
 			"--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file="+id.file("tokens.pub"),
-			"--service-account-signing-key-file="+id.file("tokens.key"),
+			"--service-account-key-file=" + id.file("tokens.pub"),
+			"--service-account-signing-key-file=" + id.file("tokens.key"),
 			"--service-cluster-ip-range=10.96.0.0/16",
 			// No controller makes the ServiceAccount that this plugin waits for.
 			"--disable-admission-plugins=ServiceAccount",
@@ -215,8 +217,12 @@ func (s *server) startAPIServer(ctx context.Context) error {
 			"--endpoint-reconciler-type=none",
 			"--allow-privileged=true",
 			fmt.Sprintf("--enable-priority-and-fairness=%t", s.opts.fairness),
-			"--event-ttl="+s.opts.eventTTL.String(),
-		)
+			"--event-ttl=" + s.opts.eventTTL.String(),
+		}
+		if s.opts.authentication != "" {
+			args = append(args, "--authentication-config="+s.opts.authentication)
+		}
+		c, err := s.spawn("kube-apiserver", args...)
 		if err != nil {
 			return err
 		}

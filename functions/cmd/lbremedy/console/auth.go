@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An authenticator lets people in.
@@ -122,6 +122,15 @@ var (
 	errUnknown = errors.New("the API server does not accept this token")
 )
 
+// A shut is that a user may not look.
+type shut struct{ user string }
+
+// Error says who may not look.
+func (s shut) Error() string { return s.user + " may not list the Services of all namespaces" }
+
+// Unwrap returns kube.ErrDenied.
+func (s shut) Unwrap() error { return kube.ErrDenied }
+
 func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/login":
@@ -152,20 +161,29 @@ func (l *logins) stays(r *http.Request) bool {
 func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to string) {
 	b := loginBody{To: to, Cluster: l.p.Cluster}
 	code := http.StatusUnauthorized
+	var no shut
 	switch {
 	case errors.Is(err, errNoLogin):
-	case errors.Is(err, errEnded), errors.Is(err, errUnknown):
-		b.Wrong = said(err)
+	case errors.Is(err, errEnded):
+		b.Wrong = say.F("The login has ended: log in again.")
+	case errors.Is(err, errUnknown):
+		b.Wrong = say.F("The API server does not accept this token.")
+	case errors.As(err, &no):
+		code = http.StatusForbidden
+		b.Wrong = say.F("The API server does not allow %s to list the Services of all namespaces, which it takes to look at the console.", no.user)
 	case errors.Is(err, kube.ErrDenied):
-		code, b.Wrong = http.StatusForbidden, said(err)
+		code, b.Wrong = http.StatusForbidden, say.Literal(said(err))
 	default:
-		code, b.Wrong = http.StatusServiceUnavailable, said(err)
+		code, b.Wrong = http.StatusServiceUnavailable, say.Literal(said(err))
 	}
 	l.show(w, r, code, page{Title: word("Log in"), name: "login", Body: b})
 }
 
 // A loginBody is what the page shows where one logs in.
-type loginBody struct{ To, Cluster, Wrong string }
+type loginBody struct {
+	To, Cluster string
+	Wrong       say.Text
+}
 
 // login opens a session for who brings a token.
 func (l *logins) login(w http.ResponseWriter, r *http.Request) {
@@ -216,7 +234,7 @@ func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
 	case err != nil:
 		return "", err
 	case !may:
-		return "", fmt.Errorf("%s %w to list the Services of all namespaces, which it takes to look at the console", event.Redact(me.Name), kube.ErrDenied)
+		return "", shut{event.Redact(me.Name)}
 	}
 	return me.Name, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +45,8 @@ type book struct {
 	*shelf                // nil: nothing has been read yet
 	stands []standing     // by cluster
 	leads  map[caseKey]lead
+	causes []incident // what the shelf asks, in order; nobody changes one
+	stale  bool       // the shelf has changed since they were put together
 
 	classes map[string]*remedy.Remedy // by ID
 }
@@ -150,9 +151,9 @@ func (b *book) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // of the messages
+	slim(b.p) // of the messages
 	b.mu.Lock()
-	b.stream, b.away, b.shelf, b.stands = s, away{}, fresh, list
+	b.stream, b.away, b.shelf, b.stands, b.stale = s, away{}, fresh, list, true
 	b.mu.Unlock()
 	b.hub.change()
 	defer func() {
@@ -193,6 +194,7 @@ func (b *book) news(ctx context.Context, s *stream.Stream, subjects string, unkn
 			continue
 		}
 		b.mu.Lock()
+		b.stale = true
 		for _, m := range news {
 			cluster := h.add(m, b.incidentOf)
 			if cluster != "" && !slices.ContainsFunc(b.stands, func(s standing) bool { return s.Cluster == cluster }) {
@@ -379,13 +381,7 @@ func (b *book) standing() (*away, bool, int) {
 	if b.shelf == nil {
 		return gone, gone == nil, 0
 	}
-	asked := map[string]bool{}
-	for _, l := range b.latest {
-		if l.asks() {
-			asked[l.incident] = true
-		}
-	}
-	return gone, false, len(asked)
+	return gone, false, len(b.grouped())
 }
 
 // reached returns the connection to NATS. The error says why there is none.
@@ -419,6 +415,36 @@ func (b *book) pasts() []*past {
 	return chosen(b.cases, func(*past) bool { return true })
 }
 
+// each calls f with each case of the last 30 days, in any order. f must not call the book.
+func (b *book) each(f func(*past)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shelf == nil {
+		return
+	}
+	for _, c := range b.cases {
+		f(c)
+	}
+}
+
+// last returns the newest cases of each Service and class that changed last, n at most. A page
+// shows few of many, so that they are not all sorted.
+func (b *book) last(n int) []*past {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shelf == nil {
+		return nil
+	}
+	var list []*past
+	for _, c := range b.latest {
+		if i, _ := slices.BinarySearchFunc(list, c, newer); i < n {
+			list = slices.Insert(list, i, c)
+			list = list[:min(n, len(list))]
+		}
+	}
+	return list
+}
+
 func chosen(all map[caseKey]*past, want func(*past) bool) []*past {
 	var list []*past
 	for _, c := range all {
@@ -426,10 +452,13 @@ func chosen(all map[caseKey]*past, want func(*past) bool) []*past {
 			list = append(list, c)
 		}
 	}
-	slices.SortFunc(list, func(x, y *past) int {
-		return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
-	})
+	slices.SortFunc(list, newer)
 	return list
+}
+
+// newer orders cases: the one that changed last comes first.
+func newer(x, y *past) int {
+	return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
 }
 
 // clusters returns how each cluster stands, with its counts as of now.

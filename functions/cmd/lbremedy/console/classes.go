@@ -52,12 +52,12 @@ func (w *worked) count(s event.Status) {
 // went returns how the cases of the last 30 days went, by class.
 func (s *server) went() map[string]*worked {
 	all := map[string]*worked{}
-	for _, c := range s.book.pasts() {
+	s.book.each(func(c *past) {
 		if all[c.Class] == nil {
 			all[c.Class] = &worked{}
 		}
 		all[c.Class].count(c.Status)
-	}
+	})
 	return all
 }
 

@@ -90,7 +90,16 @@ created with the person's token, which is kept in memory alone, for at most an h
 
 // lean is by how many percent the memory in use may grow before it is collected. A console waits
 // most of the time, so that its processor time costs less than its memory.
-const lean = 10
+const lean = 25
+
+// slim gives back what a process holds that it does not need now: a program of its own, not a
+// test with others beside it.
+func slim(p *cli.Program) {
+	debug.FreeOSMemory()
+	if p.Args != nil {
+		unmap()
+	}
+}
 
 // run serves until ctx ends.
 func (c consoleRun) run(ctx context.Context) error {
@@ -102,6 +111,7 @@ func (c consoleRun) run(ctx context.Context) error {
 	if c.Args != nil && c.Getenv("GOGC") == "" {
 		debug.SetGCPercent(lean)
 	}
+	slim(c.Program) // of what the start needed
 	at, err := c.at()
 	if err != nil {
 		return err

@@ -55,16 +55,15 @@ func (s *server) now(r *http.Request) (page, error) {
 	}
 	var took []time.Duration
 	since := s.p.Now().Add(-lately)
-	for _, c := range s.book.pasts() {
+	s.book.each(func(c *past) {
 		if (c.Status == event.Status(event.Fixed) || c.Status == event.Status(event.Synced)) && !c.At.Before(since) && !c.First.IsZero() {
 			took = append(took, max(0, c.At.Sub(c.First)))
 		}
-	}
+	})
 	if slices.Sort(took); len(took) > 0 {
 		b.Median = took[len(took)/2]
 	}
-	b.Lately = s.book.newest(func(*past) bool { return true })
-	b.Lately = b.Lately[:min(len(b.Lately), 10)]
+	b.Lately = s.book.last(10)
 	return page{Title: word("Now"), name: "now", Body: b}, nil
 }
 

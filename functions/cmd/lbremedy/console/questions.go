@@ -106,15 +106,35 @@ const listed = 100
 // incidents groups the cases that ask by their cause: the worst for users first, then that of
 // the most Services, then the oldest.
 func (b *book) incidents() []incident {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shelf == nil {
+		return nil
+	}
+	return slices.Clone(b.grouped())
+}
+
+// grouped is incidents for who holds the lock: they are put together once for each change of the
+// journal, and not for each page.
+func (b *book) grouped() []incident {
+	if b.stale {
+		b.causes, b.stale = b.group(), false
+	}
+	return b.causes
+}
+
+func (b *book) group() []incident {
 	all := map[string][]*past{}
-	for _, c := range b.newest((*past).asks) {
-		all[c.incident] = append(all[c.incident], c)
+	for _, c := range b.latest {
+		if c.asks() {
+			all[c.incident] = append(all[c.incident], c)
+		}
 	}
 	list := make([]incident, 0, len(all))
 	for id, members := range all {
 		slices.SortFunc(members, func(x, y *past) int {
 			return cmp.Or(slices.Index(impacts, y.Impact)-slices.Index(impacts, x.Impact), strings.Compare(x.Service.Namespace, y.Service.Namespace),
-				strings.Compare(x.Service.Name, y.Service.Name))
+				strings.Compare(x.Service.Name, y.Service.Name), strings.Compare(x.Class, y.Class))
 		})
 		lead := members[0]
 		i := incident{
@@ -186,9 +206,11 @@ func (i incident) Services() int { return len(i.Members) + i.More }
 
 // ask fills in what a person may answer.
 func (s *server) ask(p *person, list []incident) {
-	for _, i := range list {
-		for n := range i.Members {
-			i.Members[n].Right = s.right(p, i.Members[n].Service.Namespace)
+	for n := range list {
+		i := &list[n]
+		i.Members = slices.Clone(i.Members) // those of the book are everybody's
+		for m := range i.Members {
+			i.Members[m].Right = s.right(p, i.Members[m].Service.Namespace)
 		}
 	}
 }

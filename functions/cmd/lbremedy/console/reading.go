@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -115,7 +114,7 @@ func (g *reading) run(ctx context.Context) {
 			return
 		}
 		g.keep(fresh, err)
-		debug.FreeOSMemory() // of what was read before
+		slim(g.p) // of what was read before
 		g.hub.change()
 	}
 }

@@ -32,7 +32,8 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		}
 		return l.Phrase("Do what Asks says. The case ends by itself when the failure is over. To look again: lbremedy plan %s", name)
 	case event.Rejected:
-		return l.Phrase("Nothing: nobody is asked about this plan again. Another plan is asked about. Who rejected it can take that back: lbremedy approve %s", r.Case)
+		return l.Phrase("Nothing: nobody is asked about this plan again. Another plan is asked about.") + "\n" +
+			l.Phrase("Who rejected it can take that back: lbremedy approve %s", r.Case)
 	case event.Status(event.Planned):
 		switch {
 		case found:

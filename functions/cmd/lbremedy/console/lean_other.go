@@ -1,0 +1,6 @@
+//go:build !linux
+
+package console
+
+// unmap does something on Linux alone.
+func unmap() {}
