@@ -307,6 +307,6 @@ func serverFlags(fs *flag.FlagSet) *options {
 	fs.BoolVar(&o.fairness, "fairness", true, "let the API server share its time fairly between clients; without it, requests cost less")
 	fs.IntVar(&o.processors, "processors", 0, "how many processors each process of a server may use; 0: all, or its part of them where there are more servers")
 	fs.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long the server keeps Events")
-	fs.StringVar(&o.authentication, "authentication-config", "", "`file` that says whose tokens the API server takes beside its own: its AuthenticationConfiguration")
+	fs.StringVar(&o.authentication, "authentication-config", "", "`file` with an AuthenticationConfiguration: whose tokens the API server takes beside its own")
 	return o
 }
