@@ -221,7 +221,8 @@ func (z size) runOn(t testing.TB, account *sim.Cloud, limit string) bill {
 	t.Cleanup(api.Close)
 	admin := account.Admin()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "GOGC=100", bigEnv+"="+strings.Join([]string{api.URL, account.Addr(), account.Region(), admin.AccessKeyID, admin.Secret, limit}, " "))
+	where := []string{api.URL, account.Addr(), account.Region(), admin.AccessKeyID, admin.Secret, limit}
+	cmd.Env = append(os.Environ(), "GOGC=100", bigEnv+"="+strings.Join(where, " "))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

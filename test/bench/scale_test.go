@@ -64,12 +64,13 @@ func (r *rig) scale(b *testing.B) {
 	account := sim.New(b, debtors(500))
 	env := r.environ(b, account)
 	services := r.debtors(b, n, 200)
-	desk := newDesk(b)
+	told := newSink(b)
 
 	// All in one process, with a NATS of its own.
 	state, address := b.TempDir(), "127.0.0.1:"+shell.Port(b)
-	all := guarded(b, r.program(b, "functions/cmd/lbremedy"), append(env, desk.env, "XDG_CONFIG_HOME="+state, "LBREMEDY_NATS=", "LBREMEDY_NATS_TOKEN=", "GOMEMLIMIT=200MiB"),
-		"up", "--policy", desk.policy, "--listen", address, "--state-dir", state, "--workers", "32", "--runs", "64")
+	alone := append(env, told.env, "XDG_CONFIG_HOME="+state, "LBREMEDY_NATS=", "LBREMEDY_NATS_TOKEN=", "GOMEMLIMIT=200MiB")
+	all := guarded(b, r.program(b, "functions/cmd/lbremedy"), alone,
+		"up", "--policy", told.policy, "--listen", address, "--state-dir", state, "--workers", "32", "--runs", "64")
 	await(b, time.Minute, func() error { return all.asked("http://" + address + "/readyz") })
 	data, err := os.ReadFile(filepath.Join(state, "nats.json"))
 	if err != nil {
@@ -89,27 +90,27 @@ func (r *rig) scale(b *testing.B) {
 	r.note(b, "Events created", "s", time.Since(began).Seconds())
 	outcomes.wait(b, 10*time.Minute, uidsOf(services)...)
 	r.atMost(b, "until all have an outcome", "s", time.Since(began).Seconds(), 300)
-	desk.wait(b, n)
-	r.atMost(b, "tickets", "", float64(desk.tickets()), 1)
-	r.note(b, "notifications", "", float64(desk.count()))
+	told.wait(b, n)
+	r.atMost(b, "tickets", "", float64(told.tickets()), 1)
+	r.note(b, "notifications", "", float64(told.count()))
 	r.taken(b, "up", all)
 	all.end()
 
 	// Each part in a process, on a NATS that they share.
-	desk = newDesk(b)
+	told = newSink(b)
 	shared := r.startNATS(b)
-	env = append(env, desk.env, "LBREMEDY_NATS="+shared.url, "LBREMEDY_NATS_TOKEN="+shared.token, "XDG_CONFIG_HOME="+state)
+	env = append(env, told.env, "LBREMEDY_NATS="+shared.url, "LBREMEDY_NATS_TOKEN="+shared.token, "XDG_CONFIG_HOME="+state)
 	outcomes = r.outcomes(b, shared)
 	began = time.Now()
 	exporter := guarded(b, r.program(b, "events/cmd/exporter"), append(env, "GOMEMLIMIT="), "--listen", "127.0.0.1:"+shell.Port(b))
 	worker := guarded(b, r.program(b, "functions/cmd/lbremedy"), append(env, "GOMEMLIMIT=200MiB"),
-		"up", "--parts", "worker", "--policy", desk.policy, "--workers", "32", "--runs", "64")
+		"up", "--parts", "worker", "--policy", told.policy, "--workers", "32", "--runs", "64")
 	notifier := guarded(b, r.program(b, "functions/cmd/lbremedy"), append(env, "GOMEMLIMIT=150MiB"),
-		"up", "--parts", "notifier", "--policy", desk.policy, "--listen", "127.0.0.1:"+shell.Port(b))
+		"up", "--parts", "notifier", "--policy", told.policy, "--listen", "127.0.0.1:"+shell.Port(b))
 	outcomes.wait(b, 10*time.Minute, uidsOf(services)...)
 	r.note(b, "apart, until all have an outcome", "s", time.Since(began).Seconds())
-	desk.wait(b, n)
-	r.atMost(b, "apart, tickets", "", float64(desk.tickets()), 1)
+	told.wait(b, n)
+	r.atMost(b, "apart, tickets", "", float64(told.tickets()), 1)
 	for name, p := range map[string]*process{"exporter": exporter, "worker": worker, "notifier": notifier} {
 		r.taken(b, name, p)
 	}
@@ -246,8 +247,8 @@ func (r *rig) outcomes(b *testing.B, n *nats) *sightings {
 	return seen
 }
 
-// A desk takes tickets.
-type desk struct {
+// A sink takes tickets.
+type sink struct {
 	policy, env string
 
 	mu      sync.Mutex
@@ -255,10 +256,10 @@ type desk struct {
 	sent    int
 }
 
-// newDesk returns a desk that is the sink of a policy.
-func newDesk(b *testing.B) *desk {
+// newSink returns one, with the policy that names it.
+func newSink(b *testing.B) *sink {
 	b.Helper()
-	d := &desk{env: "DESK_KEY=whsec_" + strings.Repeat("A", 32), failing: map[string]int{}}
+	d := &sink{env: "SINK_KEY=whsec_" + strings.Repeat("A", 32), failing: map[string]int{}}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		var body struct{ Data ticket.Notice }
 		err := json.NewDecoder(req.Body).Decode(&body)
@@ -274,7 +275,7 @@ func newDesk(b *testing.B) *desk {
 	}))
 	b.Cleanup(server.Close)
 	d.policy = filepath.Join(b.TempDir(), "policy.yaml")
-	text := fmt.Sprintf("mode: observe\ntell:\n- {name: desk, kind: webhook, url: %q, secretFrom: {env: DESK_KEY}}\n", server.URL)
+	text := fmt.Sprintf("mode: observe\ntell:\n- {name: bench, kind: webhook, url: %q, secretFrom: {env: SINK_KEY}}\n", server.URL)
 	if err := os.WriteFile(d.policy, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func newDesk(b *testing.B) *desk {
 }
 
 // wait returns when a ticket says that n Services fail.
-func (d *desk) wait(b *testing.B, n int) {
+func (d *sink) wait(b *testing.B, n int) {
 	b.Helper()
 	await(b, 5*time.Minute, func() error {
 		d.mu.Lock()
@@ -296,13 +297,13 @@ func (d *desk) wait(b *testing.B, n int) {
 	})
 }
 
-func (d *desk) tickets() int {
+func (d *sink) tickets() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.failing)
 }
 
-func (d *desk) count() int {
+func (d *sink) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.sent

@@ -34,10 +34,10 @@ func (r *rig) soak(b *testing.B) {
 		b.Fatalf("LBREMEDY_BENCH_SOAK: %d rounds of five minutes are less than %d, of which the first are compared with the last", rounds, warm+tail)
 	}
 	account := sim.New(b, debtors(10))
-	desk := newDesk(b)
+	told := newSink(b)
 	state, address := b.TempDir(), "127.0.0.1:"+shell.Port(b)
-	env := append(r.environ(b, account), desk.env, "XDG_CONFIG_HOME="+state, "LBREMEDY_NATS=", "LBREMEDY_NATS_TOKEN=", "GOMEMLIMIT=200MiB")
-	up := guarded(b, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", desk.policy, "--listen", address, "--state-dir", state)
+	env := append(r.environ(b, account), told.env, "XDG_CONFIG_HOME="+state, "LBREMEDY_NATS=", "LBREMEDY_NATS_TOKEN=", "GOMEMLIMIT=200MiB")
+	up := guarded(b, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", told.policy, "--listen", address, "--state-dir", state)
 	await(b, time.Minute, func() error { return up.asked("http://" + address + "/readyz") })
 	data, err := os.ReadFile(filepath.Join(state, "nats.json"))
 	if err != nil {
