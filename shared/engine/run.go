@@ -86,7 +86,7 @@ type Env struct {
 const (
 	defaultBound = 2 * time.Minute
 	defaultWatch = time.Minute
-	glance       = 200 * time.Millisecond // for success, where others wait: the stream brings the case back
+	glance       = 200 * time.Millisecond // for its moment to write, where others wait: the stream brings the case back
 	fresh        = 5 * time.Second        // reads older than this are made again before a write
 	stale        = 15 * time.Minute       // work that waited longer is diagnosed afresh
 	attemptsFor  = 24 * time.Hour         // attempts to write are counted over this
@@ -116,11 +116,14 @@ func (e *Env) bound() time.Duration {
 
 func (e *Env) watch() time.Duration {
 	watch := cmp.Or(e.Watch, defaultWatch)
-	if e.Crowded != nil && e.Crowded() {
+	if e.crowded() {
 		return min(watch, glance)
 	}
 	return watch
 }
+
+// crowded reports whether others wait for the place of a run that only waits.
+func (e *Env) crowded() bool { return e.Crowded != nil && e.Crowded() }
 
 func (e *Env) log() *slog.Logger {
 	if e.Log != nil {

@@ -57,20 +57,30 @@ func (x verification) verify(ctx context.Context) (event.Record, error) {
 	ref := x.rec.Service
 	watch, cancel := context.WithTimeout(ctx, x.env.watch())
 	defer cancel()
-	var last *corev1.Service
-	for {
-		from := ""
-		if last != nil {
-			from = last.ResourceVersion
+	last := x.c.Service // as it was read, or as the write left it: the watch goes on from there
+	tells := func(svc *corev1.Service) bool {
+		return len(whyOver(x.c, svc)) > 0 || left(svc) != x.rec.Left || marked(svc, x.rec.Hash)
+	}
+	for known := tells(last); ; known = false {
+		var err error
+		switch {
+		case known:
+		case x.env.crowded():
+			return x.unproven(ctx)
+		default:
+			err = x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, last.ResourceVersion, func(svc *corev1.Service) bool {
+				last, x.c.Service = svc, svc
+				return tells(svc)
+			})
 		}
-		err := x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, from, func(svc *corev1.Service) bool {
-			last, x.c.Service = svc, svc
-			return len(whyOver(x.c, svc)) > 0 || left(svc) != x.rec.Left || marked(svc, x.rec.Hash)
-		})
 		switch {
 		case errors.Is(err, kube.ErrNotFound):
 			x.lap(&x.rec.Timings.Verify)
-			return x.gone(ctx, say.F("The Service was deleted."))
+			over := say.F("The Service was deleted.")
+			if svc, err := x.env.Kube.Service(ctx, ref.Namespace, ref.Name); err == nil && string(svc.UID) != ref.UID {
+				over = whyOver(x.c, svc)
+			}
+			return x.gone(ctx, over)
 		case watch.Err() != nil && ctx.Err() == nil:
 			return x.unproven(ctx)
 		case err != nil:

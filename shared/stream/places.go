@@ -194,8 +194,10 @@ func (p *places) note(slot string, now place) {
 }
 
 // know has the places read as they were at a time or later. Of all who ask at once, one
-// reads for those whose time is before it began.
+// reads for those whose time is before it began. That it could not is told to those who
+// wait for it, and to nobody who asks later.
 func (s *Stream) know(ctx context.Context, p *places, at time.Time) error {
+	asked := time.Now()
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
@@ -206,7 +208,7 @@ func (s *Stream) know(ctx context.Context, p *places, at time.Time) error {
 	if l := s.link.Load(); l != p.link {
 		p.link, p.whole, p.began = l, time.Time{}, time.Time{} // it may be another server, which had less
 	}
-	if p.began.After(at) {
+	if p.began.After(at) && (p.err == nil || p.began.After(asked)) {
 		err := p.err
 		p.mu.Unlock()
 		return err

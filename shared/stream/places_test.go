@@ -238,6 +238,22 @@ func TestClaimReadsAllAgain(t *testing.T) {
 	}
 }
 
+// That the places could not be read is nothing to remember.
+func TestClaimAfterFailure(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	if ok, err := s.Claim(t.Context(), "b", 2, "a", time.Hour); err != nil || !ok {
+		t.Fatalf("got %t, %v", ok, err)
+	}
+	p := s.budgets.of("b")
+	p.mu.Lock()
+	p.began, p.err = time.Now(), ErrUnavailable
+	p.mu.Unlock()
+	if ok, err := s.Claim(t.Context(), "b", 2, "b", time.Hour); err != nil || !ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
+}
+
 // A view that the server can't give whole is an error: what is missing would seem not to be there.
 func TestBrokenView(t *testing.T) {
 	t.Parallel()

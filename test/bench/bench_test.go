@@ -18,6 +18,8 @@
 //     comes, one after the other.
 //   - burst: 3,000 Events created by 16 clients at once, from the first request until
 //     a reader of FAILED has the last message. Ratios are of the median rounds.
+//   - stored: the exporter program starts without saved progress on 5,000 stored failures, a
+//     hundred in each namespace. LBREMEDY_BENCH_FAILURES says another number.
 //   - write: "lbremedy up", which is exporter, JetStream and worker in one process.
 //     Time runs from the API server's answer to the create of an Event until a watch
 //     of Services shows lbremedy's write. No controller runs for these Services; the
@@ -111,6 +113,7 @@ func BenchmarkFigures(b *testing.B) {
 		{"write", (*rig).write},
 		{"latency", (*rig).latency},
 		{"burst", (*rig).burst},
+		{"stored", (*rig).stored},
 		{"worker", (*rig).worker},
 		{"broken", (*rig).broken},
 		{"sustained", (*rig).sustained},

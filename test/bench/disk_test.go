@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -154,6 +155,40 @@ func (r *rig) latency(b *testing.B) {
 		r.note(b, q.name+" bare", "ms", bare)
 		r.note(b, q.name+" by bare", "ratio", ours/bare)
 	}
+}
+
+// stored measures what the exporter computes to publish the failures that are stored when it starts, without
+// saved progress, until FAILED has them all. LBREMEDY_BENCH_FAILURES says how many.
+func (r *rig) stored(b *testing.B) {
+	n := 5000
+	if text := os.Getenv("LBREMEDY_BENCH_FAILURES"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			b.Fatalf("LBREMEDY_BENCH_FAILURES: %q is no number of failures", text)
+		}
+	}
+	const each = 100 // of one namespace
+	d := r.disk(b)
+	ids := make([]string, 0, n)
+	for len(ids) < n {
+		d.namespace = r.namespace(b, "stored")
+		some := d.services(b, min(each, n-len(ids)))
+		if err := alike(16, len(some), func(i int) error { return d.create(b.Context(), some[i]) }); err != nil {
+			b.Fatal(err)
+		}
+		ids = append(ids, some...)
+	}
+	if err := d.nats(b).connect(b).ResetProgress(b.Context(), clusterID); err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	p := d.exporter(b)
+	d.arrived.wait(b, 10*time.Minute, ids...)
+	r.note(b, "failures", "", float64(n))
+	r.note(b, "until the last is on disk", "s", time.Since(began).Seconds())
+	r.note(b, "computing", "s", p.cpu(b).Seconds())
+	r.note(b, "peak memory", "MB", p.memory(b, "VmHWM"))
+	p.end()
 }
 
 // steady creates Events at a steady pace and returns how long each took to disk.
