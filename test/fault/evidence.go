@@ -183,7 +183,8 @@ func (l *logs) writes(since time.Time, uids map[string]string) []write {
 			continue
 		}
 		w := write{
-			At: a.Received, Who: who, UID: uids[a.ObjectRef.Name], Where: "cluster", What: strings.TrimSuffix(a.Verb+" "+a.ObjectRef.Resource+"/"+a.ObjectRef.Subresource, "/"),
+			At: a.Received, Who: who, UID: uids[a.ObjectRef.Name], Where: "cluster",
+			What: strings.TrimSuffix(a.Verb+" "+a.ObjectRef.Resource+"/"+a.ObjectRef.Subresource, "/"),
 			Done: a.ResponseStatus.Code/100 == 2, Refused: a.ResponseStatus.Code == 403, Presence: a.ObjectRef.Namespace + "/" + a.ObjectRef.Name,
 		}
 		var patch struct {

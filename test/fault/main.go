@@ -145,7 +145,8 @@ func build(ctx context.Context, dir, commit string) (string, error) {
 	if err := os.Mkdir(src, 0o700); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", `git archive "$1" | tar -x -C "$2" && cd "$2" && go build -buildvcs=false -o "$3" ./test/fault`, "sh", commit, src, file)
+	cmd := exec.CommandContext(ctx, "sh", "-c",
+		`git archive "$1" | tar -x -C "$2" && cd "$2" && go build -buildvcs=false -o "$3" ./test/fault`, "sh", commit, src, file)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build test/fault of %s: %w\n%s", commit, err, out)
@@ -227,7 +228,8 @@ func (e evidence) tell(out io.Writer) {
 		if r.Next < len(r.Steps) {
 			next = r.Steps[r.Next].Text
 		}
-		all = append(all, line{r.Stored, fmt.Sprintf("journal %d: %s %s %s attempt %d by %s, next: %s; %s", r.Sequence, r.Service.Name, r.Phase, r.Result, r.Attempt, r.Who,
+		all = append(all, line{r.Stored, fmt.Sprintf("journal %d: %s %s %s attempt %d by %s, next: %s; %s",
+			r.Sequence, r.Service.Name, r.Phase, r.Result, r.Attempt, r.Who,
 			next, reasonOf(r.Record))})
 	}
 	for _, w := range e.Writes {
