@@ -45,7 +45,7 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 		return nil, err
 	}
 	p.closers = append(p.closers, identity)
-	for _, todo := range []struct {
+	for _, part := range []struct {
 		name, what string
 		do         func(context.Context) error
 	}{
@@ -55,10 +55,10 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 		{"Streams", "made by lbremedy setup", p.setup},
 	} {
 		began := time.Now()
-		if err := todo.do(ctx); err != nil {
+		if err := part.do(ctx); err != nil {
 			return nil, err
 		}
-		s.fact(todo.name, "%s in %.1f s", todo.what, time.Since(began).Seconds())
+		s.fact(part.name, "%s in %.1f s", part.what, time.Since(began).Seconds())
 	}
 	return p, nil
 }

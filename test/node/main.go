@@ -7,6 +7,9 @@
 // names, and gets its RAM role for the token of its ServiceAccount. That the cloud and the
 // controller are those of test/sim is all that is not real.
 //
+// The tests beside it do that and more, and on another node install the chart's mode courier, with NATS of
+// three Pods and functions on Knative.
+//
 // CCM_BIN names a real controller, which replaces the simulated one, and CCM_VERSION its
 // release. KEEP=1 leaves the cluster running until Ctrl-C and says how to look around.
 // The exit code is 0 only if all went as it should, 130 after Ctrl-C, else 1.
