@@ -106,6 +106,12 @@ func openAccount(dir, root string, kube *rest.Config) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One node has all load balancers here: by default 50 can have it as a backend.
+	cloud.Edit(func(st *sim.State) {
+		for i := range st.Quotas {
+			st.Quotas[i].Total *= 100
+		}
+	})
 	a := &account{Cloud: cloud, died: make(chan error, 1), names: map[string]int{}, options: controller.Options{
 		Kube: kube, Cloud: cloud.Addr(), Region: region, ClusterID: clusterID, VPC: vpc, VSwitches: []string{zone("h") + ":" + full, zone("i") + ":" + roomy},
 	}}
