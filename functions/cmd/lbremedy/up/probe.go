@@ -186,6 +186,6 @@ func (u *upRun) probed(ctx context.Context, p *probe.Prober, said *observe.Probe
 			u.Log().Error("a probe could not be made", "class", r.Class, "error", event.Redact(r.Err.Error()))
 			continue
 		}
-		u.Log().Error("a probe did not come through to an outcome in time", "class", r.Class, "within", probe.Patience.String())
+		u.Log().Error("a probe did not come through to an outcome in time", "class", r.Class)
 	}
 }
