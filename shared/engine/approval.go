@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -275,7 +276,9 @@ func (p approvals) answers(ctx context.Context) ([]Approval, error) {
 // in is answers for what the keys held.
 func (p approvals) in(view stream.View) ([]Approval, error) {
 	var all []Approval
-	for key, e := range view {
+	// The cluster's times are whole seconds: of two in one, the one that was put down first is the older.
+	for _, key := range slices.SortedFunc(maps.Keys(view), func(a, b string) int { return cmp.Compare(view[a].Revision, view[b].Revision) }) {
+		e := view[key]
 		over := key == approvalKey(p.env.Cluster, p.uid, p.class)
 		if !over && !strings.HasPrefix(key, answerKey(p.env.Cluster, p.uid, p.class)+".") {
 			continue
@@ -289,9 +292,7 @@ func (p approvals) in(view stream.View) ([]Approval, error) {
 		}
 		all = append(all, a)
 	}
-	slices.SortFunc(all, func(a, b Approval) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.By, b.By))
-	})
+	slices.SortStableFunc(all, func(a, b Approval) int { return a.At.Compare(b.At) })
 	return all, nil
 }
 

@@ -721,7 +721,7 @@ func TestNotifier(t *testing.T) {
 		rule("", "events", "create", "patch"),
 		rule("admissionregistration.k8s.io", "validatingadmissionpolicies", "get"),
 		rule("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "get"),
-		rule("lbremedy.io", "approvals", "get", "list", "watch"),
+		rule("lbremedy.io", "approvals", "delete", "get", "list", "watch"),
 		rule("lbremedy.io", "approvals/status", "patch"),
 	}, role.Rules); diff != "" {
 		t.Errorf("its rights (-want +got):\n%s", diff)

@@ -110,7 +110,7 @@ func tree(t *testing.T, root fs.FS) map[string][]byte {
 		switch {
 		case err != nil:
 			return err
-		case name == "bin" || name != "." && name != ".ci" && strings.HasPrefix(e.Name(), "."):
+		case name == "bin" || name != "." && name != ".ci" && name != ".github" && strings.HasPrefix(e.Name(), "."):
 			if e.IsDir() {
 				return fs.SkipDir
 			}
