@@ -78,7 +78,8 @@ var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 }, manifests: []manifest{
 	{"knative-kinds.yaml", []string{
 		"knative.dev/serving:config/core/100-namespace.yaml", "knative.dev/networking:config/certificate.yaml",
-		"knative.dev/networking:config/domain-claim.yaml", "knative.dev/networking:config/ingress.yaml", "knative.dev/networking:config/serverlessservice.yaml", "knative.dev/caching:config/image.yaml",
+		"knative.dev/networking:config/domain-claim.yaml", "knative.dev/networking:config/ingress.yaml",
+		"knative.dev/networking:config/serverlessservice.yaml", "knative.dev/caching:config/image.yaml",
 		"knative.dev/serving:config/core/300-resources/*.yaml",
 	}},
 	{"knative.yaml", []string{
