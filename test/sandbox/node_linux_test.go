@@ -228,7 +228,7 @@ func TestNodeSaysWhatIsMissing(t *testing.T) {
 		name, path, want string
 		args             []string
 	}{
-		{"programs", "/nowhere", "a node needs more programs: apt-get install containerd runc", []string{sandbox}},
+		{"programs", "/nowhere", "a node needs more programs: apt-get install containerd", []string{sandbox}},
 		{"namespaces", os.Getenv("PATH"), "a node needs namespaces", []string{"setpriv", "--bounding-set=-sys_admin", sandbox}},
 		{"network", os.Getenv("PATH"), "a node needs what this system refuses", []string{"setpriv", "--bounding-set=-net_admin", sandbox}},
 	} {
