@@ -44,7 +44,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test modules race demo node node-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node
+.PHONY: help new gen check test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -111,13 +111,17 @@ node: bin/node ## Install the chart on a real kubelet and watch its Pod heal; ne
 	@bin/sandbox node -- bin/node
 
 # Three nodes, one after the other: what is left of one, one Pod with all classes, functions on Knative.
-node-test: bin/sandbox ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
+node-test: pod-test ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
 	@bin/sandbox build --platform >/dev/null
 	@$(NODE_IMAGES) lbremedy,exporter,courier,doctor,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
+	@bin/sandbox node --platform -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Knative ./test/node
+
+pod-test: bin/sandbox ## The part of node-test without Knative: the chart as one Pod, and what is left of a node.
+	@bin/sandbox build --node >/dev/null
+	@$(NODE_IMAGES) lbremedy
 	@$(BUILD) -o bin/ ./functions/cmd/lbremedy
 	@cd test/sandbox && $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Node
 	@bin/sandbox node -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -skip Knative ./test/node
-	@bin/sandbox node --platform -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Knative ./test/node
 
 e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 	@$(SANDBOX) $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
