@@ -350,6 +350,22 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("it is %+v", a.Status)
 	}
 
+	// So is what has expired; an answer for a second is not to be had outside of this test.
+	short := []byte(`[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/expirationSeconds/minimum","value":1}]`)
+	s.must(client.Patch(types.JSONPatchType).AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/approvals.lbremedy.io").Body(short).Do(ctx).Error())
+	rec = s.asks()
+	brief := approval.To(rec, kube.Approve, me, "", time.Second)
+	var gone *kube.Approval
+	within(t, "an answer may be for a second", func() bool { gone, err = ann.CreateApproval(ctx, brief); return err == nil })
+	within(t, "it has expired", func() bool {
+		now, err := admin.Clock(ctx)
+		s.must(err)
+		return !now.Before(gone.CreationTimestamp.Add(time.Second)) && !time.Now().Before(gone.CreationTimestamp.Add(time.Second))
+	})
+	if a := give(ann, rec); a.UID == gone.UID || a.Status.State != kube.Recorded || len(s.brought(rec)) != 1 || s.brought(rec)[0].Object != string(a.UID) {
+		t.Errorf("it is %+v, and NATS has %+v", a, s.brought(rec))
+	}
+
 	// A policy that lets others in proves nothing, and neither does one that was put right just now.
 	weak := `{"spec":{"validationActions":["Warn"]}}`
 	bindings := c.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()

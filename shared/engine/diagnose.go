@@ -54,6 +54,10 @@ func (r *reads) end() []event.Read {
 	return r.all
 }
 
+// again has a place for each run of this process that may read again what took too long. When it took long because
+// there are many runs, all of them reading again makes it take longer still, until none is ever fresh.
+var again = make(chan struct{}, 8)
+
 // diagnose finds out whether the failure still stands, and asks the class what
 // to do. ended means that the record's result says it all.
 func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err error) {
@@ -66,7 +70,15 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	x.c.Idle = x.env.waited(x.rec)
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	defer func() { x.rec.Reads, x.reads.kept = x.reads.end(), false }()
-	for range 3 {
+	for n := range 3 {
+		if n == 1 {
+			select {
+			case again <- struct{}{}:
+				defer func() { <-again }()
+			case <-ctx.Done():
+				return remedy.Plan{}, false, fmt.Errorf("wait to read again what took more than %g s: %w", fresh.Seconds(), context.Cause(ctx))
+			}
+		}
 		l := x.ahead
 		if x.ahead = nil; l == nil {
 			l = x.gather(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -273,6 +274,51 @@ func TestStaleReads(t *testing.T) {
 	r.on("diagnose", func(context.Context) error { r.advance(6 * time.Second); return nil })
 	r.fails("took more than 5 s")
 	r.wrote(0)
+}
+
+// Runs that all take too long do not all read again at once, which would take longer still.
+func TestReadsAgain(t *testing.T) {
+	t.Parallel()
+	const runs, places = 12, 8
+	var mu sync.Mutex
+	var inside, most int
+	open := make(chan struct{})
+	var rigs []*rig
+	for range runs {
+		r := build(t)
+		r.once("diagnose", func(context.Context) error {
+			r.advance(6 * time.Second)
+			r.on("diagnose", func(ctx context.Context) error {
+				mu.Lock()
+				if inside++; inside == places && most < places {
+					time.AfterFunc(100*time.Millisecond, func() { close(open) }) // time for more of them, were there no limit
+				}
+				most = max(most, inside)
+				mu.Unlock()
+				defer func() { mu.Lock(); inside--; mu.Unlock() }()
+				select {
+				case <-open:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			})
+			return nil
+		})
+		rigs = append(rigs, r)
+	}
+	var wait sync.WaitGroup
+	for _, r := range rigs {
+		wait.Go(func() {
+			if rec, err, _ := r.try(r.event); err != nil || rec.Result != event.Waiting {
+				t.Errorf("ended as %q: %v", rec.Result, err)
+			}
+		})
+	}
+	wait.Wait()
+	if most != places {
+		t.Errorf("%d runs read again at once", most)
+	}
 }
 
 // No secret gets out, in a record or in an error, wherever it came in.
