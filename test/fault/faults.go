@@ -39,6 +39,7 @@ var kinds = []kind{
 	{name: "partition: held", least: 2 * time.Second, most: 8 * time.Second, strike: partition(hold)},
 	{name: "partition: lost", least: 2 * time.Second, most: 8 * time.Second, strike: partition(drop)},
 	{name: "partition: reset", least: 1 * time.Second, most: 6 * time.Second, strike: partition(refuse)},
+	{name: "node of NATS cut off", least: 3 * time.Second, most: 12 * time.Second, strike: cutOff},
 	{name: "silent watch", least: 40 * time.Second, most: 50 * time.Second, strike: silent, long: true},
 	{name: "API server restarts", strike: restart},
 	{name: "compaction", strike: compact},
@@ -146,6 +147,20 @@ func through(all []*proxy, m mode) {
 	for _, p := range all {
 		p.set(m)
 	}
+}
+
+// cutOff breaks all connections of one node of NATS to the others, in one way or another. Its clients reach it still.
+func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
+	i := r.IntN(nodes)
+	var all []*proxy
+	for j := range nodes {
+		if j != i {
+			all = append(all, w.peers[i][j], w.peers[j][i])
+		}
+	}
+	m := []mode{hold, drop, refuse}[r.IntN(3)]
+	through(all, m)
+	return fmt.Sprintf("nats-%d, %s", i, []string{hold: "held", drop: "lost", refuse: "reset"}[m]), func(context.Context) error { through(all, pass); return nil }, nil
 }
 
 // silent has the exporter's watch hear nothing more, while its connection stands.

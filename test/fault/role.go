@@ -67,12 +67,12 @@ func play() {
 	os.Exit(0)
 }
 
-// natsMain runs one node of NATS. Clients learn of no other address than the one that they
-// were given, which is that of a proxy.
+// natsMain runs one node of NATS. Clients and other nodes learn of no other address than those that
+// they were given, which are of proxies: the one that it tells the others leads nowhere.
 func natsMain(ctx context.Context, a assignment) error {
 	o := &server.Options{
 		ServerName: a.Name, Host: "127.0.0.1", Port: a.Port, JetStream: true, StoreDir: filepath.Join(a.Dir, "store"), SyncAlways: true, NoSigs: true,
-		Cluster: server.ClusterOpts{Name: "fault", Host: "127.0.0.1", Port: a.Peers, NoAdvertise: true, PoolSize: -1},
+		Cluster: server.ClusterOpts{Name: "fault", Host: "127.0.0.1", Port: a.Peers, Advertise: "127.0.0.1:1", NoAdvertise: true, PoolSize: -1},
 	}
 	for _, r := range a.Routes {
 		u, err := url.Parse("nats://" + r)

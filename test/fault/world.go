@@ -43,7 +43,8 @@ type world struct {
 	front   *proxy           // before both API servers, for the controller and for the one who judges
 	bed     *testbed.Testbed
 	parts   []*part
-	nats    string // addresses of the nodes, without a proxy
+	nats    string     // addresses of the nodes, without a proxy
+	peers   [][]*proxy // from a node of NATS to each of the others
 	stream  *stream.Stream
 	js      jetstream.JetStream
 	kube    []string // addresses of the API servers
@@ -128,10 +129,18 @@ func (w *world) startNATS() error {
 	var clients []string
 	for i := range nodes {
 		var others []string
+		var peers []*proxy
 		for j := range nodes {
-			if j != i {
-				others = append(others, local(free[nodes+j]))
+			if j == i {
+				peers = append(peers, nil)
+				continue
 			}
+			to, err := newProxy(local(free[nodes+j]))
+			if err != nil {
+				return err
+			}
+			w.close = append(w.close, to.close)
+			peers, others = append(peers, to), append(others, to.addr())
 		}
 		name := fmt.Sprintf("nats-%d", i)
 		release, ok := disk(filepath.Join(w.dir, name, "store"))
@@ -141,6 +150,7 @@ func (w *world) startNATS() error {
 		if err := w.keep(assignment{Role: "nats", Name: name, Port: free[i], Peers: free[nodes+i], Routes: others}); err != nil {
 			return err
 		}
+		w.peers = append(w.peers, peers)
 		clients = append(clients, "nats://"+local(free[i]))
 	}
 	w.nats = strings.Join(clients, ",")
