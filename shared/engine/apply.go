@@ -358,15 +358,14 @@ func (e *Env) due(s remedy.Step, rec event.Record) time.Duration {
 // pace waits for the cluster's next free moment for such a step. If it lies beyond
 // this run's time, the time until then is returned.
 func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
-	at, err := e.Stream.Pace(ctx, "touch."+e.Cluster, every)
+	wait, err := e.Stream.Pace(ctx, "touch."+e.Cluster, every)
 	if err != nil {
 		return 0, fmt.Errorf("reserve a moment to write: %w", err)
 	}
-	wait := at.Sub(e.now())
 	if wait > e.watch() {
 		return wait, nil
 	}
-	timer := time.NewTimer(max(0, wait))
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

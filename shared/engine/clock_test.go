@@ -133,6 +133,22 @@ func TestClockWasAhead(t *testing.T) {
 	}
 }
 
+// A clock that is wrong makes nobody wait for longer for the moment to write than the turn of others takes.
+func TestPaceClock(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		r := build(t)
+		_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
+		r.must(err)
+		r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
+		r.advance(wrong)
+		r.event.Failure.Last = r.now()
+		if rec := r.ends(event.Waiting); rec.Wait > 5*time.Second || rec.Wait < time.Second || rec.Reason != event.AfterOthers {
+			t.Errorf("with a clock that is %s ahead it waits %s, as %s", wrong, rec.Wait, rec.Reason)
+		}
+	}
+}
+
 // A step that must settle parks the plan, and the rest follows in its time.
 func TestSettle(t *testing.T) {
 	t.Parallel()

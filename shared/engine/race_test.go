@@ -279,7 +279,7 @@ func TestPaceSoon(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
-	at, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
+	_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
 	r.must(err)
 	r.env.Watch = 20 * time.Second
 	r.env.Bound = 500 * time.Millisecond
@@ -287,7 +287,8 @@ func TestPaceSoon(t *testing.T) {
 	r.wrote(0)
 
 	r.env.Bound = 0
-	r.advance(time.Until(at) + 10*time.Second)
+	r.must(r.env.Stream.Delete(t.Context(), "pace.touch."+r.env.Cluster)) // as if it had passed
+	r.advance(15 * time.Second)
 	r.on("after 1", r.syncs)
 	r.ends(event.Fixed)
 	r.wrote(1)

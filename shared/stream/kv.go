@@ -303,38 +303,54 @@ func (s *Stream) Lock(ctx context.Context, key, owner string, ttl time.Duration)
 	}, true, nil
 }
 
-// Pace reserves the next free moment of a key: now, or `every` after the one
-// reserved before, whichever is later. The clocks of those who share a key must
-// roughly agree.
-func (s *Stream) Pace(ctx context.Context, key string, every time.Duration) (at time.Time, err error) {
+// Pace reserves the next free moment of a key, now or `every` after the one reserved before, whichever is later, and
+// returns how long it is until then. All moments are of the server's clock: those who share a key may have clocks that
+// are wrong.
+func (s *Stream) Pace(ctx context.Context, key string, every time.Duration) (time.Duration, error) {
 	s.pace.Lock()
 	defer s.pace.Unlock()
-	name := "pace." + key
+	wait, err := s.reserve(ctx, "pace."+key, every)
+	if err != nil {
+		return 0, fmt.Errorf("reserve a moment of %s: %w", key, err)
+	}
+	return wait, nil
+}
+
+// reserve is Pace. What lies under the key is the earliest that the last moment could be; it is no earlier than
+// when that was stored.
+func (s *Stream) reserve(ctx context.Context, name string, every time.Duration) (time.Duration, error) {
 	for try := 0; ; try++ {
 		last, err := s.entry(ctx, name)
 		if err != nil && !errors.Is(err, ErrNotFound) {
-			return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+			return 0, err
 		}
-		at := time.Now().Round(0)
+		var at time.Time // the first of all is at once
 		if err == nil {
 			before, err := time.Parse(time.RFC3339Nano, string(last.Data))
 			if err != nil {
-				return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+				return 0, err
 			}
-			if next := before.Add(every); next.After(at) {
-				at = next
+			if last.Time.After(before) {
+				before = last.Time
 			}
+			at = before.Add(every)
 		}
 		_, err = s.set(ctx, name, []byte(at.UTC().Format(time.RFC3339Nano)), &last.Sequence, 0)
-		if err == nil {
-			return at, nil
+		if errors.Is(err, ErrConflict) {
+			if err := pause(ctx, try); err != nil {
+				return 0, err
+			}
+			continue
 		}
-		if !errors.Is(err, ErrConflict) {
-			return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+		if err != nil || at.IsZero() {
+			return 0, err
 		}
-		if err := pause(ctx, try); err != nil {
-			return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+		// Ours, or a later one: the server says when it was stored, and that was just now.
+		now, err := s.entry(ctx, name)
+		if err != nil {
+			return 0, err
 		}
+		return max(0, at.Sub(now.Time)), nil
 	}
 }
 

@@ -145,19 +145,22 @@ func (h *history) limit(ctx context.Context, w *world) error {
 	w.mu.Lock()
 	w.policy = p
 	w.mu.Unlock()
-	if err := policy.Publish(ctx, w.stream, w.bed.ID, p); err != nil {
-		return err
-	}
-	keys, err := w.stream.Keys(ctx, "claim.budget.>")
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := w.stream.Delete(ctx, k); err != nil {
+	// A node that a fault of the history before has hit may still be catching up.
+	return insist(ctx, func() error {
+		if err := policy.Publish(ctx, w.stream, w.bed.ID, p); err != nil {
 			return err
 		}
-	}
-	return nil
+		keys, err := w.stream.Keys(ctx, "claim.budget.>")
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if err := w.stream.Delete(ctx, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // fail has all Services fail and all faults strike, and returns when the faults are over.
