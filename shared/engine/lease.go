@@ -125,10 +125,11 @@ func (l *lease) still() {
 }
 
 // release gives the lease back: the run has ended, however. That it can't is no error of
-// the run's: the lease runs out.
-func (x *run) release(ctx context.Context) {
+// the run's, since the lease runs out, unless the run has left no record: then the lease alone says
+// that it has answered its event, which has to come again.
+func (x *run) release(ctx context.Context) error {
 	if x.lease == nil || x.lease.ends == nil {
-		return
+		return nil
 	}
 	x.lease.still()
 	s := &x.lease.state
@@ -141,9 +142,14 @@ func (x *run) release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := x.lease.put(ctx); err != nil && !errors.Is(err, stream.ErrConflict) {
+	err := x.lease.put(ctx)
+	if err != nil && x.repeated {
+		return fmt.Errorf("note that the run ended as the one before: %w", err)
+	}
+	if err != nil && !errors.Is(err, stream.ErrConflict) {
 		x.log.Warn("a lease stays until it runs out", "key", x.lease.key, "error", err)
 	}
+	return nil
 }
 
 // last returns when a run last ended as the record says.

@@ -83,6 +83,30 @@ func TestRecurrence(t *testing.T) {
 	r.wrote(0)
 }
 
+// That a recurrence was answered, which leaves no record, is known before its event is acknowledged.
+func TestRecurrenceCounted(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = func(ctx context.Context, _ *remedy.Case) (remedy.Plan, error) {
+		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, r.hit(ctx, "diagnose")
+	}
+	r.ends(event.Asked)
+	key := event.RunKey(r.env.Cluster, string(r.svc.UID), class)
+	r.once("diagnose", func(ctx context.Context) error {
+		return r.env.Stream.Put(ctx, key, []byte(`{"seen":1}`)) // another run has taken the lease, and given it back
+	})
+	r.advance(ccm.Retry)
+	r.event = r.failure(class, r.now())
+	r.fails("note that the run ended as the one before")
+	if k := r.running(); k.Event != "" {
+		t.Errorf("it says %+v", k)
+	}
+	r.ends(event.Asked)
+	if k := r.running(); k.Event != r.event.ID || len(r.journal()) != 1 {
+		t.Errorf("it says %+v, and %d records stand in the journal", k, len(r.journal()))
+	}
+}
+
 // A run that kills its process is counted, however often one beside it changed nothing.
 func TestRecurrenceCrash(t *testing.T) {
 	t.Parallel()

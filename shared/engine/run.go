@@ -148,13 +148,11 @@ func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Recor
 		func(ctx context.Context, x *run) (event.Record, error) {
 			defer func() { x.lease.still() }()
 			rec, err := x.phases(ctx)
-			x.release(ctx)
-			return rec, err
+			return rec, errors.Join(err, x.release(ctx))
 		},
 		func(ctx context.Context, x *run, err error) (event.Record, error) {
 			rec, err := x.fail(ctx, err)
-			x.release(ctx)
-			return rec, err
+			return rec, errors.Join(err, x.release(ctx))
 		})
 }
 

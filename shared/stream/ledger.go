@@ -329,7 +329,8 @@ func (k *Books) run(m Message) error {
 func (k *Books) end(subject string) end {
 	e := k.ends[subject]
 	if r, ok := k.runs[subject]; ok {
-		return endOf(r.Since(e.record()), e.sequence)
+		e = endOf(r.Since(e.record()), e.sequence)
+		e.again = r.Event
 	}
 	return e
 }
@@ -355,13 +356,14 @@ type end struct {
 	phase     event.Phase
 	result    event.Result
 	event, id string
+	again     string // the event that the last run answered, whether it left a record or not
 	at        time.Time
 	wait      time.Duration
 	sequence  uint64
 }
 
 func endOf(r event.Record, sequence uint64) end {
-	return end{r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait, sequence}
+	return end{phase: r.Phase, result: r.Result, event: r.Event, id: r.Case, at: r.At, wait: r.Wait, sequence: sequence}
 }
 
 // record returns as much of the record as the end knows.
@@ -421,8 +423,9 @@ func (e end) settles(f failed) bool {
 	if e.phase != event.Settled || !e.result.Settled() {
 		return false
 	}
-	// What failed before a fix was proven needs no record of its own.
-	return e.event == f.Event || e.result.Worked() && !f.last.After(e.at)
+	// What failed before a fix was proven, or taken back, needs no record of its own. That a run answered the event says
+	// its ID alone: the clock of who did may be wrong.
+	return e.event == f.Event || e.again == f.Event || (e.result.Worked() || e.result == event.Undone) && !f.last.After(e.at)
 }
 
 // pages takes in what the exporters say.

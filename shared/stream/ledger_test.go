@@ -102,8 +102,34 @@ func TestBooks(t *testing.T) {
 	if a := last.Classes[0]; a.Settled != many/2 {
 		t.Errorf("it is %+v", a)
 	}
+	// Who ended as the record says may have a clock that is behind that of who wrote it.
+	running, err = json.Marshal(event.Running{Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Seen: 2})
+	must(err)
+	must(s.Put(ctx, event.RunKey(cluster, uid(0), class), running))
+	same("answered as before, by a clock that is behind")
+	if a := last.Classes[0]; a.Settled != many/2 {
+		t.Errorf("it is %+v", a)
+	}
 	must(s.Delete(ctx, event.RunKey(cluster, uid(0), class)))
 	same("the key is gone")
+
+	// What had failed before a fix is over, also when a person has taken the fix back since.
+	settles(0, 1, event.Fixed)
+	fails(0, -1) // a version later, and seen before the fix
+	same("failed before the fix")
+	if a := last.Classes[0]; a.Settled != many/2 {
+		t.Errorf("it is %+v", a)
+	}
+	settles(0, 1, event.Undone)
+	same("the fix was taken back")
+	if a := last.Classes[0]; a.Settled != many/2 {
+		t.Errorf("it is %+v", a)
+	}
+	fails(0, 3)
+	same("it fails since")
+	if a := last.Classes[0]; a.Settled != many/2-1 {
+		t.Errorf("it is %+v", a)
+	}
 
 	// A dead letter counts until it is dropped.
 	m, err := s.Last(ctx, Failed, event.FailedSubject(cluster, class, uid(many-1)))
