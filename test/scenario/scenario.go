@@ -43,6 +43,8 @@
 //   - what people read is messages: formats with arguments, which can be translated;
 //   - no key, token or signature of an address in the message stands in the record.
 //
+// With -short, as the race detector runs them, the scenarios are not played again without each of the rights.
+//
 // And in worlds where the controller has synced the Service, no message whatever leads to
 // a write or to a question that suggests one: TestForged.
 package scenario
@@ -113,8 +115,10 @@ func RunIn(t *testing.T, r *remedy.Remedy, dir string) {
 	if t.Failed() {
 		return
 	}
-	for _, err := range needed(t, on, r, used) {
-		t.Error(err)
+	if !testing.Short() {
+		for _, err := range needed(t, on, r, used) {
+			t.Error(err)
+		}
 	}
 	var shown []string
 	for _, risk := range r.PlanRisks() {
