@@ -280,15 +280,15 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	e.Failures = w.audit.failures(uids)
 	e.Writes = append(w.audit.writes(h.began, w.uids), cloudWrites(w.bed.Cloud.Calls(), h.began, w.parts)...)
 	slices.SortStableFunc(e.Writes, func(a, b write) int { return a.At.Compare(b.At) })
-	var err error
-	if e.Records, err = records(ctx, w.stream, w.bed.ID, w.began); err != nil {
+	// A node that was hit may still be catching up.
+	if err := insist(ctx, func() (err error) { e.Records, err = records(ctx, w.stream, w.bed.ID, w.began); return err }); err != nil {
 		return e, err
 	}
 	w.mu.Lock()
 	e.Pauses = slices.Clone(w.pauses)
 	w.mu.Unlock()
-	ledger, err := w.stream.Ledger(ctx, w.bed.ID, time.Now(), late)
-	if err != nil {
+	var ledger stream.Ledger
+	if err := insist(ctx, func() (err error) { ledger, err = w.stream.Ledger(ctx, w.bed.ID, time.Now(), late); return err }); err != nil {
 		return e, err
 	}
 	e.Ledger = slices.Clone(ledger.Problems)
