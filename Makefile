@@ -103,22 +103,31 @@ race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
 demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b or all chooses, TABLE=1 adds a table.
 	@go run ./test/demo
 
-# What it needs is looked at and built first: the images for this machine's architecture alone, beside those that are pushed.
-NODE_IMAGES = cd infra/images && go run . build -version '$(VERSION)' -arch "$$(go env GOARCH)" -dir bin/images-node -only
+# A chart has a semantic version, also of a tree that no tag names.
+NODE_VERSION = $(if $(filter v%,$(VERSION)),$(VERSION),v0.0.0-g$(VERSION))
 
+# Of a release what comes out of a registry, for this machine's architecture alone: images, and the chart with their
+# digests. On the node, bin/images-tool is the registry and pushes into it.
+NODE_PROGRAMS := lbremedy
+NODE_RELEASE = rm -rf bin/release-node && cd infra/images && go build -o ../../bin/images-tool . && \
+	../../bin/images-tool build -version '$(NODE_VERSION)' -arch "$$(go env GOARCH)" -dir bin/release-node/images -only '$(NODE_PROGRAMS)' && \
+	../../bin/images-tool complete -version '$(NODE_VERSION)' -commit "$$(git rev-parse HEAD 2>/dev/null)" -release bin/release-node
+
+# What it needs is looked at and built first.
 node: bin/node ## Install the chart on a real kubelet and watch its Pod heal; needs root and Debian's containerd, KEEP=1 leaves it running.
-	@$(NODE_IMAGES) lbremedy
+	@$(NODE_RELEASE)
 	@bin/sandbox node -- bin/node
 
 # Three nodes, one after the other: what is left of one, one Pod with all classes, functions on Knative.
+# One release serves all: pod-test builds the programs that node-test names.
+node-test: NODE_PROGRAMS := lbremedy,exporter,courier,doctor,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
 node-test: pod-test ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
 	@bin/sandbox build --platform >/dev/null
-	@$(NODE_IMAGES) lbremedy,exporter,courier,doctor,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
 	@bin/sandbox node --platform -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Knative ./test/node
 
 pod-test: bin/sandbox ## The part of node-test without Knative: the chart as one Pod, and what is left of a node.
 	@bin/sandbox build --node >/dev/null
-	@$(NODE_IMAGES) lbremedy
+	@$(NODE_RELEASE)
 	@$(BUILD) -o bin/ ./functions/cmd/lbremedy
 	@cd test/sandbox && $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Node
 	@bin/sandbox node -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -skip Knative ./test/node
