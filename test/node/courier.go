@@ -49,7 +49,7 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 		name, what string
 		do         func(context.Context) error
 	}{
-		{"Registry", images + ", has images and chart", func(ctx context.Context) error { return n.push(ctx, "") }},
+		{"Registry", images + ": images and chart, pushed", func(ctx context.Context) error { return n.push(ctx, "") }},
 		{"Knative", "Serving v0.50.0, ready for Services", func(ctx context.Context) error { return installKnative(ctx, n.dir) }},
 		{"NATS", "three Pods with TLS and accounts, ready", p.installNATS},
 		{"Streams", "made by lbremedy setup", p.setup},

@@ -190,7 +190,7 @@ func (n *node) up(ctx context.Context, s *screen) error {
 	if err := n.push(ctx, ""); err != nil {
 		return err
 	}
-	s.fact("Registry", "%s, has the image %s… after %.1f s", images, n.digests["lbremedy"][:20], since())
+	s.fact("Registry", "%s/lbremedy@%s…, and the chart, pushed in %.1f s", images, n.digests["lbremedy"][:19], since())
 	if err := prepare(ctx, n.dir, 1); err != nil {
 		return err
 	}
