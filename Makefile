@@ -44,7 +44,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node
+.PHONY: help new gen check test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node bin/node.test
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -108,25 +108,35 @@ race: bin/sandbox ## Run with the race detector all tests that run parts of lbre
 demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b or all chooses, TABLE=1 adds a table.
 	@go run ./test/demo
 
-# What it needs is looked at and built first: the images for this machine's architecture alone, beside those that are pushed.
-NODE_IMAGES = cd infra/images && go run . build -version '$(VERSION)' -arch "$$(go env GOARCH)" -dir bin/images-node -only
+# A chart has a semantic version, also of a tree that no tag names.
+NODE_VERSION = $(if $(filter v%,$(VERSION)),$(VERSION),v0.0.0-g$(VERSION))
 
+# Of a release what comes out of a registry, for this machine's architecture alone: images, and the chart with their
+# digests. On the node, bin/images-tool is the registry and pushes into it.
+NODE_PROGRAMS := lbremedy
+NODE_RELEASE = rm -rf bin/release-node && cd infra/images && go build -o ../../bin/images-tool . && \
+	../../bin/images-tool build -version '$(NODE_VERSION)' -arch "$$(go env GOARCH)" -dir bin/release-node/images -only '$(NODE_PROGRAMS)' && \
+	../../bin/images-tool complete -version '$(NODE_VERSION)' -commit "$$(git rev-parse HEAD 2>/dev/null)" -release bin/release-node
+
+# What it needs is looked at and built first.
 node: bin/node ## Install the chart on a real kubelet and watch its Pod heal; needs root and Debian's containerd, KEEP=1 leaves it running.
-	@$(NODE_IMAGES) lbremedy
+	@$(NODE_RELEASE)
 	@bin/sandbox node -- bin/node
 
-# Three nodes, one after the other: what is left of one, one Pod with all classes, functions on Knative.
-node-test: pod-test ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
-	@bin/sandbox build --platform >/dev/null
-	@$(NODE_IMAGES) lbremedy,exporter,courier,doctor,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
-	@bin/sandbox node --platform -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Knative ./test/node
+# One Pod with all classes.
+POD_TEST = cd test/node && ../../bin/sandbox node -- ../../bin/node.test -test.v -test.timeout $(TEST_TIMEOUT) -test.skip Knative
 
-pod-test: bin/sandbox ## The part of node-test without Knative: the chart as one Pod, and what is left of a node.
-	@bin/sandbox build --node >/dev/null
-	@$(NODE_IMAGES) lbremedy
-	@$(BUILD) -o bin/ ./functions/cmd/lbremedy
-	@cd test/sandbox && $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Node
-	@bin/sandbox node -- $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -skip Knative ./test/node
+# One release serves all: what node-test names is built for both of its nodes. These stand beside each other, as each waits
+# more than it computes.
+node-test: NODE_PROGRAMS := lbremedy,exporter,courier,doctor,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
+node-test: bin/node.test ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
+	@bin/sandbox build --platform >/dev/null
+	@log=$$(mktemp); ($(POD_TEST)) >"$$log" 2>&1 & pod=$$!; \
+		(cd test/node && ../../bin/sandbox node --platform -- ../../bin/node.test -test.v -test.timeout $(TEST_TIMEOUT) -test.run Knative); knative=$$?; \
+		wait $$pod; beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((knative || beside))
+
+pod-test: bin/node.test ## The part of node-test without Knative: the chart as one Pod, and what is left of a node.
+	@$(POD_TEST)
 
 e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 	@$(SANDBOX) $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
@@ -202,3 +212,11 @@ bin/sandbox:
 bin/node: bin/sandbox
 	@bin/sandbox build --node >/dev/null
 	@$(BUILD) -o bin/node ./test/node
+
+# The tests of a node, and all that they use. Whether a node leaves anything is looked at while there is no other.
+bin/node.test: bin/sandbox
+	@bin/sandbox build --node >/dev/null
+	@$(NODE_RELEASE)
+	@$(BUILD) -o bin/ ./functions/cmd/lbremedy
+	@go test -c -vet=off -ldflags='-s -w' -o bin/node.test ./test/node
+	@cd test/sandbox && $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) -run Node

@@ -98,7 +98,11 @@ func describe(text []byte, version, notes string, images []built) (described, co
 		}
 		names = append(names, map[string]any{"name": b.name, "image": published + "/" + b.name + "@" + b.digest.String(), "platforms": on})
 	}
-	for key, value := range map[string]any{"artifacthub.io/images": names, "artifacthub.io/changes": changes(notes)} {
+	lists := map[string]any{"artifacthub.io/images": names}
+	if points := changes(notes); len(points) > 0 {
+		lists["artifacthub.io/changes"] = points
+	}
+	for key, value := range lists {
 		text, err := yaml.Marshal(value)
 		if err != nil {
 			return nil, nil, err

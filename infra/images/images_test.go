@@ -364,6 +364,31 @@ func pushed(t *testing.T, s store, repo, tag string, apply bool) string {
 	return out.String()
 }
 
+// The registry for tests takes what is pushed, and ends when it is told to.
+func TestServe(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	said, says := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, []string{"serve", "-listen", "127.0.0.1:0"}, says) }()
+	var at string
+	if _, err := fmt.Fscanf(said, "A registry is at %s\n", &at); err != nil {
+		t.Fatal(err)
+	}
+	repo := strings.TrimSuffix(at, ".") + "/acme"
+	s := assembled(t, "v1", "busy")
+	pushed(t, s, repo, "", true)
+	if got, want := pushed(t, s, repo, "", false), "All 1 images are in "+repo+" as v1.\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("after the push it has %q, want %q", got, want)
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := push(s, repo, "", false, io.Discard); err == nil {
+		t.Error("it has ended, and answers")
+	}
+}
+
 // An index names one image for each architecture, and each says which it is for.
 func TestPlatforms(t *testing.T) {
 	images, err := entries(assembled(t, "v1", "busy").layout())

@@ -15,6 +15,8 @@
 // program's own SHA-256. Exporter, courier and lbremedy print their version, and are
 // new with each.
 //
+// For tests on a machine that has no registry it can be one itself.
+//
 // It is a module of its own: a registry's client is no library of lbremedy's.
 package main
 
@@ -43,12 +45,13 @@ func main() {
 	}
 }
 
-const usage = `Usage: images build | complete | sign | push [flags]
+const usage = `Usage: images build | complete | sign | push | serve [flags]
 
   build     build the images into a folder
   complete  add to the images of a release the chart, SBOMs and provenance, and sum it all
   sign      sign a release with the key that COSIGN_KEY names or COSIGN_PRIVATE_KEY holds
   push      say what a registry lacks of them; with -apply, push it
+  serve     be a registry for tests, which forgets all when it ends
 
 `
 
@@ -69,6 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	repo := f.String("registry", "", "push: `registry` and namespace, such as registry.example/acme")
 	tag := f.String("tag", "", "push: `tag`; empty: the version that was built")
 	apply := f.Bool("apply", false, "push: push, and don't only say so")
+	listen := f.String("listen", "127.0.0.1:5000", "serve: `address`, over HTTP")
 	if len(args) == 0 {
 		f.Usage()
 		return errors.New("name a command")
@@ -110,11 +114,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return sign(release(under(*root, *of)), *by, out)
 	case "push":
 		return push(s, *repo, *tag, *apply, out, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	case "serve":
+		return serveRegistry(ctx, *listen, out)
 	case "-h", "--help", "help":
 		f.Usage()
 		return nil
 	}
-	return fmt.Errorf("%q is no command: build, complete, sign and push are", command)
+	return fmt.Errorf("%q is no command: build, complete, sign, push and serve are", command)
 }
 
 // A program is what one image holds.

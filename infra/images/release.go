@@ -33,7 +33,7 @@ const (
 )
 
 // complete adds to images that are built the chart, the SBOMs and where all is from, and
-// names everything.
+// names everything. Notes are said in the chart if the folder has any.
 func complete(root string, r release, o origin, out io.Writer) error {
 	s := r.store()
 	all, err := entries(s.layout())
@@ -96,7 +96,7 @@ func complete(root string, r release, o origin, out io.Writer) error {
 	}
 
 	notes, err := os.ReadFile(r.file("NOTES.md"))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the release notes: %w", err)
 	}
 	c, err := packChart(root, o.version, string(notes), images)

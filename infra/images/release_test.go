@@ -222,6 +222,28 @@ func TestChart(t *testing.T) {
 	}
 }
 
+// What is no release of the changelog has a chart that tells of no changes.
+func TestWithoutNotes(t *testing.T) {
+	r := completed(t, someOrigin, "busy", "lbremedy")
+	if err := os.Remove(r.file("NOTES.md")); err != nil {
+		t.Fatal(err)
+	}
+	if err := complete(root, r, someOrigin, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	all, err := entries(r.store().layout())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := all[len(all)-1].image.RawConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(config, []byte("artifacthub.io/images")) || bytes.Contains(config, []byte("artifacthub.io/changes")) {
+		t.Errorf("the chart says %s", config)
+	}
+}
+
 // hub holds annotations to the format that Artifact Hub documents
 // (https://artifacthub.io/docs/topics/annotations/helm).
 func hub(t *testing.T, said map[string]string, images []string) {

@@ -29,7 +29,7 @@ type platformNode struct {
 	closers []io.Closer
 }
 
-// joinPlatform returns the node, with Knative, NATS and its streams, and images. It tells how long each took.
+// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with what is installed. It tells how long each took.
 func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 	n, err := join(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 		name, what string
 		do         func(context.Context) error
 	}{
-		{"Images", "of lbremedy, imported", func(ctx context.Context) error { _, err := importImages(ctx, images(n.root)); return err }},
+		{"Registry", images + ": images and chart, pushed", func(ctx context.Context) error { return n.push(ctx, "") }},
 		{"Knative", "Serving v0.50.0, ready for Services", func(ctx context.Context) error { return installKnative(ctx, n.dir) }},
 		{"NATS", "three Pods with TLS and accounts, ready", p.installNATS},
 		{"Streams", "made by lbremedy setup", p.setup},
@@ -161,7 +161,7 @@ func (p *platformNode) courierValues(name string, functions map[string]any) (str
 		f[k] = v
 	}
 	data, err := json.Marshal(object{
-		"mode": "courier", "cluster": clusterID, "region": region, "image": object{"registry": registry},
+		"mode": "courier", "cluster": clusterID, "region": region, "image": object{"registry": images},
 		"nats":                   object{"url": "tls://nats." + namespace + ".svc:4222"},
 		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
 		"functions":              f,
@@ -183,7 +183,7 @@ func (p *platformNode) courierValues(name string, functions map[string]any) (str
 
 // installCourier installs the chart in mode courier, or upgrades it, and returns when all is ready.
 func (p *platformNode) installCourier(ctx context.Context, values string) error {
-	if err := helm(ctx, chart(p.root), digests(p.root), values); err != nil {
+	if err := helm(ctx, p.chart(), values); err != nil {
 		return err
 	}
 	for _, name := range []string{"exporter", "courier", "notifier"} {

@@ -1,26 +1,21 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // Where the chart is installed, as infra/cluster/README.md says.
 const (
 	namespace = "lbremedy"
 	release   = "lbremedy"
-	registry  = "lbremedy.local/acme" // of the images; nothing answers there
 )
 
 // run runs a program on the node and returns what it printed.
@@ -43,61 +38,6 @@ func kubectl(ctx context.Context, args ...string) (string, error) {
 func apply(ctx context.Context, objects string) error {
 	_, err := run(ctx, strings.NewReader(objects), "kubectl", "apply", "-f", "-")
 	return err
-}
-
-// importImages gives containerd the images of a folder,
-// by the names that the chart asks for, and returns the reference of that of lbremedy.
-func importImages(ctx context.Context, images string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(images, "digests.yaml"))
-	if err != nil {
-		return "", fmt.Errorf("read the digests: make node builds them: %w", err)
-	}
-	var values struct {
-		Image struct {
-			Tag     string            `json:"tag"`
-			Digests map[string]string `json:"digests"`
-		} `json:"image"`
-	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		return "", fmt.Errorf("read the digests: %w", err)
-	}
-	if values.Image.Digests["lbremedy"] == "" {
-		return "", fmt.Errorf("read the digests: %s names no image of lbremedy", images)
-	}
-	layout := exec.CommandContext(ctx, "ctr", "images", "import", "--base-name", registry, "-")
-	in, err := layout.StdinPipe()
-	if err != nil {
-		return "", err
-	}
-	var log bytes.Buffer
-	layout.Stdout, layout.Stderr = &log, &log
-	if err := layout.Start(); err != nil {
-		return "", fmt.Errorf("import images: %w", err)
-	}
-	written := writeTar(in, os.DirFS(filepath.Join(images, "oci")))
-	in.Close()
-	if err := layout.Wait(); err != nil {
-		return "", fmt.Errorf("import images: %w\n%s", err, log.String())
-	}
-	if written != nil {
-		return "", fmt.Errorf("import images: %w", written)
-	}
-	ref := func(name string) string { return registry + "/" + name + "@" + values.Image.Digests[name] }
-	for name := range values.Image.Digests {
-		if _, err := run(ctx, nil, "ctr", "images", "tag", "--force", registry+":"+name, ref(name)); err != nil {
-			return "", err
-		}
-	}
-	return ref("lbremedy"), nil
-}
-
-// writeTar writes the regular files of a folder as a tar.
-func writeTar(out io.Writer, dir fs.FS) error {
-	w := tar.NewWriter(out)
-	if err := w.AddFS(dir); err != nil {
-		return err
-	}
-	return w.Close()
 }
 
 // prepare makes what the chart supposes: a namespace that enforces the strictest of the
@@ -140,12 +80,12 @@ spec:
 	return apply(ctx, objects)
 }
 
-// values are those of the chart, but for the images. The certificate authority is the
-// cluster's, which signs for who plays Alibaba Cloud.
+// values are those of the chart of a release. The certificate authority is the cluster's,
+// which signs for who plays Alibaba Cloud.
 func values(dir string) (string, error) {
 	type object = map[string]any
 	data, err := json.Marshal(object{
-		"cluster": clusterID, "region": region, "image": object{"registry": registry},
+		"cluster": clusterID, "region": region, "image": object{"registry": images},
 		"rrsa":                   object{"provider": "acs:ram::" + accountID + ":oidc-provider/" + provider, "account": accountID},
 		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
 		// Here a whole cluster fails, on purpose: by default lbremedy writes to three Services of so few in an hour.
@@ -161,15 +101,9 @@ func values(dir string) (string, error) {
 	return file, nil
 }
 
-// images is the folder of the images, which "make node" builds for this machine's architecture alone.
-func images(root string) string { return filepath.Join(root, "bin/images-node") }
-
-// digests is the values file beside them.
-func digests(root string) string { return filepath.Join(images(root), "digests.yaml") }
-
-// helm installs a chart with these files of values, or upgrades it.
-func helm(ctx context.Context, chart string, files ...string) error {
-	args := []string{"upgrade", "--install", release, chart, "--namespace", namespace}
+// helm installs a chart with these files of values, or upgrades it. A chart that a registry has is named with its version.
+func helm(ctx context.Context, chart []string, files ...string) error {
+	args := append([]string{"upgrade", "--install", release, "--namespace", namespace}, chart...)
 	for _, f := range files {
 		args = append(args, "-f", f)
 	}
@@ -177,15 +111,8 @@ func helm(ctx context.Context, chart string, files ...string) error {
 	return err
 }
 
-// chart is the folder of ours.
-func chart(root string) string { return filepath.Join(root, "infra/cluster") }
-
-// install installs our chart with these files of values, or upgrades it, and returns when its Pod is ready.
-func install(ctx context.Context, root string, files ...string) error {
-	return installFrom(ctx, chart(root), files...)
-}
-
-func installFrom(ctx context.Context, chart string, files ...string) error {
+// install installs a chart with these files of values, or upgrades it, and returns when its Pod is ready.
+func install(ctx context.Context, chart []string, files ...string) error {
 	if err := helm(ctx, chart, files...); err != nil {
 		return err
 	}

@@ -112,16 +112,17 @@ func (p *platformNode) call(ctx context.Context, class, path string) (int, time.
 	return answer.StatusCode, time.Since(began), err
 }
 
-// The functions that were chosen are there, and ready; the Pods are those that the standard
-// restricted lets in, with the RAM roles that the webhook gives them.
+// The functions that were chosen are there, and ready, with the images that the registry has of the release; the Pods
+// are those that the standard restricted lets in, with the RAM roles that the webhook gives them.
 func TestKnativeReady(t *testing.T) {
 	p := onKnative(t)
 	out := must(kubectl(t.Context(), "-n", namespace, "get", "services.serving.knative.dev", "-o",
-		`jsonpath={range .items[*]}{.metadata.labels.lbremedy\.io/class} {.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`))(t)
+		`jsonpath={range .items[*]}{.metadata.labels.lbremedy\.io/class} {.status.conditions[?(@.type=="Ready")].status} `+
+			`{.spec.template.spec.containers[0].image}{"\n"}{end}`))(t)
 	got := strings.Split(strings.TrimSpace(out), "\n")
 	var want []string
 	for _, class := range chosen {
-		want = append(want, class+" True")
+		want = append(want, class+" True "+images+"/"+class+"@"+must(p.has(t.Context(), class, p.version))(t))
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
@@ -377,14 +378,9 @@ func TestKnativeDeploy(t *testing.T) {
 		})
 	}
 	gone()
-	for _, class := range chosen {
-		if _, err := run(t.Context(), nil, "ctr", "images", "tag", "--force", registry+":"+class, registry+"/"+class+":node"); err != nil {
-			t.Fatal(err)
-		}
-	}
 	deploy := func() string {
 		t.Helper()
-		out, err := p.inRepository(t.Context(), "make", "--no-print-directory", "deploy-knative", "REGISTRY="+registry, "TAG=node",
+		out, err := p.inRepository(t.Context(), "make", "--no-print-directory", "deploy-knative", "REGISTRY="+images, "TAG="+p.version,
 			"CLUSTER="+clusterID, "REGION="+region, "NATS=tls://nats."+namespace+".svc:4222", "INITIAL_SCALE=0", "APPLY=1")
 		if err != nil {
 			t.Fatal(err)

@@ -2,8 +2,9 @@
 // Services there, and goes on after it was killed.
 //
 // It runs inside of "sandbox node": etcd, API server, controllers, scheduler, kubelet,
-// kube-proxy, DNS and containerd are the real ones, Helm installs the chart, and the
-// images are those that were built just before. The Pod finds Alibaba Cloud by its real
+// kube-proxy, DNS and containerd are the real ones. What was built just before as a release
+// is pushed into a registry on the node: Helm installs the chart out of it, and the kubelet
+// pulls the images that the chart names by digest. The Pod finds Alibaba Cloud by its real
 // names, and gets its RAM role for the token of its ServiceAccount. That the cloud and the
 // controller are those of test/sim is all that is not real.
 //
@@ -68,6 +69,7 @@ type node struct {
 	dir  string // of "sandbox node"
 	root string // of the repository
 	kube kubernetes.Interface
+	*registry
 	*account
 
 	// lbremedy runs the operator's program, where it reaches the journal, and returns what it printed.
@@ -77,7 +79,7 @@ type node struct {
 // errOutside says that this process is not on a node.
 var errOutside = errors.New("it runs on a node: make node")
 
-// join returns the node that this process runs in, with an account and a controller.
+// join returns the node that this process runs in, with an account, a controller and a registry that is empty.
 func join(ctx context.Context) (*node, error) {
 	dir := os.Getenv("LBREMEDY_NODE")
 	if dir == "" {
@@ -96,11 +98,21 @@ func join(ctx context.Context) (*node, error) {
 	if n.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
+	if n.registry, err = openRegistry(dir, root); err != nil {
+		return nil, err
+	}
 	if n.account, err = openAccount(dir, root, config); err != nil {
+		n.registry.Close()
 		return nil, err
 	}
 	n.account.start(ctx)
 	return n, nil
+}
+
+// Close ends what runs on the node beside the cluster.
+func (n *node) Close() {
+	n.account.Close()
+	n.registry.Close()
 }
 
 // A screen prints what happens, and when.
@@ -175,11 +187,10 @@ func show(ctx context.Context, out io.Writer, keep bool) error {
 func (n *node) up(ctx context.Context, s *screen) error {
 	began := time.Now()
 	since := func() float64 { return time.Since(began).Seconds() }
-	ref, err := importImages(ctx, images(n.root))
-	if err != nil {
+	if err := n.push(ctx, ""); err != nil {
 		return err
 	}
-	s.fact("Image", "%s…, imported in %.1f s", ref[:strings.Index(ref, "@")+20], since())
+	s.fact("Registry", "%s/lbremedy@%s…, and the chart, pushed in %.1f s", images, n.digests["lbremedy"][:19], since())
 	if err := prepare(ctx, n.dir, 1); err != nil {
 		return err
 	}
@@ -188,10 +199,10 @@ func (n *node) up(ctx context.Context, s *screen) error {
 		return err
 	}
 	began = time.Now()
-	if err := install(ctx, n.root, digests(n.root), file); err != nil {
+	if err := install(ctx, n.chart(), file); err != nil {
 		return err
 	}
-	s.fact("Chart", "infra/cluster, mode up, into a namespace that enforces restricted: Pod ready %.1f s after helm began", since())
+	s.fact("Chart", "%s %s, mode up, into a namespace that enforces restricted: Pod ready %.1f s after helm began", charts, n.chartVersion(), since())
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +124,38 @@ func confined(t *testing.T, pid int, user string) {
 	}
 }
 
+// The kubelet has pulled the image of the release out of the registry, by the digest that the chart of the release names.
+func TestImage(t *testing.T) {
+	n := installed(t)
+	digest := must(n.has(t.Context(), "lbremedy", n.version))(t)
+	pod := n.pod(t)
+	if got, want := pod.Spec.Containers[0].Image, images+"/lbremedy@"+digest; got != want || digest != n.digests["lbremedy"] {
+		t.Errorf("the Pod has the image %s, want %s; the release was built with %s", got, want, n.digests["lbremedy"])
+	}
+	if got := pod.Status.ContainerStatuses[0].ImageID; !strings.HasSuffix(got, "@"+digest) {
+		t.Errorf("the kubelet runs %s, want %s", got, digest)
+	}
+	eventually(t, "the kubelet says that it has pulled the image", func() bool {
+		said := must(n.kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Pulled,involvedObject.name=" + pod.Name}))(t)
+		return slices.ContainsFunc(said.Items, func(e corev1.Event) bool { return strings.HasPrefix(e.Message, "Successfully pulled image") })
+	})
+
+	// What the registry does not have comes from nowhere else.
+	_, err := run(t.Context(), nil, "helm", append([]string{"show", "chart"}, chartOf("99.9.9")...)...)
+	if err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("a chart that nobody has pushed: %v, want it not found", err)
+	}
+	absent := images + "/lbremedy@sha256:" + strings.Repeat("0", 64)
+	must(kubectl(t.Context(), "-n", "shop", "run", "absent", "--image="+absent, "--restart=Never"))(t)
+	defer kubectl(context.WithoutCancel(t.Context()), "-n", "shop", "delete", "pod", "absent", "--wait=false")
+	eventually(t, "the kubelet does not find an image that nobody has pushed", func() bool {
+		p := must(n.kube.CoreV1().Pods("shop").Get(t.Context(), "absent", metav1.GetOptions{}))(t)
+		return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.State.Waiting != nil && c.State.Waiting.Reason == "ErrImagePull" && strings.Contains(c.State.Waiting.Message, "not found")
+		})
+	})
+}
+
 // The Pod runs as the image and the chart say, which the kernel says of its process.
 func TestProcess(t *testing.T) {
 	n := installed(t)
@@ -150,7 +181,7 @@ func TestProcess(t *testing.T) {
 // The namespace takes the chart's Pod and refuses others.
 func TestRestricted(t *testing.T) {
 	installed(t)
-	_, err := kubectl(t.Context(), "-n", namespace, "run", "root", "--image="+registry+":lbremedy")
+	_, err := kubectl(t.Context(), "-n", namespace, "run", "root", "--image="+images+"/lbremedy")
 	if err == nil || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
 		t.Errorf("a Pod that may be root: %v, want it refused", err)
 	}
@@ -345,18 +376,18 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 	image := n.pod(t).Spec.Containers[0].Image
 	// By its tag: another reference of the same image.
-	if _, err := run(t.Context(), nil, "ctr", "images", "tag", "--force", registry+":lbremedy", registry+"/lbremedy:next"); err != nil {
+	if err := n.push(t.Context(), "next"); err != nil {
 		t.Fatal(err)
 	}
 	tag := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(tag, []byte("{image: {tag: next}, logLevel: debug}"), 0o600); err != nil {
+	if err := os.WriteFile(tag, []byte("{image: {tag: next, digests: {lbremedy: null}}, logLevel: debug}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := install(t.Context(), n.root, must(values(n.dir))(t), tag); err != nil {
+	if err := install(t.Context(), n.chart(), must(values(n.dir))(t), tag); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Pod before is gone", func() bool { return n.pods(t) == 1 })
-	if got := n.pod(t).Spec.Containers[0].Image; got != registry+"/lbremedy:next" {
+	if got := n.pod(t).Spec.Containers[0].Image; got != images+"/lbremedy:next" {
 		t.Errorf("after the upgrade the image is %s", got)
 	}
 	if got := cases(t); !slices.Equal(got, before) {
@@ -405,7 +436,7 @@ func TestUninstall(t *testing.T) {
 	if files := must(filepath.Glob(filepath.Join(n.dir, "run/disk-0/*")))(t); len(files) == 0 {
 		t.Error("the disk is empty")
 	}
-	if err := install(t.Context(), n.root, digests(n.root), must(values(n.dir))(t)); err != nil {
+	if err := install(t.Context(), n.chart(), must(values(n.dir))(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := cases(t); !slices.Equal(got, before) {
@@ -413,46 +444,38 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// before returns the chart of the release before this one, in a folder of its own. Without a release, or
-// without git, that is this chart with an earlier version.
-func before(t *testing.T, root string) (chart, version string) {
+// before pushes the chart of the release before this one, and returns its version, and the values that give it the images of
+// this one. Without a release, or without git, it is this chart with an earlier version.
+func (n *node) before(t *testing.T) (version, values string) {
 	t.Helper()
 	dir := t.TempDir()
-	git := func(args ...string) string {
-		out, err := run(t.Context(), nil, "git", append([]string{"-C", root}, args...)...)
-		if err != nil {
-			return ""
-		}
-		return out
+	chart, version := filepath.Join(dir, "lbremedy"), "0.0.1"
+	git := func(args ...string) (string, error) {
+		return run(t.Context(), nil, "git", append([]string{"-C", n.root}, args...)...)
 	}
-	if tags := strings.Fields(git("tag", "--list", "v[0-9]*", "--merged", "HEAD^", "--sort=-version:refname")); len(tags) > 0 {
-		files := must(run(t.Context(), nil, "git", "-C", root, "archive", tags[0], "infra/cluster"))(t)
+	tags, _ := git("tag", "--list", "v[0-9]*", "--merged", "HEAD^", "--sort=-version:refname")
+	if tags := strings.Fields(tags); len(tags) > 0 {
+		files := must(git("archive", tags[0], "infra/cluster"))(t)
 		must(run(t.Context(), strings.NewReader(files), "tar", "-x", "-C", dir))(t)
-		return filepath.Join(dir, "infra/cluster"), tags[0]
+		chart, version = filepath.Join(dir, "infra/cluster"), strings.TrimPrefix(tags[0], "v")
+	} else {
+		must(run(t.Context(), nil, "helm", append([]string{"pull", "--untar", "--destination", dir}, n.chart()...)...))(t)
 	}
-	chart = filepath.Join(dir, "cluster")
-	if err := os.CopyFS(chart, os.DirFS(filepath.Join(root, "infra/cluster"))); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(chart, "Chart.yaml")
-	text := must(os.ReadFile(file))(t)
-	earlier := regexp.MustCompile(`(?m)^version: .*$`).ReplaceAll(text, []byte("version: 0.0.1"))
-	if err := os.WriteFile(file, earlier, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return chart, "0.0.1, which is this chart"
+	must(run(t.Context(), nil, "helm", "package", chart, "--version", version, "--destination", dir))(t)
+	must(run(t.Context(), nil, "helm", "push", "--plain-http", filepath.Join(dir, "lbremedy-"+version+".tgz"), strings.TrimSuffix(charts, "/lbremedy")))(t)
+	return version, filepath.Join(n.store, "digests.yaml")
 }
 
 // Who upgrades from the release before has all cases, and goes on; so does who goes back to it.
 func TestUpgradeFromBefore(t *testing.T) {
 	n := installed(t)
-	chart, version := before(t, n.root)
-	t.Logf("from the chart of %s", version)
+	version, theirs := n.before(t)
+	t.Logf("from the chart %s", version)
 	if _, err := run(t.Context(), nil, "helm", "uninstall", release, "--namespace", namespace, "--wait"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Pod is gone", func() bool { return n.pods(t) == 0 })
-	if err := installFrom(t.Context(), chart, digests(n.root), must(values(n.dir))(t)); err != nil {
+	if err := install(t.Context(), chartOf(version), theirs, must(values(n.dir))(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.breakService(t.Context(), "by-the-one-before"); err != nil {
@@ -460,7 +483,7 @@ func TestUpgradeFromBefore(t *testing.T) {
 	}
 	n.fixedOnce(t, "by-the-one-before")
 	kept := cases(t)
-	if err := install(t.Context(), n.root, digests(n.root), must(values(n.dir))(t)); err != nil {
+	if err := install(t.Context(), n.chart(), must(values(n.dir))(t)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Pod before is gone", func() bool { return n.pods(t) == 1 })

@@ -16,8 +16,9 @@ import (
 
 // knativeSettings are what Knative's ConfigMaps say here, beside their defaults.
 var knativeSettings = map[string]map[string]string{
-	"config-network":    {"ingress-class": ingressClass},
-	"config-deployment": {"registries-skipping-tag-resolving": "lbremedy.local", "queue-sidecar-image": "lbremedy.local/knative-queue:1"},
+	"config-network": {"ingress-class": ingressClass},
+	// Its controller runs in a Pod, which does not reach the node's registry.
+	"config-deployment": {"registries-skipping-tag-resolving": "lbremedy.local," + registryAt, "queue-sidecar-image": "lbremedy.local/knative-queue:1"},
 	// A test can't wait as long as a cluster should.
 	"config-autoscaler": {"allow-zero-initial-scale": "true", "stable-window": "6s", "scale-to-zero-grace-period": "6s"},
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Where the node's registry is, and what it has of a release. It speaks HTTP: containerd takes that on loopback.
+const (
+	registryAt = "127.0.0.1:5000"
+	images     = registryAt + "/acme"
+	charts     = "oci://" + images + "/charts/lbremedy"
+)
+
+// A registry is one on the node, for the release that "make node" builds of this machine's architecture alone.
+type registry struct {
+	tool    string // infra/images
+	store   string // of the images
+	version string
+	digests map[string]string // by the names of the images
+	process *exec.Cmd
+}
+
+// openRegistry starts a registry, which is empty. It ends with the node, if nobody closes it before.
+func openRegistry(dir, root string) (*registry, error) {
+	r := &registry{tool: filepath.Join(root, "bin/images-tool"), store: filepath.Join(root, "bin/release-node/images")}
+	text, err := os.ReadFile(filepath.Join(r.store, "digests.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("read the digests of the release: make node builds it: %w", err)
+	}
+	var values struct {
+		Image struct {
+			Tag     string            `json:"tag"`
+			Digests map[string]string `json:"digests"`
+		} `json:"image"`
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("read the digests of the release: %w", err)
+	}
+	r.version, r.digests = values.Image.Tag, values.Image.Digests
+	if r.digests["lbremedy"] == "" {
+		return nil, errors.New("the release has no image of lbremedy: make node builds it")
+	}
+	log, err := os.Create(filepath.Join(dir, "registry.log"))
+	if err != nil {
+		return nil, fmt.Errorf("start the registry: %w", err)
+	}
+	defer log.Close()
+	r.process = exec.Command(r.tool, "serve", "-listen", registryAt)
+	r.process.Stderr = log
+	out, err := r.process.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the registry: %w", err)
+	}
+	if err := r.process.Start(); err != nil {
+		return nil, fmt.Errorf("start the registry: %w", err)
+	}
+	// Its first line says that it listens.
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return nil, fmt.Errorf("start the registry: it ended, see %s: %w", log.Name(), errors.Join(err, r.process.Wait()))
+	}
+	return r, nil
+}
+
+// Close ends the registry.
+func (r *registry) Close() {
+	r.process.Process.Signal(os.Interrupt)
+	r.process.Wait()
+}
+
+// push pushes the release: the images with a tag, its version if that is empty, and the chart.
+func (r *registry) push(ctx context.Context, tag string) error {
+	_, err := run(ctx, nil, r.tool, "push", "-dir", r.store, "-registry", images, "-tag", tag, "-apply")
+	return err
+}
+
+// chartVersion is the version of the release, as Helm writes it.
+func (r *registry) chartVersion() string { return strings.TrimPrefix(r.version, "v") }
+
+// chart names the chart of the release to Helm.
+func (r *registry) chart() []string { return chartOf(r.chartVersion()) }
+
+// chartOf names the chart of a version that the registry has to Helm.
+func chartOf(version string) []string { return []string{charts, "--version", version, "--plain-http"} }
+
+// has returns the digest of what the registry has by a name and a tag.
+func (r *registry) has(ctx context.Context, name, tag string) (string, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+registryAt+"/v2/acme/"+name+"/manifests/"+tag, nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return "", fmt.Errorf("ask the registry for %s: %w", name, err)
+	}
+	defer answer.Body.Close()
+	io.Copy(io.Discard, answer.Body)
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("ask the registry for %s:%s: %s", name, tag, answer.Status)
+	}
+	return answer.Header.Get("Docker-Content-Digest"), nil
+}
