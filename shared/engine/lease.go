@@ -138,7 +138,8 @@ func (x *run) release(ctx context.Context) error {
 		if s.Seen++; x.settled {
 			s.Seen, s.First = 1, now
 		}
-		s.Last, s.Event, s.Errors, s.Wait = now, x.ev.ID, x.rec.Errors, x.rec.Wait
+		s.Answered(x.ev.ID, x.ev.Failure.Event.ResourceVersion, now)
+		s.Last, s.Errors, s.Wait = now, x.rec.Errors, x.rec.Wait
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

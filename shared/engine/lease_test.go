@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -81,6 +82,32 @@ func TestRecurrence(t *testing.T) {
 		t.Errorf("without the count %d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
 	}
 	r.wrote(0)
+}
+
+// A recurrence that was held up is answered after a later one, of which it is still known that it was answered.
+func TestRecurrenceHeldUp(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
+	r.ends(event.Asked)
+	r.advance(ccm.Retry)
+	held := r.failure(class, r.now())
+	r.advance(ccm.Retry)
+	later := r.failure(class, r.now())
+	for _, r.event = range []engine.Event{later, held} {
+		r.ends(event.Asked)
+	}
+	if k := r.running(); k.Event != later.ID || k.Seen != 3 {
+		t.Errorf("it says %+v, want %s", k, later.ID)
+	}
+	// A cluster that was restored from a copy counts from there again.
+	r.advance(2 * time.Hour)
+	r.event = held
+	r.event.ID = "restored"
+	r.ends(event.Asked)
+	if k := r.running(); k.Event != "restored" {
+		t.Errorf("it says %+v", k)
+	}
 }
 
 // That a recurrence was answered, which leaves no record, is known before its event is acknowledged.

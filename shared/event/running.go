@@ -13,7 +13,8 @@ type Running struct {
 	Seen    int           `json:"seen,omitempty"`    // runs in a row that ended as the last record says, the one that wrote it among them
 	First   time.Time     `json:"first,omitzero"`    // when the first of them ended
 	Last    time.Time     `json:"last,omitzero"`     // when the last of them ended
-	Event   string        `json:"event,omitempty"`   // id of the CloudEvent that it answered
+	Event   string        `json:"event,omitempty"`   // id of the newest CloudEvent that was answered
+	Version string        `json:"version,omitempty"` // resource version of the Event that this was made of
 	Wait    time.Duration `json:"wait,omitempty"`    // nanoseconds until the case is looked at again
 }
 
@@ -24,6 +25,16 @@ func (r Running) Since(rec Record) Record {
 		rec.At, rec.Event, rec.Wait = r.Last, r.Event, r.Wait
 	}
 	return rec
+}
+
+// Answered notes that an event was answered, made of an Event of this resource version, unless that is an older one than
+// the last that was: one that was held up may be answered after those that came later, which alone are kept.
+func (r *Running) Answered(id, version string, now time.Time) {
+	older := len(version) < len(r.Version) || len(version) == len(r.Version) && version < r.Version
+	if older && now.Sub(r.Last) < time.Hour { // but a cluster that was restored begins again with old versions
+		return
+	}
+	r.Event, r.Version = id, version
 }
 
 // RunKey returns the key in the bucket of the Running of a Service and class. Each part

@@ -329,8 +329,9 @@ func (k *Books) run(m Message) error {
 func (k *Books) end(subject string) end {
 	e := k.ends[subject]
 	if r, ok := k.runs[subject]; ok {
-		e = endOf(r.Since(e.record()), e.sequence)
-		e.again = r.Event
+		since := endOf(r.Since(e.record()), e.sequence)
+		since.event, since.again = e.event, r.Event
+		return since
 	}
 	return e
 }

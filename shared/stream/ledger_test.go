@@ -110,6 +110,16 @@ func TestBooks(t *testing.T) {
 	if a := last.Classes[0]; a.Settled != many/2 {
 		t.Errorf("it is %+v", a)
 	}
+	// One that was held up is answered after those that came later.
+	settles(0, 2, event.Asked)
+	running, err = json.Marshal(event.Running{Last: now.Add(time.Second), Event: failed(0, 1).ID(), Seen: 2})
+	must(err)
+	must(s.Put(ctx, event.RunKey(cluster, uid(0), class), running))
+	same("an older one was answered last")
+	if a := last.Classes[0]; a.Settled != many/2 {
+		t.Errorf("it is %+v", a)
+	}
+	settles(0, 1, event.Asked)
 	must(s.Delete(ctx, event.RunKey(cluster, uid(0), class)))
 	same("the key is gone")
 

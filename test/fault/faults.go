@@ -160,7 +160,8 @@ func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Con
 	}
 	m := []mode{hold, drop, refuse}[r.IntN(3)]
 	through(all, m)
-	return fmt.Sprintf("nats-%d, %s", i, []string{hold: "held", drop: "lost", refuse: "reset"}[m]), func(context.Context) error { through(all, pass); return nil }, nil
+	hit := fmt.Sprintf("nats-%d, %s", i, []string{hold: "held", drop: "lost", refuse: "reset"}[m])
+	return hit, func(context.Context) error { through(all, pass); return nil }, nil
 }
 
 // silent has the exporter's watch hear nothing more, while its connection stands.
