@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -255,11 +257,44 @@ func records(ctx context.Context, s *stream.Stream, cluster string, since time.T
 // late is for how long a failure may lie after it is due before it counts as lost.
 const late = backlog + time.Minute
 
-// works reports whether a Service works, and the last that the controller has said of it, by the
-// audit log, is no failure.
-func (w *world) works(service, uid string) bool {
-	said := w.audit.failures(map[string]bool{uid: true})
-	return w.bed.Works(service) && len(said) > 0 && said[len(said)-1].Over
+// works reports whether a Service works, and the last that the controller has said of it is no failure.
+func (w *world) works(ctx context.Context, service, uid string) bool {
+	if !w.bed.Works(service) {
+		return false
+	}
+	over := func(said []failure) bool { return len(said) > 0 && said[len(said)-1].Over }
+	if over(w.audit.failures(map[string]bool{uid: true})) {
+		return true
+	}
+	said, err := w.kept(ctx, uid)
+	return err == nil && over(said)
+}
+
+// kept returns what the controller has said of a Service, by the Events that the cluster keeps: an API server that is
+// killed between a write and its line in the audit log hides that from the log.
+func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
+	list, err := w.cluster.Client().CoreV1().Events(w.bed.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid})
+	if err != nil {
+		return nil, err
+	}
+	var said []failure
+	for _, e := range list.Items {
+		f := failure{UID: uid, Reason: e.Reason, At: e.LastTimestamp.Time, Over: slices.Contains(successes, e.Reason)}
+		if f.Over || slices.Contains(reasons, e.Reason) {
+			said = append(said, f)
+		}
+	}
+	// Of whole seconds: in the same one, a Service that works has been synced last.
+	slices.SortStableFunc(said, func(a, b failure) int {
+		if c := a.At.Compare(b.At); c != 0 || a.Over == b.Over {
+			return c
+		}
+		if a.Over {
+			return 1
+		}
+		return -1
+	})
+	return said, nil
 }
 
 // gather collects the evidence of a history.
@@ -274,10 +309,22 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 		if err != nil {
 			return e, err
 		}
-		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends, Healed: w.works(f.Service, uid)})
+		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends, Healed: w.works(ctx, f.Service, uid)})
 		w.uids[f.Service], uids[uid] = uid, true
 	}
 	e.Failures = w.audit.failures(uids)
+	for _, s := range e.Services {
+		if slices.ContainsFunc(e.Failures, func(f failure) bool { return f.UID == s.UID && !f.Over }) {
+			continue
+		}
+		if err := insist(ctx, func() error {
+			said, err := w.kept(ctx, s.UID)
+			e.Failures = append(e.Failures, said...)
+			return err
+		}); err != nil {
+			return e, err
+		}
+	}
 	e.Writes = append(w.audit.writes(h.began, w.uids), cloudWrites(w.bed.Cloud.Calls(), h.began, w.parts)...)
 	slices.SortStableFunc(e.Writes, func(a, b write) int { return a.At.Compare(b.At) })
 	// A node that was hit may still be catching up.

@@ -24,7 +24,7 @@ func TestHistories(t *testing.T) {
 	defer w.end()
 	can := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.long || k.name == "disk full" || k.name == "upgrade" })
 	writes := 0
-	for _, seed := range []uint64{0, 10, 15} { // a part is killed, etcd forgets, answers to writes are lost
+	for _, seed := range []uint64{0, 11, 16} { // a part is killed, etcd forgets, answers to writes are lost
 		h := newHistory(seed, can, perHistory)
 		e, err := h.play(t.Context(), w, t.Output())
 		if err != nil {

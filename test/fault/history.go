@@ -258,7 +258,7 @@ func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid s
 	if err != nil {
 		return err.Error()
 	}
-	s := witness{Ends: f.Ends, Healed: w.works(f.Service, uid)}
+	s := witness{Ends: f.Ends, Healed: w.works(ctx, f.Service, uid)}
 	if s.ended(rec) || h.budget > 0 && rec.Held == event.HeldByBudget {
 		return ""
 	}
@@ -272,6 +272,8 @@ func (h *history) tidy(ctx context.Context, w *world) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	broken := slices.DeleteFunc(slices.Clone(h.services), func(f testbed.Fixture) bool { return w.works(f.Service, w.uids[f.Service]) && f.Service != h.undone })
+	broken := slices.DeleteFunc(slices.Clone(h.services), func(f testbed.Fixture) bool {
+		return w.works(ctx, f.Service, w.uids[f.Service]) && f.Service != h.undone
+	})
 	return w.bed.Repair(ctx, broken...)
 }
