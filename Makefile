@@ -99,7 +99,7 @@ modules: bin/sandbox ## Test the modules of their own, as "make test" does besid
 
 # Tests that build programs and compare files have nothing that races, and build all anew: they are left out. So is
 # test/classes, which would take longer than a package may: its scenarios are run for one class after the other.
-# With -short no scenario is played again with another text or without one of the rights.
+# With -short no scenario is played again with another text or without one of the rights, and fewer Services fail at once.
 RACELESS := /test/classes$$|/test/node$$|/test/newclass$$|/test/rules$$|/test/rules/|/infra/release$$|/infra/fc/pack$$|/infra/gen$$|/infra/gen/|/infra/deploy$$
 
 race: bin/sandbox ## Run with the race detector all tests that run parts of lbremedy; needs a C compiler.
