@@ -30,7 +30,7 @@ func (r Running) Since(rec Record) Record {
 // Answered notes that an event was answered, made of an Event of this resource version, unless that is an older one than
 // the last that was: one that was held up may be answered after those that came later, which alone are kept.
 func (r *Running) Answered(id, version string, now time.Time) {
-	older := len(version) < len(r.Version) || len(version) == len(r.Version) && version < r.Version
+	older := version != "" && (len(version) < len(r.Version) || len(version) == len(r.Version) && version < r.Version)
 	if older && now.Sub(r.Last) < time.Hour { // but a cluster that was restored begins again with old versions
 		return
 	}
