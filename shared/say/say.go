@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/regex"
@@ -205,20 +206,19 @@ func readArg(raw json.RawMessage, depth int) (any, error) {
 		}
 		return t, nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	switch v := v.(type) {
-	case string, bool:
-		return v, nil
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
+	// Without a decoder of values of any kind: a thousand records of a burst hold many thousands of these.
+	switch c := raw[0]; {
+	case c == '"':
+		var v string
+		err := json.Unmarshal(raw, &v)
+		return v, err
+	case c == 't' || c == 'f':
+		return c == 't', nil
+	case c == '-' || c >= '0' && c <= '9':
+		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 			return n, nil
 		}
-		return v.Float64()
+		return strconv.ParseFloat(string(raw), 64)
 	}
 	return nil, errors.New("it is no string, number, boolean or list of messages")
 }
