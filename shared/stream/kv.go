@@ -68,7 +68,7 @@ func (s *Stream) Delete(ctx context.Context, key string) error {
 // In a filter, "*" stands for one part of a key and a last ">" for all that follows.
 func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
 	var keys []string
-	err := s.entries(ctx, filter, func(key string, _ Message) { keys = append(keys, key) })
+	err := s.EachEntry(ctx, filter, func(e Entry) { keys = append(keys, e.Key) })
 	if err != nil {
 		return nil, fmt.Errorf("list keys %s: %w", filter, err)
 	}
@@ -102,9 +102,7 @@ func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 // of those returned.
 func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	var found []Entry
-	err := s.entries(ctx, filter, func(key string, m Message) {
-		found = append(found, Entry{Key: key, Value: m.Data, Revision: m.Sequence, Time: m.Time})
-	})
+	err := s.EachEntry(ctx, filter, func(e Entry) { found = append(found, e) })
 	if err != nil {
 		return nil, fmt.Errorf("read keys %s: %w", filter, err)
 	}
@@ -152,11 +150,11 @@ func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision ui
 	return revision, nil
 }
 
-// entries calls f for the keys that match a filter and have a value.
-func (s *Stream) entries(ctx context.Context, filter string, f func(key string, m Message)) error {
+// EachEntry calls f for what Entries returns, and keeps nothing of it.
+func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) error {
 	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {
 		if live(m) {
-			f(keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), m)
+			f(Entry{Key: keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), Value: m.Data, Revision: m.Sequence, Time: m.Time})
 		}
 		return nil
 	})
@@ -405,9 +403,9 @@ func (s *Stream) Heard(ctx context.Context, cluster string) (time.Time, error) {
 	if err == nil {
 		last = m.Time
 	}
-	err = s.entries(ctx, "ledger."+cluster+".*", func(_ string, m Message) {
-		if m.Time.After(last) {
-			last = m.Time
+	err = s.EachEntry(ctx, "ledger."+cluster+".*", func(e Entry) {
+		if e.Time.After(last) {
+			last = e.Time
 		}
 	})
 	if err == nil && last.IsZero() {

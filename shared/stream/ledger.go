@@ -432,10 +432,10 @@ func (e end) settles(f failed) bool {
 // pages takes in what the exporters say.
 func (s *Stream) pages(ctx context.Context, b *balance) error {
 	var live int
-	err := s.entries(ctx, "ledger."+b.Cluster+".*", func(key string, m Message) {
+	err := s.EachEntry(ctx, "ledger."+b.Cluster+".*", func(e Entry) {
 		var p Page
-		if err := json.Unmarshal(m.Data, &p); err != nil {
-			b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %s.", key, err))
+		if err := json.Unmarshal(e.Value, &p); err != nil {
+			b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %s.", e.Key, err))
 			return
 		}
 		b.Exporters = append(b.Exporters, p)

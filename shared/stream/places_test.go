@@ -209,7 +209,7 @@ func TestClaimReadsWhatIsNew(t *testing.T) {
 		t.Errorf("%d places took %d messages", owners/2, got)
 	}
 	var places atomic.Int64
-	if err := s.entries(t.Context(), "claim.b.*", func(string, Message) { places.Add(1) }); err != nil || places.Load() != owners {
+	if err := s.EachEntry(t.Context(), "claim.b.*", func(Entry) { places.Add(1) }); err != nil || places.Load() != owners {
 		t.Errorf("%d of %d owners have a place, %v", places.Load(), owners, err)
 	}
 }

@@ -102,20 +102,16 @@ func (l *Looker) round(ctx context.Context) error {
 
 // due returns the members that stand and whose turn it is, the one that waits longest first.
 func (l *Looker) due(ctx context.Context) ([]change, error) {
-	entries, err := l.Env.Stream.Entries(ctx, memberRoot+">")
-	if err != nil {
-		return nil, fmt.Errorf("read who fails: %w", err)
-	}
 	before := l.looked
 	l.looked = map[string]time.Time{}
 	now := l.now()
 	var due []change
 	last := func(c change) time.Time { return later(c.member.At, l.looked[c.incident.member(c.member.uid)]) }
-	for _, e := range entries {
+	err := l.Env.Stream.EachEntry(ctx, memberRoot+">", func(e stream.Entry) {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == event.Unsettled || // the stream brings what is unsettled
 			strings.HasPrefix(i.class, event.DoctorPrefix) {
-			continue
+			return
 		}
 		if t, ok := before[e.Key]; ok {
 			l.looked[e.Key] = t
@@ -124,6 +120,9 @@ func (l *Looker) due(ctx context.Context) ([]change, error) {
 		if wait := min(max(last(c).Sub(m.Since), soonest), latest); !now.Before(last(c).Add(wait)) {
 			due = append(due, c)
 		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read who fails: %w", err)
 	}
 	slices.SortStableFunc(due, func(a, b change) int { return last(a).Compare(last(b)) })
 	return due[:min(len(due), looks)], nil

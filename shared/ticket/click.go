@@ -150,15 +150,18 @@ func (o *outlet) asked(ctx context.Context, i incident, value string) (event.Rec
 	if !ok {
 		return event.Record{}, say.Errorf("this message asks for no answer")
 	}
-	members, err := o.list(ctx, memberRoot+i.String()+".*")
-	if err != nil {
+	var member Member
+	if err := o.each(ctx, i.all(), func(_ incident, m Member) {
+		if m.uid == q.uid {
+			member = m
+		}
+	}); err != nil {
 		return event.Record{}, err
 	}
-	n := slices.IndexFunc(members, func(m change) bool { return m.member.uid == q.uid })
-	if n < 0 {
+	if member.uid == "" {
 		return event.Record{}, say.Errorf("this is about another Service than the message")
 	}
-	m, err := o.c.Stream.Last(ctx, stream.Cases, event.CaseSubject(members[n].member.Cluster, q.uid, i.class))
+	m, err := o.c.Stream.Last(ctx, stream.Cases, event.CaseSubject(member.Cluster, q.uid, i.class))
 	if errors.Is(err, stream.ErrNotFound) {
 		return event.Record{}, say.Errorf("the journal has no such case")
 	}
@@ -221,23 +224,23 @@ func (o *outlet) answer(ctx context.Context, rec event.Record, verdict kube.Verd
 
 // stands returns how many Services of an incident fail, and the impact.
 func (o *outlet) stands(ctx context.Context, i incident) (int, event.Impact) {
-	list, err := o.list(ctx, memberRoot+i.String()+".*")
+	v, err := o.view(ctx, i, i.all(), Head{}, o.since)
 	if err != nil {
 		return 0, ""
 	}
-	f := viewOf(o.Sink, i.class, membersOf(list), Head{}, o.since).facts("", i, "", Head{}, Open)
+	f := v.facts("", i, "", Head{}, Open)
 	return f.Failing, f.Impact
 }
 
 // reply returns a ticket's card as it is now.
 func (o *outlet) reply(ctx context.Context, i incident, h Head, line say.Text) chat.Reply {
-	list, err := o.list(ctx, memberRoot+i.String()+".*")
+	of, since := h, o.since
+	if h.Status == Closed { // a card that is over keeps what it told of its end
+		of, since = Head{}, h.Opened
+	}
+	v, err := o.view(ctx, i, i.all(), of, since)
 	if err != nil {
 		return chat.Reply{Text: o.tell(line)}
-	}
-	v := viewOf(o.Sink, i.class, membersOf(list), h, o.since)
-	if h.Status == Closed { // a card that is over keeps what it told of its end
-		v = viewOf(o.Sink, i.class, membersOf(list), Head{}, h.Opened)
 	}
 	t := o.render(i, "", h, v, h.Status)
 	if len(v.open)+len(v.over) == 0 {

@@ -41,20 +41,20 @@ func (o *outlet) close(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		list, err := o.list(ctx, memberRoot+i.String()+".*")
-		if err != nil {
+		var list []Member
+		if err := o.each(ctx, i.all(), func(_ incident, m Member) { list = append(list, m) }); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(list, func(c change) bool { return c.member.Cluster != o.c.Cluster }) {
+		if slices.ContainsFunc(list, func(m Member) bool { return m.Cluster != o.c.Cluster }) {
 			continue // that cluster's sinks are notified of it
 		}
 		last := Member{Over: true, revision: math.MaxUint64} // none is left: the ticket is ended all the same
-		for n, c := range list {
-			if n == 0 || c.member.revision > last.revision {
-				last = c.member
+		for n, m := range list {
+			if n == 0 || m.revision > last.revision {
+				last = m
 			}
 			if o.alone {
-				if _, err := o.notify(ctx, i, c.member); err != nil {
+				if _, err := o.notify(ctx, i, m); err != nil {
 					return err
 				}
 			}
@@ -240,7 +240,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 	}
 	closed := 0
 	for {
-		entries, err := s.Entries(ctx, memberRoot+i.String()+".*")
+		entries, err := s.Entries(ctx, i.all())
 		if err != nil {
 			return closed, fmt.Errorf("%s: %w", doing, err)
 		}

@@ -78,6 +78,7 @@ type outlet struct {
 	failed int             // tries in a row that failed, whatever the ticket
 	closed time.Time       // no try before
 	looked map[string]look // tickets that were found to have nothing to say yet
+	hand   map[string]bool // tickets that a worker is at
 }
 
 // A look says when all members of an incident were read, and when their ticket, as it
@@ -118,7 +119,7 @@ func New(c Config) (*Follower, error) {
 	}
 	var errs []error
 	for _, s := range c.Sinks {
-		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}}
+		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}, hand: map[string]bool{}}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
 			o.texts, err = loadTexts(s, c.language(s))
@@ -304,32 +305,28 @@ func (o *outlet) update(ctx context.Context, own incident, r event.Record, seque
 	}
 }
 
-// members returns the members whose keys match. One that can't be read is left out and
-// logged: it must not keep the others' ticket back.
+// members returns the members whose keys match.
 func (f *Follower) members(ctx context.Context, filter string) (map[incident]Member, error) {
-	list, err := f.list(ctx, filter)
 	found := map[incident]Member{}
-	for _, c := range list {
-		found[c.incident] = c.member
-	}
+	err := f.each(ctx, filter, func(i incident, m Member) { found[i] = m })
 	return found, err
 }
 
-func (f *Follower) list(ctx context.Context, filter string) ([]change, error) {
-	entries, err := f.c.Stream.Entries(ctx, filter)
-	if err != nil {
-		return nil, fmt.Errorf("read the members of an incident: %w", err)
-	}
-	var found []change
-	for _, e := range entries {
+// each calls see for the members whose keys match. One that can't be read is left out and
+// logged: it must not keep the others' ticket back.
+func (f *Follower) each(ctx context.Context, filter string, see func(incident, Member)) error {
+	err := f.c.Stream.EachEntry(ctx, filter, func(e stream.Entry) {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil {
 			f.log.Error("a member of an incident can't be read and is left out", "key", e.Key, "error", event.Redact(err.Error()))
-			continue
+			return
 		}
-		found = append(found, change{i, m})
+		see(i, m)
+	})
+	if err != nil {
+		return fmt.Errorf("read the members of an incident: %w", err)
 	}
-	return found, nil
+	return nil
 }
 
 // notify brings the sink up to date on an incident, at least on this member. It returns
@@ -357,15 +354,18 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if wait := o.early(key, h, m.Over); wait > 0 {
 		return wait, nil
 	}
-	members := memberRoot + i.String() + ".*"
+	if !o.begin(key) {
+		return busyWait, nil
+	}
+	defer o.end(key)
+	members := i.all()
 	if one != "" {
 		members = i.member(one)
 	}
-	list, err := o.list(ctx, members)
+	v, err := o.view(ctx, i, members, h, o.since)
 	if err != nil {
 		return 0, err
 	}
-	v := viewOf(o.Sink, i.class, membersOf(list), h, o.since)
 	status := v.status(h.Status)
 	same := o.quiet && status == h.Status && v.print() == h.Print && !(o.card && h.anew(v.facts("", i, "", h, status), o.now()))
 	switch {
@@ -403,6 +403,25 @@ func (o *outlet) early(key string, h Head, over bool) time.Duration {
 		next = later(next, h.Notified.Add(o.gap))
 	}
 	return max(0, next.Sub(o.now()))
+}
+
+// begin reports whether no other worker is at a ticket, and says that one is. Each of them would read all its
+// members, of which there may be thousands, and one would notify.
+func (o *outlet) begin(key string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.hand[key] {
+		return false
+	}
+	o.hand[key] = true
+	return true
+}
+
+// end says that no worker is at a ticket any more.
+func (o *outlet) end(key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.hand, key)
 }
 
 func later(a, b time.Time) time.Time {
@@ -497,15 +516,6 @@ func (h *Head) shows(t Ticket, sent bool) {
 	if t.Reopened() {
 		h.Said = nil
 	}
-}
-
-// membersOf returns the members of a list.
-func membersOf(list []change) []Member {
-	all := make([]Member, len(list))
-	for n, c := range list {
-		all[n] = c.member
-	}
-	return all
 }
 
 // outcome notes in the head how a notification ended, and returns when to try again.

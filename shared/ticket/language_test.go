@@ -118,3 +118,17 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d messages are kept of %d lines", len(h.Texts), mostSaid)
 	}
 }
+
+// What a member says in messages that can't be read is told in English, and the member is not left out for it.
+func TestWordsThatCantBeRead(t *testing.T) {
+	w := newWorld(t)
+	data, err := json.Marshal(memberOf(w.record(1, "busy", event.Asked), 1, Member{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = append(data[:len(data)-1], `,"said":{"ask":[{"format":"%999999999d","args":[1]}]}}`...)
+	_, m, err := readMember(incident{"service", "busy", hash("vsw-1")}.member(uid(1)), data, 1)
+	if err != nil || m.in(tongue("zh")).Ask != "Add a vSwitch." {
+		t.Errorf("got %q, %v", m.in(tongue("zh")).Ask, err)
+	}
+}

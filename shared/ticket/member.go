@@ -43,12 +43,45 @@ type Member struct {
 	uid      string
 }
 
-// said holds the sentences of a member as messages. They count where they say what the member
+// messages are the sentences of a member as messages. They count where they say what the member
 // says in English: one that was cut, or comes from an earlier release, is told as it is.
-type said struct {
+type messages struct {
 	event.Said
 	Steps []say.Text `json:"steps,omitempty"`
 	By    say.Text   `json:"by,omitempty"`
+}
+
+// said holds the messages of a member. Those that are read stay as they were stored until somebody
+// asks for them: a notification is made of thousands of members, and tells the words of twenty.
+type said struct {
+	messages
+	stored json.RawMessage // nil: messages are what there is
+}
+
+// UnmarshalJSON keeps what is stored.
+func (s *said) UnmarshalJSON(data []byte) error {
+	s.stored = slices.Clone(data)
+	return nil
+}
+
+// MarshalJSON returns the messages as they are stored.
+func (s said) MarshalJSON() ([]byte, error) {
+	if s.stored != nil {
+		return s.stored, nil
+	}
+	return json.Marshal(s.messages)
+}
+
+// read returns the messages; none if what is stored are none.
+func (s said) read() messages {
+	if s.stored == nil {
+		return s.messages
+	}
+	var m messages
+	if err := json.Unmarshal(s.stored, &m); err != nil {
+		return messages{}
+	}
+	return m
 }
 
 // in returns the member with its sentences in a language.
@@ -62,12 +95,13 @@ func (m Member) in(l *say.Language) Member {
 		}
 		return clip(t.In(l), most)
 	}
-	m.Finding, m.Ask = tell(m.Said.Finding, m.Finding, longText), tell(m.Said.Ask, m.Ask, longText)
-	m.Note, m.Rule = tell(m.Said.Note, m.Note, shortText), tell(m.Said.Rule, m.Rule, shortText)
-	m.By = tell(m.Said.By, m.By, shortText)
+	told := m.Said.read()
+	m.Finding, m.Ask = tell(told.Finding, m.Finding, longText), tell(told.Ask, m.Ask, longText)
+	m.Note, m.Rule = tell(told.Note, m.Note, shortText), tell(told.Rule, m.Rule, shortText)
+	m.By = tell(told.By, m.By, shortText)
 	m.Steps = slices.Clone(m.Steps)
-	for i := range min(len(m.Steps), len(m.Said.Steps)) {
-		m.Steps[i] = tell(m.Said.Steps[i], m.Steps[i], stepText)
+	for i := range min(len(m.Steps), len(told.Steps)) {
+		m.Steps[i] = tell(told.Steps[i], m.Steps[i], stepText)
 	}
 	return m
 }
@@ -151,14 +185,14 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 		// What it was about is sent together with how it ended.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
 		if m.Finding == "" {
-			m.Finding, m.Said.Finding = was.Finding, was.Said.Finding
+			m.Finding, m.Said.Finding = was.Finding, was.Said.read().Finding
 		}
 	case m.Over:
 		m.Stood = ""
 	case stood:
 		m.Since = was.Since
 		if m.Finding == "" {
-			m.Finding, m.Cause, m.Said.Finding = was.Finding, was.Cause, was.Said.Finding
+			m.Finding, m.Cause, m.Said.Finding = was.Finding, was.Cause, was.Said.read().Finding
 		}
 	}
 	return m

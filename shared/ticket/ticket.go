@@ -167,6 +167,9 @@ func (i incident) String() string { return i.scope + "." + i.class + "." + i.cau
 // member returns the key of a Service in the incident.
 func (i incident) member(uid string) string { return memberRoot + i.String() + "." + uid }
 
+// all returns the filter of the keys of its Services.
+func (i incident) all() string { return i.member("*") }
+
 const (
 	memberRoot = "incident."
 	headRoot   = "ticket."

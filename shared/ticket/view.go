@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -30,24 +31,24 @@ func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 		in(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
 }
 
-// viewOf returns what a sink sees. Members that are over count while the ticket is the
-// one that spoke of them: those from before it was last closed don't, and neither do
-// those from before there was a sink.
-func viewOf(s policy.Sink, class string, members []Member, h Head, since time.Time) view {
+// view returns what the sink sees of an incident, or of those of its members whose keys match.
+// Members that are over count while the ticket is the one that spoke of them: those from before
+// it was last closed don't, and neither do those from before since, when there was no sink.
+func (o *outlet) view(ctx context.Context, i incident, members string, h Head, since time.Time) (view, error) {
 	var v view
-	for _, m := range members {
+	err := o.each(ctx, members, func(_ incident, m Member) {
 		v.revision = max(v.revision, m.revision)
 		switch {
-		case !m.Over && wants(s, class, m, m.Result):
+		case !m.Over && wants(o.Sink, i.class, m, m.Result):
 			v.open = append(v.open, m)
 		case !m.Over:
 		case m.revision <= h.ClosedAt, h.Status == None && m.At.Before(since):
-		case m.Stood != "" && wants(s, class, m, m.Stood), m.Result.Worked() && wants(s, class, m, m.Result):
+		case m.Stood != "" && wants(o.Sink, i.class, m, m.Stood), m.Result.Worked() && wants(o.Sink, i.class, m, m.Result):
 			v.over = append(v.over, m)
 		}
-	}
+	})
 	v.sort()
-	return v
+	return v, err
 }
 
 // sort puts the members into the order of their names.
