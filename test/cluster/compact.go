@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 )
 
@@ -47,6 +48,35 @@ func (c *Cluster) Forget(ctx context.Context) error {
 		return fmt.Errorf("compact etcd: %w", err)
 	}
 	return nil
+}
+
+// Revision returns how far etcd has counted its writes.
+func (c *Cluster) Revision(ctx context.Context) (uint64, error) {
+	revision, err := c.etcd(ctx, "range", map[string]any{"key": []byte("lbremedy/compact")})
+	if err != nil {
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
+	}
+	return strconv.ParseUint(revision, 10, 64)
+}
+
+// Bump has an etcd that was restored from a copy count on from a revision that it had reached before, and forget all that was
+// earlier, as etcdutl's "snapshot restore --bump-revision --mark-compacted" does. Who watches lists anew then, and does not
+// wait until the revision of its watch comes again.
+func (c *Cluster) Bump(ctx context.Context, beyond uint64) error {
+	for {
+		now, err := c.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		if now > beyond {
+			return c.Forget(ctx)
+		}
+		for range beyond + 1 - now {
+			if _, err := c.etcd(ctx, "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
+				return fmt.Errorf("bump etcd's revision: %w", err)
+			}
+		}
+	}
 }
 
 // etcd makes a call of etcd's key-value service in JSON and returns the revision of the answer.

@@ -29,6 +29,7 @@ type evidence struct {
 	Writes   []write
 	Records  []recorded
 	Pauses   []span
+	Lost     []span   // times whose writes to the cluster were lost: it was restored from a copy
 	Budget   int      // most Services of a class that may be written to; zero: any number
 	Ledger   []string // what does not balance, as "lbremedy ledger" says it
 	Undone   []string // what is not as it was before a step that was taken back
@@ -332,7 +333,7 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 		return e, err
 	}
 	w.mu.Lock()
-	e.Pauses = slices.Clone(w.pauses)
+	e.Pauses, e.Lost = slices.Clone(w.pauses), slices.Clone(w.lost)
 	w.mu.Unlock()
 	var ledger stream.Ledger
 	if err := insist(ctx, func() (err error) { ledger, err = w.stream.Ledger(ctx, w.bed.ID, time.Now(), late); return err }); err != nil {

@@ -56,6 +56,7 @@ var kinds = []kind{
 	{name: "pause", least: 3 * time.Second, most: 6 * time.Second, strike: pause},
 	{name: "policy observes", least: 3 * time.Second, most: 6 * time.Second, strike: observe},
 	{name: "upgrade", least: 3 * time.Second, most: 8 * time.Second, strike: upgrade},
+	{name: "etcd restored", least: 4 * time.Second, most: 16 * time.Second, strike: restore, long: true},
 	{name: "disk full", least: 3 * time.Second, most: 8 * time.Second, strike: fill},
 }
 
@@ -207,6 +208,40 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 	return strings.Join(names, " and "), nil, errs
 }
 
+// restore has etcd begin again from a copy that is some seconds old, as a person does who restores a backup. The API servers,
+// which remember what was, are started anew, and resource versions go on from where they were. Most writes come after the copy, and are lost: they are held back until then.
+func restore(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
+	hold := func() error {
+		return engine.ReplacePause(ctx, w.stream, engine.Pause{Cluster: w.bed.ID, By: "the judge, before a copy", At: time.Now()})
+	}
+	release := func() error { _, err := engine.Resume(ctx, w.stream, w.bed.ID); return err }
+	if err := insist(ctx, hold); err != nil {
+		return "", nil, err
+	}
+	time.Sleep(within) // what has not failed yet would be lost, too
+	data := filepath.Join(w.cluster.Dir(), "data")
+	older := data + "-older"
+	if err := w.process("etcd", syscall.SIGSTOP); err != nil {
+		return "", nil, err
+	}
+	from := time.Now()
+	err := errors.Join(os.CopyFS(older, os.DirFS(data)), w.process("etcd", syscall.SIGCONT))
+	if err := errors.Join(err, insist(ctx, release)); err != nil {
+		return "", nil, err
+	}
+	return "all that was written since", func(ctx context.Context) error {
+		reached, err := w.cluster.Revision(ctx)
+		hold := filepath.Join(w.cluster.Dir(), "hold") // nothing is started meanwhile
+		errs := errors.Join(err, os.WriteFile(hold, nil, 0o600))
+		for _, name := range []string{"kube-apiserver", "kube-apiserver-2", "etcd"} {
+			errs = errors.Join(errs, w.process(name, syscall.SIGKILL))
+		}
+		w.lose(span{from, time.Now()})
+		return errors.Join(errs, os.RemoveAll(data), os.Rename(older, data), os.Remove(hold),
+			insist(ctx, func() error { return w.cluster.Bump(ctx, reached) }))
+	}, nil
+}
+
 // compact cuts the exporter's watch and has the cluster forget where it stood.
 func compact(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	all := w.of("exporter")[0].proxies["kube"]
@@ -260,6 +295,13 @@ func (w *world) quiet() (over func()) {
 		defer w.mu.Unlock()
 		w.pauses[i].to = time.Now()
 	}
+}
+
+// lose notes that what was written to the cluster in a time is lost.
+func (w *world) lose(s span) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = append(w.lost, s)
 }
 
 // pause stops all writes.

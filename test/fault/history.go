@@ -118,7 +118,7 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 	h.ready = time.Since(began)
 	h.began = time.Now()
 	w.mu.Lock()
-	w.pauses = nil
+	w.pauses, w.lost = nil, nil
 	w.mu.Unlock()
 	if err := errors.Join(h.fail(ctx, w)...); err != nil {
 		return evidence{}, fmt.Errorf("play %s: %w", h, err)

@@ -42,8 +42,9 @@ func judge(e evidence) verdict {
 			wrong("%s at %s by %s to %s: %s", w.What, w.At.Format(clockTime), w.Who, w.Presence, why)
 			continue
 		}
-		step := fmt.Sprintf("%s %s.%d step %d", rec.Service.UID, rec.Case, rec.Attempt, rec.Next+1)
-		made[step] = append(made[step], w)
+		if step := fmt.Sprintf("%s %s.%d step %d", rec.Service.UID, rec.Case, rec.Attempt, rec.Next+1); !e.lost(w) {
+			made[step] = append(made[step], w)
+		}
 		if written[rec.Class] == nil {
 			written[rec.Class] = map[string]bool{}
 		}
@@ -78,6 +79,12 @@ func judge(e evidence) verdict {
 	}
 	slices.Sort(v.Wrong)
 	return v
+}
+
+// lost reports whether the cluster was restored from a copy that does not hold a write: it may be made again. What came in just
+// before the copy was taken may be in it or not.
+func (e evidence) lost(w write) bool {
+	return w.Where == "cluster" && slices.ContainsFunc(e.Lost, func(s span) bool { return w.At.After(s.from.Add(-begun)) && w.At.Before(s.to) })
 }
 
 const clockTime = "15:04:05.000"

@@ -93,6 +93,12 @@ func TestJudge(t *testing.T) {
 		{"twice in the cloud", func(e *evidence) { again(e, 0, 2.2, "worker-1") }, "u1 case-u1.1 step 1 was made 2 times"},
 		{"under a pause", func(e *evidence) { e.Pauses = []span{{at(1.9), at(3.1)}, {at(0.5), at(2.9)}} }, "it was paused since 00:00:01.900"},
 		{"over the budget", func(e *evidence) { e.Records[1].Class, e.Records[3].Class = "lost", "lost" }, "2 Services of lost were written to, and the budget is 1"},
+		{"twice in the cloud while the cluster was restored", func(e *evidence) { e.Lost = []span{{at(0), at(9)}}; again(e, 0, 2.2, "worker-1") },
+			"u1 case-u1.1 step 1 was made 2 times"},
+		{"twice after the cluster was restored", func(e *evidence) {
+			e.Lost = []span{{at(0), at(1)}}
+			again(e, 1, 2.2, "worker-2")
+		}, "u2 case-u2.1 step 1 was made 2 times"},
 		{"without the right", func(e *evidence) { e.Writes[1].Refused, e.Writes[1].Done = true, false }, "worker-2 asked for what is not among its rights"},
 		{"a ledger that does not balance", func(e *evidence) { e.Ledger = []string{"one is missing"} }, "the ledger does not balance: one is missing"},
 		{"an undo that left something", func(e *evidence) { e.Undone = []string{"s1: a tag is left"} }, "undo: s1: a tag is left"},
@@ -104,6 +110,17 @@ func TestJudge(t *testing.T) {
 				t.Errorf("it says %q, want %q", v.Wrong, c.says)
 			}
 		})
+	}
+}
+
+// What was lost with the cluster may be written again.
+func TestJudgeOfARestoredCluster(t *testing.T) {
+	e := sound()
+	again := e.Writes[1]
+	again.At = at(2.4)
+	e.Writes, e.Lost = append(e.Writes, again), []span{{at(2), at(2.3)}}
+	if v := judge(e); len(v.Wrong) > 0 {
+		t.Errorf("it says %q", v.Wrong)
 	}
 }
 

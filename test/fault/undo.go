@@ -58,7 +58,7 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 			}
 		}
 		applied, _ := engine.Applied(story)
-		if len(applied) == 0 {
+		if len(applied) == 0 || slices.ContainsFunc(e.Writes, func(w write) bool { return w.UID == s.UID && e.lost(w) }) {
 			continue
 		}
 		env, err := w.bed.Person(ctx, w.stream, functions.All)

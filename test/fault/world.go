@@ -56,6 +56,7 @@ type world struct {
 
 	mu     sync.Mutex
 	pauses []span
+	lost   []span        // times of which the cluster knows nothing any more
 	policy remedy.Policy // of the history that is played
 	full   bool          // disks of nodes can be filled
 }
