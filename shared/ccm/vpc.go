@@ -83,8 +83,7 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	return v, nil
 }
 
-// A Look asks the cloud something and forgets it: a Reader that asks each thing once has the answer then. It is
-// taken twice: where the Service is not read yet, the View has none, and what depends on it is not asked.
+// A Look asks the cloud something and forgets it: a Reader that asks each thing once has the answer then.
 type Look func(context.Context, *View)
 
 // AskVPC asks what VPC asks, and forgets it.
@@ -94,9 +93,6 @@ func AskVPC(ctx context.Context, c *View) { _, _ = c.VPC(ctx) }
 func AskMade() []Look {
 	unmade := func(ask Look) Look {
 		return func(ctx context.Context, c *View) {
-			if c.Service == nil {
-				return
-			}
 			if id, _ := Annotation(c.Service, "id"); id == "" && !Synced(c.Service) {
 				ask(ctx, c)
 			}

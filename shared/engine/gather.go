@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -50,12 +48,9 @@ func (x *run) gather(ctx context.Context) *gathering {
 		g.policy, err = x.env.policy(ctx, x.r.Sections)
 		return err
 	})
-	if g.cloud != nil {
-		x.askAhead(ctx, g, nil)
-	}
 	part(1, func() (err error) {
 		if g.over, err = x.readService(kept(0)); err == nil && len(g.over) == 0 && g.cloud != nil {
-			x.askAhead(ctx, g, x.c.Service)
+			x.askAhead(ctx, g)
 		}
 		return err
 	})
@@ -97,13 +92,13 @@ func (x *run) caught(read func() error) (err error) {
 	return read()
 }
 
-// askAhead asks the cloud what the class is likely to ask; of no Service, what it asks of the cluster alone. The class
-// asks again: it gets the answer that is there by then, or the error of its own question.
-func (x *run) askAhead(ctx context.Context, g *gathering, svc *corev1.Service) {
+// askAhead asks the cloud what the class is likely to ask. The class asks again: it gets the answer
+// that is there by then, or the error of its own question.
+func (x *run) askAhead(ctx context.Context, g *gathering) {
 	ctx = event.WithReads(ctx, func(event.Read) {})
 	for _, ask := range x.r.Ahead {
 		view := x.c.View
-		view.Cloud, view.Service = g.cloud, svc
+		view.Cloud = g.cloud
 		go func(view ccm.View) {
 			defer func() { _ = recover() }() // the class meets it again
 			ask(ctx, &view)
