@@ -298,6 +298,23 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	return said, nil
 }
 
+// caughtUp is an error as long as a node of NATS lacks something that the others have: each answers whoever reads, and one that
+// was hit may not have the end of the journal yet.
+func (w *world) caughtUp(ctx context.Context) error {
+	for _, name := range []string{stream.Failed, stream.Cases, "KV_lbremedy"} {
+		s, err := w.js.Stream(ctx, name) // the leader answers
+		if err != nil {
+			return err
+		}
+		for _, r := range s.CachedInfo().Cluster.Replicas {
+			if !r.Current || r.Offline || r.Lag > 0 {
+				return fmt.Errorf("%s lacks %d messages of %s", r.Name, r.Lag, name)
+			}
+		}
+	}
+	return nil
+}
+
 // gather collects the evidence of a history.
 func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	e := evidence{Budget: h.budget}
@@ -328,7 +345,9 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	}
 	e.Writes = append(w.audit.writes(h.began, w.uids), cloudWrites(w.bed.Cloud.Calls(), h.began, w.parts)...)
 	slices.SortStableFunc(e.Writes, func(a, b write) int { return a.At.Compare(b.At) })
-	// A node that was hit may still be catching up.
+	if err := insist(ctx, func() error { return w.caughtUp(ctx) }); err != nil {
+		return e, err
+	}
 	if err := insist(ctx, func() (err error) { e.Records, err = records(ctx, w.stream, w.bed.ID, w.began); return err }); err != nil {
 		return e, err
 	}
