@@ -209,7 +209,8 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 }
 
 // restore has etcd begin again from a copy that is some seconds old, as a person does who restores a backup. The API servers,
-// which remember what was, are started anew, and resource versions go on from where they were. Most writes come after the copy, and are lost: they are held back until then.
+// which remember what was, are started anew, and resource versions go on from where they were. Most writes come after the copy,
+// and are lost: they are held back until then.
 func restore(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	hold := func() error {
 		return engine.ReplacePause(ctx, w.stream, engine.Pause{Cluster: w.bed.ID, By: "the judge, before a copy", At: time.Now()})
