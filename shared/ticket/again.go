@@ -102,19 +102,18 @@ func (l *Looker) round(ctx context.Context) error {
 
 // due returns the members that stand and whose turn it is, the one that waits longest first.
 func (l *Looker) due(ctx context.Context) ([]change, error) {
-	before := l.looked
-	l.looked = map[string]time.Time{}
+	looked := map[string]time.Time{} // of those that still stand
 	now := l.now()
 	var due []change
-	last := func(c change) time.Time { return later(c.member.At, l.looked[c.incident.member(c.member.uid)]) }
+	last := func(c change) time.Time { return later(c.member.At, looked[c.incident.member(c.member.uid)]) }
 	err := l.Env.Stream.EachEntry(ctx, memberRoot+">", func(e stream.Entry) {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == event.Unsettled || // the stream brings what is unsettled
 			strings.HasPrefix(i.class, event.DoctorPrefix) {
 			return
 		}
-		if t, ok := before[e.Key]; ok {
-			l.looked[e.Key] = t
+		if t, ok := l.looked[e.Key]; ok {
+			looked[e.Key] = t
 		}
 		c := change{i, m}
 		if wait := min(max(last(c).Sub(m.Since), soonest), latest); !now.Before(last(c).Add(wait)) {
@@ -124,6 +123,7 @@ func (l *Looker) due(ctx context.Context) ([]change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read who fails: %w", err)
 	}
+	l.looked = looked
 	slices.SortStableFunc(due, func(a, b change) int { return last(a).Compare(last(b)) })
 	return due[:min(len(due), looks)], nil
 }

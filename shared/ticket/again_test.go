@@ -107,6 +107,11 @@ func TestLookAgain(t *testing.T) {
 	before := seen
 	q.pass(6 * time.Minute)
 	look()
+	gone, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if _, err := l.due(gone); err == nil { // a round that can't read who fails forgets no look
+		t.Error("without NATS there is no error")
+	}
 	look()
 	if asks != 1 {
 		t.Errorf("what stands was looked at %d times", asks)

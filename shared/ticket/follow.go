@@ -78,7 +78,7 @@ type outlet struct {
 	failed int             // tries in a row that failed, whatever the ticket
 	closed time.Time       // no try before
 	looked map[string]look // tickets that were found to have nothing to say yet
-	hand   map[string]bool // tickets that a worker is at
+	busy   map[string]bool // tickets that a worker notifies people of
 }
 
 // A look says when all members of an incident were read, and when their ticket, as it
@@ -119,7 +119,7 @@ func New(c Config) (*Follower, error) {
 	}
 	var errs []error
 	for _, s := range c.Sinks {
-		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}, hand: map[string]bool{}}
+		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}, busy: map[string]bool{}}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
 			o.texts, err = loadTexts(s, c.language(s))
@@ -405,23 +405,23 @@ func (o *outlet) early(key string, h Head, over bool) time.Duration {
 	return max(0, next.Sub(o.now()))
 }
 
-// begin reports whether no other worker is at a ticket, and says that one is. Each of them would read all its
+// begin reports whether no other worker is busy with a ticket, and takes it. Each of them would read all its
 // members, of which there may be thousands, and one would notify.
 func (o *outlet) begin(key string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.hand[key] {
+	if o.busy[key] {
 		return false
 	}
-	o.hand[key] = true
+	o.busy[key] = true
 	return true
 }
 
-// end says that no worker is at a ticket any more.
+// end gives a ticket back.
 func (o *outlet) end(key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.hand, key)
+	delete(o.busy, key)
 }
 
 func later(a, b time.Time) time.Time {
