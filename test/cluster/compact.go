@@ -35,12 +35,10 @@ func (c *Cluster) Compact(t testing.TB) {
 func (c *Cluster) Forget(ctx context.Context) error {
 	// A watch from the newest resourceVersion starts at the revision after it,
 	// which has to be one that is forgotten: there are two writes behind it.
-	for range 2 {
-		if _, err := c.etcd(ctx, "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
-			return fmt.Errorf("compact etcd: %w", err)
-		}
+	if err := c.count(ctx, 2); err != nil {
+		return fmt.Errorf("compact etcd: %w", err)
 	}
-	revision, err := c.etcd(ctx, "range", map[string]any{"key": []byte("lbremedy/compact")})
+	revision, err := c.Revision(ctx)
 	if err != nil {
 		return fmt.Errorf("compact etcd: %w", err)
 	}
@@ -71,12 +69,20 @@ func (c *Cluster) Bump(ctx context.Context, beyond uint64) error {
 		if now > beyond {
 			return c.Forget(ctx)
 		}
-		for range beyond + 1 - now {
-			if _, err := c.etcd(ctx, "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
-				return fmt.Errorf("bump etcd's revision: %w", err)
-			}
+		if err := c.count(ctx, beyond+1-now); err != nil {
+			return fmt.Errorf("bump etcd's revision: %w", err)
 		}
 	}
+}
+
+// count has etcd make so many writes of which nobody reads anything.
+func (c *Cluster) count(ctx context.Context, writes uint64) error {
+	for range writes {
+		if _, err := c.etcd(ctx, "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // etcd makes a call of etcd's key-value service in JSON and returns the revision of the answer.

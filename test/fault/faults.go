@@ -212,11 +212,8 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 // which remember what was, are started anew, and resource versions go on from where they were. Most writes come after the copy,
 // and are lost: they are held back until then.
 func restore(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
-	hold := func() error {
-		return engine.ReplacePause(ctx, w.stream, engine.Pause{Cluster: w.bed.ID, By: "the judge, before a copy", At: time.Now()})
-	}
-	release := func() error { _, err := engine.Resume(ctx, w.stream, w.bed.ID); return err }
-	if err := insist(ctx, hold); err != nil {
+	resume, err := w.pause(ctx, "") // of all clusters: nothing else in a history ends it
+	if err != nil {
 		return "", nil, err
 	}
 	time.Sleep(within) // what has not failed yet would be lost, too
@@ -226,8 +223,8 @@ func restore(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 		return "", nil, err
 	}
 	from := time.Now()
-	err := errors.Join(os.CopyFS(older, os.DirFS(data)), w.process("etcd", syscall.SIGCONT))
-	if err := errors.Join(err, insist(ctx, release)); err != nil {
+	err = errors.Join(os.CopyFS(older, os.DirFS(data)), w.process("etcd", syscall.SIGCONT))
+	if err := errors.Join(err, resume(ctx)); err != nil {
 		return "", nil, err
 	}
 	return "all that was written since", func(ctx context.Context) error {
@@ -307,16 +304,22 @@ func (w *world) lose(s span) {
 
 // pause stops all writes.
 func pause(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
-	err := insist(ctx, func() error {
-		return engine.ReplacePause(ctx, w.stream, engine.Pause{Cluster: w.bed.ID, By: "the judge", At: time.Now()})
+	resume, err := w.pause(ctx, w.bed.ID)
+	return "all", resume, err
+}
+
+// pause puts a pause in force for the cluster or, if that is empty, for all, until resume is called.
+func (w *world) pause(ctx context.Context, cluster string) (resume func(context.Context) error, err error) {
+	err = insist(ctx, func() error {
+		return engine.ReplacePause(ctx, w.stream, engine.Pause{Cluster: cluster, By: "the judge", At: time.Now()})
 	})
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	over := w.quiet()
-	return "all", func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		over()
-		return insist(ctx, func() error { _, err := engine.Resume(ctx, w.stream, w.bed.ID); return err })
+		return insist(ctx, func() error { _, err := engine.Resume(ctx, w.stream, cluster); return err })
 	}, nil
 }
 

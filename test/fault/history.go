@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -136,7 +137,8 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 	return e, err
 }
 
-// limit puts the history's policy in force, with all places of its budgets free.
+// limit puts the history's policy in force, with all places of its budgets free and no breaker open: a person closes
+// one that the history before has opened.
 func (h *history) limit(ctx context.Context, w *world) error {
 	p := ordinary
 	if h.budget > 0 {
@@ -156,6 +158,11 @@ func (h *history) limit(ctx context.Context, w *world) error {
 		}
 		for _, k := range keys {
 			if err := w.stream.Delete(ctx, k); err != nil {
+				return err
+			}
+		}
+		for _, class := range classes() {
+			if _, err := engine.CloseBreaker(ctx, w.stream, w.bed.ID, class); err != nil {
 				return err
 			}
 		}

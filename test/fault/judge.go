@@ -42,7 +42,8 @@ func judge(e evidence) verdict {
 			wrong("%s at %s by %s to %s: %s", w.What, w.At.Format(clockTime), w.Who, w.Presence, why)
 			continue
 		}
-		if step := fmt.Sprintf("%s %s.%d step %d", rec.Service.UID, rec.Case, rec.Attempt, rec.Next+1); !e.lost(w) {
+		if !e.lost(w) {
+			step := fmt.Sprintf("%s %s.%d step %d", rec.Service.UID, rec.Case, rec.Attempt, rec.Next+1)
 			made[step] = append(made[step], w)
 		}
 		if written[rec.Class] == nil {
