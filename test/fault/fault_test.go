@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"k8s.io/klog/v2"
@@ -13,6 +16,29 @@ func TestMain(m *testing.M) {
 	play()
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	os.Exit(m.Run())
+}
+
+// A world that can't start says why and leaves nothing running.
+func TestNoWorld(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newWorld(t.Context(), filepath.Join(file, "folder"), t.Output()); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// Parts come back to their ports: nobody else may have been given one in between.
+func TestPorts(t *testing.T) {
+	free, err := ports(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(free)
+	if len(slices.Compact(free)) != 20 || free[19] >= 32768 {
+		t.Errorf("%v", free)
+	}
 }
 
 // Some histories with seeds that stay the same, of faults that can happen everywhere and do not last long.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -66,35 +68,38 @@ type world struct {
 type span struct{ from, to time.Time }
 
 // newWorld starts a world whose files lie in a folder.
-func newWorld(ctx context.Context, dir string, log io.Writer) (w *world, err error) {
+func newWorld(ctx context.Context, dir string, log io.Writer) (*world, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the world is not ready after %s", startTime))
 	defer cancel()
-	w = &world{dir: dir, began: time.Now(), uids: map[string]string{}}
-	defer func() {
-		if err != nil {
-			for _, p := range w.parts {
-				fmt.Fprintf(log, "%s said:\n%s\n", p.Name, p.tail())
-			}
-			w.end()
+	w := &world{dir: dir, began: time.Now(), uids: map[string]string{}}
+	if err := w.start(ctx, log); err != nil {
+		for _, p := range w.parts {
+			fmt.Fprintf(log, "%s said:\n%s\n", p.Name, p.tail())
 		}
-	}()
-	if err := w.startNATS(); err != nil {
+		w.end()
 		return nil, err
+	}
+	return w, nil
+}
+
+func (w *world) start(ctx context.Context, log io.Writer) (err error) {
+	if err := w.startNATS(); err != nil {
+		return err
 	}
 	if err := w.startCluster(ctx, log); err != nil {
-		return nil, err
+		return err
 	}
 	if w.audit, err = w.logs(); err != nil {
-		return nil, err
+		return err
 	}
 	if w.stream, err = connect(ctx, w.nats); err != nil {
-		return nil, err
+		return err
 	}
 	w.close = append(w.close, w.stream.Close)
 	if err := w.setUp(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return w, w.startParts(ctx)
+	return w.startParts(ctx)
 }
 
 func (w *world) end() {
@@ -106,18 +111,25 @@ func (w *world) end() {
 	}
 }
 
-// ports returns n free ports.
+// ports returns n free ports, for parts that come back to theirs. The system gives none of these to
+// connections, nor to who asks for any port: Linux begins at 32768, others at 49152.
 func ports(n int) ([]int, error) {
-	out := make([]int, n)
-	for i := range out {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	const first, end = 12000, 32000
+	var out []int
+	for range 100 * n {
+		l, err := net.Listen("tcp", local(first+rand.IntN(end-first)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		defer l.Close()
-		out[i] = l.Addr().(*net.TCPAddr).Port
+		if out = append(out, l.Addr().(*net.TCPAddr).Port); len(out) == n {
+			return out, nil
+		}
 	}
-	return out, nil
+	return nil, fmt.Errorf("hardly a port is free between %d and %d", first, end)
 }
 
 func local(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
