@@ -19,9 +19,10 @@ func fixtures() []testbed.Fixture {
 	return slices.DeleteFunc(testbed.All(), func(f testbed.Fixture) bool { return !slices.Contains(failing, f.Name) })
 }
 
-// classes returns the classes of the workload, sorted.
+// classes returns the classes of the workload, sorted, with that of what the controller says where API servers refuse its
+// writes or do not answer.
 func classes() []string {
-	var all []string
+	all := []string{"write-refused"}
 	for _, f := range fixtures() {
 		all = append(all, f.Class)
 	}
