@@ -238,10 +238,20 @@ func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	return out
 }
 
-// records returns the journal since, in its order.
-func records(ctx context.Context, s *stream.Stream, cluster string, since time.Time) ([]recorded, error) {
+// records returns the journal since the world began, in its order. Each node of NATS answers whoever reads, and one that was hit
+// may lack the end: the leader says how long the journal is.
+func (w *world) records(ctx context.Context) ([]recorded, error) {
+	journal, err := w.js.Stream(ctx, stream.Cases)
+	if err != nil {
+		return nil, err
+	}
 	var out []recorded
-	err := s.Each(ctx, stream.Cases, event.CaseSubject(cluster, "*", "*"), since, func(m stream.Message) error {
+	var last uint64
+	err = w.stream.Each(ctx, stream.Cases, "lbremedy.>", w.began, func(m stream.Message) error {
+		last = m.Sequence
+		if !strings.HasPrefix(m.Subject, strings.TrimSuffix(event.CaseSubjects, ">")) {
+			return nil
+		}
 		rec, err := event.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			return err
@@ -252,11 +262,29 @@ func records(ctx context.Context, s *stream.Stream, cluster string, since time.T
 	if err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)
 	}
+	if end := journal.CachedInfo().State.LastSeq; last < end {
+		return nil, fmt.Errorf("a node answered that lacks the end of the journal: %d is the last that it has, of %d", last, end)
+	}
 	return out, nil
 }
 
 // late is for how long a failure may lie after it is due before it counts as lost.
 const late = backlog + time.Minute
+
+// unheard reports whether what a part has written to a Service was lost with the cluster, and the controller has said nothing of
+// the Service since: then it has not looked at what is in force again.
+func (w *world) unheard(service, uid string) bool {
+	w.mu.Lock()
+	e := evidence{Lost: slices.Clone(w.lost)}
+	w.mu.Unlock()
+	if len(e.Lost) == 0 || !slices.ContainsFunc(w.audit.writes(w.began, map[string]string{service: uid}), func(one write) bool {
+		return one.UID == uid && one.Done && e.lost(one)
+	}) {
+		return false
+	}
+	since := e.Lost[len(e.Lost)-1].to
+	return !slices.ContainsFunc(w.audit.failures(map[string]bool{uid: true}), func(f failure) bool { return f.At.After(since) })
+}
 
 // works reports whether a Service works, and the last that the controller has said of it is no failure.
 func (w *world) works(ctx context.Context, service, uid string) bool {
@@ -348,7 +376,7 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	if err := insist(ctx, func() error { return w.caughtUp(ctx) }); err != nil {
 		return e, err
 	}
-	if err := insist(ctx, func() (err error) { e.Records, err = records(ctx, w.stream, w.bed.ID, w.began); return err }); err != nil {
+	if err := insist(ctx, func() (err error) { e.Records, err = w.records(ctx); return err }); err != nil {
 		return e, err
 	}
 	w.mu.Lock()
