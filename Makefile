@@ -97,13 +97,14 @@ modules: bin/sandbox ## Test the modules of their own, as "make test" does besid
 	@cd test/deploy && ../../bin/sandbox run $(UNMEASURED) -- $(GOTEST) -count=1 ./...
 	@cd infra/images && $(GOTEST) -count=1 ./...
 
-# Tests that build programs and compare files have nothing that races, and build all anew: they are left out. So is
-# test/classes, which would take longer than a package may: its scenarios are run for one class after the other.
-# With -short no scenario is played again with another text or without one of the rights, and fewer Services fail at once.
+# Tests that build programs and compare files have nothing that races, and build all anew: they are left out. So are
+# test/classes, which would take longer than a package may, and with it the scenarios of the classes: test/e2e/classes lets
+# Services fail in every way of every class. With -short no scenario is played again with another text or without one of the
+# rights, and fewer Services fail at once.
 RACELESS := /test/classes$$|/test/node$$|/test/newclass$$|/test/rules$$|/test/rules/|/infra/release$$|/infra/fc/pack$$|/infra/gen$$|/infra/gen/|/infra/deploy$$
 
 race: bin/sandbox ## Run with the race detector all tests that run parts of lbremedy; needs a C compiler.
-	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -short -timeout $(TEST_TIMEOUT) $$(go list $(LONGEST) ./... | grep -vE '$(RACELESS)')
+	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -short -timeout $(TEST_TIMEOUT) $$(go list $(PACKAGES) | grep -vE '$(RACELESS)')
 
 demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b or all chooses, TABLE=1 adds a table.
 	@go run ./test/demo
