@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // An application is the phase that writes: it applies a plan that is decided.
@@ -224,6 +225,11 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			}
 		}
 		x.reserved = false
+		if err := x.reach(ctx); errors.Is(err, stream.ErrConflict) {
+			return x.later(time.Second)
+		} else if err != nil {
+			return x.fail(ctx, err)
+		}
 		over, h, err := x.stopped(ctx, x.rec.Next > 0 || check && x.rec.Written.IsZero())
 		switch {
 		case err != nil:

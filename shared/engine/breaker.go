@@ -71,8 +71,17 @@ func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker,
 // The fixes that opened it count no more.
 func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) (bool, error) {
 	b, err := breaker(ctx, s, cluster, class)
-	if err != nil || b == nil {
+	if err != nil {
 		return false, err
+	}
+	if b == nil { // or a node has answered that does not know of it yet
+		_, err := s.Take(ctx, breakerKey(cluster, class))
+		if errors.Is(err, stream.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	keys, err := s.Keys(ctx, "claim."+unsettledKey(cluster, class)+".*")
 	if err != nil {

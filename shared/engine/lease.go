@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -20,16 +21,19 @@ const (
 	leased  = 10 * time.Second    // a run that has given no sign of life for so long is dead
 	renewal = leased / 4          // how often it gives one
 	known   = 30 * 24 * time.Hour // how long a key outlives its last run; the journal keeps records as long
+	heard   = time.Second         // who has written to the stream within this is not cut off from it
 )
 
 // A lease is a run's claim on the key that says who runs on its Service and class. While
 // it reads, however slowly, it renews the lease; who dies stops to.
 type lease struct {
-	env      *Env
-	key      string
+	env   *Env
+	key   string
+	found bool // the key was there
+
+	mu       sync.Mutex // while something renews it
 	state    event.Running
 	revision uint64
-	found    bool // the key was there
 	ends     chan struct{}
 	renewed  chan struct{} // closed when nothing renews it any more
 }
@@ -102,13 +106,34 @@ func (l *lease) renew(ctx context.Context, log *slog.Logger) {
 			return
 		case <-tick.C:
 		}
-		l.state.Renewed = l.env.now()
-		if err := l.put(ctx); errors.Is(err, stream.ErrConflict) {
+		if err := l.again(ctx); errors.Is(err, stream.ErrConflict) {
 			return
 		} else if err != nil {
 			log.Warn("a lease is not renewed", "key", l.key, "error", err)
 		}
 	}
+}
+
+// again renews the lease now.
+func (l *lease) again(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Renewed = l.env.now()
+	return l.put(ctx)
+}
+
+// reach is an error if the stream can't be written to or another run has the lease. A node of NATS that is cut off from the
+// others goes on answering who reads, with what it has: a pause, a policy or a lease that is newer than that is not in it.
+func (x *run) reach(ctx context.Context) error {
+	if time.Since(x.heard) < heard {
+		return nil
+	}
+	began := time.Now()
+	if err := x.lease.again(ctx); err != nil {
+		return err
+	}
+	x.heard = began
+	return nil
 }
 
 // still stops renewing the lease, whatever ends the run.

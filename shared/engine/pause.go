@@ -74,14 +74,14 @@ func ReplacePause(ctx context.Context, s *stream.Stream, p Pause) error {
 // Resume ends the pause of a cluster, or that of all (""), and returns it; nil if
 // there was none.
 func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
-	p, err := pauseOf(ctx, s, cluster)
-	if err != nil || p == nil {
-		return nil, err
+	was, err := s.Take(ctx, pauseKey(cluster))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, nil
 	}
-	if err := s.Delete(ctx, pauseKey(cluster)); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("resume: %w", err)
 	}
-	return p, nil
+	return readPause(was, cluster), nil
 }
 
 // Pauses returns all pauses that are in force, that of all clusters first.

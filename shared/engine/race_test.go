@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // Of many runs on one Service at once exactly one writes, and none of the others
@@ -292,4 +294,31 @@ func TestPaceSoon(t *testing.T) {
 	r.on("after 1", r.syncs)
 	r.ends(event.Fixed)
 	r.wrote(1)
+}
+
+// While it waits for its moment a run may be cut off, and another one may begin: what it reads then proves nothing, and it
+// writes only if the lease is still its own.
+func TestPaceLost(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
+	_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 3*time.Second)
+	r.must(err)
+	r.env.Watch = 20 * time.Second
+	ended := make(chan event.Record, 1)
+	go func() {
+		rec, _, _ := r.try(r.event)
+		ended <- rec
+	}()
+	shell.Until(t, "the run waits for its moment", func() bool { return len(r.journal()) == 1 })
+	other, err := json.Marshal(event.Running{Holder: "another", Renewed: r.now()})
+	r.must(err)
+	r.must(r.env.Stream.Put(t.Context(), event.RunKey(r.env.Cluster, string(r.svc.UID), class), other))
+	if rec := <-ended; rec.Result != event.Waiting || rec.Next != 0 {
+		t.Errorf("it ends as %s after %d steps", rec.Result, rec.Next)
+	}
+	r.wrote(0)
+	if k := r.running(); k.Holder != "another" {
+		t.Errorf("the lease is %q's", k.Holder)
+	}
 }

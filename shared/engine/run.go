@@ -21,6 +21,9 @@
 // A run that ends as the last record says, but for numbers in its sentences, leaves no
 // record: the key counts it. Thus a Service that stays broken does not fill the journal.
 //
+// A node of NATS that is cut off from the others answers who reads with what it has, however old. So before each step a run
+// has written to the stream within the last second, or renews its lease: who can't, or has lost it, writes nothing.
+//
 // What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
 // nothing of the plan begun: the case is diagnosed afresh, never applied as it was
 // planned. Budgets are places, as the design has them; a person's approval overrides
@@ -284,6 +287,7 @@ type run struct {
 	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
 	around    map[string]string // labels of the namespace
 
+	heard      time.Time    // when this run began the last write to the stream that was acknowledged, by the clock of this machine
 	prev       event.Record // the last record of the class
 	lease      *lease
 	journalled bool // this run has appended to the journal,

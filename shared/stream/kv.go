@@ -23,7 +23,7 @@ const (
 )
 
 // Get returns the value of a key; ErrNotFound if it has none. A value may lag a
-// few milliseconds behind on a replica.
+// few milliseconds behind on a replica, and as long as a node is cut off from the others on that one.
 //
 // A key may be any text without empty parts between its dots. Keys that begin
 // with claim, lock, pace or progress and a dot belong to the methods of those names.
@@ -62,6 +62,29 @@ func (s *Stream) Delete(ctx context.Context, key string) error {
 		return fmt.Errorf("delete key %s: %w", key, err)
 	}
 	return nil
+}
+
+// Take removes a key and returns the value that it had; ErrNotFound if it had none. Both are what all nodes have agreed on,
+// whichever has answered.
+func (s *Stream) Take(ctx context.Context, key string) ([]byte, error) {
+	for try := 0; ; try++ {
+		m, err := s.entry(ctx, key)
+		none := errors.Is(err, ErrNotFound)
+		if err == nil || none {
+			err = s.remove(ctx, key, &m.Sequence)
+		}
+		switch {
+		case errors.Is(err, ErrConflict): // somebody was faster, or what was read lags behind
+			err = pause(ctx, try)
+		case err == nil && none:
+			err = ErrNotFound
+		case err == nil:
+			return m.Data, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("take key %s: %w", key, err)
+		}
+	}
 }
 
 // Keys returns the keys that match a filter, in the order of their last change.

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
 )
 
 func TestMain(m *testing.M) {
@@ -38,6 +43,56 @@ func TestPorts(t *testing.T) {
 	slices.Sort(free)
 	if len(slices.Compact(free)) != 20 || free[19] >= 32768 {
 		t.Errorf("%v", free)
+	}
+}
+
+// A node of NATS that is cut off answers who reads with what it has. Who ends a pause of which it does not know is not told that
+// there is none.
+func TestResumeCutOff(t *testing.T) {
+	ctx := t.Context()
+	w := &world{dir: t.TempDir()}
+	t.Cleanup(w.end)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(w.startNATS())
+	first, others, _ := strings.Cut(w.nats, ",")
+	ahead, err := connect(ctx, others)
+	must(err)
+	t.Cleanup(ahead.Close)
+	must(insist(ctx, func() error {
+		_, err := ahead.Setup(ctx, []string{"tag-missing"}, settings("c1"))
+		return err
+	}))
+	behind, err := connect(ctx, first)
+	must(err)
+	t.Cleanup(behind.Close)
+	// What the node has is there to be read when it is cut off.
+	must(insist(ctx, func() error { return behind.Put(ctx, "before", nil) }))
+	must(insist(ctx, func() error { _, err := behind.Get(ctx, "before"); return err }))
+
+	through(w.around(0), hold)
+	must(insist(ctx, func() error { return engine.SetPause(ctx, ahead, engine.Pause{Cluster: "c1", By: "test"}) }))
+	for range 10 { // which node answers is left to chance
+		soon, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		if p, err := engine.Resume(soon, behind, "c1"); err == nil {
+			t.Errorf("cut off, it says %v", p)
+		}
+		cancel()
+	}
+	through(w.around(0), pass)
+	must(insist(ctx, func() error {
+		p, err := engine.Resume(ctx, behind, "c1")
+		if err == nil && p == nil {
+			t.Error("there is no pause")
+		}
+		return err
+	}))
+	if p, err := engine.Resume(ctx, behind, "c1"); err != nil || p != nil {
+		t.Errorf("there is still %v, %v", p, err)
 	}
 }
 

@@ -153,16 +153,21 @@ func through(all []*proxy, m mode) {
 // cutOff breaks all connections of one node of NATS to the others, in one way or another. Its clients reach it still.
 func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	i := r.IntN(nodes)
-	var all []*proxy
+	all := w.around(i)
+	m := []mode{hold, drop, refuse}[r.IntN(3)]
+	through(all, m)
+	hit := fmt.Sprintf("nats-%d, %s", i, []string{hold: "held", drop: "lost", refuse: "reset"}[m])
+	return hit, func(context.Context) error { through(all, pass); return nil }, nil
+}
+
+// around returns what carries the connections between one node of NATS and the others.
+func (w *world) around(i int) (all []*proxy) {
 	for j := range nodes {
 		if j != i {
 			all = append(all, w.peers[i][j], w.peers[j][i])
 		}
 	}
-	m := []mode{hold, drop, refuse}[r.IntN(3)]
-	through(all, m)
-	hit := fmt.Sprintf("nats-%d, %s", i, []string{hold: "held", drop: "lost", refuse: "reset"}[m])
-	return hit, func(context.Context) error { through(all, pass); return nil }, nil
+	return all
 }
 
 // silent has the exporter's watch hear nothing more, while its connection stands.

@@ -225,11 +225,15 @@ var ordinary = remedy.Policy{
 	Classes: map[string]remedy.Class{"tag-missing": {Risk: new(remedy.High), OneWay: true}},
 }
 
+// settings are those of streams on all nodes, which a small disk has room for.
+func settings(cluster string) stream.Settings {
+	return stream.Settings{Clusters: []string{cluster}, Replicas: nodes, FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20}
+}
+
 // setUp makes streams and consumers on all nodes.
 func (w *world) setUp(ctx context.Context) error {
 	for {
-		_, err := w.stream.Setup(ctx, classes(), stream.Settings{Clusters: []string{w.bed.ID}, Replicas: nodes,
-			FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20}) // what a small disk has room for
+		_, err := w.stream.Setup(ctx, classes(), settings(w.bed.ID))
 		if err == nil {
 			break
 		}
