@@ -229,7 +229,7 @@ func buildSandbox(ctx context.Context) (string, error) {
 	}
 	// Processes that build at the same time each put a whole program in its place.
 	work := filepath.Join(dir, "sandbox-"+rand.Text())
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-o", work, ".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-o", work, ".")
 	cmd.Dir = filepath.Join(root, "test", "sandbox")
 	cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
