@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
@@ -132,6 +133,28 @@ func (r *rig) held(by event.Hold, rule string) event.Record {
 func (r *rig) annotate(value string) {
 	r.Helper()
 	r.patch("", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
+}
+
+// However long a pause lasts, nobody takes what it holds for lost, and one that is over is seen to be.
+func TestPauseLong(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.publish(r.event)
+	r.must(engine.SetPause(t.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+	for range 20 {
+		r.held(event.HeldByPause, "Paused by ann")
+		r.advance(time.Minute)
+	}
+	if n := r.count("diagnose"); n < 3 || n > 5 {
+		t.Errorf("in 20 minutes it was diagnosed %d times", n)
+	}
+	ledger, err := r.env.Stream.Ledger(t.Context(), r.env.Cluster, r.now(), stream.Late)
+	if r.must(err); len(ledger.Lost) > 0 {
+		t.Errorf("lost: %+v", ledger.Lost)
+	}
+	r.annotate("new")
+	r.advance(5 * time.Minute)
+	r.ends(event.Gone)
 }
 
 // A pause stops what has not started, also between two steps, and what was planned

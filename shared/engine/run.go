@@ -101,6 +101,7 @@ const (
 	echo         = 30 * time.Second       // a failure this soon after a write may be from before it
 	maxCrashes   = 3                      // runs that never ended, in a row
 	soon         = 5 * time.Second        // another class is asked again after this for the Service
+	glimpsed     = 5 * time.Minute        // what a pause or freeze holds is diagnosed again after this, and counts as looked at
 )
 
 func (e *Env) now() time.Time {
@@ -341,7 +342,8 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	if left := x.env.writing(h.other); left > 0 {
 		return x.later(min(left, soon))
 	}
-	if held := x.env.stands(ctx, h.prev); held != nil && (on.next == afresh || on.next == takeBack) && !x.ev.Again {
+	quick := (on.next == afresh || on.next == takeBack) && !x.ev.Again && x.env.since(x.lease.last(h.prev)) < glimpsed
+	if held := x.env.stands(ctx, h.prev); held != nil && quick {
 		x.keep(held) // the journal says so already
 		x.rec.Undoing = on.next == takeBack
 		return x.rec, nil

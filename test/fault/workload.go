@@ -19,10 +19,10 @@ func fixtures() []testbed.Fixture {
 	return slices.DeleteFunc(testbed.All(), func(f testbed.Fixture) bool { return !slices.Contains(failing, f.Name) })
 }
 
-// classes returns the classes of the workload, sorted, with that of what the controller says where API servers refuse its
+// classes returns the classes of the workload, sorted, with those of what the controller may say where API servers refuse its
 // writes or do not answer.
 func classes() []string {
-	all := []string{"write-refused"}
+	all := []string{"unclassified", "write-refused"}
 	for _, f := range fixtures() {
 		all = append(all, f.Class)
 	}
