@@ -115,7 +115,7 @@ func TestFlood(t *testing.T) {
 // published, and that all of it is, also what there was no room for.
 func TestFloodIsCoalesced(t *testing.T) {
 	w := newWorld(t)
-	const perSecond, burst, many, services = 30, 10, 800, 20 // a slow machine makes 60 Events a second
+	const perSecond, burst, many, services = 15, 10, 800, 20 // a slow machine makes 30 Events a second
 	e := w.budgeted(nil, perSecond, burst)
 	w.run(e)
 	names := w.uids(0, services)
