@@ -225,7 +225,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			}
 		}
 		x.reserved = false
-		if err := x.reach(ctx); errors.Is(err, stream.ErrConflict) {
+		if err := x.lease.again(ctx, heard); errors.Is(err, stream.ErrConflict) {
 			return x.later(time.Second)
 		} else if err != nil {
 			return x.fail(ctx, err)
@@ -281,11 +281,12 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 // says that the Service and its namespace are to be read for that, too. over says why there is
 // nothing left to do for the Service. What is read is read side by side.
 func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h *hold, err error) {
+	now := x.since(ctx)
 	var policy remedy.Policy
 	var pause *Pause
 	reads := []func() error{
-		func() (err error) { policy, err = x.env.policy(ctx, x.r.Sections); return err },
-		func() (err error) { pause, err = x.env.paused(ctx); return err },
+		func() (err error) { policy, err = x.env.policy(now, x.r.Sections); return err },
+		func() (err error) { pause, err = x.env.paused(now); return err },
 	}
 	around := x.around
 	if again {

@@ -72,7 +72,7 @@ func (x *run) guards(ctx context.Context) (g guards, err error) {
 		return g, nil
 	}
 	open := breakerKey(e.Cluster, x.r.Class)
-	g.answers, err = e.Stream.View(ctx, append(append(pauseKeys(e.Cluster), open), x.approvals.keys()...)...)
+	g.answers, err = e.Stream.View(x.since(ctx), append(append(pauseKeys(e.Cluster), open), x.approvals.keys()...)...)
 	if err != nil {
 		return g, unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}

@@ -72,11 +72,10 @@ func (x *run) append(ctx context.Context, phase event.Phase) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 	}
-	began := time.Now()
 	if err := x.journal.Append(ctx, e.ID(), header, data); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
-	x.journalled, x.reads.kept, x.heard = true, true, began
+	x.journalled, x.reads.kept = true, true
 	return nil
 }
 

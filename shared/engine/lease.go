@@ -21,7 +21,7 @@ const (
 	leased  = 10 * time.Second    // a run that has given no sign of life for so long is dead
 	renewal = leased / 4          // how often it gives one
 	known   = 30 * 24 * time.Hour // how long a key outlives its last run; the journal keeps records as long
-	heard   = time.Second         // who has written to the stream within this is not cut off from it
+	heard   = time.Second         // who has renewed its lease within this is not cut off from the stream
 )
 
 // A lease is a run's claim on the key that says who runs on its Service and class. While
@@ -34,6 +34,7 @@ type lease struct {
 	mu       sync.Mutex // while something renews it
 	state    event.Running
 	revision uint64
+	written  time.Time // when the last write that was acknowledged began, by the clock of this machine
 	ends     chan struct{}
 	renewed  chan struct{} // closed when nothing renews it any more
 }
@@ -87,11 +88,12 @@ func (l *lease) put(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encode who runs: %w", err)
 	}
+	began := time.Now()
 	revision, err := l.env.Stream.Swap(ctx, l.key, data, l.revision, known)
 	if err != nil {
 		return fmt.Errorf("write who runs: %w", err)
 	}
-	l.revision = revision
+	l.revision, l.written = revision, began
 	return nil
 }
 
@@ -106,7 +108,7 @@ func (l *lease) renew(ctx context.Context, log *slog.Logger) {
 			return
 		case <-tick.C:
 		}
-		if err := l.again(ctx); errors.Is(err, stream.ErrConflict) {
+		if err := l.again(ctx, 0); errors.Is(err, stream.ErrConflict) {
 			return
 		} else if err != nil {
 			log.Warn("a lease is not renewed", "key", l.key, "error", err)
@@ -114,26 +116,27 @@ func (l *lease) renew(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// again renews the lease now.
-func (l *lease) again(ctx context.Context) error {
+// again renews the lease now, if its last write is older than this.
+func (l *lease) again(ctx context.Context, older time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if time.Since(l.written) < older {
+		return nil
+	}
 	l.state.Renewed = l.env.now()
 	return l.put(ctx)
 }
 
-// reach is an error if the stream can't be written to or another run has the lease. A node of NATS that is cut off from the
-// others goes on answering who reads, with what it has: a pause, a policy or a lease that is newer than that is not in it.
-func (x *run) reach(ctx context.Context) error {
-	if time.Since(x.heard) < heard {
-		return nil
+// since returns a context in which the stream answers with what held when the lease was last written, or with what is newer.
+// A node of NATS that is behind the others, or cut off from them, goes on answering who reads, with what it has: a pause, a
+// policy or a rejection that is newer than that is not in it.
+func (x *run) since(ctx context.Context) context.Context {
+	if x.lease == nil || x.lease.ends == nil {
+		return ctx // it writes nothing
 	}
-	began := time.Now()
-	if err := x.lease.again(ctx); err != nil {
-		return err
-	}
-	x.heard = began
-	return nil
+	x.lease.mu.Lock()
+	defer x.lease.mu.Unlock()
+	return stream.Since(ctx, x.lease.key, x.lease.revision)
 }
 
 // still stops renewing the lease, whatever ends the run.

@@ -9,10 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
@@ -293,6 +297,41 @@ func TestPaceSoon(t *testing.T) {
 	r.advance(15 * time.Second)
 	r.on("after 1", r.syncs)
 	r.ends(event.Fixed)
+	r.wrote(1)
+}
+
+// A node of NATS that is behind the others answers, too. A pause that it does not know of holds all the same.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	server := nats.Start(t, embedded.Options{})
+	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
+	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
+	r.must(err)
+	r.on("after 1", r.syncs)
+	r.must(r.env.Stream.Put(t.Context(), "before", nil))
+	nats.Behind(t, server.URL(), "KV_lbremedy")
+	r.must(engine.SetPause(t.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+	comesBack := func() {
+		r.advance(ccm.Retry)
+		r.event = r.failure(class, r.now())
+	}
+	held := 0
+	for range 12 {
+		if rec := r.ends(event.Waiting); rec.Held == event.HeldByPause {
+			held++
+		}
+		comesBack()
+	}
+	if held == 0 {
+		t.Error("no run has seen the pause")
+	}
+	r.wrote(0)
+	_, err = engine.Resume(t.Context(), r.env.Stream, r.env.Cluster)
+	r.must(err)
+	for r.run().Result == event.Waiting { // where it is not known yet that the pause is over, or who has the lease
+		comesBack()
+	}
 	r.wrote(1)
 }
 

@@ -288,7 +288,6 @@ type run struct {
 	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
 	around    map[string]string // labels of the namespace
 
-	heard      time.Time    // when this run began the last write to the stream that was acknowledged, by the clock of this machine
 	prev       event.Record // the last record of the class
 	lease      *lease
 	journalled bool // this run has appended to the journal,

@@ -360,7 +360,7 @@ func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
 	}
 	applied, _ := Applied(history)
-	rec, err := undo(ctx, x.env, x.r, applied, byPolicy)
+	rec, err := undo(x.since(ctx), x.env, x.r, applied, byPolicy)
 	switch {
 	case err == nil || rec.Result != "":
 		return rec, err

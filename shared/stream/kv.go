@@ -1,10 +1,12 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,7 +150,7 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 			return nil, fmt.Errorf("read keys: %w", err)
 		}
 	}
-	found, err := s.lasts(ctx, bucketStream, subjects...)
+	found, err := s.held(ctx, subjects...)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
@@ -190,11 +192,65 @@ func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	m, err := s.Last(ctx, bucketStream, subject)
-	if err == nil && !live(m) {
-		return m, ErrNotFound
+	if ctx.Value(mark{}) == nil {
+		m, err := s.Last(ctx, bucketStream, subject)
+		if err == nil && !live(m) {
+			err = ErrNotFound
+		}
+		return m, err
 	}
-	return m, err
+	found, err := s.held(ctx, subject)
+	for _, m := range found {
+		if m.Subject == subject && !live(m) {
+			return m, ErrNotFound
+		} else if m.Subject == subject {
+			return m, nil
+		}
+	}
+	return Message{}, cmp.Or(err, ErrNotFound)
+}
+
+// A mark is a revision that a key has had, by the subject of the key.
+type mark struct {
+	subject  string
+	revision uint64
+}
+
+// Since returns a context in which Get, Entry and View answer with what held when a key was given this revision, or with what
+// is newer: a write that was acknowledged before that one is in it. Any node of NATS answers who reads, also one that is
+// behind the others. Such a one is asked again until it has caught up, or another one answers; ErrUnavailable if that takes
+// longer than a request may. A View that is read with it holds that key, too.
+func Since(ctx context.Context, key string, revision uint64) context.Context {
+	subject, err := subjectOf(key)
+	if err != nil {
+		panic(err) // a key that has a revision is one
+	}
+	return context.WithValue(ctx, mark{}, mark{subject, revision})
+}
+
+// held returns the newest message of each of these subjects of the bucket as Since wants it, and that of the key of Since.
+func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error) {
+	since, ok := ctx.Value(mark{}).(mark)
+	if !ok {
+		return s.lasts(ctx, bucketStream, subjects...)
+	}
+	if !slices.Contains(subjects, since.subject) {
+		subjects = append(slices.Clone(subjects), since.subject)
+	}
+	until, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for try := 0; ; try++ {
+		found, err := s.lasts(until, bucketStream, subjects...)
+		if err != nil && until.Err() == nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(found, func(m Message) bool { return m.Subject == since.subject && m.Sequence >= since.revision }) {
+			return found, nil
+		}
+		if err := pause(until, try); err != nil {
+			return nil, fmt.Errorf("%w: the node that answers is behind the others: %w", ErrUnavailable, err)
+		}
+	}
 }
 
 // live reports whether a message of the bucket is a value, not the mark of a removed or expired key.

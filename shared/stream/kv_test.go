@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -292,4 +293,58 @@ func TestHeard(t *testing.T) {
 	if at, err := s.Heard(ctx, "c2"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("of another cluster: %v, %v", at, err)
 	}
+}
+
+// What is asked for as it was at a revision, or later, is not answered by who does not have that revision yet.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.Put(ctx, "since.some.other", []byte("1")))
+	must(s.Put(ctx, "since.mark", []byte("1")))
+	before, err := s.Entry(ctx, "since.mark")
+	must(err)
+	reached := Since(ctx, "since.mark", before.Revision)
+	reads := map[string]func(context.Context) (string, error){
+		"get": func(ctx context.Context) (string, error) {
+			v, err := s.Get(ctx, "since.some.other")
+			return string(v), err
+		},
+		"mark": func(ctx context.Context) (string, error) { v, err := s.Get(ctx, "since.mark"); return string(v), err },
+		"none": func(ctx context.Context) (string, error) { v, err := s.Get(ctx, "since.none"); return string(v), err },
+		"view": func(ctx context.Context) (string, error) {
+			v, err := s.View(ctx, "since.some.*", "since.none")
+			return fmt.Sprint(len(v)) + string(v["since.some.other"].Value), err
+		},
+	}
+	want := map[string]string{"get": "1", "mark": "1", "view": "21"}
+	for name, read := range reads {
+		if got, err := read(reached); got != want[name] || (name == "none") != errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+		soon, cancel := context.WithTimeout(Since(ctx, "since.mark", before.Revision+1000), 100*time.Millisecond)
+		if got, err := read(soon); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: behind, it answers %q, %v", name, got, err)
+		}
+		cancel()
+		soon, cancel = context.WithTimeout(Since(ctx, "since.nobody", 1), 100*time.Millisecond)
+		if got, err := read(soon); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: without the key, it answers %q, %v", name, got, err)
+		}
+		cancel()
+	}
+	// Who waits is answered as soon as it is there.
+	later := make(chan error, 1)
+	go func() {
+		_, err := s.Get(Since(ctx, "since.mark", before.Revision+1), "since.some.other")
+		later <- err
+	}()
+	must(s.Put(ctx, "since.mark", []byte("2")))
+	must(<-later)
 }

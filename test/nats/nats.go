@@ -146,3 +146,29 @@ func Streams(t testing.TB, classes ...string) *stream.Stream {
 	}
 	return s
 }
+
+// Behind puts a node beside a server that has kept up with a stream until now and no longer does. It answers every other
+// question for messages of the stream, at random, with what it has.
+func Behind(t testing.TB, url, name string) {
+	t.Helper()
+	if err := behind(t.Context(), JetStream(t, url), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// behind is Behind. A mirror that is full and takes nothing new answers in the name of its stream.
+func behind(ctx context.Context, js jetstream.JetStream, name string) error {
+	of, err := js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	has := of.CachedInfo().State
+	copied, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: "behind", Mirror: &jetstream.StreamSource{Name: name}, Storage: jetstream.MemoryStorage, AllowDirect: true, MirrorDirect: true,
+		AllowMsgTTL: true, MaxMsgs: int64(has.Msgs), Discard: jetstream.DiscardNew,
+	})
+	for err == nil && copied.CachedInfo().State.LastSeq < has.LastSeq {
+		_, err = copied.Info(ctx)
+	}
+	return err
+}
