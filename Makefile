@@ -97,11 +97,11 @@ modules: bin/sandbox ## Test the modules of their own, as "make test" does besid
 	@cd test/deploy && ../../bin/sandbox run $(UNMEASURED) -- $(GOTEST) -count=1 ./...
 	@cd infra/images && $(GOTEST) -count=1 ./...
 
-# Tests that build programs and compare files have nothing that races, and build all anew: they are left out. So are
-# test/classes, which would take longer than a package may, and with it the scenarios of the classes: test/e2e/classes lets
-# Services fail in every way of every class. With -short no scenario is played again with another text or without one of the
-# rights, and fewer Services fail at once.
-RACELESS := /test/classes$$|/test/node$$|/test/newclass$$|/test/rules$$|/test/rules/|/infra/release$$|/infra/fc/pack$$|/infra/gen$$|/infra/gen/|/infra/deploy$$
+# Left out are tests of programs as they are built, of files and of rights, which have nothing that races; test/classes, which
+# would take longer than a package may, and with it the scenarios of the classes: test/e2e/classes lets Services fail in every
+# way of every class. With -short no scenario is played again with another text or without one of the rights, and fewer
+# Services fail at once.
+RACELESS := /test/(classes|node|newclass|rules|endpoint|identity)$$|/test/rules/|/infra/|/functions/(attributeimmutable|rampermission)$$
 
 race: bin/sandbox ## Run with the race detector all tests that run parts of lbremedy; needs a C compiler.
 	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -short -timeout $(TEST_TIMEOUT) $$(go list $(PACKAGES) | grep -vE '$(RACELESS)')

@@ -21,8 +21,9 @@
 // A run that ends as the last record says, but for numbers in its sentences, leaves no
 // record: the key counts it. Thus a Service that stays broken does not fill the journal.
 //
-// A node of NATS that is cut off from the others answers who reads with what it has, however old. So before each step a run
-// has written to the stream within the last second, or renews its lease: who can't, or has lost it, writes nothing.
+// A node of NATS that is cut off from the others, or behind them, answers who reads with what it has, however old. So before
+// each step a run has renewed its lease within the last second, or does: who can't, or has lost it, writes nothing. What
+// may hold a plan back is read as it was then, or later (stream.Since).
 //
 // What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
 // nothing of the plan begun: the case is diagnosed afresh, never applied as it was
