@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -300,39 +301,68 @@ func TestPaceSoon(t *testing.T) {
 	r.wrote(1)
 }
 
-// A node of NATS that is behind the others answers, too. A pause that it does not know of holds all the same.
+// A node of NATS that is behind the others answers, too. What it does not know of yet holds all the same.
 func TestBehind(t *testing.T) {
 	t.Parallel()
-	r := build(t)
-	server := nats.Start(t, embedded.Options{})
-	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
-	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
-	r.must(err)
-	r.on("after 1", r.syncs)
-	r.must(r.env.Stream.Put(t.Context(), "before", nil))
-	nats.Behind(t, server.URL(), "KV_lbremedy")
-	r.must(engine.SetPause(t.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
-	comesBack := func() {
-		r.advance(ccm.Retry)
-		r.event = r.failure(class, r.now())
-	}
-	held := 0
-	for range 12 {
-		if rec := r.ends(event.Waiting); rec.Held == event.HeldByPause {
-			held++
+	mode := func(m remedy.Mode) func(*rig) error {
+		return func(r *rig) error {
+			_, err := policy.PutInForce(r.Context(), r.env.Stream, r.env.Cluster, policy.Version{
+				Policy: remedy.Policy{Mode: m, Risk: remedy.High, Budgets: plenty}, By: "ann", At: time.Now(),
+			})
+			return err
 		}
-		comesBack()
 	}
-	if held == 0 {
-		t.Error("no run has seen the pause")
+	for name, tt := range map[string]struct {
+		stop, goOn func(*rig) error
+		held       func(event.Record) bool
+	}{
+		"pause": {
+			func(r *rig) error {
+				return engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"})
+			},
+			func(r *rig) error {
+				_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+				return err
+			},
+			func(rec event.Record) bool { return rec.Held == event.HeldByPause },
+		},
+		"policy": {mode(remedy.Observe), mode(remedy.Fix), func(rec event.Record) bool { return rec.Result == event.Planned }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			server := nats.Start(t, embedded.Options{})
+			r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
+			_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
+			r.must(err)
+			r.env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+				return policy.InForce(ctx, r.env.Stream, r.env.Cluster)
+			}
+			r.on("after 1", r.syncs)
+			r.must(mode(remedy.Fix)(r))
+			nats.Behind(t, server.URL(), "KV_lbremedy")
+			r.must(tt.stop(r))
+			again := func() event.Record {
+				r.advance(ccm.Retry)
+				r.event = r.failure(class, r.now())
+				return r.run()
+			}
+			held := 0
+			for range 12 {
+				if tt.held(again()) {
+					held++
+				}
+			}
+			if held == 0 {
+				t.Error("no run has seen what holds it back")
+			}
+			r.wrote(0)
+			r.must(tt.goOn(r))
+			for again().Result != event.Fixed { // as long as a run does not see that it may, or who has the lease
+			}
+			r.wrote(1)
+		})
 	}
-	r.wrote(0)
-	_, err = engine.Resume(t.Context(), r.env.Stream, r.env.Cluster)
-	r.must(err)
-	for r.run().Result == event.Waiting { // where it is not known yet that the pause is over, or who has the lease
-		comesBack()
-	}
-	r.wrote(1)
 }
 
 // While it waits for its moment a run may be cut off, and another one may begin: what it reads then proves nothing, and it

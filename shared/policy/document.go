@@ -27,11 +27,19 @@ const key = "policy"
 
 // inForce returns what lies under a key of a cluster, or else of all.
 func inForce(ctx context.Context, s *stream.Stream, key, cluster string) ([]byte, error) {
-	data, err := s.Get(ctx, key+"."+cluster)
-	if errors.Is(err, stream.ErrNotFound) {
-		return s.Get(ctx, key)
+	own := key + "." + cluster
+	view, err := s.View(ctx, own, key)
+	if err != nil {
+		return nil, err
 	}
-	return data, err
+	e, ok := view[own]
+	if !ok {
+		e, ok = view[key]
+	}
+	if !ok {
+		return nil, stream.ErrNotFound
+	}
+	return e.Value, nil
 }
 
 // version is that of the document in which the policy in force lies. It grows when what

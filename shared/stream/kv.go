@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -164,62 +163,16 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 	return view, nil
 }
 
-// Swap sets the value of a key that still has a revision, and returns the new one;
-// ErrConflict if it has been written since. With a TTL the key is gone after it,
-// unless it is written again; without, it stays.
-func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
-	revision, err := s.set(ctx, key, value, &revision, ttl)
-	if err != nil {
-		return 0, fmt.Errorf("swap key %s: %w", key, err)
-	}
-	return revision, nil
-}
-
-// EachEntry calls f for what Entries returns, and keeps nothing of it.
-func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) error {
-	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {
-		if live(m) {
-			f(Entry{Key: keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), Value: m.Data, Revision: m.Sequence, Time: m.Time})
-		}
-		return nil
-	})
-}
-
-// entry returns what a key holds. With ErrNotFound, Sequence is that of the mark
-// that a removed key left, 0 if it left none.
-func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
-	subject, err := subjectOf(key)
-	if err != nil {
-		return Message{}, err
-	}
-	if ctx.Value(mark{}) == nil {
-		m, err := s.Last(ctx, bucketStream, subject)
-		if err == nil && !live(m) {
-			err = ErrNotFound
-		}
-		return m, err
-	}
-	found, err := s.held(ctx, subject)
-	for _, m := range found {
-		if m.Subject == subject && !live(m) {
-			return m, ErrNotFound
-		} else if m.Subject == subject {
-			return m, nil
-		}
-	}
-	return Message{}, cmp.Or(err, ErrNotFound)
-}
-
 // A mark is a revision that a key has had, by the subject of the key.
 type mark struct {
 	subject  string
 	revision uint64
 }
 
-// Since returns a context in which Get, Entry and View answer with what held when a key was given this revision, or with what
-// is newer: a write that was acknowledged before that one is in it. Any node of NATS answers who reads, also one that is
-// behind the others. Such a one is asked again until it has caught up, or another one answers; ErrUnavailable if that takes
-// longer than a request may. A View that is read with it holds that key, too.
+// Since returns a context in which View answers with what held when a key was given this revision, or with what is newer: a
+// write that was acknowledged before that one is in it. Any node of NATS answers who reads, also one that is behind the
+// others. Such a one is asked again until it has caught up, or another one answers; ErrUnavailable if that takes longer than
+// a request may. The View holds that key, too.
 func Since(ctx context.Context, key string, revision uint64) context.Context {
 	subject, err := subjectOf(key)
 	if err != nil {
@@ -251,6 +204,41 @@ func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error
 			return nil, fmt.Errorf("%w: the node that answers is behind the others: %w", ErrUnavailable, err)
 		}
 	}
+}
+
+// Swap sets the value of a key that still has a revision, and returns the new one;
+// ErrConflict if it has been written since. With a TTL the key is gone after it,
+// unless it is written again; without, it stays.
+func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	revision, err := s.set(ctx, key, value, &revision, ttl)
+	if err != nil {
+		return 0, fmt.Errorf("swap key %s: %w", key, err)
+	}
+	return revision, nil
+}
+
+// EachEntry calls f for what Entries returns, and keeps nothing of it.
+func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) error {
+	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {
+		if live(m) {
+			f(Entry{Key: keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), Value: m.Data, Revision: m.Sequence, Time: m.Time})
+		}
+		return nil
+	})
+}
+
+// entry returns what a key holds. With ErrNotFound, Sequence is that of the mark
+// that a removed key left, 0 if it left none.
+func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
+	subject, err := subjectOf(key)
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := s.Last(ctx, bucketStream, subject)
+	if err == nil && !live(m) {
+		return m, ErrNotFound
+	}
+	return m, err
 }
 
 // live reports whether a message of the bucket is a value, not the mark of a removed or expired key.

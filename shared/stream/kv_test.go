@@ -299,52 +299,38 @@ func TestHeard(t *testing.T) {
 func TestSince(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(s.Put(ctx, "since.some.other", []byte("1")))
-	must(s.Put(ctx, "since.mark", []byte("1")))
-	before, err := s.Entry(ctx, "since.mark")
-	must(err)
-	reached := Since(ctx, "since.mark", before.Revision)
-	reads := map[string]func(context.Context) (string, error){
-		"get": func(ctx context.Context) (string, error) {
-			v, err := s.Get(ctx, "since.some.other")
-			return string(v), err
-		},
-		"mark": func(ctx context.Context) (string, error) { v, err := s.Get(ctx, "since.mark"); return string(v), err },
-		"none": func(ctx context.Context) (string, error) { v, err := s.Get(ctx, "since.none"); return string(v), err },
-		"view": func(ctx context.Context) (string, error) {
-			v, err := s.View(ctx, "since.some.*", "since.none")
-			return fmt.Sprint(len(v)) + string(v["since.some.other"].Value), err
-		},
+	put := func(key, value string) { t.Helper(); must(s.Put(t.Context(), key, []byte(value))) }
+	view := func(since string, revision uint64, patience time.Duration) (View, error) {
+		ctx, cancel := context.WithTimeout(Since(t.Context(), since, revision), patience)
+		defer cancel()
+		return s.View(ctx, "some.*", "none")
 	}
-	want := map[string]string{"get": "1", "mark": "1", "view": "21"}
-	for name, read := range reads {
-		if got, err := read(reached); got != want[name] || (name == "none") != errors.Is(err, ErrNotFound) {
-			t.Errorf("%s: got %q, %v", name, got, err)
+	put("some.key", "1")
+	put("mark", "1")
+	mark, err := s.Entry(t.Context(), "mark")
+	must(err)
+	for since, revision := range map[string]uint64{"mark": mark.Revision, "some.key": mark.Revision - 1} {
+		if v, err := view(since, revision, time.Minute); err != nil || string(v["some.key"].Value) != "1" {
+			t.Errorf("since %s it says %v, %v", since, v, err)
 		}
-		soon, cancel := context.WithTimeout(Since(ctx, "since.mark", before.Revision+1000), 100*time.Millisecond)
-		if got, err := read(soon); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%s: behind, it answers %q, %v", name, got, err)
+	}
+	for since, revision := range map[string]uint64{"mark": mark.Revision + 1000, "some.key": mark.Revision, "nobody": 1} {
+		if v, err := view(since, revision, 100*time.Millisecond); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("behind %s it says %v, %v", since, v, err)
 		}
-		cancel()
-		soon, cancel = context.WithTimeout(Since(ctx, "since.nobody", 1), 100*time.Millisecond)
-		if got, err := read(soon); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%s: without the key, it answers %q, %v", name, got, err)
-		}
-		cancel()
 	}
 	// Who waits is answered as soon as it is there.
 	later := make(chan error, 1)
 	go func() {
-		_, err := s.Get(Since(ctx, "since.mark", before.Revision+1), "since.some.other")
+		_, err := view("mark", mark.Revision+1, time.Minute)
 		later <- err
 	}()
-	must(s.Put(ctx, "since.mark", []byte("2")))
+	put("mark", "2")
 	must(<-later)
 }
