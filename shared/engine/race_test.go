@@ -348,18 +348,16 @@ func TestBehind(t *testing.T) {
 				return r.run()
 			}
 			held := 0
-			for range 12 {
+			shell.Until(t, "runs see what holds it back", func() bool {
 				if tt.held(again()) {
 					held++
 				}
-			}
-			if held == 0 {
-				t.Error("no run has seen what holds it back")
-			}
+				return held == 3
+			})
 			r.wrote(0)
 			r.must(tt.goOn(r))
-			for again().Result != event.Fixed { // as long as a run does not see that it may, or who has the lease
-			}
+			// A run may not see yet that it may write, or who has the lease.
+			shell.Until(t, "it is fixed", func() bool { return again().Result == event.Fixed })
 			r.wrote(1)
 		})
 	}

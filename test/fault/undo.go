@@ -18,14 +18,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// before returns the annotations that others than the parts have given to a Service, by the audit log.
-func (l *logs) before(service string) map[string]string {
-	out := map[string]string{}
+// before returns the annotations that others than the parts have given to a Service, by the audit log. Whole: that has its
+// creation. What an API server was about to log is lost where it is killed.
+func (l *logs) before(service string) (out map[string]string, whole bool) {
+	out = map[string]string{}
 	for _, a := range l.lines {
 		if a.ObjectRef.Resource != "services" || a.ObjectRef.Name != service || strings.HasPrefix(a.ImpersonatedUser.Username, userPrefix) ||
 			a.ResponseStatus.Code/100 != 2 || a.Verb != "create" && a.Verb != "patch" {
 			continue
 		}
+		whole = whole || a.Verb == "create"
 		var change struct {
 			Metadata struct{ Annotations map[string]*string }
 		}
@@ -40,7 +42,7 @@ func (l *logs) before(service string) map[string]string {
 			}
 		}
 	}
-	return out
+	return out, whole
 }
 
 // takeBack undoes as a person what was done for one Service whose annotations were changed, and
@@ -73,9 +75,9 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 		if err != nil {
 			return nil, err
 		}
-		was, is := w.audit.before(s.Name), maps.Clone(svc.Annotations)
+		is := maps.Clone(svc.Annotations)
 		delete(is, ccm.Resync) // which means nothing to anybody else
-		if !maps.Equal(was, is) {
+		if was, whole := w.audit.before(s.Name); whole && !maps.Equal(was, is) {
 			wrong = append(wrong, fmt.Sprintf("%s: its annotations were %v and are %v", s.Name, was, is))
 		}
 		h.undone = s.Name
