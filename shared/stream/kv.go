@@ -66,8 +66,10 @@ func (s *Stream) Delete(ctx context.Context, key string) error {
 }
 
 // Take removes a key and returns the value that it had; ErrNotFound if it had none. Both are what all nodes have agreed on,
-// whichever has answered.
+// whichever has answered; ErrUnavailable if one that is behind the others answers for longer than a request may take.
 func (s *Stream) Take(ctx context.Context, key string) ([]byte, error) {
+	until, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	for try := 0; ; try++ {
 		m, err := s.entry(ctx, key)
 		none := errors.Is(err, ErrNotFound)
@@ -76,7 +78,9 @@ func (s *Stream) Take(ctx context.Context, key string) ([]byte, error) {
 		}
 		switch {
 		case errors.Is(err, ErrConflict): // somebody was faster, or what was read lags behind
-			err = pause(ctx, try)
+			if err = pause(until, try); err != nil {
+				err = behind(err)
+			}
 		case err == nil && none:
 			err = ErrNotFound
 		case err == nil:
@@ -201,9 +205,14 @@ func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error
 			return found, nil
 		}
 		if err := pause(until, try); err != nil {
-			return nil, fmt.Errorf("%w: the node that answers is behind the others: %w", ErrUnavailable, err)
+			return nil, behind(err)
 		}
 	}
+}
+
+// behind says that what was read stayed older than what is known.
+func behind(err error) error {
+	return fmt.Errorf("%w: the node of NATS that answers is behind the others: %w", ErrUnavailable, err)
 }
 
 // Swap sets the value of a key that still has a revision, and returns the new one;

@@ -274,14 +274,18 @@ func clockStep(by time.Duration) strike {
 
 // insist tries until it works or ctx ends: what a person does who means it.
 func insist(ctx context.Context, do func() error) error {
+	var last error // before the time was over, which says why it was
 	for {
 		err := do()
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(err, context.Cause(ctx))
+			return errors.Join(last, context.Cause(ctx))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
