@@ -241,7 +241,9 @@ func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 // records returns the journal since the world began, in its order. Each node of NATS answers whoever reads, and one that was hit
 // may lack the end: the leader says how long the journal is.
 func (w *world) records(ctx context.Context) ([]recorded, error) {
-	journal, err := w.js.Stream(ctx, stream.Cases)
+	asked, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	journal, err := w.js.Stream(asked, stream.Cases)
 	if err != nil {
 		return nil, err
 	}
@@ -267,6 +269,9 @@ func (w *world) records(ctx context.Context) ([]recorded, error) {
 	}
 	return out, nil
 }
+
+// answer is how long JetStream may take to answer. A question that reaches a leader which is killed then has no answer, ever.
+const answer = 5 * time.Second
 
 // late is for how long a failure may lie after it is due before it counts as lost.
 const late = backlog + time.Minute
@@ -329,6 +334,8 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 // caughtUp is an error as long as a node of NATS lacks something that the others have: each answers whoever reads, and one that
 // was hit may not have the end of the journal yet.
 func (w *world) caughtUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
 	for _, name := range []string{stream.Failed, stream.Cases, "KV_lbremedy"} {
 		s, err := w.js.Stream(ctx, name) // the leader answers
 		if err != nil {

@@ -119,11 +119,11 @@ func slow(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{stream.Failed, stream.Cases, "KV_lbremedy"}
 	name := names[r.IntN(len(names))]
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	answer, err := w.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+name, nil)
-	if err == nil && strings.Contains(string(answer.Data), `"error"`) {
-		err = fmt.Errorf("the leader of %s does not step down: %s", name, answer.Data)
+	reply, err := w.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+name, nil)
+	if err == nil && strings.Contains(string(reply.Data), `"error"`) {
+		err = fmt.Errorf("the leader of %s does not step down: %s", name, reply.Data)
 	}
 	return name, nil, err
 }

@@ -252,17 +252,25 @@ func (w *world) setUp(ctx context.Context) error {
 		return err
 	}
 	for _, class := range classes() {
-		consumer, err := w.js.Consumer(ctx, stream.Failed, stream.ConsumerOf(w.bed.ID, class))
-		if err != nil {
-			return fmt.Errorf("look at the consumer of %s: %w", class, err)
-		}
-		c := consumer.CachedInfo().Config
-		c.AckWait = ackWait
-		if _, err := w.js.UpdateConsumer(ctx, stream.Failed, c); err != nil {
+		if err := insist(ctx, func() error { return w.shorten(ctx, class) }); err != nil {
 			return fmt.Errorf("shorten the wait of %s: %w", class, err)
 		}
 	}
 	return policy.Publish(ctx, w.stream, w.bed.ID, ordinary)
+}
+
+// shorten has what a part of a class had in hand when it was killed come again sooner.
+func (w *world) shorten(ctx context.Context, class string) error {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	consumer, err := w.js.Consumer(ctx, stream.Failed, stream.ConsumerOf(w.bed.ID, class))
+	if err != nil {
+		return err
+	}
+	c := consumer.CachedInfo().Config
+	c.AckWait = ackWait
+	_, err = w.js.UpdateConsumer(ctx, stream.Failed, c)
+	return err
 }
 
 func (w *world) startParts(ctx context.Context) error {
