@@ -198,8 +198,8 @@ func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error
 	defer cancel()
 	for try := 0; ; try++ {
 		found, err := s.lasts(until, bucketStream, subjects...)
-		if err != nil && until.Err() == nil {
-			return nil, err
+		if err != nil && (try == 0 || until.Err() == nil) {
+			return nil, err // it is not that a node is behind
 		}
 		if slices.ContainsFunc(found, func(m Message) bool { return m.Subject == since.subject && m.Sequence >= since.revision }) {
 			return found, nil
