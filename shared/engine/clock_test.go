@@ -10,10 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // The fourth attempt in a day is a question; a day later they are forgotten.
@@ -128,6 +131,75 @@ func TestClockWasAhead(t *testing.T) {
 			r.env.Watch = 20 * time.Second
 			r.on("after 1", r.syncs)
 			r.ends(event.Fixed)
+			r.wrote(1)
+		})
+	}
+}
+
+// Whose clock is wrong takes no run for dead that lives, and is not taken for dead: NATS' clock tells.
+func TestClockOfNATS(t *testing.T) {
+	t.Parallel()
+	const other = "another-class"
+	by := func(env engine.Env, wrong time.Duration) *engine.Env {
+		env.Now = func() time.Time { return time.Now().Add(wrong) }
+		return &env
+	}
+	for _, tt := range []struct {
+		name, point string
+		holder, by  time.Duration
+		class       string
+	}{
+		{"it reads", "diagnose", 0, 10 * time.Minute, class},
+		{"it reads, behind", "diagnose", -10 * time.Minute, 0, class},
+		{"it writes", "before 1", 0, 10 * time.Minute, class},
+		{"it writes, behind", "before 1", -10 * time.Minute, 0, class},
+		{"it writes for another class", "before 1", 0, 10 * time.Minute, other},
+		{"it writes for another class, behind", "before 1", -10 * time.Minute, 0, other},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			_, err := r.env.Stream.Setup(t.Context(), []string{class, other}, stream.Settings{Clusters: []string{r.env.Cluster}})
+			r.must(err)
+			second, rival := by(*r.env, tt.by), *r.class
+			rival.Class = tt.class
+			r.env = by(*r.env, tt.holder)
+			r.once(tt.point, func(ctx context.Context) error {
+				before := len(r.journal())
+				rec, err := engine.Run(ctx, second, &rival, r.failure(tt.class, time.Now()))
+				if err != nil || rec.Result != event.Waiting || rec.Wait <= 0 || rec.Wait > 2*time.Minute || rec.Crashes != 0 {
+					t.Errorf("a run beside it ends as %q, waits %s, counts %d crashes, %v", rec.Result, rec.Wait, rec.Crashes, err)
+				}
+				if n := len(r.journal()); n != before {
+					t.Errorf("it has written %d records", n-before)
+				}
+				return nil
+			})
+			r.ends(event.Waiting)
+			r.wrote(1)
+		})
+	}
+}
+
+// A run that died is dead ten seconds later, however wrong the clocks are.
+func TestClockOfNATSDead(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		t.Run(wrong.String(), func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			_, err := r.env.Stream.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{r.env.Cluster}})
+			r.must(err)
+			right := *r.env
+			r.env.Now = func() time.Time { return time.Now().Add(wrong) }
+			r.once("diagnose", kill)
+			r.dies()
+			r.env = &right
+			began := time.Now()
+			shell.Until(t, "the run is dead", func() bool { r.run(); return r.count("diagnose") == 2 })
+			if took := time.Since(began); took < 9*time.Second || took > 15*time.Second {
+				t.Errorf("it was taken for dead after %s", took)
+			}
 			r.wrote(1)
 		})
 	}

@@ -40,7 +40,8 @@ type lease struct {
 }
 
 // newLease returns the lease of a Service and class with what is known of the runs before this one.
-func newLease(ctx context.Context, env *Env, key string, log *slog.Logger) (*lease, error) {
+func newLease(ctx context.Context, env *Env, uid, class string, log *slog.Logger) (*lease, error) {
+	key := event.RunKey(env.Cluster, uid, class)
 	e, err := env.Stream.Entry(ctx, key)
 	l := &lease{env: env, key: key, revision: e.Revision}
 	switch {
@@ -50,12 +51,14 @@ func newLease(ctx context.Context, env *Env, key string, log *slog.Logger) (*lea
 		return l, fmt.Errorf("read who runs: %w", err)
 	}
 	l.found = true
-	defer func() { l.state.Renewed = env.told(l.state.Renewed, e.Time) }()
 	if err := json.Unmarshal(e.Value, &l.state); err != nil {
 		log.Error("who runs can't be read", "key", key, "error", err)
 		l.state = event.Running{}
 	}
-	return l, nil
+	if l.state.Holder != "" {
+		l.state.Renewed, err = env.heard(ctx, class, l.state.Renewed, e.Time)
+	}
+	return l, err
 }
 
 // enter takes the lease. If another run has it, or is faster, it returns how long to

@@ -31,7 +31,7 @@ func (x *run) history(ctx context.Context) (h history, err error) {
 		return h, err
 	}
 	if other := x.journal.Other(); other != nil {
-		if h.other, err = decode(*other); err != nil {
+		if h.other, err = x.env.decode(ctx, *other, x.r.Class); err != nil {
 			return h, err
 		}
 	}
@@ -42,7 +42,7 @@ func (x *run) history(ctx context.Context) (h history, err error) {
 // load reads the last record of this Service and class, and what is known of the runs.
 func (x *run) load(ctx context.Context) (event.Record, error) {
 	var err error
-	if x.lease, err = newLease(ctx, x.env, event.RunKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class), x.log); err != nil {
+	if x.lease, err = newLease(ctx, x.env, x.ev.Failure.Service.UID, x.r.Class, x.log); err != nil {
 		return event.Record{}, err
 	}
 	last, err := x.journal.Load(ctx)
@@ -52,7 +52,7 @@ func (x *run) load(ctx context.Context) (event.Record, error) {
 	if last == nil {
 		return event.Record{}, nil
 	}
-	return x.env.decode(*last)
+	return x.env.decode(ctx, *last, x.r.Class)
 }
 
 // others returns the last record of the Service if it is another class's; the
@@ -67,22 +67,47 @@ func (e *Env) others(ctx context.Context, uid, class string) (event.Record, erro
 	case last.Subject == event.CaseSubject(e.Cluster, uid, class):
 		return event.Record{}, nil
 	}
-	return e.decode(last)
+	return e.decode(ctx, last, class)
 }
 
 // writing returns for how long the run that wrote the record may still be writing.
 func (e *Env) writing(rec event.Record) time.Duration {
-	if rec.Phase != event.Intent && rec.Phase != event.Step || rec.Done() {
+	if !applies(rec) {
 		return 0
 	}
 	return e.bound() - e.since(rec.At)
 }
 
-// decode reads a record, with a time that is not in the future.
-func (e *Env) decode(m stream.Message) (event.Record, error) {
+// applies reports whether the run that wrote the record has steps to make.
+func applies(rec event.Record) bool {
+	return (rec.Phase == event.Intent || rec.Phase == event.Step) && !rec.Done()
+}
+
+// decode reads a record for a class, with a time that is not in the future, and that of a run which may be writing is by NATS' clock.
+func (e *Env) decode(ctx context.Context, m stream.Message, class string) (event.Record, error) {
 	rec, err := decode(m)
-	rec.At = e.told(rec.At, m.Time)
+	switch {
+	case err != nil:
+	case applies(rec):
+		rec.At, err = e.heard(ctx, class, rec.At, m.Time)
+	default:
+		rec.At = e.told(rec.At, m.Time)
+	}
 	return rec, err
+}
+
+// heard returns when NATS heard of a run that has not ended, in the time of this machine. Whether that run is dead is told
+// by one clock, that of NATS: neither its own nor this one's need be right. Where the class has no consumer, and none but
+// people run it, there is nobody to ask for NATS' time, and it is as told says.
+func (e *Env) heard(ctx context.Context, class string, at, heard time.Time) (time.Time, error) {
+	now, err := e.Stream.Now(ctx, e.Cluster, class)
+	switch {
+	case errors.Is(err, stream.ErrNotFound):
+		return e.told(at, heard), nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("find out how long a run has said nothing: %w", err)
+	}
+	return e.now().Add(-max(0, now.Sub(heard))), nil
 }
 
 // told returns a time that another run has told, or when NATS heard it if it lies in the future:

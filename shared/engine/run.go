@@ -16,7 +16,8 @@
 // never ended, so that an event which kills its process becomes a question to a person
 // and not an endless loop. A run that was taken for dead and is not loses with its next
 // append. The lease of two minutes counts only from the intent, is in the journal, and
-// holds for all classes of the Service.
+// holds for all classes of the Service. For how long a run has given no sign is told by the clock of NATS
+// (Env.heard): that of a machine may be wrong.
 //
 // A run that ends as the last record says, but for numbers in its sentences, leaves no
 // record: the key counts it. Thus a Service that stays broken does not fill the journal.

@@ -102,6 +102,12 @@ func operations(s, admin *stream.Stream, class, cluster string) map[string]func(
 			_, err = s.Swap(ctx, e.Key, []byte("{}"), e.Revision, time.Minute)
 			return err
 		},
+		"ask for the time": func(ctx context.Context) error {
+			if now, err := s.Now(ctx, cluster, class); err != nil || time.Since(now).Abs() > time.Minute {
+				return fmt.Errorf("got %s: %w", now, cmp.Or(err, errors.New("that is not the time")))
+			}
+			return nil
+		},
 		"reserve a moment": func(ctx context.Context) error { _, err := s.Pace(ctx, "touch."+cluster, time.Second); return err },
 		"read the policy":  func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return err },
 		"read the answers": func(ctx context.Context) error {
