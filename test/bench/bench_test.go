@@ -75,12 +75,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
@@ -250,11 +250,11 @@ func (r *rig) cluster(b *testing.B) *cluster.Cluster {
 }
 
 // client returns a client that costs little to create many objects with.
-func (r *rig) client(b *testing.B) kubernetes.Interface {
+func (r *rig) client(b *testing.B) *kubernetes.Client {
 	b.Helper()
 	config := rest.CopyConfig(r.cluster(b).Config)
 	config.ContentType, config.AcceptContentTypes = apiruntime.ContentTypeProtobuf, apiruntime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.New(config)
 	if err != nil {
 		b.Fatal(err)
 	}

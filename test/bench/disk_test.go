@@ -13,10 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -44,7 +44,7 @@ func failure(namespace, service, uid string) *corev1.Event {
 // A disk is what the benchmarks of the exporter's way to disk share.
 type disk struct {
 	*rig
-	client    kubernetes.Interface
+	client    *kubernetes.Client
 	namespace string
 	arrived   *sightings        // messages in FAILED, by the UID of the Service
 	names     map[string]string // of the Services, by UID

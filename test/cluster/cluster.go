@@ -35,9 +35,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
 // A Cluster is a kube-apiserver with its etcd. No controller and no node runs in
@@ -48,7 +49,7 @@ type Cluster struct {
 	Etcd       string       // the address of etcd's JSON API
 	More       []string     // addresses of further API servers, of one that is to be broken
 
-	client  kubernetes.Interface
+	client  *kubernetes.Client
 	dynamic dynamic.Interface
 	stop    func() // of the server that Start started. It holds the pipe whose end ends that server
 
@@ -288,7 +289,7 @@ func connect(kubeconfig string) (*Cluster, error) {
 
 // connect makes the clients.
 func (c *Cluster) connect() (err error) {
-	if c.client, err = kubernetes.NewForConfig(c.Config); err != nil {
+	if c.client, err = kubernetes.New(c.Config); err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	// To clean up means to touch deprecated kinds, which the server would warn of each time.
@@ -318,7 +319,7 @@ func (c *Cluster) At(address string) (*Cluster, error) {
 }
 
 // Client returns a client of the admin, for what a test arranges and looks at.
-func (c *Cluster) Client() kubernetes.Interface { return c.client }
+func (c *Cluster) Client() *kubernetes.Client { return c.client }
 
 // Dynamic returns a client of the admin for objects of any kind.
 func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }

@@ -13,7 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
 func TestVersion(t *testing.T) {
@@ -38,7 +39,10 @@ func TestAs(t *testing.T) {
 		if i%2 == 1 {
 			may, mayNot = mayNot, may
 		}
-		client := kubernetes.NewForConfigOrDie(c.As(t, "tester", rule(may)))
+		client, err := kubernetes.New(c.As(t, "tester", rule(may)))
+		if err != nil {
+			t.Fatal(err)
+		}
 		_, listErr := client.CoreV1().Services(ns).List(t.Context(), metav1.ListOptions{})
 		_, createErr := client.CoreV1().Services(ns).Create(t.Context(), service("web"+string(rune('a'+i))), metav1.CreateOptions{})
 		got := map[string]error{"list": listErr, "create": createErr}

@@ -18,11 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -213,7 +212,7 @@ func (s scenario) recorded(o outcome) outcome {
 type run struct {
 	*testing.T
 	ns    string
-	kube  kubernetes.Interface
+	kube  *kubernetes.Client
 	cloud *sim.Cloud
 
 	mu     sync.Mutex
@@ -357,7 +356,7 @@ func (s scenario) play(p *run) (stalled string) {
 // function is called.
 func (p *run) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := informers.NewSharedInformerFactoryWithOptions(p.kube, 0, informers.WithNamespace(p.ns))
+	f := p.kube.Informers(p.ns, "")
 	note := func(o any) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -386,15 +385,15 @@ func (p *run) watch() (stop func()) {
 			}
 		},
 	}
-	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer()} {
+	for _, i := range []cache.SharedIndexInformer{f.Services(), f.Events()} {
 		if _, err := i.AddEventHandler(h); err != nil {
 			p.Fatal(err)
 		}
 	}
-	f.Start(ctx.Done())
+	f.Start(ctx)
 	return func() {
 		cancel()
-		f.Shutdown()
+		f.Wait()
 	}
 }
 

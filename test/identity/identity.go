@@ -31,7 +31,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -41,6 +40,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -259,7 +259,7 @@ func Admit(ctx context.Context, c *cluster.Cluster) error {
 func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) {
 	config := rest.CopyConfig(c.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: User(mark), Groups: []string{"system:masters"}}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.New(config)
 	if err != nil {
 		return false, fmt.Errorf("ask for the admission policy: %w", err)
 	}

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/functions"
@@ -27,6 +26,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
 // wide is what an identity would need for all that the policy is to refuse.
@@ -130,7 +130,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	others := map[string]kubernetes.Interface{"an administrator": c.Client()}
+	others := map[string]*kubernetes.Client{"an administrator": c.Client()}
 	for who, user := range map[string]string{
 		"another ServiceAccount":                    "system:serviceaccount:kube-system:cloud-controller-manager",
 		"one of a namespace that is called like us": "system:serviceaccount:lbremedy-quota:web",
@@ -298,7 +298,7 @@ var (
 )
 
 // apply makes the change without keeping it.
-func apply(ctx context.Context, client kubernetes.Interface, ns string, ch change) error {
+func apply(ctx context.Context, client *kubernetes.Client, ns string, ch change) error {
 	var sub []string
 	if ch.status {
 		sub = []string{"status"}
@@ -308,9 +308,9 @@ func apply(ctx context.Context, client kubernetes.Interface, ns string, ch chang
 }
 
 // as returns a client of a user whom RBAC lets do all with Services.
-func as(t *testing.T, c *cluster.Cluster, user string) kubernetes.Interface {
+func as(t *testing.T, c *cluster.Cluster, user string) *kubernetes.Client {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(quiet(c.As(t, user, wide)))
+	client, err := kubernetes.New(quiet(c.As(t, user, wide)))
 	if err != nil {
 		t.Fatal(err)
 	}

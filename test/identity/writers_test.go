@@ -20,12 +20,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
 // writing is what whoever may create Events in a namespace has.
@@ -130,12 +130,12 @@ func TestEventWriters(t *testing.T) {
 		}
 	})
 	heard := &warnings{}
-	client := func(user string, groups ...string) kubernetes.Interface {
+	client := func(user string, groups ...string) *kubernetes.Client {
 		t.Helper()
 		config := c.As(t, user, writing)
 		config.Impersonate.Groups = append(config.Impersonate.Groups, groups...)
 		config.WarningHandler = heard
-		made, err := kubernetes.NewForConfig(config)
+		made, err := kubernetes.New(config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestEventWriters(t *testing.T) {
 	const message = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 	about := corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: ns, Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
 	number := 0
-	create := func(by kubernetes.Interface, change func(*corev1.Event)) (*corev1.Event, error) {
+	create := func(by *kubernetes.Client, change func(*corev1.Event)) (*corev1.Event, error) {
 		number++
 		e := &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("e", number)}, InvolvedObject: about,
@@ -155,7 +155,7 @@ func TestEventWriters(t *testing.T) {
 		change(e)
 		return by.CoreV1().Events(ns).Create(ctx, e, metav1.CreateOptions{})
 	}
-	createNew := func(by kubernetes.Interface, change func(*eventsv1.Event)) (*eventsv1.Event, error) {
+	createNew := func(by *kubernetes.Client, change func(*eventsv1.Event)) (*eventsv1.Event, error) {
 		number++
 		e := &eventsv1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("e", number)}, Regarding: about, EventTime: metav1.NowMicro(),
@@ -167,30 +167,30 @@ func TestEventWriters(t *testing.T) {
 	source := func(component string) func(*corev1.Event) {
 		return func(e *corev1.Event) { e.Source.Component = component }
 	}
-	forged := map[string]func(kubernetes.Interface) error{
-		"a source":        func(by kubernetes.Interface) error { _, err := create(by, source("service-controller")); return err },
-		"a source of NLB": func(by kubernetes.Interface) error { _, err := create(by, source("nlb-controller")); return err },
-		"a reporting component": func(by kubernetes.Interface) error {
+	forged := map[string]func(*kubernetes.Client) error{
+		"a source":        func(by *kubernetes.Client) error { _, err := create(by, source("service-controller")); return err },
+		"a source of NLB": func(by *kubernetes.Client) error { _, err := create(by, source("nlb-controller")); return err },
+		"a reporting component": func(by *kubernetes.Client) error {
 			_, err := create(by, func(e *corev1.Event) { e.ReportingController = "nlb-controller" })
 			return err
 		},
-		"one of two": func(by kubernetes.Interface) error {
+		"one of two": func(by *kubernetes.Client) error {
 			_, err := create(by, func(e *corev1.Event) { e.Source.Component, e.ReportingController = "service-controller", "my-operator" })
 			return err
 		},
-		"no component": func(by kubernetes.Interface) error { _, err := create(by, source("")); return err },
-		"a reporting controller": func(by kubernetes.Interface) error {
+		"no component": func(by *kubernetes.Client) error { _, err := create(by, source("")); return err },
+		"a reporting controller": func(by *kubernetes.Client) error {
 			_, err := createNew(by, func(e *eventsv1.Event) { e.ReportingController = "service-controller" })
 			return err
 		},
 	}
-	allowed := map[string]func(kubernetes.Interface) error{
-		"another component": func(by kubernetes.Interface) error { _, err := create(by, source("my-operator")); return err },
-		"another controller": func(by kubernetes.Interface) error {
+	allowed := map[string]func(*kubernetes.Client) error{
+		"another component": func(by *kubernetes.Client) error { _, err := create(by, source("my-operator")); return err },
+		"another controller": func(by *kubernetes.Client) error {
 			_, err := createNew(by, func(*eventsv1.Event) {})
 			return err
 		},
-		"of a Pod, without a component": func(by kubernetes.Interface) error {
+		"of a Pod, without a component": func(by *kubernetes.Client) error {
 			_, err := create(by, func(e *corev1.Event) { e.InvolvedObject.Kind = "Pod" })
 			return err
 		},
@@ -199,14 +199,14 @@ func TestEventWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged["the text of an Event that is there"] = func(by kubernetes.Interface) error {
+	forged["the text of an Event that is there"] = func(by *kubernetes.Client) error {
 		patch := []byte(`{"message":"Error syncing load balancer []: forged"}`)
 		_, err := by.CoreV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
 	// By the other API its component is a deprecated source.
 	marks := 0
-	forged["an Event that is there, by the other API"] = func(by kubernetes.Interface) error {
+	forged["an Event that is there, by the other API"] = func(by *kubernetes.Client) error {
 		marks++
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"mark":"%d"}}}`, marks)
 		_, err := by.EventsV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
@@ -263,7 +263,7 @@ func TestEventWriters(t *testing.T) {
 			case mode == admissionv1.Warn && (err != nil || !strings.Contains(warned, says)):
 				t.Errorf("%s: %s of a stranger's: %v, warned %q", mode, name, err, warned)
 			}
-			for who, by := range map[string]kubernetes.Interface{
+			for who, by := range map[string]*kubernetes.Client{
 				"a named user": client("ccm"), "a named ServiceAccount": client("system:serviceaccount:kube-system:cloud-controller-manager"),
 				"one of a named group": client("anybody", "controllers"),
 			} {

@@ -16,13 +16,14 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
 // openPodIdentity does in the cluster what ACK's add-on ack-pod-identity-webhook does, by its
 // documentation: in namespaces with a label, Pods whose ServiceAccount names a RAM role get a
 // token for it, and the variables by which Alibaba Cloud's SDK finds both.
-func openPodIdentity(ctx context.Context, dir string, kube kubernetes.Interface) (io.Closer, error) {
+func openPodIdentity(ctx context.Context, dir string, kube *kubernetes.Client) (io.Closer, error) {
 	pki := filepath.Join(dir, "run/pki")
 	cert, err := tls.LoadX509KeyPair(filepath.Join(pki, "cloud.crt"), filepath.Join(pki, "cloud.key"))
 	if err != nil {
@@ -55,7 +56,7 @@ webhooks:
 	return server, err
 }
 
-func podIdentity(kube kubernetes.Interface) http.HandlerFunc {
+func podIdentity(kube *kubernetes.Client) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
@@ -78,7 +79,7 @@ func podIdentity(kube kubernetes.Interface) http.HandlerFunc {
 }
 
 // identify returns the patch of a Pod whose ServiceAccount names a role; nil if it names none.
-func identify(ctx context.Context, kube kubernetes.Interface, r *admissionv1.AdmissionRequest) ([]byte, error) {
+func identify(ctx context.Context, kube *kubernetes.Client, r *admissionv1.AdmissionRequest) ([]byte, error) {
 	var pod corev1.Pod
 	if err := json.Unmarshal(r.Object.Raw, &pod); err != nil {
 		return nil, err

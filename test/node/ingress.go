@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
 // ingressClass is that of the Ingresses that an ingress takes.
@@ -23,7 +24,7 @@ const ingressClass = "lbremedy.ingress.networking.knative.dev"
 // names of functions, and hands them to the activator or to the instances, as Knative's
 // Ingresses say. It knows what lbremedy's need: one revision for each name.
 type ingress struct {
-	kube     kubernetes.Interface
+	kube     *kubernetes.Client
 	listener net.Listener
 	end      func()
 
@@ -65,7 +66,7 @@ type knativeIngress struct {
 const knativeIngresses = "/apis/networking.internal.knative.dev/v1alpha1"
 
 // openIngress starts an ingress at the node's address.
-func openIngress(ctx context.Context, kube kubernetes.Interface) (*ingress, error) {
+func openIngress(ctx context.Context, kube *kubernetes.Client) (*ingress, error) {
 	i := &ingress{kube: kube}
 	var err error
 	if i.listener, err = net.Listen("tcp", net.JoinHostPort(address, "80")); err != nil {

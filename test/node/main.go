@@ -32,12 +32,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
@@ -68,7 +68,7 @@ func main() {
 type node struct {
 	dir  string // of "sandbox node"
 	root string // of the repository
-	kube kubernetes.Interface
+	kube *kubernetes.Client
 	*registry
 	*account
 
@@ -95,7 +95,7 @@ func join(ctx context.Context) (*node, error) {
 	}
 	config.QPS = -1
 	n := &node{dir: dir, root: root, lbremedy: inPod}
-	if n.kube, err = kubernetes.NewForConfig(config); err != nil {
+	if n.kube, err = kubernetes.New(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	if n.registry, err = openRegistry(dir, root); err != nil {

@@ -28,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -45,6 +44,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -463,7 +463,7 @@ func (w *world) about(t *testing.T, event map[string]any) {
 }
 
 // create creates the namespace or node, or finds that it is there.
-func create(t *testing.T, ctx context.Context, c kubernetes.Interface, object any) {
+func create(t *testing.T, ctx context.Context, c *kubernetes.Client, object any) {
 	t.Helper()
 	var err error
 	opts := metav1.CreateOptions{}

@@ -30,10 +30,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -75,7 +75,7 @@ type Testbed struct {
 	ID        string // of the cluster on Alibaba Cloud
 
 	opts      Options
-	kube      kubernetes.Interface
+	kube      *kubernetes.Client
 	vswitches []string // of the controller's configuration
 	key       sim.Credentials
 	close     []func() // in reverse order

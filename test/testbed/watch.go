@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -56,14 +55,14 @@ func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
 	w := &watch{services: map[string]*corev1.Service{}, failures: map[string][]failure{}}
 	w.seen.L = &w.mu
 	namespace := tb.Namespace
-	f := informers.NewSharedInformerFactoryWithOptions(tb.kube, 0, informers.WithNamespace(namespace))
+	f := tb.kube.Informers(namespace, "")
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc:    w.note,
 		UpdateFunc: func(_, o any) { w.note(o) },
 		DeleteFunc: w.forget,
 	}
 	var synced []cache.InformerSynced
-	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer()} {
+	for _, i := range []cache.SharedIndexInformer{f.Services(), f.Events()} {
 		h, err := i.AddEventHandler(handler)
 		if err != nil {
 			return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
@@ -78,12 +77,12 @@ func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
 			}
 		}
 	}}
-	if _, err := f.Core().V1().Pods().Informer().AddEventHandler(gone); err != nil {
+	if _, err := f.Pods().AddEventHandler(gone); err != nil {
 		cancel()
 		return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
 	}
-	w.end = func() { cancel(); f.Shutdown() }
-	f.Start(running.Done())
+	w.end = func() { cancel(); f.Wait() }
+	f.Start(running)
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		w.end()
 		return nil, ctx.Err()

@@ -45,8 +45,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -54,6 +52,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -157,7 +156,7 @@ type controller struct {
 	Options
 	version   version
 	vswitches []string // IDs, in the order of Options.VSwitches
-	kube      kubernetes.Interface
+	kube      *kubernetes.Client
 	cloud     *openapi
 
 	services corelisters.ServiceLister
@@ -197,7 +196,7 @@ func Run(ctx context.Context, o Options) error {
 		config.QPS = -1
 	}
 	config.UserAgent = fieldManager
-	kube, err := kubernetes.NewForConfig(config)
+	kube, err := kubernetes.New(config)
 	if err != nil {
 		return fmt.Errorf("run simulated controller: %w", err)
 	}
@@ -210,12 +209,11 @@ func Run(ctx context.Context, o Options) error {
 
 	// Informers and recorders go on until everything that uses them has ended.
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
-	namespaced := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(o.Namespace))
-	wide := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) { l.LabelSelector = o.Nodes }))
-	services, slices, nodes := namespaced.Core().V1().Services(), namespaced.Discovery().V1().EndpointSlices(), wide.Core().V1().Nodes()
-	pods := namespaced.Core().V1().Pods()
-	c.services, c.slices, c.nodes, c.pods = services.Lister(), slices.Informer().GetIndexer(), nodes.Lister(), pods.Lister()
-	if err := slices.Informer().AddIndexers(cache.Indexers{byService: serviceOf}); err != nil {
+	namespaced, wide := kube.Informers(o.Namespace, ""), kube.Informers("", o.Nodes)
+	services, slices, nodes, pods := namespaced.Services(), namespaced.EndpointSlices(), wide.Nodes(), namespaced.Pods()
+	c.services, c.slices = corelisters.NewServiceLister(services.GetIndexer()), slices.GetIndexer()
+	c.nodes, c.pods = corelisters.NewNodeLister(nodes.GetIndexer()), corelisters.NewPodLister(pods.GetIndexer())
+	if err := slices.AddIndexers(cache.Indexers{byService: serviceOf}); err != nil {
 		end()
 		return fmt.Errorf("run simulated controller: %w", err)
 	}
@@ -250,7 +248,7 @@ func Run(ctx context.Context, o Options) error {
 			informer cache.SharedIndexInformer
 			handler  cache.ResourceEventHandler
 		}{
-			{services.Informer(), l.serviceHandler()}, {slices.Informer(), l.sliceHandler()}, {nodes.Informer(), l.nodeHandler()},
+			{services, l.serviceHandler()}, {slices, l.sliceHandler()}, {nodes, l.nodeHandler()},
 		} {
 			if _, err := watch.informer.AddEventHandler(watch.handler); err != nil {
 				end()
@@ -258,17 +256,17 @@ func Run(ctx context.Context, o Options) error {
 			}
 		}
 	}
-	namespaced.Start(background.Done())
-	wide.Start(background.Done())
+	namespaced.Start(background)
+	wide.Start(background)
 	defer func() {
 		end()
-		namespaced.Shutdown()
-		wide.Shutdown()
+		namespaced.Wait()
+		wide.Wait()
 		for _, b := range broadcasters {
 			b.Shutdown()
 		}
 	}()
-	if !cache.WaitForCacheSync(ctx.Done(), services.Informer().HasSynced, slices.Informer().HasSynced, nodes.Informer().HasSynced, pods.Informer().HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), services.HasSynced, slices.HasSynced, nodes.HasSynced, pods.HasSynced) {
 		return nil // told to end before it began
 	}
 	if c.cloud.dry != nil {

@@ -11,10 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
 // GitOps is an actor that keeps Services as manifests say: a change of what a
@@ -38,7 +38,7 @@ type GitOps struct {
 func (g GitOps) Run(ctx context.Context) error {
 	config := rest.CopyConfig(g.Kube)
 	config.UserAgent, config.QPS = "gitops", -1
-	kube, err := kubernetes.NewForConfig(config)
+	kube, err := kubernetes.New(config)
 	if err != nil {
 		return fmt.Errorf("run GitOps actor: %w", err)
 	}
@@ -46,10 +46,10 @@ func (g GitOps) Run(ctx context.Context) error {
 		g.Log = slog.New(slog.DiscardHandler)
 	}
 	want := map[cache.ObjectName]*corev1.Service{}
-	factories := map[string]informers.SharedInformerFactory{}
+	informers := map[string]*kubernetes.Informers{}
 	for _, svc := range g.Want {
 		want[cache.MetaObjectToName(svc)] = svc
-		factories[svc.Namespace] = informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(svc.Namespace))
+		informers[svc.Namespace] = kube.Informers(svc.Namespace, "")
 	}
 	see := func(o any) {
 		svc := o.(*corev1.Service)
@@ -57,22 +57,22 @@ func (g GitOps) Run(ctx context.Context) error {
 			g.putBack(ctx, kube, m, svc)
 		}
 	}
-	for _, f := range factories {
+	for _, i := range informers {
 		h := cache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }}
-		if _, err := f.Core().V1().Services().Informer().AddEventHandler(h); err != nil {
+		if _, err := i.Services().AddEventHandler(h); err != nil {
 			return fmt.Errorf("run GitOps actor: %w", err)
 		}
-		f.Start(ctx.Done())
+		i.Start(ctx)
 	}
 	<-ctx.Done()
-	for _, f := range factories {
-		f.Shutdown()
+	for _, i := range informers {
+		i.Wait()
 	}
 	return nil
 }
 
 // putBack writes what the manifest has and the Service has not.
-func (g GitOps) putBack(ctx context.Context, kube kubernetes.Interface, manifest, svc *corev1.Service) {
+func (g GitOps) putBack(ctx context.Context, kube *kubernetes.Client, manifest, svc *corev1.Service) {
 	annotations := map[string]any{}
 	for k, v := range manifest.Annotations {
 		if now, ok := svc.Annotations[k]; !ok || now != v {

@@ -16,13 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -42,7 +41,7 @@ const (
 type rig struct {
 	*testing.T
 	ns    string
-	kube  kubernetes.Interface
+	kube  *kubernetes.Client
 	cloud *sim.Cloud
 	opts  controller.Options
 	stop  func()       // ends the controller
@@ -127,7 +126,7 @@ func (r *rig) needed() {
 // watch follows the Services and Events of the namespace, and the nodes of the rig.
 func (r *rig) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns))
+	f := r.kube.Informers(r.ns, "")
 	note := func(o any) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -157,19 +156,18 @@ func (r *rig) watch() {
 			}
 		},
 	}
-	own := informers.NewSharedInformerFactoryWithOptions(r.kube, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "rig=" + r.ns }))
-	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer(), own.Core().V1().Nodes().Informer()} {
+	own := r.kube.Informers("", "rig="+r.ns)
+	for _, i := range []cache.SharedIndexInformer{f.Services(), f.Events(), own.Nodes()} {
 		if _, err := i.AddEventHandler(h); err != nil {
 			r.Fatal(err)
 		}
 	}
-	f.Start(ctx.Done())
-	own.Start(ctx.Done())
+	f.Start(ctx)
+	own.Start(ctx)
 	r.Cleanup(func() {
 		cancel()
-		f.Shutdown()
-		own.Shutdown()
+		f.Wait()
+		own.Wait()
 	})
 }
 

@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -155,7 +155,7 @@ func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if !u.remote && !onThisMachine(config.Host) {
 		return nil, command.Wrong("the cluster at %s is not on this machine: add --remote if no other controller syncs its Services", config.Host)
 	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.New(config)
 	if err != nil {
 		return nil, command.Wrong("%s: %w", u.kubeconfig, err)
 	}
