@@ -3,12 +3,16 @@
 # A go.work of a folder above must not change what is built.
 export GOWORK := off
 
+# Git writes its index when it is asked what has changed. Tests that look at the top folder would not be known again.
+export GIT_OPTIONAL_LOCKS := 0
+
 # Tests build programs, too. With the same flags everywhere a package is compiled
 # once, and a copy of the tree needs not be compiled at all.
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell v=$$(git describe --tags --always 2>/dev/null) || v=unknown; \
+	git --no-optional-locks diff --quiet HEAD 2>/dev/null; [ $$? -ne 1 ] || v=$$v-dirty; echo "$$v")
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BUILD   := go build -ldflags '$(LDFLAGS)'
 

@@ -1,6 +1,6 @@
 // Package kubernetes is the part of the client of Kubernetes that tests and simulators use. The whole one, of
-// k8s.io/client-go/kubernetes with its informers, has each version of each API: to compile it takes two minutes of processor time
-// with the race detector, and a second more to link it into each program of a test.
+// k8s.io/client-go/kubernetes with its informers, has each version of each API: to compile that takes two minutes of processor time,
+// once more with the race detector, and to link it into the program of a test a second.
 package kubernetes
 
 import (
