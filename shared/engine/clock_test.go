@@ -197,7 +197,7 @@ func TestClockOfNATSDead(t *testing.T) {
 			r.env = &right
 			began := time.Now()
 			shell.Until(t, "the run is dead", func() bool { r.run(); return r.count("diagnose") == 2 })
-			if took := time.Since(began); took < 9*time.Second || took > 15*time.Second {
+			if took := time.Since(began); took < 9*time.Second {
 				t.Errorf("it was taken for dead after %s", took)
 			}
 			r.wrote(1)
