@@ -245,7 +245,7 @@ func commands(tr *tree) []string {
 	}
 	for name, lines := range map[string][]string{
 		"README.md": {"make demo", "make test"},
-		".ci/run":   {"make check", "make test", "make race"},
+		".ci/run":   {"make check", "make race", "make test"},
 	} {
 		f := tr.file(name)
 		if f == nil {
