@@ -276,6 +276,9 @@ const answer = 5 * time.Second
 // late is for how long a failure may lie after it is due before it counts as lost.
 const late = backlog + time.Minute
 
+// midway is how long a run that is under way when time is up may take to its end.
+const midway = 30 * time.Second
+
 // unheard reports whether what a part has written to a Service was lost with the cluster, and the controller has said nothing of
 // the Service since: then it has not looked at what is in force again.
 func (w *world) unheard(service, uid string) bool {
@@ -350,20 +353,41 @@ func (w *world) caughtUp(ctx context.Context) error {
 	return nil
 }
 
+// outwait lets runs end that are under way though time is up, as far as they do within the time after which a run counts as dead
+// and is taken over.
+func (w *world) outwait(ctx context.Context, services []witness) {
+	ctx, cancel := context.WithTimeout(ctx, midway)
+	defer cancel()
+	_ = insist(ctx, func() error { // what is in the middle still is the judge's
+		records, err := w.records(ctx)
+		if err != nil {
+			return err
+		}
+		e := evidence{Records: records}
+		for _, s := range services {
+			if rec := e.last(s.UID, s.Class, time.Time{}); rec != nil && rec.Phase != event.Settled {
+				return fmt.Errorf("%s is in the middle", s.Name)
+			}
+		}
+		return nil
+	})
+}
+
 // gather collects the evidence of a history.
 func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	e := evidence{Budget: h.budget}
 	uids := map[string]bool{}
-	if err := w.audit.read(); err != nil {
-		return e, err
-	}
 	for _, f := range h.services {
 		uid, err := w.uid(ctx, f.Service)
 		if err != nil {
 			return e, err
 		}
-		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends, Healed: w.works(ctx, f.Service, uid)})
+		e.Services = append(e.Services, witness{Name: f.Service, UID: uid, Class: f.Class, Ends: f.Ends})
 		w.uids[f.Service], uids[uid] = uid, true
+	}
+	w.outwait(ctx, e.Services)
+	if err := w.audit.read(); err != nil {
+		return e, err
 	}
 	e.Failures = w.audit.failures(uids)
 	for _, s := range e.Services {
@@ -385,6 +409,13 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	}
 	if err := insist(ctx, func() (err error) { e.Records, err = w.records(ctx); return err }); err != nil {
 		return e, err
+	}
+	// Whether a Service works is looked at after the journal was read: where time is up, cases end while this is gathered.
+	if err := w.audit.read(); err != nil {
+		return e, err
+	}
+	for i, s := range e.Services {
+		e.Services[i].Healed = w.works(ctx, s.Name, s.UID)
 	}
 	w.mu.Lock()
 	e.Pauses, e.Lost = slices.Clone(w.pauses), slices.Clone(w.lost)
