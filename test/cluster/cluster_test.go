@@ -22,8 +22,8 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.GitVersion != "v1.36.3" || got.Major != "1" || got.Minor != "36" {
-		t.Errorf("version is %+v, want v1.36.3", got)
+	if got.GitVersion != "v1.37.2" || got.Major != "1" || got.Minor != "37" {
+		t.Errorf("version is %+v, want v1.37.2", got)
 	}
 }
 

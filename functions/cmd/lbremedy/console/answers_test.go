@@ -243,7 +243,7 @@ func TestLogin(t *testing.T) {
 			}
 		}
 	}
-	// The API server takes a token for good for ten more seconds (k8s.io/kubernetes v1.36.3, pkg/kubeapiserver/options/authentication.go).
+	// The API server takes a token for good for ten more seconds (k8s.io/kubernetes v1.37.2, pkg/kubeapiserver/options/authentication.go).
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); b.status("/questions") == http.StatusOK && time.Now().Before(deadline); <-tick.C {
