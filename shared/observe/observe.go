@@ -31,8 +31,6 @@ type Metrics struct {
 
 	runs, runErrors, repeats, steps, holds *prometheus.CounterVec
 	phases, fixes                          *prometheus.HistogramVec
-	calls                                  *prometheus.CounterVec
-	callTime                               *prometheus.HistogramVec
 
 	mu  sync.Mutex
 	met map[string]met // by case and class
@@ -102,7 +100,7 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 	return v
 }
 
-// Runs makes Seen and Call count. A program that runs no class leaves it out.
+// Runs makes Seen count. A program that runs no class leaves it out.
 // The classes are those that may come; each begins with zero runs that were fixed,
 // unsettled and failed, since a rate needs a series before its first event.
 func (m *Metrics) Runs(classes []string) {
@@ -116,9 +114,6 @@ func (m *Metrics) Runs(classes []string) {
 	m.phases = m.histograms("lbremedy_run_phase_seconds", "How long a phase of a run took; queue is from the Event to the start of the run.", seconds,
 		"class", "phase")
 	m.fixes = m.histograms("lbremedy_fix_seconds", "How long a failure lasted that was fixed, from the first run on it to the proof.", fixSeconds, "class")
-	m.calls = m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product",
-		"action", "result")
-	m.callTime = m.histograms("lbremedy_cloud_call_seconds", "How long a request to Alibaba Cloud took.", seconds, "product")
 	for _, c := range classes {
 		for _, r := range []event.Result{event.Fixed, event.Synced, event.Unsettled, event.Failed} {
 			m.runs.WithLabelValues(c, string(r))
@@ -198,18 +193,23 @@ func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	return r.Steps[from:r.Next], true
 }
 
-// Call counts a request to Alibaba Cloud: what was called, the status of HTTP, 0
-// without an answer, whether it was throttled, and how long it took. Runs comes first.
-func (m *Metrics) Call(product, action string, status int, throttled bool, took time.Duration) {
-	result := "refused"
-	switch {
-	case throttled:
-		result = "throttled"
-	case status == 0 || status >= 500:
-		result = "unanswered"
-	case status < 300:
-		result = "ok"
+// Calls returns what counts a request to Alibaba Cloud: what was called, the status of HTTP, 0
+// without an answer, whether it was throttled, and how long it took.
+func (m *Metrics) Calls() func(product, action string, status int, throttled bool, took time.Duration) {
+	calls := m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product",
+		"action", "result")
+	times := m.histograms("lbremedy_cloud_call_seconds", "How long a request to Alibaba Cloud took.", seconds, "product")
+	return func(product, action string, status int, throttled bool, took time.Duration) {
+		result := "refused"
+		switch {
+		case throttled:
+			result = "throttled"
+		case status == 0 || status >= 500:
+			result = "unanswered"
+		case status < 300:
+			result = "ok"
+		}
+		calls.WithLabelValues(product, action, result).Inc()
+		times.WithLabelValues(product).Observe(took.Seconds())
 	}
-	m.calls.WithLabelValues(product, action, result).Inc()
-	m.callTime.WithLabelValues(product).Observe(took.Seconds())
 }

@@ -160,12 +160,12 @@ func TestMemory(t *testing.T) {
 
 func TestCall(t *testing.T) {
 	m := New("v1", "c1")
-	m.Runs(nil)
-	m.Call("slb", "DescribeLoadBalancers", 200, false, time.Second)
-	m.Call("slb", "DescribeLoadBalancers", 400, true, time.Second)
-	m.Call("slb", "DescribeLoadBalancers", 403, false, time.Second)
-	m.Call("slb", "DescribeLoadBalancers", 0, false, time.Second)
-	m.Call("slb", "DescribeLoadBalancers", 503, false, time.Second)
+	call := m.Calls()
+	call("slb", "DescribeLoadBalancers", 200, false, time.Second)
+	call("slb", "DescribeLoadBalancers", 400, true, time.Second)
+	call("slb", "DescribeLoadBalancers", 403, false, time.Second)
+	call("slb", "DescribeLoadBalancers", 0, false, time.Second)
+	call("slb", "DescribeLoadBalancers", 503, false, time.Second)
 	of := func(result string) string {
 		return `lbremedy_cloud_calls_total{action="DescribeLoadBalancers",product="slb",result="` + result + `"}`
 	}
@@ -347,7 +347,7 @@ func TestCatalogue(t *testing.T) {
 	m.Tickets(func() map[string]Notifications { return map[string]Notifications{"ops": {}} })
 	m.Traces(func() Spans { return Spans{} })
 	m.Seen(record(func(r *event.Record) { r.Next, r.Held, r.Repeats = 2, event.HeldByPause, true }), errors.New("e"))
-	m.Call("slb", "A", 200, false, time.Second)
+	m.Calls()("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
 	s := m.Doctor([]string{"room"}, time.Hour)
 	s.Ended(time.Now(), time.Second, map[[2]string]int{{"room", "critical"}: 2}, map[string]int{"room": 1})

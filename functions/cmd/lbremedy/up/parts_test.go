@@ -79,14 +79,8 @@ func TestNotifiers(t *testing.T) {
 	told := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", receiver.URL,
 		operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))
 	file := operator.Write(t, "policy.yaml", "mode: observe\n"+told)
-	sc := &operator.Testbed{Namespace: "shop"}
-	sc.Env = map[string]string{
-		"HOME": t.TempDir(), "LBREMEDY_CLUSTER": "c1", "LBREMEDY_REGION": "cn-hangzhou",
-		"LBREMEDY_KUBECONFIG": operator.Write(t, "kubeconfig",
-			`{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`),
-		"LBREMEDY_NATS": strings.Replace(server.URL(), "nats://", "nats://notifier:p@", 1), "LBREMEDY_NATS_INBOX": stream.InboxOf("notifier"),
-		"LBREMEDY_CLOUD_ENDPOINT": "127.0.0.1:1", "LBREMEDY_CLOUD_SCHEME": "HTTP",
-	}
+	sc := nowhere(t, strings.Replace(server.URL(), "nats://", "nats://notifier:p@", 1))
+	sc.Env["LBREMEDY_NATS_INBOX"] = stream.InboxOf("notifier")
 	var notifiers []*operator.UpRun
 	for _, name := range []string{"notifier", "teller"} { // until the next release
 		notifiers = append(notifiers, sc.Up(t, "--parts", name, "--policy", file, "--listen", "127.0.0.1:0"))
@@ -193,6 +187,47 @@ func TestNotifiers(t *testing.T) {
 	if diff := cmp.Diff(want, opened); diff != "" {
 		t.Errorf("opened (-want +got):\n%s", diff)
 	}
+}
+
+// A notifier whose sink is Alibaba Cloud asks the cloud, counts that, and goes on where there is no answer.
+func TestNotifierAsksTheCloud(t *testing.T) {
+	server := nats.Start(t, embedded.Options{})
+	admin := nats.Connect(t, stream.Config{URL: server.URL()})
+	if _, err := admin.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+		t.Fatal(err)
+	}
+	sc := nowhere(t, server.URL())
+	sc.Env["ALIBABA_CLOUD_ACCESS_KEY_ID"], sc.Env["ALIBABA_CLOUD_ACCESS_KEY_SECRET"] = "LTAI-key", "secret"
+	u := sc.Up(t, "--parts", "notifier", "--listen", "127.0.0.1:0",
+		"--policy", operator.Write(t, "policy.yaml", "mode: observe\ntell: [{name: support, kind: alibaba, category: \"53811\"}]\n"))
+	at := time.Now()
+	err := operator.Seed(t.Context(), admin, event.Record{
+		Origin: event.Origin{
+			Case: "44440001-20260102T150405", Cluster: "c1", Class: "busy", Service: event.Service{Namespace: "shop", Name: "web", UID: operator.UID(1)},
+			Event: "e", Message: "busy", EventTime: at,
+		},
+		Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc"},
+		Plan:    event.Plan{Finding: "It is busy.", Cause: "it"},
+		Outcome: event.Outcome{Ask: "Wait."},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metricsOf(t, u.Address(t)+"/metrics", `lbremedy_cloud_calls_total{action="CreateTicket",cluster="c1",product="workorder",result="unanswered"}`)
+	u.End(t)
+}
+
+// nowhere returns where programs run that reach NATS, and neither a cluster nor the cloud.
+func nowhere(t *testing.T, natsURL string) *operator.Testbed {
+	t.Helper()
+	sc := &operator.Testbed{Namespace: "shop"}
+	sc.Env = map[string]string{
+		"HOME": t.TempDir(), "LBREMEDY_CLUSTER": "c1", "LBREMEDY_REGION": "cn-hangzhou",
+		"LBREMEDY_KUBECONFIG": operator.Write(t, "kubeconfig",
+			`{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`),
+		"LBREMEDY_NATS": natsURL, "LBREMEDY_CLOUD_ENDPOINT": "127.0.0.1:1", "LBREMEDY_CLOUD_SCHEME": "HTTP",
+	}
+	return sc
 }
 
 // metricsOf returns metrics once they hold the texts.
