@@ -152,7 +152,11 @@ func TestGenerated(t *testing.T) {
 			if got, want := props["role"], "acs:ram::1234567890123456:role/lbremedy-"+class; got != want {
 				t.Errorf("%s: the role of %s is %v, want %s", name, class, got, want)
 			}
-			if got, want := props["environmentVariables"].(map[string]any)["LBREMEDY_KUBECONFIG_AS"], "system:serviceaccount:lbremedy:lbremedy-"+class; got != want {
+			want := "system:serviceaccount:lbremedy:lbremedy-" + class
+			if class == "doctor" {
+				want += "-fc"
+			}
+			if got := props["environmentVariables"].(map[string]any)["LBREMEDY_KUBECONFIG_AS"]; got != want {
 				t.Errorf("%s: %s acts as %v, want %s", name, class, got, want)
 			}
 			trigger := props["triggers"].([]any)[0].(map[string]any)["triggerType"]

@@ -36,6 +36,7 @@ var onlyPublic = []string{"bss", "quotas", "workorder"}
 // A function is what s.yaml says of one class, or of the doctor, beyond what all have.
 type function struct {
 	Class       string
+	As          string // whom it acts as in the cluster, after lbremedy-
 	Title       string
 	Internet    bool
 	Inbox       string
@@ -49,11 +50,15 @@ type function struct {
 
 func functionOf(class, title string, grants []grant.Grant) function {
 	return function{
-		Class: class, Title: title, Inbox: stream.InboxOf(class),
+		Class: class, As: class, Title: title, Inbox: stream.InboxOf(class),
 		Internet: slices.ContainsFunc(grants, func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
 		Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(class, "-", "_")),
 	}
 }
+
+// computeDoctor is whom the doctor on Function Compute acts as, and what its ClusterRole is named. The chart has a
+// lbremedy-doctor of its own, for a doctor or a console in the cluster, whose Pods need the token of its ServiceAccount.
+const computeDoctor = doctorClass + "-fc"
 
 // functionsOf returns one function for each remedy, and the doctor where the runtime
 // has it: to go1 a timer's event would come by the SDK, which its program has not.
@@ -70,7 +75,7 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	}
 	if rt.HTTP {
 		f := functionOf(doctorClass, doctorTitle, checks.Grants())
-		f.CPU, f.Memory, f.Timeout, f.Concurrency, f.Timer = "0.25", 512, 630, 1, true
+		f.CPU, f.Memory, f.Timeout, f.Concurrency, f.Timer, f.As = "0.25", 512, 630, 1, true, computeDoctor
 		out = append(out, f)
 	}
 	return out
@@ -92,15 +97,21 @@ automountServiceAccountToken: false
 # What the RAM role of the class may do, bound in the namespace of the ServiceAccount alone.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: [[.Name]]-as}
+metadata: {name: lbremedy-[[.Class]]-as}
 rules:
 - {apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate], resourceNames: ["[[.Name]]"]}
 `)
 
-// identities adds who the functions are in the cluster: all classes and the doctor.
+// identities adds who the functions are in the cluster: all classes and the doctor, with the doctor's rights. Those of
+// the classes are in rbac.yaml.
 func identities(all []*remedy.Remedy, out map[string][]byte) error {
-	text := bytes.NewBufferString(generated)
-	places := []placing{plainDoctor().placing}
+	at := plainDoctor().placing
+	at.Name = "lbremedy-" + computeDoctor
+	rights, err := roles([]holder{{at.Name, checks.Grants()}})
+	if err != nil {
+		return err
+	}
+	text, places := bytes.NewBuffer(rights), []placing{at}
 	for _, r := range all {
 		places = append(places, plain(r))
 	}
@@ -150,7 +161,7 @@ vars:
   # NATS inside the VPC: nats://host:4222, several with commas between.
   nats: ${env('LBREMEDY_NATS')}
   # cs: each function fetches a temporary kubeconfig, and acts as the ServiceAccount lbremedy-<class> of this
-  # namespace (infra/fc/identities.yaml). data: LBREMEDY_KUBECONFIG_DATA holds a kubeconfig.
+  # namespace, the doctor as lbremedy-doctor-fc (infra/fc/identities.yaml). data: LBREMEDY_KUBECONFIG_DATA holds a kubeconfig.
   namespace: ${env('LBREMEDY_FC_NAMESPACE', 'lbremedy')}
   kubeconfigFrom: ${env('LBREMEDY_KUBECONFIG_FROM', 'cs')}
   kubeconfigData: ${env('LBREMEDY_KUBECONFIG_DATA', '')}
@@ -236,7 +247,7 @@ resources:
         LBREMEDY_REGION: ${vars.region}
         LBREMEDY_CLOUD_VPC: 'true'
         LBREMEDY_KUBECONFIG_FROM: ${vars.kubeconfigFrom}
-        LBREMEDY_KUBECONFIG_AS: system:serviceaccount:${vars.namespace}:lbremedy-{{.Class}}
+        LBREMEDY_KUBECONFIG_AS: system:serviceaccount:${vars.namespace}:lbremedy-{{.As}}
         LBREMEDY_KUBECONFIG_DATA: ${vars.kubeconfigData}
         LBREMEDY_NATS: ${vars.nats}
         LBREMEDY_NATS_INBOX: {{.Inbox}}

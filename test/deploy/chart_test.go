@@ -179,6 +179,47 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
+// What step 7 of the page of Function Compute applies is nothing that the chart makes too, whatever is on there: Helm would
+// refuse what it did not make, or lose a part of what it did. Nothing that it binds is missing.
+func TestIdentitiesBesideChart(t *testing.T) {
+	roles := regexp.MustCompile(`(?m)^roles\(\) .*$`).Find(manifest(t, "infra/fc/README.md"))
+	shell := exec.Command("sh", "-c", string(roles)+"\nroles")
+	shell.Dir = root
+	applied, err := shell.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", roles, err)
+	}
+	key := func(kind, name string) string { return kind + " " + name }
+	made, bound := map[string]bool{}, map[string]bool{}
+	for _, doc := range slices.Concat(documents(applied), documents(manifest(t, "infra/fc/identities.yaml"))) {
+		o := new(unstructured.Unstructured)
+		if err := strict(doc, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		made[key(o.GetKind(), o.GetName())] = true
+		if role, ok, _ := unstructured.NestedString(o.Object, "roleRef", "name"); ok {
+			bound[role] = true
+		}
+	}
+	if len(bound) < 30 {
+		t.Errorf("%d roles are bound", len(bound))
+	}
+	for role := range bound {
+		if !made[key("ClusterRole", role)] {
+			t.Errorf("the ClusterRole %s is bound, and nobody makes it", role)
+		}
+	}
+	var on map[string]any
+	if err := yaml.Unmarshal([]byte("{console: {enabled: true}, probe: {enabled: true}, rbac: {chat: true}}"), &on); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects(t, loader.MergeMaps(readValues(t, "testdata/fc.yaml"), on), "lbremedy") {
+		if made[key(o.GetKind(), o.GetName())] {
+			t.Errorf("the chart makes the %s %s, too", o.GetKind(), o.GetName())
+		}
+	}
+}
+
 // A server is the API server of the sandbox. Nothing is written there but namespaces,
 // and the rest is asked for alone, so that tests of others are not disturbed.
 type server struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,15 +55,23 @@ func TestFunctionCompute(t *testing.T) {
 	for _, r := range functions.All {
 		classes = append(classes, r.Class)
 	}
-	if len(accounts) != len(classes) || len(roles) != len(classes) || len(bindings) != len(classes) {
+	if len(accounts) != len(classes) || len(roles) != len(classes)+1 || len(bindings) != len(classes) { // and the doctor's rights
 		t.Errorf("for %d functions there are %d ServiceAccounts, %d roles and %d bindings", len(classes), len(accounts), len(roles), len(bindings))
 	}
 	for _, class := range classes {
-		name := identity.Name(class)
-		b := bindings[name]
-		if !accounts[identity.User(class)] || b.RoleRef.Name != name || len(b.Subjects) != 1 || b.Subjects[0].Name != name || len(roles[name+"-as"].Rules) != 1 {
-			t.Errorf("%s: %+v, %+v", class, b, roles[name+"-as"])
+		as := class
+		if class == "doctor" {
+			as += "-fc"
 		}
+		name, may := identity.Name(as), roles[identity.Name(class)+"-as"].Rules
+		b := bindings[name]
+		if !accounts[identity.User(as)] || b.RoleRef.Name != name || len(b.Subjects) != 1 || b.Subjects[0].Name != name || len(may) != 1 ||
+			!slices.Equal(may[0].ResourceNames, []string{name}) {
+			t.Errorf("%s: %+v, %+v", class, b, may)
+		}
+	}
+	if len(roles["lbremedy-doctor-fc"].Rules) < 5 {
+		t.Errorf("the doctor may %+v", roles["lbremedy-doctor-fc"].Rules)
 	}
 
 	c := cluster.Join(t)
