@@ -735,6 +735,39 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// Who binds rights without the chart still has its admission policy, and none of its ClusterRoles: each value decides alone.
+func TestRightsElsewhere(t *testing.T) {
+	generated := map[string]bool{}
+	for _, doc := range documents(manifest(t, "infra/cluster/rbac.yaml")) {
+		var role rbacv1.ClusterRole
+		if err := strict(doc, &role); err != nil {
+			t.Fatal(err)
+		}
+		generated[role.Name] = true
+	}
+	for _, file := range []string{"up-console", "up-shared", "knative"} {
+		for _, create := range []bool{true, false} {
+			values := loader.MergeMaps(readValues(t, "testdata/"+file+".yaml"), map[string]any{
+				"rbac":  map[string]any{"create": create, "admission": !create, "chat": true},
+				"probe": map[string]any{"enabled": true},
+			})
+			values["rbac"].(map[string]any)["namespaces"] = []any{}
+			admission, roles := 0, 0
+			for _, o := range objects(t, values, "lbremedy") {
+				switch {
+				case o.GetKind() == "ValidatingAdmissionPolicy" && o.GetName() == "lbremedy":
+					admission++
+				case o.GetKind() == "ClusterRole" && generated[o.GetName()]:
+					roles++
+				}
+			}
+			if (admission == 0) != create || (roles > 0) != create {
+				t.Errorf("%s, rbac.create %t and rbac.admission %t: %d admission policies, %d ClusterRoles", file, create, !create, admission, roles)
+			}
+		}
+	}
+}
+
 // Beside couriers one notifier runs, as nobody but itself: what it may do in the cluster
 // is to write Events, and to take over the Approvals of people. A Pod that does all has none
 // beside it.
