@@ -61,6 +61,8 @@ func chartedDoctor(deep int) timed {
 	t.Env = add("rrsa", ` "doctor"`, "env", deep)
 	t.At = add("rrsa.mount", "", "mounts", deep)
 	t.Under = add("rrsa.volume", "", "volumes", deep-2)
+	t.Secrets = fmt.Sprintf(`{{- include "lbremedy.nats.sources" (list $ "doctor") | nindent %d }}`, deep+2)
+	t.Pulled = pulled
 	t.Placed = `{{- with include "lbremedy.placed" . }}{{ . | nindent 10 }}{{ end }}`
 	return t
 }
@@ -164,8 +166,11 @@ spec:
           - name: secrets
             projected:
               sources:
+              [[- with .Secrets]]
+              [[.]][[else]]
               - secret: {name: lbremedy-nats-doctor, items: [{key: seed, path: seed}]}
               - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
+              [[- end]]
           [[- with .Under]]
           [[.]][[end]]
 `)
@@ -196,6 +201,8 @@ spec:
       timeoutSeconds: 600
       responseStartTimeoutSeconds: 600
       enableServiceLinks: false
+      [[- with .Pulled]]
+      [[.]][[end]]
       containers:
       - name: doctor
         image: [[.Image]]
@@ -227,8 +234,11 @@ spec:
       - name: secrets
         projected:
           sources:
+          [[- with .Secrets]]
+          [[.]][[else]]
           - secret: {name: lbremedy-nats-doctor, items: [{key: seed, path: seed}]}
           - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
+          [[- end]]
       [[- with .Under]]
       [[.]][[end]]
 ---

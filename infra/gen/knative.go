@@ -39,6 +39,7 @@ type placing struct {
 	Component                     string // in the labels: function, or doctor
 	System                        bool   // whether the class reads parts of the controller
 	Env, At, Under                string // of the chart: what values add, as variables, mounts and volumes
+	Secrets, Pulled               string // of the chart: those of NATS, and those that images are pulled with
 }
 
 // What a function needs, from the measurements of infra/knative/README.md.
@@ -74,8 +75,14 @@ func charted() placing {
 		Env:       `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
 		At:        `{{- with include "lbremedy.mounts" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
 		Under:     `{{- with include "lbremedy.volumes" (list $ $.Values.functions) }}{{ . | nindent 6 }}{{ end }}`,
+		Secrets:   `{{- include "lbremedy.nats.sources" (list $ $class) | nindent 10 }}`,
+		Pulled:    pulled,
 	}
 }
+
+// pulled is the line in the chart that says which Secrets a Service of Knative pulls its image with. What the values say
+// of where Pods run it has not: Knative takes that only behind flags of its own.
+const pulled = `{{- with $.Values.image.pullSecrets }}{{ printf "imagePullSecrets: %s" (toJson .) | nindent 6 }}{{ end }}`
 
 // knative returns the manifests of Knative, by name: for all classes in one place
 // each, and as templates of the chart.
@@ -195,6 +202,8 @@ spec:
       containerConcurrency: 32
       timeoutSeconds: 150
       enableServiceLinks: false
+      [[- with .Pulled]]
+      [[.]][[end]]
       containers:
       - name: function
         image: [[.Image]]
@@ -231,8 +240,11 @@ spec:
       - name: secrets
         projected:
           sources:
+          [[- with .Secrets]]
+          [[.]][[else]]
           - secret: {name: [[printf "%q" (print "lbremedy-nats-" .Class)]], items: [{key: seed, path: seed}]}
           - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
+          [[- end]]
           [[- with .IfToken]]
           [[.]][[end]]
           - secret: {name: lbremedy-endpoint, items: [{key: token, path: token}]}

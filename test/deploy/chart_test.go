@@ -500,7 +500,7 @@ func TestSTS(t *testing.T) {
 	}
 }
 
-// Each program and function has the variables, volumes and certificate authorities of the
+// Each program and function has the variables, volumes, certificate authorities and Secrets of the
 // values, and the classes are those that they choose: who has no function has no rights and
 // no route.
 func TestChosen(t *testing.T) {
@@ -544,6 +544,9 @@ func TestChosen(t *testing.T) {
 				`"HTTPS_PROXY"`, `"mountPath":"/etc/more"`, `{"configMap":{"name":"more"},"name":"more"}`}
 			if o.GetName() == "lbremedy-console" {
 				wants = wants[:3]
+			}
+			if name != "one Pod" {
+				wants = append(wants, `"name":"seed-of-`, `"name":"nats-authority"`, `"imagePullSecrets":[{"name":"pull"}]`)
 			}
 			for _, want := range wants {
 				if !bytes.Contains(text, []byte(want)) {
