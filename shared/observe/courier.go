@@ -32,6 +32,7 @@ func (m *Metrics) Courier(classes []string) *Courier {
 		for _, end := range []string{"acked", "refused", "dead"} { // a rate needs a series before its first event
 			c.ends.WithLabelValues(class, end)
 		}
+		c.posts.WithLabelValues(class, "none")
 	}
 	return c
 }

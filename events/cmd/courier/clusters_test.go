@@ -109,7 +109,7 @@ func TestClusters(t *testing.T) {
 	for series, want := range map[string]bool{
 		`lbremedy_courier_posts_total{class="busy",cluster="c1",status="2xx"} 20`:     true,
 		`lbremedy_courier_posts_total{class="tag-missing",cluster="c2",status="4xx"}`: true,
-		`lbremedy_courier_posts_total{class="busy",cluster="c1",status="none"}`:       false,
+		`lbremedy_courier_posts_total{class="busy",cluster="c1",status="none"} 0`:     true,
 		`lbremedy_courier_posts_total{class="tag-missing",cluster="c1",status="4xx"}`: false,
 		`lbremedy_courier_route_up{class="tag-missing",cluster="c1"} 1`:               true,
 		`lbremedy_courier_route_up{class="tag-missing",cluster="c2"} 0`:               true,
