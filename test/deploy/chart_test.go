@@ -370,6 +370,7 @@ func TestValues(t *testing.T) {
 		"no routes":        {"fc", "{courier: {routes: null}}", "courier.routes"},
 		"no account":       {"up", "{rrsa: {provider: 'acs:ram::1:oidc-provider/x'}}", "rrsa.account"},
 		"no CIDR":          {"up", "{networkPolicy: {openAPI: {cidrs: [anywhere]}}}", "cidrs"},
+		"no CIDR of NATS":  {"up", "{networkPolicy: {nats: {cidrs: [nats.example.com]}}}", "cidrs"},
 		"no writers":       {"up", "{rbac: {eventWriters: {mode: Deny}}}", "rbac.eventWriters"},
 		"other writers":    {"up", "{rbac: {eventWriters: {mode: Refuse, users: [ccm]}}}", "mode"},
 		"no user":          {"up", "{rbac: {eventWriters: {mode: Warn, users: ['']}}}", "users"},
@@ -931,6 +932,23 @@ func TestNetwork(t *testing.T) {
 		}
 		if n := bytes.Count(text, []byte(`"cidr":"0.0.0.0/0"`)); n != bytes.Count(text, []byte(`"except":["100.100.100.200/32"]`)) {
 			t.Errorf("%s lets all addresses be reached", o.GetName())
+		}
+	}
+}
+
+// A NATS outside the cluster is reached where the values say, and at its port alone.
+func TestNetworkOfNATS(t *testing.T) {
+	for file, want := range map[string]string{
+		"up-shared": `"ports":[{"port":4223,"protocol":"TCP"}],"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}},{"ipBlock":{"cidr":"10.2.0.3/32"}}]`, "knative": "",
+	} {
+		for _, o := range objects(t, readValues(t, "testdata/"+file+".yaml"), "lbremedy") {
+			if o.GetKind() != "NetworkPolicy" || o.GetName() != "lbremedy-common" {
+				continue
+			}
+			text, err := json.Marshal(o.Object)
+			if err != nil || !bytes.Contains(text, []byte(want)) || bytes.Contains(text, []byte("ipBlock")) != (want != "") {
+				t.Errorf("%s: all may reach %s, %v", file, text, err)
+			}
 		}
 	}
 }
