@@ -376,6 +376,8 @@ func TestValues(t *testing.T) {
 		"no user":          {"up", "{rbac: {eventWriters: {mode: Warn, users: ['']}}}", "users"},
 		"a bad account":    {"up", "{rbac: {eventWriters: {mode: Warn, serviceAccounts: [ccm]}}}", "serviceAccounts"},
 		"no size":          {"up", "{nats: {streams: {journal: {size: much}}}}", "size"},
+		"a small size":     {"up", "{nats: {streams: {journal: {size: 63Ki}}}}", "size"},
+		"an age of zero":   {"up", "{nats: {streams: {journal: {age: 0d}}}}", "age"},
 		"no age":           {"up", "{nats: {streams: {dead: {age: '30'}}}}", "age"},
 		"no such stream":   {"up", "{nats: {streams: {cases: {size: 1Gi}}}}", "cases"},
 		"sizes of others":  {"fc", "{nats: {streams: {journal: {size: 4Gi}}}}", "lbremedy setup --journal-size"},
@@ -386,6 +388,8 @@ func TestValues(t *testing.T) {
 		"each of a range":  {"knative", "{doctor: {schedule: '0-59 * * * *'}}", "schedule"},
 		"each minute":      {"knative", "{doctor: {schedule: '* * * * *'}}", "schedule"},
 		"other interval":   {"up", "{doctor: {every: hourly}}", "every"},
+		"too often":        {"up", "{doctor: {every: 4m}}", "every"},
+		"probed too often": {"up", "{probe: {every: 2m}}", "every"},
 		"no Knative":       {"fc", "{doctor: {by: pingsource}}", "doctor.by"},
 		"an old name":      {"up", "{survey: {enabled: true}}", "survey: this section is called doctor now"},
 		"no policy's mode": {"up", "{policy: {mode: fixx}}", "mode"},
@@ -630,6 +634,20 @@ func TestInitialScale(t *testing.T) {
 	}
 	if functions < 30 {
 		t.Errorf("there are %d functions", functions)
+	}
+}
+
+// The least that "lbremedy up" takes is what the chart takes, too.
+func TestLeast(t *testing.T) {
+	for _, text := range []string{"{doctor: {every: 5m}}", "{doctor: {every: 1h0m}}", "{doctor: {every: 10m}}", "{probe: {every: 3m}}", "{probe: {every: 2h}}",
+		"{nats: {streams: {dead: {size: 64Ki, age: 1h}, journal: {size: 100Ki}, failures: {size: 1Mi}}}}"} {
+		var more map[string]any
+		if err := yaml.Unmarshal([]byte(text), &more); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := render(loader.MergeMaps(readValues(t, "testdata/up.yaml"), more), "lbremedy"); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
