@@ -96,16 +96,20 @@ func ReadyAll(svc *corev1.Service, ends []discoveryv1.EndpointSlice, family disc
 
 // FamilyOf returns what Family does where no event tells more.
 func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
-	balancer, _ := Annotation(svc, "ip-version")
-	backends, _ := Annotation(svc, "backend-ip-version")
-	wanted := "ipv6"
-	if NLB(svc) {
-		wanted = "dualstack"
-	}
-	if strings.EqualFold(balancer, wanted) && strings.EqualFold(backends, "ipv6") {
+	if backends, _ := Annotation(svc, "backend-ip-version"); AsksIPv6(svc) && strings.EqualFold(backends, "ipv6") {
 		return discoveryv1.AddressTypeIPv6
 	}
 	return discoveryv1.AddressTypeIPv4
+}
+
+// AsksIPv6 reports whether the Service asks for a load balancer with an IPv6 address: a CLB has that address alone, an NLB both
+// (GetAddressIpVersion in pkg/model/nlb/nlb.go).
+func AsksIPv6(svc *corev1.Service) bool {
+	value, _ := Annotation(svc, "ip-version")
+	if NLB(svc) {
+		return strings.EqualFold(value, "dualstack")
+	}
+	return strings.EqualFold(value, "ipv6")
 }
 
 // Ready returns the endpoints behind a port that the controller counts: those of
