@@ -310,11 +310,11 @@ var (
 
 // Groups returns the group of each port of the Service, in their order, and
 // the ID of the load balancer; of an NLB it is empty, since its groups are found
-// by their own tags. Where no load balancer is found no group has an ID.
+// by their own tags, or by the IDs that the Service names. Where no load balancer is found no group has an ID.
 func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
-		groups[i] = Group{Port: p, Name: GroupName(c.Service, p, mode, c.Cluster)}
+		groups[i] = Group{Port: p, Name: or(rangeName(c.Service, p, c.Cluster), GroupName(c.Service, p, mode, c.Cluster))}
 	}
 	if NLB(c.Service) {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
@@ -323,15 +323,25 @@ func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 		}
 		for i := range groups {
 			g := &groups[i]
-			at := slices.IndexFunc(all, func(s cloud.ServerGroup) bool { return s.Name == g.Name })
-			if at < 0 {
+			id := AdoptedGroup(c.Service, g.Port)
+			adopted := id != "" // it need not have the tag
+			if at := slices.IndexFunc(all, func(s cloud.ServerGroup) bool { return s.Name == g.Name }); !adopted && at >= 0 {
+				id = all[at].ID
+			}
+			if id == "" {
 				continue
 			}
-			servers, err := c.Cloud.NLB.Servers(ctx, all[at].ID)
-			if err != nil {
-				return nil, "", fmt.Errorf("list servers of group %s: %w", all[at].ID, err)
+			servers, err := c.Cloud.NLB.Servers(ctx, id)
+			if adopted && errors.Is(err, cloud.ErrNotFound) {
+				continue
 			}
-			g.ID, g.Servers = all[at].ID, len(servers)
+			if err != nil {
+				return nil, "", fmt.Errorf("list servers of group %s: %w", id, err)
+			}
+			g.ID, g.Servers = id, len(servers)
+			if adopted {
+				g.Name = id
+			}
 		}
 		return groups, "", nil
 	}
