@@ -35,7 +35,7 @@ var Remedy = &remedy.Remedy{
 		"private ip address not found in openapi", // v1.9.3
 	},
 	Reads: slices.Concat(
-		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.AddressReads, ccm.BackendReads, ccm.NetworkReads),
+		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.ListPods, grant.ListNodes}, ccm.AddressReads, ccm.BackendReads, ccm.NetworkReads),
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{ccm.BackendType},
 	Sees:        true,
@@ -53,19 +53,48 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
+	ready := ccm.ReadyAll(c.Service, ends, c.Family())
+	if ends, err = c.Gated(ctx, ends); err != nil {
+		return remedy.Plan{}, err
+	}
 	pods := ccm.ReadyAll(c.Service, ends, c.Family())
+	var virtual bool
+	if ccm.ModeOf(c.Service, cluster.Network) != ccm.PodMode {
+		on, err := c.OnVirtual(ctx, pods)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		if virtual = onlyOf(c, pods, on); virtual {
+			pods = on
+		}
+	}
+	waiting := slices.DeleteFunc(slices.Clone(pods), func(e ccm.Endpoint) bool { return slices.Contains(ready, e) })
 	slices.SortFunc(pods, func(a, b ccm.Endpoint) int { return strings.Compare(a.IP, b.IP) })
 	known, err := c.Addresses(ctx, cluster.VPC, pods)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return decide(c, cluster, known), nil
+	var gates say.Text
+	if len(waiting) > 0 {
+		gates = say.F("Ready but for the readiness gate that the controller sets: %s.", names(waiting))
+	}
+	return decide(c, cluster, known, virtual, gates), nil
 }
 
-// decide returns the plan for a cluster whose VPC knows this of the addresses of the Service's Pods.
-func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses) remedy.Plan {
-	pods := describe(known, cluster.VPC)
+// onlyOf reports whether the Pods that are not ready backends can only be those on virtual nodes: there are some, and the message names
+// no other.
+func onlyOf(c *remedy.Case, pods, on []ccm.Endpoint) bool {
+	words := strings.FieldsFunc(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) })
+	return len(on) > 0 && !slices.ContainsFunc(pods, func(e ccm.Endpoint) bool { return slices.Contains(words, e.IP) && !slices.Contains(on, e) })
+}
+
+// decide returns the plan for a cluster whose VPC knows this of the addresses of the Service's Pods. If nodes are the backends, they may
+// be those on virtual nodes alone. What is said of gates is of these Pods.
+func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual bool, gates say.Text) remedy.Plan {
+	pods := describe(known, cluster.VPC).Then(gates)
 	switch {
+	case virtual:
+		return onVirtual(c, known, pods)
 	case strings.HasPrefix(cluster.Network, "terway"):
 		return terway(c, cluster.Network, known, pods)
 	case cluster.Network != "flannel" || len(known.Found) > 0:
@@ -134,13 +163,33 @@ func terway(c *remedy.Case, plugin string, known ccm.Addresses, pods say.Text) r
 			Then(recreate(c.Service, late))
 	default:
 		plan.Wait = c.PollInterval()
-		plan.Ask = say.F("Check the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
+		plan.Ask = unadded(c)
 	}
 	return plan
 }
 
-// stillFails reports whether the load balancer lacks a ready Pod that should be a backend. If nodes
-// are the backends, it reports whether a port has none.
+// unadded asks why Pods with network interfaces are no backends.
+func unadded(c *remedy.Case) say.Text {
+	return say.F("Check the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
+}
+
+// onVirtual is the plan if nodes are the backends, and besides them the Pods on virtual nodes.
+func onVirtual(c *remedy.Case, known ccm.Addresses, pods say.Text) remedy.Plan {
+	late := slices.Concat(known.Outside, known.Missing, known.Pending)
+	plan := remedy.Plan{
+		Finding: say.F("Nodes are the backends of the Service. Its Pods on virtual nodes are backends, too, by their network interfaces.").Then(pods),
+		Cause:   nodes(late),
+		Wait:    c.PollInterval(),
+		Ask:     unadded(c),
+	}
+	if len(late) > 0 {
+		plan.Ask = say.F("Check the Events of these Pods for why they have no network interface.").Then(recreate(c.Service, late))
+	}
+	return plan
+}
+
+// stillFails reports whether the load balancer lacks a Pod that should be a backend: a ready one, or one that waits for the controller's
+// readiness gate. If nodes are the backends, it reports whether a port has none, or lacks such a Pod on a virtual node.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
@@ -151,6 +200,9 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	}
 	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
+		return remedy.Unknown, err
+	}
+	if ends, err = c.Gated(ctx, ends); err != nil {
 		return remedy.Unknown, err
 	}
 	lacks, err := c.LacksBackends(ctx, mode, ends, c.Family())

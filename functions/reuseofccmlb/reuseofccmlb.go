@@ -66,11 +66,13 @@ func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving)
 	here := finding.And("The load balancer has the Service's address %s.", address)
 	switch synced := ccm.Synced(c.Service); {
 	case !synced && own:
-		return pending(c, named, s, finding.And("The Service has no address yet."))
+		return pending(c, s, finding.And("The Service has no address yet."))
 	case !synced:
 		return remedy.Plan{Finding: finding.And("The Service has no address yet.")}
 	case s.Instance == nil:
 		return remedy.Plan{Finding: finding.And("The Service has the address %s, but no load balancer with this address was found in %s.", address, s.Where)}
+	case s.ID == id && own && !made(c, s):
+		return theirs(c, s, here)
 	case s.ID == id && own && s.ByTag:
 		finding = finding.And("The load balancer already has the Service's address %s, and the annotation is not needed.", address)
 		return remedy.Plan{Finding: finding, Steps: []remedy.Step{step.Without(c.Service, ccm.BalancerID)}}
@@ -106,23 +108,32 @@ func tagged(ctx context.Context, c *remedy.Case, named *ccm.Instance) (ccm.Servi
 	return s, err
 }
 
-// pending returns the plan for a Service without an address whose annotation names a load balancer with its own name tag. Anybody can
-// write that tag, and the controller deletes what carries it with the Service: it takes a mark of this cluster's controller, too, and
-// nothing of another Service.
-func pending(c *remedy.Case, named *ccm.Instance, s ccm.Serving, finding say.Text) remedy.Plan {
-	made := s.Owner == ccm.Own || s.Owner == ccm.Unproven && named.Tags[ccm.ClusterTag] == c.Cluster
+// pending returns the plan for a Service without an address whose annotation names a load balancer with its own name tag.
+func pending(c *remedy.Case, s ccm.Serving, finding say.Text) remedy.Plan {
 	switch {
-	case made && s.ByTag:
+	case !made(c, s):
+		return theirs(c, s, finding)
+	case s.ByTag:
 		return remedy.Plan{
-			Finding: finding.And("Without the annotation, the controller finds %s by this tag and continues with it.", named.ID),
+			Finding: finding.And("Without the annotation, the controller finds %s by this tag and continues with it.", s.ID),
 			Steps:   []remedy.Step{step.Without(c.Service, ccm.BalancerID)},
 		}
-	case made:
-		return remedy.Plan{Finding: finding.And("Other load balancers carry the same tag."), Ask: onlyTagged(c.Service, named.ID)}
 	}
-	ask := c.DisownAdvice(named.ID)
+	return remedy.Plan{Finding: finding.And("Other load balancers carry the same tag."), Ask: onlyTagged(c.Service, s.ID)}
+}
+
+// made reports whether the controller created a load balancer with the Service's name tag for this Service. Anybody can write that tag,
+// and the controller deletes what carries it with the Service: it takes a mark of this cluster's controller, too, and nothing of another
+// Service or of a person.
+func made(c *remedy.Case, s ccm.Serving) bool {
+	return s.Owner == ccm.Own || s.Owner == ccm.Unproven && s.Tags[ccm.ClusterTag] == c.Cluster
+}
+
+// theirs asks whose a load balancer is that has the Service's name tag, and that the controller may not have created for the Service.
+func theirs(c *remedy.Case, s ccm.Serving, finding say.Text) remedy.Plan {
+	ask := c.DisownAdvice(s.ID)
 	if s.Owner == ccm.Unproven {
-		ask = say.F("If the controller created %s for this Service, remove the annotation: %s.", named.ID, ccm.RemoveCommand(c.Service, ccm.BalancerID)).
+		ask = say.F("If the controller created %s for this Service, remove the annotation: %s.", s.ID, ccm.RemoveCommand(c.Service, ccm.BalancerID)).
 			And("The controller then continues with it, and deletes it with the Service.").Then(ask)
 	}
 	return remedy.Plan{Finding: finding.Then(s.Evidence), Ask: ask}

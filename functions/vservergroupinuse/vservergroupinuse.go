@@ -74,7 +74,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if s.listeners, err = c.Cloud.SLB.Listeners(ctx, lb.ID); err != nil {
 		return remedy.Plan{}, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 	}
-	if s.backends, err = c.BackendsOf(ctx, s.own.Groups); err != nil {
+	if s.backends, err = c.BackendsOf(ctx, slices.Concat(s.own.Groups, s.own.Adopted)); err != nil {
 		return remedy.Plan{}, err
 	}
 	return s.plan(), nil

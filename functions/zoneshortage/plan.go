@@ -13,7 +13,7 @@ import (
 
 // choose returns zones that have stock and that the cluster has vSwitches of its own in, both of them: those with the primary zone that
 // the Service asks for come first. The address of a private CLB comes from a vSwitch: it is one in the primary zone, so that nothing
-// depends on whether the API takes that of another, and has room or is the one that the Service names.
+// depends on whether the API takes that of another, and has room or is the one that the Service names, or that of its address.
 func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	own := places.VPC.OwnZones()
 	named, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
@@ -26,7 +26,7 @@ func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 		case named != "":
 			return places.VPC.All[named].Zone == z.Zone
 		}
-		_, ok := c.BestVSwitch(places.VPC, z.Zone, "", true)
+		_, ok := within(c, places.VPC, z.Zone)
 		return ok
 	}
 	i := slices.IndexFunc(places.Others, func(z cloud.ZonePair) bool { return z.Zone == places.Asked.Zone && fits(z) })
@@ -39,10 +39,26 @@ func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	return places.Others[i], true
 }
 
+// within returns the vSwitch of the zone that a private CLB takes its address from, if the Service names none: the one that the address
+// lies in that the Service asks for, else the one with most room.
+func within(c *remedy.Case, vpc ccm.VPC, zone string) (cloud.VSwitch, bool) {
+	ip, _ := ccm.Annotation(c.Service, address)
+	if ip == "" {
+		return c.BestVSwitch(vpc, zone, "", true)
+	}
+	vsw, ok := vpc.Holding(ip)
+	allowed := slices.Contains(vpc.Own, vsw.ID) || remedy.VSwitchRules.Of(c.Policy).Allowed(vsw.ID)
+	return vsw, ok && allowed && vsw.Zone == zone
+}
+
+// address is the short name of the annotation that asks for an address.
+const address = "ip"
+
 // held says that a private CLB would find a vSwitch in such zones if its room were not held for other Services.
 func held(c *remedy.Case, places ccm.Places) say.Text {
 	own := places.VPC.OwnZones()
-	if named, _ := ccm.Annotation(c.Service, ccm.VSwitchID); !places.Private() || named != "" {
+	named, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
+	if ip, _ := ccm.Annotation(c.Service, address); !places.Private() || named != "" || ip != "" {
 		return nil
 	}
 	for _, z := range places.Others {
@@ -59,10 +75,12 @@ func move(c *remedy.Case, p remedy.Plan, places ccm.Places, to cloud.ZonePair) r
 	edits := []step.Edit{step.With(c.Service, ccm.MasterZone, to.Zone), step.With(c.Service, ccm.SlaveZone, to.SlaveZone)}
 	p.Finding = p.Finding.And("The zones %s and %s have stock, and the cluster has vSwitches in both.", to.Zone, to.SlaveZone)
 	if named, _ := ccm.Annotation(c.Service, ccm.VSwitchID); places.Private() && named == "" {
-		best, _ := c.BestVSwitch(places.VPC, to.Zone, "", true)
+		best, _ := within(c, places.VPC, to.Zone)
 		p.Finding = p.Finding.And("The Service can use this vSwitch: %s.", ccm.DescribeVSwitch(best))
 		edits = append(edits, step.With(c.Service, ccm.VSwitchID, best.ID))
-		p.Claims = []remedy.Claim{c.PlaceIn(best)}
+		if ip, _ := ccm.Annotation(c.Service, address); ip == "" {
+			p.Claims = []remedy.Claim{c.PlaceIn(best)}
+		}
 	}
 	p.Risk, p.Steps = remedy.Medium, []remedy.Step{step.Together(edits...)}
 	p.Note = say.F("A CLB never changes its zones. Traffic from Pods in other zones crosses zones.")

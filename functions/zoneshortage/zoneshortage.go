@@ -100,6 +100,10 @@ func decideCLB(c *remedy.Case, places ccm.Places) remedy.Plan {
 		And("Traffic from Pods in other zones then crosses zones.")
 	if places.Private() {
 		p.Ask = p.Ask.And("The cluster's own vSwitches: %s.", places.VPC.DescribeOwn())
+		if ip, _ := ccm.Annotation(c.Service, address); ip != "" {
+			p.Ask = p.Ask.And("The annotation ip asks for the address %s, which lies in one vSwitch.", ccm.Quote(ip)).
+				And("Name a vSwitch of the primary zone and an address in it, or let the cloud choose an address: %s.", ccm.RemoveCommand(c.Service, address))
+		}
 	}
 	return p
 }

@@ -96,16 +96,20 @@ func ReadyAll(svc *corev1.Service, ends []discoveryv1.EndpointSlice, family disc
 
 // FamilyOf returns what Family does where no event tells more.
 func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
-	balancer, _ := Annotation(svc, "ip-version")
-	backends, _ := Annotation(svc, "backend-ip-version")
-	wanted := "ipv6"
-	if NLB(svc) {
-		wanted = "dualstack"
-	}
-	if strings.EqualFold(balancer, wanted) && strings.EqualFold(backends, "ipv6") {
+	if backends, _ := Annotation(svc, "backend-ip-version"); AsksIPv6(svc) && strings.EqualFold(backends, "ipv6") {
 		return discoveryv1.AddressTypeIPv6
 	}
 	return discoveryv1.AddressTypeIPv4
+}
+
+// AsksIPv6 reports whether the Service asks for a load balancer with an IPv6 address: a CLB has that address alone, an NLB both
+// (GetAddressIpVersion in pkg/model/nlb/nlb.go).
+func AsksIPv6(svc *corev1.Service) bool {
+	value, _ := Annotation(svc, "ip-version")
+	if NLB(svc) {
+		return strings.EqualFold(value, "dualstack")
+	}
+	return strings.EqualFold(value, "ipv6")
 }
 
 // Ready returns the endpoints behind a port that the controller counts: those of
@@ -306,11 +310,11 @@ var (
 
 // Groups returns the group of each port of the Service, in their order, and
 // the ID of the load balancer; of an NLB it is empty, since its groups are found
-// by their own tags. Where no load balancer is found no group has an ID.
+// by their own tags, or by the IDs that the Service names. Where no load balancer is found no group has an ID.
 func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
-		groups[i] = Group{Port: p, Name: GroupName(c.Service, p, mode, c.Cluster)}
+		groups[i] = Group{Port: p, Name: or(rangeName(c.Service, p, c.Cluster), GroupName(c.Service, p, mode, c.Cluster))}
 	}
 	if NLB(c.Service) {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
@@ -319,15 +323,25 @@ func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 		}
 		for i := range groups {
 			g := &groups[i]
-			at := slices.IndexFunc(all, func(s cloud.ServerGroup) bool { return s.Name == g.Name })
-			if at < 0 {
+			id := AdoptedGroup(c.Service, g.Port)
+			adopted := id != "" // it need not have the tag
+			if at := slices.IndexFunc(all, func(s cloud.ServerGroup) bool { return s.Name == g.Name }); !adopted && at >= 0 {
+				id = all[at].ID
+			}
+			if id == "" {
 				continue
 			}
-			servers, err := c.Cloud.NLB.Servers(ctx, all[at].ID)
-			if err != nil {
-				return nil, "", fmt.Errorf("list servers of group %s: %w", all[at].ID, err)
+			servers, err := c.Cloud.NLB.Servers(ctx, id)
+			if adopted && errors.Is(err, cloud.ErrNotFound) {
+				continue
 			}
-			g.ID, g.Servers = all[at].ID, len(servers)
+			if err != nil {
+				return nil, "", fmt.Errorf("list servers of group %s: %w", id, err)
+			}
+			g.ID, g.Servers = id, len(servers)
+			if adopted {
+				g.Name = id
+			}
 		}
 		return groups, "", nil
 	}
@@ -398,21 +412,43 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
+// OnVirtual returns those of the endpoints that are on virtual nodes: where nodes are the backends, these Pods are backends
+// besides, by their network interfaces (buildClusterBackends and buildLocalBackends in pkg/controller/service/clbv1/vgroups.go).
+// It needs ListNodes.
+func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	nodes, err := c.Kube.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	virtual := map[string]bool{}
+	for i := range nodes {
+		why, _ := ExclusionOf(&nodes[i], c.Service)
+		virtual[nodes[i].Name] = why == Virtual
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return !virtual[e.Node] }), nil
+}
+
 // LacksBackends reports whether the load balancer lacks a ready Pod that should be a backend, where
-// Pods are; or where nodes are, whether a port has none. It needs BackendReads, or NetworkReads.
+// Pods are; or where nodes are, whether a port has none, or lacks a ready Pod on a virtual node. It needs
+// BackendReads and ListNodes, or NetworkReads.
 func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) (bool, error) {
 	groups, _, err := c.Groups(ctx, mode)
 	if err != nil {
 		return false, err
 	}
 	for _, g := range groups {
+		want := Ready(ends, g.Port, family)
 		if mode != PodMode {
 			if g.Servers == 0 {
 				return true, nil
 			}
-			continue
+			if want, err = c.OnVirtual(ctx, want); err != nil {
+				return false, err
+			}
 		}
-		want := Ready(ends, g.Port, family)
 		if len(want) == 0 {
 			continue
 		}

@@ -235,6 +235,8 @@ func TestGroups(t *testing.T) {
 			{ID: "sgp-1", Name: "k8s.30080.TCP.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "i-1", Port: 30080}}},
 			{ID: "sgp-2", Name: "k8s.http.TCP.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "eni-1", Type: "Eni", IP: "10.0.0.1", Port: 8080}}},
 			{ID: "sgp-3", Name: "k8s.30080.TCP.web.shop.c-1"},
+			{ID: "sgp-5", Name: "mine", Servers: []sim.Server{{ID: "i-5", Port: 80}}},
+			{ID: "sgp-6", Name: "k8s.1000_2000.TCP.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "eni-6", Type: "Eni", IP: "10.0.0.6"}}},
 			{ID: "sgp-4", Name: "k8s.http.TCPSSL.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "eni-2", Type: "Eni", IP: "10.0.0.2", Port: 8080}}},
 		},
 	}
@@ -264,6 +266,12 @@ func TestGroups(t *testing.T) {
 		{"nodes of an NLB", fixture.Edits(two, fixture.Network("")), ccm.ClusterMode, ": sgp-1 1, none 0", "i-1  30080"},
 		{"Pods of an NLB, with TLS", fixture.Edits(two, fixture.Network(""), fixture.Notes("protocol-port", "tcpssl:80")), ccm.PodMode, ": sgp-4 1, none 0",
 			"eni-2 10.0.0.2 8080"},
+		{"the user's group of an NLB", fixture.Edits(two, fixture.Network(""), fixture.Notes("id", "nlb-1"), fixture.Notes("vgroup-port", "sgp-5:80")),
+			ccm.ClusterMode, ": sgp-5 1, none 0", "i-5  80"},
+		{"a user's group that no NLB has", fixture.Edits(two, fixture.Network(""), fixture.Notes("id", "nlb-1"), fixture.Notes("vgroup-port", "sgp-9:80")),
+			ccm.ClusterMode, ": none 0, none 0", ""},
+		{"Pods of an NLB, with a range of ports", fixture.Edits(two, fixture.Network(""), fixture.Notes("listener-port-range", "1000-2000:80")),
+			ccm.PodMode, ": sgp-6 1, none 0", "eni-6 10.0.0.6 0"},
 		{"no ports", func(svc *corev1.Service) { svc.Spec.Ports = nil }, ccm.ClusterMode, "lb-1:", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -35,15 +35,18 @@ func (c *View) DeleteGroupCommands(groups []cloud.VServerGroup) []say.Text {
 type Owned struct {
 	Groups   []cloud.VServerGroup // without their backends
 	Blocking []cloud.VServerGroup // those of them that it wants to delete and that listeners or rules use
+	Adopted  []cloud.VServerGroup // those of a person that the Service names for its ports, without their backends
 	svc      *corev1.Service
 	mode     BackendMode
+	cluster  string
 }
 
 // Owned reads them. The controller wants to delete all groups of a Service that it stops serving,
-// otherwise those of ports that the Service no longer has. It needs DescribeClusterDetail and
+// otherwise those of ports that the Service no longer has, or for which it names a person's group
+// (cleanup in pkg/controller/service/clbv1/model_applier.go). It needs DescribeClusterDetail and
 // DescribeVServerGroups.
 func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
-	o := Owned{svc: c.Service}
+	o := Owned{svc: c.Service, cluster: c.Cluster}
 	var err error
 	if o.mode, err = c.BackendMode(ctx); err != nil {
 		return o, err
@@ -51,6 +54,11 @@ func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	all, err := c.Cloud.SLB.VServerGroups(ctx, lb)
 	if err != nil {
 		return o, fmt.Errorf("list vServer groups of %s: %w", lb, err)
+	}
+	for _, g := range all {
+		if slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return AdoptedGroup(c.Service, p) == g.ID }) {
+			o.Adopted = append(o.Adopted, g)
+		}
 	}
 	o.Groups = slices.DeleteFunc(all, func(g cloud.VServerGroup) bool { return !c.OwnName(g.Name) })
 	for _, g := range o.Groups {
@@ -61,21 +69,38 @@ func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	return o, nil
 }
 
-// Of returns the group that the Service's port with this index has now, or nil.
+// Of returns the group that the Service's port with this index has now, or nil: the one that the Service names
+// for it, else the one with the right name, which ports with the same target port share, else the one that still
+// counts.
 func (o Owned) Of(port int) *cloud.VServerGroup {
-	if i := slices.IndexFunc(o.Groups, func(g cloud.VServerGroup) bool { return o.portOf(g) == port }); i >= 0 {
-		return &o.Groups[i]
+	p := o.svc.Spec.Ports[port]
+	if id := AdoptedGroup(o.svc, p); id != "" {
+		return first(o.Adopted, func(g cloud.VServerGroup) bool { return g.ID == id })
+	}
+	name := GroupName(o.svc, p, o.mode, o.cluster)
+	if g := first(o.Groups, func(g cloud.VServerGroup) bool { return g.Name == name }); g != nil {
+		return g
+	}
+	return first(o.Groups, func(g cloud.VServerGroup) bool { return o.portOf(g) == port })
+}
+
+func first(groups []cloud.VServerGroup, fits func(cloud.VServerGroup) bool) *cloud.VServerGroup {
+	if i := slices.IndexFunc(groups, fits); i >= 0 {
+		return &groups[i]
 	}
 	return nil
 }
 
-// Needed returns the groups of ports that they keep from being built, as far as listeners or rules use them.
+// Needed returns the controller's groups of ports that they keep from being built, as far as listeners or rules use them.
 func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
 	var needed []cloud.VServerGroup
 	for i, p := range o.svc.Spec.Ports {
 		g := o.Of(i)
+		if g == nil || AdoptedGroup(o.svc, p) != "" || slices.ContainsFunc(needed, func(have cloud.VServerGroup) bool { return have.ID == g.ID }) {
+			continue
+		}
 		stuck := slices.ContainsFunc(list, func(b Obstacle) bool { return slices.Contains(b.Ports, strconv.Itoa(int(p.Port))) })
-		if stuck && g != nil && len(g.Listeners)+len(g.Rules) > 0 {
+		if stuck && len(g.Listeners)+len(g.Rules) > 0 {
 			needed = append(needed, *g)
 		}
 	}
@@ -85,7 +110,8 @@ func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
 // portOf returns the index of the Service's port that the group serves now; -1 if there is none. The
 // name of a group contains the node port, or the target port where Pods are the backends. A group
 // that is named after the other one was created before that setting changed. It still counts until
-// its port has a group with the right name, because the controller configures the backends.
+// its port has a group with the right name, because the controller configures the backends. A port
+// for which the Service names a person's group has none of the controller's.
 func (o Owned) portOf(group cloud.VServerGroup) int {
 	number := func(g cloud.VServerGroup) string {
 		t, _ := ParseTrace(g.Name)
@@ -93,6 +119,9 @@ func (o Owned) portOf(group cloud.VServerGroup) int {
 	}
 	former := -1
 	for i, p := range o.svc.Spec.Ports {
+		if AdoptedGroup(o.svc, p) != "" {
+			continue
+		}
 		now, before := strconv.Itoa(int(p.NodePort)), p.TargetPort.String()
 		if o.mode == PodMode {
 			now, before = before, now

@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -167,6 +168,46 @@ func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
 		return say.F("it is running but fails its readiness probe"), false
 	}
 	return nil, false
+}
+
+// readinessPrefix begins the readiness gate of a Pod that the controller sets once the Pod is a backend of the Service
+// whose name follows.
+const readinessPrefix = "service.readiness.alibabacloud.com/"
+
+// Gated returns the EndpointSlices of the Service with those endpoints ready, too, whose Pods wait for their readiness
+// gates alone, one of which the controller sets: it counts them as it counts ready ones (setBackendsFromEndpointSlices in
+// pkg/controller/service/clbv1/vgroups.go). It needs ListPods where an endpoint is not ready.
+func (c *View) Gated(ctx context.Context, ends []discoveryv1.EndpointSlice) ([]discoveryv1.EndpointSlice, error) {
+	var pods []corev1.Pod
+	read := false
+	out := slices.Clone(ends)
+	for i := range out {
+		out[i].Endpoints = slices.Clone(out[i].Endpoints)
+		for k := range out[i].Endpoints {
+			e := &out[i].Endpoints[k]
+			ready := e.Conditions.Ready != nil && *e.Conditions.Ready
+			if ready || e.Conditions.Terminating != nil && *e.Conditions.Terminating || e.TargetRef == nil || e.TargetRef.Kind != "Pod" {
+				continue
+			}
+			if !read {
+				var err error
+				if pods, err = c.Kube.Pods(ctx, c.Service.Namespace, c.Service.Spec.Selector); err != nil {
+					return nil, err
+				}
+				read = true
+			}
+			if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == e.TargetRef.Name && gated(&p, c.Service) }) {
+				e.Conditions.Ready = new(true)
+			}
+		}
+	}
+	return out, nil
+}
+
+// gated reports whether a Pod waits for its readiness gates alone, one of which the controller sets for the Service.
+func gated(p *corev1.Pod, svc *corev1.Service) bool {
+	own := func(g corev1.PodReadinessGate) bool { return string(g.ConditionType) == readinessPrefix+svc.Name }
+	return met(p, corev1.ContainersReady) && slices.ContainsFunc(p.Spec.ReadinessGates, own)
 }
 
 func met(p *corev1.Pod, kind corev1.PodConditionType) bool {

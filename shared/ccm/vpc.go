@@ -193,6 +193,20 @@ func (v VPC) Has(id string) bool {
 	return ok
 }
 
+// Holding returns the vSwitch whose IPv4 block the address lies in.
+func (v VPC) Holding(address string) (cloud.VSwitch, bool) {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return cloud.VSwitch{}, false
+	}
+	for _, vsw := range v.All {
+		if block, err := netip.ParsePrefix(vsw.CIDR); err == nil && block.Contains(ip) {
+			return vsw, true
+		}
+	}
+	return cloud.VSwitch{}, false
+}
+
 // DescribeOwn lists the cluster's own vSwitches with their free addresses.
 func (v VPC) DescribeOwn() say.Text {
 	var parts []say.Text

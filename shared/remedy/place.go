@@ -86,7 +86,6 @@ func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
 // fit returns the vSwitches that BestVSwitch may choose from, also those whose room others
 // have claimed.
 func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
-	ipv6, _ := ccm.Annotation(c.Service, "ip-version")
 	rules := VSwitchRules.Of(c.Policy)
 	var fit []cloud.VSwitch
 	for id, vsw := range v.All {
@@ -94,7 +93,7 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 		case id == not, vsw.Status != "Available":
 		case onlyZone && vsw.Zone != zone:
 		case !slices.Contains(v.Own, id) && !rules.Allowed(id):
-		case strings.EqualFold(ipv6, "ipv6") && !vsw.IPv6:
+		case ccm.AsksIPv6(c.Service) && !vsw.IPv6:
 		case c.Crowded(vsw):
 		default:
 			fit = append(fit, vsw)
