@@ -522,6 +522,7 @@ func (s *session) put(w *waiting, landed func()) {
 			}
 			_, stored, err = s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
 		}
+		s.ledger.acked()
 		if stored {
 			s.stats.Published.Add(1)
 		} else {
@@ -576,6 +577,7 @@ func (s *session) bury(w *waiting, reason error) error {
 				return s.ctx.Err()
 			}
 		}
+		s.ledger.acked()
 		s.stats.Dead.Add(1)
 		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
