@@ -476,7 +476,8 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	h.Lease = now.Add(lease)
 	t := o.render(i, uid, was, v, status)
 	anew := o.card && h.anew(t.Facts, now)
-	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew
+	// A card that can't be changed, such as one that is too old, gives way to another, also to tell of the end.
+	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
 	h.Tried = h.Tried || opens
 	if err := h.write(ctx, o.c.Stream, now); err != nil {
 		if errors.Is(err, stream.ErrConflict) {
@@ -489,7 +490,10 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	var err error
 	switch {
 	case opens:
-		h.ID, err = o.to.Open(sending, t)
+		var id string
+		if id, err = o.to.Open(sending, t); id != "" || err == nil {
+			h.ID = id // what failed leaves the one that is there
+		}
 	case status == Closed:
 		err = o.to.Close(sending, t)
 	default:
