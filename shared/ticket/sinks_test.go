@@ -113,6 +113,34 @@ func TestAlibabaHalfAnswers(t *testing.T) {
 	}
 }
 
+// A ticket of an earlier life of the incident has the same key. It is closed, and not taken for what half an answer opened.
+func TestAlibabaOldTicket(t *testing.T) {
+	w := newWorld(t)
+	s, access := simulated(w)
+	f := w.follower(access, support)
+	q := w.queue(f, 0)
+	r := w.record(1, "vswitch-ip-exhausted", event.Asked)
+	key := ticketKey(support.Name, incidentOf("", r), "")
+	s.Edit(func(st *sim.State) {
+		st.Tickets["T000001"] = &sim.Ticket{ID: "T000001", Description: key, Status: "completed"}
+	})
+	s.Fault(sim.Fault{Action: "CreateTicket", Code: "Throttling.User", Count: 1})
+	q.put(w.write(r))
+	q.pass(time.Minute)
+	all := s.Snapshot().Tickets
+	if len(all) != 2 || len(all[0].Notes) > 0 || all[0].Status != "completed" || all[1].Status != "in_progress" {
+		t.Fatalf("got tickets %+v", all)
+	}
+	// What support closes itself is opened again with what is new.
+	s.Edit(func(st *sim.State) { st.Tickets[all[1].ID].Status = "completed" })
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
+	q.pass(time.Hour)
+	if all = s.Snapshot().Tickets; len(all) != 2 || len(all[1].Notes) != 1 || all[1].Status != "in_progress" || stats(f).Refused != 0 {
+		t.Errorf("got tickets %+v, %d refused", all, stats(f).Refused)
+	}
+	q.empty()
+}
+
 func TestAlibabaRefuses(t *testing.T) {
 	w := newWorld(t)
 	s, access := simulated(w)
