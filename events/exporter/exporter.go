@@ -30,7 +30,8 @@
 // sums up its result (CloudControllerManagerPrecheckResult in kube-system, about a
 // Pod, which takes a watch of its own). Neither tells of a failed Service, so
 // neither belongs in FAILED, and nothing is wrong with them, so neither belongs
-// in DEAD: they are logged with their redacted text and counted.
+// in DEAD: they are counted, and logged with their redacted text, of those under "DryRun:"
+// ten of one namespace and then one an hour.
 package exporter
 
 import (
@@ -522,6 +523,7 @@ func (s *session) put(w *waiting, landed func()) {
 			}
 			_, stored, err = s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
 		}
+		s.ledger.acked()
 		if stored {
 			s.stats.Published.Add(1)
 		} else {
@@ -576,6 +578,7 @@ func (s *session) bury(w *waiting, reason error) error {
 				return s.ctx.Err()
 			}
 		}
+		s.ledger.acked()
 		s.stats.Dead.Add(1)
 		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
@@ -700,6 +703,7 @@ func (e *Exporter) watchPrecheck(ctx context.Context) {
 			return
 		}
 		last = ev.ResourceVersion
+		e.stats.Reported.Add(1)
 		e.report(ev, "the controller's check before an upgrade has a result")
 	}
 	for ctx.Err() == nil {
@@ -728,9 +732,8 @@ func (e *Exporter) watchPrecheck(ctx context.Context) {
 	}
 }
 
-// report logs and counts what is never acted on.
+// report logs what is never acted on.
 func (e *Exporter) report(ev kube.Event, what string) {
-	e.stats.Reported.Add(1)
 	e.log.Info(what, "kubeevent", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
 		"message", event.Cut(event.Redact(ev.Message)))
 }

@@ -26,7 +26,7 @@ const (
 	laneFlights = 16        // of one namespace at once: a quarter of all
 	laneBytes   = 512 << 10 // that wait, of one namespace
 	allBytes    = 8 << 20   // that wait, of all
-	laneSamples = 10        // that can't be published, of one namespace, that go to DEAD at once
+	laneSamples = 10        // that can't be published, of one namespace, that go to DEAD at once, and as many foreseen failures that are logged
 	sampleEach  = time.Hour // after which one more does
 	idleLanes   = 1024      // more are looked through for those that are not needed
 )
@@ -48,6 +48,7 @@ type lane struct {
 	arrivals  *rate.Limiter // says whether the namespace floods
 	budget    *rate.Limiter // of what leaves
 	samples   *rate.Limiter // of what can't be published and goes to DEAD
+	foreseen  *rate.Limiter // of what a check before an upgrade foresees and is logged
 	queue     []*waiting
 	byKey     map[string]*waiting // those of the queue
 	flying    map[string]bool     // keys of those that have left and are not through
@@ -100,7 +101,7 @@ func (ls *lanes) of(namespace string) *lane {
 		l = &lane{
 			namespace: namespace, byKey: map[string]*waiting{}, flying: map[string]bool{},
 			arrivals: rate.NewLimiter(ls.rate, ls.burst), budget: rate.NewLimiter(ls.rate, ls.burst),
-			samples: rate.NewLimiter(rate.Every(sampleEach), laneSamples),
+			samples: rate.NewLimiter(rate.Every(sampleEach), laneSamples), foreseen: rate.NewLimiter(rate.Every(sampleEach), laneSamples),
 		}
 		ls.all[namespace] = l
 		ls.ring = append(ls.ring, l)
@@ -114,7 +115,7 @@ func (ls *lanes) sweep() {
 	now := time.Now()
 	ls.ring = slices.DeleteFunc(ls.ring, func(l *lane) bool {
 		idle := len(l.queue)+len(l.flying) == 0 && l.spill == nil && min(l.arrivals.TokensAt(now), l.budget.TokensAt(now)) >= float64(ls.burst) &&
-			l.samples.TokensAt(now) >= laneSamples
+			min(l.samples.TokensAt(now), l.foreseen.TokensAt(now)) >= laneSamples
 		if idle {
 			delete(ls.all, l.namespace)
 		}
@@ -268,6 +269,13 @@ func (ls *lanes) maySample(namespace string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.of(namespace).samples.Allow()
+}
+
+// mayReport reports whether one more failure that is foreseen in a namespace may be logged.
+func (ls *lanes) mayReport(namespace string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.of(namespace).foreseen.Allow()
 }
 
 // pause returns how long the lane is left alone after one more failure.

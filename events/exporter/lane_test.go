@@ -66,6 +66,30 @@ func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 	all.Wait()
 }
 
+// TestForeseen proves that a namespace fills no log with what a check before an upgrade seems to foresee, and
+// that only the controller foresees.
+func TestForeseen(t *testing.T) {
+	log := &book{}
+	s := &session{
+		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.NewTextHandler(log, nil))},
+		lanes:    newLanes(0, 0),
+	}
+	for _, from := range []struct {
+		namespace, component string
+		n                    int
+	}{{"a", "service-controller", 30}, {"b", "nlb-controller", 1}, {"c", "kubelet", 5}, {"c", "", 1}} {
+		for range from.n {
+			ev := kube.Event{Namespace: from.namespace, Component: from.component, Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: "DryRun: " + full}
+			if _, ok := s.judge(ev); ok {
+				t.Errorf("what %q foresees is published", from.component)
+			}
+		}
+	}
+	if n := log.count("foresees a failure"); n != 11 || s.stats.Foreseen.Load() != 31 || s.stats.Reported.Load() != 31 || s.stats.Ignored.Load() != 6 {
+		t.Errorf("%d are logged, %d foreseen, %d reported, %d ignored", n, s.stats.Foreseen.Load(), s.stats.Reported.Load(), s.stats.Ignored.Load())
+	}
+}
+
 // TestFlood proves that a namespace which floods waits for itself alone: another one's
 // failure is published as soon as without the flood, which is counted, told once, and
 // bounded in memory; and that nothing of it is lost.

@@ -10,9 +10,9 @@ import (
 // the last version before which nothing is open.
 type ledger struct {
 	mu      sync.Mutex
-	entries []*entry // the first one is open; none is shared with another ledger
-	ack     time.Time
-	behind  int // entries that were closed behind an open one since the last compaction
+	entries []*entry  // the first one is open; none is shared with another ledger
+	ack     time.Time // when NATS last took something
+	behind  int       // entries that were closed behind an open one since the last compaction
 }
 
 // An entry is one occurrence that isn't through yet, or closed ones behind it.
@@ -61,6 +61,13 @@ func (l *ledger) send(e *entry) {
 	}
 }
 
+// acked notes that NATS has taken something. Much is closed that it was never asked to take.
+func (l *ledger) acked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ack = time.Now()
+}
+
 // hold makes an entry stand for no occurrence: it keeps progress until it is closed.
 func (l *ledger) hold(e *entry) {
 	l.mu.Lock()
@@ -74,7 +81,6 @@ func (l *ledger) close(e *entry) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.closed = true
-	l.ack = time.Now()
 	n := 0
 	for n < len(l.entries) && l.entries[n].closed {
 		if v := l.entries[n].version; v != "" {
@@ -133,8 +139,8 @@ func (l *ledger) lag() time.Duration {
 	return time.Since(l.entries[0].since)
 }
 
-// silence returns for how long NATS has been asked to take something while nothing got
-// through.
+// silence returns for how long NATS has been asked to take something while it took
+// nothing; zero if it is asked to take nothing.
 func (l *ledger) silence() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,9 @@
 package exporter
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestLedger proves that progress never passes what is open.
 func TestLedger(t *testing.T) {
@@ -57,4 +60,25 @@ func TestLedger(t *testing.T) {
 		t.Errorf("%d entries, %d open", len(l.entries), l.unclosed())
 	}
 	want("what held it", l.close(a), "14")
+}
+
+// TestSilence proves that only what NATS takes ends its silence: with NATS away, an Event that is passed over
+// every few seconds must not keep the exporter from noticing.
+func TestSilence(t *testing.T) {
+	l := newLedger()
+	a, b := l.open("1"), l.open("2")
+	l.send(a)
+	a.sent = a.sent.Add(-time.Minute)
+	l.close(b)
+	if got := l.silence(); got < time.Minute {
+		t.Errorf("after the close of what NATS never saw: a silence of %s", got)
+	}
+	l.acked()
+	if got := l.silence(); got >= time.Minute {
+		t.Errorf("after NATS took something: a silence of %s", got)
+	}
+	l.close(a)
+	if got := l.silence(); got != 0 {
+		t.Errorf("with nothing to take: a silence of %s", got)
+	}
 }

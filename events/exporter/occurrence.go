@@ -30,8 +30,16 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 		return occurrence{}, false
 	}
 	if event.DryRun(ev.Message) {
-		s.report(ev, "the controller's check before an upgrade foresees a failure")
+		if !event.Controller(ev.Component) {
+			s.stats.Ignored.Add(1)
+			return occurrence{}, false
+		}
 		s.stats.Foreseen.Add(1)
+		s.stats.Reported.Add(1)
+		// Whoever may create Events can write as many of these as he likes.
+		if s.lanes.mayReport(ev.Namespace) {
+			s.report(ev, "the controller's check before an upgrade foresees a failure; of one namespace ten are logged, and then one an hour")
+		}
 		return occurrence{}, false
 	}
 	m := s.c.Classifier.Classify(in)

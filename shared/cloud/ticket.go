@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
@@ -27,7 +28,12 @@ type TicketState struct {
 	ID     string
 	Title  string
 	Status string // in the support's words
+	Closed bool   // it has ended
 }
+
+// closed are the words for the status of a ticket that has ended. The label is in the language of the account; the value is 6
+// (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-listtickets).
+var closed = []string{"6", "confirmed", "completed"}
 
 // refusal is how support and billing say no: with a status of 200.
 type refusal struct {
@@ -59,7 +65,7 @@ func (r refusal) err(product, action string) error {
 	}
 }
 
-// Find returns the tickets of the account in which the keyword occurs.
+// Find returns the tickets of the account in which the keyword occurs, by ID.
 //
 // It needs grant.ListTickets.
 func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error) {
@@ -111,7 +117,10 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 			if status == "" {
 				status = d.Status.Value
 			}
-			p.items = append(p.items, TicketState{ID: string(d.TicketID), Title: string(d.Title), Status: string(status)})
+			p.items = append(p.items, TicketState{
+				ID: string(d.TicketID), Title: string(d.Title), Status: string(status),
+				Closed: slices.Contains(closed, string(d.Status.Value)) || slices.Contains(closed, string(d.Status.Label)),
+			})
 		}
 		return p, nil
 	})

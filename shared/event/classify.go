@@ -256,6 +256,9 @@ const (
 	componentNLB = "nlb-controller"
 )
 
+// Controller reports whether Events of this component are those of the controller that syncs Services.
+func Controller(component string) bool { return component == componentCLB || component == componentNLB }
+
 // Classify names the class of the failure that the Event tells of: a class of
 // the table, Unclassified for a failed load-balancer sync that no class
 // covers, and Ignored for everything else, other clouds' failures included.
@@ -265,7 +268,7 @@ const (
 // error code if no text is known. It takes microseconds, and never more than a
 // bounded time, since it reads no more than Cut leaves of the message.
 func (c *Classifier) Classify(in Input) Match {
-	if in.Component != "" && in.Component != componentCLB && in.Component != componentNLB {
+	if in.Component != "" && !Controller(in.Component) {
 		return ignored("The component " + clip(in.Component) + " is not the controller of load balancers.")
 	}
 	if in.Reason != "" && !Watched(in.Reason) {

@@ -188,9 +188,7 @@ func (d *Endpoint) event(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, status, unsettled, err.Error())
 		return
 	}
-	read := within(w)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	read()
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -385,12 +383,43 @@ const idle = 15 * time.Minute
 // ends within two minutes.
 const drain = 2 * time.Minute
 
+// sending is how long a caller may take to send the body of its request.
+const sending = 30 * time.Second
+
+// timed limits the time in which a body comes, whether the handler reads it or not: before it answers,
+// net/http reads what is left of one, and would wait for ever for what never comes. The limit ends with
+// the body, as a run may take longer than its request.
+func timed(h http.Handler, sending time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		if r.Body != nil && r.Body != http.NoBody && c.SetReadDeadline(time.Now().Add(sending)) == nil {
+			r.Body = &timedBody{r.Body, func() { _ = c.SetReadDeadline(time.Time{}) }}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// A timedBody calls whole when all of it has been read.
+type timedBody struct {
+	io.ReadCloser
+	whole func()
+}
+
+// Read reads the body.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.whole()
+	}
+	return n, err
+}
+
 // Serve answers on the listener until ctx ends, then lets the requests in hand finish.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 32 << 10, Protocols: protocols}
+	server := &http.Server{Handler: timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 32 << 10, Protocols: protocols}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 )
 
 // Tokens returns what callers of an endpoint must show, as LBREMEDY_ENDPOINT_TOKEN and the
@@ -104,17 +103,4 @@ func among(good []string, shown string) bool {
 		known |= subtle.ConstantTimeCompare(sum[:], one[:])
 	}
 	return known == 1 && shown != ""
-}
-
-// sending is how long a caller may take to send its request.
-const sending = 30 * time.Second
-
-// within limits the reading of a request, and returns what ends the limit: a run may
-// take longer than its request.
-func within(w http.ResponseWriter) func() {
-	c := http.NewResponseController(w)
-	if c.SetReadDeadline(time.Now().Add(sending)) != nil {
-		return func() {} // no connection stands behind it
-	}
-	return func() { _ = c.SetReadDeadline(time.Time{}) }
 }

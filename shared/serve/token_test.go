@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -74,36 +75,74 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The limit on sending a request ends with the request: a run takes as long as it takes.
-func TestReadDeadline(t *testing.T) {
+// Who doesn't send what it says is answered, admitted or not, and holds no connection for longer.
+func TestNoBody(t *testing.T) {
+	t.Parallel()
+	d := &Endpoint{
+		Tokens: func() ([]string, error) { return []string{"sesame"}, nil },
+		Handle: func(context.Context, cloudevents.Event) host.Reply {
+			t.Error("half a request is handled")
+			return host.Reply{}
+		},
+	}
+	h := http.NewServeMux()
+	h.Handle("/timer/", http.StripPrefix("/timer", d.onTime(func(context.Context) error { return nil })))
+	h.Handle("/", d.Handler())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var late error
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		read := within(w)
+	server := &http.Server{Handler: timed(h, 100*time.Millisecond)}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	for _, tt := range []struct {
+		path, token string
+		status      int
+	}{
+		{"/", "guess", 401}, {"/", "sesame", 503}, {"/invoke", "", 401}, {"/initialize", "", 200}, {"/else", "", 404}, {"/timer/", "guess", 401},
+		{"/timer/", "sesame", 204},
+	} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 10\r\n\r\n", tt.path, tt.token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(conn) // to the end of the connection
+		if err != nil || !strings.HasPrefix(string(all), fmt.Sprintf("HTTP/1.1 %d ", tt.status)) {
+			t.Errorf("%s with the token %q: got %q, %v; want status %d and the end", tt.path, tt.token, all, err, tt.status)
+		}
+		conn.Close()
+	}
+}
+
+// The limit on sending a request ends with the request: a run takes as long as it takes.
+func TestReadDeadline(t *testing.T) {
+	t.Parallel()
+	const limit = 100 * time.Millisecond
+	server := httptest.NewServer(timed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
-		read()
-		// A deadline that still stood would end the context as soon as it is over.
-		late = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		w.WriteHeader(http.StatusNoContent)
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, l, handler) }()
-	for range 2 { // the second one on the same connection
-		a, err := http.Post("http://"+l.Addr().String(), "text/plain", strings.NewReader("x"))
+		select { // a deadline that still stood would end the context as soon as it is over
+		case <-r.Context().Done():
+			w.WriteHeader(http.StatusGatewayTimeout)
+		case <-time.After(3 * limit):
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}), limit))
+	defer server.Close()
+	for _, body := range []string{"x", "", "x"} { // on the same connection
+		a, err := http.Post(server.URL, "text/plain", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		a.Body.Close()
-		if a.StatusCode != http.StatusNoContent || late != nil {
-			t.Errorf("status %d, %v", a.StatusCode, late)
+		if a.StatusCode != http.StatusNoContent {
+			t.Errorf("status %d after the body %q", a.StatusCode, body)
 		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -26,15 +27,16 @@ type alibaba struct {
 }
 
 // Open opens a ticket. It looks first for the one that an earlier try may have opened:
-// the key stands in its text.
+// the key stands in its text. One that is closed is of an earlier life of the incident.
 func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 	if t.Tried {
 		found, err := a.reads.Find(ctx, t.Key)
 		if err != nil {
 			return "", kinds(err)
 		}
-		if len(found) > 0 {
-			t.ID, t.Was = found[0].ID, Open
+		found = slices.DeleteFunc(found, func(s cloud.TicketState) bool { return s.Closed })
+		if n := len(found); n > 0 {
+			t.ID, t.Was = found[n-1].ID, Open
 			if t.Status == Closed {
 				return t.ID, a.Close(ctx, t)
 			}
@@ -52,12 +54,16 @@ func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 	return id, kinds(err)
 }
 
-// Update replies to the ticket, or opens it again.
+// Update replies to the ticket, or opens it again, also where support has closed it itself.
 func (a *alibaba) Update(ctx context.Context, t Ticket) error {
 	if t.Reopened() {
 		return kinds(a.writes.Reopen(ctx, t.ID, t.Text))
 	}
-	return kinds(a.writes.Reply(ctx, t.ID, t.Text))
+	err := kinds(a.writes.Reply(ctx, t.ID, t.Text))
+	if errors.Is(err, ErrRefused) && kinds(a.writes.Reopen(ctx, t.ID, t.Text)) == nil {
+		return nil
+	}
+	return err
 }
 
 // Close replies with the outcome and closes the ticket.

@@ -16,7 +16,8 @@ import (
 
 // cards are tickets as cards of an app, with buttons. A card is changed as its incident changes, which
 // people are not told of. So another card takes its place when there is something new to say to them: a
-// question that no card has asked yet, a worse impact, or a failure that is back.
+// question that no card has asked yet, a worse impact, or a failure that is back. One also does where the
+// platform refuses to change the card.
 type cards struct {
 	app      chat.App
 	language *say.Language

@@ -422,6 +422,66 @@ func TestFollowerHears(t *testing.T) {
 	}
 }
 
+// A card that could not be replaced, or not be changed, is known until another one is there: it shows how its
+// incident ends, or gives way to one that does.
+func TestCardThatFails(t *testing.T) {
+	const changes, sends = "/v1.0/card/instances", "/v1.0/card/instances/createAndDeliver"
+	for name, tt := range map[string]struct {
+		path   string // the call that fails
+		status int
+		more   bool // it fails as another Service fails, not as the plan changes
+		cards  int  // in the end
+	}{
+		"the new card fails":         {sends, 503, false, 1},
+		"the old card fails":         {changes, 503, false, 1},
+		"the new card is refused":    {sends, 400, false, 2},
+		"a change of it fails":       {changes, 503, true, 1},
+		"a change of it is refused":  {changes, 400, true, 2},
+		"it is gone as plans change": {changes, 404, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, sink := dingTalk(t)
+			w := newWorld(t)
+			q := w.queue(w.follower(nil, sink), 0)
+			asks := func(n int, plan string) {
+				q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
+					r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(plan)
+				})))
+			}
+			ticket := func() Notified {
+				t.Helper()
+				list, err := List(w.ctx, w.s)
+				if err != nil || len(list) != 1 || len(list[0].Tickets) != 1 {
+					t.Fatalf("got %+v, %v", list, err)
+				}
+				return list[0].Tickets[0]
+			}
+			asks(1, "one")
+			q.pass(time.Minute)
+			d.Fail(tt.path, tt.status, `{"code":"x","message":"not now"}`)
+			if tt.more {
+				asks(2, "other")
+			} else {
+				asks(1, "two")
+			}
+			if ticket().ID == "" {
+				t.Error("nobody knows the card any more")
+			}
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)), w.write(w.record(2, "vswitch-ip-exhausted", event.Gone)))
+			q.pass(2 * time.Hour)
+			all := d.Cards()
+			if len(all) != tt.cards || ticket().Status != Closed {
+				t.Errorf("there are %d cards, and the ticket is %s", len(all), ticket().Status)
+			}
+			last := all[len(all)-1].Params
+			if last["over"] != "true" || last["approve"] == "true" || strings.Contains(last["text"], "taken the place") {
+				t.Errorf("the last card has %v", last)
+			}
+			q.empty()
+		})
+	}
+}
+
 // A mute ends after a day, and with the incident.
 func TestMuteEnds(t *testing.T) {
 	d, sink := dingTalk(t)

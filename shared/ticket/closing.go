@@ -94,7 +94,7 @@ type Notified struct {
 	Number   int       `json:"number"` // notifications that got through
 	At       time.Time `json:"at,omitzero"`
 	Error    string    `json:"error,omitempty"`
-	Refused  bool      `json:"refused,omitempty"` // the sink will never take it as it is
+	Refused  bool      `json:"refused,omitempty"` // the sink did not take it, and is asked again each hour
 }
 
 // List returns the incidents that are known, open ones and those that ended in the last

@@ -63,7 +63,7 @@ func (d endpoint) address() (*url.URL, error) {
 }
 
 // post sends a body and returns the answer of a good status. The errors hold neither
-// the address nor a secret; those that trying again can't help are ErrRefused.
+// the address nor a secret; those that trying again soon can't help are ErrRefused.
 func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte) ([]byte, error) {
 	if len(body) > postSize {
 		return nil, fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)

@@ -44,7 +44,7 @@ type Config struct {
 type Stats struct {
 	Opened, Updated, Closed, Reopened int64 // notifications that got through
 	Retries                           int64 // notifications that failed and are made again
-	Refused                           int64 // notifications that the sink will never take
+	Refused                           int64 // notifications that the sink refused; they are made again each hour
 	Unreadable                        int64 // records that were passed over
 	Templates                         int64 // texts that a template failed to make
 }
@@ -251,7 +251,12 @@ func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (tim
 		if err != nil {
 			return later, err
 		}
-		wait = max(wait, later)
+		if m.Sequence > sequence {
+			continue // the later record that changed it waits for the sink
+		}
+		if wait == 0 || later > 0 && later < wait { // each incident gets its turn, also beside one that waits for long
+			wait = later
+		}
 	}
 	return wait, nil
 }
@@ -348,8 +353,8 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if h.Revision >= m.revision {
 		return 0, nil
 	}
-	if h.Refused && o.now().Before(h.RefusedAt.Add(refusals)) {
-		return 0, nil // the log and the list of tickets say so
+	if wait := h.RefusedAt.Add(refusals).Sub(o.now()); h.Refused && wait > 0 {
+		return wait, nil // the log and the list of tickets say so
 	}
 	if wait := o.early(key, h, m.Over); wait > 0 {
 		return wait, nil
@@ -471,7 +476,8 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	h.Lease = now.Add(lease)
 	t := o.render(i, uid, was, v, status)
 	anew := o.card && h.anew(t.Facts, now)
-	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew
+	// A card that can't be changed, such as one that is too old, gives way to another, also to tell of the end.
+	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
 	h.Tried = h.Tried || opens
 	if err := h.write(ctx, o.c.Stream, now); err != nil {
 		if errors.Is(err, stream.ErrConflict) {
@@ -484,7 +490,10 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	var err error
 	switch {
 	case opens:
-		h.ID, err = o.to.Open(sending, t)
+		var id string
+		if id, err = o.to.Open(sending, t); id != "" || err == nil {
+			h.ID = id // what failed leaves the one that is there
+		}
 	case status == Closed:
 		err = o.to.Close(sending, t)
 	default:
@@ -546,8 +555,8 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	if errors.Is(err, ErrRefused) {
 		o.stats.refused.Add(1)
 		h.Refused, h.RefusedAt = true, now
-		log.Error("a sink refuses what it is sent; it is tried again with a later record, after an hour", "error", h.Error)
-		return 0
+		log.Error("a sink refuses what it is sent; it is tried again in an hour", "error", h.Error)
+		return refusals
 	}
 	o.stats.retries.Add(1)
 	wait := growing(h.Failures)

@@ -405,22 +405,24 @@ func TestRetryAfter(t *testing.T) {
 	q.empty()
 }
 
-// What can't heal is logged, counted and shown, and not tried for ever.
+// What a sink refuses is logged, counted and shown, and sent again each hour, until the sink takes it: no
+// other record comes of a failure that stays as it is, or of one that is over.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	f := w.follower(nil, h.sink("ops"))
 	q := w.queue(f, 0)
-	h.answers(func(int, post) (int, http.Header, string) { return 401, nil, "Authorization: Bearer abcdefgh12345678" })
+	refuses := func(int, post) (int, http.Header, string) { return 401, nil, "Authorization: Bearer abcdefgh12345678" }
+	tried := func(want int) {
+		t.Helper()
+		if n := len(h.take()); n != want {
+			t.Errorf("it was tried %d times, want %d", n, want)
+		}
+	}
+	h.answers(refuses)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
-	for range 6 {
-		q.pass(5 * time.Minute)
-		q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
-	}
-	if n := len(h.take()); n != 1 {
-		t.Errorf("it was tried %d times in half an hour", n)
-	}
-	q.empty()
+	q.pass(59 * time.Minute)
+	tried(1)
 	if stats(f).Refused != 1 || !strings.Contains(w.log.String(), "a sink refuses what it is sent") || strings.Contains(w.log.String(), "abcdefgh12345678") {
 		t.Errorf("counted %d, logged %s", stats(f).Refused, w.log.String())
 	}
@@ -428,14 +430,42 @@ func TestRefused(t *testing.T) {
 	if err != nil || len(list) != 1 || !list[0].Tickets[0].Refused || !strings.Contains(list[0].Tickets[0].Error, "401") {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	// A later record tries again.
+	q.pass(3 * time.Hour)
+	tried(3)
+	// Another incident is told of meanwhile, also where the Service has moved to it.
+	h.answers(func(_ int, p post) (int, http.Header, string) {
+		if strings.Contains(p.body, "vsw-9") {
+			return 200, nil, "ok"
+		}
+		return refuses(0, p)
+	})
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, cause("vsw-9"))))
+	q.pass(30 * time.Second)
+	same(t, h.told(), "opened vsw-9: 1 fail, 0 over")
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	h.answers(nil)
 	q.pass(time.Hour)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
-	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	got := h.told()
+	slices.Sort(got)
+	same(t, got, "closed vsw-9: 0 fail, 1 over", "opened vsw-1: 1 fail, 0 over")
+	q.empty()
 	if list, _ := List(w.ctx, w.s); list[0].Tickets[0].Refused || list[0].Tickets[0].Error != "" {
 		t.Errorf("got %+v", list[0].Tickets[0])
 	}
+	// The end within an hour of an update that was refused is told, too, by the newest records alone.
+	h.answers(refuses)
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
+	q.pass(10 * time.Minute)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)), w.write(w.record(2, "vswitch-ip-exhausted", event.Gone)))
+	q.pass(2 * time.Hour)
+	tried(3)
+	if len(q.waiting) != 2 {
+		t.Errorf("%d records wait, want those of the two Services", len(q.waiting))
+	}
+	h.answers(nil)
+	q.pass(time.Hour)
+	same(t, h.told(), "closed vsw-1: 0 fail, 2 over")
+	q.empty()
 }
 
 // A kill between the notification and its note: the same is told again, under the same

@@ -30,7 +30,7 @@ type Head struct {
 	Failures  int       `json:"failures,omitempty"` // tries in a row that failed
 	Next      time.Time `json:"next,omitzero"`      // no try before
 	Error     string    `json:"error,omitempty"`    // of the last try, if it failed
-	Refused   bool      `json:"refused,omitempty"`  // the sink will never take it as it is
+	Refused   bool      `json:"refused,omitempty"`  // the sink did not take it, and is asked again each hour
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
 	Changed   time.Time `json:"changed,omitzero"`   // last write of this key
 

@@ -21,9 +21,11 @@
 //     has a ticket for each Service, such as Events, the UID follows.
 //
 // A message of the journal is acknowledged when the head's revision has passed that of
-// the member which the message changed. Until then it comes again: after ten seconds
-// where the sink has just been notified, so that a thousand Services of one cause make few
-// notifications, and after a growing pause where the sink doesn't answer.
+// the member which the message changed, or a later message has changed the member. Until
+// then it comes again: after ten seconds where the sink has just been notified, so that a
+// thousand Services of one cause make few notifications, after a growing pause where the
+// sink doesn't answer, and after an hour where it refuses, such as with a wrong token. No
+// other record may ever come, since a failure that stays as it is leaves none.
 //
 // # Scope
 //
@@ -65,7 +67,7 @@ import (
 )
 
 // A Sink is one place where people are notified. Its methods are called for one ticket at
-// a time. An error for which errors.Is(err, ErrRefused) is not worth another try.
+// a time. An error for which errors.Is(err, ErrRefused) is not worth another try soon.
 type Sink interface {
 	// Open opens a new ticket, which may be over already, and returns the ID that
 	// it has there; empty: it has none. If an earlier Open may have got through, the
@@ -77,8 +79,8 @@ type Sink interface {
 	Close(context.Context, Ticket) error
 }
 
-// ErrRefused says that a sink will never take this: the request is wrong, or we may
-// not make it.
+// ErrRefused says that a sink does not take this before a person has changed something:
+// the request is wrong, or we may not make it.
 var ErrRefused = errors.New("refused")
 
 // A RetryError is an error of a sink that says when to try again.
