@@ -154,11 +154,11 @@ func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Recor
 		func(ctx context.Context, x *run) (event.Record, error) {
 			defer func() { x.lease.still() }()
 			rec, err := x.phases(ctx)
-			return rec, errors.Join(err, x.release(ctx))
+			return x.release(ctx, rec, err)
 		},
 		func(ctx context.Context, x *run, err error) (event.Record, error) {
 			rec, err := x.fail(ctx, err)
-			return rec, errors.Join(err, x.release(ctx))
+			return x.release(ctx, rec, err)
 		})
 }
 
