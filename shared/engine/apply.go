@@ -218,10 +218,22 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			return x.park(ctx, wait, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
 		}
 		if wakes && !x.reserved {
+			began := x.env.now()
 			if parked, err := x.env.pace(ctx, waker.Pace()); err != nil {
 				return x.fail(ctx, err)
 			} else if parked > 0 {
 				return x.park(ctx, parked, event.AfterOthers, say.F("Other writes of this kind come first."))
+			}
+			// What was read before it waited is stale by now, as it is for a plan that was parked until then.
+			if x.env.since(began) > fresh {
+				if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
+					return x.fail(ctx, err)
+				}
+				if rec, ended, err := x.judge(ctx); ended {
+					return rec, err
+				}
+				x.reserved = true
+				continue
 			}
 		}
 		x.reserved = false
