@@ -155,12 +155,12 @@ func (l *lease) still() {
 	<-l.renewed
 }
 
-// release gives the lease back: the run has ended, however. That it can't is no error of
+// release gives the lease back: the run has ended, however, with this record and error. That it can't is no error of
 // the run's, since the lease runs out, unless the run has left no record: then the lease alone says
-// that it has answered its event, which has to come again.
-func (x *run) release(ctx context.Context) error {
+// that it has answered its event, which has to come again, and the run waits, whatever it has found out.
+func (x *run) release(ctx context.Context, rec event.Record, ended error) (event.Record, error) {
 	if x.lease == nil || x.lease.ends == nil {
-		return nil
+		return rec, ended
 	}
 	x.lease.still()
 	s := &x.lease.state
@@ -176,12 +176,13 @@ func (x *run) release(ctx context.Context) error {
 	defer cancel()
 	err := x.lease.put(ctx)
 	if err != nil && x.repeated {
-		return fmt.Errorf("note that the run ended as the one before: %w", err)
+		rec.Result, rec.Wait = event.Waiting, max(rec.Wait, time.Second)
+		return rec, errors.Join(ended, fmt.Errorf("note that the run ended as the one before: %w", err))
 	}
 	if err != nil && !errors.Is(err, stream.ErrConflict) {
 		x.log.Warn("a lease stays until it runs out", "key", x.lease.key, "error", err)
 	}
-	return nil
+	return rec, ended
 }
 
 // last returns when a run last ended as the record says.

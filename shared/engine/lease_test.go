@@ -124,7 +124,9 @@ func TestRecurrenceCounted(t *testing.T) {
 	})
 	r.advance(ccm.Retry)
 	r.event = r.failure(class, r.now())
-	r.fails("note that the run ended as the one before")
+	if rec := r.fails("note that the run ended as the one before"); rec.Result != event.Waiting || rec.Wait < time.Second {
+		t.Errorf("it ends as %q and waits %s", rec.Result, rec.Wait)
+	}
 	if k := r.running(); k.Event != "" {
 		t.Errorf("it says %+v", k)
 	}

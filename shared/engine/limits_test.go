@@ -821,8 +821,8 @@ func TestTakeBack(t *testing.T) {
 	r.wrote(1)
 }
 
-// A pause, a freeze and observe mode hold the automatic take-back, too, before its
-// first step and between any two of them. What is only paused goes on afterwards.
+// A pause, a freeze and observe mode hold the automatic take-back, too, until right before its
+// first step, and between any two of them. What is only paused goes on afterwards.
 func TestTakeBackHeld(t *testing.T) {
 	t.Parallel()
 	pause := func(r *rig) {
@@ -854,8 +854,8 @@ func TestTakeBackHeld(t *testing.T) {
 		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk of the plan is medium"},
 		"no more": {change(func(p *remedy.Policy) { p.TakeBack = false }), nil, "", "The policy does not undo fixes"},
 	} {
-		for _, done := range []int{0, 1} { // steps that are taken back before
-			t.Run(fmt.Sprintf("%s after %d", name, done), func(t *testing.T) {
+		for point, done := range map[string]int{"": 0, "check 2 back": 0, "after 2 back": 1} { // steps that are taken back before
+			t.Run(fmt.Sprint(name, " ", point), func(t *testing.T) {
 				t.Parallel()
 				r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
 				r.steps = append(r.steps, act{Name: "2", How: remedy.Medium, Annotate: set("example.com/second", "yes", "no")})
@@ -867,10 +867,10 @@ func TestTakeBackHeld(t *testing.T) {
 				r.ends(event.Waiting)
 				r.advance(20 * time.Minute)
 				r.advance(r.ends(event.Waiting).Wait)
-				if done == 0 {
+				if point == "" {
 					tt.stop(r)
 				} else {
-					r.once("after 2 back", func(context.Context) error { tt.stop(r); return nil })
+					r.once(point, func(context.Context) error { tt.stop(r); return nil })
 				}
 				before := func() int { return r.count("after 2 back") + r.count("after 1 back") }
 				if tt.held == "" {
@@ -902,6 +902,121 @@ func TestTakeBackHeld(t *testing.T) {
 				r.wrote(4)
 			})
 		}
+	}
+}
+
+// A run that has lost its lease takes nothing back.
+func TestTakeBackLost(t *testing.T) {
+	t.Parallel()
+	for point, done := range map[string]int{"check 2 back": 0, "after 2 back": 1} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
+			r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "no")})
+			r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+			r.ends(event.Waiting)
+			r.advance(20 * time.Minute)
+			r.advance(r.ends(event.Waiting).Wait)
+			other, err := json.Marshal(event.Running{Holder: "another", Renewed: r.now()})
+			r.must(err)
+			r.once(point, func(context.Context) error {
+				defer time.Sleep(1100 * time.Millisecond) // what was renewed within a second is not renewed again
+				return r.env.Stream.Put(r.Context(), event.RunKey(r.env.Cluster, string(r.svc.UID), class), other)
+			})
+			rec, _, _ := r.try(r.event)
+			if got := r.count("before 2 back") + r.count("before 1 back"); rec.Result != event.Waiting || got != done {
+				t.Errorf("it ends as %q, and %d steps are taken back, want %d", rec.Result, got, done)
+			}
+			if last := r.journal()[len(r.journal())-1]; last.Next != done {
+				t.Errorf("the journal says that %d steps are taken back, want %d", last.Next, done)
+			}
+			r.wrote(2 + int64(done))
+		})
+	}
+}
+
+// A fix that works only when its attempts are spent stays, also half undone: the controller may be slower than a run waits.
+func TestTakeBackWorks(t *testing.T) {
+	t.Parallel()
+	verdict := func(v remedy.Verdict) func(*rig) {
+		return func(r *rig) {
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return v, nil }
+		}
+	}
+	pause := func(r *rig) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return engine.SetPause(ctx, r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"})
+		}
+	}
+	resume := func(r *rig) {
+		_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+		r.must(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		before func(*rig) // the sync
+		point  string     // of the sync; empty: before the run
+		fails  string     // a run before the last one
+		held   bool       // so is one
+		heal   func(*rig) // between them
+		want   event.Result
+		writes int64
+	}{
+		{name: "it works", want: event.Fixed, writes: 2},
+		{name: "since it was asked first", point: "check 2 back", want: event.Fixed, writes: 2},
+		{name: "the cause stands", before: verdict(remedy.Yes), want: event.Undone, writes: 4},
+		{name: "nobody knows", before: verdict(remedy.Unknown), fails: "could not be determined", heal: verdict(remedy.No), want: event.Fixed, writes: 2},
+		{name: "the class can't tell", before: func(r *rig) { r.on("still fails after", boom) }, fails: "boom",
+			heal: func(r *rig) { r.on("still fails after", nil) }, want: event.Fixed, writes: 2},
+		{name: "not its load balancer", before: func(r *rig) { r.cloud.DropLoadBalancer(r.lb) }, fails: "could not be determined",
+			want: event.Waiting, writes: 2},
+		{name: "half undone", before: func(r *rig) {
+			r.once("after 2 back", pause(r))
+			r.advance(r.ends(event.Waiting).Wait)
+			resume(r)
+		}, want: event.Fixed, writes: 3},
+		{name: "before it was half undone", before: func(r *rig) {
+			verdict(remedy.Yes)(r)
+			r.once("after 2 back", func(ctx context.Context) error {
+				verdict(remedy.No)(r)
+				return pause(r)(ctx)
+			})
+		}, held: true, heal: resume, want: event.Undone, writes: 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
+			r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "no")})
+			r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+			r.ends(event.Waiting)
+			r.advance(8 * time.Minute)
+			r.advance(r.ends(event.Waiting).Wait)
+			if tt.before != nil {
+				tt.before(r)
+			}
+			if tt.point == "" {
+				r.sync("h2", "192.168.0.9")
+			} else {
+				r.once(tt.point, r.syncs)
+			}
+			if tt.held {
+				r.advance(r.ends(event.Waiting).Wait)
+			}
+			if tt.fails != "" {
+				r.advance(r.fails(tt.fails).Wait)
+			}
+			if tt.heal != nil {
+				tt.heal(r)
+			}
+			rec, _, _ := r.try(r.event)
+			if rec.Result != tt.want {
+				t.Fatalf("it ends as %q: %s, %s", rec.Result, rec.Finding, rec.Error)
+			}
+			r.wrote(tt.writes)
+			if tt.want == event.Fixed && (!strings.Contains(rec.Finding, "works by now") || rec.Undoing || rec.Held != "" || len(rec.Steps) > 0) {
+				t.Errorf("finds %q, held by %q, with %d steps", rec.Finding, rec.Held, len(rec.Steps))
+			}
+		})
 	}
 }
 

@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
@@ -15,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -359,6 +365,74 @@ func TestBehind(t *testing.T) {
 			// A run may not see yet that it may write, or who has the lease.
 			shell.Until(t, "it is fixed", func() bool { return again().Result == event.Fixed })
 			r.wrote(1)
+		})
+	}
+}
+
+// What a run has read is stale when its moment has come, if that took long: it is read again, and the class is asked again.
+func TestPaceStale(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		late   func(*rig)                        // happens while it waits
+		class  func(*remedy.Remedy, func() bool) // as what the class says that waits so long
+		want   event.Result
+		says   string
+		writes int64
+	}{
+		"nothing": {want: event.Fixed, writes: 1},
+		"a label of the namespace": {late: func(r *rig) {
+			_, err := r.kube.Client().CoreV1().Namespaces().Patch(r.Context(), r.svc.Namespace, types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`), metav1.PatchOptions{})
+			r.must(err)
+		}, want: event.Waiting, says: "Observe mode"},
+		"the cause is gone": {class: func(r *remedy.Remedy, late func() bool) {
+			r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Is(!late()), nil }
+		}, want: event.Gone, says: "The cause of the failure is gone"},
+		"another plan": {class: func(r *remedy.Remedy, late func() bool) {
+			diagnose := r.Diagnose
+			r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+				plan, err := diagnose(ctx, c)
+				if late() {
+					plan.Steps = append(plan.Steps, step.Touch{})
+				}
+				return plan, err
+			}
+		}, want: event.Waiting, says: "has changed in the meantime"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
+			_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
+			r.must(err)
+			reserved := func() uint64 {
+				e, err := r.env.Stream.Entry(r.Context(), "pace.touch."+r.env.Cluster)
+				r.must(err)
+				return e.Revision
+			}
+			before := reserved()
+			var late atomic.Bool
+			if tt.class != nil {
+				tt.class(r.class, late.Load)
+			}
+			r.env.Watch = 20 * time.Second
+			r.on("after 1", r.syncs)
+			ended := make(chan event.Record, 1)
+			go func() {
+				rec, _, _ := r.try(r.event)
+				ended <- rec
+			}()
+			shell.Until(t, "the run waits for its moment", func() bool { return reserved() > before })
+			if tt.late != nil {
+				tt.late(r)
+			}
+			late.Store(true)
+			r.advance(10 * time.Second)
+			rec := <-ended
+			if rec.Result != tt.want || !strings.Contains(rec.Finding+rec.Rule+rec.Note, tt.says) {
+				t.Errorf("it ends as %s: %s, %s, %s, %s", rec.Result, rec.Finding, rec.Rule, rec.Note, rec.Error)
+			}
+			r.wrote(tt.writes)
 		})
 	}
 }

@@ -154,11 +154,11 @@ func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Recor
 		func(ctx context.Context, x *run) (event.Record, error) {
 			defer func() { x.lease.still() }()
 			rec, err := x.phases(ctx)
-			return rec, errors.Join(err, x.release(ctx))
+			return x.release(ctx, rec, err)
 		},
 		func(ctx context.Context, x *run, err error) (event.Record, error) {
 			rec, err := x.fail(ctx, err)
-			return rec, errors.Join(err, x.release(ctx))
+			return x.release(ctx, rec, err)
 		})
 }
 
@@ -349,7 +349,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		x.rec.Undoing = on.next == takeBack
 		return x.rec, nil
 	}
-	if on.next == afresh {
+	if on.next == afresh && !on.stale {
 		x.ahead = x.gather(ctx) // reading takes nothing from a run that has the lease
 		defer func() { x.ahead.drop() }()
 	}
@@ -374,6 +374,11 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		return (&application{run: x, taken: true, reserved: on.reserved, died: on.died}).goOn(ctx)
 	case prove:
 		return verification{x}.prove(ctx, h.prev)
+	}
+	if on.stale {
+		if rec, ended, err := (&application{run: x, died: true}).forget(ctx, h.prev); ended {
+			return rec, err
+		}
 	}
 	plan, ok, err := x.plan(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -43,24 +44,22 @@ func Applied(history []event.Record) (applied []event.Record, back time.Time) {
 //
 // It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
 func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
-	return undo(ctx, env, r, applied, byPerson)
+	return undo(ctx, env, r, applied, undoing{})
 }
 
 // LookUndo answers what Undo would do, and writes nothing, neither in the cluster nor in the
 // cloud nor in the journal: it goes the same way, and has the API server try the writes to
 // the cluster. The error is that of Undo; the record says what would be done before it.
 func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
-	return undo(ctx, env, r, applied, dry)
+	return undo(ctx, env, r, applied, undoing{dry: true})
 }
 
-// An undoing says on whose word an undo is.
-type undoing int
-
-const (
-	byPerson undoing = iota
-	byPolicy         // nobody has asked for it: what holds back every write of a run holds back each step
-	dry              // a person looks at what theirs would do
-)
+// An undoing says on whose word an undo is: a person's, if it says nothing.
+type undoing struct {
+	dry  bool         // they look at what it would do
+	by   *run         // the run that undoes as the policy wants; nobody has asked for it: what holds back every write of a run holds back each step
+	last event.Record // of that: the last write of the case
+}
 
 // undo is Undo and LookUndo, and the undo that the policy wants.
 func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, how undoing) (out event.Record, err error) {
@@ -79,16 +78,16 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	if err != nil {
 		return event.Record{}, err
 	}
-	x := reversal{run: own}
-	if how == dry {
+	x := reversal{run: own, last: how.last}
+	if how.dry {
 		x.unsure = map[string]bool{}
 		x.w = &remedy.Writers{Cloud: env.CloudWriter.Dry(), Kube: env.KubeWriter.Dry()}
 	}
 	if err := x.ready(ctx, rec, applied); err != nil {
 		return event.Record{}, err
 	}
-	if how == byPolicy {
-		x.rec.Held = event.TakenBack
+	if how.by != nil {
+		x.lease, x.c.Event, x.rec.Held = how.by.lease, how.by.c.Event, event.TakenBack
 		if rec, ended, err := x.stays(ctx); ended {
 			return rec, err
 		}
@@ -106,7 +105,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		return event.Record{}, err
 	}
 	for i, s := range x.steps {
-		if how == byPolicy && i > 0 {
+		if how.by != nil {
 			if rec, ended, err := x.stays(ctx); ended {
 				return rec, err
 			}
@@ -186,6 +185,7 @@ func (x reversal) open(ctx context.Context) error {
 	}
 	x.rec.Attempts = append(x.rec.Attempts, x.env.now())
 	x.rec.Attempt, x.rec.Held = x.c.Attempt, event.TakenBack // who finds it open goes on with it
+	x.rec.Hash = x.c.Service.Labels[ccm.HashLabel]
 	if err := x.append(ctx, event.Intent); err != nil {
 		return err
 	}
@@ -290,14 +290,22 @@ func reversible(ctx context.Context, c *remedy.Case, s remedy.Step, i int) (reme
 type reversal struct {
 	*run
 	unsure map[string]bool // targets that a dry run does not know any more; nil: it is none
+	last   event.Record    // of a take-back by the policy: the last write of the case
 }
 
-// stays ends a take-back by the policy that must not go on now. What a pause or a
+// stays ends a take-back by the policy that must not go on now; it is asked before all else, and right before each step. A
+// run that has lost its lease writes nothing. A fix that works by now stays. What a pause or a
 // freeze holds goes on when that is over; where the policy only observes, allows less
 // risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
 func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
-	if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
+	if err := x.lease.again(ctx, heard); errors.Is(err, stream.ErrConflict) && x.rec.Next == 0 {
+		return ends(x.later(time.Second))
+	} else if err != nil { // also where a step is taken back, which the journal does not say yet
+		return ends(x.fail(ctx, err))
+	}
+	now := x.since(ctx)
+	if x.c.Policy, err = x.env.policy(now, x.r.Sections); err != nil {
 		return ends(x.fail(ctx, err))
 	}
 	if over, err := x.readService(ctx); err != nil {
@@ -308,6 +316,17 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 	}
 	if err := x.locate(ctx); err != nil {
 		return ends(x.fail(ctx, err))
+	}
+	if x.rec.Written.IsZero() {
+		if works, err := x.works(ctx); err != nil {
+			return ends(x.fail(ctx, err))
+		} else if len(works) > 0 {
+			r, why, _ := x.traffic(ctx)
+			x.rec.Steps, x.rec.Undoing, x.rec.Held = nil, false, ""
+			x.rec.SetFinding(works)
+			x.rec.AddNote(why)
+			return ends(x.settle(ctx, r))
+		}
 	}
 	// What the journal holds to take back is data, as a plan there is.
 	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), nil)
@@ -321,7 +340,7 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 			x.rec.Case))
 		return ends(x.settle(ctx, event.Failed))
 	}
-	h, err := x.env.hold(ctx, x.c.Policy)
+	h, err := x.env.hold(now, x.c.Policy)
 	switch {
 	case err != nil:
 		return ends(x.fail(ctx, err))
@@ -330,6 +349,45 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 		return ends(x.settle(ctx, event.Waiting))
 	}
 	return rec, false, nil
+}
+
+// works returns the evidence that the controller has synced the Service since the last write of the case, and that the failure
+// is over; empty if there is none. The controller may have been slower than a run waits. An error leaves it open.
+func (x reversal) works(ctx context.Context) (say.Text, error) {
+	proof, _, err := x.env.synced(ctx, x.c, x.last.Written)
+	if err != nil || len(proof) == 0 && !marked(x.c.Service, x.last.Hash) {
+		return nil, err
+	}
+	own := x.c.Attempt
+	defer func() { x.c.Attempt = own }()
+	for x.c.Attempt > 1 && !x.c.Written() {
+		x.c.Attempt-- // the class is asked about the attempt whose mark the Service bears
+	}
+	v, err := verification{x.run}.stands(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("find out whether the fix works by now: %w", err)
+	case v == remedy.Unknown:
+		return nil, errors.New("whether the fix works by now could not be determined")
+	case v == remedy.Yes:
+		return nil, nil
+	}
+	return say.F("The fix works by now and is not undone.").Then(proof), nil
+}
+
+// lastWrite returns the record of the last write of a case. An undo that began and never said how it ended
+// may have written, too: from then on.
+func lastWrite(history []event.Record) (last event.Record) {
+	for i, r := range history {
+		switch {
+		case !r.Written.IsZero():
+			last = r
+		case r.Undoing && r.Phase == event.Intent && (i+1 == len(history) || !history[i+1].Began.Equal(r.Began)):
+			last = r
+			last.Written = r.At
+		}
+	}
+	return last
 }
 
 // halfUndone ends an undo that stopped on its way: a person must look.
@@ -360,7 +418,7 @@ func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
 	}
 	applied, _ := Applied(history)
-	rec, err := undo(x.since(ctx), x.env, x.r, applied, byPolicy)
+	rec, err := undo(ctx, x.env, x.r, applied, undoing{by: x.run, last: lastWrite(history)})
 	switch {
 	case err == nil || rec.Result != "":
 		return rec, err

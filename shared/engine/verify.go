@@ -92,13 +92,13 @@ func (x verification) verify(ctx context.Context) (event.Record, error) {
 			x.lap(&x.rec.Timings.Verify)
 			return x.changed(ctx)
 		}
-		proven, err := x.proven(watch)
+		v, err := x.stands(watch)
 		switch {
 		case err != nil && ctx.Err() == nil && (watch.Err() != nil || errors.Is(err, cloud.ErrThrottled) && errors.Is(err, context.DeadlineExceeded)):
 			return x.unproven(ctx) // the time to watch is over, or too short for another call
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
-		case proven:
+		case v == remedy.No:
 			return x.finish(ctx)
 		}
 	}
@@ -168,27 +168,27 @@ func marked(svc *corev1.Service, before string) bool {
 	return hash != "" && hash != before && ccm.Synced(svc)
 }
 
-// proven reports what the marks alone can't tell: that the address is the load
-// balancer's, and that the class no longer finds its cause.
-func (x verification) proven(ctx context.Context) (bool, error) {
+// stands reports what the marks alone can't tell, whether the failure still stands: No if the address is the
+// load balancer's, and the class no longer finds its cause.
+func (x verification) stands(ctx context.Context) (remedy.Verdict, error) {
 	svc := x.c.Service
 	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {
 		lb, err := x.c.Cloud.SLB.LoadBalancer(ctx, id)
 		if errors.Is(err, cloud.ErrNotFound) {
-			return false, nil
+			return remedy.Unknown, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("describe load balancer %s: %w", id, err)
+			return remedy.Unknown, fmt.Errorf("describe load balancer %s: %w", id, err)
 		}
 		if lb.Address != ccm.Address(svc) {
-			return false, nil
+			return remedy.Unknown, nil
 		}
 	}
 	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
-		return false, fmt.Errorf("ask whether it still fails: %w", err)
+		return remedy.Unknown, fmt.Errorf("ask whether it still fails: %w", err)
 	}
-	return v == remedy.No, nil
+	return v, nil
 }
 
 // changed ends a run whose Service somebody else changed after our write: what

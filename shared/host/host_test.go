@@ -197,6 +197,39 @@ func TestHandle(t *testing.T) {
 	r.Handle(t.Context(), r.event("asks"))
 }
 
+// An event that was answered as the one before it, which leaves no record, comes again if that is not noted.
+func TestHandleUnnoted(t *testing.T) {
+	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
+	if got := r.Handle(t.Context(), r.event("asks")); got.Retry != 0 || got.Err != nil {
+		t.Fatalf("%+v", got)
+	}
+	diagnose, noted := r.Remedies[0].Diagnose, false
+	r.Remedies[0].Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		if !noted { // another run has taken the lease, and given it back
+			noted = true
+			if err := r.Env.Stream.Put(ctx, event.RunKey("c-1", string(r.svc.UID), "asks"), []byte(`{"seen":1}`)); err != nil {
+				return remedy.Plan{}, err
+			}
+		}
+		return diagnose(ctx, c)
+	}
+	again := r.event("asks")
+	f, err := event.ReadFailed(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Event.ResourceVersion, f.Count = "8", 2
+	if again, err = event.NewFailed(f); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Handle(t.Context(), again); got.Retry < time.Second || got.Err == nil {
+		t.Errorf("not noted: %+v", got)
+	}
+	if got := r.Handle(t.Context(), again); got.Retry != 0 || got.Err != nil || got.Record.Result != event.Asked {
+		t.Errorf("noted: %+v", got)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	asks := class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil)
 	h := &Host{Remedies: []*remedy.Remedy{asks, asks, {Class: "empty"}}}
