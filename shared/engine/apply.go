@@ -275,17 +275,52 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			}
 			log.Info("step applied", "text", s.Says().String())
 		}
-		x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
-		made := &x.rec.Steps[x.rec.Next]
-		made.Ended, made.Found = x.rec.Written, len(made.Calls) == 0 && !x.died
-		x.died = false
-		x.rec.Next++
-		if err := x.append(ctx, event.Step); err != nil {
+		if err := x.made(ctx); err != nil {
 			return x.lost(err)
 		}
 	}
 	x.lap(&x.rec.Timings.Apply)
 	return verification{x.run}.verify(ctx)
+}
+
+// made journals that the next step is made.
+func (x *application) made(ctx context.Context) error {
+	x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
+	made := &x.rec.Steps[x.rec.Next]
+	if made.Began.IsZero() { // an earlier run has made it
+		made.Began = x.rec.Written
+	}
+	made.Ended, made.Found = x.rec.Written, len(made.Calls) == 0 && !x.died
+	x.died = false
+	x.rec.Next++
+	return x.append(ctx, event.Step)
+}
+
+// forget looks whether the run that had a plan, which is too old to go on with, has made the step that it was about to
+// make, and journals that it has: what is not in the journal can't be undone. ended says that it has, or could not be told.
+func (x *application) forget(ctx context.Context, prev event.Record) (rec event.Record, ended bool, err error) {
+	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
+	begun, id, attempt := x.rec, x.c.ID, x.c.Attempt
+	state := remedy.Todo
+	if x.take(prev, goOn).next == goOn && prev.Next < len(x.steps) {
+		over, err := x.readService(ctx)
+		if err == nil && len(over) == 0 {
+			state, err = x.steps[x.rec.Next].Check(ctx, x.c)
+		}
+		if err != nil {
+			return ends(x.fail(ctx, fmt.Errorf("look at step %d of a plan that is too old: %w", x.rec.Next+1, err)))
+		}
+	}
+	if state != remedy.Done {
+		x.rec, x.steps, x.intent, x.c.ID, x.c.Attempt = begun, nil, false, id, attempt
+		return rec, false, nil
+	}
+	if err := x.made(ctx); err != nil {
+		return ends(x.lost(err))
+	}
+	x.rec.AddNote(say.F("The plan is too old to go on with. What it has written is in the journal. The case is diagnosed again."))
+	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
+	return ends(x.settle(ctx, event.Waiting))
 }
 
 // stopped returns why the rest of a plan must not be applied now; nil if it may. It is asked

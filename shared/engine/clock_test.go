@@ -316,6 +316,61 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// What a run wrote that could not say so is in the journal, however late another run comes, and while all is paused: else
+// it could not be undone.
+func TestUnsaid(t *testing.T) {
+	t.Parallel()
+	killed := func(r *rig) { r.once("after 1", kill); r.dies() }
+	for _, tt := range []struct {
+		name   string
+		write  func(*rig)
+		after  time.Duration
+		paused bool
+	}{
+		{"killed, and stale", killed, 18 * time.Minute, false},
+		{"killed, stale and paused", killed, 18 * time.Minute, true},
+		{"killed and paused", killed, 3 * time.Minute, true},
+		{"without an answer, and stale", func(r *rig) { r.once("patched", boom); r.fails("boom") }, 18 * time.Minute, false},
+		{"without an answer, and paused", func(r *rig) { r.once("patched", boom); r.fails("boom") }, 3 * time.Minute, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			tt.write(r)
+			r.wrote(1)
+			if tt.paused {
+				r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+			}
+			r.advance(tt.after)
+			r.ends(event.Waiting)
+			applied, _ := engine.Applied(r.journal())
+			if len(applied) != 1 || applied[0].Next != 1 || applied[0].Steps[0].Found {
+				t.Fatalf("what can be undone: %+v", applied)
+			}
+			r.wrote(1)
+			r.advance(3 * time.Minute)
+			_, err := engine.Undo(t.Context(), r.env, r.class, applied)
+			r.must(err)
+			if got := r.live().Annotations[key]; got != "old" {
+				t.Errorf("the annotation is %q", got)
+			}
+		})
+	}
+	// It is looked at again if it can't be read, and then diagnosed as any other.
+	r := build(t)
+	killed(r)
+	r.advance(18 * time.Minute)
+	r.on("check 1", boom)
+	r.advance(r.fails("boom").Wait)
+	r.on("check 1", nil)
+	r.advance(r.ends(event.Waiting).Wait)
+	r.ends(event.Synced)
+	if applied, _ := engine.Applied(r.journal()); len(applied) != 1 {
+		t.Errorf("what can be undone: %+v", applied)
+	}
+	r.wrote(1)
+}
+
 // The mode is read before each step: a person can stop the rest of a plan.
 func TestPolicyBetweenSteps(t *testing.T) {
 	t.Parallel()

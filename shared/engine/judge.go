@@ -17,6 +17,14 @@ import (
 // any more ends the run, with nothing written.
 func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
+	// The run before may have made its step and could not say so. The journal must, before anything puts the plan off.
+	if i := x.rec.Next; i < len(x.steps) && (x.died || len(x.rec.Steps[i].Calls) > 0) {
+		if state, err := x.steps[i].Check(ctx, x.c); err == nil && state == remedy.Done {
+			if err := x.made(ctx); err != nil {
+				return ends(x.lost(err))
+			}
+		}
+	}
 	// While nothing may be written anyway, nothing else needs to be read.
 	if h, err := x.env.hold(ctx, x.c.Policy); err != nil {
 		return ends(x.fail(ctx, err))

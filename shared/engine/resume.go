@@ -146,6 +146,7 @@ type way struct {
 	answer   event.Record // what the journal says, of a run that is answered
 	reserved bool         // the plan to go on with was parked until a moment that is its own
 	died     bool         // the run that had the plan never ended
+	stale    bool         // there is a plan which is too old to go on with
 }
 
 // resume decides from what was before how to go on, and begins the new record.
@@ -183,7 +184,7 @@ func (x *run) resume(h history) way {
 	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
 	case (open || parked) && len(prev.Attempts) > 0 && x.env.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
-		return way{next: afresh}
+		return way{next: afresh, stale: true}
 	case open || parked:
 		return x.take(prev, goOn)
 	case prev.Phase == event.Started:

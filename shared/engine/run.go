@@ -349,7 +349,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		x.rec.Undoing = on.next == takeBack
 		return x.rec, nil
 	}
-	if on.next == afresh {
+	if on.next == afresh && !on.stale {
 		x.ahead = x.gather(ctx) // reading takes nothing from a run that has the lease
 		defer func() { x.ahead.drop() }()
 	}
@@ -374,6 +374,11 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		return (&application{run: x, taken: true, reserved: on.reserved, died: on.died}).goOn(ctx)
 	case prove:
 		return verification{x}.prove(ctx, h.prev)
+	}
+	if on.stale {
+		if rec, ended, err := (&application{run: x, died: true}).forget(ctx, h.prev); ended {
+			return rec, err
+		}
 	}
 	plan, ok, err := x.plan(ctx)
 	if err != nil {
