@@ -296,21 +296,11 @@ func (p approvals) in(view stream.View) ([]Approval, error) {
 	return all, nil
 }
 
-// agreed reports whether a person has answered the plan that a record asks about, or taken
-// back that it is rejected, so that it must be looked at again.
-func (p approvals) agreed(ctx context.Context, prev event.Record) (bool, error) {
-	rejected := prev.Status() == event.Rejected
-	if prev.Phase != event.Settled || prev.Result != event.Asked && !rejected || prev.Digest == "" {
-		return false, nil
-	}
-	all, err := p.answers(ctx)
-	now := p.env.now()
-	if rejected && err == nil {
-		return !slices.ContainsFunc(all, func(a Approval) bool { return a.refuses(prev.Digest, now) }), nil
-	}
-	return slices.ContainsFunc(all, func(a Approval) bool {
-		return a.good(prev.Digest, prev.NextAttempt(), now) || a.refuses(prev.Digest, now)
-	}), err
+// answerable reports whether the record is of a plan that a person may have answered since, or may have taken back that it is
+// rejected, so that it must be looked at again. Who asks before it has the lease may be told of no answer by a node of NATS
+// that is behind.
+func answerable(rec event.Record) bool {
+	return rec.Phase == event.Settled && rec.Digest != "" && (rec.Result == event.Asked || rec.Status() == event.Rejected)
 }
 
 // rejected reports whether a person has rejected this plan, and puts it into the record.

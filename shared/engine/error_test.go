@@ -196,7 +196,7 @@ func TestStepFails(t *testing.T) {
 	r.once("before 1", kill)
 	r.dies()
 	r.advance(2 * time.Minute)
-	r.once("check 1", boom)
+	r.on("check 1", boom)
 	r.fails("check step 1: boom")
 	r.wrote(0)
 }

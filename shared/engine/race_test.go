@@ -437,6 +437,33 @@ func TestPaceStale(t *testing.T) {
 	}
 }
 
+// An approval counts also where a node of NATS answers that does not know of it yet: its event must not be acknowledged
+// before.
+func TestApprovedBehind(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	server := nats.Start(t, embedded.Options{})
+	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
+	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
+	r.must(err)
+	r.policy.Risk = remedy.Low
+	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+	asked := r.ends(event.Asked)
+	nats.Behind(t, server.URL(), "KV_lbremedy")
+	_, err = engine.Approve(t.Context(), r.env.Stream, asked, event.Person{Name: "ann"}, r.now(), time.Hour)
+	r.must(err)
+	r.env.Watch = long
+	r.on("after 1", r.syncs)
+	shell.Until(t, "it is fixed", func() bool {
+		rec := r.run()
+		if rec.Result == event.Asked {
+			t.Fatal("the approval is overlooked")
+		}
+		return rec.Result == event.Fixed
+	})
+	r.wrote(1)
+}
+
 // While it waits for its moment a run may be cut off, and another one may begin: what it reads then proves nothing, and it
 // writes only if the lease is still its own.
 func TestPaceLost(t *testing.T) {

@@ -20,9 +20,8 @@ var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.
 
 // A history is what a run finds in the journal when it begins.
 type history struct {
-	prev   event.Record // the last record of the Service and class
-	other  event.Record // the last record of the Service, if it is another class's
-	agreed bool         // a person has approved the plan that prev asks about
+	prev  event.Record // the last record of the Service and class
+	other event.Record // the last record of the Service, if it is another class's
 }
 
 // history reads what was before this run.
@@ -35,8 +34,7 @@ func (x *run) history(ctx context.Context) (h history, err error) {
 			return h, err
 		}
 	}
-	h.agreed, err = x.approvals.agreed(ctx, h.prev)
-	return h, err
+	return h, nil
 }
 
 // load reads the last record of this Service and class, and what is known of the runs.
@@ -177,7 +175,7 @@ func (x *run) resume(h history) way {
 	switch {
 	case prev.Held == event.TakenBack, prev.Undoing && !final(prev.Result):
 		return way{next: takeBack}
-	case held || h.agreed:
+	case held || answerable(prev):
 		return way{next: afresh}
 	case parked && prev.Done() && prev.Reason == event.ByCause:
 		return way{next: afresh}
