@@ -54,7 +54,7 @@ func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 	}
 	since, heard := svc.CreationTimestamp.Time, false
 	for _, e := range s.Events[svc.UID] {
-		if !byController(e) {
+		if !e.ByController() {
 			continue
 		}
 		if e.Reason == "TypeChanged" && e.Last.After(since) {
@@ -66,12 +66,6 @@ func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 		return 0
 	}
 	return s.Time.Sub(since)
-}
-
-// byController reports whether the controller wrote the Event. The API server and
-// lbremedy also write Events about Services.
-func byController(e doctor.Event) bool {
-	return e.Component == "service-controller" || e.Component == "nlb-controller"
 }
 
 func findPending(s *doctor.Snapshot, r *doctor.Report) {
@@ -116,7 +110,7 @@ func waiting(d time.Duration) say.Text {
 // for a Warning are not failures.
 func failure(list []doctor.Event) (doctor.Event, bool) {
 	for _, e := range slices.Backward(list) {
-		if byController(e) && e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {
+		if e.ByController() && e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {
 			return e, true
 		}
 	}
@@ -141,7 +135,7 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 		return
 	}
 	for _, svc := range services {
-		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], byController) {
+		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], doctor.Event.ByController) {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
 				Text: waiting(waited).And("CCM %s, which writes Events, has written none about it in the last hour.", v),

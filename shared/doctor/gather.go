@@ -285,7 +285,7 @@ func readEvents(ctx context.Context, g *gathering) (int, error) {
 		which.Namespace, _, _ = strings.Cut(g.Only, "/")
 	}
 	_, err := g.Kube.ListEvents(ctx, which, func(e kube.Event) error {
-		if controllers(e.Component) {
+		if event.Controller(e.Component) {
 			g.claim(e)
 		}
 		uid := types.UID(e.Object.UID)

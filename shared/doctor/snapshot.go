@@ -92,13 +92,12 @@ func (c Claim) Possible() bool { return event.ValidUID(c.Object.UID) == nil }
 
 // Failed reports whether the Event tells of a failed sync of Alibaba Cloud's controller.
 func (e Event) Failed() bool {
-	return e.Type == corev1.EventTypeWarning && event.Watched(e.Reason) && !event.DryRun(e.Message) && controllers(e.Component)
+	return e.Type == corev1.EventTypeWarning && event.Watched(e.Reason) && !event.DryRun(e.Message) && e.ByController()
 }
 
-// controllers reports whether this is what the controller calls itself in Events.
-func controllers(component string) bool {
-	return component == "service-controller" || component == "nlb-controller"
-}
+// ByController reports whether the controller wrote the Event. The API server and lbremedy also
+// write Events about Services.
+func (e Event) ByController() bool { return event.Controller(e.Component) }
 
 // A LoadBalancer is a CLB or an NLB with what stands on it.
 type LoadBalancer struct {
