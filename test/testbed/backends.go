@@ -57,8 +57,9 @@ func backendFixtures() []Fixture {
 		},
 		{
 			Name: "quota-pods", Class: tooMany, Says: saysTooMany, Ends: event.Waiting, Config: terway,
-			Story:  "It is created for 201 Pods, and a load balancer has room for 200 backends.",
-			inject: created(withPods(pods{n: 201})),
+			Story:   "It grows to 201 Pods, and a load balancer has room for 200 backends.",
+			prepare: created(withPods(pods{n: 1})), // one that is created for all may be synced before its Pods are seen
+			inject:  starts(pods{n: 200}),
 		},
 		{
 			Name: "quota-shared", Class: tooMany, Says: saysTooMany, Ends: event.Waiting,
