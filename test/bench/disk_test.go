@@ -218,23 +218,30 @@ func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration 
 	return took
 }
 
-// burst measures how many Events of many that come at once get to disk in a second.
+// burst measures how many Events of many that come at once get to disk in a second, and how long each takes.
 func (r *rig) burst(b *testing.B) {
 	const rounds, n, clients = 5, 3000, 16
 	d := r.disk(b)
 	rates, cost, created, peak := map[bool][]float64{}, map[bool]time.Duration{}, []float64{}, 0.0
+	took := map[bool][]time.Duration{}
 	for i := range 2 * rounds {
 		exporter := i%4 == 0 || i%4 == 3 // in turns, and each as often before the other as after it
 		p := d.run(b, exporter)
 		ids := d.services(b, n)
 		before := p.cpu(b)
+		answered := make([]time.Time, n)
 		began := time.Now()
-		if err := alike(clients, n, func(i int) error { return d.create(b.Context(), ids[i]) }); err != nil {
+		err := alike(clients, n, func(i int) error {
+			defer func() { answered[i] = time.Now() }()
+			return d.create(b.Context(), ids[i])
+		})
+		if err != nil {
 			b.Fatal(err)
 		}
 		created = append(created, n/time.Since(began).Seconds())
 		last := began
-		for _, at := range d.arrived.wait(b, time.Minute, ids...) {
+		for i, at := range d.arrived.wait(b, time.Minute, ids...) {
+			took[exporter] = append(took[exporter], at.Sub(answered[i]))
 			if at.After(last) {
 				last = at
 			}
@@ -251,6 +258,8 @@ func (r *rig) burst(b *testing.B) {
 	r.note(b, "rate", "events/s", ours)
 	r.note(b, "rate bare", "events/s", bare)
 	r.note(b, "rate of creation", "events/s", quantile(created, 0.5))
+	r.note(b, "p99", "ms", ms(quantile(took[true], 0.99)))
+	r.note(b, "p99 bare", "ms", ms(quantile(took[false], 0.99)))
 	r.note(b, "computing for one", "µs", float64(cost[true].Microseconds())/(rounds*n))
 	r.note(b, "computing for one bare", "µs", float64(cost[false].Microseconds())/(rounds*n))
 	r.note(b, "peak memory", "MB", peak)
