@@ -371,6 +371,29 @@ func TestUnsaid(t *testing.T) {
 	r.wrote(1)
 }
 
+// What a plan had not begun when it was parked is not its own, whoever has done that since.
+func TestParkedUnbegun(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
+		act{Name: "2", Annotate: set(key, "new", "old")},
+	}
+	r.once("after 1", func(ctx context.Context) error {
+		return engine.SetPause(ctx, r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"})
+	})
+	r.ends(event.Waiting)
+	r.annotate("new")
+	r.advance(18 * time.Minute)
+	_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+	r.must(err)
+	_, err, _ = r.try(r.event)
+	r.must(err)
+	if applied, _ := engine.Applied(r.journal()); len(applied) != 1 || applied[0].Next != 1 {
+		t.Errorf("what can be undone: %+v", applied)
+	}
+}
+
 // The mode is read before each step: a person can stop the rest of a plan.
 func TestPolicyBetweenSteps(t *testing.T) {
 	t.Parallel()

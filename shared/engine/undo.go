@@ -24,6 +24,8 @@ var ErrNoUndo = errors.New("there is no way back")
 func Applied(history []event.Record) (applied []event.Record, back time.Time) {
 	for _, r := range slices.Backward(history) {
 		switch {
+		case r.Result == event.Undone && len(applied) > 0: // what is older is taken back, what came after is not
+			return applied, time.Time{}
 		case r.Result == event.Undone:
 			return nil, r.At
 		case r.Next == 0 || r.Undoing:
@@ -250,6 +252,7 @@ func inverse(env *Env, r *remedy.Remedy, applied []event.Record) ([]remedy.Step,
 		for i, s := range slices.Backward(planned[:rec.Next]) {
 			back, ok := s.Undo()
 			switch {
+			case rec.Steps[i].Found: // somebody else has made it, and may need it
 			case ok:
 				steps = append(steps, back)
 			case !remedy.Wakes(s):
@@ -422,7 +425,7 @@ func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 	switch {
 	case err == nil || rec.Result != "":
 		return rec, err
-	case errors.Is(err, remedy.ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, remedy.ErrUndeclared):
+	case errors.Is(err, remedy.ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, remedy.ErrUndeclared), errors.Is(err, errNothingApplied):
 		x.rec.Held = ""
 		x.rec.AddNote(say.F("The fix was not undone: %s.", event.Redact(err.Error())))
 		x.rec.AddAsk(spent())

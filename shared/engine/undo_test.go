@@ -267,6 +267,32 @@ func TestCalls(t *testing.T) {
 	if c := steps[2].Calls; len(c) != 1 || c[0].Action != "patch services" || c[0].Version != r.live().ResourceVersion {
 		t.Errorf("the Service was written: %+v", steps[2])
 	}
+	// What it found is somebody else's: an undo leaves it.
+	r.advance(3 * time.Minute)
+	applied, _ := engine.Applied(all)
+	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
+	r.must(err)
+	tags, err := r.env.Cloud.SLB.Tags(t.Context(), r.lb)
+	r.must(err)
+	if _, ok := tags["l"]; ok || tags["k"] != "v" {
+		t.Errorf("after the undo the tags are %v", tags)
+	}
+}
+
+// What is written after an undo in the same case, as by a replay, can be undone as well.
+func TestAppliedAfterUndo(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	var first, undone, second event.Record
+	first.Attempt, undone.Attempt, second.Attempt = 1, 1, 2
+	first.Next, second.Next = 1, 1
+	undone.Result, undone.Undoing, undone.At = event.Undone, true, at
+	if applied, back := engine.Applied([]event.Record{first, undone, second}); len(applied) != 1 || applied[0].Attempt != 2 || !back.IsZero() {
+		t.Errorf("applied are %+v, back at %s", applied, back)
+	}
+	if applied, back := engine.Applied([]event.Record{first, undone}); applied != nil || !back.Equal(at) {
+		t.Errorf("applied are %+v, back at %s", applied, back)
+	}
 }
 
 // A write that is refused is in the journal, too. Of one whose run was killed nobody knows.

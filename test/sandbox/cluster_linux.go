@@ -206,7 +206,8 @@ func (c *nodeCluster) startControlPlane(ctx context.Context) error {
 			"--leader-elect=false", "--bind-address=127.0.0.1"}
 	}
 	if _, err := c.spawn("kube-controller-manager", append(as("kube-controller-manager"), "--service-account-private-key-file="+c.id.file("tokens.key"),
-		"--root-ca-file="+c.id.file("ca.crt"), "--use-service-account-credentials=true")...); err != nil {
+		"--root-ca-file="+c.id.file("ca.crt"), "--use-service-account-credentials=true",
+		"--flex-volume-plugin-dir="+c.file("volumeplugins"))...); err != nil { // it would make the usual one, of the machine
 		return err
 	}
 	_, err = c.spawn("kube-scheduler", as("kube-scheduler")...)
