@@ -735,5 +735,5 @@ func (e *Exporter) watchPrecheck(ctx context.Context) {
 // report logs what is never acted on.
 func (e *Exporter) report(ev kube.Event, what string) {
 	e.log.Info(what, "kubeevent", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
-		"message", event.Cut(event.Redact(ev.Message)))
+		"message", event.Abridge(ev.Message))
 }

@@ -90,6 +90,38 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
+// TestHugeMessages proves that a message of a megabyte, made to be slow to read, does not keep the Events behind it
+// waiting: they are judged one after the other, those of all namespaces.
+func TestHugeMessages(t *testing.T) {
+	s := &session{
+		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)},
+		lanes:    newLanes(0, 0),
+	}
+	judged := make(chan bool, 1)
+	go func() {
+		defer close(judged)
+		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x"} {
+			for _, first := range []string{full + " ", "DryRun: " + full + " "} {
+				o, ok := s.judge(kube.Event{Namespace: "a", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning",
+					Message: first + strings.Repeat(part, 1<<20/len(part))})
+				if ok && len(o.Message) > event.MaxMessage {
+					t.Errorf("%q…: %d bytes are kept", part, len(o.Message))
+				}
+			}
+		}
+		o, ok := s.judge(kube.Event{Namespace: "b", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: full})
+		judged <- ok && o.Message == full
+	}()
+	select {
+	case ok := <-judged:
+		if !ok {
+			t.Error("the failure of another namespace is not published")
+		}
+	case <-time.After(10 * time.Second): // quadratic time would be minutes
+		t.Fatal("the failure of another namespace still waits")
+	}
+}
+
 // TestFlood proves that a namespace which floods waits for itself alone: another one's
 // failure is published as soon as without the flood, which is counted, told once, and
 // bounded in memory; and that nothing of it is lost.

@@ -55,7 +55,7 @@ func (s *session) occurrence(ev kube.Event, class string) occurrence {
 	ev.Writers, ev.Host = nil, "" // they are read by nobody, and many Events may wait at once
 	// The API server takes messages of a megabyte, and many may wait at once.
 	if len(ev.Message) > event.MaxMessage {
-		ev.Message = event.Cut(event.Redact(ev.Message))
+		ev.Message = event.Abridge(ev.Message)
 	}
 	now := s.c.Now()
 	ev.First, ev.Last = datable(ev.First, ev.Created, now), datable(ev.Last, ev.Created, now)
@@ -170,7 +170,7 @@ func (o occurrence) remains() (header map[string][]string, data []byte) {
 		},
 		"reason":         clip(o.Reason),
 		"type":           clip(o.Type),
-		"message":        event.Cut(event.Redact(o.Message)),
+		"message":        event.Abridge(o.Message),
 		"source":         object{"component": clip(o.Component)},
 		"count":          o.Count,
 		"firstTimestamp": at(o.First),

@@ -294,7 +294,7 @@ func TestAnnotation(t *testing.T) {
 	svc.Namespace, svc.Name = "shop", "web"
 	fixture.Equal(t, ccm.SetCommand(svc, "id", "lb-1"), "kubectl -n shop annotate service web "+ccm.Prefix+"id=lb-1 --overwrite")
 	fixture.Equal(t, ccm.SetCommand(svc, "zone-maps", "a;rm -rf 'x'"),
-		"kubectl -n shop annotate service web '"+ccm.Prefix+`zone-maps=a;rm -rf '\''x'\''' --overwrite`)
+		"kubectl -n shop annotate service web '"+ccm.Prefix+`zone-maps=a;rm -rf '"'"'x'"'"'' --overwrite`)
 	fixture.Equal(t, ccm.SetCommand(svc, "zone-maps", "a:b,c$(d)"), "kubectl -n shop annotate service web '"+ccm.Prefix+"zone-maps=a:b,c$(d)' --overwrite")
 	fixture.Equal(t, ccm.RemoveCommand(svc, "spec"), "kubectl -n shop annotate service web "+ccm.Prefix+"spec- "+ccm.LegacyPrefix+"spec-")
 	fixture.Equal(t, ccm.Quote("a"), `"a"`)

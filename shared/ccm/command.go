@@ -12,7 +12,8 @@ import (
 
 // shell returns a word as a POSIX shell takes it: as it is where it holds nothing
 // that a shell looks at, else in single quotes. What stands in an annotation is
-// anybody's, and a person pastes these commands.
+// anybody's, and a person pastes these commands, also out of a chat that reads them as
+// Markdown: a backslash before a quote would be gone there, and with it the end of the word.
 func shell(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
@@ -20,7 +21,7 @@ func shell(word string) string {
 	if word != "" && strings.TrimFunc(word, plain) == "" {
 		return word
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
 }
 
 // Shell returns a word as a POSIX shell takes it, for a command that a person pastes.

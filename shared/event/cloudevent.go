@@ -36,8 +36,8 @@ const headPart = MaxMessage / 4 * 3
 
 // Cut returns the text with its middle left out where it is longer than
 // MaxMessage, and with valid UTF-8 only. The result is at most MaxMessage
-// bytes long and cutting it again changes nothing. Redact first: a secret that
-// is cut in two is recognised no more.
+// bytes long and cutting it again changes nothing. Redact first, as Abridge
+// does: a secret that is cut in two is recognised no more.
 func Cut(s string) string {
 	if len(s) > MaxMessage {
 		head, tail := cutPoints(s)
@@ -65,7 +65,7 @@ func cutPoints(s string) (head, tail int) {
 // It is an ErrInvalid if the failure lacks what identifies it or what a
 // subject needs, and an ErrTooLarge if the data stays longer than MaxPayload.
 func NewFailed(f Failure) (event.Event, error) {
-	f.Message = Cut(Redact(f.Message))
+	f.Message = Abridge(f.Message)
 	f.Count = max(f.Count, 1)
 	if err := f.valid(); err != nil {
 		return event.Event{}, err
@@ -146,7 +146,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 // whether the run has ended. It is an ErrInvalid if the record lacks what
 // identifies it, and an ErrTooLarge if its data is longer than MaxRecord.
 func NewRecord(r Record) (event.Event, error) {
-	r.Message = Cut(Redact(r.Message))
+	r.Message = Abridge(r.Message)
 	for _, text := range []*string{&r.Rule, &r.Decided, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
 		*text = strings.ToValidUTF8(Redact(*text), "?")
 	}

@@ -15,13 +15,17 @@ const hidden = "***"
 // tokens, private keys, passwords in URLs and RAM's encoded diagnoses. What
 // surrounds them stays readable. It takes time linear in the length of the
 // text, and redacting twice is the same as once.
-func Redact(s string) string {
+func Redact(s string) string { return redactFrom(s, 0) }
+
+// redactFrom returns s[begin:] redacted. A secret that reaches into it from
+// before is recognised by what announces it there.
+func redactFrom(s string, begin int) string {
 	hits := secrets().find([]byte(s), nil)
 	if len(hits) == 0 {
-		return s
+		return s[begin:]
 	}
 	var out strings.Builder
-	done := 0
+	done, told := 0, begin // up to here it is searched, and written
 	for _, h := range hits {
 		if int(h.start) < done {
 			continue
@@ -30,16 +34,41 @@ func Redact(s string) string {
 		if from == to {
 			continue
 		}
-		out.WriteString(s[done:from])
+		if done = to; done <= begin {
+			continue
+		}
+		out.WriteString(s[told:max(told, from)])
 		out.WriteString(hidden)
-		done = to
+		told = done
 	}
-	if done == 0 {
-		return s
+	if told == begin {
+		return s[begin:]
 	}
-	out.WriteString(s[done:])
+	out.WriteString(s[told:])
 	return out.String()
 }
+
+// Abridge returns Cut(Redact(s)) in bounded time, however long the text is:
+// whoever may write Events chooses that. Of a text that is longer than any
+// error it reads the beginning and the end, and what Cut leaves of them is the
+// same, unless they hold hardly more than secrets.
+func Abridge(s string) string {
+	if len(s) <= 2*window {
+		return Cut(Redact(s))
+	}
+	head := Redact(s[:window])
+	head = head[:max(0, len(head)-unsure)]
+	return Cut(head + gap + redactFrom(s[len(s)-window:], window-MaxMessage))
+}
+
+const (
+	// window is how much Abridge reads at either end. A secret that reaches
+	// into what is shown of the end begins in it, unless it is longer than 24 KiB.
+	window = 4 * MaxMessage
+	// unsure is how much before a cut is not shown, since a secret that is cut
+	// in two may not be recognised: more than userinfo looks ahead.
+	unsure = 1 << 10
+)
 
 // A secretMark is a text that announces a secret, in lower case. Its find
 // returns where the secret stands that belongs to the mark s[start:end], or
@@ -167,12 +196,15 @@ func authorization(s string, _, end int) (from, to int) {
 	}
 	word := s[from:to]
 	next := skipSpaces(s, to)
-	last := next
+	if next == to || strings.ContainsFunc(word, func(r rune) bool { return !alnum(r) && r != '-' }) {
+		return from, to
+	}
+	last := next // looked for only where it is the end: what is read and not taken is read again for the next mark
 	for last < len(s) && s[last] > ' ' && strings.IndexByte("\"']\\", s[last]) < 0 {
 		last++
 	}
 	switch {
-	case last == next || next == to || strings.ContainsFunc(word, func(r rune) bool { return !alnum(r) && r != '-' }):
+	case last == next:
 		return from, to
 	case schemes[strings.ToLower(word)]:
 		return next, last

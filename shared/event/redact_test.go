@@ -93,6 +93,43 @@ func TestRedactIsBounded(t *testing.T) {
 	}
 }
 
+// However long a text is, what is stored of it is the same and takes no longer.
+func TestAbridge(t *testing.T) {
+	rows := corpus.Rows(t)
+	var long strings.Builder
+	for i := 0; long.Len() < 1<<20; i++ {
+		long.WriteString(rows[i%len(rows)].Message + " password=" + testSecret + ", 世 ")
+		for _, s := range []string{rows[i%len(rows)].Message, long.String()} {
+			if i%997 != 0 && len(s) > 2*window+1<<10 {
+				continue // most of the long ones
+			}
+			if got, want := Abridge(s), Cut(Redact(s)); got != want {
+				t.Fatalf("%d bytes, %.80q…: got\n%s\nwant\n%s", len(s), s, got, want)
+			}
+		}
+	}
+	fill := strings.Repeat("a b ", 1<<18)
+	for name, s := range map[string]string{
+		"a secret in what is left out":      fill + " password=" + testSecret + " " + fill,
+		"one that the beginning cuts":       fill[:headPart-20] + " password=" + testSecret + strings.Repeat("s", 4*window) + fill,
+		"one that the window cuts":          fill[:window-20] + " password=" + testSecret + " " + fill,
+		"a key that the window cuts":        strings.Repeat("password='"+fill[:8000]+"',", 5)[:window-8] + testSecret[:4] + "LTAI" + testSecret + fill,
+		"one that the end cuts":             fill + "password='" + strings.Repeat("s", 16<<10) + testSecret + "'",
+		"an end of secrets":                 fill + strings.Repeat("password='"+testSecret+strings.Repeat("s", 10_000)+"',", 3),
+		"userinfo that the window cuts":     strings.Repeat("password='"+fill[:8000]+"',", 4) + fill[:window-4*8012-30] + "nats://u:" + testSecret + "@h " + fill,
+		"nothing but a secret":              "password='" + fill + testSecret + fill,
+		"nothing but a secret with its end": "password='" + fill + testSecret + fill + "'",
+	} {
+		got := Abridge(s)
+		if strings.Contains(got, testSecret) || len(got) > MaxMessage || !utf8.ValidString(got) {
+			t.Errorf("%s: got %d bytes:\n%s", name, len(got), got)
+		}
+		if again := Abridge(got); again != got {
+			t.Errorf("%s: abridging again changes it:\n%s\n%s", name, got, again)
+		}
+	}
+}
+
 func FuzzRedact(f *testing.F) {
 	for _, l := range corpus.Rows(f)[:50] {
 		f.Add(l.Message)

@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -85,6 +86,27 @@ func (r Reference) Read() (string, error) {
 }
 
 const longestSecret = 4096
+
+// Readable returns why a process must not read the place for a sink, or nil. The sinks in force come out of the stream:
+// whoever may write there could name what the process itself logs in with, and an address of their own to send it to.
+// Files are those below dirs, which the process was started with. Variables are all but its own; those that begin with
+// LBREMEDY_TELL_ are for sinks.
+func (r Reference) Readable(dirs []string) error {
+	name := strings.ToUpper(r.Env)
+	own := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+	if !own("LBREMEDY_TELL_") && (slices.ContainsFunc([]string{"LBREMEDY_", "ALIBABA", "ALICLOUD_", "OTEL_", "KUBE"}, own) || strings.HasSuffix(name, "_PROXY")) {
+		return fmt.Errorf("%s is none for sinks: rename it, such as to LBREMEDY_TELL_SECRET", r)
+	}
+	below := func(dir string) bool {
+		path, err := filepath.Rel(dir, r.File)
+		return err == nil && filepath.IsLocal(path)
+	}
+	// Behind a link ".." leads elsewhere than it reads.
+	if r.File != "" && (r.File != filepath.Clean(r.File) || !slices.ContainsFunc(dirs, below)) {
+		return fmt.Errorf("%s does not lie below %s: move it there, or name its directory with --secrets", r, strings.Join(dirs, " or "))
+	}
+	return nil
+}
 
 // Kinds of sinks.
 const (

@@ -386,10 +386,10 @@ const drain = 2 * time.Minute
 // sending is how long a caller may take to send the body of its request.
 const sending = 30 * time.Second
 
-// timed limits the time in which a body comes, whether the handler reads it or not: before it answers,
+// Timed limits the time in which a body comes, whether the handler reads it or not: before it answers,
 // net/http reads what is left of one, and would wait for ever for what never comes. The limit ends with
 // the body, as a run may take longer than its request.
-func timed(h http.Handler, sending time.Duration) http.Handler {
+func Timed(h http.Handler, sending time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		if r.Body != nil && r.Body != http.NoBody && c.SetReadDeadline(time.Now().Add(sending)) == nil {
@@ -419,7 +419,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{Handler: timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 32 << 10, Protocols: protocols}
+	server := &http.Server{Handler: Timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 32 << 10, Protocols: protocols}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

@@ -92,7 +92,7 @@ func TestNoBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: timed(h, 100*time.Millisecond)}
+	server := &http.Server{Handler: Timed(h, 100*time.Millisecond)}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	for _, tt := range []struct {
@@ -125,7 +125,7 @@ func TestNoBody(t *testing.T) {
 func TestReadDeadline(t *testing.T) {
 	t.Parallel()
 	const limit = 100 * time.Millisecond
-	server := httptest.NewServer(timed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Timed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
 		select { // a deadline that still stood would end the context as soon as it is over
 		case <-r.Context().Done():

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -276,27 +277,40 @@ var questions = map[event.Status]say.Text{
 }
 
 // plain returns a text without line breaks and without what a chat reads as markup for
-// links, mentions and code.
+// links, mentions and code, or as an address. Names such as example.com stay as they are.
+//
+// A person pastes the commands in it. So nothing becomes a quote, neither here nor in the
+// chat, which may show a character reference of HTML as the character, and what stands
+// for something in a shell becomes nothing that stands for something else there.
 func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch r {
-		case '<':
-			return '‹'
-		case '>':
-			return '›'
-		case '`':
-			return '\''
-		case '[', ']':
-			return '|'
-		case '@':
-			return '＠'
+	var out strings.Builder
+	for i, r := range s {
+		rest := s[i:]
+		switch {
+		case r == '<':
+			r = '‹'
+		case r == '>':
+			r = '›'
+		case r == '`':
+			r = 'ˋ'
+		case r == '@':
+			r = '＠'
+		case r == ']' && strings.HasPrefix(rest, "]("):
+			r = '］'
+		case r == ':' && strings.HasPrefix(rest, "://"):
+			r = '：'
+		case r == '&' && reference().MatchString(rest):
+			r = '＆'
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			r = ' '
 		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return ' '
-		}
-		return r
-	}, s)
+		out.WriteRune(r)
+	}
+	return out.String()
 }
+
+// reference is how a character reference of HTML begins.
+var reference = regex.New(`^&(?:#|[A-Za-z][A-Za-z0-9]*;)`)
 
 // clip returns at most n bytes of a text, valid and with a mark where it was cut.
 func clip(s string, n int) string {

@@ -360,7 +360,7 @@ func TestClusters(t *testing.T) {
 	// From here on workers answer, beside the courier of the second cluster alone.
 	endCourier()
 	for id := range r.places {
-		r.start(r.environ(id, r.seed(id, "worker"), "worker"), "lbremedy", "up", "--parts", "worker,notifier")
+		r.start(r.environ(id, r.seed(id, "worker"), "worker"), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir())
 	}
 
 	// Budgets: a place that one cluster has taken is none of the other's.

@@ -39,6 +39,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/serve"
 )
 
 // A consoleRun is one call of console.
@@ -217,6 +218,17 @@ func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return p.loaded, nil
 }
 
+const (
+	sending = 30 * time.Second // that a browser may take to send a form
+	silent  = 2 * time.Minute  // that a connection is kept on which nothing is asked
+)
+
+// limited returns a server that keeps no connection for ever on which nothing comes: anybody who reaches it can open
+// one, also without a login. An answer may take as long as it takes, since the stream of changes is one.
+func limited(h http.Handler, sending, idle time.Duration) *http.Server {
+	return &http.Server{Handler: serve.Timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 64 << 10}
+}
+
 // serve answers until ctx ends, and keeps what it answers from current.
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -226,10 +238,8 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	wait.Go(func() { s.book.run(ctx) })
 	wait.Go(func() { s.reading.run(ctx) })
 	wait.Go(func() { s.find(ctx) })
-	h := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
+	h := limited(s.handler(), sending, silent)
+	h.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	wait.Go(func() { ended <- h.Serve(listener) })
 	select {

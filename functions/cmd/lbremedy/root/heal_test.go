@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestHeal(t *testing.T) {
 	web := sc.Namespace + "/web"
 
 	// up observes.
-	u := sc.Up(t, "--listen", "127.0.0.1:0")
+	u := sc.Up(t, "--secrets", os.TempDir(), "--listen", "127.0.0.1:0")
 	errs := u.Errs
 	planned := func(r event.Record) bool { return r.Result == event.Planned }
 	id := u.Until(t, planned).Case

@@ -14,6 +14,9 @@ var Ready = ready
 // UpRun is one call of up.
 type UpRun = upRun
 
+// Secrets names the directories with the secrets of sinks.
+func (u *upRun) Secrets(dirs ...string) { u.secrets = dirs }
+
 // Begin sets the stream up and says what applies.
 func (u *upRun) Begin(ctx context.Context, s *stream.Stream, allowed *policy.Version) error {
 	return u.begin(ctx, s, allowed)

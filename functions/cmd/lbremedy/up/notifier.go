@@ -3,8 +3,10 @@ package up
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
@@ -63,8 +66,33 @@ func (t *notifier) inForce(ctx context.Context) ([]policy.Sink, []policy.Person,
 	return sinks, people, err
 }
 
+// check returns what is wrong with sinks out of the stream: what a policy file is refused for, and what this process
+// must not read for them. Words that only another release knows are not wrong.
+func (t *notifier) check(sinks []policy.Sink) error {
+	var errs []error
+	for _, s := range sinks {
+		if !policyfile.ValidSinkName(s.Name) {
+			errs = append(errs, fmt.Errorf("tell: no sink can be called %.40q", s.Name))
+		}
+		s.Check(nil, func(field, format string, args ...any) {
+			if !slices.Contains([]string{"language", "classes", "risks", "results"}, field) {
+				errs = append(errs, fmt.Errorf("tell.%s: %s: %s", s.Name, field, fmt.Sprintf(format, args...)))
+			}
+		})
+		for _, r := range []policy.Reference{s.URLFrom, s.SecretFrom} {
+			if err := r.Readable(t.secrets); err != nil {
+				errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // take makes a follower for the sinks.
 func (t *notifier) take(sinks []policy.Sink, people []policy.Person) error {
+	if err := t.check(sinks); err != nil {
+		return err
+	}
 	f, err := ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter, Language: cli.Tongue,
 		Answers: t.env.Kube, People: people, Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,

@@ -83,7 +83,7 @@ func TestNotifiers(t *testing.T) {
 	sc.Env["LBREMEDY_NATS_INBOX"] = stream.InboxOf("notifier")
 	var notifiers []*operator.UpRun
 	for _, name := range []string{"notifier", "teller"} { // until the next release
-		notifiers = append(notifiers, sc.Up(t, "--parts", name, "--policy", file, "--listen", "127.0.0.1:0"))
+		notifiers = append(notifiers, sc.Up(t, "--parts", name, "--policy", file, "--secrets", os.TempDir(), "--listen", "127.0.0.1:0"))
 	}
 	const causes = 6
 	at := time.Now()

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type upRun struct {
 	old            bool          // every is given by its old flag, --survey
 	rate           float64       // budget of a namespace
 	burst          int
+	secrets        []string // directories with the files of secrets that sinks may name
 	sizes          sizes
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
@@ -94,6 +96,8 @@ Without --policy nothing is ever written; in an existing NATS the policy in forc
 With it the file comes into force for this cluster, and again whenever it changes; an
 invalid file changes nothing. Standard output has one line for each change of a case, or
 the whole record with -o json. Tickets go to the sinks in the section tell of the policy.
+Their secrets are in variables, or in files below the directories of --secrets, else of
+LBREMEDY_SECRETS.
 
 Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, such as
 http://collector:4318; without it there are none.`,
@@ -103,6 +107,9 @@ http://collector:4318; without it there are none.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.old = cmd.Flags().Changed("survey")
+			if dirs := u.Getenv("LBREMEDY_SECRETS"); dirs != "" && !cmd.Flags().Changed("secrets") {
+				u.secrets = strings.Split(dirs, ",")
+			}
 			return u.run(cmd.Context())
 		},
 	}
@@ -114,6 +121,8 @@ http://collector:4318; without it there are none.`,
 	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
 		"`number` of failures of one namespace that are published per second; more wait, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
+	cmd.Flags().StringSliceVar(&u.secrets, "secrets", []string{"/etc/lbremedy/secrets"},
+		"`directories` with the files that sinks of the policy may have their secrets in, separated by commas")
 	u.sizes.flags(cmd)
 	u.probes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,

@@ -1,0 +1,105 @@
+package up_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// Who may write the sinks in force has nothing sent that the process logs in with, nor in the clear: it reads for them what it
+// was started for.
+func TestSecrets(t *testing.T) {
+	c, s := operator.Embed(t)
+	dir, outside := t.TempDir(), operator.Write(t, "token", "the-token-of-the-pod")
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(dir, "app"), []byte("the-secret-of-the-app"), 0o600), os.Mkdir(filepath.Join(dir, "in"), 0o700),
+		os.WriteFile(filepath.Join(dir, "in", "app"), []byte("the-secret-of-the-app"), 0o600), os.Symlink(filepath.Dir(outside), filepath.Join(dir, "link")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("LBREMEDY_NATS_TOKEN", "the-token-of-nats")
+	var came atomic.Int64
+	evil := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "the-token") {
+			came.Add(1)
+		}
+	}))
+	defer evil.Close()
+	app := func(url, from string) string {
+		return fmt.Sprintf(`{"version":1,"sinks":[{"name":"e","kind":"feishu-app","app":"x","chat":"y","url":%q,"secretFrom":%s}]}`, url, from)
+	}
+	file := func(path string) string { return fmt.Sprintf(`{"file":%q}`, path) }
+	const below = "does not lie below "
+	for name, tt := range map[string]struct{ sinks, want string }{
+		"a file of it":                  {app(evil.URL, file(filepath.Join(dir, "app"))), ""},
+		"a deeper one":                  {app(evil.URL, file(filepath.Join(dir, "in", "app"))), ""},
+		"a variable":                    {app(evil.URL, `{"env":"FEISHU_SECRET"}`), ""},
+		"a variable for sinks":          {app(evil.URL, `{"env":"LBREMEDY_TELL_FEISHU"}`), ""},
+		"a token":                       {app(evil.URL, file(outside)), below + dir},
+		"the environment":               {app(evil.URL, file("/proc/self/environ")), below},
+		"beside it":                     {app(evil.URL, file(dir+"x/app")), below},
+		"out of it":                     {app(evil.URL, file(dir+"/../"+filepath.Base(filepath.Dir(outside))+"/token")), below},
+		"out of a link":                 {app(evil.URL, file(dir+"/link/../token")), below},
+		"the token of NATS":             {app(evil.URL, `{"env":"LBREMEDY_NATS_TOKEN"}`), "is none for sinks"},
+		"the access key":                {app(evil.URL, `{"env":"ALIBABA_CLOUD_ACCESS_KEY_SECRET"}`), "is none for sinks"},
+		"a proxy's password":            {app(evil.URL, `{"env":"https_proxy"}`), "is none for sinks"},
+		"in the clear":                  {app("http://evil.example", file(filepath.Join(dir, "app"))), "must begin with https://"},
+		"a name that is a wildcard":     {`{"version":1,"sinks":[{"name":"e.>","kind":"event"}]}`, `no sink can be called "e.>"`},
+		"the address of a robot":        {`{"version":1,"sinks":[{"name":"e","kind":"slack","urlFrom":` + file(outside) + `}]}`, below},
+		"words of another release":      {`{"version":1,"sinks":[{"name":"e","kind":"event","classes":["later"],"results":["later"]}]}`, ""},
+		"a webhook's key that is a key": {`{"version":1,"sinks":[{"name":"e","kind":"webhook","url":"https://x","secretFrom":` + file(outside) + `}]}`, below},
+	} {
+		u := &up.UpRun{Program: c.Program(io.Discard, io.Discard)}
+		u.Cluster = "c1"
+		u.Secrets(dir)
+		if err := s.Put(t.Context(), "tell.c1", []byte(tt.sinks)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+
+	// While it runs, it keeps those that it has.
+	put := func(text string) {
+		t.Helper()
+		if err := s.Put(t.Context(), "tell.c1", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(`{"version":1,"sinks":[{"name":"e","kind":"event"}]}`)
+	var said strings.Builder
+	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
+	u.Cluster = "c1"
+	u.Secrets(dir)
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(app(evil.URL, file(outside)))
+	ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second) // one look, and a half
+	defer cancel()
+	if next := told.Change(ctx); next != nil || !strings.Contains(said.String(), "the sinks of the policy are not taken") {
+		t.Errorf("took over %+v, said %s", next, said.String())
+	}
+	if came.Load() > 0 {
+		t.Error("a token was sent")
+	}
+}
