@@ -64,6 +64,10 @@ func TestFind(t *testing.T) {
 		{name: "an NLB by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: fixture.BalancerName},
 			{ID: "nlb-2", Name: fixture.BalancerName + "-x"}}}, edit: fixture.Network(""), lb: "nlb-1", by: "name"},
 		{name: "no NLB", edit: fixture.Network("")},
+		{name: "an NLB of a Service that has another type by now", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}},
+			edit: func(svc *corev1.Service) {
+				svc.Spec.Type, svc.Finalizers = corev1.ServiceTypeClusterIP, []string{ccm.NLBFinalizer}
+			}, lb: "nlb-1", by: "tag", tagged: 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

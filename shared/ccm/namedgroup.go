@@ -61,12 +61,6 @@ func groupIDs(svc *corev1.Service) []string {
 	return ids
 }
 
-// HasNLB reports whether the load balancer of a Service is an NLB, also where the Service has another type now and
-// with that no class.
-func HasNLB(svc *corev1.Service) bool {
-	return NLB(svc) || slices.Contains(svc.Finalizers, NLBFinalizer)
-}
-
 // NamedGroups reads the groups that the annotation vgroup-port names: server groups of NLBs, or vServer groups
 // of the CLB that the Service reuses.
 func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
@@ -74,7 +68,7 @@ func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
 	switch id, _ := Annotation(c.Service, BalancerID); {
 	case len(ids) == 0:
 		return nil, nil
-	case HasNLB(c.Service):
+	case NLB(c.Service):
 		return c.namedServerGroups(ctx, ids)
 	case id == "":
 		return nil, nil // the controller takes no group of a person on a load balancer of its own
@@ -86,7 +80,7 @@ func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
 // GoneGroups returns the server groups that the annotation vgroup-port names and that do not exist: they keep the controller
 // from releasing the Service. Of those of a CLB it reads what is there (clbv1/vgroups.go of v2.14.0).
 func (c *View) GoneGroups(ctx context.Context) ([]NamedGroup, error) {
-	if !HasNLB(c.Service) {
+	if !NLB(c.Service) {
 		return nil, nil
 	}
 	named, err := c.NamedGroups(ctx)

@@ -76,9 +76,13 @@ func DefaultName(svc *corev1.Service) string {
 	return name[:min(len(name), 32)]
 }
 
-// NLB reports whether the Service is served by a Network Load Balancer.
+// NLB reports whether the Service is served by a Network Load Balancer. With its type it loses its class
+// (pkg/registry/core/service/strategy.go of Kubernetes): the finalizer then tells what the controller has yet to release.
 func NLB(svc *corev1.Service) bool {
-	return svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == NLBClass
+	if class := svc.Spec.LoadBalancerClass; class != nil || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return class != nil && *class == NLBClass
+	}
+	return slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
 // Synced reports whether the Service has an address: a sync has succeeded once.
