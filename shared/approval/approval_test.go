@@ -246,6 +246,19 @@ func TestApprovals(t *testing.T) {
 	rec = s.asks()
 	elsewhere := c.Namespace(t)
 	s.refused("wrong namespace", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere }), "is not about a Service of the namespace", 0)
+	// Another class has put a record of the case under a subject of its own, with a namespace in which ann may answer.
+	rec = s.asks()
+	forged := rec
+	forged.Service.Namespace = elsewhere
+	e, err := event.NewRecord(forged)
+	s.must(err)
+	header, data, err := event.EncodeNATS(e)
+	s.must(err)
+	j := s.stream.Journal(rec.Cluster, rec.Service.UID[:8]+"-ffff-ffff-ffff-ffffffffffff", "tag-missing")
+	_, err = j.Load(ctx)
+	s.must(err)
+	s.must(j.Append(ctx, e.ID(), header, data))
+	s.refused("a forged namespace", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere }), "is not about a Service of the namespace", 0)
 	rec = s.asks()
 	s.refused("other digest", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Spec.Plan = strings.Repeat("0", 32) }), "and this answers 0000", 0)
 	s.refused("other case", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Case = "other", "ffffffff-20260102T150405" }), "there is no case", 0)

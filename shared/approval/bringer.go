@@ -231,6 +231,10 @@ func (b *Bringer) find(ctx context.Context, a kube.Approval) (event.Record, erro
 		if err != nil {
 			return event.Record{}, fmt.Errorf("read the journal: %w", err)
 		}
+		// Who may write under one subject may say anything there: for another Service or class it says nothing.
+		if subject != event.CaseSubject(rec.Cluster, rec.Service.UID, rec.Class) {
+			continue
+		}
 		// Two classes may have a case that began in the same second.
 		if rec.Case == a.Spec.Case && (found == nil || rec.Digest == a.Spec.Plan) {
 			found = &rec
