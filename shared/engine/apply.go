@@ -298,15 +298,15 @@ func (x *application) made(ctx context.Context) error {
 
 // forget looks whether the run that had a plan, which is too old to go on with, has made the step that it was about to
 // make, and journals that it has: what is not in the journal can't be undone. ended says that it has, or could not be told.
-// What it had not begun when it was parked is not its own, whoever has done that since.
+// A step that it had not tried when it was parked is not its own, whoever has made it since.
 func (x *application) forget(ctx context.Context, prev event.Record) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	begun, id, attempt := x.rec, x.c.ID, x.c.Attempt
 	state := remedy.Todo
-	begins := func(s event.StepRecord) bool {
+	tried := func(s event.StepRecord) bool {
 		return prev.Phase != event.Settled || len(s.Calls) > 0 || !s.Began.IsZero()
 	}
-	if x.take(prev, goOn).next == goOn && prev.Next < len(x.steps) && begins(prev.Steps[prev.Next]) {
+	if x.take(prev, goOn).next == goOn && prev.Next < len(x.steps) && tried(prev.Steps[prev.Next]) {
 		over, err := x.readService(ctx)
 		if err == nil && len(over) == 0 {
 			state, err = x.steps[x.rec.Next].Check(ctx, x.c)

@@ -371,14 +371,19 @@ func TestUnsaid(t *testing.T) {
 	r.wrote(1)
 }
 
-// What a plan had not begun when it was parked is not its own, whoever has done that since.
-func TestParkedUnbegun(t *testing.T) {
-	t.Parallel()
-	r := build(t)
-	r.steps = []remedy.Step{
+// twoSteps returns the steps of a plan that can be stopped between them.
+func twoSteps() []remedy.Step {
+	return []remedy.Step{
 		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
 		act{Name: "2", Annotate: set(key, "new", "old")},
 	}
+}
+
+// A step that a plan had not tried when it was parked is not its own, whoever has made it since.
+func TestParkedUntried(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = twoSteps()
 	r.once("after 1", func(ctx context.Context) error {
 		return engine.SetPause(ctx, r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"})
 	})
@@ -398,10 +403,7 @@ func TestParkedUnbegun(t *testing.T) {
 func TestPolicyBetweenSteps(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.steps = []remedy.Step{
-		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
-		act{Name: "2", Annotate: set(key, "new", "old")},
-	}
+	r.steps = twoSteps()
 	r.once("after 1", func(context.Context) error { r.setPolicy(remedy.Policy{}); return nil })
 	if rec := r.ends(event.Waiting); rec.Next != 1 || rec.Wait != time.Minute {
 		t.Errorf("parked after %d steps for %s", rec.Next, rec.Wait)

@@ -807,8 +807,20 @@ func TestTakeBack(t *testing.T) {
 		r.ends(event.Asked)
 		r.wrote(2)
 	}
-	// Who has moved on is left alone.
+	// What the case only found made is not undone.
 	r := build(t)
+	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+	r.must(r.env.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
+	r.class.Steps = append(r.class.Steps, step.Touch{})
+	r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.Touch{}}
+	r.ends(event.Waiting)
+	r.advance(8 * time.Minute)
+	r.advance(r.ends(event.Waiting).Wait)
+	if rec := r.ends(event.Failed); !strings.Contains(rec.Note, "The fix was not undone") || rec.Ask == "" {
+		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
+	}
+	// Who has moved on is left alone.
+	r = build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 	r.ends(event.Waiting)
 	r.advance(8 * time.Minute)
