@@ -77,6 +77,7 @@ func TestUndoShared(t *testing.T) {
 		if !strings.Contains(got.Err, r.Case+"  "+r.Service.String()) {
 			t.Errorf("%s is not listed: %s", r.Case, got.Err)
 		}
+		sc.Wants(t, command.CodeWrong, "", "wrote nothing but a resync, so there is nothing to undo", "undo", r.Case) // it found the version
 	}
 	got = sc.Wants(t, command.CodeWrong, "", "not confirmed: type "+made.Case+", or give --shared", "undo", made.Case, "--apply")
 	if !strings.Contains(got.Err, "Other cases are fixed by the same") || inForce(sc) == "v1" {

@@ -67,10 +67,10 @@ var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal
 	return wrote(steps)
 }}
 
-// wrote reports whether one of the attempts did more than trigger a resync.
+// wrote reports whether one of the attempts did more than trigger a resync, and find made what it wanted.
 func wrote(attempts []event.Record) bool {
 	return slices.ContainsFunc(attempts, func(r event.Record) bool {
-		return slices.ContainsFunc(r.Steps[:min(r.Next, len(r.Steps))], func(s event.StepRecord) bool { return !s.Wakes })
+		return slices.ContainsFunc(r.Steps[:min(r.Next, len(r.Steps))], func(s event.StepRecord) bool { return !s.Wakes && !s.Found })
 	})
 }
 
@@ -138,7 +138,7 @@ func applied(h journal.History) ([]event.Record, error) {
 	case len(steps) == 0:
 		return nil, command.Wrong("case %s: no step was applied, so there is nothing to undo", h.Last().Case)
 	case !wrote(steps):
-		return nil, command.Wrong("case %s: only a resync was triggered, so there is nothing to undo", h.Last().Case)
+		return nil, command.Wrong("case %s wrote nothing but a resync, so there is nothing to undo", h.Last().Case)
 	}
 	return steps, nil
 }
