@@ -47,7 +47,10 @@ type client struct {
 	patience time.Duration             // with one try
 	pause    func(n int) time.Duration // after the n-th failed try
 	heard    *memory                   // good answers of this look, which are given again; nil: none are
-	recent   *memory                   // of all looks, about the cluster itself
+	recent   *memory                   // of all looks that share
+	look     *look                     // which shares answers with others; nil: none are shared
+	crowd    *crowd                    // of all looks that share
+	atMost   int64                     // how long a list may be; 0: any length
 	easing   *easing                   // nil: the rate stays as it is
 	told     func(event.Call)          // is told of each write; nil: nobody is
 	dry      bool                      // nothing is written
@@ -105,10 +108,10 @@ func question(request requests.AcsRequest) (string, error) {
 // value, so that each try needs a new one.
 type call[T any] struct {
 	request func() requests.AcsRequest
-	check   func(T) error // says what is wrong with an answer, or nil; may be nil
+	check   func(T) error // says what is wrong with an answer, or nil; may be nil. It is called for each who asks
 	gone    []string      // codes that mean that what was asked for does not exist
 	about   string        // what a write is about, for those who look it up
-	wide    bool          // a read about the cluster itself, which looks at many Services ask alike
+	wide    bool          // a read about the cluster or its VPC, which looks at many Services ask alike
 	afresh  bool          // whatever a memory has
 }
 
@@ -116,44 +119,42 @@ type call[T any] struct {
 // not for each answer, which costs every function program 4 kB a type.
 type asking struct {
 	request func() requests.AcsRequest
-	into    func() any   // where to write the answer of the next try: empty
-	check   func() error // says what is wrong with it, or nil
+	into    func() any      // a pointer to write the answer of the next try to
+	check   func(any) error // says what is wrong with the answer that the pointer has, or nil
 	gone    []string
 	about   string
 	wide    bool
 	afresh  bool
 }
 
-func (k call[T]) asking(answer *T) asking {
+func (k call[T]) asking() asking {
 	return asking{
 		request: k.request, gone: k.gone, about: k.about, wide: k.wide, afresh: k.afresh,
-		into: func() any {
-			*answer = *new(T)
-			return answer
-		},
-		check: func() error {
+		into: func() any { return new(T) },
+		check: func(answer any) error {
 			if k.check == nil {
 				return nil
 			}
-			return k.check(*answer)
+			return k.check(*answer.(*T))
 		},
 	}
 }
 
-// read makes the call, and again where that may help.
+// read makes the call, and again where that may help. The answer may be that of others as well:
+// whoever gets it changes nothing in it.
 func read[T any](ctx context.Context, c *client, k call[T]) (T, error) {
-	var answer, none T
-	if err := c.read(ctx, k.asking(&answer)); err != nil {
-		return none, err
+	answer, err := c.read(ctx, k.asking())
+	if err != nil {
+		return *new(T), err
 	}
-	return answer, nil
+	return *answer.(*T), nil
 }
 
-func (c *client) read(ctx context.Context, k asking) error {
+func (c *client) read(ctx context.Context, k asking) (any, error) {
 	for n := 1; ; n++ {
-		err := c.try(ctx, k)
+		answer, err := c.try(ctx, k)
 		if err == nil || n >= c.most(err) || !err.passing() || !sleep(ctx, c.pause(n)) {
-			return orNil(err)
+			return answer.is, orNil(err)
 		}
 	}
 }
@@ -168,14 +169,14 @@ func (c *client) most(err *Error) int {
 
 // write makes the call once.
 func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
-	var answer, none T
 	if c.dry {
-		return none, nil
+		return *new(T), nil
 	}
-	if err := c.try(ctx, k.asking(&answer)); err != nil {
-		return none, err
+	answer, err := c.try(ctx, k.asking())
+	if err != nil {
+		return *new(T), err
 	}
-	return answer, nil
+	return *answer.is.(*T), nil
 }
 
 // orNil keeps a nil *Error from becoming an error that is not nil.
@@ -195,7 +196,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // try makes the call once and decodes its answer, or takes one that a memory has.
-func (c *client) try(ctx context.Context, k asking) *Error {
+func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 	request := k.request()
 	e := &Error{Product: strings.ToLower(request.GetProduct()), Action: request.GetActionName()}
 	made := false
@@ -204,28 +205,27 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 		return c.ask(ctx, k, request, e)
 	}
 	if c.heard == nil {
-		_, failure := ask()
-		return failure
+		return ask()
 	}
 	asked, err := question(request)
 	if err != nil {
-		return e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
+		return said{}, e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
 	}
 	if k.afresh {
 		c.heard.forget(asked)
 		c.recent.forget(asked)
 	}
 	from := ask
-	if k.wide && c.Recall > 0 {
+	if k.wide && c.look != nil {
 		from = func() (said, *Error) { return c.recent.recall(ctx, asked, e, ask) }
 	}
 	answer, failure := c.heard.recall(ctx, asked, e, from)
 	if made || failure != nil {
-		return failure
+		return answer, failure
 	}
-	event.TellRead(ctx, e.Product+":"+e.Action, time.Now().Add(-answer.took), answer.body, nil)
+	event.TellAgain(ctx, answer.read)
 	e.Status = http.StatusOK
-	return decode(answer.body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
+	return answer, check(answer.is, k.check, e)
 }
 
 // ask makes the call once, and decodes its answer.
@@ -242,12 +242,13 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	case key.ID == "" || key.Secret == "":
 		return said{}, e.ended(ctx, ErrUnavailable, codeNoKey, "the access key is empty")
 	}
-	began := time.Now()
+	began, answer := time.Now(), k.into()
 	body, date, failure := c.exchange(ctx, key, request, e, k.gone)
 	if failure == nil {
-		failure = decode(body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
+		failure = decode(body, request.GetStyle() == requests.RPC, answer, k.check, e)
 	}
-	event.TellRead(ctx, e.Product+":"+e.Action, began, body, orNil(failure))
+	told := event.NewRead(e.Product+":"+e.Action, began, body, orNil(failure))
+	event.TellAgain(ctx, told)
 	if c.Meter != nil {
 		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began), Date: date}
 		if failure != nil {
@@ -264,7 +265,7 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	if c.easing != nil {
 		c.easing.answered(e.Product)
 	}
-	return said{body, time.Since(began)}, nil
+	return said{answer, told}, nil
 }
 
 // exchange signs the request, sends it and returns the body of a good answer, and when the
@@ -333,10 +334,7 @@ func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error)
 	if err := s.InitWithOptions(c.Region, config, credential); err != nil {
 		return err
 	}
-	if err := s.DoAction(request, responses.NewCommonResponse()); err != nil {
-		return err
-	}
-	return nil
+	return s.DoAction(request, responses.NewCommonResponse())
 }
 
 // ended fills in and returns e: for the reason given, or, if the caller's context

@@ -63,8 +63,8 @@ type Config struct {
 	// Rate is how many calls a second each product gets at most, with bursts of
 	// twice as many. 0: 200; negative: no limit.
 	Rate float64
-	// Recall is for how long looks (Once) share an answer about the cluster or its node pools:
-	// many Services that fail at once ask the same. 0: they share none.
+	// Recall is for how long looks (Look) share an answer: many Services that fail at once ask
+	// the same. 0: they share none.
 	Recall time.Duration
 	// Meter is told about each request that was made, also about each one of
 	// several tries. It may be called by several goroutines at once. Nil: nobody is.
@@ -156,6 +156,7 @@ func New(c Config) (*Reader, *Writer, error) {
 		patience: tryTimeout,
 		pause:    pause,
 		recent:   newMemory(c.Recall, recalled),
+		crowd:    newCrowd(),
 	}
 	if k.Credentials == nil {
 		k.Credentials = DefaultChain()
@@ -192,14 +193,23 @@ func (c *client) reader() *Reader {
 	}
 }
 
-// Once returns a Reader for one look at the cloud: it makes each request once, and
-// gives the same answer when the same is asked again, however much later. What is about the
-// cluster itself, other looks of the last moments may have asked (Recall of the Config).
-// Errors are not kept. It shares everything else with r.
+// Once returns a Reader that makes each request once, and gives the same answer when the same
+// is asked again, however much later. Errors are not kept. It shares everything else with r.
 func (r *Reader) Once() *Reader {
 	k := *r.client
 	k.heard = newMemory(0, 0)
 	return k.reader()
+}
+
+// Look returns a Reader as Once does, for one of many looks at the cloud: it shares with those of
+// the last moments (Recall of the Config) what they asked about the cluster and its vSwitches, and where they are many,
+// a list of all load balancers of the region.
+func (r *Reader) Look() *Reader {
+	once := r.Once()
+	if r.client.Recall > 0 {
+		once.client.look = &look{shares: map[string]bool{}}
+	}
+	return once
 }
 
 // Limited returns a Reader for many calls: it makes so many a second to each product at

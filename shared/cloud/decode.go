@@ -101,30 +101,37 @@ func lack(format string, args ...any) error {
 
 // decode reads a good answer into a pointer, and checks it. An answer to an RPC call always has a request ID:
 // one without comes from something else than the API.
-func decode(body []byte, rpc bool, into any, check func() error, e *Error) *Error {
-	bad := func(err error) *Error {
-		e.kind, e.Code, e.Message = ErrUnavailable, codeBadAnswer, redactor{}.clean(err.Error())
-		return e
-	}
+func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *Error {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return bad(errors.New("the answer is empty"))
+		return e.bad(errors.New("the answer is empty"))
 	}
 	if rpc {
 		var envelope wireError
 		if err := json.Unmarshal(body, &envelope); err != nil {
-			return bad(fmt.Errorf("the answer is not what it should be: %w", err))
+			return e.bad(fmt.Errorf("the answer is not what it should be: %w", err))
 		}
 		if e.RequestID = string(envelope.RequestID); e.RequestID == "" {
-			return bad(lack("a request ID"))
+			return e.bad(lack("a request ID"))
 		}
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return bad(fmt.Errorf("the answer is not what it should be: %w", err))
+		return e.bad(fmt.Errorf("the answer is not what it should be: %w", err))
 	}
-	if err := check(); err != nil {
-		return bad(err)
+	return check(into, wrong, e)
+}
+
+// check returns what is wrong with an answer, or nil.
+func check(answer any, wrong func(any) error, e *Error) *Error {
+	if err := wrong(answer); err != nil {
+		return e.bad(err)
 	}
 	return nil
+}
+
+// bad fills in and returns e for a good answer that is not what it should be.
+func (e *Error) bad(err error) *Error {
+	e.kind, e.Code, e.Message = ErrUnavailable, codeBadAnswer, redactor{}.clean(err.Error())
+	return e
 }
 
 // none is the answer to a write that tells nothing more.

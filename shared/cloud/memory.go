@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // recalled is how many answers the memory of all looks holds at most.
@@ -12,8 +14,8 @@ const recalled = 16
 
 // said is a good answer.
 type said struct {
-	body []byte
-	took time.Duration
+	is   any // a pointer to it; nobody changes it
+	read event.Read
 }
 
 // A memory holds good answers by what was asked. Who asks what somebody else is asking

@@ -23,13 +23,16 @@ func TestRecall(t *testing.T) {
 	var wait sync.WaitGroup
 	for range looks {
 		wait.Go(func() {
-			once := r.Once()
-			_, err := once.CS.Cluster(t.Context())
+			look := r.Look()
+			_, err := look.CS.Cluster(t.Context())
 			if err == nil {
-				_, err = once.CS.NodePools(t.Context())
+				_, err = look.CS.NodePools(t.Context())
 			}
 			if err == nil {
-				_, err = once.VPC.VSwitch(t.Context(), "vsw-a")
+				_, err = look.VPC.VSwitches(t.Context(), "vpc-1")
+			}
+			if err == nil {
+				_, err = look.VPC.VSwitch(t.Context(), "vsw-a")
 			}
 			if err != nil {
 				t.Error(err)
@@ -37,8 +40,8 @@ func TestRecall(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if got := calls(s); got["DescribeClusterDetail"] != 1 || got["DescribeClusterNodePools"] != 1 || got["DescribeVSwitches"] != looks {
-		t.Errorf("the calls are %v: want those about the cluster once, and one vSwitch a look", got)
+	if got := calls(s); got["DescribeClusterDetail"] != 1 || got["DescribeClusterNodePools"] != 1 || got["DescribeVSwitches"] != looks+1 {
+		t.Errorf("the calls are %v: want those about the cluster and its VPC once, and one vSwitch a look", got)
 	}
 	// Who is no look reads what is there now; and nothing is kept for longer than Recall.
 	if _, err := r.CS.Cluster(t.Context()); err != nil {
@@ -46,7 +49,7 @@ func TestRecall(t *testing.T) {
 	}
 	short := dial(t, s, key, func(c *cloud.Config) { c.Recall = time.Nanosecond })
 	for range 2 {
-		if _, err := short.Once().CS.Cluster(t.Context()); err != nil {
+		if _, err := short.Look().CS.Cluster(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -77,9 +80,9 @@ func TestRecallFails(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	gaveUp, other := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := r.Once().CS.Cluster(ctx); gaveUp <- err }()
+	go func() { _, err := r.Look().CS.Cluster(ctx); gaveUp <- err }()
 	<-asked
-	go func() { _, err := r.Once().CS.Cluster(t.Context()); other <- err }()
+	go func() { _, err := r.Look().CS.Cluster(t.Context()); other <- err }()
 	cancel()
 	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was canceled", err)
@@ -87,7 +90,7 @@ func TestRecallFails(t *testing.T) {
 	if err := <-other; err != nil {
 		t.Errorf("who waited got %v", err)
 	}
-	if _, err := r.Once().CS.Cluster(t.Context()); err != nil || calls(s)["DescribeClusterDetail"] != 1 {
+	if _, err := r.Look().CS.Cluster(t.Context()); err != nil || calls(s)["DescribeClusterDetail"] != 1 {
 		t.Errorf("the calls are %v and the error is %v, want one call", calls(s), err)
 	}
 }
@@ -116,7 +119,7 @@ func TestRecallListsAfresh(t *testing.T) {
 			return keys(ctx)
 		}
 	})
-	list, err := r.Once().VPC.VSwitches(t.Context(), s.Snapshot().Cluster.VPC)
+	list, err := r.Look().VPC.VSwitches(t.Context(), s.Snapshot().Cluster.VPC)
 	if err != nil || !slices.ContainsFunc(list, func(v cloud.VSwitch) bool { return v.ID == "vsw-a0" }) {
 		t.Errorf("%d vSwitches and %v, want the new one among them", len(list), err)
 	}

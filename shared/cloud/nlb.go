@@ -67,6 +67,17 @@ type NLBFilter struct {
 	TagValue string // and this value; empty: whatever value
 }
 
+// by returns the one thing that the filter searches for, a tag with its value or a name; empty for anything else.
+func (f NLBFilter) by() string {
+	switch {
+	case f.TagValue != "" && f == (NLBFilter{TagKey: f.TagKey, TagValue: f.TagValue}):
+		return tagged(f.TagKey, f.TagValue)
+	case f.Name != "" && f == (NLBFilter{Name: f.Name}):
+		return named(f.Name)
+	}
+	return ""
+}
+
 type wireNLBTag struct{ Key, Value, TagKey, TagValue text }
 
 type wireNLB struct {
@@ -172,6 +183,16 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 	const action = "ListLoadBalancers"
 	if f.TagValue != "" && f.TagKey == "" {
 		return nil, absent("nlb", action, "key of the tag that has the value")
+	}
+	found, ok := search(ctx, n.c, "nlb", action, f.by(), func(ctx context.Context, c *client) (*regional[NetworkLoadBalancer], error) {
+		all, err := NLB{c}.Find(ctx, NLBFilter{})
+		if err != nil {
+			return nil, err
+		}
+		return regionOf(all, func(lb NetworkLoadBalancer) (string, map[string]string) { return lb.Name, lb.Tags })
+	})
+	if ok {
+		return found, nil
 	}
 	type answer struct {
 		TotalCount    number

@@ -115,6 +115,19 @@ type LBFilter struct {
 	IDs      []string // is one of these; empty: any
 }
 
+// by returns the one thing that the filter searches for, a tag with its value or a name; empty for anything else.
+func (f LBFilter) by() string {
+	switch {
+	case len(f.IDs) > 0 || f.Address+f.VPC != "" || f.Name != "" && f.TagKey != "":
+		return ""
+	case f.TagValue != "":
+		return tagged(f.TagKey, f.TagValue)
+	case f.Name != "":
+		return named(f.Name)
+	}
+	return ""
+}
+
 // A wireTag is a tag of a load balancer of either kind; within one it does not say whose.
 type wireTag struct {
 	ResourceID       text `json:"ResourceId"`
@@ -310,6 +323,16 @@ func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, err
 	}
 	if slices.Contains(f.IDs, "") {
 		return nil, absent("slb", action, "ID of a load balancer")
+	}
+	found, ok := search(ctx, s.c, "slb", action, f.by(), func(ctx context.Context, c *client) (*regional[LoadBalancer], error) {
+		all, err := SLB{c}.LoadBalancers(ctx, LBFilter{})
+		if err != nil {
+			return nil, err
+		}
+		return regionOf(all, func(lb LoadBalancer) (string, map[string]string) { return lb.Name, lb.Tags })
+	})
+	if ok {
+		return found, nil
 	}
 	lists := [][]string{nil}
 	if len(f.IDs) > 0 {

@@ -107,6 +107,7 @@ func (v VPC) vswitches(ctx context.Context, vpcID, id string) ([]VSwitch, error)
 			return nil
 		},
 		gone: []string{"InvalidVpcId.NotFound", "InvalidVSwitchId.NotFound"},
+		wide: id == "",
 	}))
 	if err != nil {
 		return nil, err

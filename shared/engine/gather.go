@@ -36,7 +36,7 @@ func (x *run) gather(ctx context.Context) *gathering {
 	ctx, g.cancel = context.WithCancel(ctx)
 	g.ctx = event.WithReads(ctx, x.reads.begin())
 	if x.env.Cloud != nil {
-		g.cloud = x.env.Cloud.Once()
+		g.cloud = x.env.Cloud.Look()
 	}
 	part := func(i int, read func() error) {
 		g.parts.Go(func() { g.failed[i] = x.caught(read) })

@@ -34,18 +34,21 @@ func WithReads(ctx context.Context, tell func(Read)) context.Context {
 	return context.WithValue(ctx, readsKey{}, tell)
 }
 
-// TellRead tells of a read, if anybody wants to know. The answer is a body in JSON, or text; its
-// beginning is kept.
+// TellRead tells of a read, if anybody wants to know, as NewRead makes it.
 func TellRead(ctx context.Context, action string, began time.Time, answer []byte, failed error) {
-	tell, ok := ctx.Value(readsKey{}).(func(Read))
-	if !ok {
-		return
+	if tell, ok := ctx.Value(readsKey{}).(func(Read)); ok {
+		tell(NewRead(action, began, answer, failed))
 	}
+}
+
+// NewRead returns a read that has just been answered. The answer is a body in JSON, or text; its
+// beginning is kept.
+func NewRead(action string, began time.Time, answer []byte, failed error) Read {
 	r := Read{Action: action, Answer: shorten(answer), Took: time.Since(began)}
 	if failed != nil {
 		r.Error = clip(failed.Error())
 	}
-	tell(r)
+	return r
 }
 
 // TellAgain tells of a read that another context was told of.

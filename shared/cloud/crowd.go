@@ -1,0 +1,144 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+const (
+	// alone is how many looks a second search for load balancers by themselves, with two calls each, and
+	// twice as many in a burst: CLB answers 50 calls a second of an account, NLB 20, and the controller needs them too.
+	alone = 5
+	// wholly is how many load balancers a list may have that looks share: five pages, once a moment.
+	wholly = 500
+	// apart is for how long looks search by themselves again where the region could not be listed.
+	apart = time.Minute
+)
+
+// A crowd is many looks at once, each of which searches for the load balancers of its Service: those
+// that are too many share a list of all load balancers of the region.
+type crowd struct {
+	mu    sync.Mutex
+	alone map[string]*rate.Limiter // by product
+	until map[string]time.Time     // for how long each one searches by itself
+}
+
+func newCrowd() *crowd {
+	return &crowd{alone: map[string]*rate.Limiter{}, until: map[string]time.Time{}}
+}
+
+// takes reports whether one more look is one too many to search by itself.
+func (k *crowd) takes(product string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.alone[product] == nil {
+		k.alone[product] = rate.NewLimiter(alone, 2*alone)
+	}
+	return !k.alone[product].Allow() && time.Now().After(k.until[product])
+}
+
+// parted reports whether the region could not be listed of late.
+func (k *crowd) parted(product string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !time.Now().After(k.until[product])
+}
+
+// parts has each look search by itself for a while.
+func (k *crowd) parts(product string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.until[product] = time.Now().Add(apart)
+}
+
+// A look is what a Reader of many has decided: what it asks twice is answered alike.
+type look struct {
+	mu     sync.Mutex
+	shares map[string]bool // by product
+}
+
+func (l *look) shared(product string, decide func() bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	shares, ok := l.shares[product]
+	if !ok {
+		shares = decide()
+		l.shares[product] = shares
+	}
+	return shares
+}
+
+// A regional is the load balancers of a region by what they are searched for.
+type regional[T any] struct {
+	all int
+	by  map[string][]T
+}
+
+func tagged(key, value string) string { return "tag " + key + "=" + value }
+
+func named(name string) string { return "name " + name }
+
+// regionOf returns the load balancers of a region. Each must show its tags: one without may have
+// that which is searched for. None at all proves nothing: perhaps they may not be seen without a search.
+func regionOf[T any](list []T, of func(T) (name string, tags map[string]string)) (*regional[T], error) {
+	if len(list) == 0 {
+		return nil, lack("load balancers")
+	}
+	r := &regional[T]{all: len(list), by: map[string][]T{}}
+	for _, lb := range list {
+		name, tags := of(lb)
+		if tags == nil {
+			return nil, lack("tags")
+		}
+		r.by[named(name)] = append(r.by[named(name)], lb)
+		for key, value := range tags {
+			r.by[tagged(key, value)] = append(r.by[tagged(key, value)], lb)
+		}
+	}
+	return r, nil
+}
+
+// search returns what the region has of what is searched for, where many search at once. ok is false if the
+// look has to search by itself. Whoever gets the load balancers changes nothing in them.
+func search[T any](
+	ctx context.Context, c *client, product, action, by string, list func(context.Context, *client) (*regional[T], error),
+) (found []T, ok bool) {
+	if c.look == nil || by == "" || !c.look.shared(product, func() bool { return c.crowd.takes(product) }) {
+		return nil, false
+	}
+	began := time.Now()
+	e := &Error{Product: product, Action: action}
+	all := "all of " + product
+	answer, failure := c.heard.recall(ctx, all, e, func() (said, *Error) {
+		return c.recent.recall(ctx, all, e, func() (said, *Error) {
+			if c.crowd.parted(product) { // while this look waited for the list
+				return said{}, e.bad(lack("a list"))
+			}
+			plain := *c
+			plain.heard, plain.look, plain.atMost = nil, nil, wholly
+			r, err := list(event.WithReads(ctx, func(event.Read) {}), &plain)
+			if err != nil && ctx.Err() == nil {
+				c.crowd.parts(product)
+			}
+			if err != nil {
+				return said{}, e.bad(err)
+			}
+			return said{is: r}, nil
+		})
+	})
+	if failure != nil {
+		c.look.mu.Lock()
+		defer c.look.mu.Unlock()
+		c.look.shares[product] = false
+		return nil, false
+	}
+	r := answer.is.(*regional[T])
+	event.TellRead(ctx, product+":"+action, began, fmt.Appendf(nil, "%d of the region's %d have the %s", len(r.by[by]), r.all, by), nil)
+	return r.by[by], true
+}
