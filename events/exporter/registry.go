@@ -23,7 +23,7 @@ const (
 // A UID is given once and its Service keeps namespace and name, so that what is known
 // stays true. That there is no such Service is asked each time: it may have just been made.
 type registry struct {
-	read func(ctx context.Context, namespace, name string) (uid string, err error)
+	read func(ctx context.Context, namespace, name, expected string) (uid string, err error)
 
 	mu    sync.Mutex
 	known map[string]registration // by UID
@@ -48,7 +48,7 @@ func (r *registry) proves(ctx context.Context, of kube.Object) error {
 		}
 		return &stranger{fmt.Sprintf("its UID is that of the Service %s/%s", known.namespace, known.name)}
 	}
-	uid, err := r.read(ctx, of.Namespace, of.Name)
+	uid, err := r.read(ctx, of.Namespace, of.Name, of.UID)
 	switch {
 	case errors.Is(err, kube.ErrNotFound), errors.Is(err, kube.ErrInvalid):
 		return &stranger{"there is no such Service"}

@@ -164,7 +164,7 @@ func TestDeletedService(t *testing.T) {
 // missing.
 func TestRegistry(t *testing.T) {
 	reads := 0
-	r := registry{read: func(_ context.Context, _, name string) (string, error) { reads++; return "uid-" + name, nil }}
+	r := registry{read: func(_ context.Context, _, name, _ string) (string, error) { reads++; return "uid-" + name, nil }}
 	of := func(n int) kube.Object {
 		return kube.Object{Namespace: "shop", Name: fmt.Sprint("s", n), UID: fmt.Sprint("uid-s", n)}
 	}

@@ -116,7 +116,7 @@ func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, er
 
 // Approval returns an Approval as it is now. It needs grant.GetApprovals.
 func (c *Cluster) Approval(ctx context.Context, namespace, name string) (*Approval, error) {
-	return get[Approval](ctx, c, "Approval", approvalGroup, "approvals", namespace, name)
+	return get[Approval](ctx, c, "Approval", approvalGroup, "approvals", namespace, name, nil)
 }
 
 // Approvals returns the Approvals of a namespace; of all with an empty one. It needs

@@ -80,12 +80,22 @@ func New(config *rest.Config) (*Cluster, error) {
 
 // Service returns a Service as it is now.
 func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
-	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name)
+	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name, nil)
 }
 
-// ServiceUID returns the UID that a Service has now, and reads nothing else of it.
-func (c *Cluster) ServiceUID(ctx context.Context, namespace, name string) (string, error) {
-	svc, err := get[metav1.PartialObjectMetadata](ctx, c, "Service", "/api/v1", "services", namespace, name)
+// ServiceUID returns the UID that a Service has, and reads nothing else of it. If that is the one that is expected,
+// the API server's cache has said so, which may be behind: a UID is given once, and its Service keeps its
+// name. Any other is the one that it has now.
+func (c *Cluster) ServiceUID(ctx context.Context, namespace, name, expected string) (string, error) {
+	cached := map[string]string{"resourceVersion": "0"}
+	if uid, err := c.serviceUID(ctx, namespace, name, cached); err == nil && uid == expected {
+		return uid, nil
+	}
+	return c.serviceUID(ctx, namespace, name, nil)
+}
+
+func (c *Cluster) serviceUID(ctx context.Context, namespace, name string, query map[string]string) (string, error) {
+	svc, err := get[metav1.PartialObjectMetadata](ctx, c, "Service", "/api/v1", "services", namespace, name, query)
 	if err != nil {
 		return "", err
 	}
@@ -180,7 +190,7 @@ func found(object any, err error) []byte {
 
 // get reads one object. A name that no object can have is not found: it came in
 // an event, and the API server would refuse it or, worse, read it as a path.
-func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string) (*T, error) {
+func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string, query map[string]string) (*T, error) {
 	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
 	if !ValidName(namespace) {
 		return nil, noName("get "+kind, "namespace", namespace)
@@ -189,7 +199,7 @@ func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespac
 		return nil, noName("get "+kind, "name", name)
 	}
 	object, began := new(T), time.Now()
-	err := c.call(ctx, doing, request{verb: "GET", path: group + "/namespaces/" + namespace + "/" + resource + "/" + name}, object)
+	err := c.call(ctx, doing, request{verb: "GET", path: group + "/namespaces/" + namespace + "/" + resource + "/" + name, query: query}, object)
 	event.TellRead(ctx, doing, began, found(object, err), err)
 	if err != nil {
 		return nil, err

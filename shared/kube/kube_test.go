@@ -190,6 +190,31 @@ func TestDryRunOfAWebhook(t *testing.T) {
 	}
 }
 
+// The API server's cache is enough for the UID that is expected. It may be behind, and says nothing of any other.
+func TestServiceUID(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		uid := "now"
+		if r.URL.Query().Get("resourceVersion") == "0" {
+			uid = "before"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"Service","apiVersion":"v1","metadata":{"namespace":"shop","name":"web","uid":"` + uid + `"}}`))
+	}))
+	t.Cleanup(server.Close)
+	c := open(t, &rest.Config{Host: server.URL})
+	for _, tt := range []struct {
+		expected, want string
+		requests       int
+	}{{"before", "before", 1}, {"now", "now", 2}, {"another", "now", 2}} {
+		asked = 0
+		if uid, err := c.ServiceUID(t.Context(), "shop", "web", tt.expected); err != nil || uid != tt.want || asked != tt.requests {
+			t.Errorf("where %q is expected: got %q and %v after %d requests, want %q after %d", tt.expected, uid, err, asked, tt.want, tt.requests)
+		}
+	}
+}
+
 func TestStatusIsReplaced(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

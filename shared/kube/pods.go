@@ -33,7 +33,7 @@ func (c *Cluster) Pods(ctx context.Context, namespace string, selector map[strin
 
 // Pod returns a Pod.
 func (c *Cluster) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	return get[corev1.Pod](ctx, c, "Pod", "/api/v1", "pods", namespace, name)
+	return get[corev1.Pod](ctx, c, "Pod", "/api/v1", "pods", namespace, name, nil)
 }
 
 // EndpointSlices returns the EndpointSlices of a Service, of all address families.
