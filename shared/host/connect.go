@@ -49,7 +49,7 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-// recall is for how long looks share what they read about the cluster itself, and who fails with whom. It adds
+// recall is for how long looks share what they read about the cluster, its VPC and the region's load balancers, and who fails with whom. It adds
 // to the age of what a plan is made from, which a run holds below 5 s.
 const recall = time.Second
 
