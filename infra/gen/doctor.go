@@ -18,7 +18,7 @@ const doctorTitle = "What will fail, or has failed without an Event"
 const (
 	doctorSchedule  = `"17 * * * *"`
 	doctorResources = `{requests: {cpu: 50m, memory: 96Mi}, limits: {memory: 384Mi}}`
-	doctorMemory    = "320MiB" // of GOMEMLIMIT, below the limit
+	doctorHeap      = `- {name: GOMEMLIMIT, value: 320MiB}`
 	doctorScaling   = `{autoscaling.knative.dev/min-scale: "0", autoscaling.knative.dev/max-scale: "1"}`
 )
 
@@ -26,7 +26,6 @@ const (
 type timed struct {
 	placing
 	Schedule string // as YAML in one line
-	Memory   string
 	Pull     string // whether an image is fetched that is there
 	Placed   string // of the chart: where the Pod may run
 }
@@ -37,9 +36,9 @@ func plainDoctor() timed {
 	return timed{
 		placing: placing{
 			Class: doctorClass, Name: name, Inbox: stream.InboxOf(doctorClass), Namespace: namespace, Image: image(doctorClass), Role: name,
-			Limits: doctorResources, Annotations: doctorScaling, Component: doctorClass,
+			Limits: doctorResources, Annotations: doctorScaling, Heap: doctorHeap, Component: doctorClass,
 		},
-		Schedule: doctorSchedule, Memory: doctorMemory, Pull: "IfNotPresent",
+		Schedule: doctorSchedule, Pull: "IfNotPresent",
 	}
 }
 
@@ -50,7 +49,7 @@ func chartedDoctor(deep int) timed {
 	t.Image = `{{ include "lbremedy.image" (list $ "doctor") }}`
 	t.Role = "{{ .Values.rrsa.rolePrefix }}doctor"
 	t.IfRole, t.End = "{{- if .Values.rrsa.enabled }}", "{{- end }}"
-	t.Limits = "{{ toJson .Values.doctor.resources }}"
+	t.Limits, t.Heap = "{{ toJson .Values.doctor.resources }}", heap(".Values.doctor", deep)
 	t.Schedule = "{{ .Values.doctor.schedule | quote }}"
 	t.Pull = "{{ .Values.image.pullPolicy }}"
 	// The role without the webhook, and what values add.
@@ -144,7 +143,7 @@ spec:
             args: [--once]
             envFrom: [{configMapRef: {name: lbremedy}}]
             env:
-            - {name: GOMEMLIMIT, value: [[.Memory]]}
+            [[.Heap]]
             - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
             - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
             - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}
@@ -209,7 +208,7 @@ spec:
         ports: [{name: http1, containerPort: 8080}]
         envFrom: [{configMapRef: {name: lbremedy}}]
         env:
-        - {name: GOMEMLIMIT, value: [[.Memory]]}
+        [[.Heap]]
         - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
         - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
         - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}

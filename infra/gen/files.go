@@ -247,12 +247,20 @@ func settingsOf(all []*remedy.Remedy) []settings {
 		var by []string
 		for _, r := range all {
 			if slices.Contains(r.Sections, s) {
-				by = append(by, r.Class)
+				by = append(by, reader(r.Class))
 			}
 		}
 		out = append(out, settings{s.Name(), cell(s.About()), strings.Join(by, ", ")})
 	}
 	return out
+}
+
+// reader names who reads a section: a class, or a check of the doctor.
+func reader(class string) string {
+	if check, ok := strings.CutPrefix(class, doctor.ClassPrefix); ok {
+		return "the doctor's check " + check
+	}
+	return class
 }
 
 // copied returns a YAML file of the repository under the header of what is generated.

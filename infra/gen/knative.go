@@ -35,6 +35,7 @@ type placing struct {
 	IfToken, End                  string // around what only the courier's way needs
 	IfRole                        string // around the annotation that names the RAM role
 	Limits, Annotations           string // of the function, as YAML in one line
+	Heap                          string // the line with GOMEMLIMIT, below the limit
 	Type, Broker                  string // of the events; the class of the Broker
 	Component                     string // in the labels: function, or doctor
 	System                        bool   // whether the class reads parts of the controller
@@ -47,6 +48,7 @@ const (
 	functionResources = `{requests: {cpu: 20m, memory: 32Mi}, limits: {cpu: "1", memory: 96Mi}}`
 	functionScaling   = `{autoscaling.knative.dev/min-scale: "0", autoscaling.knative.dev/max-scale: "5", ` +
 		`autoscaling.knative.dev/scale-to-zero-pod-retention-period: 2m}`
+	functionHeap = `- {name: GOMEMLIMIT, value: 80MiB}`
 )
 
 // image returns what names the image of a class in the manifests that need no chart.
@@ -57,7 +59,7 @@ func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
 		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: image(r.Class), Role: name,
-		Limits: functionResources, Annotations: functionScaling, Type: event.TypeFailed, Component: "function",
+		Limits: functionResources, Annotations: functionScaling, Heap: functionHeap, Type: event.TypeFailed, Component: "function",
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}
 }
@@ -70,6 +72,7 @@ func charted() placing {
 		Role:    "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
 		IfToken: `{{- if eq $.Values.functions.delivery "courier" }}`, IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
 		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: event.TypeFailed,
+		Heap:      heap("$.Values.functions", 8),
 		Broker:    "{{ $.Values.functions.brokerClass }}",
 		Component: "function",
 		Env:       `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
@@ -78,6 +81,12 @@ func charted() placing {
 		Secrets:   `{{- include "lbremedy.nats.sources" (list $ $class) | nindent 10 }}`,
 		Pulled:    pulled,
 	}
+}
+
+// heap returns the line in the chart that derives GOMEMLIMIT from the limit that the values give: five sixths of it, as in
+// the manifests that need no chart.
+func heap(values string, deep int) string {
+	return fmt.Sprintf(`{{- with include "lbremedy.heap" (list %[1]s %[1]s.resources 834) }}{{ . | nindent %[2]d }}{{ end }}`, values, deep)
 }
 
 // pulled is the line in the chart that says which Secrets a Service of Knative pulls its image with. What the values say
@@ -210,7 +219,7 @@ spec:
         ports: [{name: http1, containerPort: 8080}]
         envFrom: [{configMapRef: {name: lbremedy}}]
         env:
-        - {name: GOMEMLIMIT, value: 80MiB}
+        [[.Heap]]
         - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
         - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
         - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}

@@ -86,7 +86,11 @@ func Create(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube
 		return nil, err
 	}
 	made, err := create(ctx, c, To(rec, verdict, me, comment, lasts))
-	if errors.Is(err, kube.ErrDenied) {
+	switch {
+	case errors.Is(err, kube.ErrDenied) && own().MatchString(me.Name):
+		return nil, say.Errorf("lbremedy does not answer its own questions, and %s is one of its ServiceAccounts: %w. "+
+			"Answer in the console, or create what --print prints with your own kubeconfig", me.Name, err)
+	case errors.Is(err, kube.ErrDenied):
 		return nil, say.Errorf("the user %s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
 			me.Name, rec.Service.Namespace, err, Approver)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -27,8 +28,9 @@ type Rule struct {
 }
 
 const (
-	// ours are the ServiceAccounts of lbremedy.
-	ours = `.matches('^system:serviceaccount:[^:]+:lbremedy-')`
+	// accounts is the pattern of the ServiceAccounts of lbremedy.
+	accounts = `^system:serviceaccount:[^:]+:lbremedy-`
+	ours     = `.matches('` + accounts + `')`
 
 	// relayed says of an Approval with a chat that the notifier creates it, and may. The right is asked for
 	// without a namespace: who is somebody in one namespace can't give it to a ServiceAccount of theirs
@@ -36,6 +38,9 @@ const (
 	relayed = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(notifier|up)$') && ` +
 		`authorizer.group('lbremedy.io').resource('approvals').check('relay').allowed()`
 )
+
+// own matches the users that are ServiceAccounts of lbremedy.
+var own = regex.New(accounts)
 
 // groups says that the groups of an Approval are those of who creates it.
 const groups = `!has(object.spec.groups) || has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`

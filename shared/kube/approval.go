@@ -92,6 +92,12 @@ const (
 	approvalVersion = "lbremedy.io/v1"
 )
 
+// Manifest returns an Approval with the kind that a manifest names.
+func (a Approval) Manifest() Approval {
+	a.APIVersion, a.Kind = approvalVersion, "Approval"
+	return a
+}
+
 // CreateApproval creates an Approval in its namespace and returns it as the API server keeps
 // it. It returns ErrNotFound where the cluster has no such kind or no such namespace, ErrDenied
 // where the caller may not, and ErrConflict if there is one of that name.
@@ -100,8 +106,7 @@ func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, er
 		return nil, noName("create Approval", "namespace", a.Namespace)
 	}
 	doing := "create Approval in " + a.Namespace
-	a.APIVersion, a.Kind = approvalVersion, "Approval"
-	body, err := json.Marshal(a)
+	body, err := json.Marshal(a.Manifest())
 	if err != nil {
 		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}

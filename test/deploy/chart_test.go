@@ -391,6 +391,8 @@ func TestValues(t *testing.T) {
 		"too often":        {"up", "{doctor: {every: 4m}}", "every"},
 		"probed too often": {"up", "{probe: {every: 2m}}", "every"},
 		"no Knative":       {"fc", "{doctor: {by: pingsource}}", "doctor.by"},
+		"no memory":        {"up", "{exporter: {resources: {limits: {memory: much}}}}", "memory"},
+		"no memory of up":  {"up", "{up: {resources: {limits: {memory: 1 Gi}}}}", "memory"},
 		"an old name":      {"up", "{survey: {enabled: true}}", "survey: this section is called doctor now"},
 		"no policy's mode": {"up", "{policy: {mode: fixx}}", "mode"},
 		"no policy's risk": {"fc", "{policy: {mode: fix, risk: lowish}}", "risk"},
@@ -682,6 +684,91 @@ func TestStreams(t *testing.T) {
 	want := []string{"--dead-age=12h", "--failures-size=512Mi", "--journal-size=4Gi", "--journal-age=90d"}
 	if diff := cmp.Diff(want, args("{nats: {streams: {journal: {size: 4Gi, age: 90d}, failures: {size: 512Mi}, dead: {age: 12h}}}}")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// GOMEMLIMIT follows from the memory limit of each program, which with one Pod is larger with the
+// doctor; who names one of the two has the last word.
+func TestMemory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		base, values string
+		want         map[string]string // limit and GOMEMLIMIT by Deployment, CronJob or Service of Knative, and container
+	}{
+		"one Pod":      {"up", "{console: {enabled: true}}", map[string]string{"lbremedy-up/up": "256Mi 200MiB", "lbremedy-up/console": "384Mi 320MiB"}},
+		"doctor":       {"up", "{doctor: {enabled: true}}", map[string]string{"lbremedy-up/up": "512Mi 400MiB"}},
+		"limit":        {"up", "{doctor: {enabled: true}, up: {resources: {limits: {memory: 1.5Gi}}}}", map[string]string{"lbremedy-up/up": "1.5Gi 1201MiB"}},
+		"default kept": {"up", "{up: {resources: {limits: {cpu: 2}}}}", map[string]string{"lbremedy-up/up": "256Mi 200MiB"}},
+		"bytes":        {"up", "{up: {resources: {limits: {memory: 536870912}}}}", map[string]string{"lbremedy-up/up": "536870912 400MiB"}},
+		"no limit":     {"up", "{up: {resources: {limits: {memory: null}}}}", map[string]string{"lbremedy-up/up": "- -"}},
+		"by hand":      {"up", "{up: {env: [{name: GOMEMLIMIT, value: 100MiB}]}}", map[string]string{"lbremedy-up/up": "256Mi 100MiB"}},
+		"programs": {"fc", "{console: {enabled: true}, doctor: {enabled: true}, courier: {resources: {limits: {memory: 192M}}}}", map[string]string{
+			"lbremedy-exporter/exporter": "96Mi 48MiB", "lbremedy-courier/courier": "192M 152MiB", "lbremedy-notifier/notifier": "192Mi 150MiB",
+			"lbremedy-console/console": "384Mi 320MiB", "lbremedy-doctor/doctor": "384Mi 320MiB",
+		}},
+		"functions": {"knative", "{functions: {resources: {limits: {memory: 192Mi}}}, doctor: {by: pingsource, resources: {limits: {memory: 1Gi}}}}",
+			map[string]string{"lbremedy-busy/function": "192Mi 160MiB", "lbremedy-doctor/doctor": "1Gi 854MiB"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var more map[string]any
+			if err := yaml.Unmarshal([]byte(tt.values), &more); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, o := range objects(t, loader.MergeMaps(readValues(t, "testdata/"+tt.base+".yaml"), more), "lbremedy") {
+				spec, ok := podOf(o)
+				if !ok {
+					continue
+				}
+				for _, one := range spec["containers"].([]any) {
+					container := one.(map[string]any)
+					heap := "-"
+					for _, v := range container["env"].([]any) {
+						if v := v.(map[string]any); v["name"] == "GOMEMLIMIT" {
+							heap = fmt.Sprint(v["value"])
+						}
+					}
+					limit, found, err := unstructured.NestedFieldNoCopy(container, "resources", "limits", "memory")
+					if err != nil || !found {
+						limit = "-"
+					}
+					got[o.GetName()+"/"+container["name"].(string)] = fmt.Sprint(limit, " ", heap)
+				}
+			}
+			for what, want := range tt.want {
+				if got[what] != want {
+					t.Errorf("%s has %q, want %q", what, got[what], want)
+				}
+			}
+		})
+	}
+}
+
+// What Helm says after an installation never calls a policy harmless that may write.
+func TestNotes(t *testing.T) {
+	for name, tt := range map[string]struct{ values, want string }{
+		"nothing is written": {"{}", "It observes: it says what it would do, and writes nothing."},
+		"the one in NATS":    {"{nats: {url: 'nats://nats:4222'}}", "The policy in force is the one in NATS"},
+		"a rule that fixes":  {"{policy: {mode: observe, rules: [{namespaces: [sandbox], mode: fix}]}}", "The policy of the values is in force: "},
+		"both":               {"{nats: {url: 'nats://nats:4222'}, policy: {rules: [{namespaces: [sandbox], mode: fix}]}}", "The policy of the values is in force: "},
+		"functions": {"{mode: courier, courier: {routes: {default: {post: 'http://a'}}}, nats: {url: 'nats://nats:4222'}, " +
+			"policy: {rules: [{namespaces: [sandbox], mode: fix}]}}",
+			"The policy of the values is in force, put into NATS by lbremedy-notifier: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var more map[string]any
+			if err := yaml.Unmarshal([]byte(tt.values), &more); err != nil {
+				t.Fatal(err)
+			}
+			files, err := render(loader.MergeMaps(readValues(t, "testdata/up.yaml"), more), "lbremedy")
+			if err != nil {
+				t.Fatal(err)
+			}
+			says := files["lbremedy/templates/NOTES.txt"]
+			if !strings.Contains(says, tt.want) || strings.Contains(says, `"observe" is its mode`) ||
+				strings.Contains(says, "It observes") != (name == "nothing is written") {
+				t.Errorf("it says %s", says)
+			}
+		})
 	}
 }
 

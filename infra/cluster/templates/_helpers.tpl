@@ -58,6 +58,25 @@ readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 2, timeout
 securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 {{- end }}
 
+{{- /* A memory limit in bytes. */}}
+{{- define "lbremedy.bytes" -}}
+{{- $text := ternary . (printf "%d" (int64 .)) (kindIs "string" .) }}
+{{- $unit := regexFind "[A-Za-z]*$" $text }}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- mulf (trimSuffix $unit $text | float64) (get $units $unit) | int64 }}
+{{- end }}
+
+{{- /* GOMEMLIMIT, so many thousandths of the memory limit: (list values resources thousandths). The rest is for what is no heap,
+which the kernel counts, too. What env of the values says has the last word. */}}
+{{- define "lbremedy.heap" -}}
+{{- $named := false }}
+{{- range index . 0 | dig "env" list }}{{ if eq .name "GOMEMLIMIT" }}{{ $named = true }}{{ end }}{{ end }}
+{{- $limit := index . 1 | default dict | dig "limits" "memory" "" }}
+{{- if and $limit (not $named) -}}
+- {name: GOMEMLIMIT, value: {{ div (mul (include "lbremedy.bytes" $limit | int64) (index . 2)) 1048576000 }}MiB}
+{{- end }}
+{{- end }}
+
 {{- /* The variables of NATS, for a program that uses one: (list $ user). */}}
 {{- define "lbremedy.nats" -}}
 - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}

@@ -45,7 +45,7 @@ exit code is 0 whatever the classes are.`,
 		Example: `  lbremedy classify 'Error syncing load balancer []: Message: The specified VSwitch has no available ip.'
   kubectl describe service web | lbremedy classify
   kubectl get events -A -o json | lbremedy classify -o json -
-  kubectl logs -n kube-system deploy/cloud-controller-manager | lbremedy classify - | grep -v ^ignored
+  kubectl logs -n kube-system ds/cloud-controller-manager | lbremedy classify - | grep -v ^ignored
   terraform apply -no-color 2>&1 | lbremedy classify --explain`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault

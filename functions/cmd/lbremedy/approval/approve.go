@@ -37,7 +37,11 @@ const whoMay = `The answer is an Approval, an object in the namespace of the Ser
 your kubeconfig: RBAC says who may (the ClusterRole lbremedy-approver), and Kubernetes proves
 who did. Where the cluster knows no Approvals or can't be asked, and with
 --without-kubernetes, it goes over NATS: NATS permissions on the keys that begin with
-approval decide who may, and the journal says that nothing proves who it was.`
+approval decide who may, and the journal says that nothing proves who it was.
+
+With --print the answer is not given: the Approval is printed as YAML, for the person of
+--user to create it with "kubectl create -f -". So somebody answers whose machine does not
+reach NATS, with lbremedy in its Pod.`
 
 func approve(p *cli.Program) *cobra.Command {
 	a := answer{Program: p, verdict: kube.Approve, did: "approved"}
@@ -57,7 +61,8 @@ approval.
 
 ` + whoMay,
 		Example: `  lbremedy approve shop/web
-  lbremedy approve 3f9a12bc --digest 0f8e… --for 2h --comment 'CHG-1234'`,
+  lbremedy approve 3f9a12bc --digest 0f8e… --for 2h --comment 'CHG-1234'
+  lbremedy approve shop/web --print --user ann@example.com --group network | kubectl create -f -`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: approvable.Complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,17 +108,30 @@ type answer struct {
 	life            time.Duration
 	digest, comment string
 	unproven        bool
+	print           bool
+	user            kube.User // who creates what is printed
 }
 
 func (a *answer) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.digest, "digest", "", "answer only the plan with this `digest`, or one that starts with it")
 	cmd.Flags().StringVar(&a.comment, "comment", "", "`why`, for the journal and the ticket")
 	cmd.Flags().BoolVar(&a.unproven, "without-kubernetes", false, "answer over NATS, without a proof of who you are")
+	cmd.Flags().BoolVar(&a.print, "print", false, "print the Approval as YAML, and create nothing")
+	cmd.Flags().StringVar(&a.user.Name, "user", "", "with --print: `name` of who creates it, as kubectl auth whoami says it")
+	cmd.Flags().StringSliceVar(&a.user.Groups, "group", nil, "with --print: `groups` of theirs that the policy asks for")
 }
 
 func (a *answer) run(ctx context.Context, name string) error {
 	if len(a.comment) > 1024 {
 		return command.Wrong("--comment: it has %d bytes, and 1024 are the most", len(a.comment))
+	}
+	switch {
+	case a.print && a.unproven:
+		return command.Wrong("--print and --without-kubernetes: an Approval is an object of Kubernetes")
+	case a.print && a.user.Name == "":
+		return command.Wrong("--print: name who creates the Approval with --user, as kubectl auth whoami says it")
+	case !a.print && (a.user.Name != "" || len(a.user.Groups) > 0):
+		return command.Wrong("--user and --group are for --print: else Kubernetes says who answers")
 	}
 	s, err := a.CaseStream(ctx)
 	if err != nil {
@@ -142,6 +160,9 @@ func (a *answer) run(ctx context.Context, name string) error {
 	if err := engine.Asks(r); err != nil && (r.Rejected == nil || a.verdict == kube.Reject) {
 		return command.Mistake{Err: err}
 	}
+	if a.print {
+		return a.show(r)
+	}
 	why := say.Literal("--without-kubernetes")
 	if !a.unproven {
 		var made *kube.Approval
@@ -153,6 +174,21 @@ func (a *answer) run(ctx context.Context, name string) error {
 		}
 	}
 	return a.overNATS(ctx, s, r, why)
+}
+
+// show prints the Approval for somebody else to create.
+func (a *answer) show(r event.Record) error {
+	by := engine.Approval{By: a.user.Name, Object: "new", Rejects: a.verdict == kube.Reject}
+	if err := by.Takes(r); err != nil {
+		return command.Mistake{Err: err}
+	}
+	made := approvals.To(r, a.verdict, a.user, a.comment, a.life).Manifest()
+	made.Name, made.GenerateName = "", made.Name+"-" // an answer that no longer counts is given again
+	var err error
+	if wrong := a.Print(made, func() { err = command.YAML(a.Out, made) }); wrong != nil {
+		return wrong
+	}
+	return err
 }
 
 // elsewhere is how long the API server may take before the answer goes over NATS.

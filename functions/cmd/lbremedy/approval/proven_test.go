@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/kubernetes"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -64,5 +67,77 @@ func TestProven(t *testing.T) {
 	}
 	says(sc.Call, 0, "approved by ann (proven by Kubernetes): CHG-1, and by bob (proven by Kubernetes)", "show", fixed.Case)
 	says(bob, command.CodeWrong, "has no plan that waits for an approval", "approve", asked.Case)
+	u.End(t)
+}
+
+// Whose machine does not reach NATS has the Approval printed by lbremedy in its Pod, and creates
+// it. The Pod itself may not answer, and says what to do instead.
+func TestPrinted(t *testing.T) {
+	c := cluster.Alone(t)
+	ctx := t.Context()
+	proven := identity.Approvals(t, c)
+	sc := operator.NewTestbedOn(t, c)
+	u := sc.Up(t)
+	asked := sc.Asks(t, u, "{from: [group:network]}")
+	proven()
+
+	may := []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
+	pod := sc.As(t, identity.User("up"), may) // somebody has bound the role to it
+	wrong := func(want string, args ...string) {
+		t.Helper()
+		got := pod.Run(ctx, args...)
+		if got.Code != command.CodeWrong || got.Out != "" || !strings.Contains(strings.Join(strings.Fields(got.Err), " "), want) {
+			t.Errorf("%v: %+v; want %q", args, got, want)
+		}
+	}
+	wrong("lbremedy does not answer its own questions, and "+identity.User("up")+" is one of its ServiceAccounts", "approve", asked.Case)
+	wrong("--print: name who creates the Approval with --user", "approve", asked.Case, "--print")
+	wrong("--print and --without-kubernetes", "approve", asked.Case, "--print", "--user", "ann", "--without-kubernetes")
+	wrong("--user and --group are for --print", "approve", asked.Case, "--user", "ann")
+
+	printed := func(args ...string) (a kube.Approval, text []byte) {
+		t.Helper()
+		got := pod.Run(ctx, append(args, "--print")...)
+		if err := yaml.UnmarshalStrict([]byte(got.Out), &a); err != nil || got.Code != 0 || got.Err != "" {
+			t.Fatalf("%v: %v: %+v", args, err, got)
+		}
+		return a, []byte(got.Out)
+	}
+	// As "kubectl create -f -" does.
+	create := func(user string, text []byte) error {
+		t.Helper()
+		config := sc.Kube.As(t, user, may)
+		config.Impersonate.Groups = []string{"network", "system:authenticated"}
+		client, err := kubernetes.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client.CoreV1().RESTClient().Post().AbsPath("/apis/lbremedy.io/v1/namespaces/"+sc.Namespace+"/approvals").
+			Param("fieldValidation", "Strict").SetHeader("Content-Type", "application/json").Body(data).Do(ctx).Error()
+	}
+	if no, _ := printed("reject", sc.Namespace+"/web", "--user", "ann"); no.Spec.Verdict != kube.Reject || no.Spec.Plan != asked.Digest {
+		t.Errorf("to reject it prints %+v", no)
+	}
+	yes, text := printed("approve", sc.Namespace+"/web", "--user", "ann", "--group", "network", "--comment", "CHG-1")
+	if yes.Kind != "Approval" || strings.Contains(string(text), "creationTimestamp") || strings.Contains(string(text), "status") {
+		t.Errorf("it prints %s", text)
+	}
+	if err := create("bob", text); err == nil || !strings.Contains(err.Error(), "spec.user must be the user who creates the Approval") {
+		t.Errorf("bob created what ann is to create: %v", err)
+	}
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
+		t.Fatalf("the Service is in %s", got)
+	}
+	if err := create("ann", text); err != nil {
+		t.Fatal(err)
+	}
+	fixed := u.Until(t, func(r event.Record) bool { return r.Result.Worked() })
+	if a := fixed.Approved; a == nil || a.By != "ann" || a.Object == "" || a.Comment != "CHG-1" {
+		t.Errorf("approved by %+v", fixed.Approved)
+	}
 	u.End(t)
 }

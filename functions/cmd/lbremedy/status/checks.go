@@ -33,10 +33,10 @@ func fixes(p remedy.Policy) bool {
 		slices.ContainsFunc(slices.Collect(maps.Values(p.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix })
 }
 
-// declared returns the grants that the classes, the doctor and the exporter declare; of
-// those that write only where they are wanted.
-func declared(writes bool) []grant.Grant {
-	all := slices.Concat(exporter.Grants, checks.Grants())
+// declared returns the grants that the classes and the exporter declare, and more; of those
+// that write only where they are wanted.
+func declared(writes bool, more ...grant.Grant) []grant.Grant {
+	all := slices.Concat(exporter.Grants, more)
 	for _, r := range functions.All {
 		all = append(all, r.Grants()...)
 	}
@@ -71,14 +71,14 @@ func (f *flight) rights(ctx context.Context) {
 	const name = "rights"
 	var lacks []string
 	n := 0
-	for _, g := range declared(f.fix) {
+	for _, g := range declared(f.fix, checks.Grants()...) { // the role that the page binds has the doctor's, too
 		if g.RAM() {
 			continue
 		}
 		n++
 		r := kube.Review{Group: g.Group, Verb: g.Verb}
 		r.Resource, r.Subresource, _ = strings.Cut(g.Resource, "/")
-		if g == grant.GetDeployments || g == grant.ListDaemonSets {
+		if g == grant.ListDaemonSets {
 			r.Namespace = "kube-system" // where the controller's own parts are
 		}
 		ok, err := f.env.Kube.MayI(ctx, r)
@@ -192,18 +192,25 @@ func (f *flight) ram(ctx context.Context) {
 		f.failed(name, err, say.F("Allow ram:ListPoliciesForRole and ram:GetPolicy, or compare the role with the policies of infra/ram/roles.sh by hand."))
 		return
 	}
-	actions := grant.Actions(declared(f.fix))
-	var lacks []string
-	for _, action := range actions {
-		if said := ccm.Says(has.Rules, action); said == ccm.NotAllowed || said == ccm.Denied {
-			lacks = append(lacks, action)
-		}
+	lacking := func(actions []string) []string {
+		return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {
+			said := ccm.Says(has.Rules, action)
+			return said != ccm.NotAllowed && said != ccm.Denied
+		})
 	}
-	if len(lacks) > 0 {
+	actions := grant.Actions(declared(f.fix))
+	if lacks := lacking(actions); len(lacks) > 0 {
 		f.add(name, Problem, say.F("The RAM role %s lacks %d of %d actions: %s.", role, len(lacks), len(actions), say.List(lacks, 8)),
 			say.F("Give the role the policies that infra/ram/roles.sh makes."))
 		return
 	}
+	// The doctor's are in the role only where roles.sh was told that it runs in the same Pod.
+	if lacks := lacking(grant.Actions(checks.Grants())); len(lacks) > 0 {
+		f.add(name, Well, say.F("The RAM role %s allows all %d actions of the classes. The doctor needs %d more: %s.",
+			role, len(actions), len(lacks), say.List(lacks, 8)), say.F("To run the doctor, too, run infra/ram/roles.sh with --class up --doctor."))
+		return
+	}
+	actions = grant.Actions(declared(f.fix, checks.Grants()...))
 	f.add(name, Well, say.F("The RAM role %s allows all %d actions.", role, len(actions)), nil)
 }
 
@@ -373,8 +380,9 @@ func (f *flight) approvals(ctx context.Context) {
 	}
 }
 
-// tryKey is the annotation of a write that is only tried: no Service ever has it.
-const tryKey = "lbremedy.io/preflight"
+// tryKey is the annotation of a write that is only tried: that by which fixes wake the
+// controller, which the admission policy of lbremedy lets it change.
+const tryKey = ccm.Resync
 
 // admission has the API server try a write as fixes make it.
 func (f *flight) admission(ctx context.Context) {

@@ -23,8 +23,10 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -168,8 +170,44 @@ func TestPreflight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(svcs.Items, func(svc corev1.Service) bool { return svc.Annotations["lbremedy.io/preflight"] != "" }) {
+	if slices.ContainsFunc(svcs.Items, func(svc corev1.Service) bool { return svc.Annotations[ccm.Resync] == "dry-run" }) {
 		t.Error("a Service has the annotation that was to be tried")
+	}
+}
+
+// With one Pod as the page installs it all is well for what the Pod is: its own admission policy
+// lets pass what is tried, and a RAM role without the doctor's actions is right, too.
+func TestPreflightOfPod(t *testing.T) {
+	t.Parallel()
+	sc := operator.NewTestbed(t)
+	if err := identity.Admit(t.Context(), sc.Kube); err != nil {
+		t.Fatal(err)
+	}
+	up, err := identity.Of("up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.Cloud.Edit(func(s *sim.State) {
+		s.Roles["lbremedy"] = &sim.Role{Name: "lbremedy", Policies: []string{"lbremedy-all"}}
+		s.Policies["lbremedy-all"] = &sim.Policy{Name: "lbremedy-all", Versions: []sim.PolicyVersion{
+			{ID: "v1", Document: string(up.Policy.JSON()), Default: true},
+		}}
+	})
+	sc.Env[operator.KeyID], sc.Env[operator.KeySecret] = member(sc)
+	pod := sc.As(t, identity.User("up"), up.Rules)
+	got := pod.Run(t.Context(), "preflight", "--fix-mode", "--policy", operator.Write(t, "fix.yaml", "mode: fix\n"))
+	says := strings.Join(strings.Fields(got.Out), " ")
+	for _, want := range []string{
+		"All checks are ok.", "The API server accepts an annotation of ",
+		"The RAM role lbremedy allows all ", " actions of the classes. The doctor needs 4 more: ecs:DescribeSecurityGroupAttribute, ",
+		"To run the doctor, too, run infra/ram/roles.sh with --class up --doctor.",
+	} {
+		if !strings.Contains(says, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if got.Code != 0 || t.Failed() {
+		t.Errorf("code %d: %s%s", got.Code, got.Out, got.Err)
 	}
 }
 
