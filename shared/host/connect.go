@@ -168,10 +168,18 @@ func Connect(ctx context.Context, c Config) (*engine.Env, error) {
 	return env, nil
 }
 
+// Grace is how long runs in hand may go on when a worker is told to end: a run ends by two minutes. The chart gives the Pod
+// ten seconds more.
+const Grace = 140 * time.Second
+
 // Stream connects to the stream alone.
 func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
-	return stream.Connect(ctx, stream.Config{
+	return stream.Connect(ctx, c.stream())
+}
+
+func (c Config) stream() stream.Config {
+	return stream.Config{
 		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Seed: c.NATSSeed, Inbox: c.NATSInbox, Cluster: c.Cluster, CA: c.NATSCA,
-		Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
-	})
+		Name: "lbremedy " + c.Who, Handlers: c.Handlers, Grace: Grace, Log: c.Log,
+	}
 }

@@ -329,11 +329,12 @@ func TestWorkCrowded(t *testing.T) {
 	r.Env.Policy = func(context.Context) (remedy.Policy, error) {
 		return remedy.Policy{Mode: remedy.Fix, Risk: remedy.Low, Budgets: remedy.Budgets{Class: 100, Least: 100}}, nil
 	}
+	svcs := cluster.Join(t).Client().CoreV1().Services(r.svc.Namespace)
 	for i := range services {
 		svc := r.svc.DeepCopy()
 		svc.ObjectMeta = metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i)}
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.Ports[0].NodePort = "", nil, 0
-		made, err := cluster.Join(t).Client().CoreV1().Services(r.svc.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
+		made, err := svcs.Create(t.Context(), svc, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,6 +354,11 @@ func TestWorkCrowded(t *testing.T) {
 		}
 	}
 	cancel()
+	for name := range seen { // nobody watches what is not there
+		if err := svcs.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
 	<-done
 }
 
@@ -385,6 +391,23 @@ func TestPolicyInForce(t *testing.T) {
 	}
 	if got, err := look.Policy(t.Context()); err != nil || got.Mode != remedy.Observe || look.Stream != nil {
 		t.Errorf("a look has the policy %+v, %v", got, err)
+	}
+}
+
+// Runs in hand may end as long as the chart says, which kills the Pod ten seconds later.
+func TestGrace(t *testing.T) {
+	chart, err := os.ReadFile("../../infra/cluster/templates/programs.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grace := int(Config{}.stream().Grace.Seconds())
+	for _, want := range []string{
+		fmt.Sprintf(`terminationGracePeriodSeconds: {{ ternary 30 %d (eq $name "exporter") }}`, grace+10), // of lbremedy-up
+		fmt.Sprintf("--drain=%ds", grace), // of the courier, which waits for runs outside
+	} {
+		if !strings.Contains(string(chart), want) {
+			t.Errorf("the chart does not say %s", want)
+		}
 	}
 }
 

@@ -49,6 +49,9 @@ func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int,
 	return s.consume(ctx, Cases, follower, workers, nil, handle)
 }
 
+// Cut returns how many handlers were cancelled because they did not end within Config.Grace.
+func (s *Stream) Cut() int { return int(s.cut.Load()) }
+
 // Crowded reports whether handlers hold more than half of the places that Config.Handlers gives them.
 func (s *Stream) Crowded() bool { return s.slots != nil && len(s.slots) > cap(s.slots)/2 }
 
@@ -320,6 +323,10 @@ func (c *consumer) drain(closed <-chan struct{}, beat <-chan time.Time) error {
 		case <-beat:
 			c.beat()
 		case <-grace:
+			if n := len(c.jobs); n > 0 {
+				s.cut.Add(int64(n))
+				s.log.Warn("what is in hand does not end in time and is cut off; it will come again", "consumer", c.name)
+			}
 			c.stop()
 			words = time.After(s.words)
 		case <-words:

@@ -356,8 +356,8 @@ func TestHandlersThatDoNotEnd(t *testing.T) {
 		return Reply{Retry: time.Millisecond}
 	})
 	<-began
-	if err := end(); err != nil {
-		t.Error(err)
+	if err := end(); err != nil || s.Cut() != 1 {
+		t.Errorf("%v, and %d were cut off", err, s.Cut())
 	}
 	s.words = 50 * time.Millisecond
 	began, finish := make(chan struct{}), make(chan struct{})

@@ -100,6 +100,7 @@ type Stream struct {
 	link    atomic.Pointer[link]
 	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
 	used    atomic.Int64  // wall clock of the last call, in nanoseconds
+	cut     atomic.Int64  // handlers that were cancelled at the end
 	known   memory
 	fulls   fulls
 	budgets budgets

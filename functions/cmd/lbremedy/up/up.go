@@ -384,6 +384,10 @@ func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	if n := env.Stream.Cut(); n > 0 {
+		u.Note("Ended; %s did not end within %s, and the next worker goes on with them.", say.Count(n, "run"), host.Grace)
+		return nil
+	}
 	if x != nil {
 		u.Note("Ended; %d failures were stored, and in-flight work has finished.", x.Stats().Published.Load())
 		return nil
