@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -187,6 +188,51 @@ func TestNotifiers(t *testing.T) {
 	if diff := cmp.Diff(want, opened); diff != "" {
 		t.Errorf("opened (-want +got):\n%s", diff)
 	}
+}
+
+// A policy file that changes between being read and coming into force is not overlooked.
+func TestPolicyFileThatChangesEarly(t *testing.T) {
+	server := nats.Start(t, embedded.Options{})
+	admin := nats.Connect(t, stream.Config{URL: server.URL()})
+	file := operator.Write(t, "policy.yaml", "mode: fix\n")
+	way, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer way.Close()
+	go func() {
+		for {
+			from, err := way.Accept()
+			if err != nil {
+				return
+			}
+			if err := os.WriteFile(file, []byte("mode: observe\n"), 0o600); err != nil { // up has read it, and begins to connect
+				t.Error(err)
+			}
+			to, err := net.Dial("tcp", strings.TrimPrefix(server.URL(), "nats://"))
+			if err != nil {
+				from.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(to, from); to.Close() }()
+			go func() { _, _ = io.Copy(from, to); from.Close() }()
+		}
+	}()
+	u := nowhere(t, "nats://"+way.Addr().String()).Up(t, "--parts", "notifier", "--policy", file)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(time.Minute); ; {
+		kept, err := policy.History(t.Context(), admin, "c1")
+		if err == nil && len(kept) == 2 && kept[0].Policy.Mode == remedy.Observe && kept[1].Policy.Mode == remedy.Fix {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("the history is %+v, %v: %s", kept, err, u.Errs)
+		}
+	}
+	u.End(t)
 }
 
 // A notifier whose sink is Alibaba Cloud asks the cloud, counts that, and goes on where there is no answer.

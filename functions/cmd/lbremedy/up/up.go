@@ -51,6 +51,7 @@ func Commands(p *cli.Program) []*cobra.Command {
 type upRun struct {
 	*cli.Program
 	policy, listen string
+	taken          string // the text of the policy file that is in force
 	chosen         string // --parts
 	parts          parts
 	workers, runs  int
@@ -166,6 +167,9 @@ func (u *upRun) run(ctx context.Context) error {
 	}
 	allowed := policy.Version{Policy: remedy.Policy{Mode: remedy.Observe}, Host: cli.Hostname()}
 	if u.policy != "" {
+		if text, err := os.ReadFile(u.policy); err == nil { // first, so that no change from here on is overlooked
+			u.taken = string(text)
+		}
 		if allowed, err = cli.PolicyVersion(u.policy); err != nil {
 			return err
 		}
@@ -486,10 +490,7 @@ const reread = time.Second
 // follow puts the policy file in force again whenever it has changed. One that is
 // wrong changes nothing: the last good one stays.
 func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
-	taken, said := "", "" // the text in force; what was said last of one that is not
-	if text, err := os.ReadFile(u.policy); err == nil {
-		taken = string(text)
-	}
+	said := "" // last of a text that is not taken
 	tick := time.NewTicker(reread)
 	defer tick.Stop()
 	for {
@@ -499,7 +500,7 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 		case <-tick.C:
 		}
 		text, err := os.ReadFile(u.policy)
-		if err == nil && string(text) == taken {
+		if err == nil && string(text) == u.taken {
 			continue
 		}
 		var allowed policy.Version
@@ -517,7 +518,7 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 			}
 			continue
 		}
-		taken, said = string(text), ""
+		u.taken, said = string(text), ""
 		u.Note("Mode: %s (%s has changed).", permission.Describe(allowed.Policy), u.policy)
 	}
 }
