@@ -6,7 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type Notifications struct {
 	Opened, Updated, Closed, Reopened int64 // tickets
 	Retried                           int64 // that failed and are sent again
-	Refused                           int64 // that a sink did not take, and is asked to again each hour
+	Refused                           int64 // that a sink did not take, and is asked to again each hour; of one that can't be made, tries to make it
 }
 
 // Plus returns the sum of both.

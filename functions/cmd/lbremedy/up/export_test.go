@@ -34,4 +34,16 @@ func (t *notifier) Change(ctx context.Context) *notifier { return t.change(ctx) 
 func (t *notifier) People() []policy.Person { return t.people }
 
 // Sinks returns the sinks that are notified.
-func (t *notifier) Sinks() []policy.Sink { return t.sinks }
+func (t *notifier) Sinks() []policy.Sink { return t.told }
+
+// Fault returns why a sink is not notified as the policy says.
+func (t *notifier) Fault(sink string) string { return t.faults[sink] }
+
+// Refused returns how often a sink has refused.
+func (t *notifier) Refused(sink string) int64 { return t.notifications()[sink].Refused }
+
+// Soon lets sinks with a fault be tried again soon.
+func (t *notifier) Soon() { t.again = 0 }
+
+// Run notifies until ctx ends.
+func (t *notifier) Run(ctx context.Context) error { return t.run(ctx) }

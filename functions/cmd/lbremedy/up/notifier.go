@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
@@ -24,18 +23,20 @@ import (
 type notifier struct {
 	*upRun
 	env      *engine.Env
-	sinks    []policy.Sink
-	people   []policy.Person // whose clicks there count
+	sinks    []policy.Sink     // in force
+	people   []policy.Person   // whose clicks there count
+	told     []policy.Sink     // that are notified
+	faults   map[string]string // by sink: why it is not notified as the policy says
+	again    time.Duration     // between two tries of those
 	follower *ticket.Follower
 
 	mu     sync.Mutex                       // of what follows, and of a change of follower
-	before map[string]observe.Notifications // by sink, of followers that have ended
+	before map[string]observe.Notifications // by sink, of followers that have ended, and of sinks with a fault
 }
 
-// notifier returns one for the sinks in force; an error if one of them can't be notified. Of
-// sinks of a newer release it notifies none.
+// notifier returns one for the sinks in force. Of sinks of a newer release it notifies none.
 func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
-	t := &notifier{upRun: u, env: env}
+	t := &notifier{upRun: u, env: env, again: time.Minute}
 	sinks, people, err := t.inForce(ctx)
 	if errors.Is(err, policy.ErrNewer) {
 		t.pause(err)
@@ -44,9 +45,11 @@ func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error
 	if err != nil {
 		return nil, err
 	}
-	if err := t.take(sinks, people); err != nil {
-		return nil, command.Mistake{Err: err}
+	if err := t.take(sinks, people, nil); err != nil {
+		return nil, err
 	}
+	t.before = t.refused(0)
+	t.report()
 	return t, nil
 }
 
@@ -66,45 +69,86 @@ func (t *notifier) inForce(ctx context.Context) ([]policy.Sink, []policy.Person,
 	return sinks, people, err
 }
 
-// check returns what is wrong with sinks out of the stream: what a policy file is refused for, and what this process
-// must not read for them. Words that only another release knows are not wrong.
-func (t *notifier) check(sinks []policy.Sink) error {
+// check returns what is wrong with a sink out of the stream: what a policy file is refused for, and what this process
+// must not read for it. Words that only another release knows are not wrong.
+func (t *notifier) check(s policy.Sink) error {
 	var errs []error
-	for _, s := range sinks {
-		if !policyfile.ValidSinkName(s.Name) {
-			errs = append(errs, fmt.Errorf("tell: no sink can be called %.40q", s.Name))
+	if !policyfile.ValidSinkName(s.Name) {
+		errs = append(errs, fmt.Errorf("no sink can be called %.40q", s.Name))
+	}
+	s.Check(nil, func(field, format string, args ...any) {
+		if !slices.Contains([]string{"language", "classes", "risks", "results"}, field) {
+			errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
 		}
-		s.Check(nil, func(field, format string, args ...any) {
-			if !slices.Contains([]string{"language", "classes", "risks", "results"}, field) {
-				errs = append(errs, fmt.Errorf("tell.%s: %s: %s", s.Name, field, fmt.Sprintf(format, args...)))
-			}
-		})
-		for _, r := range []policy.Reference{s.URLFrom, s.SecretFrom} {
-			if err := r.Readable(t.secrets); err != nil {
-				errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
-			}
-		}
+	})
+	for _, r := range []policy.Reference{s.URLFrom, s.SecretFrom} {
+		errs = append(errs, r.Readable(t.secrets))
 	}
 	return errors.Join(errs...)
 }
 
-// take makes a follower for the sinks.
-func (t *notifier) take(sinks []policy.Sink, people []policy.Person) error {
-	if err := t.check(sinks); err != nil {
+// take makes a follower for the sinks. One that can't be notified as the policy says is notified with the built-in text,
+// or as it was before, or not at all: for its sake no other goes without, and no failure unhandled.
+func (t *notifier) take(sinks []policy.Sink, people []policy.Person, before []policy.Sink) error {
+	t.sinks, t.people, t.told, t.faults = sinks, people, nil, map[string]string{}
+	try := func(s policy.Sink) error {
+		if err := t.check(s); err != nil {
+			return err
+		}
+		_, err := t.following(s)
 		return err
 	}
-	f, err := ticket.New(ticket.Config{
-		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter, Language: cli.Tongue,
-		Answers: t.env.Kube, People: people, Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
-	})
-	if err != nil {
-		return err
-	}
-	t.sinks, t.people, t.follower = sinks, people, f
 	for _, s := range sinks {
+		err := try(s)
+		if err != nil {
+			t.faults[s.Name] = event.Redact(err.Error())
+			if s.Template = ""; try(s) != nil {
+				i := slices.IndexFunc(before, func(b policy.Sink) bool { return b.Name == s.Name })
+				if i < 0 {
+					continue
+				}
+				s = before[i]
+			}
+		}
+		t.told = append(t.told, s)
+	}
+	var err error
+	t.follower, err = t.following(t.told...)
+	return err
+}
+
+// following returns a follower for sinks.
+func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
+	return ticket.New(ticket.Config{
+		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter, Language: cli.Tongue,
+		Answers: t.env.Kube, People: t.people, Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
+	})
+}
+
+// report says who is notified, and who is not as the policy says.
+func (t *notifier) report() {
+	for _, s := range t.told {
 		t.Note("Notified: %s (%s).", s.Name, s.Kind)
 	}
-	return nil
+	for _, s := range t.sinks {
+		if why := t.faults[s.Name]; why != "" {
+			t.Log().Error("a sink can't be notified as the policy says; trying again", "sink", s.Name, "error", why)
+		}
+	}
+}
+
+// refused returns what followers that have ended have sent, with n more that each sink with a fault has refused.
+func (t *notifier) refused(n int64) map[string]observe.Notifications {
+	all := maps.Clone(t.before)
+	if all == nil {
+		all = map[string]observe.Notifications{}
+	}
+	for name := range t.faults {
+		if policyfile.ValidSinkName(name) { // else nobody could read the metric
+			all[name] = all[name].Plus(observe.Notifications{Refused: n})
+		}
+	}
+	return all
 }
 
 // notifications returns what all followers have sent, by sink.
@@ -115,10 +159,7 @@ func (t *notifier) notifications() map[string]observe.Notifications {
 }
 
 func (t *notifier) sum() map[string]observe.Notifications {
-	all := maps.Clone(t.before)
-	if all == nil {
-		all = map[string]observe.Notifications{}
-	}
+	all := t.refused(0)
 	for name, s := range t.follower.Stats() {
 		all[name] = all[name].Plus(observe.Notifications{
 			Opened: s.Opened, Updated: s.Updated, Closed: s.Closed, Reopened: s.Reopened, Retried: s.Retries, Refused: s.Refused,
@@ -127,40 +168,54 @@ func (t *notifier) sum() map[string]observe.Notifications {
 	return all
 }
 
-// run notifies until ctx ends, and takes over the sinks when they change. Those that are
-// wrong change nothing.
+// run notifies until ctx ends, and takes over the sinks when they change.
 func (t *notifier) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		inner, stop := context.WithCancel(ctx)
 		var wait sync.WaitGroup
-		var err error
-		wait.Go(func() {
-			err = t.follower.Run(inner)
-			if err != nil {
-				stop()
-			}
-		})
+		wait.Go(func() { t.follow(inner) })
 		next := t.change(inner)
 		stop()
 		wait.Wait()
-		if err != nil {
-			return err
-		}
 		if next != nil {
 			t.mu.Lock()
 			t.before = t.sum()
-			t.sinks, t.people, t.follower = next.sinks, next.people, next.follower
+			t.sinks, t.people, t.told, t.faults, t.follower = next.sinks, next.people, next.told, next.faults, next.follower
 			t.mu.Unlock()
 		}
 	}
 	return nil
 }
 
-// change waits for other sinks and returns their notifier; nil if ctx ends before.
-func (t *notifier) change(ctx context.Context) *notifier {
-	tick := time.NewTicker(5 * time.Second)
+// look is how often it is looked whether something has changed.
+const look = 5 * time.Second
+
+// follow notifies until ctx ends. What keeps it from that, such as a NATS that elects a leader, is tried again.
+func (t *notifier) follow(ctx context.Context) {
+	tick := time.NewTicker(look)
 	defer tick.Stop()
-	refused, refusedPeople := t.sinks, t.people
+	for said := ""; ; {
+		err := t.follower.Run(ctx)
+		if err == nil {
+			return
+		}
+		if err.Error() != said {
+			said = err.Error()
+			t.Log().Error("people can't be notified; trying again", "error", event.Redact(said))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// change waits for other sinks, or for the end of a fault, and returns the notifier for that; nil if ctx ends before.
+func (t *notifier) change(ctx context.Context) *notifier {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	tried := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -173,15 +228,24 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			err = nil // and none are taken over
 		}
 		same := reflect.DeepEqual(sinks, t.sinks) && reflect.DeepEqual(people, t.people)
-		if err != nil || same || reflect.DeepEqual(sinks, refused) && reflect.DeepEqual(people, refusedPeople) {
+		if err != nil || same && (len(t.faults) == 0 || time.Since(tried) < t.again) {
 			continue // without NATS nobody can be notified anyway
 		}
+		tried = time.Now()
 		next := &notifier{upRun: t.upRun, env: t.env}
-		if err := next.take(sinks, people); err != nil {
-			refused, refusedPeople = sinks, people
+		if err := next.take(sinks, people, t.told); err != nil {
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}
+		if same {
+			t.mu.Lock()
+			t.before = t.refused(1)
+			t.mu.Unlock()
+			if maps.Equal(next.faults, t.faults) {
+				continue
+			}
+		}
+		next.report()
 		return next
 	}
 }
