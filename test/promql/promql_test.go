@@ -6,6 +6,7 @@
 package promql
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -463,6 +464,77 @@ func TestAlerts(t *testing.T) {
 	for name := range fires {
 		if !seen[name] {
 			t.Errorf("there is no alert %s", name)
+		}
+	}
+}
+
+// stands matches the metrics of how things stand. Each of several notifiers, or of several "lbremedy up" with the doctor,
+// measures them by itself.
+var stands = regexp.MustCompile(`^lbremedy_((breaker|paused|ledger|waiting|class_budget|cluster_budget)_\w+|stream_(bytes|limit_bytes|messages)|` +
+	`doctor_(findings|unknown))$`)
+
+// TestTwoNotifiers proves that alerts and dashboard say the same of what two notifiers measure as of what one does: an upgrade
+// has two for a moment, and each counts all.
+func TestTwoNotifiers(t *testing.T) {
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
+	defer engine.Close()
+	same := func(expr string, all []series) {
+		t.Helper()
+		says := func(pods ...string) string {
+			var s store
+			for _, one := range all {
+				for _, pod := range pods {
+					s = append(s, series{strings.TrimSuffix(one.labels, "}") + `,pod="` + pod + `"}`, one.values})
+				}
+			}
+			q, err := engine.NewInstantQuery(t.Context(), s, nil, expr, time.UnixMilli((minutes-1)*60_000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer q.Close()
+			return q.Exec(t.Context()).String()
+		}
+		if one, two := says("x"), says("x", "y"); one != two || one == "" {
+			t.Errorf("%s\nof one says %q\nof two says %q", expr, one, two)
+		}
+	}
+	name := regexp.MustCompile(`lbremedy_\w+`)
+	asked := func(expr string) []string {
+		names := name.FindAllString(expr, -1)
+		if slices.ContainsFunc(names, func(n string) bool { return !stands.MatchString(n) }) {
+			return nil
+		}
+		return names
+	}
+	for _, r := range rules(t) {
+		if asked(r.Expr) != nil {
+			same(r.Expr, fires[r.Alert].ill)
+		}
+	}
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(read(t, "dashboard.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	known := catalogue(t)
+	for _, p := range board.Panels {
+		for _, q := range p.Targets {
+			var all []series
+			for _, n := range asked(q.Expr) {
+				has := map[string]string{"stream": "CASES"}
+				if strings.Contains(q.Expr, `"DEAD"`) {
+					has["stream"] = "DEAD"
+				}
+				var pairs []string
+				for _, l := range known[n].labels {
+					pairs = append(pairs, l+`="`+cmp.Or(has[l], "x")+`"`)
+				}
+				all = append(all, series{n + "{" + strings.Join(pairs, ",") + "}", always(1)})
+			}
+			if all != nil {
+				same(strings.ReplaceAll(q.Expr, "$cluster", ".*"), all)
+			}
 		}
 	}
 }
