@@ -52,6 +52,9 @@ func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int,
 // Cut returns how many handlers were cancelled because they did not end within Config.Grace.
 func (s *Stream) Cut() int { return int(s.cut.Load()) }
 
+// InHand returns how many handlers run now, if Config.Handlers limits them.
+func (s *Stream) InHand() int { return len(s.slots) }
+
 // Crowded reports whether handlers hold more than half of the places that Config.Handlers gives them.
 func (s *Stream) Crowded() bool { return s.slots != nil && len(s.slots) > cap(s.slots)/2 }
 

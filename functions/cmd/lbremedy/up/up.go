@@ -385,6 +385,12 @@ func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener
 	for _, f := range begin {
 		g.Go(f)
 	}
+	context.AfterFunc(ctx, func() {
+		if n := env.Stream.InHand(); n > 0 {
+			u.Note("Ending; %s may go on for up to %s. A second Ctrl-C cuts off what is in hand, and the next worker goes on with it.",
+				say.Count(n, "run"), host.Grace)
+		}
+	})
 	if err := g.Wait(); err != nil {
 		return err
 	}
