@@ -2,6 +2,7 @@ package courier
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -717,6 +718,7 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second)
 	at := time.Now()
+	own := ""
 	record := func(class, who, cluster string, phase event.Phase) {
 		t.Helper()
 		r := event.Record{
@@ -737,7 +739,7 @@ func TestFollow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := p.Journal(cluster, uid(1), class)
+		j := p.Journal(cluster, uid(1), cmp.Or(own, class))
 		if _, err := j.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -750,6 +752,10 @@ func TestFollow(t *testing.T) {
 	record("throttling", "worker", "c1", event.Settled)
 	record("other", "http", "c2", event.Settled)
 	record("tag-missing", "http", "c1", event.Started)
+	own = "rogue" // who writes what it says is another's
+	record("arrearage", "http", "c1", event.Settled)
+	own = ""
+	var log shell.Log
 	var mu sync.Mutex
 	var seen []string
 	ctx, cancel := context.WithCancel(t.Context())
@@ -761,7 +767,7 @@ func TestFollow(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				seen = append(seen, r.Class)
-			}, slog.New(slog.DiscardHandler))
+			}, slog.New(slog.NewTextHandler(&log, nil)))
 		})
 	}
 	shell.Until(t, "all records of runs outside are seen", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) >= 2 })
@@ -772,6 +778,9 @@ func TestFollow(t *testing.T) {
 	slices.Sort(seen)
 	if !slices.Equal(seen, []string{"busy", "quota", "tag-missing"}) {
 		t.Errorf("seen are %v", seen)
+	}
+	if strings.Count(log.String(), "can't be read and is not counted") != 1 {
+		t.Errorf("logged %s", log.String())
 	}
 }
 

@@ -72,7 +72,11 @@ func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(eve
 		_, err := s.SetupFollower(ctx, name, cluster)
 		if err == nil {
 			err = s.ConsumeCases(ctx, name, 1, func(_ context.Context, m stream.Message) stream.Reply {
-				if r, ok := outside(m); ok {
+				switch r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); {
+				case err != nil:
+					log.Warn("a record of the journal can't be read and is not counted", "subject", m.Subject, "sequence", m.Sequence,
+						"error", event.Redact(err.Error()))
+				case outside(r):
 					seen(r)
 				}
 				return stream.Reply{}
@@ -94,12 +98,8 @@ func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(eve
 	}
 }
 
-// outside returns the record of a run that has ended in a function outside. Workers
+// outside reports whether a record is that of a run that has ended in a function outside. Workers
 // count their own.
-func outside(m stream.Message) (event.Record, bool) {
-	r, err := event.DecodeRecord(m.Header, m.Data)
-	if err != nil || r.Phase != event.Settled || r.Who != "http" && r.Who != "fc" {
-		return event.Record{}, false
-	}
-	return r, true
+func outside(r event.Record) bool {
+	return r.Phase == event.Settled && (r.Who == "http" || r.Who == "fc")
 }

@@ -259,6 +259,17 @@ func TestApprovals(t *testing.T) {
 	s.must(err)
 	s.must(j.Append(ctx, e.ID(), header, data))
 	s.refused("a forged namespace", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere }), "is not about a Service of the namespace", 0)
+	// What nobody can read keeps no answer back, neither one beside it nor one that asks for it.
+	rec = s.asks()
+	j = s.stream.Journal(rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing")
+	s.must(j.Append(ctx, "x", nil, []byte("no record")))
+	if a := s.answer(ann, rec, nil); a.Status.State != kube.Recorded {
+		t.Errorf("beside what can't be read: %+v", a.Status)
+	}
+	s.must(s.stream.Journal(rec.Cluster, "eeeeeeee-0000-0000-0000-000000000000", "tag-missing").Append(ctx, "x", nil, []byte("no record")))
+	rec = s.asks()
+	s.refused("what can't be read", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Case = "unread", "eeeeeeee-20260102T150405" }),
+		"read the journal: invalid event", 0)
 	rec = s.asks()
 	s.refused("other digest", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Spec.Plan = strings.Repeat("0", 32) }), "and this answers 0000", 0)
 	s.refused("other case", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Case = "other", "ffffffff-20260102T150405" }), "there is no case", 0)

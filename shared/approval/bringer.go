@@ -215,6 +215,7 @@ func (b *Bringer) find(ctx context.Context, a kube.Approval) (event.Record, erro
 		return event.Record{}, err
 	}
 	var found *event.Record
+	var unread error
 	for _, subject := range subjects {
 		parts := strings.Split(subject, ".")
 		if len(parts) < 5 || len(prefix) != 8 || !strings.HasPrefix(parts[3], prefix) {
@@ -227,12 +228,9 @@ func (b *Bringer) find(ctx context.Context, a kube.Approval) (event.Record, erro
 		if err != nil {
 			return event.Record{}, err
 		}
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
-			return event.Record{}, fmt.Errorf("read the journal: %w", err)
-		}
-		// Who may write under one subject may say anything there: for another Service or class it says nothing.
-		if subject != event.CaseSubject(rec.Cluster, rec.Service.UID, rec.Class) {
+			unread = err // it must not keep what stands beside it, or the other Approvals
 			continue
 		}
 		// Two classes may have a case that began in the same second.
@@ -241,6 +239,8 @@ func (b *Bringer) find(ctx context.Context, a kube.Approval) (event.Record, erro
 		}
 	}
 	switch {
+	case found == nil && unread != nil:
+		return event.Record{}, refusal{say.Errorf("read the journal: %w", unread)}
 	case found == nil:
 		return event.Record{}, refusal{say.Errorf("there is no case %s of the cluster %s", a.Spec.Case, b.Cluster)}
 	case found.Service.Namespace != a.Namespace:

@@ -245,7 +245,7 @@ func (p *ScheduledRun) open(ctx context.Context) (map[string]*standing, time.Tim
 			if m.Time.After(newest) {
 				newest = m.Time
 			}
-			rec, err := event.DecodeRecord(m.Header, m.Data)
+			rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 			if err != nil {
 				p.log().Warn("a record of the doctor can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
 				return nil
@@ -428,7 +428,7 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 		rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
 	case kept != nil:
 		// One that stands since the cases were read is another scheduled run's, or a case's.
-		if last, err := event.DecodeRecord(kept.Header, kept.Data); err == nil && stands(last) {
+		if last, err := event.DecodeRecord(kept.Subject, kept.Header, kept.Data); err == nil && stands(last) {
 			return false, stream.ErrConflict
 		}
 	}
@@ -483,7 +483,7 @@ func (p *ScheduledRun) busy(ctx context.Context, uid string, now time.Time) (boo
 	if err != nil {
 		return false, err
 	}
-	last, err := event.DecodeRecord(m.Header, m.Data)
+	last, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil || last.Phase == event.Settled && last.Result.Settled() {
 		return false, nil // what can't be read is of no run that goes on
 	}

@@ -35,7 +35,7 @@ func (p *ScheduledRun) records(t *testing.T) []string {
 	t.Helper()
 	var lines []string
 	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
-		r, err := event.DecodeRecord(m.Header, m.Data)
+		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		lines = append(lines, r.Class+" "+r.Service.String()+" "+string(r.Result)+": "+r.Finding+" / "+r.Ask)
 		return err
 	})
@@ -330,7 +330,7 @@ func TestScheduledRunRenews(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := event.DecodeRecord(m.Header, m.Data)
+		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +433,7 @@ func TestScheduledRunNamesCases(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		ids[rec.Case] = true
 		return err
 	})

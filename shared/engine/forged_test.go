@@ -21,7 +21,7 @@ func (r *rig) forge(change func(*event.Record)) {
 	j := r.env.Stream.Journal(r.env.Cluster, string(r.svc.UID), class)
 	last, err := j.Load(r.Context())
 	r.must(err)
-	rec, err := event.DecodeRecord(last.Header, last.Data)
+	rec, err := event.DecodeRecord(last.Subject, last.Header, last.Data)
 	r.must(err)
 	change(&rec)
 	rec.At = r.now()

@@ -340,7 +340,7 @@ func (r *rig) journal() []event.Record {
 	r.Helper()
 	var all []event.Record
 	r.must(r.env.Stream.Each(r.Context(), stream.Cases, event.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(m stream.Message) error {
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		all = append(all, rec)
 		return err
 	}))

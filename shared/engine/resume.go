@@ -119,7 +119,7 @@ func (e *Env) told(at, heard time.Time) time.Time {
 }
 
 func decode(m stream.Message) (event.Record, error) {
-	rec, err := event.DecodeRecord(m.Header, m.Data)
+	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
 		return event.Record{}, fmt.Errorf("read the journal: %w", err)
 	}

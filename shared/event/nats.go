@@ -49,13 +49,21 @@ func EncodeNATS(e event.Event) (header map[string][]string, data []byte, err err
 }
 
 // DecodeRecord returns the entry of the journal that a NATS message holds, and errs as
-// DecodeNATS and ReadRecord do.
-func DecodeRecord(header map[string][]string, data []byte) (Record, error) {
+// DecodeNATS and ReadRecord do. Who may write under one subject may say anything there:
+// a record of another cluster, Service or class than its subject's is an ErrInvalid.
+func DecodeRecord(subject string, header map[string][]string, data []byte) (Record, error) {
 	e, err := DecodeNATS(header, data)
 	if err != nil {
 		return Record{}, err
 	}
-	return ReadRecord(e)
+	r, err := ReadRecord(e)
+	if err != nil {
+		return Record{}, err
+	}
+	if own := CaseSubject(r.Cluster, r.Service.UID, r.Class); subject != own {
+		return Record{}, invalid("the record of %s stands under %q", own, clip(subject))
+	}
+	return r, nil
 }
 
 // DecodeNATS returns the CloudEvent of a NATS message. A Content-Type of

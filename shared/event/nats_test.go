@@ -191,6 +191,33 @@ func TestDecodeNATS(t *testing.T) {
 	}
 }
 
+// A record speaks for the cluster, the Service and the class of its subject alone.
+func TestDecodeRecord(t *testing.T) {
+	const other = "b32ada40-ffff-ffff-ffff-ffffffffffff"
+	e, err := NewRecord(record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, data, err := EncodeNATS(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject, ok := range map[string]bool{
+		CaseSubject("c1", testUID, "vswitch-ip-exhausted"):        true,
+		CaseSubject("c2", testUID, "vswitch-ip-exhausted"):        false,
+		CaseSubject("c1", other, "vswitch-ip-exhausted"):          false,
+		CaseSubject("c1", testUID, "tag-missing"):                 false,
+		CaseSubject("c1", testUID, "vswitch-ip-exhausted") + ".a": false,
+		KeptSubject("c1", testUID, "vswitch-ip-exhausted"):        false,
+		"": false,
+	} {
+		r, err := DecodeRecord(subject, header, data)
+		if ok != (err == nil) || !ok && (!errors.Is(err, ErrInvalid) || r.Case != "") {
+			t.Errorf("%q: got %q, %v", subject, r.Case, err)
+		}
+	}
+}
+
 func TestEncodeJSON(t *testing.T) {
 	e := mustFailed(t, failure())
 	data, err := EncodeJSON(e)

@@ -168,7 +168,7 @@ func (p *Prober) settled(ctx context.Context, uid string, see func(id string)) e
 		}
 	}
 	for _, m := range records {
-		r, err := event.DecodeRecord(m.Header, m.Data)
+		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
 			continue
 		}

@@ -293,7 +293,7 @@ func (k *Books) died(m Message) error {
 // record takes a record of a Service and class in.
 func (k *Books) record(m Message) error {
 	delete(k.bad, m.Subject)
-	r, err := event.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
 		k.bad[m.Subject] = fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err)
 		k.ends[m.Subject] = end{sequence: m.Sequence}

@@ -168,7 +168,7 @@ func (o *outlet) asked(ctx context.Context, i incident, value string) (event.Rec
 	if err != nil {
 		return event.Record{}, say.Errorf("read the journal: %w", err)
 	}
-	rec, err := event.DecodeRecord(m.Header, m.Data)
+	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	switch {
 	case err != nil:
 		return event.Record{}, say.Errorf("read the journal: %w", err)

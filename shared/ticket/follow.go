@@ -214,7 +214,7 @@ const (
 
 // handle answers one record of the journal for one sink.
 func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
-	r, err := event.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
 		if m.Deliveries < unreads {
 			return stream.Reply{Retry: unread}

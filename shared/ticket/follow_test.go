@@ -518,6 +518,34 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// A class can put into the journal what it wants, under subjects of its own: nobody is told of it as of another
+// class, Service or cluster, and no ticket of these ends.
+func TestForgedRecords(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	f := w.follower(nil, h.sink("ops"))
+	q := w.queue(f, 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	for _, r := range []event.Record{
+		w.record(1, "vswitch-ip-exhausted", event.Fixed),
+		w.record(2, "vswitch-ip-exhausted", event.Asked, cause("vsw-2")),
+		w.record(3, "busy", event.Asked, cause("vsw-3")),
+		w.record(4, "busy", event.Asked, func(r *event.Record) { r.Cluster, r.Cause = "c2", "vsw-4" }),
+	} {
+		q.put(w.writeAs(event.CaseSubject("c1", uid(4), "busy"), r))
+	}
+	q.pass(time.Hour)
+	q.empty()
+	same(t, h.told())
+	if n := stats(f).Unreadable; n != 4 {
+		t.Errorf("%d records count as unreadable", n)
+	}
+	if list, err := List(w.ctx, w.s); err != nil || len(list) != 1 || list[0].Failing != 1 {
+		t.Errorf("got %+v, %v", list, err)
+	}
+}
+
 // Keys that hold what they should not are written anew, and hold nobody up.
 func TestBrokenKeys(t *testing.T) {
 	w := newWorld(t)

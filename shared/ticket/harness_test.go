@@ -125,6 +125,12 @@ func cause(id string) func(*event.Record) {
 // write appends a record to the journal and returns the message.
 func (w *world) write(r event.Record) stream.Message {
 	w.Helper()
+	return w.writeAs(event.CaseSubject(r.Cluster, r.Service.UID, r.Class), r)
+}
+
+// writeAs appends a record to the journal under this subject and returns the message.
+func (w *world) writeAs(subject string, r event.Record) stream.Message {
+	w.Helper()
 	e, err := event.NewRecord(r)
 	if err != nil {
 		w.Fatal(err)
@@ -133,14 +139,15 @@ func (w *world) write(r event.Record) stream.Message {
 	if err != nil {
 		w.Fatal(err)
 	}
-	j := w.s.Journal(r.Cluster, r.Service.UID, r.Class)
+	part := strings.Split(subject, ".")
+	j := w.s.Journal(part[2], part[3], part[4])
 	if _, err := j.Load(w.ctx); err != nil {
 		w.Fatal(err)
 	}
 	if err := j.Append(w.ctx, event.MessageID(e), header, data); err != nil {
 		w.Fatal(err)
 	}
-	m, err := w.s.Last(w.ctx, stream.Cases, event.CaseSubject(r.Cluster, r.Service.UID, r.Class))
+	m, err := w.s.Last(w.ctx, stream.Cases, subject)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -234,7 +234,7 @@ func (r *rig) outcomes(b *testing.B, n *nats) *sightings {
 	var following sync.WaitGroup
 	following.Go(func() {
 		if err := st.Tail(ctx, stream.Cases, event.CaseFilter(clusterID, "*"), 0, func(m stream.Message) error {
-			rec, err := event.DecodeRecord(m.Header, m.Data)
+			rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 			if err == nil && rec.Phase == event.Settled && rec.Result == event.Asked {
 				seen.see(rec.Service.UID)
 			}

@@ -172,7 +172,7 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 		return nil
 	})
 	follow(stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
 			return err
 		}

@@ -176,7 +176,7 @@ func (w *world) fail(ctx context.Context, h *host.Host) error {
 	following, enough := context.WithCancel(ctx)
 	defer enough()
 	return w.stream.Tail(following, stream.Cases, event.CaseSubjects, 0, func(m stream.Message) error {
-		r, err := event.DecodeRecord(m.Header, m.Data)
+		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err == nil && r.Phase == event.Settled && (r.Result.Worked() || r.Result == event.Asked || r.Result == event.Gone) {
 			settled[r.Service.Name] = true
 		}

@@ -73,7 +73,7 @@ func (p *progress) failure(m stream.Message) error {
 
 // record takes in a message of CASES.
 func (p *progress) record(m stream.Message) error {
-	r, err := event.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
 		return err
 	}

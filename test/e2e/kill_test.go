@@ -268,7 +268,7 @@ func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace stri
 		if err != nil {
 			return err
 		}
-		rec, err := event.DecodeRecord(msg.Header, msg.Data)
+		rec, err := event.DecodeRecord(msg.Subject, msg.Header, msg.Data)
 		if err != nil {
 			return err
 		}

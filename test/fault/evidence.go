@@ -254,7 +254,7 @@ func (w *world) records(ctx context.Context) ([]recorded, error) {
 		if !strings.HasPrefix(m.Subject, strings.TrimSuffix(event.CaseSubjects, ">")) {
 			return nil
 		}
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
 			return err
 		}

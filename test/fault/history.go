@@ -261,7 +261,7 @@ func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid s
 	if err != nil {
 		return err.Error()
 	}
-	rec, err := event.DecodeRecord(msg.Header, msg.Data)
+	rec, err := event.DecodeRecord(msg.Subject, msg.Header, msg.Data)
 	if err != nil {
 		return err.Error()
 	}

@@ -232,7 +232,7 @@ func (r *rig) start(env []string, name string, args ...string) (end func()) {
 
 // see takes in a record of the journal.
 func (r *rig) see(m stream.Message) error {
-	rec, err := event.DecodeRecord(m.Header, m.Data)
+	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
 		return err
 	}

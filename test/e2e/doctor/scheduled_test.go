@@ -69,7 +69,7 @@ func (r *rig) journal(result event.Result) []string {
 	r.Helper()
 	var all []string
 	r.must(r.env.Stream.EachLast(r.ctx, stream.Cases, caseSubjects, func(m stream.Message) error {
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err == nil && rec.Phase == event.Settled && rec.Result == result {
 			all = append(all, nameOf(rec))
 		}
@@ -84,7 +84,7 @@ func (r *rig) told() []string {
 	r.Helper()
 	var all []string
 	r.must(r.env.Stream.Each(r.ctx, stream.Cases, caseSubjects, time.Time{}, func(m stream.Message) error {
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		all = append(all, nameOf(rec))
 		return err
 	}))

@@ -122,11 +122,11 @@ func again(ctx context.Context, p *cli.Program, env *engine.Env, items []Item) e
 				return err
 			}
 			if err == nil {
-				r, err := event.DecodeRecord(m.Header, m.Data)
-				if err != nil {
-					return err
+				if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil {
+					was.Result = r.Status()
+				} else {
+					p.Note("message %d of the journal can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
 				}
-				was.Result = r.Status()
 			}
 		}
 		items[i].was = was

@@ -258,6 +258,6 @@ func (b *book) record(ctx context.Context, k caseKey) (*event.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := event.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	return &r, err
 }

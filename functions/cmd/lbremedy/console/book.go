@@ -252,7 +252,7 @@ func (x standing) same(y standing) bool {
 // It returns the cluster that it is of.
 func (h *shelf) add(m stream.Message, incident func(*event.Record) string) string {
 	h.sequence = max(h.sequence, m.Sequence)
-	r, err := event.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
 		h.broken++
 		return ""

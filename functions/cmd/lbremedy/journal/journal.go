@@ -181,7 +181,7 @@ func newReader(p *cli.Program) *reader { return &reader{Program: p, Progress: p.
 // each returns what hands the record of a message on, and counts those that are none.
 func (r *reader) each(f func(event.Record) error) func(stream.Message) error {
 	return func(m stream.Message) error {
-		rec, err := event.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
 			r.broken++
 			r.why = cmp.Or(r.why, err)

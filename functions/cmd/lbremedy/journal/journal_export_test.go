@@ -65,4 +65,21 @@ func TestExport(t *testing.T) {
 	if got.Code != command.CodeFailed || strings.Count(got.Out, "\n") != 5 || !strings.Contains(got.Err, "1 records of the journal can't be read") {
 		t.Errorf("with a broken record: %+v", got)
 	}
+	// Nor is one that a class has written under a subject of its own, as if it were another's.
+	e, err := event.NewRecord(records[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, data, err := event.EncodeNATS(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Journal("c1", operator.UID(9), "rogue").Append(t.Context(), "y", header, data); err != nil {
+		t.Fatal(err)
+	}
+	for args, lines := range map[string]int{"export": 5, "ls": 3} {
+		if got := c.Run(t.Context(), args); strings.Count(got.Out, "\n") != lines || !strings.Contains(got.Err, "2 records of the journal can't be read") {
+			t.Errorf("%s with a forged record: %+v", args, got)
+		}
+	}
 }

@@ -116,7 +116,7 @@ func lastUndo(ctx context.Context, s *stream.Stream, of event.Record) (undone ev
 	cases := map[string][]event.Record{}
 	subject := event.CaseSubject(of.Cluster, of.Service.UID, of.Class)
 	err = s.Each(ctx, stream.Cases, subject, time.Time{}, func(m stream.Message) error {
-		r, err := event.DecodeRecord(m.Header, m.Data)
+		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
 			return nil // "ls" and "show" say so
 		}

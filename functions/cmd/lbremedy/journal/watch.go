@@ -39,7 +39,7 @@ func watch(p *cli.Program) *cobra.Command {
 				p.Note("Following the journal; Ctrl-C ends it.")
 			}
 			return s.FollowSince(cmd.Context(), stream.Cases, caseFilter(p, f.classes), f.since.Time, func(m stream.Message) error {
-				r, err := event.DecodeRecord(m.Header, m.Data)
+				r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 				if err != nil {
 					p.Note("a record can't be read: %s", command.Clean(err.Error()))
 					return nil
