@@ -49,6 +49,9 @@ const (
 	TakenBack    Hold = "undo"   // the fix did not work and is about to be taken back
 )
 
+// Holds are all of them.
+var Holds = []Hold{HeldByPause, HeldByFreeze, HeldByBudget, TakenBack}
+
 // A Reason says why a plan that is to be applied, or is, ends as waiting. What a run does
 // next depends on it; the rule of the record says the same to people, in a sentence.
 type Reason string

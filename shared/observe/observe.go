@@ -6,11 +6,14 @@
 // that they settle, and worker and courier count those.
 //
 // Labels are bounded: class, outcome, phase, kind and the like, never the name of a
-// Service, a case or an error text. Every series bears the cluster.
+// Service, a case or an error text. What a record says is of its writer, who can be
+// outside: a word that is in no list of ours counts as "other". Every series bears the cluster.
 package observe
 
 import (
+	"crypto/sha256"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +35,10 @@ type Metrics struct {
 	runs, runErrors, repeats, steps, holds *prometheus.CounterVec
 	phases, fixes                          *prometheus.HistogramVec
 
+	classes, kinds []string // those that may come
+
 	mu  sync.Mutex
-	met map[string]met // by case and class
+	met map[[sha256.Size]byte]met // by hash of case and class, which may be long
 }
 
 // A met is what the last record of a case was, to tell what is new in the next.
@@ -70,7 +75,7 @@ func (m *Metrics) Of(cluster string) *Metrics {
 func of(registry *prometheus.Registry, cluster string) *Metrics {
 	return &Metrics{
 		registry: registry, ours: prometheus.WrapRegistererWith(prometheus.Labels{"cluster": cluster}, registry),
-		cluster: cluster, began: time.Now(), met: map[string]met{},
+		cluster: cluster, began: time.Now(), met: map[[sha256.Size]byte]met{},
 	}
 }
 
@@ -101,9 +106,10 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 }
 
 // Runs makes Seen count. A program that runs no class leaves it out.
-// The classes are those that may come; each begins with zero runs that were fixed,
-// unsettled and failed, since a rate needs a series before its first event.
-func (m *Metrics) Runs(classes []string) {
+// Of what is in neither list it counts no more than that it came. Each class begins with zero runs
+// that were fixed, unsettled and failed, since a rate needs a series before its first event.
+func (m *Metrics) Runs(classes, kinds []string) {
+	m.classes, m.kinds = classes, kinds
 	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that "+
 		"ended before it could be said how is \"error\".", "class", "outcome")
 	m.runErrors = m.counters("lbremedy_run_errors_total", "Runs that ended with an error, whatever came of them.", "class")
@@ -123,11 +129,22 @@ func (m *Metrics) Runs(classes []string) {
 	}
 }
 
+// outcomes are what Seen finds in a record that has a result.
+var outcomes = append([]event.Status{event.Looking, event.Writing}, event.Statuses...)
+
+// known returns a word of a record as a label: itself if it is in the list.
+func known[T ~string](list []T, word T) string {
+	if slices.Contains(list, word) {
+		return string(word)
+	}
+	return "other"
+}
+
 // Seen counts a run by its record and the error that it ended with. It is what
 // host.Host.Seen takes. Runs comes first.
 func (m *Metrics) Seen(r event.Record, err error) {
-	class := r.Class
-	if class == "" {
+	class := known(m.classes, r.Class)
+	if r.Class == "" {
 		class = "unread" // the journal can't be read, so that there is no record
 	}
 	if err != nil {
@@ -141,16 +158,16 @@ func (m *Metrics) Seen(r event.Record, err error) {
 	case r.Result == "":
 		m.runs.WithLabelValues(class, "error").Inc()
 	default:
-		m.runs.WithLabelValues(class, string(r.Status())).Inc()
+		m.runs.WithLabelValues(class, known(outcomes, r.Status())).Inc()
 	}
 	if r.Repeats {
 		m.repeats.WithLabelValues(class).Inc()
 	}
 	if r.Held != "" {
-		m.holds.WithLabelValues(class, string(r.Held)).Inc()
+		m.holds.WithLabelValues(class, known(event.Holds, r.Held)).Inc()
 	}
 	for _, s := range steps {
-		m.steps.WithLabelValues(class, s.Kind).Inc()
+		m.steps.WithLabelValues(class, known(m.kinds, s.Kind)).Inc()
 	}
 	for phase, d := range map[string]time.Duration{
 		"queue": r.Timings.Queue, "resume": r.Timings.Resume, "diagnose": r.Timings.Diagnose,
@@ -173,7 +190,7 @@ func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := r.Case + " " + r.Class
+	key := sha256.Sum256([]byte(r.Case + " " + r.Class))
 	was, known := m.met[key]
 	if known && was.at.Equal(r.At) || !known && r.At.Before(m.began) {
 		return nil, false

@@ -61,7 +61,7 @@ func TestOf(t *testing.T) {
 	one := New("v1", "c1")
 	two := one.Of("c2")
 	for _, m := range []*Metrics{one, two} {
-		m.Runs([]string{"busy"})
+		m.Runs([]string{"busy"}, nil)
 		m.Courier([]string{"busy"})
 	}
 	two.Seen(record(func(*event.Record) {}), nil)
@@ -92,7 +92,7 @@ func record(change func(*event.Record)) event.Record {
 
 func TestSeen(t *testing.T) {
 	m := New("v1", "c1")
-	m.Runs([]string{"busy", "quota"})
+	m.Runs([]string{"busy", "quota"}, []string{"annotate", "touch"})
 	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0",
 		`lbremedy_build_info{version="v1"}`: "1"})
 
@@ -146,10 +146,45 @@ func TestSeen(t *testing.T) {
 	})
 }
 
+// A record holds the words of who wrote it: no more series come of 1,000 odd ones than of one.
+func TestOddWords(t *testing.T) {
+	m := New("v1", "c1")
+	m.Runs([]string{"busy"}, []string{"annotate"})
+	odd := func(n int) {
+		for i, change := range []func(r *event.Record, word string){
+			func(r *event.Record, word string) { r.Result = event.Result(word) },
+			func(r *event.Record, word string) { r.Phase = event.Phase(word) },
+			func(r *event.Record, word string) { r.Class = word },
+			func(r *event.Record, word string) { r.Held = event.Hold(word) },
+			func(r *event.Record, word string) { r.Steps[1].Kind = word },
+		} {
+			m.Seen(record(func(r *event.Record) {
+				r.Case, r.Next = fmt.Sprint(n, " ", i), 2
+				change(r, fmt.Sprint("odd-", n))
+			}), errors.New("odd"))
+		}
+	}
+	odd(0)
+	want := len(scrape(t, m))
+	for n := range 1000 {
+		odd(1 + n)
+	}
+	if got := scrape(t, m); len(got) != want || strings.Contains(strings.Join(got, "\n"), "odd-") {
+		t.Errorf("%d series of 1,000 odd records, %d of one", len(got), want)
+	}
+	expect(t, m, map[string]string{
+		`lbremedy_runs_total{class="busy",outcome="other"}`:          "1001",
+		`lbremedy_runs_total{class="other",outcome="fixed"}`:         "1001",
+		`lbremedy_holds_total{class="busy",hold="other"}`:            "1001",
+		`lbremedy_steps_applied_total{class="busy",kind="other"}`:    "4004",
+		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`: "4004",
+	})
+}
+
 // TestMemory proves that what is remembered of cases is bounded.
 func TestMemory(t *testing.T) {
 	m := New("v1", "c1")
-	m.Runs(nil)
+	m.Runs(nil, nil)
 	for i := range 2*most + 1 {
 		m.Seen(record(func(r *event.Record) { r.Case = fmt.Sprint(i) }), nil)
 	}
@@ -341,7 +376,7 @@ func TestProbe(t *testing.T) {
 // the alert rules are checked, and holds all metrics to Prometheus' rules.
 func TestCatalogue(t *testing.T) {
 	m := New("v1", "c1")
-	m.Runs(nil)
+	m.Runs(nil, nil)
 	m.Exporter(func() Export { return Export{} })
 	m.Full(func() []string { return []string{"CASES"} })
 	m.Tickets(func() map[string]Notifications { return map[string]Notifications{"ops": {}} })

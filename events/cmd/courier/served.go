@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/courier"
 	"github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/observe/trace"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -45,7 +46,7 @@ func newServed(ctx context.Context, o options, cluster string, classes []string,
 	if c.traces, err = trace.New(ctx, version, cluster, c.log); err != nil {
 		return nil, program.Wrong(err)
 	}
-	metrics.Runs(classes)
+	metrics.Runs(classes, table.Kinds())
 	metrics.Traces(func() observe.Spans { return observe.Spans(c.traces.Stats()) })
 	c.metrics = metrics.Courier(classes)
 	c.seen = func(r event.Record) {

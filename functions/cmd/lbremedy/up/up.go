@@ -193,7 +193,7 @@ func (u *upRun) run(ctx context.Context) error {
 	defer u.endTraces(ctx)
 	u.metrics = observe.New(u.Version, u.Cluster)
 	if u.parts.worker {
-		u.metrics.Runs(cli.Classes())
+		u.metrics.Runs(cli.Classes(), table.Kinds())
 	}
 	count := u.metrics.Calls() // a notifier asks the cloud, too: a ticket is one of its products
 	config.Meter = func(k cloud.Call) { count(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
