@@ -40,8 +40,8 @@ import (
 // Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
 // the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
 // know which cases stand), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its
-// checks, those of older releases too where their cases are to be closed, and the key
-// lock.<event.DoctorLock>*.
+// checks, those of older releases too where their cases are to be closed, and the keys
+// lock.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env // with a stream
 	Checks []*Check
@@ -97,7 +97,29 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	if err != nil {
 		return RunResult{}, fmt.Errorf("check the cluster: %w", err)
 	}
-	return p.tell(ctx, s, r)
+	out, err := p.tell(ctx, s, r)
+	if err == nil {
+		err := p.Env.Stream.Put(ctx, event.DoctorKey(p.Env.Cluster), []byte(p.now().UTC().Format(time.RFC3339)))
+		if err != nil {
+			p.log().Warn("that the scheduled run ended well can't be kept", "error", event.Redact(err.Error()))
+		}
+	}
+	return out, err
+}
+
+// Ended returns when a scheduled run of the cluster last ended well, in whichever process: a process that
+// dies in its runs can't tell by itself. Before the first such run it is when that was first asked.
+func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
+	key, now := event.DoctorKey(p.Env.Cluster), p.now()
+	first, err := p.Env.Stream.Create(ctx, key, []byte(now.UTC().Format(time.RFC3339)), 0)
+	if err != nil || first {
+		return now, err
+	}
+	at, err := p.Env.Stream.Get(ctx, key)
+	if err != nil {
+		return now, err
+	}
+	return time.Parse(time.RFC3339, string(at))
 }
 
 func (p *ScheduledRun) now() time.Time {

@@ -2,24 +2,17 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 )
 
 // OnTimer examines the cluster once with these checks and opens and closes cases for what
-// changed: what a timer calls. It is no error that another process does so now, and none
-// that some checks can't tell how things stand; it is one that no check can say anything
-// of the Services.
+// changed: what a timer calls. It is no error that some checks can't tell how things stand; it is
+// one that no check can say anything of the Services, and ErrElsewhere that another process
+// examines the cluster: that may have died, and whoever calls again must not take it for done.
 func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
 	out, err := (&ScheduledRun{Env: env, Checks: checks}).Run(ctx)
-	if errors.Is(err, ErrElsewhere) {
-		if env.Log != nil {
-			env.Log.Info(ErrElsewhere.Error())
-		}
-		return nil
-	}
 	if err == nil {
 		err = blinded(out.Result)
 	}

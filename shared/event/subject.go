@@ -68,6 +68,9 @@ const DoctorPrefix = "survey-"
 // word is that of the first releases, so that their timers and these exclude each other.
 const DoctorLock = "survey."
 
+// DoctorKey is the key under which it stands when the last scheduled run of a cluster ended well.
+func DoctorKey(cluster string) string { return "doctor." + cluster }
+
 // CaseFilter returns the filter for the journal of one Service, over all classes.
 func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }
 

@@ -30,8 +30,8 @@ func (m *Metrics) doctor(prefix, about string, checks []string, every time.Durat
 	}
 	d := &Doctor{
 		last: prometheus.NewGauge(gauge("last_timestamp_seconds",
-			"When the last scheduled run on the cluster ended well, of this process or another that it left the cluster to, in seconds since 1970; before the "+
-				"first one, when the process began.")),
+			"When the last scheduled run on the cluster ended well, in whichever process, in seconds since 1970; before the first one, when a process first "+
+				"wanted to know.")),
 		took:     prometheus.NewGauge(gauge("read_seconds", "How long the last scheduled run took to read cluster and cloud; 0 before the first one.")),
 		every:    prometheus.NewGauge(gauge("interval_seconds", "Time from one scheduled run to the next.")),
 		findings: prometheus.NewGaugeVec(gauge("findings", "What the last scheduled run found, by check and severity."), []string{"check", "severity"}),
@@ -64,11 +64,11 @@ func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]
 	d.old.Ended(at, took, findings, unknown)
 }
 
-// Elsewhere says that another process runs the doctor: what it finds it says itself.
-func (d *Doctor) Elsewhere(at time.Time) {
+// Last says when the last scheduled run of another process ended well: what it found it says itself.
+func (d *Doctor) Last(at time.Time) {
 	if d != nil {
 		d.last.Set(unix(at))
-		d.old.Elsewhere(at)
+		d.old.Last(at)
 	}
 }
 

@@ -329,12 +329,12 @@ func TestDoctor(t *testing.T) {
 	say(`failures_total{cluster="c1"} 1`, `findings{check="drift",severity="warning"} 1`, `findings{check="room",severity="critical"} 2`,
 		`last_timestamp_seconds{cluster="c1"} 1000`, `read_seconds{cluster="c1"} 2`, `unknown{check="drift",cluster="c1"} 0`, `unknown{check="room",cluster="c1"} 1`)
 	s.Ended(at.Add(time.Second), time.Second, map[[2]string]int{{"room", "critical"}: 1}, nil)
-	s.Elsewhere(at.Add(time.Minute))
+	s.Last(at.Add(time.Minute))
 	say(`failures_total{cluster="c1"} 1`, `findings{check="room",severity="critical"} 1`,
 		`last_timestamp_seconds{cluster="c1"} 1060`, `read_seconds{cluster="c1"} 1`, `unknown{check="drift",cluster="c1"} 0`, `unknown{check="room",cluster="c1"} 0`)
 	var none *Doctor
 	none.Ended(at, 0, nil, nil)
-	none.Elsewhere(at)
+	none.Last(at)
 	none.Failed()
 }
 

@@ -101,7 +101,8 @@ func PermitNotifier(cluster string) Permissions {
 // need one.
 func PermitDoctor(cluster string, classes []string) (Permissions, error) {
 	p := Permissions{
-		Publish:   []string{"$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed, bucketPrefix + "lock." + event.DoctorLock + cluster},
+		Publish: []string{"$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed, bucketPrefix + "lock." + event.DoctorLock + cluster,
+			bucketPrefix + event.DoctorKey(cluster)},
 		Subscribe: []string{inboxIn(InboxOf("doctor"), cluster) + ".>"},
 	}
 	for _, stream := range []string{Cases, Failed, bucketStream} {
@@ -138,7 +139,7 @@ func PermitWorker(cluster string, classes []string) Permissions {
 	)
 	for _, keys := range []string{
 		"claim.vswitch.*.*", "claim.evict.%s.>", "claim.budget.%s.>", "claim.unsettled.%s.>",
-		"breaker.%s.*", "run.%s.>", "lock.target.>", "lock." + event.DoctorLock + "%s", "lock.again.%s", "pace.touch.%s",
+		"breaker.%s.*", "run.%s.>", "lock.target.>", "lock." + event.DoctorLock + "%s", event.DoctorKey("%s"), "lock.again.%s", "pace.touch.%s",
 	} {
 		p.Publish = append(p.Publish, bucketPrefix+strings.ReplaceAll(keys, "%s", cluster))
 	}
@@ -148,7 +149,7 @@ func PermitWorker(cluster string, classes []string) Permissions {
 // byCommands are the keys that lbremedy's commands write, whichever the cluster. The answers
 // that objects of a cluster prove are none of them.
 var byCommands = []string{
-	"approval.>", "breaker.>", "claim.>", "closed.>", "history.>", "incident.>", "ledger.>", "lock.>", "pace.>", "pause", "pause.>",
+	"approval.>", "breaker.>", "claim.>", "closed.>", "doctor.>", "history.>", "incident.>", "ledger.>", "lock.>", "pace.>", "pause", "pause.>",
 	"policy", "policy.>", "progress.>", "run.>", "services.>", "tell", "tell.>", "ticket.>",
 }
 

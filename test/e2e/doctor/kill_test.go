@@ -11,6 +11,7 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -75,6 +76,7 @@ func (r *rig) killed(path string, n int32) {
 // cases that were told of.
 func (r *rig) kill() []string {
 	r.Helper()
+	before, _ := r.env.Stream.Entry(r.ctx, event.DoctorKey(testbed.ClusterID)) // there may be none
 	r.killed("/api/v1/nodes", 1)
 	r.unlocked()
 	if told := r.told(); len(told) > 0 {
@@ -85,6 +87,9 @@ func (r *rig) kill() []string {
 	told := r.told()
 	if len(told) == 0 {
 		r.Error("a run that was killed while it told has told of nothing")
+	}
+	if after, err := r.env.Stream.Entry(r.ctx, event.DoctorKey(testbed.ClusterID)); after.Revision != before.Revision {
+		r.Errorf("a run that was killed has ended well: %q, %v", after.Value, err)
 	}
 	return told
 }

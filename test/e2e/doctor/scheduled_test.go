@@ -35,6 +35,9 @@ func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
 	if result.Opened != opened || result.Closed != closed {
 		r.Errorf("%s: %d cases opened and %d closed, want %d and %d", what, result.Opened, result.Closed, opened, closed)
 	}
+	if _, err := r.env.Stream.Get(r.ctx, event.DoctorKey(testbed.ClusterID)); err != nil {
+		r.Errorf("%s: that it ended well: %v", what, err)
+	}
 }
 
 // matter returns what a line of the table is a case of: check and what it is about.

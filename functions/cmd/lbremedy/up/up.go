@@ -440,6 +440,15 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 	defer next.Stop()
 	tick := time.NewTicker(u.every)
 	defer tick.Stop()
+	last := func() {
+		switch at, err := p.Ended(ctx); {
+		case err == nil:
+			said.Last(at)
+		case ctx.Err() == nil:
+			u.Log().Warn("when a scheduled run last ended well can't be read", "error", event.Redact(err.Error()))
+		}
+	}
+	last() // one that dies in its runs begins again and again
 	for {
 		select {
 		case <-ctx.Done():
@@ -452,7 +461,7 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, doctor.ErrElsewhere):
-			said.Elsewhere(u.Now())
+			last() // the other one may have died
 			u.Log().Info("another process runs the doctor on the cluster now")
 		case err != nil:
 			said.Failed()
