@@ -94,6 +94,7 @@ type Notified struct {
 	Number   int       `json:"number"` // notifications that got through
 	At       time.Time `json:"at,omitzero"`
 	Error    string    `json:"error,omitempty"`
+	Missed   string    `json:"missed,omitempty"`  // whom the last notification did not reach, and why
 	Refused  bool      `json:"refused,omitempty"` // the sink did not take it, and is asked again each hour
 }
 
@@ -157,7 +158,7 @@ func readNotified(e stream.Entry) (i incident, uid string, t Notified, err error
 	}
 	return i, uid, Notified{
 		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID,
-		Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Refused: h.Refused,
+		Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Missed: h.Missed, Refused: h.Refused,
 	}, nil
 }
 

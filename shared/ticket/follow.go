@@ -530,6 +530,10 @@ func (h *Head) shows(t Ticket, sent bool) {
 // outcome notes in the head how a notification ended, and returns when to try again.
 func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	now := o.now()
+	var partly partlyError
+	if h.Missed = ""; errors.As(err, &partly) {
+		err, h.Missed = nil, clip(partly.Error(), stepText)
+	}
 	log := o.log.With("sink", o.Name, "class", t.Facts.Class, "incident", t.Incident, "ticket", t.Key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -547,6 +551,9 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		h.Status, h.Revision, h.Print, h.Notified = t.Status, v.revision, v.print(), now
 		h.Number++
 		h.Tried, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = false, 0, time.Time{}, "", false, time.Time{}
+		if h.Missed != "" {
+			log.Warn("not all were notified", "error", h.Missed)
+		}
 		log.Info("people were notified", "status", string(t.Status), "id", h.ID, "failing", t.Facts.Failing, "over", t.Facts.Over)
 		return 0
 	}

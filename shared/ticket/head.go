@@ -30,6 +30,7 @@ type Head struct {
 	Failures  int       `json:"failures,omitempty"` // tries in a row that failed
 	Next      time.Time `json:"next,omitzero"`      // no try before
 	Error     string    `json:"error,omitempty"`    // of the last try, if it failed
+	Missed    string    `json:"missed,omitempty"`   // whom the last notification did not reach, and why
 	Refused   bool      `json:"refused,omitempty"`  // the sink did not take it, and is asked again each hour
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
 	Changed   time.Time `json:"changed,omitzero"`   // last write of this key

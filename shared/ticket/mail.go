@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -41,34 +42,42 @@ func (e *email) send(ctx context.Context, t Ticket) error {
 	if err != nil {
 		return fmt.Errorf("%w: the address is no URL", ErrRefused)
 	}
-	err = e.deliver(ctx, u, e.message(t))
+	without, err := e.deliver(ctx, u, e.message(t))
 	var said *textproto.Error
-	if errors.As(err, &said) {
-		err = fmt.Errorf("mail over %s: code %d%s", u.Host, said.Code, quote([]byte(said.Msg)))
+	switch {
+	case errors.As(err, &said):
+		err = fmt.Errorf("mail over %s: %s", u.Host, answered(said))
 		if said.Code >= 500 {
 			err = fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 		return err
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("mail over %s: %w", u.Host, err)
+	case len(without) > 0:
+		return partlyError{fmt.Errorf("mail over %s went to the others, not to %s", u.Host, strings.Join(without, ", "))}
 	}
 	return nil
 }
 
-// deliver hands a message over.
-func (e *email) deliver(ctx context.Context, u *url.URL, message []byte) error {
+// answered returns what a server of mail has answered.
+func answered(said *textproto.Error) string {
+	return fmt.Sprintf("code %d%s", said.Code, quote([]byte(said.Msg)))
+}
+
+// deliver hands a message over, and returns those to whom the server does not take it. It is an error if it
+// takes it to nobody.
+func (e *email) deliver(ctx context.Context, u *url.URL, message []byte) (without []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
 	secure := &tls.Config{ServerName: u.Hostname(), RootCAs: e.roots, MinVersion: tls.VersionTLS12}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer conn.Close()
 	if end, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(end); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if u.Scheme == "smtps" {
@@ -76,46 +85,55 @@ func (e *email) deliver(ctx context.Context, u *url.URL, message []byte) error {
 	}
 	c, err := smtp.NewClient(conn, u.Hostname())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if u.Scheme == "smtp" {
 		if err := c.StartTLS(secure); err != nil {
-			return fmt.Errorf("begin TLS: %w", err)
+			return nil, fmt.Errorf("begin TLS: %w", err)
 		}
 	}
 	if e.sink.SecretFrom != (policy.Reference{}) {
 		secret, err := e.sink.SecretFrom.Read()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		user := e.sink.User
 		if user == "" {
 			user = bareAddress(e.sink.From)
 		}
 		if err := c.Auth(smtp.PlainAuth("", user, secret, u.Hostname())); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := c.Mail(bareAddress(e.sink.From)); err != nil {
-		return err
+		return nil, err
 	}
+	var none error
 	for _, to := range e.sink.To {
-		if err := c.Rcpt(bareAddress(to)); err != nil {
-			return err
+		err := c.Rcpt(bareAddress(to))
+		var said *textproto.Error
+		switch {
+		case errors.As(err, &said):
+			without, none = append(without, bareAddress(to)+": "+answered(said)), cmp.Or(none, err)
+		case err != nil:
+			return nil, err
 		}
+	}
+	if len(without) == len(e.sink.To) {
+		return nil, none
 	}
 	w, err := c.Data()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := w.Write(message); err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.Close(); err != nil {
-		return err
+		return nil, err
 	}
 	_ = c.Quit() // it has the message
-	return nil
+	return without, nil
 }
 
 // message returns a ticket as a mail (RFC 5322): a plain text, with nothing that a line could break.

@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -29,7 +30,7 @@ type mailServer struct {
 	roots  *x509.CertPool
 
 	mu      sync.Mutex
-	answers map[string]string // to a command, instead of a good one
+	answers map[string]string // to a command or a line, instead of a good one
 	plain   bool              // it knows no STARTTLS
 	mails   []string          // envelope and message
 }
@@ -78,7 +79,7 @@ func (m *mailServer) serve(conn net.Conn, secure bool) {
 		line = strings.TrimSpace(line)
 		word, rest, _ := strings.Cut(line, " ")
 		m.mu.Lock()
-		answer, plain := m.answers[word], m.plain
+		answer, plain := cmp.Or(m.answers[line], m.answers[word]), m.plain
 		m.mu.Unlock()
 		switch {
 		case answer != "":
@@ -248,5 +249,36 @@ func TestMailErrors(t *testing.T) {
 				t.Errorf("got %+v: %s", st, w.log.String())
 			}
 		})
+	}
+}
+
+// One who is there no more keeps the mail from nobody else, and the ticket says who did not get it.
+func TestMailToSome(t *testing.T) {
+	w := newWorld(t)
+	m := newMailServer(t, true)
+	m.answer("RCPT TO:<b@example.com>", "550 5.1.1 no such user")
+	f := w.follower(nil, policy.Sink{Name: "mail", Kind: policy.Mail, URL: "smtps://" + m.at.Addr().String(), From: "lb@example.com",
+		To: []string{"a@example.com", "Bo <b@example.com>", "c@example.com"}, User: "ops", SecretFrom: secret(t, "p4ss")})
+	f.outlets[0].to.(*email).roots = m.roots
+	q := w.queue(f, 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
+	mails := m.take()
+	if len(mails) != 1 || !strings.HasPrefix(mails[0], "MAIL FROM:<lb@example.com>\nRCPT TO:<a@example.com>\nRCPT TO:<c@example.com>\n\n") {
+		t.Fatalf("got %q: %s", mails, w.log.String())
+	}
+	q.empty()
+	list, err := List(w.ctx, w.s)
+	if err != nil || len(list) != 1 || len(list[0].Tickets) != 1 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	const missed = `b@example.com: code 550: "5.1.1 no such user"`
+	if got := list[0].Tickets[0]; got.Status != Open || got.Refused || got.Error != "" || !strings.Contains(got.Missed, missed) {
+		t.Errorf("got %+v", got)
+	}
+	m.answer("", "")
+	q.pass(time.Hour)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
+	if list, err = List(w.ctx, w.s); err != nil || list[0].Tickets[0].Missed != "" || len(m.take()) != 1 {
+		t.Errorf("got %+v, %v", list, err)
 	}
 }

@@ -95,6 +95,9 @@ func (e *RetryError) Error() string { return e.Err.Error() }
 // Unwrap returns what went wrong.
 func (e *RetryError) Unwrap() error { return e.Err }
 
+// A partlyError is what a sink says that has taken what it was sent, but not for all. It counts as notified.
+type partlyError struct{ error }
+
 // A Status says how a ticket stands.
 type Status string
 

@@ -221,7 +221,7 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 		if !k.At.IsZero() {
 			last = p.Ago(k.At) + " ago"
 		}
-		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, p.Cell(k.Error, 100)})
+		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, p.Cell(cmp.Or(k.Error, k.Missed), 100)})
 	}
 	t.Render()
 }
