@@ -287,7 +287,7 @@ func (o *outlet) update(ctx context.Context, own incident, r event.Record, seque
 				return nil, fmt.Errorf("encode a member: %w", err)
 			}
 			ttl := time.Duration(0)
-			if c.member.Over || c.member.Result == event.Planned {
+			if c.member.Over {
 				ttl = remembered
 			}
 			c.member.revision, err = o.c.Stream.Swap(ctx, c.incident.member(r.Service.UID), data, revision, ttl)

@@ -87,6 +87,29 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// A plan that nobody applies stands as long as its failure, and is told of to the end.
+func TestPlanned(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	sink := h.sink("ops")
+	sink.Results = []string{string(event.Planned)}
+	q := w.queue(w.follower(nil, sink), 0)
+	r := w.record(1, "vswitch-ip-exhausted", event.Planned)
+	key := incidentOf("", r).member(uid(1))
+	q.put(w.write(r))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	if kept := w.lasts(key); kept != "" {
+		t.Errorf("who still fails is forgotten after %s", kept)
+	}
+	q.pass(8 * 24 * time.Hour)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
+	same(t, h.told(), "closed vsw-1: 0 fail, 1 over")
+	if kept := w.lasts(key); kept != "168h0m0s" {
+		t.Errorf("what is over is kept for %q", kept)
+	}
+	q.empty()
+}
+
 // A sink may want those questions alone that a person can approve, or those that need more;
 // the word of earlier releases means both.
 func TestQuestions(t *testing.T) {

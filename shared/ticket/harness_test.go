@@ -154,6 +154,16 @@ func (w *world) writeAs(subject string, r event.Record) stream.Message {
 	return m
 }
 
+// lasts returns for how long a key was written; empty: for good.
+func (w *world) lasts(key string) string {
+	w.Helper()
+	m, err := w.s.Last(w.ctx, "KV_lbremedy", "$KV.lbremedy."+key)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return strings.Join(m.Header["Nats-TTL"], " ")
+}
+
 // A queue hands messages to a sink as its consumer would, by the clock of the world.
 type queue struct {
 	w       *world
