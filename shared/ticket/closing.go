@@ -286,8 +286,12 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 		if conflict {
 			continue
 		}
-		// The mark wakes the followers. It outlives a sink that is down for a day.
-		if _, err := s.Create(ctx, closeRoot+i.String(), []byte(by), 24*time.Hour); err != nil {
+		// The mark wakes the followers. It outlives a sink that is down for a day, also one of a time before.
+		mark, err := s.Entry(ctx, closeRoot+i.String())
+		if err == nil || errors.Is(err, stream.ErrNotFound) {
+			_, err = s.Swap(ctx, closeRoot+i.String(), []byte(by), mark.Revision, 24*time.Hour)
+		}
+		if err != nil && !errors.Is(err, stream.ErrConflict) { // a conflict: another has just closed it
 			return closed, fmt.Errorf("%s: %w", doing, err)
 		}
 		return closed, nil

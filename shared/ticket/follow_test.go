@@ -726,6 +726,18 @@ func TestCloseByHand(t *testing.T) {
 	q.pass(time.Minute)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over, again")
+	// The mark of the first time would end before a sink that is down is back.
+	first, err := w.s.Entry(w.ctx, closeRoot+list[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Close(w.ctx, w.s, list[0].ID, "bob", w.now()); err != nil || n != 1 {
+		t.Fatalf("closed %d, %v", n, err)
+	}
+	again, err := w.s.Entry(w.ctx, first.Key)
+	if err != nil || again.Revision == first.Revision || string(again.Value) != "bob" || w.lasts(first.Key) != "24h0m0s" {
+		t.Errorf("the mark is still %q, %v", again.Value, err)
+	}
 	for _, id := range []string{"x", "cluster-c1.busy.0000", "*.*.*"} {
 		if _, err := Close(w.ctx, w.s, id, "ann", w.now()); err == nil {
 			t.Errorf("%q was closed", id)
