@@ -58,11 +58,10 @@ func (w SLBWriter) DeleteListener(ctx context.Context, id string, l ListenerPort
 	return w.listener(ctx, "DeleteLoadBalancerListener", id, l, map[string]string{"ListenerProtocol": l.Protocol})
 }
 
-// CreateListener makes a listener as Listeners has described it, and starts it if
-// it was running. It is an error if the port is taken.
+// CreateListener makes a listener as Listeners has described it. It does not run until StartListener
+// has started it. It is an error if the port is taken.
 //
-// It needs the grant of the listener's protocol, such as grant.CreateTCPListener,
-// and grant.StartListener.
+// It needs the grant of the listener's protocol, such as grant.CreateTCPListener.
 func (w SLBWriter) CreateListener(ctx context.Context, id string, l Listener) error {
 	params := map[string]string{"Bandwidth": strconv.Itoa(cmp.Or(l.Bandwidth, -1))}
 	for k, v := range l.Config {
@@ -79,14 +78,12 @@ func (w SLBWriter) CreateListener(ctx context.Context, id string, l Listener) er
 		params["BackendServerPort"] = strconv.Itoa(l.BackendPort)
 	}
 	port := ListenerPort{Port: l.Port, Protocol: l.Protocol}
-	if err := w.listener(ctx, "CreateLoadBalancer"+strings.ToUpper(l.Protocol)+"Listener", id, port, params); err != nil {
-		return err
-	}
-	if l.Status != "running" {
-		return nil
-	}
-	if err := w.listener(ctx, "StartLoadBalancerListener", id, port, map[string]string{"ListenerProtocol": l.Protocol}); err != nil {
-		return fmt.Errorf("start the new listener: %w", err)
-	}
-	return nil
+	return w.listener(ctx, "CreateLoadBalancer"+strings.ToUpper(l.Protocol)+"Listener", id, port, params)
+}
+
+// StartListener starts a listener of the load balancer with this ID. It may be made again.
+//
+// It needs grant.StartListener.
+func (w SLBWriter) StartListener(ctx context.Context, id string, l ListenerPort) error {
+	return w.listener(ctx, "StartLoadBalancerListener", id, l, map[string]string{"ListenerProtocol": l.Protocol})
 }

@@ -58,6 +58,11 @@ func TestListenerWrites(t *testing.T) {
 			if err := again.SLB.CreateListener(ctx, "lb-1", was[0]); err != nil {
 				t.Fatal(err)
 			}
+			for range 2 {
+				if err := again.SLB.StartListener(ctx, "lb-1", port); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if now, err := reader.SLB.Listeners(ctx, "lb-1"); err != nil || cmp.Diff(was, now) != "" {
 				t.Errorf("%v\n%s", err, cmp.Diff(was, now))
 			}
@@ -67,7 +72,7 @@ func TestListenerWrites(t *testing.T) {
 			nobody := writer(t, s, s.Client("nobody"))
 			for name, err := range map[string]error{
 				"set": nobody.SLB.SetListenerGroup(ctx, "lb-1", port, "rsp-1"), "delete": nobody.SLB.DeleteListener(ctx, "lb-1", port),
-				"create": nobody.SLB.CreateListener(ctx, "lb-1", was[0]),
+				"create": nobody.SLB.CreateListener(ctx, "lb-1", was[0]), "start": nobody.SLB.StartListener(ctx, "lb-1", port),
 			} {
 				if !errors.Is(err, cloud.ErrDenied) {
 					t.Errorf("%s without a grant: got %v, want ErrDenied", name, err)

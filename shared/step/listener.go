@@ -148,7 +148,7 @@ func (CreateListener) Grants() []grant.Grant {
 	}
 }
 
-// Check reads the port: another listener on it is a conflict.
+// Check reads the port: another listener on it is a conflict. One that was made and then not started is still to be started.
 func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	list, err := c.Cloud.SLB.Listeners(ctx, n.LB)
 	if err != nil {
@@ -158,6 +158,7 @@ func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State
 	for _, l := range list {
 		switch {
 		case l.Port != n.Listener.Port || (l.Protocol == "udp") != (n.Listener.Protocol == "udp"): // only UDP shares a port with the others
+		case same(l, n.Listener) && l.Protocol == n.Listener.Protocol && l.Status == "stopped" && n.runs():
 		case same(l, n.Listener) && l.Protocol == n.Listener.Protocol:
 			state = remedy.Done
 		default:
@@ -167,10 +168,22 @@ func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State
 	return state, nil
 }
 
-// Apply makes the listener, if the port is still free.
+// Apply makes the listener, if the port is still free, and starts it if it ran.
 func (n CreateListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	return once(ctx, c, n, func() error { return w.Cloud.SLB.CreateListener(ctx, n.LB, n.Listener) })
+	return once(ctx, c, n, func() error {
+		l, err := listener(ctx, c, n.LB, n.Listener.Port, n.Listener.Protocol)
+		if err == nil && l == nil {
+			err = w.Cloud.SLB.CreateListener(ctx, n.LB, n.Listener)
+		}
+		if err != nil || !n.runs() {
+			return err
+		}
+		return w.Cloud.SLB.StartListener(ctx, n.LB, cloud.ListenerPort{Port: n.Listener.Port, Protocol: n.Listener.Protocol})
+	})
 }
+
+// runs reports whether the listener ran when it was deleted.
+func (n CreateListener) runs() bool { return n.Listener.Status == "running" }
 
 // Undo deletes it again.
 func (n CreateListener) Undo() (remedy.Step, bool) { return DeleteListener(n), true }

@@ -101,6 +101,35 @@ func TestDeleteListener(t *testing.T) {
 	r.is(step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 81, Protocol: "tcp"}}, remedy.Done)
 }
 
+// A listener that was made again and not started is started by the next one who comes, and not made twice.
+func TestStartListener(t *testing.T) {
+	t.Parallel()
+	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
+		ID: "lb-1", VGroups: []sim.VGroup{{ID: "rsp-1"}}, Listeners: []sim.Listener{{Port: 80, Protocol: "tcp", VGroup: "rsp-1"}},
+	}}}, nil)
+	list, err := r.c.Cloud.SLB.Listeners(t.Context(), "lb-1")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("got %v, %v", list, err)
+	}
+	drop := step.DeleteListener{LB: "lb-1", Listener: list[0]}
+	back, _ := drop.Undo()
+	r.does(drop)
+	r.cloud.Fault(sim.Fault{Product: "slb", Action: "StartLoadBalancerListener", Status: 500, Code: "InternalError", Count: 1})
+	if err := back.Apply(t.Context(), r.c, r.w); err == nil {
+		t.Fatal("that it was not started is no error")
+	}
+	r.is(back, remedy.Todo)
+	r.does(back)
+	r.is(back, remedy.Done)
+	if now, err := r.c.Cloud.SLB.Listeners(t.Context(), "lb-1"); err != nil || len(now) != 1 || now[0].Status != "running" {
+		t.Errorf("came back as %+v, %v", now, err)
+	}
+	stopped := list[0]
+	stopped.Status = "stopped" // as the plan saw it: it stays so
+	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers["lb-1"].Listeners[0].Status = "stopped" })
+	r.is(step.CreateListener{LB: "lb-1", Listener: stopped}, remedy.Done)
+}
+
 // The protection of a load balancer goes off once, for good, and of one that is gone there is none.
 func TestUnprotect(t *testing.T) {
 	t.Parallel()
