@@ -246,17 +246,17 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	if quiet(c.Event.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
 		return nil, false, nil // a sync that succeeded proves nothing, or none ever has
 	}
+	// Whoever may create Events dates them, and the clock of this machine may be behind: what is still to come would be a
+	// success that no failure comes after.
+	until := e.now().Add(skew)
 	happened, err := e.Kube.Events(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
 		return nil, false, fmt.Errorf("list the Service's events: %w", err)
 	}
-	if proof = succeeded(svc, nil, since); len(proof) > 0 {
+	if proof = succeeded(svc, nil, since, until); len(proof) > 0 {
 		return proof, false, nil
 	}
-	// Whoever may create Events dates them: one of a day to come would be a success that
-	// no failure comes after.
-	happened = slices.DeleteFunc(happened, func(seen corev1.Event) bool { return lastSeen(seen).After(e.now().Add(skew)) })
-	return succeeded(svc, happened, since), true, nil
+	return succeeded(svc, happened, since, until), true, nil
 }
 
 // impact returns what the users of the Service notice while its syncs fail.
@@ -273,21 +273,21 @@ func released(svc *corev1.Service) bool {
 	return !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
 }
 
-// succeeded returns the evidence that a sync has succeeded after the failure, as
+// succeeded returns the evidence that a sync has succeeded after the failure and until then, as
 // a sentence; empty if there is none. Times on both sides have whole seconds, so
 // that the same second proves nothing.
-func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) say.Text {
+func succeeded(svc *corev1.Service, happened []corev1.Event, failure, until time.Time) say.Text {
 	if failure.IsZero() {
 		return nil // nobody knows what came after it
 	}
-	if at := ccm.HashWritten(svc); at.After(failure) {
+	if at := ccm.HashWritten(svc); at.After(failure) && !at.After(until) {
 		return say.F("The controller has synced the Service since then: it wrote the hash label at %s.", at.UTC().Format(time.RFC3339))
 	}
 	for _, e := range happened {
 		if e.Reason != "EnsuredLoadBalancer" {
 			continue
 		}
-		if at := lastSeen(e); at.After(failure) {
+		if at := lastSeen(e); at.After(failure) && !at.After(until) {
 			return say.F("The controller has synced the Service since then: EnsuredLoadBalancer at %s.", at.UTC().Format(time.RFC3339))
 		}
 	}

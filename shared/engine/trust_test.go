@@ -57,3 +57,15 @@ func TestDatedInTheFuture(t *testing.T) {
 		t.Errorf("the event's time is %s", rec.EventTime)
 	}
 }
+
+// Whoever has a clock that is behind dates a failure with its own time. A sync from before the failure is still to come by
+// that clock, and proves nothing.
+func TestSyncedInTheFuture(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.sync("h1", "192.168.0.9")
+	r.event.Failure.Last = time.Now().Add(time.Second)
+	r.advance(-10 * time.Minute)
+	r.ends(event.Waiting)
+	r.wrote(1)
+}
