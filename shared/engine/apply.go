@@ -384,12 +384,17 @@ func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
 		}
 	}
 	x.rec.AddNote(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))
-	x.rec.Steps, x.rec.Next = nil, 0
-	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
-		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
-	}
+	x.drop()
 	// What changes all the time must not be tried all the time.
 	return x.settle(ctx, backOff(&x.rec, fmt.Errorf("%s: %w", s.Says(), remedy.ErrMoved)))
+}
+
+// drop gives up what is left of a plan. An attempt that has written nothing is none.
+func (x *run) drop() {
+	x.rec.Steps, x.rec.Next = nil, 0
+	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
+		x.rec.Attempts = x.rec.Attempts[:n-1]
+	}
 }
 
 // park ends a run between two steps, or after the last one. The next delivery goes on

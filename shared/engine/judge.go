@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // What the journal says of a plan is for people. A run that takes one over works out anew
@@ -69,15 +71,36 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	}
 	x.risk = plan.Highest()
 	x.rec.Risk, x.rec.Approved, x.rec.Seconded = x.risk.String(), nil, nil
-	if !less {
+	g, err := x.guards(ctx)
+	if err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	if less {
+		answers, err := x.approvals.in(g.answers)
+		if err != nil {
+			return ends(x.fail(ctx, err))
+		}
+		now := x.rec
+		now.Digest = digest
+		if x.approvals.approved(answers, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)) {
+			x.rec.Approved, x.rec.Seconded = now.Approved, now.Seconded
+		}
+	}
+	if made || x.rec.Approved != nil {
 		return event.Record{}, false, nil
 	}
-	now := x.rec
-	now.Digest = digest
-	if answers, err := x.approvals.answers(ctx); err != nil {
+	// It waited, and what it was decided by may have changed: as long as nothing is written, that holds it back as it would a new plan.
+	why := say.Text(nil)
+	if g.breaker != nil {
+		why = g.breaker.text()
+	} else if why, _, err = x.env.spend(ctx, x.env.Stream.Claim, x.c.Policy.Budgets, x.r.Class, uid); err != nil {
 		return ends(x.fail(ctx, err))
-	} else if x.approvals.approved(answers, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)) {
-		x.rec.Approved, x.rec.Seconded = now.Approved, now.Seconded
 	}
-	return event.Record{}, false, nil
+	if len(why) == 0 {
+		return event.Record{}, false, nil
+	}
+	x.rec.AddNote(why.Then(say.F("Nothing of the plan was written. The case is diagnosed again.")))
+	x.drop()
+	x.rec.Wait = time.Second
+	return ends(x.settle(ctx, event.Waiting))
 }

@@ -384,6 +384,59 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// A plan that was parked with nothing written meets breaker and budgets again: what has changed since keeps it back as it
+// would a new one.
+func TestParkedMeetsTheGuards(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		since func(*rig)
+		held  event.Hold
+		want  event.Result
+	}{
+		"the breaker is open": {func(r *rig) {
+			r.must(r.env.Stream.Put(r.Context(), "breaker."+r.env.Cluster+"."+class, []byte("{}")))
+		}, "", event.Asked},
+		"its place is another's": {func(r *rig) {
+			keys, err := r.env.Stream.Keys(r.Context(), "claim.budget."+r.env.Cluster+"."+class+".*")
+			r.must(err)
+			for _, k := range keys {
+				r.must(r.env.Stream.Delete(r.Context(), k))
+			}
+			ok, err := r.env.Stream.Claim(r.Context(), "budget."+r.env.Cluster+"."+class, 1, "other", time.Hour)
+			if r.must(err); !ok {
+				r.Fatal("there is no place for another Service")
+			}
+		}, event.HeldByBudget, event.Waiting},
+		"nothing": {func(*rig) {}, "", event.Waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.policy.Budgets = remedy.Budgets{Class: 1, Least: 100}
+			r.steps = []remedy.Step{settling{act{Name: "1", Annotate: set(key, "new", "old")}}}
+			if rec := r.ends(event.Waiting); rec.Reason != event.ForStep {
+				t.Fatalf("parked as %q: %s", rec.Reason, rec.Rule)
+			}
+			tt.since(r)
+			r.advance(61 * time.Second)
+			rec := r.ends(event.Waiting)
+			if name == "nothing" {
+				r.wrote(1)
+				return
+			}
+			r.wrote(0)
+			if len(rec.Attempts) != 0 || len(rec.Steps) != 0 || rec.Wait != time.Second {
+				t.Errorf("%d attempts, %d steps, waits %s: %s", len(rec.Attempts), len(rec.Steps), rec.Wait, rec.Note)
+			}
+			r.advance(rec.Wait)
+			if rec := r.ends(tt.want); rec.Held != tt.held {
+				t.Errorf("held by %q: %s", rec.Held, rec.Rule)
+			}
+			r.wrote(0)
+		})
+	}
+}
+
 // A plan that asks is applied once a person agrees to it, unless it has changed.
 func TestApprove(t *testing.T) {
 	t.Parallel()
