@@ -136,7 +136,7 @@ func (x *application) claim(ctx context.Context, claims []remedy.Claim) (bool, e
 // goOn applies the rest of a plan that an earlier run left open or parked.
 func (x *application) goOn(ctx context.Context) (event.Record, error) {
 	var err error
-	if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
+	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
 		return x.fail(ctx, err)
 	}
 	// The append takes the plan over: a run that is slower than its lease loses
@@ -226,7 +226,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			}
 			// What was read before it waited is stale by now, as it is for a plan that was parked until then.
 			if x.env.since(began) > fresh {
-				if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
+				if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
 					return x.fail(ctx, err)
 				}
 				if rec, ended, err := x.judge(ctx); ended {
@@ -248,6 +248,8 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			return x.fail(ctx, err)
 		case len(over) > 0:
 			return x.gone(ctx, over)
+		case h != nil && h.drop:
+			return x.giveUp(ctx, h.rule)
 		case h != nil:
 			return x.park(ctx, h.wait, event.ForPolicy, h.rule)
 		}
@@ -333,13 +335,8 @@ func (x *application) forget(ctx context.Context, prev event.Record) (rec event.
 // says that the Service and its namespace are to be read for that, too. over says why there is
 // nothing left to do for the Service. What is read is read side by side.
 func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h *hold, err error) {
-	now := x.since(ctx)
-	var policy remedy.Policy
-	var pause *Pause
-	reads := []func() error{
-		func() (err error) { policy, err = x.env.policy(now, x.r.Sections); return err },
-		func() (err error) { pause, err = x.env.paused(now); return err },
-	}
+	var g guards
+	reads := []func() error{func() (err error) { g, err = x.guards(ctx); return err }}
 	around := x.around
 	if again {
 		reads = append(reads,
@@ -352,12 +349,17 @@ func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h
 	if again {
 		x.stand(around)
 	}
-	may := x.permission(policy)
+	may := x.permission(g.policy)
 	ok, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
 	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
 		return nil, &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
 	}
-	return nil, x.env.held(pause, policy), nil
+	if x.rec.Next == 0 {
+		if h, err := x.unagreed(g); err != nil || h != nil {
+			return nil, h, err
+		}
+	}
+	return nil, x.env.held(g.pause, g.policy), nil
 }
 
 // awake returns the evidence that the controller has synced the Service by itself
@@ -395,6 +397,14 @@ func (x *run) drop() {
 	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
 		x.rec.Attempts = x.rec.Attempts[:n-1]
 	}
+}
+
+// giveUp ends a run whose plan must not begin any more.
+func (x *run) giveUp(ctx context.Context, why say.Text) (event.Record, error) {
+	x.rec.AddNote(why.Then(say.F("Nothing of the plan was written. The case is diagnosed again.")))
+	x.drop()
+	x.rec.Wait = time.Second
+	return x.settle(ctx, event.Waiting)
 }
 
 // park ends a run between two steps, or after the last one. The next delivery goes on

@@ -78,6 +78,17 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 // permit says whether a plan with these properties is applied: by the policy, or
 // by a person's word for it.
 func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Risk, oneWay say.Text) (bool, error) {
+	var g guards
+	if may.Mode == remedy.Fix { // else nothing more needs to be read
+		var err error
+		if g, err = x.guards(ctx); err != nil {
+			return false, err
+		}
+		// The policy that the class was asked with is from before the lease.
+		x.c.Policy = g.policy
+		x.stand(x.around)
+		may = x.permission(x.c.Policy)
+	}
 	allowed, rule := may.Allows(x.r, risk, oneWay)
 	if may.Mode != remedy.Fix {
 		x.rec.Result = event.Planned
@@ -86,10 +97,6 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	}
 	if allowed && !x.rec.Back.IsZero() {
 		allowed, rule = false, say.F("The fix for this failure was undone at %s.", x.rec.Back.Format(time.RFC3339))
-	}
-	g, err := x.guards(ctx)
-	if err != nil {
-		return false, err
 	}
 	answers, err := x.approvals.in(g.answers)
 	if err != nil {

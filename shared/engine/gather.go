@@ -44,8 +44,9 @@ func (x *run) gather(ctx context.Context) *gathering {
 	kept := func(i int) context.Context {
 		return event.WithReads(ctx, func(r event.Read) { g.told[i] = append(g.told[i], r) })
 	}
+	now := x.since(ctx)
 	part(0, func() (err error) {
-		g.policy, err = x.env.policy(ctx, x.r.Sections)
+		g.policy, err = x.env.policy(now, x.r.Sections)
 		return err
 	})
 	part(1, func() (err error) {

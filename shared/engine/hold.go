@@ -16,6 +16,7 @@ type hold struct {
 	by   event.Hold
 	rule say.Text      // as a sentence
 	wait time.Duration // until the case is looked at again
+	drop bool          // the plan is given up, and not put off
 }
 
 const (
@@ -49,30 +50,33 @@ func (e *Env) paused(ctx context.Context) (*Pause, error) {
 // held returns what holds back every write, with this pause or none.
 func (e *Env) held(pause *Pause, p remedy.Policy) *hold {
 	if pause != nil {
-		return &hold{event.HeldByPause, pause.Text(), pausedWait}
+		return &hold{by: event.HeldByPause, rule: pause.Text(), wait: pausedWait}
 	}
 	now := e.now()
 	if text, until := p.Frozen(now); len(text) > 0 {
-		return &hold{event.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}
+		return &hold{by: event.HeldByFreeze, rule: text, wait: max(time.Second, min(until.Sub(now), frozenWait))}
 	}
 	return nil
 }
 
-// guards are what the stream holds that may keep a plan from being applied, read at one moment.
+// guards are what the stream holds that may keep a plan from being applied, read at one moment, and the policy in force.
 type guards struct {
 	breaker *Breaker // of the class, if it is open
 	pause   *Pause   // in force
 	answers stream.View
+	policy  remedy.Policy
 }
 
-// guards reads them.
+// guards reads them as they were when the run last renewed its lease, or later. The policy comes last: who has seen no
+// pause, since it is over, sees what was put in force in it.
 func (x *run) guards(ctx context.Context) (g guards, err error) {
-	e := x.env
+	e, now := x.env, x.since(ctx)
 	if e.Stream == nil {
-		return g, nil
+		g.policy, err = e.policy(now, x.r.Sections)
+		return g, err
 	}
 	open := breakerKey(e.Cluster, x.r.Class)
-	g.answers, err = e.Stream.View(x.since(ctx), append(append(pauseKeys(e.Cluster), open), x.approvals.keys()...)...)
+	g.answers, err = e.Stream.View(now, append(append(pauseKeys(e.Cluster), open), x.approvals.keys()...)...)
 	if err != nil {
 		return g, unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
@@ -80,7 +84,8 @@ func (x *run) guards(ctx context.Context) (g guards, err error) {
 		g.breaker = readBreaker(b.Value, e.Cluster, x.r.Class)
 	}
 	g.pause = pauseIn(g.answers, e.Cluster)
-	return g, nil
+	g.policy, err = e.policy(now, x.r.Sections)
+	return g, err
 }
 
 // stands returns the pause or freeze that held the case back and still does; nil if
@@ -98,6 +103,22 @@ func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
 		return nil
 	}
 	return h
+}
+
+// unagreed returns why the approval that a plan is applied on does not carry it any more; nil if it does, or needs none.
+func (x *run) unagreed(g guards) (*hold, error) {
+	if x.rec.Approved == nil {
+		return nil, nil
+	}
+	answers, err := x.approvals.in(g.answers)
+	if err != nil {
+		return nil, err
+	}
+	now := x.rec
+	if x.approvals.approved(answers, &now, x.rec.Attempt, g.policy.Consent(x.risk)) {
+		return nil, nil
+	}
+	return &hold{rule: say.F("The approval of the plan no longer counts."), drop: true}, nil
 }
 
 // keep puts a hold into the record: the case waits, and is diagnosed afresh then.
@@ -134,6 +155,6 @@ func (x *application) affords(ctx context.Context, claim claiming) (bool, error)
 		x.rec.AddAsk(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", x.rec.Case))
 		return false, nil
 	}
-	x.keep(&hold{event.HeldByBudget, why, wait})
+	x.keep(&hold{by: event.HeldByBudget, rule: why, wait: wait})
 	return false, nil
 }

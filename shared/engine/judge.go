@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -75,6 +74,7 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	if err != nil {
 		return ends(x.fail(ctx, err))
 	}
+	x.c.Policy = g.policy
 	if less {
 		answers, err := x.approvals.in(g.answers)
 		if err != nil {
@@ -99,8 +99,5 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	if len(why) == 0 {
 		return event.Record{}, false, nil
 	}
-	x.rec.AddNote(why.Then(say.F("Nothing of the plan was written. The case is diagnosed again.")))
-	x.drop()
-	x.rec.Wait = time.Second
-	return ends(x.settle(ctx, event.Waiting))
+	return ends(x.giveUp(ctx, why))
 }

@@ -726,6 +726,67 @@ func TestConsent(t *testing.T) {
 	})
 }
 
+// A policy that gets stricter while the class reads, or before the first step, holds for the plan in hand.
+func TestStricterMeanwhile(t *testing.T) {
+	t.Parallel()
+	medium := remedy.Medium
+	two := func(p *remedy.Policy) { p.Approvals = []remedy.ApprovalRule{{Risk: &medium, Needs: 2}} }
+	approved := func(r *rig) {
+		r.policy.Risk = remedy.Low
+		rec := r.ends(event.Asked)
+		a := engine.Approval{By: "ann", Object: "1", At: r.now().Truncate(time.Second), Until: r.now().Add(time.Hour)}
+		r.must(engine.Bring(r.Context(), r.env.Stream, rec, a, r.now()))
+	}
+	for name, tt := range map[string]struct {
+		before   func(*rig)
+		read     int // of the policy in the run
+		stricter func(*remedy.Policy)
+		ends     event.Result
+		held     event.Hold
+	}{
+		"consent":                 {approved, 2, two, event.Asked, ""},
+		"consent, at its last":    {approved, 3, two, event.Waiting, ""},
+		"the mode, at its last":   {approved, 3, func(p *remedy.Policy) { p.Mode = remedy.Observe }, event.Waiting, ""},
+		"a risk that was allowed": {func(*rig) {}, 2, func(p *remedy.Policy) { p.Risk = remedy.Low }, event.Asked, ""},
+		"attempts": {func(r *rig) {
+			r.ends(event.Waiting)
+			r.advance(8 * time.Minute)
+			rec := r.ends(event.Unsettled)
+			r.advance(rec.Wait)
+			r.annotate("old")
+		}, 2, func(p *remedy.Policy) { p.Budgets.Attempts = 1 }, event.Failed, ""},
+		"the budget": {func(r *rig) {
+			_, err := r.env.Stream.Claim(r.Context(), "budget."+r.env.Cluster+"."+class, 1, "other", time.Hour)
+			r.must(err)
+		}, 2, func(p *remedy.Policy) { p.Budgets.Class = 1 }, event.Waiting, event.HeldByBudget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+			tt.before(r)
+			wrote, reads := r.patches.Load(), r.count("policy")
+			r.on("policy", func(context.Context) error {
+				if r.count("policy") == reads+tt.read {
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					tt.stricter(&r.policy)
+				}
+				return nil
+			})
+			if rec := r.ends(tt.ends); rec.Held != tt.held {
+				t.Errorf("held by %q: %s", rec.Held, rec.Rule)
+			}
+			r.wrote(wrote)
+			if name == "consent, at its last" {
+				r.advance(time.Second)
+				r.ends(event.Asked)
+				r.wrote(wrote)
+			}
+		})
+	}
+}
+
 // A step that can't be taken back asks, unless the policy says of the class that it need not.
 func TestOneWay(t *testing.T) {
 	t.Parallel()

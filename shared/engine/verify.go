@@ -29,7 +29,7 @@ func (x verification) prove(ctx context.Context, prev event.Record) (event.Recor
 		}
 	}
 	var err error
-	if x.c.Policy, err = x.env.policy(ctx, x.r.Sections); err != nil {
+	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
 		return x.fail(ctx, err)
 	}
 	return x.verify(ctx)
