@@ -355,7 +355,7 @@ func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h
 		return nil, &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
 	}
 	if x.rec.Next == 0 {
-		if h, err := x.unagreed(g); err != nil || h != nil {
+		if h, err := x.objection(g); err != nil || h != nil {
 			return nil, h, err
 		}
 	}

@@ -105,20 +105,20 @@ func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
 	return h
 }
 
-// unagreed returns why the approval that a plan is applied on does not carry it any more; nil if it does, or needs none.
-func (x *run) unagreed(g guards) (*hold, error) {
-	if x.rec.Approved == nil {
-		return nil, nil
-	}
+// objection returns what persons have said of a plan, before its first step, that keeps it from being applied: a rejection that
+// came after it was decided, or that its approval does not carry it any more. nil: nothing does. From the intent on none is taken.
+func (x *run) objection(g guards) (*hold, error) {
 	answers, err := x.approvals.in(g.answers)
-	if err != nil {
-		return nil, err
-	}
 	now := x.rec
-	if x.approvals.approved(answers, &now, x.rec.Attempt, g.policy.Consent(x.risk)) {
-		return nil, nil
+	switch {
+	case err != nil:
+		return nil, err
+	case x.approvals.rejected(answers, &now):
+		return &hold{rule: now.Said.Rule, drop: true}, nil
+	case x.rec.Approved != nil && !x.approvals.approved(answers, &now, x.rec.Attempt, g.policy.Consent(x.risk)):
+		return &hold{rule: say.F("The approval of the plan no longer counts."), drop: true}, nil
 	}
-	return &hold{rule: say.F("The approval of the plan no longer counts."), drop: true}, nil
+	return nil, nil
 }
 
 // keep puts a hold into the record: the case waits, and is diagnosed afresh then.

@@ -787,6 +787,34 @@ func TestStricterMeanwhile(t *testing.T) {
 	}
 }
 
+// A rejection that comes after the answers were read, and before the journal says that the plan is applied, counts.
+func TestRejectedMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.Risk = remedy.Low
+	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+	rec := r.ends(event.Asked)
+	answer := func(a engine.Approval) error {
+		a.At, a.Until = r.now().Truncate(time.Second), r.now().Add(time.Hour)
+		return engine.Bring(r.Context(), r.env.Stream, rec, a, r.now())
+	}
+	r.must(answer(engine.Approval{By: "ann", Object: "1"}))
+	reads := r.count("policy")
+	r.on("policy", func(context.Context) error {
+		if r.count("policy") == reads+2 { // with the answers
+			return answer(engine.Approval{By: "bob", Object: "2", Rejects: true})
+		}
+		return nil
+	})
+	rec = r.ends(event.Waiting)
+	r.wrote(0)
+	r.advance(rec.Wait)
+	if rec = r.ends(event.Planned); rec.Rejected == nil || rec.Rejected.By != "bob" {
+		t.Errorf("rejected by %+v: %s", rec.Rejected, rec.Rule)
+	}
+	r.wrote(0)
+}
+
 // A step that can't be taken back asks, unless the policy says of the class that it need not.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
