@@ -20,7 +20,6 @@ type application struct {
 	*run
 	taken    bool // the plan was taken over from the journal, and must be judged
 	reserved bool // the plan was parked until a moment that is its own
-	died     bool // the plan was taken over from a run that may have made the next step
 }
 
 // write claims what the plan needs, journals the intent and applies the steps.
@@ -264,6 +263,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 		case remedy.Conflict:
 			return x.moved(ctx, s)
 		case remedy.Todo:
+			x.doubt = false
 			if err := s.Apply(ctx, x.c, x.w); err != nil {
 				// Who has written before us may well be the controller, which needs no waking then.
 				if wakes && errors.Is(err, kube.ErrConflict) {
@@ -292,8 +292,8 @@ func (x *application) made(ctx context.Context) error {
 	if made.Began.IsZero() { // an earlier run has made it
 		made.Began = x.rec.Written
 	}
-	made.Ended, made.Found = x.rec.Written, len(made.Calls) == 0 && !x.died
-	x.died = false
+	made.Ended, made.Found = x.rec.Written, !x.doubt
+	x.doubt = false
 	x.rec.Next++
 	return x.append(ctx, event.Step)
 }
@@ -305,21 +305,20 @@ func (x *application) forget(ctx context.Context, prev event.Record) (rec event.
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	begun, id, attempt := x.rec, x.c.ID, x.c.Attempt
 	state := remedy.Todo
-	tried := func(s event.StepRecord) bool {
-		return prev.Phase != event.Settled || len(s.Calls) > 0 || !s.Began.IsZero()
-	}
-	if x.take(prev, goOn).next == goOn && prev.Next < len(x.steps) && tried(prev.Steps[prev.Next]) {
+	if x.take(prev, goOn).next == goOn && x.doubt {
 		over, err := x.readService(ctx)
 		if err == nil && len(over) == 0 {
 			state, err = x.steps[x.rec.Next].Check(ctx, x.c)
 		}
 		if err != nil {
-			x.rec.Steps[x.rec.Next].Began = prev.At // at the earliest: the next look is for it, too
 			return ends(x.fail(ctx, fmt.Errorf("look at step %d of a plan that is too old: %w", x.rec.Next+1, err)))
 		}
 	}
+	if state == remedy.Conflict && x.doubt {
+		return ends(x.moved(ctx, x.steps[x.rec.Next]))
+	}
 	if state != remedy.Done {
-		x.rec, x.steps, x.intent, x.c.ID, x.c.Attempt = begun, nil, false, id, attempt
+		x.rec, x.steps, x.intent, x.doubt, x.c.ID, x.c.Attempt = begun, nil, false, false, id, attempt
 		return rec, false, nil
 	}
 	if err := x.made(ctx); err != nil {
@@ -379,8 +378,8 @@ func (x *application) awake(ctx context.Context) (over, proof say.Text, err erro
 // moved ends a run whose step found something else than it was planned on. What
 // is not written yet is dropped, and the case is diagnosed afresh.
 func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
-	wrote := func(c event.Call) bool { return c.Error == "" }
-	if i := x.rec.Next; i < len(x.rec.Steps) && slices.ContainsFunc(x.rec.Steps[i].Calls, wrote) {
+	if i := x.rec.Next; x.doubt && i < len(x.rec.Steps) {
+		x.rec.Steps[i].Unknown = true
 		if err := x.append(ctx, event.Step); err != nil { // for the record: the plan is dropped
 			return x.lost(err)
 		}

@@ -21,6 +21,9 @@ func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) 
 		x.lap(x.into)
 	}
 	x.rec.Result = r
+	if i := x.rec.Next; x.doubt && i < len(x.rec.Steps) {
+		x.rec.Steps[i].Unknown = true
+	}
 	if r != event.Waiting && x.rec.Decided != "" {
 		x.rec.Rule, x.rec.Said.Rule = x.rec.Decided, x.rec.Said.Decided // it waits for nothing any more
 	}

@@ -19,7 +19,7 @@ import (
 func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	// The run before may have made its step and could not say so. The journal must, before anything puts the plan off.
-	if i := x.rec.Next; i < len(x.steps) && (x.died || len(x.rec.Steps[i].Calls) > 0) {
+	if i := x.rec.Next; i < len(x.steps) && x.doubt {
 		if state, err := x.steps[i].Check(ctx, x.c); err == nil && state == remedy.Done {
 			if err := x.made(ctx); err != nil {
 				return ends(x.lost(err))
@@ -38,6 +38,7 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 		if err != nil {
 			return ends(x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err)))
 		}
+		x.doubt = x.doubt && state != remedy.Todo
 		if state == remedy.Done { // and the run that made it could not say so
 			left = left[1:]
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
@@ -184,6 +186,95 @@ func TestCrashLoop(t *testing.T) {
 				t.Error("the answer is not in the journal")
 			}
 		})
+	}
+}
+
+// What a run wrote that died, and no other one could look at, can be undone: whether it is there, the undo finds out.
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	wrote := func(r *rig) { r.once("after 1", kill); r.dies() }
+	crashes := func(after time.Duration) func(*rig) {
+		return func(r *rig) {
+			wrote(r)
+			for range 2 {
+				r.restart()
+				r.advance(after)
+				r.once("GET", kill)
+				r.dies()
+			}
+			r.advance(2 * time.Minute)
+			r.ends(event.Failed)
+		}
+	}
+	errs := func(r *rig) {
+		r.on("check 1", boom)
+		for range 200 {
+			rec, _, _ := r.try(r.event)
+			if rec.Result == event.Failed {
+				r.on("check 1", nil)
+				return
+			}
+			r.advance(rec.Wait)
+		}
+		r.Fatal("it never asks")
+	}
+	for name, lost := range map[string]func(*rig){
+		"the process died each time":           crashes(2 * time.Minute),
+		"the process died each time, too late": crashes(18 * time.Minute),
+		"an hour of errors":                    func(r *rig) { wrote(r); r.advance(2 * time.Minute); errs(r) },
+		"an hour of errors, too late":          func(r *rig) { wrote(r); r.advance(18 * time.Minute); errs(r) },
+		"an hour of errors, without an answer": func(r *rig) { r.once("patched", boom); r.advance(r.fails("boom").Wait); errs(r) },
+		"changed in part": func(r *rig) {
+			wrote(r)
+			r.patch("", `{"metadata":{"annotations":{"a/b":"theirs"}}}`)
+			r.advance(2 * time.Minute)
+			r.run()
+		},
+		"changed in part, too late": func(r *rig) {
+			wrote(r)
+			r.patch("", `{"metadata":{"annotations":{"a/b":"theirs"}}}`)
+			r.advance(18 * time.Minute)
+			r.run()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.steps = []remedy.Step{act{Name: "1", Annotate: step.Annotate{
+				Set: map[string]string{key: "new", "a/b": "ours"}, Was: map[string]string{key: "old"},
+			}}}
+			lost(r)
+			r.wrote(1)
+			applied, _ := engine.Applied(r.journal())
+			if len(applied) != 1 || len(applied[0].Made()) != 1 || !applied[0].Steps[0].Unknown {
+				t.Fatalf("what can be undone: %+v", applied)
+			}
+			r.advance(3 * time.Minute)
+			_, err := engine.Undo(t.Context(), r.env, r.class, applied)
+			if r.live().Annotations["a/b"] == "theirs" {
+				if !errors.Is(err, remedy.ErrMoved) || !strings.Contains(err.Error(), `a/b is "theirs"`) {
+					t.Errorf("the undo ends with %v", err)
+				}
+				return
+			}
+			if r.must(err); r.live().Annotations[key] != "old" {
+				t.Errorf("the annotation is %q", r.live().Annotations[key])
+			}
+		})
+	}
+	// What it turns out not to have made is not its own.
+	r := build(t)
+	r.once("before 1", kill)
+	r.dies()
+	r.on("check 1", boom)
+	r.advance(2 * time.Minute)
+	rec := r.fails("boom")
+	r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+	r.on("check 1", nil)
+	r.advance(rec.Wait)
+	r.ends(event.Waiting)
+	if applied, _ := engine.Applied(r.journal()); len(applied) != 0 {
+		t.Errorf("what can be undone: %+v", applied)
 	}
 }
 

@@ -143,7 +143,6 @@ type way struct {
 	next     next
 	answer   event.Record // what the journal says, of a run that is answered
 	reserved bool         // the plan to go on with was parked until a moment that is its own
-	died     bool         // the run that had the plan never ended
 	stale    bool         // there is a plan which is too old to go on with
 }
 
@@ -282,15 +281,19 @@ func (x *run) take(prev event.Record, n next) way {
 		x.log.Error("journalled step can't be read", "error", err)
 		return way{next: afresh}
 	}
-	crashes := x.rec.Crashes
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who, rec.Person = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who, x.env.Person
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
-	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Crashes = x.rec.Timings, "", 0, "", "", crashes
+	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason = x.rec.Timings, "", 0, "", ""
+	rec.Crashes, rec.Errors = x.rec.Crashes, x.rec.Errors // the lease may have counted more than the record
 	x.rec, x.steps, x.intent = rec, steps, true
-	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
 	ended := prev.Phase == event.Settled
-	return way{next: n, reserved: ended && prev.Reason == event.AfterOthers, died: !ended}
+	if i := rec.Next; i < len(rec.Steps) {
+		s := &rec.Steps[i]
+		x.doubt, s.Unknown = !ended || s.Unknown || slices.ContainsFunc(s.Calls, event.Call.Wrote), false
+	}
+	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
+	return way{next: n, reserved: ended && prev.Reason == event.AfterOthers}
 }
 
 // idle reports whether the record is one of a case that waits and writes nothing.

@@ -285,6 +285,7 @@ type run struct {
 	steps     []remedy.Step // of the plan
 	risk      remedy.Risk   // of the plan, worked out in this run
 	intent    bool          // the journal holds the plan as one to apply
+	doubt     bool          // its next step may have been made, or a part of it: by a run that died or got no answer, or in this run
 	log       *slog.Logger
 	clock     time.Time         // when the present phase began
 	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
@@ -321,6 +322,7 @@ func (x *run) told(c event.Call) {
 	if i := x.rec.Next; i < len(x.rec.Steps) {
 		c.At = x.env.now()
 		x.rec.Steps[i].Calls = append(x.rec.Steps[i].Calls, c)
+		x.doubt = x.doubt || c.Wrote()
 	}
 }
 
@@ -361,6 +363,9 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	x.rec.Crashes = x.lease.state.Crashes
 	if x.rec.Crashes >= maxCrashes {
 		x.ahead.drop()
+		if on.stale {
+			x.take(h.prev, goOn) // for what it may have written
+		}
 		x.rec.SetFinding(say.F("%d runs on this event in a row never ended.", x.rec.Crashes))
 		x.rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
 		return x.settle(ctx, event.Failed)
@@ -371,12 +376,12 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	case takeBack:
 		return reversal{run: x}.takeBack(ctx)
 	case goOn:
-		return (&application{run: x, taken: true, reserved: on.reserved, died: on.died}).goOn(ctx)
+		return (&application{run: x, taken: true, reserved: on.reserved}).goOn(ctx)
 	case prove:
 		return verification{x}.prove(ctx, h.prev)
 	}
 	if on.stale {
-		if rec, ended, err := (&application{run: x, died: true}).forget(ctx, h.prev); ended {
+		if rec, ended, err := (&application{run: x}).forget(ctx, h.prev); ended {
 			return rec, err
 		}
 	}

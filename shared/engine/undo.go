@@ -19,7 +19,7 @@ import (
 var ErrNoUndo = errors.New("there is no way back")
 
 // Applied returns what there is to take back in the history of one case, the oldest
-// record first: of each attempt that wrote something the record that tells the most,
+// record first: of each attempt that wrote something, or may have, the record that tells the most,
 // the newest attempt first. back is when it was taken back; zero if it was not.
 func Applied(history []event.Record) (applied []event.Record, back time.Time) {
 	for _, r := range slices.Backward(history) {
@@ -28,10 +28,11 @@ func Applied(history []event.Record) (applied []event.Record, back time.Time) {
 			return applied, time.Time{}
 		case r.Result == event.Undone:
 			return nil, r.At
-		case r.Next == 0 || r.Undoing:
+		case len(r.Made()) == 0 || r.Undoing:
+		case r.Next < len(r.Made()) && r.Phase == event.Settled && r.Result == event.Waiting: // the next run looks
 		case len(applied) == 0 || applied[len(applied)-1].Attempt != r.Attempt:
 			applied = append(applied, r)
-		case r.Next > applied[len(applied)-1].Next:
+		case len(r.Made()) > len(applied[len(applied)-1].Made()):
 			applied[len(applied)-1] = r
 		}
 	}
@@ -151,6 +152,13 @@ func (x reversal) ready(ctx context.Context, rec event.Record, applied []event.R
 	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
 		return err
 	}
+	for _, r := range applied {
+		for i, s := range r.Made() {
+			if s.Unknown && s.Undo == nil && !s.Wakes {
+				x.rec.AddNote(say.F("Whether step %d was applied is unknown, and it cannot be undone: %s.", i+1, s.Text))
+			}
+		}
+	}
 	if _, err := x.readService(ctx); err != nil {
 		return err
 	}
@@ -221,7 +229,7 @@ func (x reversal) takeBackStep(ctx context.Context, i int, s remedy.Step) error 
 			return fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), err)
 		}
 	}
-	x.rec.Next = i + 1
+	x.rec.Next, x.doubt = i+1, false
 	made.Found = state == remedy.Done || !x.dry() && len(made.Calls) == 0
 	if x.dry() {
 		return nil
@@ -249,13 +257,13 @@ func inverse(env *Env, r *remedy.Remedy, applied []event.Record) ([]remedy.Step,
 		if err != nil {
 			return nil, err
 		}
-		for i, s := range slices.Backward(planned[:rec.Next]) {
+		for i, s := range slices.Backward(planned[:len(rec.Made())]) {
 			back, ok := s.Undo()
 			switch {
 			case rec.Steps[i].Found: // somebody else has made it, and may need it
 			case ok:
 				steps = append(steps, back)
-			case !remedy.Wakes(s):
+			case !remedy.Wakes(s) && !rec.Steps[i].Unknown:
 				return nil, fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
 			}
 		}

@@ -286,6 +286,7 @@ func TestAppliedAfterUndo(t *testing.T) {
 	var first, undone, second event.Record
 	first.Attempt, undone.Attempt, second.Attempt = 1, 1, 2
 	first.Next, second.Next = 1, 1
+	first.Steps, second.Steps = make([]event.StepRecord, 1), make([]event.StepRecord, 1)
 	undone.Result, undone.Undoing, undone.At = event.Undone, true, at
 	if applied, back := engine.Applied([]event.Record{first, undone, second}); len(applied) != 1 || applied[0].Attempt != 2 || !back.IsZero() {
 		t.Errorf("applied are %+v, back at %s", applied, back)

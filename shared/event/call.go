@@ -18,6 +18,9 @@ type Call struct {
 	Error    string    `json:"error,omitempty"`           // code of an answer that is none of success; without an answer the write may have been made
 }
 
+// Wrote reports whether the write was made, or may have been.
+func (c Call) Wrote() bool { return c.Error == "" || c.Error == "NoAnswer" }
+
 // A Person is who called a command: by the name that they gave, as the API server knows
 // them, and on which machine.
 type Person struct {

@@ -251,6 +251,15 @@ func (r Record) NextAttempt() int { return max(r.Attempt, len(r.Attempts)) + 1 }
 // Done reports whether all steps of the plan have been applied.
 func (r Record) Done() bool { return len(r.Steps) > 0 && r.Next == len(r.Steps) }
 
+// Made returns the steps that have been applied, with the one after them if that may have been.
+func (r Record) Made() []StepRecord {
+	n := min(r.Next, len(r.Steps))
+	if n < len(r.Steps) && r.Steps[n].Unknown {
+		n++
+	}
+	return r.Steps[:n]
+}
+
 // A StepRecord is one step of a plan as the journal keeps it.
 type StepRecord struct {
 	Kind   string          `json:"kind"`
@@ -265,6 +274,8 @@ type StepRecord struct {
 	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
 	Found  bool            `json:"found,omitempty"` // it was applied already, by something else: nothing was written
 	Calls  []Call          `json:"calls,omitempty"` // what was written; releases before it was kept have none
+	// Unknown says that a run which died, or got no answer, may have applied it, and nothing has told since.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // An Undo is the step that takes another one back.

@@ -70,7 +70,7 @@ var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal
 // wrote reports whether one of the attempts did more than trigger a resync, and find made what it wanted.
 func wrote(attempts []event.Record) bool {
 	return slices.ContainsFunc(attempts, func(r event.Record) bool {
-		return slices.ContainsFunc(r.Steps[:min(r.Next, len(r.Steps))], func(s event.StepRecord) bool { return !s.Wakes && !s.Found })
+		return slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.Wakes && !s.Found })
 	})
 }
 

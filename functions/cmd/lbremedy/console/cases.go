@@ -169,6 +169,8 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 			row.State = p.Phrase("done at %s", cli.Clock(step.Ended))
 		case i < last.Next:
 			row.State = p.Phrase("done")
+		case step.Unknown:
+			row.State = p.Phrase("may have been applied: its run died, or got no answer")
 		}
 		switch {
 		case last.Undoing:

@@ -134,11 +134,11 @@ func wayBack(p *cli.Program, r event.Record) string {
 		return ""
 	}
 	text := ""
-	for i, s := range r.Steps[:min(r.Next, len(r.Steps))] {
+	for i, s := range r.Made() {
 		switch {
 		case s.Undo != nil:
 			text = "lbremedy undo " + r.Case + " --apply"
-		case !s.Wakes:
+		case !s.Wakes && !s.Unknown:
 			return p.Phrase("Step %d cannot be undone.", i+1)
 		}
 	}
@@ -172,6 +172,8 @@ func plan(p *cli.Program, r event.Record, dry bool) string {
 			text += "\n   " + p.Phrase("was already undone, or is no longer there: nothing was written")
 		} else if s.Found && !s.Wakes {
 			text += "\n   " + p.Phrase("was there already: nothing was written")
+		} else if s.Unknown {
+			text += "\n   " + p.Phrase("may have been applied: its run died, or got no answer")
 		}
 		for _, d := range Differences(s.Step) {
 			text += "\n   " + p.Phrase("before: %s", d.of(d.Before))

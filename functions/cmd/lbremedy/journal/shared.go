@@ -39,8 +39,8 @@ func reliesOn(r event.Record, attempts []event.Record) bool {
 
 // shareStep reports whether two records have a step of one kind that writes to one target.
 func shareStep(a, b event.Record) bool {
-	for _, s := range made(a) {
-		for _, t := range made(b) {
+	for _, s := range a.Made() {
+		for _, t := range b.Made() {
 			if s.Kind == t.Kind && !s.Wakes && s.Target == t.Target && (s.Target != "" || a.Service.UID == b.Service.UID && overlap(s, t)) {
 				return true
 			}
@@ -52,13 +52,10 @@ func shareStep(a, b event.Record) bool {
 // waitedFor reports whether a case needed nothing but a resync, since what an attempt wrote
 // beside its Service had ended their common cause.
 func waitedFor(r, attempt event.Record) bool {
-	beside := slices.ContainsFunc(made(attempt), func(s event.StepRecord) bool { return s.Target != "" })
-	other := slices.ContainsFunc(made(r), func(s event.StepRecord) bool { return !s.Wakes })
-	return beside && !other && len(made(r)) > 0 && r.Class == attempt.Class && r.Cause != "" && r.Cause == attempt.Cause && r.At.After(attempt.Written)
+	beside := slices.ContainsFunc(attempt.Made(), func(s event.StepRecord) bool { return s.Target != "" })
+	other := slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.Wakes })
+	return beside && !other && len(r.Made()) > 0 && r.Class == attempt.Class && r.Cause != "" && r.Cause == attempt.Cause && r.At.After(attempt.Written)
 }
-
-// made returns the steps that are made.
-func made(r event.Record) []event.StepRecord { return r.Steps[:min(r.Next, len(r.Steps))] }
 
 // overlap reports whether two steps on one Service write the same field of it.
 func overlap(a, b event.StepRecord) bool {
