@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -309,6 +310,9 @@ func (x *application) forget(ctx context.Context, prev event.Record) (rec event.
 		over, err := x.readService(ctx)
 		if err == nil && len(over) == 0 {
 			state, err = x.steps[x.rec.Next].Check(ctx, x.c)
+		}
+		if errors.Is(err, cloud.ErrNotFound) || errors.Is(err, kube.ErrNotFound) {
+			state, err = remedy.Todo, nil // what it would have written to is gone
 		}
 		if err != nil {
 			return ends(x.fail(ctx, fmt.Errorf("look at step %d of a plan that is too old: %w", x.rec.Next+1, err)))

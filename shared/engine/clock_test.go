@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -367,6 +369,22 @@ func TestUnsaid(t *testing.T) {
 	r.ends(event.Synced)
 	if applied, _ := engine.Applied(r.journal()); len(applied) != 1 {
 		t.Errorf("what can be undone: %+v", applied)
+	}
+	r.wrote(1)
+}
+
+// What a plan that is too old was to write to and is gone by now holds nothing to undo: the case is diagnosed as any other.
+func TestStaleTargetGone(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.once("before 1", kill)
+	r.dies()
+	plans := r.count("diagnose")
+	r.steps = []remedy.Step{act{Name: "2", Annotate: set(key, "new", "old")}}
+	r.on("check 1", func(context.Context) error { return fmt.Errorf("list listeners: %w", cloud.ErrNotFound) })
+	r.advance(18 * time.Minute)
+	if rec := r.ends(event.Waiting); rec.Error != "" || r.count("diagnose") != plans+1 {
+		t.Errorf("diagnosed %d times: %s", r.count("diagnose")-plans, rec.Error)
 	}
 	r.wrote(1)
 }
