@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -1118,6 +1119,10 @@ func TestTakeBackWorks(t *testing.T) {
 	}{
 		{name: "it works", want: event.Fixed, writes: 2},
 		{name: "since it was asked first", point: "check 2 back", want: event.Fixed, writes: 2},
+		{name: "it failed again since", heal: func(r *rig) { r.event = r.failure(class, time.Now().Add(2*time.Second)) }, want: event.Undone, writes: 4},
+		{name: "it failed again since, and an older event comes", heal: func(r *rig) {
+			r.publish(r.failure(class, time.Now().Add(2*time.Second)))
+		}, want: event.Undone, writes: 4},
 		{name: "the cause stands", before: verdict(remedy.Yes), want: event.Undone, writes: 4},
 		{name: "nobody knows", before: verdict(remedy.Unknown), fails: "could not be determined", heal: verdict(remedy.No), want: event.Fixed, writes: 2},
 		{name: "the class can't tell", before: func(r *rig) { r.on("still fails after", boom) }, fails: "boom",
@@ -1172,6 +1177,27 @@ func TestTakeBackWorks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// That an Event tells of a sync does not keep a fix that did not work: whoever may create Events can write one.
+func TestTakeBackTold(t *testing.T) {
+	t.Parallel()
+	r := build(t, func(svc *corev1.Service) {
+		svc.Labels = map[string]string{ccm.HashLabel: "h1"}
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.168.0.9"}}
+	})
+	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+	r.ends(event.Waiting)
+	r.advance(8 * time.Minute)
+	r.advance(r.ends(event.Waiting).Wait)
+	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
+		Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: metav1.NewTime(r.now()),
+	}, metav1.CreateOptions{})
+	r.must(err)
+	r.ends(event.Undone)
+	r.wrote(2)
 }
 
 // A pause, a freeze, and a label that has the class observe hold what is left of a plan

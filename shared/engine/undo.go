@@ -363,10 +363,26 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 }
 
 // works returns the evidence that the controller has synced the Service since the last write of the case, and that the failure
-// is over; empty if there is none. The controller may have been slower than a run waits. An error leaves it open.
+// is over; empty if there is none. The controller may have been slower than a run waits. What has failed since that sync proves
+// that it does not work, and an Event alone tells of no sync. An error leaves it open.
 func (x reversal) works(ctx context.Context) (say.Text, error) {
-	proof, _, err := x.env.synced(ctx, x.c, x.last.Written)
-	if err != nil || len(proof) == 0 && !marked(x.c.Service, x.last.Hash) {
+	since, failed := x.last.Written, x.c.Event.Last
+	newest, found, err := x.failures.newest(ctx, x.r.Class)
+	if err != nil {
+		return nil, err
+	}
+	if found && newest.Last.After(failed) {
+		failed = newest.Last
+	}
+	again := failed.After(since)
+	if again {
+		since = failed
+	}
+	proof, told, err := x.env.synced(ctx, x.c, since)
+	if told {
+		proof = nil
+	}
+	if err != nil || len(proof) == 0 && (again || !marked(x.c.Service, x.last.Hash)) {
 		return nil, err
 	}
 	own := x.c.Attempt
