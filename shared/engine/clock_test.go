@@ -207,6 +207,21 @@ func TestClockOfNATSDead(t *testing.T) {
 	}
 }
 
+// A run whose clock is ahead has ended before what fails after it by all others' clocks.
+func TestFixedAhead(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.advance(10 * time.Minute)
+	r.env.Watch = long
+	r.on("after 1", r.syncs)
+	r.ends(event.Fixed)
+	r.annotate("old")
+	r.event = r.failure(class, time.Now().Add(time.Minute))
+	r.env.Watch = 200 * time.Millisecond
+	r.ends(event.Waiting)
+	r.wrote(2)
+}
+
 // A clock that is wrong makes nobody wait for longer for the moment to write than the turn of others takes.
 func TestPaceClock(t *testing.T) {
 	t.Parallel()

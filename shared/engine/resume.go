@@ -50,6 +50,7 @@ func (x *run) load(ctx context.Context) (event.Record, error) {
 	if last == nil {
 		return event.Record{}, nil
 	}
+	x.stored = last.Time
 	return x.env.decode(ctx, *last, x.r.Class)
 }
 
@@ -190,7 +191,8 @@ func (x *run) resume(h history) way {
 		return way{next: afresh}
 	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
 		return way{next: answered, answer: prev}
-	case prev.Result.Worked() && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
+	// The clock of the run that ended may have been ahead: what has failed since by NATS' clock is another failure.
+	case prev.Result.Worked() && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.After(x.stored) && !x.ev.Failure.Last.IsZero():
 		return way{next: answered, answer: prev}
 	}
 	return way{next: afresh}

@@ -292,6 +292,7 @@ type run struct {
 	around    map[string]string // labels of the namespace
 
 	prev       event.Record // the last record of the class
+	stored     time.Time    // when NATS had it
 	lease      *lease
 	journalled bool // this run has appended to the journal,
 	settled    bool // also how it ended,
