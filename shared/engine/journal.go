@@ -79,6 +79,7 @@ func (x *run) append(ctx context.Context, phase event.Phase) error {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	x.journalled, x.reads.kept = true, true
+	x.lease.stored(x.journal.Last())
 	return nil
 }
 

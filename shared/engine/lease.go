@@ -130,6 +130,25 @@ func (l *lease) again(ctx context.Context, older time.Duration) error {
 	return l.put(ctx)
 }
 
+// stored notes the last record that the run has appended, which the next one must know of.
+func (l *lease) stored(sequence uint64) {
+	if l == nil {
+		return // a run that broke before it had read the journal
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Stored = sequence
+}
+
+// knows returns the sequence of a record that the journal has. After a while it may have none: what is old is removed, and a
+// stream that was made anew counts from the beginning.
+func (l *lease) knows() uint64 {
+	if l.env.since(l.state.Last) > stale {
+		return 0
+	}
+	return l.state.Stored
+}
+
 // since returns a context in which the stream answers with what held when the lease was last written, or with what is newer.
 // A node of NATS that is behind the others, or cut off from them, goes on answering who reads, with what it has: a pause, a
 // policy or a rejection that is newer than that is not in it.

@@ -464,6 +464,33 @@ func TestApprovedBehind(t *testing.T) {
 	r.wrote(1)
 }
 
+// What a run takes for said already is what the newest record says, also where a node of NATS answers that does not know of it.
+func TestRepeatsBehind(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	server := nats.Start(t, embedded.Options{})
+	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
+	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
+	r.must(err)
+	for n := range 12 {
+		finding := []string{"The vSwitch is full.", "The vSwitch is gone."}[n%2]
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.Literal(finding), Ask: say.F("a")})
+		var rec event.Record
+		shell.Until(t, "it asks", func() bool {
+			r.advance(ccm.Retry)
+			r.event = r.failure(class, r.now())
+			rec = r.run()
+			return rec.Result == event.Asked
+		})
+		if rec.Repeats {
+			t.Fatalf("%q counts as a repetition of what was said before the last record", finding)
+		}
+		if n == 0 {
+			nats.Behind(t, server.URL(), "CASES")
+		}
+	}
+}
+
 // While it waits for its moment a run may be cut off, and another one may begin: what it reads then proves nothing, and it
 // writes only if the lease is still its own.
 func TestPaceLost(t *testing.T) {

@@ -43,14 +43,14 @@ func (x *run) load(ctx context.Context) (event.Record, error) {
 	if x.lease, err = newLease(ctx, x.env, x.ev.Failure.Service.UID, x.r.Class, x.log); err != nil {
 		return event.Record{}, err
 	}
-	last, err := x.journal.Load(ctx)
+	last, err := x.journal.LoadSince(ctx, x.lease.knows())
 	if err != nil {
 		return event.Record{}, fmt.Errorf("read the journal: %w", err)
 	}
 	if last == nil {
 		return event.Record{}, nil
 	}
-	x.stored = last.Time
+	x.stored = *last
 	return x.env.decode(ctx, *last, x.r.Class)
 }
 
@@ -192,7 +192,7 @@ func (x *run) resume(h history) way {
 	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
 		return way{next: answered, answer: prev}
 	// The clock of the run that ended may have been ahead: what has failed since by NATS' clock is another failure.
-	case prev.Result.Worked() && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.After(x.stored) && !x.ev.Failure.Last.IsZero():
+	case prev.Result.Worked() && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.After(x.stored.Time) && !x.ev.Failure.Last.IsZero():
 		return way{next: answered, answer: prev}
 	}
 	return way{next: afresh}

@@ -291,8 +291,8 @@ type run struct {
 	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
 	around    map[string]string // labels of the namespace
 
-	prev       event.Record // the last record of the class
-	stored     time.Time    // when NATS had it
+	prev       event.Record   // the last record of the class
+	stored     stream.Message // it as NATS has it
 	lease      *lease
 	journalled bool // this run has appended to the journal,
 	settled    bool // also how it ended,

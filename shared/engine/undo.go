@@ -433,9 +433,11 @@ func (x reversal) halfUndone(ctx context.Context, cause error) (event.Record, er
 func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 	x.rec.Held = event.TakenBack // also where it must be tried again
 	var history []event.Record
+	var newest uint64
 	subject := event.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
 	err := x.env.Stream.Each(ctx, stream.Cases, subject, time.Time{}, func(m stream.Message) error {
 		rec, err := decode(m)
+		newest = m.Sequence
 		if err == nil && rec.Case == x.rec.Case {
 			history = append(history, rec)
 		}
@@ -443,6 +445,9 @@ func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 	})
 	if err != nil {
 		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
+	}
+	if newest < x.stored.Sequence {
+		return x.later(time.Second) // a node of NATS has answered that is behind the others
 	}
 	applied, _ := Applied(history)
 	rec, err := undo(ctx, x.env, x.r, applied, undoing{by: x.run, last: lastWrite(history)})

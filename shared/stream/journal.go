@@ -46,7 +46,29 @@ func (s *Stream) Journal(cluster, serviceUID, class string) *Journal {
 
 // Load returns the last record of the class, nil if there is none, and remembers
 // which record of the Service was the last one.
-func (j *Journal) Load(ctx context.Context) (*Message, error) {
+func (j *Journal) Load(ctx context.Context) (*Message, error) { return j.LoadSince(ctx, 0) }
+
+// LoadSince is Load for who knows that the class has a record of this sequence. A node of NATS that is behind the others, and
+// does not know of it, is asked again until it has caught up, or another one answers; ErrUnavailable if that takes longer than
+// a request may.
+func (j *Journal) LoadSince(ctx context.Context, known uint64) (*Message, error) {
+	until, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for try := 0; ; try++ {
+		mine, err := j.load(ctx)
+		if err != nil || known == 0 || mine != nil && mine.Sequence >= known {
+			return mine, err
+		}
+		if err := pause(until, try); err != nil {
+			return nil, fmt.Errorf("load the journal: %w", behind(err))
+		}
+	}
+}
+
+// Last returns the sequence of the last record of the Service that this journal knows.
+func (j *Journal) Last() uint64 { return j.last }
+
+func (j *Journal) load(ctx context.Context) (*Message, error) {
 	if j.bad != nil {
 		return nil, j.bad
 	}
