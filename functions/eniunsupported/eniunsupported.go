@@ -23,7 +23,7 @@ var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
 	Texts:       []string{"does not support backend servers of eni type"},
-	Reads:       slices.Concat(ccm.BoundReads, ccm.ControllerReads, []grant.Grant{grant.DescribeVServerGroups, grant.ListNodes}),
+	Reads:       slices.Concat(ccm.BoundReads, ccm.ControllerReads, []grant.Grant{grant.DescribeVServerGroups, grant.ListEndpointSlices, grant.ListNodes}),
 	Steps:       []remedy.Step{step.Convert{}, step.Annotate{}},
 	Risks:       []remedy.Risk{remedy.Medium, remedy.High},
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec, ccm.BackendType},
@@ -44,8 +44,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	finding := say.F("The CLB %s is a shared-resource instance (no spec, %s, %s), which does not accept network interfaces as backends.",
 		lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
+	virtual, err := c.VirtualPods(ctx, c.Family())
+	if err != nil {
+		return remedy.Plan{}, err
+	}
 	if lb.Subscribed() {
-		return throughNodes(ctx, c, finding.And("It is a subscription, whose charge type can only be changed in the console."),
+		return throughNodes(ctx, c, virtual, finding.And("It is a subscription, whose charge type can only be changed in the console."),
 			say.F("Convert it to pay-as-you-go in the console, or use another load balancer."))
 	}
 	owner, evidence, err := c.Owner(ctx, lb)
@@ -57,24 +61,24 @@ func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan,
 		check := say.F("Check with everyone who uses %s: pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
 			And("Then run: %s.", ccm.ConvertCommand(c.Cloud.Region(), lb.ID))
 		if owner == ccm.Users || id != "" && owner != ccm.APIServer {
-			return throughNodes(ctx, c, finding, check)
+			return throughNodes(ctx, c, virtual, finding, check)
 		}
-		return ask(c, finding, check), nil
+		return ask(c, virtual, finding, check), nil
 	}
 	ctl, err := c.Controller(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	p := convert(c, lb, ctl.Version, finding, evidence)
+	p := convert(c, lb, ctl.Version, virtual, finding, evidence)
 	old := ctl.Version != ccm.Version{} && ctl.Version.Before(ccm.FirstChargeType())
 	if len(p.Steps) == 0 && (old || p.Wait > 0 && c.Lasts()) { // the controller cannot do it, or was asked to and the cloud refuses
-		return throughNodes(ctx, c, p.Finding, p.Ask)
+		return throughNodes(ctx, c, virtual, p.Finding, p.Ask)
 	}
 	return p, nil
 }
 
 // convert plans the conversion of the Service's own CLB, or asks if this controller cannot do it.
-func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, evidence say.Text) remedy.Plan {
+func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, virtual []ccm.Endpoint, finding, evidence say.Text) remedy.Plan {
 	command := ccm.SetCommand(c.Service, ccm.ChargeType, ccm.PayByLCU)
 	want, _ := ccm.Annotation(c.Service, ccm.ChargeType)
 	change, edits := say.F("This switches %s to pay-by-LCU (%s).", lb.ID, ccm.PayByLCU), step.AskLCU(c.Service)
@@ -82,7 +86,7 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, 
 	case step.BySpec.Of(c.Policy) && lb.CLB.ChargeType == ccm.PayBySpec && want != ccm.PayByLCU:
 		change, edits = say.F("This gives %s the spec %s.", lb.ID, ccm.SmallSpec), step.AskSpec(c.Service, ccm.SmallSpec)
 	case v == ccm.Version{}:
-		return ask(c, finding.And("The version of the controller could not be determined, so it is unknown whether it can change the charge type."),
+		return ask(c, virtual, finding.And("The version of the controller could not be determined, so it is unknown whether it can change the charge type."),
 			say.F("Find out the version of the controller. If it is %s or newer, run: %s.", ccm.FirstChargeType(), command))
 	case v.Before(ccm.FirstChargeType()):
 		return remedy.Plan{
@@ -97,14 +101,21 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, 
 		}
 	}
 	p := step.Conversion(lb, finding.Then(evidence), change, edits)
-	p.Note = p.Note.Then(ccm.NodesAdvice(c.Service))
+	p.Note = p.Note.Then(unchanged(c.Service, virtual))
 	return p
 }
 
-// stillFails reports whether the Service still wants network interfaces behind a shared-resource CLB.
+// stillFails reports whether the Service still wants network interfaces behind a shared-resource CLB. Where
+// nodes are its backends, only its Pods on virtual nodes do.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !ccm.NLB(c.Service) && c.Service.Annotations[ccm.BackendType] == "ecs" {
-		return remedy.No, nil // it no longer wants network interfaces
+		virtual, err := c.VirtualPods(ctx, c.Family())
+		if err != nil {
+			return remedy.Unknown, err
+		}
+		if len(virtual) == 0 {
+			return remedy.No, nil
+		}
 	}
 	return c.CLBFails(ctx, func(lb *ccm.Instance) remedy.Verdict {
 		shared, known := lb.Shared()

@@ -13,10 +13,10 @@ import (
 )
 
 // throughNodes plans for a CLB that is not converted: nodes become the backends, if the Service has node
-// ports and a node serves any client. Otherwise it asks.
-func throughNodes(ctx context.Context, c *remedy.Case, finding, what say.Text) (remedy.Plan, error) {
-	p := ask(c, finding, what)
-	if len(ccm.Unallocated(c.Service)) > 0 || c.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+// ports, a node serves any client, and no Pod is on a virtual node. Otherwise it asks.
+func throughNodes(ctx context.Context, c *remedy.Case, virtual []ccm.Endpoint, finding, what say.Text) (remedy.Plan, error) {
+	p := ask(c, virtual, finding, what)
+	if len(virtual) > 0 || len(ccm.Unallocated(c.Service)) > 0 || c.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		return p, nil
 	}
 	nodes, err := c.Kube.Nodes(ctx)
@@ -40,6 +40,20 @@ func throughNodes(ctx context.Context, c *remedy.Case, finding, what say.Text) (
 }
 
 // ask returns the plan that asks for one thing, or for the alternative.
-func ask(c *remedy.Case, finding, what say.Text) remedy.Plan {
-	return remedy.Plan{Finding: finding, Ask: what.Then(ccm.NodesAdvice(c.Service))}
+func ask(c *remedy.Case, virtual []ccm.Endpoint, finding, what say.Text) remedy.Plan {
+	return remedy.Plan{Finding: finding, Ask: what.Then(unchanged(c.Service, virtual))}
+}
+
+// unchanged says how the Service does without a change of its load balancer: with nodes as its backends, and no Pod on
+// a virtual node.
+func unchanged(svc *corev1.Service, virtual []ccm.Endpoint) say.Text {
+	if len(virtual) == 0 {
+		return ccm.NodesAdvice(svc)
+	}
+	text := say.F("Alternatively, keep the load balancer as it is and move these Pods off virtual nodes: %s.", ccm.EndpointNames(virtual)).
+		And("The controller adds Pods on virtual nodes by their network interfaces, also where nodes are the backends.")
+	if svc.Annotations[ccm.BackendType] == "ecs" {
+		return text
+	}
+	return text.And("Then send traffic through the nodes: %s.", ccm.SetCommand(svc, ccm.BackendType, "ecs"))
 }

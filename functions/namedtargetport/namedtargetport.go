@@ -32,14 +32,14 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	mode, err := c.BackendMode(ctx)
+	mode, virtual, err := c.PodBackends(ctx, c.Family())
 	without := ccm.Unallocated(c.Service)
 	switch {
 	case err != nil:
 		return remedy.Plan{}, err
 	case mode != ccm.PodMode && len(without) > 0:
 		return allocate(c, without), nil
-	case mode != ccm.PodMode:
+	case mode != ccm.PodMode && len(virtual) == 0:
 		return another(c, say.F("The API refuses the port of a backend. Nodes are the backends, so a named targetPort does no harm.").
 			And("Every port of the Service has a node port: %s.", ccm.DescribePorts(c.Service))), nil
 	case len(ccm.NamedPorts(c.Service)) == 0:
@@ -53,11 +53,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return decide(c, named, ctl.Version), nil
+	return decide(c, named, virtual, ctl.Version), nil
 }
 
-// decide returns the plan where Pods are the backends. named are the ports whose targetPort is a name; v is the controller's release.
-func decide(c *remedy.Case, named []ccm.NamedPort, v ccm.Version) remedy.Plan {
+// decide returns the plan where Pods are backends. named are the ports whose targetPort is a name; v is the controller's release.
+func decide(c *remedy.Case, named []ccm.NamedPort, virtual []ccm.Endpoint, v ccm.Version) remedy.Plan {
+	backends := ccm.DescribePodBackends(virtual)
 	var set step.TargetPorts
 	var meanings, ask say.Text
 	for _, p := range named {
@@ -75,16 +76,15 @@ func decide(c *remedy.Case, named []ccm.NamedPort, v ccm.Version) remedy.Plan {
 		note = note.And("The version of this one could not be determined.")
 	case v.Before(ccm.FirstNamedPorts()):
 		note = note.And("This one is %s.", v)
-	case ccm.SendsZero(named, v):
+	case ccm.SendsZero(named, virtual, v):
 		return remedy.Plan{
-			Finding: say.F("Pods are the backends, and the controller sends the number 0 for those without a port of the name.").Then(meanings), Ask: ask,
+			Finding: backends.And("The controller sends the number 0 for Pods without a port of the name.").Then(meanings), Ask: ask,
 			Note: say.F("CCM %s and newer leave such Pods out. This one is %s.", ccm.FirstUnnamedLeftOut(), v)}
 	default:
-		return another(c, say.F("The API refuses the port of a backend. Pods are the backends.").
+		return another(c, say.F("The API refuses the port of a backend.").Then(backends).
 			And("CCM %s resolves the names of target ports, so they are not the cause.", v).Then(meanings))
 	}
-	finding := say.F("Pods are the backends, and the controller took the name of a targetPort for the number 0.").Then(meanings)
-	plan := remedy.Plan{Finding: finding, Ask: ask, Note: note}
+	plan := remedy.Plan{Finding: backends.And("The controller took the name of a targetPort for the number 0.").Then(meanings), Ask: ask, Note: note}
 	if len(ask) == 0 {
 		plan.Steps = []remedy.Step{set}
 	}
@@ -112,9 +112,9 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil
 	}
-	mode, err := c.BackendMode(ctx)
+	mode, virtual, err := c.PodBackends(ctx, c.Family())
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(mode == ccm.PodMode && len(ccm.NamedPorts(c.Service)) > 0), nil
+	return remedy.Is((mode == ccm.PodMode || len(virtual) > 0) && len(ccm.NamedPorts(c.Service)) > 0), nil
 }

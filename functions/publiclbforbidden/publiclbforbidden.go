@@ -62,25 +62,27 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Note:    say.F("The annotation says what the load balancer already is. Who can reach the Service does not change."),
 		}, nil
 	}
-	id := c.Service.Labels[ccm.BalancerLabel]
-	if id == "" {
-		return plan, nil
+	if bound == nil || bound.AddressType == "intranet" {
+		id := c.Service.Labels[ccm.BalancerLabel]
+		if id == "" {
+			return plan, nil
+		}
+		lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
+		switch {
+		case errors.Is(err, cloud.ErrNotFound):
+			plan.Finding = plan.Finding.And("Its load balancer %s no longer exists.", ccm.Quote(id))
+			return plan, nil
+		case err != nil:
+			return remedy.Plan{}, fmt.Errorf("describe load balancer %s: %w", id, err)
+		case lb.AddressType == "intranet":
+			plan.Finding = plan.Finding.And("Its label names %s, which is private.", lb.ID).
+				And("But the controller does not find this load balancer with the Service's address for the Service.")
+			return plan, nil
+		}
+		bound = ccm.Classic(lb)
 	}
-	lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
-	switch {
-	case errors.Is(err, cloud.ErrNotFound):
-		plan.Finding = plan.Finding.And("Its load balancer %s no longer exists.", ccm.Quote(id))
-	case err != nil:
-		return remedy.Plan{}, fmt.Errorf("describe load balancer %s: %w", id, err)
-	case lb.AddressType == "intranet":
-		plan.Finding = plan.Finding.And("Its label names %s, which is private.", lb.ID).
-			And("But the controller does not find this load balancer with the Service's address for the Service.")
-	default:
-		plan.Finding = plan.Finding.And("Its load balancer %s was created earlier and is public, at %s. The controller no longer syncs it.", lb.ID, lb.Address)
-		plan.Ask = say.F("Choose one option. A load balancer never changes its address type.").
-			And("For a private one, delete the Service and recreate it with the annotation %s%s: intranet. Its address changes.", ccm.Prefix, addressType).
-			Then(allow)
-	}
+	plan.Finding = plan.Finding.And("Its load balancer %s is public, at %s. The controller does not sync it.", bound.ID, bound.Address)
+	plan.Ask = say.F("Choose one option. A load balancer never changes its address type.").Then(ccm.PrivateAdvice(c.Service, bound)).Then(allow)
 	return plan, nil
 }
 

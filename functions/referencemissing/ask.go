@@ -14,10 +14,16 @@ import (
 // nameCertificate asks for another certificate. It names the valid ones: those that are for the same
 // domain, or else all.
 func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []cloud.Certificate) say.Text {
+	switch {
+	case bad.Means != "" && bad.Domain == "":
+		return say.F("Remove the white space: %s.", ccm.SetCommand(svc, ccm.CertID, bad.Means))
+	case bad.Means != "":
+		return say.F("Remove the white space around %s in the annotation %s.", bad.Means, ccm.AnnotationKey(svc, ccm.DomainExtensions))
+	}
 	ask := say.F("Name a valid server certificate: %s.", ccm.SetCommand(svc, "cert-id", "CERTIFICATE-ID"))
 	if bad.Domain != "" {
 		ask = say.F("Name a server certificate that is valid for the domain %s in the annotation %s.",
-			ccm.Quote(bad.Domain), ccm.AnnotationKey(svc, "domain-extensions"))
+			ccm.Quote(bad.Domain), ccm.AnnotationKey(svc, ccm.DomainExtensions))
 	}
 	if same := ccm.ForDomains(valid, bad.Domains); len(same) > 0 {
 		return ask.And("These are valid for the same domain, with their domains and expiry dates: %s.", ccm.DescribeCertificates(same))
@@ -31,8 +37,12 @@ func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []c
 // nameList asks for another access control list beside those that are kept, and names those that
 // exist.
 func nameList(svc *corev1.Service, keep []string, lists []cloud.ACL) say.Text {
-	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(svc, "acl-id", strings.Join(append(keep, "ACL-ID"), ","))).
-		And("Or turn access control off, which lets everybody connect: %s.", ccm.SetCommand(svc, "acl-status", "off"))
+	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(svc, ccm.ACLID, strings.Join(append(keep, "ACL-ID"), ",")))
+	if status, _ := ccm.Annotation(svc, "acl-status"); status == "off" {
+		ask = ask.And("Or, since access control is off, name none: %s.", ccm.RemoveCommand(svc, ccm.ACLID))
+	} else {
+		ask = ask.And("Or turn access control off, which lets everybody connect: %s.", ccm.SetCommand(svc, "acl-status", "off"))
+	}
 	if len(lists) == 0 {
 		return ask.And("The region has no access control list: create one first.")
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"slices"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -56,17 +57,24 @@ func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 		wrong = append(wrong, k.Text)
 		ask = ask.Then(nameCertificate(c.Service, k, have.Valid(c.Now)))
 	}
-	keep, missing := have.NamedACLs(c.Service)
+	keep, missing, untidy := have.NamedACLs(c.Service)
+	if len(wrong) > 0 && !usesLists(c) {
+		missing = nil // the controller does not look at them
+	}
 	for _, id := range missing {
 		wrong = append(wrong, say.F("the access control list %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
 	}
-	if len(missing) > 0 {
+	switch value, _ := ccm.Annotation(c.Service, ccm.ACLID); {
+	case len(missing) > 0:
 		ask = ask.Then(nameList(c.Service, keep, have.ACLs))
+	case untidy && aboutLists(c):
+		wrong = append(wrong, say.F("the annotation %s is %s, and the controller sends the white space and the commas as they are", ccm.ACLID, ccm.Quote(value)))
+		ask = ask.And("Remove the white space and the commas that separate nothing: %s.", ccm.SetCommand(c.Service, ccm.ACLID, strings.Join(keep, ",")))
 	}
 	switch {
 	case len(wrong) > 0:
 		plan := remedy.Plan{Finding: say.F("A listener cannot be set up as the annotations ask: %s.", say.Clauses(wrong, len(wrong))), Ask: ask}
-		if len(missing) > 0 {
+		if len(missing) > 0 || untidy && aboutLists(c) {
 			return plan
 		}
 		return succeed(c, have, plan)
@@ -111,6 +119,16 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	_, missing := have.NamedACLs(c.Service)
-	return remedy.Is(len(missing)+len(c.UnusableCertificates(have, c.Now)) > 0), nil
+	_, missing, untidy := have.NamedACLs(c.Service)
+	lists := len(missing) > 0 && usesLists(c) || untidy && aboutLists(c)
+	return remedy.Is(lists || len(c.UnusableCertificates(have, c.Now)) > 0), nil
 }
+
+// aboutLists reports whether the Event says that the API does not find an access control list.
+func aboutLists(c *remedy.Case) bool {
+	message := strings.ToLower(c.Event.Message)
+	return strings.Contains(message, "acl does not exist") || strings.Contains(message, "aclnotexist")
+}
+
+// usesLists reports whether access control lists can be what fails: access control is on, or the API does not find one.
+func usesLists(c *remedy.Case) bool { return ccm.ACLsOn(c.Service) || aboutLists(c) }

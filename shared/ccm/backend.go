@@ -412,25 +412,6 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
-// OnVirtual returns those of the endpoints that are on virtual nodes: where nodes are the backends, these Pods are backends
-// besides, by their network interfaces (buildClusterBackends and buildLocalBackends in pkg/controller/service/clbv1/vgroups.go).
-// It needs ListNodes.
-func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	nodes, err := c.Kube.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	virtual := map[string]bool{}
-	for i := range nodes {
-		why, _ := ExclusionOf(&nodes[i], c.Service)
-		virtual[nodes[i].Name] = why == Virtual
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return !virtual[e.Node] }), nil
-}
-
 // LacksBackends reports whether the load balancer lacks a ready Pod that should be a backend, where
 // Pods are; or where nodes are, whether a port has none, or lacks a ready Pod on a virtual node. It needs
 // BackendReads and ListNodes, or NetworkReads.

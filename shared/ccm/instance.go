@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An Instance is a load balancer of either kind, as far as the two are alike.
@@ -50,6 +51,23 @@ func (i *Instance) active() bool {
 		return i.NLB.Status == "Active"
 	}
 	return i.CLB.Status == "active"
+}
+
+// PrivateAdvice says how the Service gets a private CLB in place of this public one. The annotation address-type alone would fail the next
+// sync. While the Service has no address, it can name another CLB; afterwards the controller refuses to change it.
+func PrivateAdvice(svc *corev1.Service, lb *Instance) say.Text {
+	const kind = "address-type"
+	id, _ := Annotation(svc, BalancerID)
+	if id == lb.ID && !Synced(svc) {
+		private := SetCommand(svc, kind, "intranet")
+		return say.F("To reuse a private one, name it: %s, then %s.", SetCommand(svc, BalancerID, "LOAD-BALANCER-ID"), private).
+			And("To have the controller create a private one: %s, then %s.", RemoveCommand(svc, BalancerID), private)
+	}
+	advice := say.F("For a private one, delete the Service and recreate it with the annotation %s%s: intranet. Its address changes.", Prefix, kind)
+	if id == lb.ID {
+		advice = advice.And("Name a private load balancer in the annotation %s there, or leave that annotation out.", AnnotationKey(svc, BalancerID))
+	}
+	return advice
 }
 
 // Classic returns a CLB as what both kinds have in common.

@@ -41,9 +41,13 @@ func pods(f Features) bool {
 func lingJun(f Features) bool {
 	return slices.ContainsFunc(f.nodes, func(n corev1.Node) bool {
 		_, elsewhere := n.Labels["alibabacloud.com/lingjun-tianwen-environment"]
-		return n.Labels["alibabacloud.com/lingjun-worker"] == "true" && !elsewhere
+		return isLingJun(&n) && !elsewhere
 	})
 }
+
+// isLingJun reports whether a node is a LingJun server: ECS does not know it, and its provider ID has a form of its
+// own, such as e01-cn-abc (pkg/controller/node/node_controller.go).
+func isLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
 // nlbs reports whether there are Network Load Balancers.
 func nlbs(f Features) bool { return f.any(NLB) }

@@ -58,7 +58,7 @@ func (f *NodeFaults) Judge(n corev1.Node, servers []cloud.Instance) {
 	case f.ByAddress && HasInternalIP(&n): // its server is not needed
 	case f.ByAddress:
 		f.add(addressless, n.Name, say.F("the node %s has no internal IPv4 address in its status", n.Name))
-	case !ok || IsHybrid(&n):
+	case !ok, IsHybrid(&n), isLingJun(&n) && at < 0:
 		f.unnamed(n)
 	case region != f.Region:
 		f.add(outside, n.Name, say.F("the node %s has the providerID %s, but the cluster is in the region %s", n.Name, Quote(id), f.Region))
@@ -79,6 +79,9 @@ func (f *NodeFaults) Judge(n corev1.Node, servers []cloud.Instance) {
 // unnamed notes that the provider ID of a node names no server.
 func (f *NodeFaults) unnamed(n corev1.Node) {
 	switch {
+	case isLingJun(&n): // its server is there, and has no other ID to register with
+		f.add(outside, n.Name, say.F("the node %s is a LingJun node with the providerID %s, which is no ECS server", n.Name, Quote(n.Spec.ProviderID)))
+		return
 	case n.Spec.ProviderID == "":
 		f.add(unset, n.Name, say.F("the node %s has no providerID", n.Name))
 		return

@@ -21,7 +21,8 @@ func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, 
 	svc := s.Service
 	for _, g := range groups {
 		if ready := s.anyPort(g.Port, s.Family); len(ready) > 0 {
-			return say.F("The targetPort %s of port %d is a name that no port of the ready Pods has: %s.", Quote(g.Port.TargetPort.StrVal), g.Port.Port, names(ready)),
+			return say.F("The targetPort %s of port %d is a name that no port of the ready Pods has: %s.", Quote(g.Port.TargetPort.StrVal), g.Port.Port,
+					EndpointNames(ready)),
 				say.F("Give this name to a container port of the Pods, or set the number on which they listen: %s.", TargetPortCommand(svc, g.Port)), true
 		}
 	}
@@ -69,7 +70,7 @@ func (s *Candidates) otherFamily(groups []Group) (finding, ask say.Text) {
 	}
 	patch := fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"ipFamilyPolicy":"RequireDualStack","ipFamilies":%s}}'`,
 		svc.Namespace, svc.Name, families)
-	finding = say.F("The ready endpoints of the Service only have addresses of %s: %s.", other, names(ready))
+	finding = say.F("The ready endpoints of the Service only have addresses of %s: %s.", other, EndpointNames(ready))
 	ask = say.F("In a cluster with both address families, give the Service both: %s.", patch)
 	if s.Family == discoveryv1.AddressTypeIPv6 {
 		return finding.And("But its annotations ask for IPv6 backends."), ask.And("Or use IPv4 backends: %s.", RemoveCommand(svc, "backend-ip-version"))
@@ -85,7 +86,8 @@ func (s *Candidates) anyPort(port corev1.ServicePort, family discoveryv1.Address
 	return Ready(s.Slices, port, family)
 }
 
-func names(list []Endpoint) say.Text {
+// EndpointNames lists the names of endpoints.
+func EndpointNames(list []Endpoint) say.Text {
 	var out []string
 	for _, e := range list {
 		out = append(out, e.Name())

@@ -14,8 +14,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// CertID is the short name of the annotation that names the server certificate of the HTTPS listeners.
-const CertID = "cert-id"
+// CertID is the short name of the annotation that names the server certificate of the HTTPS listeners,
+// DomainExtensions of that which names those of additional domains, ACLID of that which names access control lists.
+const (
+	CertID           = "cert-id"
+	DomainExtensions = "domain-extensions"
+	ACLID            = "acl-id"
+)
 
 // A Certificate is a server certificate of CLBs that an annotation names.
 type Certificate struct {
@@ -24,31 +29,30 @@ type Certificate struct {
 }
 
 // CertificatesOf returns the server certificates that the annotations of a Service with a CLB name:
-// cert-id for the listeners, and domain-extensions ("domain:id,domain:id") for additional domains.
+// cert-id for the listeners, and domain-extensions ("domain:id,domain:id") for additional domains. Their IDs
+// are as the controller reads them, with the white space in them (clbv1/listeners.go).
 func CertificatesOf(svc *corev1.Service) []Certificate {
 	var list []Certificate
 	if id, _ := Annotation(svc, CertID); strings.TrimSpace(id) != "" {
-		list = append(list, Certificate{ID: strings.TrimSpace(id)})
+		list = append(list, Certificate{ID: id})
 	}
-	value, _ := Annotation(svc, "domain-extensions")
+	value, _ := Annotation(svc, DomainExtensions)
 	for pair := range strings.SplitSeq(value, ",") {
-		if domain, id, ok := strings.Cut(pair, ":"); ok && strings.TrimSpace(id) != "" {
-			list = append(list, Certificate{strings.TrimSpace(id), strings.TrimSpace(domain)})
+		if domain, id, ok := strings.Cut(strings.TrimSpace(pair), ":"); ok && id != "" {
+			list = append(list, Certificate{id, strings.TrimSpace(domain)})
 		}
 	}
 	return list
 }
 
-// ACLsOf returns the IDs of the access control lists that the annotations of the Service name.
+// ACLsOf returns the IDs of the access control lists that the annotations of the Service name, as the controller
+// reads them: it splits the value at commas and leaves white space and empty parts in it (clbv1/listeners.go).
 func ACLsOf(svc *corev1.Service) []string {
-	var ids []string
-	value, _ := Annotation(svc, "acl-id")
-	for id := range strings.SplitSeq(value, ",") {
-		if id = strings.TrimSpace(id); id != "" {
-			ids = append(ids, id)
-		}
+	value, _ := Annotation(svc, ACLID)
+	if strings.Trim(value, ", \t\r\n") == "" {
+		return nil
 	}
-	return ids
+	return strings.Split(value, ",")
 }
 
 // NetworkCertificatesOf returns the annotations of a Service with an NLB that name certificates, with
@@ -90,6 +94,7 @@ type UnusableCertificate struct {
 	Certificate
 	Text    say.Text // what is wrong with it, as a clause
 	Domains []string // that it was for; none if it does not exist
+	Means   string   // the ID of a certificate that exists, if white space around it is all that is wrong
 }
 
 // httpsPorts returns the ports of the Service that get an HTTPS listener of a CLB.
@@ -114,8 +119,16 @@ func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCe
 			list = append(list, UnusableCertificate{Text: text})
 		}
 	}
+	at := func(id string) int {
+		return slices.IndexFunc(have.Certificates, func(k cloud.Certificate) bool { return k.ID == id })
+	}
 	for _, named := range CertificatesOf(c.Service) {
-		i := slices.IndexFunc(have.Certificates, func(k cloud.Certificate) bool { return k.ID == named.ID })
+		if plain := strings.TrimSpace(named.ID); plain != named.ID && at(plain) >= 0 {
+			text := say.F("the server certificate %s is named with white space around its ID, and the controller looks for that", Quote(named.ID))
+			list = append(list, UnusableCertificate{Certificate: named, Text: text, Means: plain})
+			continue
+		}
+		i := at(named.ID)
 		if i < 0 {
 			text := say.F("the server certificate %s does not exist in %s", Quote(named.ID), c.Cloud.Region())
 			list = append(list, UnusableCertificate{Certificate: named, Text: text})
@@ -130,16 +143,28 @@ func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCe
 }
 
 // NamedACLs returns the IDs of the access control lists that the annotations of the Service name: those
-// that exist, and the others.
-func (r References) NamedACLs(svc *corev1.Service) (there, missing []string) {
+// that exist, and the others. White space around an ID counts as none here: untidy reports whether there is
+// some, or an empty part.
+func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, untidy bool) {
 	for _, id := range ACLsOf(svc) {
-		if slices.ContainsFunc(r.ACLs, func(l cloud.ACL) bool { return l.ID == id }) {
-			there = append(there, id)
-		} else {
-			missing = append(missing, id)
+		plain := strings.TrimSpace(id)
+		untidy = untidy || plain != id || plain == ""
+		switch {
+		case plain == "":
+		case slices.ContainsFunc(r.ACLs, func(l cloud.ACL) bool { return l.ID == plain }):
+			there = append(there, plain)
+		default:
+			missing = append(missing, plain)
 		}
 	}
-	return there, missing
+	return there, missing, untidy
+}
+
+// ACLsOn reports whether the Service asks for access control. The controller updates the lists of a listener only then
+// (clbv1/listeners.go).
+func ACLsOn(svc *corev1.Service) bool {
+	status, _ := Annotation(svc, "acl-status")
+	return status == "on"
 }
 
 // Valid returns the certificates that have not expired at a moment.

@@ -12,17 +12,45 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// What annotations name is read with white space around it, and without what is empty.
+// What annotations name is read as the controller reads it: with white space and empty parts.
 func TestReferences(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		ccm.LegacyPrefix + "cert-id":     " cert-1 ",
-		ccm.Prefix + "domain-extensions": "a.example.com: cert-2,b.example.com:,nonsense", ccm.Prefix + "acl-id": "acl-1, acl-2,,",
+		ccm.Prefix + "domain-extensions": "a.example.com: cert-2 , b.example.com:cert-3,c.example.com:,nonsense", ccm.Prefix + "acl-id": "acl-1, acl-2,",
 	}}}
-	if got, want := ccm.CertificatesOf(svc), []ccm.Certificate{{ID: "cert-1"}, {ID: "cert-2", Domain: "a.example.com"}}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if got, want := ccm.CertificatesOf(svc), []ccm.Certificate{
+		{ID: " cert-1 "}, {ID: " cert-2", Domain: "a.example.com"}, {ID: "cert-3", Domain: "b.example.com"},
+	}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := ccm.ACLsOf(svc), []string{"acl-1", "acl-2"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if got, want := ccm.ACLsOf(svc), []string{"acl-1", " acl-2", ""}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	svc.Annotations[ccm.Prefix+"acl-id"] = " , "
+	if got := ccm.ACLsOf(svc); len(got) > 0 {
+		t.Errorf("of nothing: got %q", got)
+	}
+}
+
+// Access control lists are there or missing whatever stands around their IDs, and it is known whether something does.
+func TestNamedACLs(t *testing.T) {
+	have := ccm.References{ACLs: []cloud.ACL{{ID: "acl-1"}, {ID: "acl-2"}}}
+	for _, tt := range []struct {
+		value          string
+		there, missing []string
+		untidy         bool
+	}{
+		{"", nil, nil, false},
+		{"acl-1,acl-2", []string{"acl-1", "acl-2"}, nil, false},
+		{"acl-1, acl-2", []string{"acl-1", "acl-2"}, nil, true},
+		{"acl-1,", []string{"acl-1"}, nil, true},
+		{"acl-2, acl-9", []string{"acl-2"}, []string{"acl-9"}, true},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + "acl-id": tt.value}}}
+		there, missing, untidy := have.NamedACLs(svc)
+		if !slices.Equal(there, tt.there) || !slices.Equal(missing, tt.missing) || untidy != tt.untidy {
+			t.Errorf("%q: got %q, %q, %t", tt.value, there, missing, untidy)
+		}
 	}
 }
 

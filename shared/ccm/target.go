@@ -22,9 +22,14 @@ func FirstNamedPorts() Version { return Version{Major: 2} }
 // nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
 func FirstUnnamedLeftOut() Version { return Version{Major: 2, Minor: 12, Patch: 4} }
 
-// SendsZero reports whether a controller of this release, which resolves names, sends 0 for some Pod.
-func SendsZero(named []NamedPort, v Version) bool {
-	return v.Before(FirstUnnamedLeftOut()) && slices.ContainsFunc(named, func(p NamedPort) bool { return len(p.Unknown) > 0 })
+// SendsZero reports whether a controller of this release, which resolves names, sends 0 for some Pod. If nodes are the backends, it
+// sends target ports only for these Pods on virtual nodes.
+func SendsZero(named []NamedPort, virtual []Endpoint, v Version) bool {
+	return v.Before(FirstUnnamedLeftOut()) && slices.ContainsFunc(named, func(p NamedPort) bool {
+		return slices.ContainsFunc(p.Unknown, func(pod string) bool {
+			return len(virtual) == 0 || slices.ContainsFunc(virtual, func(e Endpoint) bool { return e.Name() == pod })
+		})
+	})
 }
 
 // NamedPorts returns the ports of the Service whose target port is a name.

@@ -1,0 +1,74 @@
+package ccm
+
+import (
+	"context"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// PodBackends returns what the backends of the Service are, and its Pods on virtual nodes if these are backends besides. It needs
+// DescribeClusterDetail, ListEndpointSlices and ListNodes.
+func (c *View) PodBackends(ctx context.Context, family discoveryv1.AddressType) (BackendMode, []Endpoint, error) {
+	mode, err := c.BackendMode(ctx)
+	if err != nil || mode == PodMode {
+		return mode, nil, err
+	}
+	virtual, err := c.VirtualPods(ctx, family)
+	return mode, virtual, err
+}
+
+// DescribePodBackends says which Pods are backends: these on virtual nodes, or all if there are none of these.
+func DescribePodBackends(virtual []Endpoint) say.Text {
+	if len(virtual) == 0 {
+		return say.F("Pods are the backends.")
+	}
+	return say.F("Nodes are the backends, and so are the Pods on virtual nodes, by their network interfaces: %s.", EndpointNames(virtual))
+}
+
+// VirtualPods returns the Pods of the Service on virtual nodes: they are backends by their network interfaces, whatever the
+// annotation backend-type says. It counts those that are not ready, too: a Pod that waits for the readiness gate that the
+// controller sets is a backend before it is ready. It needs ListEndpointSlices and ListNodes.
+func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) ([]Endpoint, error) {
+	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
+	if err != nil {
+		return nil, err
+	}
+	var pods []Endpoint
+	for _, s := range ends {
+		for _, e := range s.Endpoints {
+			going := e.Conditions.Terminating != nil && *e.Conditions.Terminating
+			if s.AddressType != family || going || e.NodeName == nil || len(e.Addresses) == 0 {
+				continue
+			}
+			pod := Endpoint{IP: e.Addresses[0], Node: *e.NodeName}
+			if e.TargetRef != nil {
+				pod.Pod = e.TargetRef.Name
+			}
+			pods = append(pods, pod)
+		}
+	}
+	sortEndpoints(pods)
+	return c.OnVirtual(ctx, pods)
+}
+
+// OnVirtual returns those of the endpoints that are on virtual nodes: where nodes are the backends, these Pods are backends
+// besides, by their network interfaces (buildClusterBackends and buildLocalBackends in pkg/controller/service/clbv1/vgroups.go).
+// It needs ListNodes.
+func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	nodes, err := c.Kube.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	virtual := map[string]bool{}
+	for i := range nodes {
+		why, _ := ExclusionOf(&nodes[i], c.Service)
+		virtual[nodes[i].Name] = why == Virtual
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return !virtual[e.Node] }), nil
+}
