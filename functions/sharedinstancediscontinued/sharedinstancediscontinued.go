@@ -23,6 +23,7 @@ var Remedy = &remedy.Remedy{
 	Reads:       ccm.UpgradeReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Risks:       []remedy.Risk{remedy.Medium},
+	Creates:     true,
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	Scope:       remedy.Cluster,
 	Diagnose:    diagnose,

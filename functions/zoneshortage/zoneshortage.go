@@ -32,6 +32,7 @@ var Remedy = &remedy.Remedy{
 	Reads:       ccm.PlaceReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Risks:       []remedy.Risk{remedy.Medium},
+	Creates:     true,
 	Annotations: []string{ccm.MasterZone, ccm.SlaveZone, ccm.VSwitchID},
 	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Ahead:       ccm.AskMade(),

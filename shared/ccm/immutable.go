@@ -1,12 +1,14 @@
 package ccm
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -58,6 +60,56 @@ func immutablesOf(lb *Instance) []Immutable {
 		{Name: "slb-network-type", What: network, Is: lb.CLB.Network}, // its name before CCM v2.12
 		{Name: "ip", What: say.F("address"), Is: lb.CLB.Address},
 	}
+}
+
+// RuledOut returns what the Service would ask for, if it were as next, and its CLB can never be: an attribute that it keeps for life, or
+// another billing, since that by LCU never ends. Each full sync would fail on it. What the Service asks for already is left out. An empty
+// list means that nothing is ruled out, as without a CLB. lost says why the CLB that the Service has is not known. It needs
+// DescribeLoadBalancers.
+func (c *View) RuledOut(ctx context.Context, next *corev1.Service) (lb *Instance, list []Immutable, lost string, err error) {
+	asks := func(lb *Instance) []Immutable {
+		list := append(immutablesOf(lb), Immutable{Name: ChargeType, What: say.F("charge type"), Is: lb.CLB.ChargeType},
+			Immutable{Name: ChargeSpec, What: say.F("spec"), Is: lb.CLB.Spec})
+		for i := range list {
+			list[i].Want, _ = Annotation(next, list[i].Name)
+		}
+		return slices.DeleteFunc(list, func(a Immutable) bool {
+			now, _ := Annotation(c.Service, a.Name)
+			return a.Want == "" || a.Want == now || a.Want == a.Is || a.Name == ChargeSpec && lb.CLB.ChargeType == PayBySpec
+		})
+	}
+	if NLB(next) || len(asks(Classic(cloud.LoadBalancer{}))) == 0 {
+		return nil, nil, "", nil
+	}
+	if lb, lost, err = c.listed(ctx); lb != nil {
+		list = asks(lb)
+	}
+	return lb, list, lost, err
+}
+
+// listed returns the CLB that the controller would sync the Service with, as the list of CLBs has it, or why there is none
+// although the Service has one.
+func (c *View) listed(ctx context.Context) (lb *Instance, lost string, err error) {
+	if id, _ := Annotation(c.Service, BalancerID); id != "" {
+		found, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
+		switch {
+		case err != nil:
+			return nil, "", fmt.Errorf("list the load balancer %s: %w", id, err)
+		case len(found) != 1:
+			return nil, fmt.Sprintf("the API lists none with the ID %s of the annotation id", Quote(id)), nil
+		}
+		return Classic(found[0]), "", nil
+	}
+	found, err := c.marked(ctx)
+	switch {
+	case err != nil || len(found) == 0 && !Synced(c.Service):
+		return nil, "", err
+	case len(found) == 0:
+		return nil, fmt.Sprintf("none with the address %s has its tag or its name", Address(c.Service)), nil
+	case len(found) > 1:
+		return nil, fmt.Sprintf("%d load balancers have its tag or its name", len(found)), nil
+	}
+	return found[0], "", nil
 }
 
 // annotatedVersion returns an NLB's IP version in the spelling of its annotation.

@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// ErrNoUndo says that a record holds a step that can't be taken back.
+// ErrNoUndo says that a record holds a step that can't be taken back, or not any more.
 var ErrNoUndo = errors.New("there is no way back")
 
 // Applied returns what there is to take back in the history of one case, the oldest
@@ -43,7 +43,8 @@ func Applied(history []event.Record) (applied []event.Record, back time.Time) {
 // last step first, and journals it. It stops before the first step whose target is
 // not as the plan left it: then somebody has moved on, and the error says where. A
 // touch has nothing to take back and is passed over. A step that has nothing left to take
-// back is Found. An error that leaves the record empty has written nothing.
+// back is Found. What a load balancer that was created since rules out is not put back: that
+// is an ErrNoUndo. An error that leaves the record empty has written nothing.
 //
 // It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
 func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
@@ -102,6 +103,9 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	}
 	// What can't begin leaves nothing behind, not even in the journal.
 	if _, err := reversible(ctx, x.c, x.steps[0], 0); err != nil {
+		return event.Record{}, err
+	}
+	if err := x.barred(ctx); err != nil {
 		return event.Record{}, err
 	}
 	if err := x.open(ctx); err != nil {
@@ -164,6 +168,20 @@ func (x reversal) ready(ctx context.Context, rec event.Record, applied []event.R
 	}
 	if x.c.Service == nil || string(x.c.Service.UID) != rec.Service.UID {
 		return fmt.Errorf("case %s: the Service was deleted since", rec.Case)
+	}
+	return nil
+}
+
+// barred returns what keeps the Service from being as the undo would leave it: an ErrNoUndo, or that this could not be read.
+func (x reversal) barred(ctx context.Context) error {
+	if !x.r.Creates {
+		return nil
+	}
+	switch why, err := x.c.Bars(ctx, x.steps); {
+	case err != nil:
+		return fmt.Errorf("case %s: look for a load balancer that rules the undo out: %w", x.rec.Case, err)
+	case why != "":
+		return fmt.Errorf("case %s: %w: %s", x.rec.Case, ErrNoUndo, why)
 	}
 	return nil
 }

@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // undone builds a rig whose plan of three steps is written.
@@ -187,6 +192,83 @@ func TestUndoRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a load balancer that was created since can never be is not put back.
+func TestUndoRuledOut(t *testing.T) {
+	t.Parallel()
+	zone := ccm.Prefix + ccm.MasterZone
+	made := func(r *rig) {
+		r.must(r.env.CloudWriter.SLB.Tag(r.Context(), r.lb, ccm.NameTag, ccm.DefaultName(r.svc)))
+	}
+	for _, tt := range []struct {
+		name   string
+		was    string // the zone that it asked for; empty: none
+		leaves bool   // the class says nothing of how load balancers are created
+		before func(*rig)
+		want   string // why it is refused; empty: it is not
+		final  bool
+	}{
+		{name: "there is none", was: "z-was"},
+		{name: "in another zone", was: "z-was", before: made, want: "exists by now and can never be what was asked for before: master-zoneid=\"z-was\", " +
+			"but its primary zone is cn-hangzhou-", final: true},
+		{name: "a class that creates none", was: "z-was", leaves: true, before: made},
+		{name: "nothing was asked for", before: made},
+		{name: "undone already", was: "z-was", before: func(r *rig) {
+			made(r)
+			r.patch("", `{"metadata":{"annotations":{"`+zone+`":"z-was"}}}`)
+		}},
+		{name: "not found", was: "z-was", before: func(r *rig) { r.sync("h2", "192.168.0.9") }, want: "none with the address 192.168.0.9", final: true},
+		{name: "unreadable", was: "z-was", before: func(r *rig) {
+			r.cloud.Fault(sim.Fault{Product: "slb", Action: "DescribeLoadBalancers", Status: 403, Code: "NoPermission"})
+		}, want: "look for a load balancer that rules the undo out"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			first := step.Annotate{Set: map[string]string{zone: "z-new"}}
+			if tt.was != "" {
+				first = set(zone, "z-new", tt.was)
+			}
+			r := build(t, func(svc *corev1.Service) { maps.Copy(svc.Annotations, first.Was) })
+			r.class.Creates, r.class.Annotations = !tt.leaves, append(r.class.Annotations, ccm.MasterZone)
+			r.steps = append(r.steps, act{Name: "2", Annotate: first})
+			rec := r.ends(event.Waiting)
+			if tt.before != nil {
+				tt.before(r)
+			}
+			wrote, records := r.patches.Load(), len(r.journal())
+			for _, undo := range []func(context.Context, *engine.Env, *remedy.Remedy, []event.Record) (event.Record, error){engine.LookUndo, engine.Undo} {
+				_, err := undo(t.Context(), r.env, r.class, []event.Record{rec})
+				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || errors.Is(err, engine.ErrNoUndo) != tt.final {
+					t.Errorf("got %v, want %q", err, tt.want)
+				}
+			}
+			if now := r.live().Annotations; tt.want == "" && (now[zone] != tt.was || now[key] != "old") {
+				t.Errorf("it is left with %v", now)
+			}
+			if tt.want != "" {
+				r.wrote(wrote)
+				if got := len(r.journal()); got != records {
+					t.Errorf("it left %d records", got-records)
+				}
+			}
+		})
+	}
+	// Nor is it where the policy wants to undo what did not work.
+	r := build(t, func(svc *corev1.Service) { svc.Annotations[zone] = "z-was" })
+	r.class.Creates, r.class.Annotations = true, append(r.class.Annotations, ccm.MasterZone)
+	r.steps = append(r.steps, act{Name: "2", Annotate: set(zone, "z-new", "z-was")})
+	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+	r.ends(event.Waiting)
+	r.advance(8 * time.Minute)
+	held := r.ends(event.Waiting)
+	made(r)
+	r.advance(held.Wait)
+	rec := r.ends(event.Failed)
+	if !strings.Contains(rec.Note, "The fix was not undone: ") || !strings.Contains(rec.Note, `master-zoneid="z-was"`) || rec.Ask == "" {
+		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
+	}
+	r.wrote(2)
 }
 
 // The way back is worked out from the step: what the journal says of it is for people.

@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,6 +66,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	after.meant(p.Steps)
 	var targets []string
 	for _, step := range p.Steps {
 		targets = append(targets, step.Target())
@@ -123,8 +125,26 @@ func Syncs(s Step) bool {
 	return ok && slices.Contains(c.Fields(), MarkField)
 }
 
-// after returns the case with its Service as the steps will leave it, but for a charge type and a spec that a step sets: who sets those means
-// the load balancer to change, and says so.
+// meant takes the charge type and the spec that a step has set off the Service: who sets those means the load balancer to change, and
+// says so.
+func (c *Case) meant(steps []Step) {
+	for _, s := range steps {
+		k, ok := s.(Keyed)
+		if !ok {
+			continue
+		}
+		for _, key := range k.Keys() {
+			for _, short := range []string{ccm.ChargeType, ccm.ChargeSpec} {
+				if _, set := c.Service.Annotations[key]; set && strings.HasSuffix(key, "-loadbalancer-"+short) {
+					delete(c.Service.Annotations, ccm.Prefix+short)
+					delete(c.Service.Annotations, ccm.LegacyPrefix+short)
+				}
+			}
+		}
+	}
+}
+
+// after returns the case with its Service as the steps will leave it.
 func (c *Case) after(steps []Step) (*Case, error) {
 	out := *c
 	out.Service = c.Service.DeepCopy()
@@ -155,15 +175,32 @@ func (c *Case) after(steps []Step) (*Case, error) {
 				out.Service.Annotations = map[string]string{}
 			}
 			out.Service.Annotations[key] = *v
-			for _, short := range []string{ccm.ChargeType, ccm.ChargeSpec} {
-				if strings.HasSuffix(key, "-loadbalancer-"+short) {
-					delete(out.Service.Annotations, ccm.Prefix+short)
-					delete(out.Service.Annotations, ccm.LegacyPrefix+short)
-				}
-			}
 		}
 	}
 	return &out, nil
+}
+
+// Bars says why the Service can't be as these steps of an undo would leave it: the load balancer that it has by now can never be
+// what they would have it ask for, or it is not found. It is empty if nothing keeps them. It needs DescribeLoadBalancers.
+func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
+	after, err := c.after(steps)
+	if err != nil {
+		return "", err
+	}
+	lb, list, lost, err := c.RuledOut(ctx, after.Service)
+	switch {
+	case err != nil:
+		return "", err
+	case lost != "":
+		return "the load balancer of the Service, which may rule out what was asked for before, is not found: " + lost, nil
+	case len(list) == 0:
+		return "", nil
+	}
+	var never []string
+	for _, a := range list {
+		never = append(never, fmt.Sprintf("%s=%s, but its %s is %s", a.Name, ccm.Quote(a.Want), a.What, cmp.Or(a.Is, "empty")))
+	}
+	return fmt.Sprintf("the load balancer %s exists by now and can never be what was asked for before: %s", lb.ID, strings.Join(never, "; ")), nil
 }
 
 // What a snapshot reads: of CLBs, and of NLBs.

@@ -3,6 +3,7 @@ package remedy_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ type keyed struct {
 }
 
 func (k keyed) Kind() string           { return "keyed" }
-func (k keyed) Keys() []string         { return nil }
+func (k keyed) Keys() []string         { return slices.Collect(maps.Keys(k.set)) }
 func (k keyed) Target() string         { return "" }
 func (k keyed) Fields() []remedy.Field { return []remedy.Field{remedy.MarkField} }
 func (k keyed) Patch(*remedy.Case) []byte {

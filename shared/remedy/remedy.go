@@ -44,6 +44,7 @@ type Remedy struct {
 	Sections []Section     // of the policy file: the class's own settings
 	Backends bool          // it is about backends: a fix is proven by them, too
 	Risks    []Risk        // that its plans can have; nil: what PlanRisks derives
+	Creates  bool          // what its steps set decides how a CLB is created: what an existing one rules out is not put back
 	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
 	// Annotations are what its steps may set or remove of the Service: names as the

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,7 +69,11 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 			return nil, err
 		}
 		class := functions.All[slices.IndexFunc(functions.All, func(o *remedy.Remedy) bool { return o.Class == s.Class })]
-		if _, err := engine.Undo(ctx, env, class, applied); err != nil {
+		_, err = engine.Undo(ctx, env, class, applied)
+		if errors.Is(err, engine.ErrNoUndo) {
+			continue // the load balancer that was created since rules it out
+		}
+		if err != nil {
 			return []string{fmt.Sprintf("%s: %v", s.Name, err)}, nil
 		}
 		svc, err := w.cluster.Client().CoreV1().Services(w.bed.Namespace).Get(ctx, s.Name, metav1.GetOptions{})

@@ -36,7 +36,7 @@
 //   - nothing changes but what the plan named;
 //   - before a plan of medium or high risk is applied, the journal keeps how the load
 //     balancers stand, and with any read of that failing nothing is written;
-//   - undo puts back what was;
+//   - undo puts back what was, and refuses to once a load balancer exists that rules that out;
 //   - after a fix, the same event writes nothing;
 //   - of a Service that was fixed the doctor finds nothing critical;
 //   - its plans have the risks that the catalogue shows, and each of these is one scenario's;
@@ -52,6 +52,7 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -472,7 +473,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 		used.risk(rec.Risk)
 	}
 	if rec.Result == event.Fixed {
-		if err := w.sound(t); err != nil {
+		if err := errors.Join(w.sound(t), w.barred(t, r, rec)); err != nil {
 			return err
 		}
 	}

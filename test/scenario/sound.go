@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,10 +11,48 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 )
+
+// barred reports an undo that would have the Service, for which a CLB was created after the fix, ask for what that can never be.
+func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
+	t.Helper()
+	if !slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.What == "load balancer" && c.Balancer == "" && !c.Unknown }) {
+		return nil // there was one before
+	}
+	planned, err := r.Planned(w.env.Decode, rec)
+	if err != nil {
+		return err
+	}
+	var back []remedy.Step
+	for _, s := range slices.Backward(planned) {
+		if b, ok := s.Undo(); ok {
+			back = append(back, b)
+		}
+	}
+	env := w.undoEnv(t)
+	svc, err := env.Kube.Service(t.Context(), w.svc.Namespace, w.svc.Name)
+	if errors.Is(err, kube.ErrNotFound) {
+		return nil // it was to go
+	}
+	if err != nil {
+		return err
+	}
+	why, err := (&remedy.Case{View: ccm.View{Cluster: clusterID, Service: svc, Cloud: env.Cloud, Kube: env.Kube}}).Bars(t.Context(), back)
+	if err != nil || why == "" {
+		return err
+	}
+	if _, err := engine.LookUndo(t.Context(), env, r, []event.Record{rec}); !errors.Is(err, engine.ErrNoUndo) {
+		return fmt.Errorf("its undo is not refused (%v), although %s", err, why)
+	}
+	return nil
+}
 
 // unsettled is more than the time for which checks leave a Service alone that has changed.
 const unsettled = 5 * time.Minute

@@ -29,8 +29,9 @@ func undo(p *cli.Program) *cobra.Command {
 		Use:   "undo CASE|NAMESPACE/SERVICE",
 		Short: "Undo what was done in a case; writes with --apply",
 		Long: `Undo the steps of all attempts of a case, the last step first. It stops before the first
-step whose target has changed since lbremedy wrote it, and says what differs. A step that
-is already undone, or whose target is gone, is not written again, and the journal says so.
+step whose target has changed since lbremedy wrote it, and says what differs. It puts
+nothing back that a load balancer created since rules out. A step that is already undone,
+or whose target is gone, is not written again, and the journal says so.
 
 Without --apply nothing is written: the same is checked, the API server tries the writes
 to the cluster, and the exit code is that of --apply.
