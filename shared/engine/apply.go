@@ -289,6 +289,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 // made journals that the next step is made.
 func (x *application) made(ctx context.Context) error {
 	x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
+	x.rec.Answers = x.failed
 	made := &x.rec.Steps[x.rec.Next]
 	if made.Began.IsZero() { // an earlier run has made it
 		made.Began = x.rec.Written

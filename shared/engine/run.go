@@ -274,6 +274,7 @@ type run struct {
 	env       *Env
 	r         *remedy.Remedy
 	ev        Event
+	failed    time.Time // of the failure in hand, as who dated it says: compared with such times alone
 	c         *remedy.Case
 	w         *remedy.Writers
 	journal   *stream.Journal
@@ -302,6 +303,7 @@ type run struct {
 
 func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	ev.Failure.Message = event.Redact(ev.Failure.Message)
+	failed := ev.Failure.Last
 	ev.Failure = dated(ev.Failure, env.now())
 	f := ev.Failure
 	if f.Cluster != env.Cluster {
@@ -309,7 +311,7 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	}
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	x := &run{
-		env: env, r: r, ev: ev, log: log, clock: env.now(),
+		env: env, r: r, ev: ev, failed: failed, log: log, clock: env.now(),
 		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
 		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log,
 			Taken: map[string]bool{}, Remedy: r, Crowd: env.Crowd},

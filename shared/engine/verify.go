@@ -228,7 +228,8 @@ func (x verification) unproven(ctx context.Context) (event.Record, error) {
 			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
 			return x.settle(ctx, event.Superseded)
 		}
-	case sameFound && same.Last.After(written.Add(echo)):
+	// Our clock may be behind that which dates failures: the one that was answered is none that came back.
+	case sameFound && same.Last.After(written.Add(echo)) && same.Last.After(x.rec.Answers.Add(echo)):
 		return x.unsettled(ctx, say.F("The same failure came back after the write."))
 	}
 	if x.env.now().Sub(written) > limit {

@@ -249,6 +249,24 @@ func TestFailuresAfterWrite(t *testing.T) {
 	}
 }
 
+// The failure that a plan answers did not come back because the clock of who wrote is behind that which dates failures.
+func TestFailureBeforeWriteBehind(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.advance(-2 * time.Minute)
+	r.event = r.failure(class, time.Now().Add(-20*time.Second))
+	r.publish(r.event)
+	r.ends(event.Waiting)
+	r.advance(time.Minute)
+	r.ends(event.Waiting)
+	r.publish(r.failure(class, time.Now().Add(20*time.Second))) // it is a new one now
+	r.advance(time.Minute)
+	if rec := r.ends(event.Unsettled); !strings.Contains(rec.Note, "came back") {
+		t.Errorf("the note is %q", rec.Note)
+	}
+	r.wrote(1)
+}
+
 // A run that takes the proof over and doesn't see the Service in its time asks
 // the class about the Service all the same.
 func TestHoldsWithoutWatch(t *testing.T) {

@@ -206,8 +206,9 @@ type Plan struct {
 type Progress struct {
 	Next    int       `json:"next,omitempty"` // index of the first step that isn't applied
 	Written time.Time `json:"written,omitzero"`
-	Hash    string    `json:"hash,omitempty"` // the controller's hash label before the first write
-	Left    string    `json:"left,omitempty"` // digest of the Service's annotations and spec at the intent and after the last write
+	Answers time.Time `json:"answers,omitzero"` // of the failure that it answered, by the clock which dates failures
+	Hash    string    `json:"hash,omitempty"`   // the controller's hash label before the first write
+	Left    string    `json:"left,omitempty"`   // digest of the Service's annotations and spec at the intent and after the last write
 }
 
 // An Outcome says what a run leaves to others, beside its Result: to people what they are to do and
