@@ -420,16 +420,24 @@ func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []disco
 	if err != nil {
 		return false, err
 	}
-	for _, g := range groups {
-		want := Ready(ends, g.Port, family)
-		if mode != PodMode {
-			if g.Servers == 0 {
-				return true, nil
-			}
-			if want, err = c.OnVirtual(ctx, want); err != nil {
-				return false, err
-			}
+	wanted := make([][]Endpoint, len(groups))
+	for i, g := range groups {
+		if mode != PodMode && g.Servers == 0 {
+			return true, nil
 		}
+		wanted[i] = Ready(ends, g.Port, family)
+	}
+	if mode != PodMode {
+		on, err := c.OnVirtual(ctx, slices.Concat(wanted...))
+		if err != nil {
+			return false, err
+		}
+		for i := range wanted {
+			wanted[i] = slices.DeleteFunc(wanted[i], func(e Endpoint) bool { return !slices.Contains(on, e) })
+		}
+	}
+	for i, g := range groups {
+		want := wanted[i]
 		if len(want) == 0 {
 			continue
 		}

@@ -17,6 +17,10 @@ import (
 // judge works out what a plan that was taken over may do. What the class would not plan
 // any more ends the run, with nothing written.
 func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, err error) {
+	if into := x.into; into != nil { // the time of this look is that of a diagnosis, and what is before and after it is not
+		x.lap(into)
+		defer func() { x.into = into }()
+	}
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	// The run before may have made its step and could not say so. The journal must, before anything puts the plan off.
 	if i := x.rec.Next; i < len(x.steps) && x.doubt {

@@ -432,6 +432,9 @@ func TestPaceStale(t *testing.T) {
 			if rec.Result != tt.want || !strings.Contains(rec.Finding+rec.Rule+rec.Note, tt.says) {
 				t.Errorf("it ends as %s: %s, %s, %s, %s", rec.Result, rec.Finding, rec.Rule, rec.Note, rec.Error)
 			}
+			if rec.Timings.Diagnose >= 5*time.Second || rec.Timings.Apply < 10*time.Second {
+				t.Errorf("it took %s to diagnose and %s to apply: the wait for a moment is none of the diagnosis", rec.Timings.Diagnose, rec.Timings.Apply)
+			}
 			r.wrote(tt.writes)
 		})
 	}
