@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -119,9 +121,18 @@ func slow(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{stream.Failed, stream.Cases, "KV_lbremedy"}
 	name := names[r.IntN(len(names))]
-	ctx, cancel := context.WithTimeout(ctx, answer)
-	defer cancel()
-	reply, err := w.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+name, nil)
+	ask := func() (*nats.Msg, error) {
+		in, cancel := context.WithTimeout(ctx, answer)
+		defer cancel()
+		return w.js.Conn().RequestWithContext(in, "$JS.API.STREAM.LEADER.STEPDOWN."+name, nil)
+	}
+	reply, err := ask()
+	for range 5 { // nobody answers while another leader is elected
+		if err == nil {
+			break
+		}
+		reply, err = ask()
+	}
 	if err == nil && strings.Contains(string(reply.Data), `"error"`) {
 		err = fmt.Errorf("the leader of %s does not step down: %s", name, reply.Data)
 	}
