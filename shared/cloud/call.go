@@ -111,7 +111,8 @@ type call[T any] struct {
 	check   func(T) error // says what is wrong with an answer, or nil; may be nil. It is called for each who asks
 	gone    []string      // codes that mean that what was asked for does not exist
 	about   string        // what a write is about, for those who look it up
-	wide    bool          // a read about the cluster or its VPC, which looks at many Services ask alike
+	wide    bool          // a read about the cluster itself, which all looks share
+	crowd   bool          // one which looks at many Services ask alike: they share it where they are many
 	afresh  bool          // whatever a memory has
 }
 
@@ -124,12 +125,13 @@ type asking struct {
 	gone    []string
 	about   string
 	wide    bool
+	crowd   bool
 	afresh  bool
 }
 
 func (k call[T]) asking() asking {
 	return asking{
-		request: k.request, gone: k.gone, about: k.about, wide: k.wide, afresh: k.afresh,
+		request: k.request, gone: k.gone, about: k.about, wide: k.wide, crowd: k.crowd, afresh: k.afresh,
 		into: func() any { return new(T) },
 		check: func(answer any) error {
 			if k.check == nil {
@@ -216,7 +218,7 @@ func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 		c.recent.forget(asked)
 	}
 	from := ask
-	if k.wide && c.look != nil {
+	if c.look != nil && (k.wide || k.crowd && c.look.shared(e.Product, c.crowd)) {
 		from = func() (said, *Error) { return c.recent.recall(ctx, asked, e, ask) }
 	}
 	answer, failure := c.heard.recall(ctx, asked, e, from)

@@ -202,8 +202,8 @@ func (r *Reader) Once() *Reader {
 }
 
 // Look returns a Reader as Once does, for one of many looks at the cloud: it shares with those of
-// the last moments (Recall of the Config) what they asked about the cluster and its vSwitches, and where they are many,
-// a list of all load balancers of the region.
+// the last moments (Recall of the Config) what they asked about the cluster, and where they are many, the vSwitches of the
+// VPC and a list of all load balancers of the region.
 func (r *Reader) Look() *Reader {
 	once := r.Once()
 	if r.client.Recall > 0 {

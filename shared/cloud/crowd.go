@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// alone is how many looks a second search for load balancers by themselves, with two calls each, and
-	// twice as many in a burst: CLB answers 50 calls a second of an account, NLB 20, and the controller needs them too.
+	// alone is how many looks a second ask a product by themselves, and twice as many in a burst. Each searches for load
+	// balancers twice, and CLB answers 50 such calls a second of an account, NLB 20, of which the controller needs some.
 	alone = 5
 	// wholly is how many load balancers a list may have that looks share: five pages, once a moment.
 	wholly = 500
@@ -21,8 +21,8 @@ const (
 	apart = time.Minute
 )
 
-// A crowd is many looks at once, each of which searches for the load balancers of its Service: those
-// that are too many share a list of all load balancers of the region.
+// A crowd is many looks at once, each of which asks for the same vSwitches and searches for the load balancers of its
+// Service: those that are too many share the former, and a list of all load balancers of the region.
 type crowd struct {
 	mu    sync.Mutex
 	alone map[string]*rate.Limiter // by product
@@ -33,7 +33,7 @@ func newCrowd() *crowd {
 	return &crowd{alone: map[string]*rate.Limiter{}, until: map[string]time.Time{}}
 }
 
-// takes reports whether one more look is one too many to search by itself.
+// takes reports whether one more look is one too many to ask by itself.
 func (k *crowd) takes(product string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,12 +63,13 @@ type look struct {
 	shares map[string]bool // by product
 }
 
-func (l *look) shared(product string, decide func() bool) bool {
+// shared reports whether the look is one of so many that it shares what it asks of the product.
+func (l *look) shared(product string, among *crowd) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shares, ok := l.shares[product]
 	if !ok {
-		shares = decide()
+		shares = among.takes(product)
 		l.shares[product] = shares
 	}
 	return shares
@@ -109,7 +110,7 @@ func regionOf[T any](list []T, of func(T) (name string, tags map[string]string))
 func search[T any](
 	ctx context.Context, c *client, product, action, by string, list func(context.Context, *client) (*regional[T], error),
 ) (found []T, ok bool) {
-	if c.look == nil || by == "" || !c.look.shared(product, func() bool { return c.crowd.takes(product) }) {
+	if c.look == nil || by == "" || !c.look.shared(product, c.crowd) {
 		return nil, false
 	}
 	began := time.Now()

@@ -29,7 +29,7 @@ type listing[P comparable, A, W any] struct {
 	page    func(A) (pageOf[W], error) // what of the list the answer holds, or what it lacks
 	check   func(W) error              // says what is wrong with an item, or nil
 	gone    []string                   // as of a call
-	wide    bool                       // as of a call
+	crowd   bool                       // as of a call
 }
 
 // pages returns what reads one page of the list. A page that is asked for again is asked for
@@ -50,7 +50,7 @@ func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, 
 	had := map[P]bool{}
 	return func(at P) (pageOf[W], error) {
 		a, err := read(ctx, c, call[A]{
-			request: func() requests.AcsRequest { return l.request(at) }, check: check, gone: l.gone, wide: l.wide, afresh: had[at],
+			request: func() requests.AcsRequest { return l.request(at) }, check: check, gone: l.gone, crowd: l.crowd, afresh: had[at],
 		})
 		had[at] = true
 		if err != nil {

@@ -106,8 +106,8 @@ func (v VPC) vswitches(ctx context.Context, vpcID, id string) ([]VSwitch, error)
 			}
 			return nil
 		},
-		gone: []string{"InvalidVpcId.NotFound", "InvalidVSwitchId.NotFound"},
-		wide: id == "",
+		gone:  []string{"InvalidVpcId.NotFound", "InvalidVSwitchId.NotFound"},
+		crowd: id == "",
 	}))
 	if err != nil {
 		return nil, err
