@@ -55,5 +55,5 @@ func unchanged(svc *corev1.Service, virtual []ccm.Endpoint) say.Text {
 	if svc.Annotations[ccm.BackendType] == "ecs" {
 		return text
 	}
-	return text.And("Then send traffic through the nodes: %s.", ccm.SetCommand(svc, ccm.BackendType, "ecs"))
+	return ccm.WithNodePorts(svc, text.And("Then send traffic through the nodes: %s.", ccm.SetCommand(svc, ccm.BackendType, "ecs")))
 }

@@ -363,12 +363,15 @@ There is none yet: ` + "`make new CLASS=some-class`" + ` starts one.
 // cell returns a text that does not end the cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-// kinds returns the kinds of steps that these declare.
+// kinds returns the kinds of steps that these declare, and of those that take them back.
 func kinds(all []*remedy.Remedy) []string {
 	has := map[string]bool{}
 	for _, r := range all {
 		for _, s := range r.Steps {
 			has[s.Kind()] = true
+			if back, ok := s.Undo(); ok {
+				has[back.Kind()] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(has))

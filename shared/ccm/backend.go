@@ -36,7 +36,11 @@ const (
 // NodesAdvice says how nodes become the backends of the Service in place of its Pods, with nothing changed on
 // its load balancer. They need node ports.
 func NodesAdvice(svc *corev1.Service) say.Text {
-	advice := say.F("Alternatively, keep the load balancer as it is and send traffic through the nodes: %s.", SetCommand(svc, BackendType, "ecs"))
+	return WithNodePorts(svc, say.F("Alternatively, keep the load balancer as it is and send traffic through the nodes: %s.", SetCommand(svc, BackendType, "ecs")))
+}
+
+// WithNodePorts returns the advice to send traffic through the nodes, and says how the Service gets node ports if it has none.
+func WithNodePorts(svc *corev1.Service, advice say.Text) say.Text {
 	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
 		advice = advice.And("The Service needs node ports for that: %s.", PatchCommand(svc, `{"spec":{"allocateLoadBalancerNodePorts":true}}`))
 	}

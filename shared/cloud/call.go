@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -222,6 +223,9 @@ func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 		from = func() (said, *Error) { return c.recent.recall(ctx, asked, e, ask) }
 	}
 	answer, failure := c.heard.recall(ctx, asked, e, from)
+	if failure == nil && reflect.TypeOf(answer.is) != reflect.TypeOf(k.into()) {
+		return ask() // who asked the same before wanted to know something else
+	}
 	if made || failure != nil {
 		return answer, failure
 	}
@@ -259,7 +263,8 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 		c.Meter(m)
 	}
 	if c.told != nil && e.Code != codeNotSent {
-		c.told(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code})
+		refused := e.Status >= http.StatusBadRequest && e.Status < http.StatusInternalServerError
+		c.told(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code, Unsure: failure != nil && !refused})
 	}
 	if failure != nil {
 		return said{}, failure

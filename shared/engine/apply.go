@@ -294,7 +294,7 @@ func (x *application) made(ctx context.Context) error {
 	if made.Began.IsZero() { // an earlier run has made it
 		made.Began = x.rec.Written
 	}
-	made.Ended, made.Found = x.rec.Written, !x.doubt
+	made.Ended, made.Found = x.rec.Written, !x.doubt && !slices.ContainsFunc(made.Calls, event.Call.Wrote) // a write may land late
 	x.doubt = false
 	x.rec.Next++
 	return x.append(ctx, event.Step)
@@ -358,7 +358,7 @@ func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h
 	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
 		return nil, &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
 	}
-	if x.rec.Next == 0 {
+	if x.rec.Next == 0 && !x.doubt {
 		if h, err := x.objection(g); err != nil || h != nil {
 			return nil, h, err
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"runtime"
@@ -417,11 +418,19 @@ func (t tap) RoundTrip(q *http.Request) (*http.Response, error) {
 		t.rig.patches.Add(1)
 		if err := t.rig.hit(q.Context(), "patched"); err != nil {
 			a.Body.Close()
+			if errors.Is(err, errTimeout) {
+				a.StatusCode, a.Status = http.StatusGatewayTimeout, "504 Gateway Timeout"
+				a.Body = io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504}`))
+				return a, nil
+			}
 			return nil, err
 		}
 	}
 	return a, err
 }
+
+// errTimeout has the API server answer a request that it has made as one that took too long.
+var errTimeout = errors.New("504")
 
 // An act is the annotation step with points where the test can step in.
 type act struct {

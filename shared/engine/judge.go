@@ -91,7 +91,7 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 			x.rec.Approved, x.rec.Seconded = now.Approved, now.Seconded
 		}
 	}
-	if made || x.rec.Approved != nil {
+	if made || x.doubt || x.rec.Approved != nil {
 		return event.Record{}, false, nil
 	}
 	// It waited, and what it was decided by may have changed: as long as nothing is written, that holds it back as it would a new plan.

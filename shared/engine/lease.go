@@ -137,13 +137,13 @@ func (l *lease) stored(sequence uint64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.Stored = sequence
+	l.state.Stored, l.state.At = sequence, l.env.now()
 }
 
 // knows returns the sequence of a record that the journal has. After a while it may have none: what is old is removed, and a
 // stream that was made anew counts from the beginning.
 func (l *lease) knows() uint64 {
-	if l.env.since(l.state.Last) > stale {
+	if l.env.since(l.state.At) > stale {
 		return 0
 	}
 	return l.state.Stored

@@ -262,6 +262,40 @@ func TestUnknown(t *testing.T) {
 			}
 		})
 	}
+	// So can what was written although the answer said that it was not, or came after the run had looked.
+	for name, wrote := range map[string]func(*rig){
+		"it took too long": func(r *rig) {
+			r.once("patched", func(context.Context) error { return errTimeout })
+			rec, _, _ := r.try(r.event)
+			r.advance(rec.Wait)
+		},
+		"it took too long, and a pause": func(r *rig) {
+			r.once("patched", func(context.Context) error { return errTimeout })
+			rec, _, _ := r.try(r.event)
+			r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+			r.advance(rec.Wait)
+			r.ends(event.Waiting)
+			r.must(r.env.Stream.Delete(r.Context(), "pause."+r.env.Cluster))
+			r.advance(18 * time.Minute)
+		},
+		"it came late": func(r *rig) {
+			r.once("PATCH", boom)
+			r.advance(r.fails("boom").Wait)
+			r.once("diagnose", func(context.Context) error { r.annotate("new"); return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			wrote(r)
+			r.run()
+			applied, _ := engine.Applied(r.journal())
+			r.advance(3 * time.Minute)
+			if _, err := engine.Undo(t.Context(), r.env, r.class, applied); err != nil || r.live().Annotations[key] != "old" {
+				t.Errorf("the undo ends with %v, and the annotation is %q", err, r.live().Annotations[key])
+			}
+		})
+	}
 	// What it turns out not to have made is not its own.
 	r := build(t)
 	r.once("before 1", kill)
@@ -276,6 +310,36 @@ func TestUnknown(t *testing.T) {
 	if applied, _ := engine.Applied(r.journal()); len(applied) != 0 {
 		t.Errorf("what can be undone: %+v", applied)
 	}
+}
+
+// A step that was perhaps not made, and that somebody has moved on from, keeps no undo of the others from its end, nor the
+// next failure from the question whether what was undone is to be done again.
+func TestUnknownBeside(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.StillFails = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+		return remedy.Is(c.Service.Annotations[key] != "new"), nil
+	}
+	r.once("PATCH", boom) // it never got there
+	rec := r.fails("boom")
+	r.annotate("theirs")
+	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "theirs")}}
+	for range 2 {
+		r.advance(rec.Wait)
+		rec, _, _ = r.try(r.event)
+	}
+	r.advance(3 * time.Minute)
+	applied, _ := engine.Applied(r.journal())
+	if len(applied) != 2 {
+		t.Fatalf("what can be undone: %+v", applied)
+	}
+	rec, err := engine.Undo(t.Context(), r.env, r.class, applied)
+	if err != nil || rec.Result != event.Undone || r.live().Annotations[key] != "theirs" || !strings.Contains(rec.Note, "Whether this was applied is unknown") {
+		t.Errorf("the undo ends as %q with %v, notes %q, and leaves %q", rec.Result, err, rec.Note, r.live().Annotations[key])
+	}
+	r.advance(10 * time.Minute)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Asked)
 }
 
 // Records say what a trace is made of: where the event belongs, and when what began.

@@ -494,6 +494,26 @@ func TestRepeatsBehind(t *testing.T) {
 	}
 }
 
+// A case that goes on to end as before outlives its last record: that it is gone is no sign of a node that is behind.
+func TestRepeatsAged(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	server := nats.Start(t, embedded.Options{})
+	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
+	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
+	r.must(err)
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("The vSwitch is full."), Ask: say.F("a")})
+	for range 5 {
+		r.ends(event.Asked)
+		r.advance(ccm.Retry)
+		r.event = r.failure(class, r.now())
+	}
+	cases, err := nats.JetStream(t, server.URL()).Stream(t.Context(), stream.Cases)
+	r.must(err)
+	r.must(cases.Purge(t.Context()))
+	r.ends(event.Asked)
+}
+
 // While it waits for its moment a run may be cut off, and another one may begin: what it reads then proves nothing, and it
 // writes only if the lease is still its own.
 func TestPaceLost(t *testing.T) {

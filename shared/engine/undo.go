@@ -82,7 +82,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	if err != nil {
 		return event.Record{}, err
 	}
-	x := reversal{run: own, last: how.last}
+	x := reversal{run: own, last: how.last, maybe: map[int]bool{}}
 	if how.dry {
 		x.unsure = map[string]bool{}
 		x.w = &remedy.Writers{Cloud: env.CloudWriter.Dry(), Kube: env.KubeWriter.Dry()}
@@ -101,8 +101,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	if err != nil {
 		return event.Record{}, err
 	}
-	// What can't begin leaves nothing behind, not even in the journal.
-	if _, err := reversible(ctx, x.c, x.steps[0], 0); err != nil {
+	if err := x.begins(ctx); err != nil {
 		return event.Record{}, err
 	}
 	if err := x.barred(ctx); err != nil {
@@ -150,7 +149,7 @@ func (x reversal) ready(ctx context.Context, rec event.Record, applied []event.R
 	x.rec.Case = rec.Case
 	x.rec.SetFinding(say.F("Undo of %s: %s", rec.Case, rec.Texts().Finding))
 	x.sign()
-	if x.steps, err = inverse(x.env, x.r, applied); err != nil {
+	if x.steps, err = inverse(x.env, x.r, applied, x.maybe); err != nil {
 		return fmt.Errorf("case %s: %w", rec.Case, err)
 	}
 	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
@@ -222,6 +221,17 @@ func (x reversal) open(ctx context.Context) error {
 	return nil
 }
 
+// begins returns what keeps the undo from its first step: what can't begin leaves nothing behind, not even in the journal. A
+// step that was perhaps not made, and that somebody has moved on from, keeps the others from nothing.
+func (x reversal) begins(ctx context.Context) (err error) {
+	for i, s := range x.steps {
+		if _, err = reversible(ctx, x.c, s, i); !x.maybe[i] || !errors.Is(err, remedy.ErrMoved) {
+			return err
+		}
+	}
+	return err
+}
+
 // takeBackStep takes one step back. That nothing was left to take back is noted.
 func (x reversal) takeBackStep(ctx context.Context, i int, s remedy.Step) error {
 	made, began := &x.rec.Steps[i], x.env.now()
@@ -231,6 +241,11 @@ func (x reversal) takeBackStep(ctx context.Context, i int, s remedy.Step) error 
 		return nil
 	}
 	state, err := reversible(ctx, x.c, s, i)
+	if x.maybe[i] && errors.Is(err, remedy.ErrMoved) {
+		x.rec.AddNote(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
+		x.rec.Next, made.Found = i+1, true
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -266,9 +281,9 @@ func (x reversal) dry() bool { return x.unsure != nil }
 // errNothingApplied says that there is nothing to undo.
 var errNothingApplied = errors.New("no step was applied that can be undone")
 
-// inverse returns the steps that take attempts back, in the order to apply them. The
-// way back is worked out from each step: what the journal says of it is for people.
-func inverse(env *Env, r *remedy.Remedy, applied []event.Record) ([]remedy.Step, error) {
+// inverse returns the steps that take attempts back, in the order to apply them, and notes of which it is unknown whether there
+// is anything to take back. The way back is worked out from each step: what the journal says of it is for people.
+func inverse(env *Env, r *remedy.Remedy, applied []event.Record, maybe map[int]bool) ([]remedy.Step, error) {
 	var steps []remedy.Step
 	for _, rec := range applied {
 		planned, err := r.Planned(env.Decode, rec)
@@ -280,6 +295,7 @@ func inverse(env *Env, r *remedy.Remedy, applied []event.Record) ([]remedy.Step,
 			switch {
 			case rec.Steps[i].Found: // somebody else has made it, and may need it
 			case ok:
+				maybe[len(steps)] = rec.Steps[i].Unknown
 				steps = append(steps, back)
 			case !remedy.Wakes(s) && !rec.Steps[i].Unknown:
 				return nil, fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
@@ -318,6 +334,7 @@ func reversible(ctx context.Context, c *remedy.Case, s remedy.Step, i int) (reme
 // A reversal is a run that takes back what earlier ones have written.
 type reversal struct {
 	*run
+	maybe  map[int]bool    // steps of which it is unknown whether there is anything to take back
 	unsure map[string]bool // targets that a dry run does not know any more; nil: it is none
 	last   event.Record    // of a take-back by the policy: the last write of the case
 }

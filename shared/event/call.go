@@ -15,11 +15,12 @@ type Call struct {
 	Resource string    `json:"resource,omitempty"`        // what it is about, such as "lb-1", "policy/p" or "shop/web"
 	Request  string    `json:"requestID,omitempty"`       // that the cloud gave it
 	Version  string    `json:"resourceVersion,omitempty"` // of the object as it was after a write to the cluster
-	Error    string    `json:"error,omitempty"`           // code of an answer that is none of success; without an answer the write may have been made
+	Error    string    `json:"error,omitempty"`           // code of an answer that is none of success; NoAnswer: there was none
+	Unsure   bool      `json:"unsure,omitempty"`          // the write may have been made, whatever the error says
 }
 
-// Wrote reports whether the write was made, or may have been.
-func (c Call) Wrote() bool { return c.Error == "" || c.Error == "NoAnswer" }
+// Wrote reports whether the write was made, or may have been. Releases that did not know Unsure wrote NoAnswer alone.
+func (c Call) Wrote() bool { return c.Error == "" || c.Unsure || c.Error == "NoAnswer" }
 
 // A Person is who called a command: by the name that they gave, as the API server knows
 // them, and on which machine.

@@ -16,7 +16,8 @@ type Running struct {
 	Event   string        `json:"event,omitempty"`   // id of the newest CloudEvent that was answered
 	Version string        `json:"version,omitempty"` // resource version of the Event that this was made of
 	Wait    time.Duration `json:"wait,omitempty"`    // nanoseconds until the case is looked at again
-	Stored  uint64        `json:"stored,omitempty"`  // sequence of the last record that a run has appended
+	Stored  uint64        `json:"stored,omitempty"`  // sequence of the last record that a run has appended,
+	At      time.Time     `json:"at,omitzero"`       // and when
 }
 
 // Since returns the record of a Service and class as it stands since the last run that

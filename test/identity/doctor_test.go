@@ -83,7 +83,11 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 
 // scheduled runs the doctor once and returns what could not be done or told of it; nil: all could.
 func scheduled(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
-	r, err := (&doctor.ScheduledRun{Env: env, Checks: checks}).Run(ctx)
+	p := &doctor.ScheduledRun{Env: env, Checks: checks}
+	r, err := p.Run(ctx)
+	if err == nil {
+		_, err = p.Ended(ctx)
+	}
 	if err == nil && len(r.Result.Unknown) > 0 {
 		u := r.Result.Unknown[0]
 		err = fmt.Errorf("%s, %s: %s", u.Check, u.About, u.Why)

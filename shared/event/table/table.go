@@ -13,6 +13,8 @@ func Kinds() []string {
 		"apply-quota",
 		"clear-status",
 		"convert",
+		"create-listener",
+		"default-version",
 		"delete-listener",
 		"evict",
 		"move-listener",

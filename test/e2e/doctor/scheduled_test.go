@@ -134,11 +134,7 @@ func (r *rig) tell() *receiver {
 	r.must(err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := follower.Run(ctx); err != nil && ctx.Err() == nil {
-			r.Errorf("the notifier has ended: %v", err)
-		}
-	})
+	wait.Go(func() { follower.Run(ctx) })
 	r.Cleanup(func() { cancel(); wait.Wait() })
 	return d
 }

@@ -99,18 +99,22 @@ func (t *notifier) take(sinks []policy.Sink, people []policy.Person, before []po
 		return err
 	}
 	for _, s := range sinks {
-		err := try(s)
-		if err != nil {
-			t.faults[s.Name] = event.Redact(err.Error())
-			if s.Template = ""; try(s) != nil {
-				i := slices.IndexFunc(before, func(b policy.Sink) bool { return b.Name == s.Name })
-				if i < 0 {
-					continue
-				}
-				s = before[i]
+		plain := s
+		plain.Template = ""
+		ways := []policy.Sink{s, plain}
+		if i := slices.IndexFunc(before, func(b policy.Sink) bool { return b.Name == s.Name }); i >= 0 {
+			ways = append(ways, before[i])
+		}
+		for i, way := range ways {
+			err := try(way)
+			if err == nil {
+				t.told = append(t.told, way)
+				break
+			}
+			if i == 0 {
+				t.faults[s.Name] = event.Redact(err.Error())
 			}
 		}
-		t.told = append(t.told, s)
 	}
 	var err error
 	t.follower, err = t.following(t.told...)
@@ -173,7 +177,7 @@ func (t *notifier) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		inner, stop := context.WithCancel(ctx)
 		var wait sync.WaitGroup
-		wait.Go(func() { t.follow(inner) })
+		wait.Go(func() { t.follower.Run(inner) })
 		next := t.change(inner)
 		stop()
 		wait.Wait()
@@ -187,33 +191,9 @@ func (t *notifier) run(ctx context.Context) error {
 	return nil
 }
 
-// look is how often it is looked whether something has changed.
-const look = 5 * time.Second
-
-// follow notifies until ctx ends. What keeps it from that, such as a NATS that elects a leader, is tried again.
-func (t *notifier) follow(ctx context.Context) {
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for said := ""; ; {
-		err := t.follower.Run(ctx)
-		if err == nil {
-			return
-		}
-		if err.Error() != said {
-			said = err.Error()
-			t.Log().Error("people can't be notified; trying again", "error", event.Redact(said))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // change waits for other sinks, or for the end of a fault, and returns the notifier for that; nil if ctx ends before.
 func (t *notifier) change(ctx context.Context) *notifier {
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	tried := time.Now()
 	for {
@@ -232,18 +212,18 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			continue // without NATS nobody can be notified anyway
 		}
 		tried = time.Now()
+		if same {
+			t.mu.Lock()
+			t.before = t.refused(1)
+			t.mu.Unlock()
+		}
 		next := &notifier{upRun: t.upRun, env: t.env}
 		if err := next.take(sinks, people, t.told); err != nil {
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}
-		if same {
-			t.mu.Lock()
-			t.before = t.refused(1)
-			t.mu.Unlock()
-			if maps.Equal(next.faults, t.faults) {
-				continue
-			}
+		if same && maps.Equal(next.faults, t.faults) {
+			continue
 		}
 		next.report()
 		return next

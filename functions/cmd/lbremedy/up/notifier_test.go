@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
 	"github.com/lbremedy/lbremedy/shared/engine"
@@ -62,6 +64,76 @@ func TestSinksWithFaults(t *testing.T) {
 	}
 }
 
+// What a sink was before is no way out either where that can't be made any more: then it is left out, and the others change.
+func TestSinkWithoutWayBack(t *testing.T) {
+	c, s := operator.Embed(t)
+	file := filepath.Join(t.TempDir(), "text.tmpl")
+	if err := os.WriteFile(file, []byte(`{{define "text"}}It fails.{{end}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put := func(sinks string) {
+		t.Helper()
+		if err := s.Put(t.Context(), "tell.c1", []byte(`{"version":1,"sinks":[`+sinks+`]}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(fmt.Sprintf(`{"name":"own","kind":"event","template":%q}`, file))
+	u := &up.UpRun{Program: c.Program(io.Discard, io.Discard)}
+	u.Cluster = "c1"
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(`{"name":"own","kind":"alibaba","category":"1"}`)
+	told = told.Change(t.Context())
+	if got := told.Sinks(); len(got) != 1 || got[0].Template != file || told.Fault("own") == "" {
+		t.Fatalf("notified are %+v, and the fault is %q", got, told.Fault("own"))
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	put(`{"name":"own","kind":"alibaba","category":"1"},{"name":"good","kind":"event"}`)
+	told = told.Change(t.Context())
+	if got := told.Sinks(); len(got) != 1 || got[0].Name != "good" {
+		t.Errorf("notified are %+v", got)
+	}
+}
+
+// A sink that NATS can't set up keeps no other one waiting.
+func TestSinkWithoutConsumer(t *testing.T) {
+	server := nats.Start(t, embedded.Options{})
+	s := nats.Connect(t, stream.Config{URL: server.URL()})
+	if _, err := s.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+		t.Fatal(err)
+	}
+	js := nats.JetStream(t, server.URL())
+	taken := jetstream.ConsumerConfig{Durable: "tell-new_c1", DeliverSubject: "elsewhere"}
+	if _, err := js.CreatePushConsumer(t.Context(), stream.Cases, taken); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "tell.c1", []byte(`{"version":1,"sinks":[{"name":"new","kind":"event"},{"name":"good","kind":"event"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	var said shell.Log
+	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, &said)}
+	u.Cluster = "c1"
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- told.Run(ctx) }()
+	shell.Until(t, "the other is followed, and this is said", func() bool {
+		good, err := js.Consumer(t.Context(), stream.Cases, "tell-good_c1")
+		return err == nil && good.CachedInfo().NumWaiting > 0 && strings.Contains(said.String(), "a sink can't be notified; trying again")
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // What keeps a notifier from following the journal is tried again, and ends nothing.
 func TestNotifierWithoutJournal(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
@@ -101,7 +173,7 @@ func TestNotifierWithoutJournal(t *testing.T) {
 			}
 		}
 	}
-	until("what is wrong", func() bool { return strings.Contains(said.String(), "people can't be notified; trying again") })
+	until("what is wrong", func() bool { return strings.Contains(said.String(), "a sink can't be notified; trying again") })
 	if _, err := s.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -395,7 +395,7 @@ func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener
 		return err
 	}
 	if n := env.Stream.Cut(); n > 0 {
-		u.Note("Ended; %s did not end within %s, and the next worker goes on with them.", say.Count(n, "run"), host.Grace)
+		u.Note("Ended; %s in hand did not end within %s, and come again.", say.Count(n, "message"), host.Grace)
 		return nil
 	}
 	if x != nil {
