@@ -92,6 +92,7 @@ import "github.com/lbremedy/lbremedy/shared/event"
 // Kinds returns the kinds of steps that the classes may plan, sorted.
 func Kinds() []string {
 	return []string{
+		"default-version",
 		"policy-version",
 		"touch",
 	}

@@ -117,7 +117,7 @@ func TestSinkWithoutConsumer(t *testing.T) {
 	var said shell.Log
 	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, &said)}
 	u.Cluster = "c1"
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}, Log: u.Log()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestNotifierWithoutJournal(t *testing.T) {
 	var said shell.Log
 	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, &said)}
 	u.Cluster = "c1"
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}, Log: u.Log()})
 	if err != nil {
 		t.Fatal(err)
 	}
