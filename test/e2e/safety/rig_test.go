@@ -158,7 +158,7 @@ func (r *rig) tell() {
 		Cloud: r.env.Cloud, CloudWriter: r.env.CloudWriter, Now: r.env.Now,
 	})
 	r.must(err)
-	r.beside("the sinks", f.Run)
+	r.beside("the sinks", func(ctx context.Context) error { f.Run(ctx); return nil })
 }
 
 // worker returns what a worker runs on.

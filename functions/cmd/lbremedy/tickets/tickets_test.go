@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,13 +51,11 @@ func TestTickets(t *testing.T) {
 			t.Fatal(err)
 		}
 		inner, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- f.Run(inner) }()
+		var following sync.WaitGroup
+		following.Go(func() { f.Run(inner) })
 		<-came
 		stop() // what is in hand is finished, and noted
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		following.Wait()
 	}
 	now := time.Now().Add(-time.Minute)
 	r := event.Record{
