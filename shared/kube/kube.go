@@ -88,8 +88,8 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.
 // name. Any other is the one that it has now.
 func (c *Cluster) ServiceUID(ctx context.Context, namespace, name, expected string) (string, error) {
 	cached := map[string]string{"resourceVersion": "0"}
-	if uid, err := c.serviceUID(ctx, namespace, name, cached); err == nil && uid == expected {
-		return uid, nil
+	if uid, err := c.serviceUID(ctx, namespace, name, cached); err == nil && uid == expected || err != nil && !errors.Is(err, ErrNotFound) {
+		return uid, err
 	}
 	return c.serviceUID(ctx, namespace, name, nil)
 }

@@ -213,6 +213,20 @@ func TestServiceUID(t *testing.T) {
 			t.Errorf("where %q is expected: got %q and %v after %d requests, want %q after %d", tt.expected, uid, err, asked, tt.want, tt.requests)
 		}
 	}
+	// Who gives no answer is not asked twice: each time takes as long as one may wait.
+	server.Close()
+	if _, err := c.ServiceUID(t.Context(), "shop", "web", "now"); !errors.Is(err, kube.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	gone := 0
+	absent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		gone++
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(absent.Close)
+	if _, err := open(t, &rest.Config{Host: absent.URL}).ServiceUID(t.Context(), "shop", "web", "now"); err == nil || gone != 1 {
+		t.Errorf("got %v after %d requests, want an error after one", err, gone)
+	}
 }
 
 func TestStatusIsReplaced(t *testing.T) {
