@@ -227,10 +227,18 @@ func (s *street) room(i int) {
 	})
 }
 
-// write measures how long it takes from an Event to the write on its Service.
+// write measures how long it takes from an Event to the write on its Service. The region has load balancers of others, as an
+// account has: an empty list is not shared.
 func (r *rig) write(b *testing.B) {
-	const warm, single = 10, 200
-	s := r.street(b, r.up(b), warm+single+1100)
+	const warm, single, others = 10, 200, 50
+	u := r.up(b)
+	u.testbed.Cloud.Edit(func(st *sim.State) {
+		for i := range others {
+			id := fmt.Sprintf("lb-other-%d", i)
+			st.LoadBalancers[id] = &sim.LoadBalancer{ID: id, Name: id, Tags: map[string]string{ccm.NameTag: id}}
+		}
+	})
+	s := r.street(b, u, warm+single+1100)
 	bare := begin(b, os.Args[0], roleVariable+"=write", "LBREMEDY_KUBECONFIG="+r.cluster(b).Kubeconfig)
 	if _, err := bare.line(); err != nil {
 		b.Fatalf("start the bare program: %v", err)
