@@ -19,7 +19,8 @@ func TestRecall(t *testing.T) {
 	s := sim.New(t, world())
 	key := s.Client("c", "vpc:DescribeVSwitches", "cs:DescribeClusterDetail", "cs:DescribeClusterNodePools")
 	r := dial(t, s, key, func(c *cloud.Config) { c.Recall = time.Hour })
-	const looks = 20
+	const looks = 50
+	began := time.Now()
 	var wait sync.WaitGroup
 	for range looks {
 		wait.Go(func() {
@@ -41,7 +42,7 @@ func TestRecall(t *testing.T) {
 	}
 	wait.Wait()
 	got := calls(s)
-	if once := got["DescribeVSwitches"] - looks; got["DescribeClusterDetail"] != 1 || got["DescribeClusterNodePools"] != 1 || once < 1 || once > 11 {
+	if once := got["DescribeVSwitches"] - looks; got["DescribeClusterDetail"] != 1 || got["DescribeClusterNodePools"] != 1 || once < 1 || once > 11+5*int(time.Since(began).Seconds()+1) {
 		t.Errorf("the calls are %v: want those about the cluster once, its vSwitches by few, and one vSwitch a look", got)
 	}
 	// Who is no look reads what is there now; and nothing is kept for longer than Recall.
