@@ -87,13 +87,13 @@ func named(name string) string { return "name " + name }
 
 // regionOf returns the load balancers of a region. Each must show its tags: one without may have
 // that which is searched for. None at all proves nothing: perhaps they may not be seen without a search.
-func regionOf[T any](list []T, of func(T) (name string, tags map[string]string)) (*regional[T], error) {
+func regionOf[T any](list []T, marks func(T) (name string, tags map[string]string)) (*regional[T], error) {
 	if len(list) == 0 {
 		return nil, lack("load balancers")
 	}
 	r := &regional[T]{all: len(list), by: map[string][]T{}}
 	for _, lb := range list {
-		name, tags := of(lb)
+		name, tags := marks(lb)
 		if tags == nil {
 			return nil, lack("tags")
 		}
@@ -105,10 +105,11 @@ func regionOf[T any](list []T, of func(T) (name string, tags map[string]string))
 	return r, nil
 }
 
-// search returns what the region has of what is searched for, where many search at once. ok is false if the
-// look has to search by itself. Whoever gets the load balancers changes nothing in them.
+// search returns what the region has of what is searched for, where many search at once: list returns all that it has, and
+// marks the name and the tags of one. ok is false if the look has to search by itself. Whoever gets the load balancers changes nothing in them.
 func search[T any](
-	ctx context.Context, c *client, product, action, by string, list func(context.Context, *client) (*regional[T], error),
+	ctx context.Context, c *client, product, action, by string,
+	list func(context.Context, *client) ([]T, error), marks func(T) (name string, tags map[string]string),
 ) (found []T, ok bool) {
 	if c.look == nil || by == "" || !c.look.shared(product, c.crowd) {
 		return nil, false
@@ -123,7 +124,11 @@ func search[T any](
 			}
 			plain := *c
 			plain.heard, plain.look, plain.atMost = nil, nil, wholly
-			r, err := list(event.WithReads(ctx, func(event.Read) {}), &plain)
+			var r *regional[T]
+			whole, err := list(event.WithReads(ctx, func(event.Read) {}), &plain)
+			if err == nil {
+				r, err = regionOf(whole, marks)
+			}
 			if err != nil && ctx.Err() == nil {
 				c.crowd.parts(product)
 			}

@@ -184,14 +184,11 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 	if f.TagValue != "" && f.TagKey == "" {
 		return nil, absent("nlb", action, "key of the tag that has the value")
 	}
-	found, ok := search(ctx, n.c, "nlb", action, f.by(), func(ctx context.Context, c *client) (*regional[NetworkLoadBalancer], error) {
-		all, err := NLB{c}.Find(ctx, NLBFilter{})
-		if err != nil {
-			return nil, err
-		}
-		return regionOf(all, func(lb NetworkLoadBalancer) (string, map[string]string) { return lb.Name, lb.Tags })
-	})
-	if ok {
+	every := func(ctx context.Context, c *client) ([]NetworkLoadBalancer, error) {
+		return NLB{c}.Find(ctx, NLBFilter{})
+	}
+	marks := func(lb NetworkLoadBalancer) (string, map[string]string) { return lb.Name, lb.Tags }
+	if found, ok := search(ctx, n.c, "nlb", action, f.by(), every, marks); ok {
 		return found, nil
 	}
 	type answer struct {

@@ -324,14 +324,11 @@ func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, err
 	if slices.Contains(f.IDs, "") {
 		return nil, absent("slb", action, "ID of a load balancer")
 	}
-	found, ok := search(ctx, s.c, "slb", action, f.by(), func(ctx context.Context, c *client) (*regional[LoadBalancer], error) {
-		all, err := SLB{c}.LoadBalancers(ctx, LBFilter{})
-		if err != nil {
-			return nil, err
-		}
-		return regionOf(all, func(lb LoadBalancer) (string, map[string]string) { return lb.Name, lb.Tags })
-	})
-	if ok {
+	every := func(ctx context.Context, c *client) ([]LoadBalancer, error) {
+		return SLB{c}.LoadBalancers(ctx, LBFilter{})
+	}
+	marks := func(lb LoadBalancer) (string, map[string]string) { return lb.Name, lb.Tags }
+	if found, ok := search(ctx, s.c, "slb", action, f.by(), every, marks); ok {
 		return found, nil
 	}
 	lists := [][]string{nil}

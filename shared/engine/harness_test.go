@@ -31,6 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -170,6 +171,16 @@ func (r *rig) connect() *stream.Stream {
 	_, err = s.Setup(r.Context(), nil, stream.Settings{})
 	r.must(err)
 	return s
+}
+
+// apart gives the rig a JetStream of its own, and returns its address.
+func (r *rig) apart() (url string) {
+	r.Helper()
+	url = nats.Start(r, embedded.Options{}).URL()
+	r.env.Stream = nats.Connect(r, stream.Config{URL: url})
+	_, err := r.env.Stream.Setup(r.Context(), nil, stream.Settings{})
+	r.must(err)
+	return url
 }
 
 // restart makes the rig's env that of a new process.

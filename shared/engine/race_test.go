@@ -445,15 +445,12 @@ func TestPaceStale(t *testing.T) {
 func TestApprovedBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	server := nats.Start(t, embedded.Options{})
-	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
-	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
-	r.must(err)
+	url := r.apart()
 	r.policy.Risk = remedy.Low
 	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
 	asked := r.ends(event.Asked)
-	nats.Behind(t, server.URL(), "KV_lbremedy")
-	_, err = engine.Approve(t.Context(), r.env.Stream, asked, event.Person{Name: "ann"}, r.now(), time.Hour)
+	nats.Behind(t, url, "KV_lbremedy")
+	_, err := engine.Approve(t.Context(), r.env.Stream, asked, event.Person{Name: "ann"}, r.now(), time.Hour)
 	r.must(err)
 	r.env.Watch = long
 	r.on("after 1", r.syncs)
@@ -471,10 +468,7 @@ func TestApprovedBehind(t *testing.T) {
 func TestRepeatsBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	server := nats.Start(t, embedded.Options{})
-	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
-	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
-	r.must(err)
+	url := r.apart()
 	for n := range 12 {
 		finding := []string{"The vSwitch is full.", "The vSwitch is gone."}[n%2]
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.Literal(finding), Ask: say.F("a")})
@@ -489,7 +483,7 @@ func TestRepeatsBehind(t *testing.T) {
 			t.Fatalf("%q counts as a repetition of what was said before the last record", finding)
 		}
 		if n == 0 {
-			nats.Behind(t, server.URL(), "CASES")
+			nats.Behind(t, url, "CASES")
 		}
 	}
 }
@@ -498,17 +492,14 @@ func TestRepeatsBehind(t *testing.T) {
 func TestRepeatsAged(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	server := nats.Start(t, embedded.Options{})
-	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
-	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
-	r.must(err)
+	url := r.apart()
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("The vSwitch is full."), Ask: say.F("a")})
 	for range 5 {
 		r.ends(event.Asked)
 		r.advance(ccm.Retry)
 		r.event = r.failure(class, r.now())
 	}
-	cases, err := nats.JetStream(t, server.URL()).Stream(t.Context(), stream.Cases)
+	cases, err := nats.JetStream(t, url).Stream(t.Context(), stream.Cases)
 	r.must(err)
 	r.must(cases.Purge(t.Context()))
 	r.ends(event.Asked)

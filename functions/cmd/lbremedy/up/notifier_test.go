@@ -99,6 +99,22 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	}
 }
 
+// notifying runs a notifier for the sinks in force of c1, and returns what it logs, where it ends, and what ends it.
+func notifying(t *testing.T, s *stream.Stream) (said *shell.Log, done <-chan error, cancel func()) {
+	t.Helper()
+	said = new(shell.Log)
+	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, said)}
+	u.Cluster = "c1"
+	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}, Log: u.Log()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- told.Run(ctx) }()
+	return said, ended, cancel
+}
+
 // A sink that NATS can't set up keeps no other one waiting.
 func TestSinkWithoutConsumer(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
@@ -114,16 +130,7 @@ func TestSinkWithoutConsumer(t *testing.T) {
 	if err := s.Put(t.Context(), "tell.c1", []byte(`{"version":1,"sinks":[{"name":"new","kind":"event"},{"name":"good","kind":"event"}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	var said shell.Log
-	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, &said)}
-	u.Cluster = "c1"
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}, Log: u.Log()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- told.Run(ctx) }()
+	said, done, cancel := notifying(t, s)
 	shell.Until(t, "the other is followed, and this is said", func() bool {
 		good, err := js.Consumer(t.Context(), stream.Cases, "tell-good_c1")
 		return err == nil && good.CachedInfo().NumWaiting > 0 && strings.Contains(said.String(), "a sink can't be notified; trying again")
@@ -148,16 +155,7 @@ func TestNotifierWithoutJournal(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), stream.Cases); err != nil {
 		t.Fatal(err)
 	}
-	var said shell.Log
-	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, &said)}
-	u.Cluster = "c1"
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}, Log: u.Log()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- told.Run(ctx) }()
+	said, done, cancel := notifying(t, s)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(time.Minute)
@@ -169,7 +167,7 @@ func TestNotifierWithoutJournal(t *testing.T) {
 			case err := <-done:
 				t.Fatalf("%s: it ended: %v", what, err)
 			case <-late:
-				t.Fatalf("%s does not come: %s", what, &said)
+				t.Fatalf("%s does not come: %s", what, said)
 			}
 		}
 	}
