@@ -55,8 +55,8 @@ import (
 )
 
 // Grants is what an exporter needs of the cluster. It counts the LoadBalancer
-// Services beside what it watches, and reads the ones that Events name.
-var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices}
+// Services and watches for new ones beside the Events, and reads those that Events name and that it hasn't met.
+var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices}
 
 // What is watched.
 var (
@@ -192,30 +192,43 @@ func (e *Exporter) Run(ctx context.Context) error {
 }
 
 // count says now and then how many LoadBalancer Services there are: the budget of
-// the cluster is a share of them. It tells the registry of them, which saves the reading
-// of each. Nothing else depends on it, so that a cluster that does not let them be listed
-// is only said.
+// the cluster is a share of them. It tells the registry of them, and of those that come in
+// between. Nothing else depends on it, so that a cluster that does not let them be listed
+// or watched is only said.
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
-		n := 0
-		err := e.c.Kube.EachLoadBalancer(ctx, func(o kube.Object) {
-			e.registry.put(o.UID, registration{o.Namespace, o.Name, time.Now()})
+		n, next := 0, time.Now().Add(countEvery)
+		version, err := e.c.Kube.EachLoadBalancer(ctx, func(o kube.Object) {
+			e.registry.met(o)
 			n++
 		})
 		if err == nil {
 			err = e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
 		}
-		next := countEvery
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
 			e.log.Warn("the LoadBalancer Services can't be counted; trying again", "error", err)
-			next = steady
+			next = time.Now().Add(steady)
+		default:
+			e.meet(ctx, version, next)
 		}
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
+		retry.Sleep(ctx, time.Until(next))
+	}
+}
+
+// meet tells the registry of LoadBalancer Services that are new since the resource version, until it is time to count.
+// It ends early if the API server does not let them be watched, or has forgotten the version.
+func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
+	for left := time.Until(until); ctx.Err() == nil && left > 0; left = time.Until(until) {
+		var err error
+		if version, err = e.c.Kube.WatchLoadBalancers(ctx, version, left, e.registry.met); err != nil && ctx.Err() == nil {
+			e.log.Debug("the LoadBalancer Services can't be watched; each that is new is read", "error", err)
 		}
+		if errors.Is(err, kube.ErrDenied) || errors.Is(err, kube.ErrGone) {
+			return
+		}
+		retry.Sleep(ctx, retry.Spread(time.Second))
 	}
 }
 

@@ -484,13 +484,14 @@ type gate struct {
 	asked  chan bool // gets whether each request was a watch, if somebody looks
 
 	services func(w http.ResponseWriter) bool // refuses the reading of a Service
-	reads    atomic.Int64                     // of Services
+	reads    map[string]int                   // of Services, by path
+	blind    bool                             // Services may not be watched
 }
 
 // through returns the configuration that leads through a new gate.
 func (w *world) through() (*rest.Config, *gate) {
 	w.Helper()
-	g := &gate{asked: make(chan bool, 1000)}
+	g := &gate{asked: make(chan bool, 1000), reads: map[string]int{}}
 	target, err := url.Parse(w.join.Config.Host)
 	if err != nil {
 		w.Fatal(err)
@@ -506,10 +507,20 @@ func (w *world) through() (*rest.Config, *gate) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		watch := r.URL.Query().Get("watch") != ""
 		g.mu.Lock()
-		only := g.services
+		only, blind := g.services, g.blind
 		g.mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/services") {
+			if blind && watch {
+				rw.WriteHeader(http.StatusForbidden)
+				return
+			}
+			proxy.ServeHTTP(rw, r)
+			return
+		}
 		if strings.Contains(r.URL.Path, "/services/") {
-			g.reads.Add(1)
+			g.mu.Lock()
+			g.reads[r.URL.Path]++
+			g.mu.Unlock()
 			if only != nil && only(rw) {
 				return
 			}

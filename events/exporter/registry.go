@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	registered  = 4096             // Services that are remembered: a megabyte
+	registered  = 16384            // Services that are remembered: four megabytes
 	registerFor = 10 * time.Minute // how long one is remembered
 )
 
@@ -61,6 +61,9 @@ func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	}
 	return nil
 }
+
+// met takes in that there is a Service.
+func (r *registry) met(o kube.Object) { r.put(o.UID, registration{o.Namespace, o.Name, time.Now()}) }
 
 func (r *registry) get(uid string) (registration, bool) {
 	r.mu.Lock()

@@ -160,6 +160,55 @@ func TestDeletedService(t *testing.T) {
 	}
 }
 
+// TestNewLoadBalancer proves that a LoadBalancer Service that is made while the exporter runs is not read
+// when it fails, and that it is read where Services may not be watched.
+func TestNewLoadBalancer(t *testing.T) {
+	for name, blind := range map[string]bool{"watched": false, "forbidden": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			config, g := w.through()
+			g.blind = blind
+			e := w.exporter(config)
+			got := w.tail()
+			made := func(name string) string {
+				t.Helper()
+				svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Name: name},
+					Spec: corev1.ServiceSpec{
+						Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}},
+					},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(svc.UID)
+			}
+			knows := func(uid string) func() bool {
+				return func() bool { _, ok := e.registry.get(uid); return ok }
+			}
+			before := made("before")
+			w.run(e)
+			w.await("those of before are known", knows(before))
+			uid, reads := made("web"), 1
+			if !blind {
+				reads = 0
+				w.await("the new one is known", knows(uid))
+			}
+			ev := w.newEvent("new", uid, full)
+			ev.InvolvedObject.Name = "web"
+			w.make(ev)
+			if f := got.next(1)[0]; f.Service.UID != uid {
+				t.Errorf("the failure is %+v", f)
+			}
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if n := g.reads["/api/v1/namespaces/"+w.ns+"/services/web"]; n != reads {
+				t.Errorf("the Service was read %d times, want %d", n, reads)
+			}
+		})
+	}
+}
+
 // TestRegistry proves that it remembers a bounded number of Services, and not that one is
 // missing.
 func TestRegistry(t *testing.T) {

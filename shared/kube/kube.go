@@ -14,6 +14,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,15 +138,34 @@ func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) err
 	return err
 }
 
-// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order. It
-// needs grant.ListServices.
-func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) error {
-	query := map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
-	_, err := list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", query, func(m *metav1.PartialObjectMetadata) error {
-		see(Object{Kind: "Service", Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)})
+// loadBalancers selects the Services that a controller makes load balancers for.
+var loadBalancers = map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
+
+// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order, and returns the
+// resource version to watch them from. It needs grant.ListServices.
+func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (string, error) {
+	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *metav1.PartialObjectMetadata) error {
+		see(service(m))
 		return nil
 	})
-	return err
+}
+
+// WatchLoadBalancers calls see with each LoadBalancer Service that is made or changed after the resource version,
+// for the given time, and returns the version to go on from. It ends as WatchEvents does. It needs grant.WatchServices.
+func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit time.Duration, see func(Object)) (string, error) {
+	err := watch(ctx, c, "watch the LoadBalancer Services", "/api/v1/services", loadBalancers, version, limit,
+		func(kind string, m *metav1.PartialObjectMetadata) error {
+			version = cmp.Or(m.ResourceVersion, version)
+			if kind == Added || kind == Modified {
+				see(service(m))
+			}
+			return nil
+		})
+	return version, err
+}
+
+func service(m *metav1.PartialObjectMetadata) Object {
+	return Object{Kind: "Service", Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)}
 }
 
 // Nodes returns the nodes.

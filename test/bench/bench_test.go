@@ -17,7 +17,8 @@
 //     bare program watches with the same selection and publishes each Event as it
 //     comes, one after the other.
 //   - burst: 3,000 Events created by 16 clients at once, from the first request until
-//     a reader of FAILED has the last message. Ratios are of the median rounds.
+//     a reader of FAILED has the last message. Each is about a LoadBalancer Service of its own, which was there before.
+//     Ratios are of the median rounds.
 //   - stored: the exporter program starts without saved progress on 5,000 stored failures, a
 //     hundred in each namespace. LBREMEDY_BENCH_FAILURES says another number.
 //   - write: "lbremedy up", which is exporter, JetStream and worker in one process.
@@ -72,6 +73,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -330,6 +333,19 @@ type nats struct {
 	process    *process // nil: it is one of "lbremedy up"
 }
 
+// jetstream returns a connection of the benchmark's own.
+func (n *nats) jetstream(b *testing.B) (js jetstream.JetStream, end func()) {
+	b.Helper()
+	nc, err := natsgo.Connect(n.url, natsgo.Token(n.token))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if js, err = jetstream.New(nc); err != nil {
+		b.Fatal(err)
+	}
+	return js, nc.Close
+}
+
 // startNATS starts a server that syncs each message to disk, with all streams.
 func (r *rig) startNATS(b *testing.B) *nats {
 	b.Helper()
@@ -392,6 +408,15 @@ func (s *sightings) seeAt(name string, at time.Time) {
 	s.at[name] = at
 	close(s.news)
 	s.news = make(chan struct{})
+}
+
+// forget lets them be seen anew.
+func (s *sightings) forget(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		delete(s.at, name)
+	}
 }
 
 // wait returns when all of them have been seen, with the moments in their order.

@@ -47,6 +47,7 @@ type disk struct {
 	client    *kubernetes.Client
 	namespace string
 	arrived   *sightings        // messages in FAILED, by the UID of the Service
+	round     int               // part of the names of Events, so that a Service may fail once more
 	names     map[string]string // of the Services, by UID
 }
 
@@ -74,13 +75,27 @@ func (r *rig) disk(b *testing.B) *disk {
 	return d
 }
 
-// services makes n Services and returns their UIDs.
+// services makes n Services and returns their UIDs. No controller makes load balancers for them, and the exporter
+// reads each when it first fails.
 func (d *disk) services(b *testing.B, n int) []string {
+	b.Helper()
+	return d.make(b, n, corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone})
+}
+
+// loadBalancers makes n LoadBalancer Services, which the exporter comes to know, and returns their UIDs.
+func (d *disk) loadBalancers(b *testing.B, n int) []string {
+	b.Helper()
+	return d.make(b, n, corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}},
+	})
+}
+
+func (d *disk) make(b *testing.B, n int, spec corev1.ServiceSpec) []string {
 	b.Helper()
 	ids, run := make([]string, n), len(d.names)
 	err := alike(16, n, func(i int) error {
 		svc, err := d.client.CoreV1().Services(d.namespace).Create(b.Context(), &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", run+i)}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", run+i)}, Spec: spec,
 		}, metav1.CreateOptions{})
 		if err == nil {
 			ids[i] = string(svc.UID)
@@ -97,7 +112,9 @@ func (d *disk) services(b *testing.B, n int) []string {
 }
 
 func (d *disk) create(ctx context.Context, uid string) error {
-	_, err := d.client.CoreV1().Events(d.namespace).Create(ctx, failure(d.namespace, d.names[uid], uid), metav1.CreateOptions{})
+	e := failure(d.namespace, d.names[uid], uid)
+	e.Name += fmt.Sprint(".", d.round)
+	_, err := d.client.CoreV1().Events(d.namespace).Create(ctx, e, metav1.CreateOptions{})
 	return err
 }
 
@@ -224,10 +241,21 @@ func (r *rig) burst(b *testing.B) {
 	d := r.disk(b)
 	rates, cost, created, peak := map[bool][]float64{}, map[bool]time.Duration{}, []float64{}, 0.0
 	took := map[bool][]time.Duration{}
+	ids := d.loadBalancers(b, n)
+	js, end := d.nats(b).jetstream(b)
+	defer end()
+	failed, err := js.Stream(b.Context(), stream.Failed)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for i := range 2 * rounds {
 		exporter := i%4 == 0 || i%4 == 3 // in turns, and each as often before the other as after it
 		p := d.run(b, exporter)
-		ids := d.services(b, n)
+		d.round++
+		d.arrived.forget(ids...)
+		if err := failed.Purge(b.Context()); err != nil { // each is the first of its Service
+			b.Fatal(err)
+		}
 		before := p.cpu(b)
 		answered := make([]time.Time, n)
 		began := time.Now()

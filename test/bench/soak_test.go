@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -137,15 +135,8 @@ func (r *rig) level(b *testing.B, up *process, bus *nats, address string) level 
 	if l.goroutines == 0 || l.files == 0 {
 		b.Fatal("the program does not say how many goroutines and file handles it has")
 	}
-	nc, err := natsgo.Connect(bus.url, natsgo.Token(bus.token))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		b.Fatal(err)
-	}
+	js, end := bus.jetstream(b)
+	defer end()
 	for _, name := range []string{stream.Failed, stream.Cases} {
 		info, err := js.Stream(context.WithoutCancel(b.Context()), name)
 		if err != nil {
