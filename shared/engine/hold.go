@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -59,7 +61,8 @@ func (e *Env) held(pause *Pause, p remedy.Policy) *hold {
 	return nil
 }
 
-// guards are what the stream holds that may keep a plan from being applied, read at one moment, and the policy in force.
+// guards are what the stream holds that may keep a plan from being applied, and the policy in force, all read at one moment:
+// who has seen no pause, since it is over, sees what was put in force in it.
 type guards struct {
 	breaker *Breaker // of the class, if it is open
 	pause   *Pause   // in force
@@ -67,16 +70,15 @@ type guards struct {
 	policy  remedy.Policy
 }
 
-// guards reads them as they were when the run last renewed its lease, or later. The policy comes last: who has seen no
-// pause, since it is over, sees what was put in force in it.
+// guards reads them as they were when the run last renewed its lease, or later.
 func (x *run) guards(ctx context.Context) (g guards, err error) {
 	e, now := x.env, x.since(ctx)
 	if e.Stream == nil {
 		g.policy, err = e.policy(now, x.r.Sections)
 		return g, err
 	}
-	open := breakerKey(e.Cluster, x.r.Class)
-	g.answers, err = e.Stream.View(now, append(append(pauseKeys(e.Cluster), open), x.approvals.keys()...)...)
+	open, rules := breakerKey(e.Cluster, x.r.Class), policy.Keys(e.Cluster)
+	g.answers, err = e.Stream.View(now, slices.Concat(pauseKeys(e.Cluster), []string{open}, rules, x.approvals.keys())...)
 	if err != nil {
 		return g, unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
@@ -84,7 +86,7 @@ func (x *run) guards(ctx context.Context) (g guards, err error) {
 		g.breaker = readBreaker(b.Value, e.Cluster, x.r.Class)
 	}
 	g.pause = pauseIn(g.answers, e.Cluster)
-	g.policy, err = e.policy(now, x.r.Sections)
+	g.policy, err = e.policy(stream.Within(now, g.answers, rules...), x.r.Sections)
 	return g, err
 }
 

@@ -25,6 +25,9 @@ import (
 // holds for a cluster until one is put in force for that.
 const key = "policy"
 
+// Keys are those that InForce reads.
+func Keys(cluster string) []string { return []string{key + "." + cluster, key} }
+
 // inForce returns what lies under a key of a cluster, or else of all.
 func inForce(ctx context.Context, s *stream.Stream, key, cluster string) ([]byte, error) {
 	own := key + "." + cluster

@@ -214,7 +214,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/engine"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy", "shared/say"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/ccm",
+			"shared/remedy", "shared/policy", "shared/say"},
 		why: "the engine knows no step and no endpoint",
 	},
 	{
