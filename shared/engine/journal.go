@@ -35,9 +35,18 @@ func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) 
 		x.rec.Case, x.rec.First, x.rec.Phase, x.rec.At, x.rec.Repeats = x.prev.Case, x.prev.First, event.Settled, x.env.now(), true
 		return x.rec, nil
 	}
+	var used time.Time
+	if !x.journalled && !x.ev.Again {
+		var wait time.Duration
+		if used, wait = x.lease.idle(); wait > 0 {
+			x.log.Warn("the failure ends in one way after the other, and what this run has found is not in the journal", "result", r, "wait", wait)
+			return x.later(wait)
+		}
+	}
 	if err := x.append(ctx, event.Settled); err != nil {
 		return x.lost(err)
 	}
+	x.lease.uses(used)
 	x.settled = true
 	return x.rec, nil
 }

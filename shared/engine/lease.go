@@ -22,6 +22,11 @@ const (
 	renewal = leased / 4          // how often it gives one
 	known   = 30 * 24 * time.Hour // how long a key outlives its last run; the journal keeps records as long
 	heard   = time.Second         // who has renewed its lease within this is not cut off from the stream
+
+	// Of runs that write nothing, so many in a row may end in another way than the one before, and then one in this time.
+	idleBurst = 8
+	idleEach  = time.Hour
+	idleWait  = 10 * time.Minute // at most, until a run that may not is made again
 )
 
 // A lease is a run's claim on the key that says who runs on its Service and class. While
@@ -138,6 +143,35 @@ func (l *lease) stored(sequence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.Stored, l.state.At = sequence, l.env.now()
+}
+
+// uses notes that the run has left a record, and until when none more may follow, as idle said.
+func (l *lease) uses(until time.Time) {
+	if l == nil || until.IsZero() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Used = until
+}
+
+// idle returns how long a run has to wait that is about to leave a record and has written nothing; zero: it may, and Used is
+// to be this then. Whoever may create Events can make a failure end in one way and in another in turn, by Events of success,
+// and each such end is a record: without a limit one namespace would fill the journal, which all clusters share.
+func (l *lease) idle() (used time.Time, wait time.Duration) {
+	if l == nil {
+		return time.Time{}, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.env.now()
+	if used = l.state.Used; used.Before(now) || used.Sub(now) > idleBurst*idleEach { // by a clock that was ahead
+		used = now
+	}
+	if left := used.Sub(now) - (idleBurst-1)*idleEach; left > 0 {
+		return time.Time{}, min(left, idleWait)
+	}
+	return used.Add(idleEach), 0
 }
 
 // knows returns the sequence of a record that the journal has. After a while it may have none: what is old is removed, and a

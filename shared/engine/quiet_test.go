@@ -272,3 +272,46 @@ func (ports) Kind() string              { return "ports" }
 func (ports) Keys() []string            { return []string{remedy.PortsKey} }
 func (ports) Patch(*remedy.Case) []byte { return []byte(`{"spec":{"ports":[]}}`) }
 func (ports) Undo() (remedy.Step, bool) { return nil, false }
+
+// A failure that ends in one way and in another in turn, as strangers' Events can make it, leaves some records and then one
+// an hour: they would fill the journal. A person's question is answered all the same, and so is a plan.
+func TestRecordsWithoutAPlan(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	n := 0
+	turn := func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		n++
+		return remedy.Plan{Finding: say.F("f"), Ask: []say.Text{say.F("a"), say.F("b")}[n%2]}, nil
+	}
+	plans := r.class.Diagnose
+	r.class.Diagnose = turn
+	comes := func() event.Record {
+		t.Helper()
+		r.advance(time.Second)
+		r.event = r.failure(class, r.now())
+		return r.run()
+	}
+	for range 30 {
+		comes()
+	}
+	if records := len(r.journal()); records != 8 {
+		t.Errorf("%d records of 30 runs", records)
+	}
+	if rec := comes(); rec.Result != event.Waiting || rec.Wait != 10*time.Minute {
+		t.Errorf("ended as %q, wait %s", rec.Result, rec.Wait)
+	}
+	r.advance(time.Hour)
+	for range 3 {
+		comes()
+	}
+	if records := len(r.journal()); records != 9 {
+		t.Errorf("%d records after an hour", records)
+	}
+	r.event.Again = true
+	if rec := r.run(); rec.Result != event.Asked {
+		t.Errorf("a person is told %q", rec.Result)
+	}
+	r.class.Diagnose = plans
+	comes()
+	r.wrote(1)
+}

@@ -469,7 +469,7 @@ func TestRepeatsBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	url := r.apart()
-	for n := range 12 {
+	for n := range 8 {
 		finding := []string{"The vSwitch is full.", "The vSwitch is gone."}[n%2]
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.Literal(finding), Ask: say.F("a")})
 		var rec event.Record

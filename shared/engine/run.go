@@ -20,7 +20,8 @@
 // (Env.heard): that of a machine may be wrong.
 //
 // A run that ends as the last record says, but for numbers in its sentences, leaves no
-// record: the key counts it. Thus a Service that stays broken does not fill the journal.
+// record: the key counts it. Thus a Service that stays broken does not fill the journal. Nor does one that is made to end in
+// one way and in another in turn: of runs that write nothing, eight in a row leave a record, and then one an hour.
 //
 // A node of NATS that is cut off from the others, or behind them, answers who reads with what it has, however old. So before
 // each step a run has renewed its lease within the last second, or does: who can't, or has lost it, writes nothing. What

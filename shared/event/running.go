@@ -18,6 +18,7 @@ type Running struct {
 	Wait    time.Duration `json:"wait,omitempty"`    // nanoseconds until the case is looked at again
 	Stored  uint64        `json:"stored,omitempty"`  // sequence of the last record that a run has appended,
 	At      time.Time     `json:"at,omitzero"`       // and when
+	Used    time.Time     `json:"used,omitzero"`     // until then its runs have used up the records that they may write without a plan
 }
 
 // Since returns the record of a Service and class as it stands since the last run that
