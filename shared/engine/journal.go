@@ -39,7 +39,7 @@ func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) 
 	if !x.journalled && !x.ev.Again {
 		var wait time.Duration
 		if used, wait = x.lease.idle(); wait > 0 {
-			x.log.Warn("the failure ends in one way after the other, and what this run has found is not in the journal", "result", r, "wait", wait)
+			x.log.Warn("the failure ends in one way after the other, and what this run has found is not in the journal", "outcome", r, "again", wait)
 			return x.later(wait)
 		}
 	}
