@@ -112,6 +112,7 @@ func world(o Options) *sim.World {
 			{Name: quotaListeners, Total: 50, Max: 100, Adjustable: true},
 			{Name: quotaBackends, Total: 200, Max: 400, Adjustable: true},
 			{Name: quotaAttached, Total: 10_000},
+			{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 10_000}, // those of 120 histories of test/fault used up the ordinary 60
 			{Product: "nlb", Name: quotaNetworkServers, Total: 400, Max: 1000, Adjustable: true},
 			{Product: "nlb", Name: quotaNetworkListeners, Total: 50, Max: 100, Adjustable: true},
 		},
