@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -121,22 +120,17 @@ func slow(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{stream.Failed, stream.Cases, "KV_lbremedy"}
 	name := names[r.IntN(len(names))]
-	ask := func() (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return name, nil, insist(ctx, func() error { // nobody answers, or none that can, while another leader is elected
 		in, cancel := context.WithTimeout(ctx, answer)
 		defer cancel()
-		return w.js.Conn().RequestWithContext(in, "$JS.API.STREAM.LEADER.STEPDOWN."+name, nil)
-	}
-	reply, err := ask()
-	for range 5 { // nobody answers while another leader is elected
-		if err == nil {
-			break
+		reply, err := w.js.Conn().RequestWithContext(in, "$JS.API.STREAM.LEADER.STEPDOWN."+name, nil)
+		if err == nil && strings.Contains(string(reply.Data), `"error"`) {
+			err = fmt.Errorf("the leader of %s does not step down: %s", name, reply.Data)
 		}
-		reply, err = ask()
-	}
-	if err == nil && strings.Contains(string(reply.Data), `"error"`) {
-		err = fmt.Errorf("the leader of %s does not step down: %s", name, reply.Data)
-	}
-	return name, nil, err
+		return err
+	})
 }
 
 // links are the connections of a part that can break.
