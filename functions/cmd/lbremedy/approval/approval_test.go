@@ -3,6 +3,7 @@ package approval_test
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,4 +185,36 @@ func TestService(t *testing.T) {
 	}
 	says(command.CodeWrong, "2 cases of shop/web: each has steps to undo. Name one by its ID:", "undo", "shop/web")
 	says(command.CodeWrong, twice.Case, "undo", "shop/web")
+}
+
+// An empty name, or half of one, means nothing: it never stands for the one case that is left.
+func TestNoName(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	fixed := operator.Journalled()[2]
+	waits := fixed
+	waits.Service = event.Service{Namespace: "other", Name: "api", UID: operator.UID(1)}
+	waits.Case, waits.Result, waits.Next, waits.Written = "44444444-20260102T150405", event.Asked, 0, time.Time{}
+	if err := operator.Seed(t.Context(), s, fixed, waits); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "/", "other/", "/api", "other/api/", "shop/"} {
+		for _, args := range [][]string{{"approve"}, {"approve", "-n", ""}, {"reject"}, {"undo", "--apply"}, {"show"}} {
+			if got := c.Run(t.Context(), append(args, name)...); got.Code != command.CodeWrong || !strings.Contains(got.Err, strconv.Quote(name)+" is not a ") {
+				t.Errorf("%q of %q: %+v", args, name, got)
+			}
+		}
+		for _, args := range []string{"ls", "replay --apply", "dead retry", "dead drop --yes"} {
+			if name == "" {
+				continue // as without the flag
+			}
+			got := c.Run(t.Context(), append(strings.Fields(args), "--service", name)...)
+			if got.Code != command.CodeWrong || !strings.Contains(got.Err, strconv.Quote(name)+" is not a Service") {
+				t.Errorf("%s of %q: %+v", args, name, got)
+			}
+		}
+	}
+	if got := c.Run(t.Context(), "approve", "-n", "other", ""); got.Code != command.CodeWrong || !strings.Contains(got.Err, `"" is not a case`) {
+		t.Errorf("a namespace alone: %+v", got)
+	}
 }

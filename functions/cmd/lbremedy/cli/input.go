@@ -72,9 +72,13 @@ type Scope struct {
 	Service   string // NAME or NAMESPACE/NAME; after Check the name alone
 }
 
-// Check takes the name of a Service apart, and says if it contradicts the namespace.
+// Check takes the name of a Service apart, and says if half of it is missing, or if it
+// contradicts the namespace.
 func (s *Scope) Check() error {
 	if ns, name, ok := strings.Cut(s.Service, "/"); ok {
+		if !kube.ValidName(ns) || !kube.ValidName(name) {
+			return command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", s.Service)
+		}
 		if s.Namespace != "" && s.Namespace != ns {
 			return command.Wrong("--service %s is not in the namespace %s that --namespace names", s.Service, s.Namespace)
 		}

@@ -263,6 +263,9 @@ func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects
 // find returns the cases that a name means, the newest first: a case ID, or the
 // beginning of one, or a Service.
 func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
+	if name == "" { // all IDs begin with it
+		return nil, command.Wrong("%q is not a case: name one by its ID or the start of it, or a Service as NAMESPACE/NAME", name)
+	}
 	subjects, f, what := map[string]bool{}, &Filter{id: name}, say.F("case")
 	if strings.Contains(name, "/") {
 		f, what = &Filter{scope: cli.Scope{Service: name}}, say.F("case of a Service")

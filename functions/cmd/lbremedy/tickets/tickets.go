@@ -157,6 +157,9 @@ func standing(t ticket.Notified) string {
 
 // incident returns the one that a name means: its ID or the beginning of one.
 func incident(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (ticket.Incident, error) {
+	if name == "" { // all IDs begin with it
+		return ticket.Incident{}, command.Wrong("%q is not an incident: name one by its ID or the start of it", name)
+	}
 	list, err := incidents(ctx, p, s)
 	if err != nil {
 		return ticket.Incident{}, err

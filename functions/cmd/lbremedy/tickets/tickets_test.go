@@ -83,6 +83,7 @@ func TestTickets(t *testing.T) {
 	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)
 	run(0, "   needs-action   ", "", "tickets", "show", list[0].ID)
 	run(0, "ops: open, lbr-", "", "show", "shop/web")
+	run(command.CodeWrong, "", `"" is not an incident`, "tickets", "close", "")
 	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage")
 	run(0, "", "No incident.\n", "tickets", "ls")
 	follow() // by the mark alone, without a record
