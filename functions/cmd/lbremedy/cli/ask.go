@@ -46,6 +46,9 @@ func (p *Program) Typed(name, flag string) error {
 	if line == name {
 		return nil
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return say.Errorf("read the answer: %w", err)
+	}
 	if err != nil && line == "" {
 		return command.Wrong("not confirmed: type %s, or give %s", name, flag)
 	}

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -38,8 +39,39 @@ func New(version string) *Program {
 	}
 }
 
+// Until returns what reads as in does until the context ends: nothing else ends the wait for
+// somebody who sits at a terminal.
+func Until(ctx context.Context, in io.Reader) io.Reader { return input{ctx, in} }
+
+type input struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (i input) Read(to []byte) (int, error) {
+	type read struct {
+		data []byte
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() {
+		data := make([]byte, len(to)) // to is the caller's again once the context has ended
+		n, err := i.Reader.Read(data)
+		done <- read{data[:n], err}
+	}()
+	select {
+	case r := <-done:
+		return copy(to, r.data), r.err
+	case <-i.ctx.Done():
+		return 0, i.ctx.Err()
+	}
+}
+
 // terminal returns the width of the terminal behind a reader or writer; 0 if there is none.
 func terminal(stream any) int {
+	if in, ok := stream.(input); ok {
+		stream = in.Reader
+	}
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0

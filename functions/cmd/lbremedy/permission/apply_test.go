@@ -2,10 +2,12 @@ package permission_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -145,6 +147,25 @@ func TestApplyMeanwhile(t *testing.T) {
 	code := root.Run(t.Context(), p, []string{"policy", "apply", operator.Write(t, "fix.yaml", "mode: fix\n"), "--cluster", "c1", "--by", "ann"})
 	wants(t, operator.Said{Code: code, Err: errs.String()}, command.CodeWrong, "[y/N]", "has changed meanwhile")
 	if now, err := policy.InForce(t.Context(), s, "c1"); err != nil || now.Risk != remedy.High {
+		t.Errorf("in force is %+v, %v", now, err)
+	}
+}
+
+// A question ends with the call: who is asked may press Ctrl-C.
+func TestApplyInterrupted(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	silent, end := io.Pipe()
+	t.Cleanup(func() { end.Close() })
+	defer time.AfterFunc(20*time.Second, func() { end.Close() }).Stop() // what waits for an answer fails then
+	var errs bytes.Buffer
+	p := c.Program(io.Discard, &errs)
+	p.Terminal = func(any) int { return 80 }
+	p.In = &slow{interrupt, silent}
+	code := root.Run(ctx, p, []string{"policy", "apply", operator.Write(t, "fix.yaml", "mode: fix\n"), "--cluster", "c1", "--by", "ann"})
+	wants(t, operator.Said{Code: code, Err: errs.String()}, command.CodeFailed, "[y/N]", "interrupted")
+	if now, err := policy.InForce(t.Context(), s, "c1"); err != nil || now.Mode == remedy.Fix {
 		t.Errorf("in force is %+v, %v", now, err)
 	}
 }

@@ -41,6 +41,7 @@ func Main(version string) {
 
 // Run runs the command that the arguments name and returns the exit code.
 func Run(ctx context.Context, p *cli.Program, args []string) int {
+	p.In = cli.Until(ctx, p.In)
 	root := rootCommand(p)
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
