@@ -46,14 +46,7 @@ Files are read as by "lbremedy plan". With a file and without --apply, no NATS i
 			}
 			fromStream := len(files) == 0
 			items, env, err := readItems(ctx, p, files, func() (*engine.Env, error) {
-				if fromStream || a.Apply || p.Known() {
-					return p.Connect(ctx, file)
-				}
-				env, err := p.Look(ctx, p.Host())
-				if err != nil {
-					return nil, err
-				}
-				return env, cli.SetPolicy(env, file, nil)
+				return p.Prepare(ctx, file, fromStream || a.Apply)
 			})
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +181,12 @@ func TestHeal(t *testing.T) {
 	kept.Env["LBREMEDY_STATE_DIR"], kept.In = t.TempDir(), events(sc, t)
 	if got := kept.Run(t.Context(), "replay", "-f", "-"); got.Code != 0 || !strings.Contains(got.Out, "recovered") || !strings.Contains(got.Out, "none") {
 		t.Errorf("replay of kubectl's output without NATS: %+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(kept.Env["LBREMEDY_STATE_DIR"], "nats.json"), []byte(`{"url":"nats://127.0.0.1:1","token":"t"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := kept.Run(t.Context(), "replay", "-f", "-"); got.Code != 0 || !strings.Contains(got.Err, "observe mode is assumed") {
+		t.Errorf("replay of kubectl's output after the end of up: %+v", got)
 	}
 
 	stranger := sc.With(operator.KeyID, "nobody-knows-it")
