@@ -187,6 +187,40 @@ func TestService(t *testing.T) {
 	says(command.CodeWrong, twice.Case, "undo", "shop/web")
 }
 
+// Two classes may have a case that began in the same second: the ID means the one that a command
+// is for, or else it is given with its class.
+func TestSameID(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	fixed := operator.Journalled()[2]
+	busy := fixed
+	busy.Class, busy.Result, busy.Next, busy.Written = "busy", event.Asked, 0, time.Time{}
+	says := func(code int, want string, args ...string) {
+		t.Helper()
+		if got := c.Run(t.Context(), args...); got.Code != code || !strings.Contains(got.Out+got.Err, want) {
+			t.Errorf("%v: %+v; want %d, %q", args, got, code, want)
+		}
+	}
+	if err := operator.Seed(t.Context(), s, fixed, busy); err != nil {
+		t.Fatal(err)
+	}
+	says(command.CodeWrong, "no region is named", "undo", fixed.Case) // the one case, of which the cluster is looked at next
+	says(command.CodeWrong, "the failure of case "+busy.Case+" is no longer stored", "approve", busy.Case)
+	says(0, "of class vswitch-ip-exhausted in", "show", fixed.Case+"/vswitch-ip-exhausted")
+	says(0, "of class busy in", "show", fixed.Case+"/busy")
+	says(command.CodeWrong, `holds no case "`+fixed.Case+`/throttling"`, "show", fixed.Case+"/throttling")
+
+	busy.Result, busy.Next, busy.Written = fixed.Result, fixed.Next, fixed.Written
+	if err := operator.Seed(t.Context(), s, busy); err != nil {
+		t.Fatal(err)
+	}
+	says(command.CodeWrong, "2 cases of "+fixed.Case+": each has steps to undo. Name one by its ID:", "undo", fixed.Case)
+	says(command.CodeWrong, fixed.Case+"/vswitch-ip-exhausted", "undo", fixed.Case)
+	says(command.CodeWrong, fixed.Case+"/busy", "undo", "shop/web")
+	says(command.CodeWrong, "no region is named", "undo", fixed.Case+"/busy")
+	says(command.CodeWrong, "no case of "+fixed.Case+" waits for an approval", "reject", fixed.Case)
+}
+
 // An empty name, or half of one, means nothing: it never stands for the one case that is left.
 func TestNoName(t *testing.T) {
 	t.Parallel()

@@ -260,14 +260,25 @@ func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects
 	return list, nil
 }
 
-// find returns the cases that a name means, the newest first: a case ID, or the
-// beginning of one, or a Service.
+// service reports whether the name of a case is that of its Service. The other names with a slash
+// are an ID, which has a capital letter, with its class: two classes may have a case with one ID.
+func service(name string) bool {
+	namespace, _, ok := strings.Cut(name, "/")
+	return ok && !strings.Contains(namespace, "T")
+}
+
+// find returns the cases that a name means, the newest first: a case ID, or the beginning of
+// one, or ID/CLASS, or a Service.
 func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
 	if name == "" { // all IDs begin with it
 		return nil, command.Wrong("%q is not a case: name one by its ID or the start of it, or a Service as NAMESPACE/NAME", name)
 	}
-	subjects, f, what := map[string]bool{}, &Filter{id: name}, say.F("case")
-	if strings.Contains(name, "/") {
+	id, class, both := strings.Cut(name, "/")
+	subjects, f, what := map[string]bool{}, &Filter{id: id}, say.F("case")
+	if both {
+		f.classes = []string{class}
+	}
+	if service(name) {
 		f, what = &Filter{scope: cli.Scope{Service: name}}, say.F("case of a Service")
 		if err := f.Check(); err != nil {
 			return nil, err
@@ -284,7 +295,7 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 		if err != nil {
 			return nil, err
 		}
-		begin := name[:min(len(name), 8)] // of the UID: a case ID holds no more of it
+		begin := id[:min(len(id), 8)] // of the UID: a case ID holds no more of it
 		for _, subject := range all {
 			if parts := strings.Split(subject, "."); len(parts) == 5 && strings.HasPrefix(parts[3], begin) {
 				subjects[event.CaseFilter(parts[2], parts[3])] = true

@@ -202,7 +202,7 @@ func others(p *cli.Program, rest []History) string {
 			return text + p.Phrase("and %d more", len(rest)-most)
 		}
 		r := h.Last()
-		text += p.Phrase("%s  %s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At)) + "\n"
+		text += p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At)) + "\n"
 	}
 	return text
 }

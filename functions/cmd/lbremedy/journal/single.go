@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,21 +19,20 @@ type Want struct {
 }
 
 // Single returns the one case that a name means: an ID, or the beginning of one, of which the
-// newest case of a Service and class counts, or a Service of which one case is wanted. Where
-// that leaves several they are listed.
+// newest case of a Service and class counts, or a Service of which one case is wanted, or the ID
+// of two cases if one of them is. Where that leaves several they are listed, as ID/CLASS.
 func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (History, error) {
 	found, err := find(ctx, p, s, name)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(name, "/") {
-		if len(found) > 1 {
-			found = newest(found)
+	if !service(name) {
+		if found = newest(found); len(found) == 1 {
+			return found[0], nil
 		}
-		if len(found) > 1 {
+		if slices.ContainsFunc(found, func(h History) bool { return h.Last().Case != name }) {
 			return nil, command.Wrong("%d cases begin with %s, give a whole ID:\n%s", len(found), name, others(p, found))
 		}
-		return found[0], nil
 	}
 	wanted := slices.DeleteFunc(slices.Clone(found), func(h History) bool { return !w.Is(h) })
 	switch len(wanted) {
