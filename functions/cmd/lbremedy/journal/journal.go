@@ -27,6 +27,7 @@ func Commands(p *cli.Program) []*cobra.Command {
 // A Filter says which cases or failures are meant. The zero filter means all.
 type Filter struct {
 	classes, results []string
+	words            []string // that results may be
 	scope            cli.Scope
 	id               string // of a case, or the beginning of one
 	since, Until     cli.Moment
@@ -45,30 +46,25 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	command.Complete(cmd, "namespace", completeLatest(p, func(r event.Record) string { return r.Service.Namespace }))
 }
 
-// outcomeFlags adds the flags that choose cases, and by how they stand.
-func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command) {
+// outcomeFlags adds the flags that choose cases, and by how they stand: how a record says it, and
+// more that the command knows.
+func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command, more ...event.Status) {
+	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Looking, event.Writing}, more) {
+		f.words = append(f.words, string(s))
+	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
 	complete := CompleteCases(p)
 	command.Complete(cmd, "case", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, begun)
 	})
-	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(results(), ", "))
+	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(f.words, ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
-	command.Complete(cmd, "result", cobra.FixedCompletions(results(), cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "result", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // SinceFlag adds the flag for the time since when.
 func (f *Filter) SinceFlag(cmd *cobra.Command, what string) {
 	cmd.Flags().Var(&f.since, "since", what)
-}
-
-// results returns the words for how a case may stand.
-func results() []string {
-	var words []string
-	for _, s := range event.Statuses {
-		words = append(words, string(s))
-	}
-	return words
 }
 
 // former are the words of earlier releases, which the journal still has.
@@ -89,10 +85,10 @@ func (f *Filter) Check() error {
 		switch {
 		case former[r] != nil:
 			want = append(want, former[r]...)
-		case slices.Contains(results(), r):
+		case slices.Contains(f.words, r):
 			want = append(want, r)
 		default:
-			return command.Wrong("there is no result %q; there are %s", r, strings.Join(results(), ", "))
+			return command.Wrong("there is no result %q; there are %s", r, strings.Join(f.words, ", "))
 		}
 	}
 	f.results = want
@@ -104,9 +100,8 @@ func (f *Filter) Empty() bool {
 	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && f.Until.IsZero() && !f.open
 }
 
-// words says what the filter chooses, to follow "No".
-func (f *Filter) words() say.Text {
-	text := say.F("case")
+// none says what the filter chooses of something, to follow "No".
+func (f *Filter) none(text say.Text) say.Text {
 	add := func(t say.Text) { text = text.Then(t) }
 	if f.id != "" {
 		add(say.F("with the ID %s", f.id))
@@ -150,7 +145,12 @@ func (f *Filter) record(r event.Record) bool {
 		return false // nothing has failed: who wants to see them asks for the Service
 	}
 	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
-		(len(f.results) == 0 || slices.Contains(f.results, string(r.Status()))) && (!f.open || IsOpen(r))
+		(f.result(r.Status()) || r.Result.Worked() && f.result(event.FixUndone)) && (!f.open || IsOpen(r))
+}
+
+// result reports whether the filter means what stands so.
+func (f *Filter) result(s event.Status) bool {
+	return len(f.results) == 0 || slices.Contains(f.results, string(s))
 }
 
 // caseFilter returns the subjects of the journal that the global flags and these classes mean.

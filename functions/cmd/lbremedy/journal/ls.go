@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -80,8 +81,9 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			if err != nil {
 				return err
 			}
+			seen = slices.DeleteFunc(seen, func(c Case) bool { return !f.result(c.Result) })
 			if len(seen) == 0 {
-				if err := noteNone(cmd.Context(), p, s, f); err != nil {
+				if err := noteNone(cmd.Context(), p, s, f, say.F("case")); err != nil {
 					return err
 				}
 			}
@@ -89,7 +91,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 		},
 	}
 	f.FailureFlags(p, cmd)
-	f.outcomeFlags(p, cmd)
+	f.outcomeFlags(p, cmd, event.FixUndone)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
@@ -97,9 +99,10 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 	return cmd
 }
 
-// noteNone says that no case passes the filter, and what of the filter the journal does not know.
-func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter) error {
-	if err := p.NoteNone(ctx, s, f.words()); err != nil || f.scope == (cli.Scope{}) {
+// noteNone says that none of something passes the filter, and what of the filter the journal does
+// not know.
+func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter, what say.Text) error {
+	if err := p.NoteNone(ctx, s, f.none(what)); err != nil || f.scope == (cli.Scope{}) {
 		return err
 	}
 	all, err := latestCases(ctx, p, s, &Filter{})

@@ -262,6 +262,7 @@ func TestPrinted(t *testing.T) {
 		{"ls --service web -o jsonpath={[*].service.name}", "web"},
 		{"ls --service web -o jsonpath={[0].nothing}", ""},
 		{"ls --service web -o go-template={{range_.}}{{.class}}{{end}}", "vswitch-ip-exhausted"},
+		{"ls --open --result looking,writing -o jsonpath={range_[*]}{.case}{end}", standing()[6].Case},
 		{"ls --result needs-action -o jsonpath={range_[*]}{.case}{end}", standing()[2].Case},
 	} {
 		args := strings.Fields(tt.args)

@@ -37,9 +37,13 @@ func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter
 	if err != nil {
 		return err
 	}
+	if len(list) == 0 {
+		if err := noteNone(ctx, p, s, *f, say.F("write")); err != nil {
+			return err
+		}
+	}
 	return p.Print(list, func() {
 		if len(list) == 0 {
-			p.Note("No write is in the journal.")
 			return
 		}
 		columns := []any{"time", "case", "action", "resource"}
