@@ -38,6 +38,12 @@ type Flags struct {
 func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.Apply, "apply", false, "apply what the policy allows; without it nothing is written")
 	cmd.Flags().DurationVar(&a.wait, "wait", 5*time.Minute, "how long to retry a waiting case")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if a.wait < 0 {
+			return command.Wrong("--wait: %s is below 0", a.wait)
+		}
+		return nil
+	}
 	cmd.Flags().StringVar(&a.as, "by", cli.Whoami(), "with --apply: `who` does it, for the journal")
 }
 

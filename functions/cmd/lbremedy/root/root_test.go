@@ -42,6 +42,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown class of the catalogue", []string{"catalog", "nope"}, "", `there is no class "nope"; there are`},
 		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
 		{"unknown result of a record", []string{"watch", "--result", "fix-undone"}, "", `there is no result "fix-undone"; there are`},
+		{"no time to wait", with("run", "-", "--wait", "-5m"), "", "--wait: -5m0s is below 0"},
 		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},
 		{"no configuration", []string{"ls", "--config", "nowhere.yaml"}, "", "there is no configuration file nowhere.yaml"},
 		{"no NATS", []string{"ls"}, "", `start "lbremedy up", or name one with --nats`},
