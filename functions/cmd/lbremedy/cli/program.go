@@ -4,11 +4,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -39,16 +41,49 @@ func New(version string) *Program {
 	}
 }
 
-// Until returns what reads as in does until the context ends: nothing else ends the wait for
-// somebody who sits at a terminal.
-func Until(ctx context.Context, in io.Reader) io.Reader { return input{ctx, in} }
+// Call returns the program for one call, and what tells at its end why its output could not be
+// written, if so.
+func (p *Program) Call(ctx context.Context) (*Program, func() error) {
+	own, in, out := *p, &input{ctx, p.In}, &output{to: p.Out}
+	own.In, own.Out = in, out
+	own.Terminal = func(stream any) int {
+		switch stream {
+		case in:
+			return p.Terminal(p.In)
+		case out:
+			return p.Terminal(p.Out)
+		}
+		return p.Terminal(stream)
+	}
+	return &own, func() error {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		return out.err
+	}
+}
 
+// An output remembers the first error of a write: tables and reports don't look at it.
+type output struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (o *output) Write(data []byte) (int, error) {
+	n, err := o.to.Write(data)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// An input ends with the context: nothing else ends the wait for somebody who sits at a terminal.
 type input struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (i input) Read(to []byte) (int, error) {
+func (i *input) Read(to []byte) (int, error) {
 	type read struct {
 		data []byte
 		err  error
@@ -69,9 +104,6 @@ func (i input) Read(to []byte) (int, error) {
 
 // terminal returns the width of the terminal behind a reader or writer; 0 if there is none.
 func terminal(stream any) int {
-	if in, ok := stream.(input); ok {
-		stream = in.Reader
-	}
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0

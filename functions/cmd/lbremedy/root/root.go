@@ -4,6 +4,7 @@ package root
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	_ "time/tzdata" // policy files name time zones, and an image may know none
@@ -41,12 +42,18 @@ func Main(version string) {
 
 // Run runs the command that the arguments name and returns the exit code.
 func Run(ctx context.Context, p *cli.Program, args []string) int {
-	p.In = cli.Until(ctx, p.In)
+	p, failed := p.Call(ctx)
 	root := rootCommand(p)
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	return command.Run(command.Speak(ctx, p.Reader(root)), root, args, p.PaintOn(p.Err, cli.Red, "error:"))
+	mark := p.PaintOn(p.Err, cli.Red, "error:")
+	code := command.Run(command.Speak(ctx, p.Reader(root)), root, args, mark)
+	if err := failed(); err != nil && code != command.CodeFailed && code != command.CodeWrong { // then it has said so, or worse
+		fmt.Fprintln(p.Err, mark, p.Phrase("the output could not be written: %s", command.Clean(err.Error())))
+		return command.CodeFailed
+	}
+	return code
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {

@@ -1,12 +1,15 @@
 package root_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -101,6 +104,23 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("%v: it wrote %q", tt.args, got.Out)
 			}
 		})
+	}
+}
+
+// A full disk is a disk that refuses to be written to.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// What could not be printed has failed, in every form, and is said once.
+func TestOutputFails(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"catalog", "catalog -o json", "version", "help", "classify x"} {
+		var errs bytes.Buffer
+		p := operator.Call{Env: operator.Home(t)}.Program(full{}, &errs)
+		if code := root.Run(t.Context(), p, strings.Fields(args)); code != command.CodeFailed || strings.Count(errs.String(), "no space left on device") != 1 {
+			t.Errorf("%s: code %d, %s", args, code, errs.String())
+		}
 	}
 }
 
