@@ -33,7 +33,7 @@ func policyLimits(all []*remedy.Remedy) []schema.Limit {
 		{At: "Doctor.target", Pattern: `^(v[0-9]+[.][0-9]+[.][0-9]+.*)?$`},
 		{At: "Doctor.localPorts", Pattern: `^([0-9]+-[0-9]+)?$`},
 		{At: "Person.user", Pattern: "."}, {At: "Person.groups[]", Pattern: "."},
-		{At: "Sink.name", Pattern: policyfile.SinkName}, {At: "Sink.classes[]", Words: ids},
+		{At: "Sink.name", Pattern: policyfile.SinkName}, {At: "Sink.classes[]", Words: ids}, {At: "Sink.namespaces[]", Pattern: "."},
 	}
 	for field, words := range policy.SinkWords() {
 		limits = append(limits, schema.Limit{At: "Sink." + field, Words: words})

@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,9 +41,9 @@ type Sink struct {
 
 	// What goes there; empty: all that is usual for the kind.
 	Classes    []string `json:"classes,omitempty"`
-	Risks      []string `json:"risks,omitempty"` // of the plan: low, medium, high
-	Namespaces []string `json:"namespaces,omitempty"`
-	Results    []string `json:"results,omitempty"` // needs-approval, needs-action, failed, unsettled, fixed; of the kind event planned, too
+	Risks      []string `json:"risks,omitempty"`      // of the plan: low, medium, high
+	Namespaces []string `json:"namespaces,omitempty"` // names; * and ? stand for any text and any character
+	Results    []string `json:"results,omitempty"`    // needs-approval, needs-action, failed, unsettled, fixed; of the kind event planned, too
 }
 
 // A Reference says where a secret is. One of the two is set.
@@ -98,8 +99,8 @@ func (r Reference) Readable(dirs []string) error {
 		return fmt.Errorf("%s is none for sinks: rename it, such as to LBREMEDY_TELL_SECRET", r)
 	}
 	below := func(dir string) bool {
-		path, err := filepath.Rel(dir, r.File)
-		return err == nil && filepath.IsLocal(path)
+		rel, err := filepath.Rel(dir, r.File)
+		return err == nil && filepath.IsLocal(rel)
 	}
 	// Behind a link ".." leads elsewhere than it reads.
 	if r.File != "" && (r.File != filepath.Clean(r.File) || !slices.ContainsFunc(dirs, below)) {
@@ -213,9 +214,9 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 			bad("risks", "%v", err)
 		}
 	}
-	for _, name := range s.Namespaces {
-		if name == "" {
-			bad("namespaces", "one of them is empty")
+	for _, p := range s.Namespaces {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			bad("namespaces", "%q is no pattern", p)
 		}
 	}
 	may := told

@@ -192,12 +192,12 @@ func (r Rule) matches(class string, at Place) bool {
 			return false
 		}
 	}
-	return among(r.Clusters, at.Cluster) && among(r.Namespaces, at.Namespace) &&
+	return Among(r.Clusters, at.Cluster) && Among(r.Namespaces, at.Namespace) &&
 		(len(r.Classes) == 0 || slices.Contains(r.Classes, class))
 }
 
-// among reports whether a name fits one of the patterns, or there is none.
-func among(patterns []string, name string) bool {
+// Among reports whether a name fits one of the patterns, or there is none.
+func Among(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
 		return ok && err == nil

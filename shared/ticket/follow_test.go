@@ -136,6 +136,23 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// A sink names namespaces by patterns, as rules do.
+func TestNamespaces(t *testing.T) {
+	for _, tt := range []struct {
+		patterns  []string
+		namespace string
+		want      bool
+	}{
+		{nil, "shop", true}, {[]string{"shop"}, "shop", true}, {[]string{"shop"}, "shop-2", false}, {[]string{"a", "prod-*"}, "prod-shop", true},
+		{[]string{"prod-*"}, "shop", false}, {[]string{"shop-?"}, "shop-2", true},
+	} {
+		m := Member{Service: event.Service{Namespace: tt.namespace, Name: "web"}, Result: event.Asked}
+		if got := wants(policy.Sink{Kind: policy.Webhook, Namespaces: tt.patterns}, "busy", m, m.Result); got != tt.want {
+			t.Errorf("%q and %s: got %t", tt.patterns, tt.namespace, got)
+		}
+	}
+}
+
 // A Service whose label says that nobody is to be asked makes no ticket, and leaves
 // the one that it is in.
 func TestMuted(t *testing.T) {

@@ -28,7 +28,7 @@ func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	m.Result = result
 	wanted := s.Wants()
 	return (slices.Contains(wanted, string(result)) || slices.Contains(wanted, string(m.Status()))) && in(s.Classes, class) &&
-		in(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
+		remedy.Among(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
 }
 
 // view returns what the sink sees of an incident, or of those of its members whose keys match.

@@ -56,7 +56,7 @@ func TestSchema(t *testing.T) {
 		"freezes: [{name: a, from: '9', until: '10:00'}]", "freezes: [{name: a, days: [monday], from: '09:00', until: '10:00'}]",
 		"doctor: {target: newest}", "doctor: {localPorts: '9-'}", "vswitches: {reserved: 2}", "vswitches: {reserve: some}", "payBySpec: perhaps", "ramDelay: 60",
 		"tell: [{name: e, kind: pager}]", "tell: [{name: 'A b', kind: event}]", "tell: [{kind: event}]", "tell: [{name: e, kind: event, results: [gone]}]",
-		"tell: [{name: e, kind: event, risks: [some]}]", "tell: [{name: e, kind: event, classes: [nope]}]",
+		"tell: [{name: e, kind: event, risks: [some]}]", "tell: [{name: e, kind: event, namespaces: ['']}]", "tell: [{name: e, kind: event, classes: [nope]}]",
 	} {
 		if err := judge(text); err == nil {
 			t.Errorf("%s: the schema takes it", text)
