@@ -28,7 +28,7 @@ func policyLimits(all []*remedy.Remedy) []schema.Limit {
 		{At: "Freeze.from", Pattern: `^([0-9]{1,2}:[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$`},
 		{At: "Freeze.until", Pattern: `^([0-9]{1,2}:[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$`},
 		{At: "ApprovalRule.needs", Least: "0"}, {At: "ApprovalRule.from[]", Pattern: "^(user|group):."},
-		{At: "Budgets.attempts", Least: "0"}, {At: "Budgets.class", Least: "0"}, {At: "Budgets.least", Least: "0"},
+		{At: "Budgets.attempts", Least: "1"}, {At: "Budgets.class", Least: "1"}, {At: "Budgets.least", Least: "1"},
 		{At: "Budgets.share", Pattern: `^([+]?0*([1-9][0-9]?|100)%)?$`},
 		{At: "Doctor.target", Pattern: `^(v[0-9]+[.][0-9]+[.][0-9]+.*)?$`},
 		{At: "Doctor.localPorts", Pattern: `^([0-9]+-[0-9]+)?$`},

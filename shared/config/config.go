@@ -122,6 +122,9 @@ func (d *Document) Fail(at, format string, args ...any) {
 	}
 }
 
+// Has reports whether the field stands in the file.
+func (d *Document) Has(at string) bool { return d.lines[at] > 0 }
+
 // Broken reports whether the field holds no value of its type, which is told already.
 func (d *Document) Broken(at string) bool { return d.broken[at] }
 

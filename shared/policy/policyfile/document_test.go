@@ -74,7 +74,7 @@ func TestDocumentOfAny(t *testing.T) {
 		if strings.HasSuffix(b.String(), "rules:\n") {
 			b.WriteString("- {risk: low}\n")
 		}
-		fmt.Fprintf(&b, "budgets: {attempts: %d, share: %d%%}\n", r.IntN(9), 1+r.IntN(100))
+		fmt.Fprintf(&b, "budgets: {attempts: %d, share: %d%%}\n", 1+r.IntN(9), 1+r.IntN(100))
 		fmt.Fprintf(&b, "freezes: [{name: %q, from: '%02d:%02d', until: '24:00', zone: %s}]\n", one("a", "2026-01-01", "9:00"), r.IntN(24), r.IntN(60),
 			one("UTC", "Asia/Shanghai", "America/New_York", "Asia/Kolkata"))
 		fmt.Fprintf(&b, "vswitches: {reserve: %d}\nramDelay: %dms\n", r.IntN(20), 1+r.IntN(1_000_000))

@@ -166,8 +166,12 @@ func (r reader) budgets(b remedy.Budgets) {
 		field string
 		value int
 	}{{"attempts", b.Attempts}, {"class", b.Class}, {"least", b.Least}} {
-		if n.value < 0 {
-			r.Fail("budgets."+n.field, "%d is negative", n.value)
+		at := "budgets." + n.field
+		switch {
+		case n.value < 0:
+			r.Fail(at, "%d is negative", n.value)
+		case n.value == 0 && r.Has(at): // the policy would take it for the default
+			r.Fail(at, "0 is no budget: want at least 1; to write nothing, say mode: observe")
 		}
 	}
 }
