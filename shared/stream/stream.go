@@ -130,7 +130,7 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	s := &Stream{
 		log:   c.Log,
-		where: redact(c.URL),
+		where: Redact(c.URL),
 		grace: cmp.Or(c.Grace, defaultEnd),
 		beat:  10 * time.Second,
 		words: 5 * time.Second,
@@ -278,8 +278,8 @@ func isNetwork(err error) bool {
 	return errors.As(err, &timeout)
 }
 
-// redact returns the addresses of a list of URLs without user, password, token and query.
-func redact(list string) string {
+// Redact returns the addresses of a list of URLs without user, password, token and query.
+func Redact(list string) string {
 	var hosts []string
 	for _, raw := range strings.Split(list, ",") {
 		raw = strings.TrimSpace(raw)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -242,10 +241,8 @@ func (p *Program) GivenFlags(name string) (map[string]any, error) {
 	if _, ok := p.given["nats-token"]; ok {
 		return nil, command.Wrong("--nats-token: a context holds no secrets: use --nats-creds or --nats-nkey, or set %s", variable("nats-token"))
 	}
-	for at := range strings.SplitSeq(p.NATS, ",") {
-		if u, err := url.Parse(strings.TrimSpace(at)); err == nil && u.User != nil {
-			return nil, command.Wrong("--nats: a context holds no secrets: leave the user out of the URL, and use --nats-creds or --nats-nkey")
-		}
+	if strings.Contains(p.NATS, "@") {
+		return nil, command.Wrong("--nats: a context holds no secrets: leave the user out of the URL, and use --nats-creds or --nats-nkey")
 	}
 	values := maps.Clone(p.given)
 	for _, name := range []string{"kubeconfig", "nats-creds", "nats-nkey", "nats-ca", "state-dir"} {

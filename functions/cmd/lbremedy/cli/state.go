@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -177,16 +176,7 @@ func (p *Program) Address() string {
 		}
 		list = at.URL
 	}
-	var clean []string
-	for one := range strings.SplitSeq(list, ",") {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil {
-			continue
-		}
-		u.User = nil
-		clean = append(clean, u.String())
-	}
-	return strings.Join(clean, ",")
+	return stream.Redact(list)
 }
 
 // Dial connects to the NATS of a configuration. What is wrong with that is a mistake of

@@ -4,12 +4,14 @@ package contexts
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Command returns the command context.
@@ -56,7 +58,7 @@ LBREMEDY_NATS_TOKEN. Only you can read the file afterwards.`,
 			if err := f.Set(name, values); err != nil {
 				return err
 			}
-			return p.Print(entry{name, f.Current == name, values}, func() {
+			return p.Print(entryOf(name, f.Current == name, values), func() {
 				fmt.Fprintln(p.Out, p.Phrase("Added context %s to %s.", name, f.Path))
 				p.Note("To use it from now on: lbremedy context use %s", name)
 			})
@@ -87,7 +89,7 @@ func use(p *cli.Program) *cobra.Command {
 			if err := f.Use(args[0]); err != nil {
 				return err
 			}
-			return p.Print(entry{args[0], true, f.Contexts[args[0]]}, func() {
+			return p.Print(entryOf(args[0], true, f.Contexts[args[0]]), func() {
 				fmt.Fprintln(p.Out, p.Phrase("Using context %s: %s.", args[0], place(f.Contexts[args[0]])))
 			})
 		},
@@ -106,7 +108,7 @@ func ls(p *cli.Program) *cobra.Command {
 			}
 			list := []entry{}
 			for _, name := range f.Names() {
-				list = append(list, entry{name, name == f.Current, f.Contexts[name]})
+				list = append(list, entryOf(name, name == f.Current, f.Contexts[name]))
 			}
 			return p.Print(list, func() {
 				if len(list) == 0 {
@@ -141,7 +143,7 @@ func rm(p *cli.Program) *cobra.Command {
 			if err := f.Remove(args[0]); err != nil {
 				return err
 			}
-			return p.Print(entry{args[0], false, f.Contexts[args[0]]}, func() {
+			return p.Print(entryOf(args[0], false, f.Contexts[args[0]]), func() {
 				fmt.Fprintln(p.Out, p.Phrase("Removed context %s from %s.", args[0], f.Path))
 				if f.Current == args[0] {
 					p.Note("It was the chosen one: now none is.")
@@ -155,7 +157,17 @@ func rm(p *cli.Program) *cobra.Command {
 type entry struct {
 	Name    string         `json:"name"`
 	Current bool           `json:"current"`
-	Values  map[string]any `json:"values"` // of global flags
+	Values  map[string]any `json:"values"` // of global flags, none of them secret
+}
+
+// entryOf returns a context as it is printed: the file may hold secrets, and what is printed goes into logs.
+func entryOf(name string, current bool, values map[string]any) entry {
+	values = maps.Clone(values)
+	delete(values, "nats-token")
+	if list, ok := values["nats"].(string); ok {
+		values["nats"] = stream.Redact(list)
+	}
+	return entry{name, current, values}
 }
 
 // value returns the value of a flag on a line.

@@ -94,6 +94,7 @@ contexts:
 	run(command.CodeWrong, "", "is no name for a context", "context", "add", "a b", "--cluster", "c2")
 	run(command.CodeWrong, "", "use --nats-creds or --nats-nkey, or set LBREMEDY_NATS_TOKEN", "context", "add", "safe", "--nats-token", "s3cret")
 	run(command.CodeWrong, "", "leave the user out of the URL", "context", "add", "safe", "--nats", "nats://me:s3cret@a:4222")
+	run(command.CodeWrong, "", "leave the user out of the URL", "context", "add", "safe", "--nats", "me:s3cret@a:4222")
 	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "s3cret") {
 		t.Errorf("a secret lies in the file: %v\n%s", err, text)
 	}
@@ -126,5 +127,25 @@ contexts:
 		"use: a":                              "use: there is no such field",
 	} {
 		run(command.CodeWrong, "", says, "ls", "--config", operator.Write(t, "config.yaml", text))
+	}
+}
+
+// Who has written secrets into the configuration file does not meet them in what the commands print.
+func TestContextSecrets(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"table", "wide", "json", "yaml"} {
+		file := operator.Write(t, "config.yaml", `nats-token: s3cret
+contexts:
+  prod: {cluster: c1, nats: "tls://ops:s3cret@nats-1:4222, ops:s3cret@nats-2:4222", nats-token: s3cret}
+`)
+		for _, args := range [][]string{{"context", "ls"}, {"context", "use", "prod"}, {"context", "rm", "prod"}} {
+			got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), append(args, "--config", file, "-o", format)...)
+			if got.Code != 0 || strings.Contains(got.Out+got.Err, "s3cret") {
+				t.Errorf("%v as %s: %+v", args, format, got)
+			}
+			if args[1] == "ls" && !strings.Contains(got.Out, "tls://nats-1:4222,nats://nats-2:4222") {
+				t.Errorf("%v as %s names no address: %s", args, format, got.Out)
+			}
+		}
 	}
 }
