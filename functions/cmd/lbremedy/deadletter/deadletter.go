@@ -145,10 +145,15 @@ func (c *choice) must(cmd *cobra.Command) error {
 
 func (c *choice) means(p *cli.Program, l letter) bool {
 	about := c.scope == cli.Scope{} || l.Service != nil && c.scope.Has(*l.Service)
-	return about && (p.Cluster == "" || p.Cluster == l.Cluster || l.Cluster == "") &&
+	return about && l.within(p.Cluster) &&
 		(len(c.classes) == 0 || slices.Contains(c.classes, l.Class)) &&
 		strings.Contains(l.Origin, c.origin) && strings.Contains(l.Reason, c.reason) &&
 		!l.At.Before(c.since.Time) && (c.until.IsZero() || !l.At.After(c.until.Time))
+}
+
+// within reports whether the letter is of a cluster, as far as it can be read; "" is any.
+func (l letter) within(cluster string) bool {
+	return cluster == "" || l.Cluster == cluster || l.Cluster == ""
 }
 
 // letters returns the chosen dead letters, the oldest first, and the numbers of those
@@ -163,7 +168,11 @@ func letters(ctx context.Context, p *cli.Program, s *stream.Stream, c *choice) (
 			case err != nil:
 				return nil, nil, err
 			default:
-				found = append(found, newLetter(m))
+				l := newLetter(m)
+				if !l.within(p.Cluster) {
+					return nil, nil, command.Wrong("dead letter %d is of cluster %s and not of %s: name its cluster", id, l.Cluster, p.Cluster)
+				}
+				found = append(found, l)
 			}
 		}
 		return found, gone, nil

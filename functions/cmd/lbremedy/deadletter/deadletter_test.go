@@ -115,6 +115,14 @@ func TestDead(t *testing.T) {
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "retry")
 	run(command.CodeWrong, "", "not both", "retry", "1", "--all")
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "drop", "--yes")
+	if got := c.Run(t.Context(), "setup", "--cluster", "c2"); got.Code != 0 {
+		t.Fatalf("setup: %+v", got)
+	}
+	for _, args := range [][]string{{"show", "1"}, {"retry", "6", "1"}, {"drop", "6", "1", "--yes"}} {
+		run(command.CodeWrong, "", "dead letter 1 is of cluster c1 and not of c2", append(args, "--cluster", "c2")...)
+	}
+	run(0, "Dead letter 1", "", "show", "1", "--cluster", "c1")
+	run(0, "Dead letter 6", "", "show", "6", "--cluster", "c2") // nobody knows of which one it is
 	if got := c.Run(t.Context(), "__complete", "dead", "retry", "1", ""); !strings.Contains(got.Out, "3\tshop/web overtaken\n") ||
 		strings.Contains(got.Out, "\n1\t") {
 		t.Errorf("completion: %+v", got)

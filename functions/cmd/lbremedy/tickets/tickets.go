@@ -34,8 +34,8 @@ that returns within that time reopens the same tickets.`,
 	return command.Parent(cmd, lsCommand(p), showCommand(p), closeCommand(p))
 }
 
-// incidents returns what is known, with the words of people for how each Service stands;
-// what can't be read is said and left out.
+// incidents returns what is known of the cluster that the flags name, or of all, with the words of
+// people for how each Service stands; what can't be read is said and left out.
 func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.Incident, error) {
 	list, err := ticket.List(ctx, s)
 	if err != nil && list == nil {
@@ -44,6 +44,7 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 	if err != nil {
 		p.Note("What can't be read is left out: %s", command.Clean(err.Error()))
 	}
+	list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !within(p.Cluster, i) })
 	for _, i := range list {
 		for k, m := range i.Members {
 			i.Members[k].Result = event.Result(m.Status())
@@ -54,6 +55,12 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 		}
 	}
 	return list, nil
+}
+
+// within reports whether an incident is of a cluster; "" is any. Where no Service is left of it, its scope tells.
+func within(cluster string, i ticket.Incident) bool {
+	in := func(m ticket.Member) bool { return m.Cluster == cluster }
+	return cluster == "" || slices.ContainsFunc(i.Members, in) || len(i.Members) == 0 && strings.HasSuffix(i.Scope, "-"+cluster)
 }
 
 func lsCommand(p *cli.Program) *cobra.Command {
@@ -169,7 +176,7 @@ func incident(ctx context.Context, p *cli.Program, s *stream.Stream, name string
 	})
 	switch len(list) {
 	case 0:
-		return ticket.Incident{}, command.Wrong("there is no incident %q: \"lbremedy tickets ls --all\" lists those that are known", name)
+		return ticket.Incident{}, command.Wrong("there is no incident %q%s: \"lbremedy tickets ls --all\" lists those that are known", name, cli.InCluster(p.Cluster))
 	case 1:
 		return list[0], nil
 	}

@@ -84,7 +84,14 @@ func TestTickets(t *testing.T) {
 	run(0, "   needs-action   ", "", "tickets", "show", list[0].ID)
 	run(0, "ops: open, lbr-", "", "show", "shop/web")
 	run(command.CodeWrong, "", `"" is not an incident`, "tickets", "close", "")
-	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage")
+	// Those of another cluster are none here.
+	run(0, "", "No incident in cluster c2.\n", "tickets", "ls", "--cluster", "c2")
+	run(0, "[]\n", "", "tickets", "ls", "--cluster", "c2", "-o", "json")
+	for _, verb := range []string{"show", "close"} {
+		run(command.CodeWrong, "", `there is no incident "account-c1.arrearage" in cluster c2`, "tickets", verb, "account-c1.arrearage", "--cluster", "c2")
+	}
+	run(0, "account-c1.arrearage.", "", "tickets", "ls", "--cluster", "c1")
+	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage", "--cluster", "c1")
 	run(0, "", "No incident.\n", "tickets", "ls")
 	follow() // by the mark alone, without a record
 	if got := run(0, "", "", "tickets", "show", list[0].ID); !strings.Contains(got.Out, "over") || !strings.Contains(got.Out, "closed") {
