@@ -1,6 +1,7 @@
 package backup_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -90,17 +91,24 @@ func TestBackup(t *testing.T) {
 		t.Errorf("restore once more: %+v", got)
 	}
 
-	// A copy that was cut is refused, whatever of it.
+	// A copy that was cut or changed is refused, whatever of it, before anything is deleted.
 	data := filepath.Join(dir, "CASES", "stream.tar.s2")
 	whole, err := os.ReadFile(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(data, whole[:len(whole)/2], 0o600); err != nil {
-		t.Fatal(err)
+	changed := bytes.Clone(whole)
+	changed[len(changed)/2]++
+	for what, bad := range map[string][]byte{"half": whole[:len(whole)/2], "all but a byte": whole[:len(whole)-1], "nothing": nil, "another byte": changed} {
+		if err := os.WriteFile(data, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := other.Run(t.Context(), "restore", dir, "--replace"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "nothing was done") {
+			t.Errorf("restore of a copy with %s of it: %+v", what, got)
+		}
 	}
-	if got := other.Run(t.Context(), "restore", dir, "--replace"); got.Code != command.CodeFailed || !strings.Contains(got.Err, "restore stream CASES") {
-		t.Errorf("restore of a cut copy: %+v", got)
+	if diff := cmp.Diff(before, other.Run(t.Context(), "export").Out); diff != "" {
+		t.Errorf("the journal is another one after backups that are no good: %s", diff)
 	}
 	if err := os.Remove(data); err != nil {
 		t.Fatal(err)

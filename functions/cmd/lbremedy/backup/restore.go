@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -23,7 +25,8 @@ func restore(p *cli.Program) *cobra.Command {
 		Short: "Restore the streams of a backup",
 		Long: `Restore the streams of a backup with their consumers. Empty streams are replaced; if a
 stream holds anything, nothing is restored unless --replace is given, which deletes the
-existing streams for good.
+existing streams for good. The backup is read to its end before: one that is cut or
+damaged deletes nothing.
 
 Stop exporters and workers first, and start them afterwards. Without --nats, and while
 "lbremedy up" does not run, the streams are restored into its state directory.
@@ -61,7 +64,8 @@ and the cluster is read before anything is written.`,
 	return cmd
 }
 
-// readHeads reads what a backup says of its streams, and checks that all are there.
+// readHeads reads what a backup says of its streams, and checks that all are there and whole:
+// nothing is deleted for a backup that is no good.
 func readHeads(dir string) ([]stream.Head, error) {
 	var heads []stream.Head
 	for _, name := range stream.Backups {
@@ -80,12 +84,27 @@ func readHeads(dir string) ([]stream.Head, error) {
 		if h.Stream() != name {
 			return nil, command.Wrong("%s is not of the stream %s but of %q", path, name, h.Stream())
 		}
-		if _, err := os.Stat(filepath.Join(dir, name, dataFile)); err != nil {
+		f, err := os.Open(filepath.Join(dir, name, dataFile))
+		if err != nil {
 			return nil, command.Wrong("%s is not a complete backup: %w", dir, err)
+		}
+		err = readThrough(f)
+		_ = f.Close()
+		if err != nil {
+			return nil, command.Wrong("%s is cut or damaged, so nothing was done: %w", f.Name(), err)
 		}
 		heads = append(heads, h)
 	}
 	return heads, nil
+}
+
+// readThrough reads the data of a copy to its end. What is in it is NATS' own business, but it has checksums.
+func readThrough(data io.Reader) error {
+	n, err := io.Copy(io.Discard, s2.NewReader(data))
+	if err == nil && n == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // target returns the NATS to restore into: the one of the flags or of up, or one on
