@@ -72,6 +72,29 @@ func TestEachAfter(t *testing.T) {
 	}
 }
 
+// What is the oldest message is known of a stream that holds none, too.
+func TestFirst(t *testing.T) {
+	s := fresh(t)
+	is := func(want uint64) {
+		t.Helper()
+		if got, err := s.First(t.Context(), Cases); err != nil || got != want {
+			t.Errorf("the first is %d, %v; want %d", got, err, want)
+		}
+	}
+	record(t, s, "c1", 0, 3)
+	is(1)
+	journal, err := s.js.Stream(t.Context(), Cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []uint64{2, 4} {
+		if err := journal.Purge(t.Context(), jetstream.WithPurgeSequence(before)); err != nil {
+			t.Fatal(err)
+		}
+		is(before)
+	}
+}
+
 func TestEach(t *testing.T) {
 	s := fresh(t)
 	const n = 2*pageMessages + 5

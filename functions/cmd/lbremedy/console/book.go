@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -62,7 +63,11 @@ type shelf struct {
 	sequence uint64
 	latest   map[caseKey]*past // the newest case of each Service and class; their keys have no ID
 	cases    map[caseKey]*past
-	broken   int // records that can't be read
+	broken   map[uint64]bool // sequences of records that can't be read
+}
+
+func newShelf() *shelf {
+	return &shelf{latest: map[caseKey]*past{}, cases: map[caseKey]*past{}, broken: map[uint64]bool{}}
 }
 
 type caseKey struct{ cluster, uid, class, id string }
@@ -138,7 +143,7 @@ func (b *book) follow(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	fresh := &shelf{latest: map[caseKey]*past{}, cases: map[caseKey]*past{}}
+	fresh := newShelf()
 	subjects := event.CaseSubject(cmp.Or(b.p.Cluster, "*"), "*", "*")
 	take := func(m stream.Message) error { fresh.add(m, b.incidentOf); return nil }
 	if err := s.EachLast(ctx, stream.Cases, subjects, take); err != nil {
@@ -209,7 +214,7 @@ func (b *book) news(ctx context.Context, s *stream.Stream, subjects string, unkn
 	}
 }
 
-// stay keeps what is no journal current, and drops cases that are too old.
+// stay keeps what is no journal current, and drops what is too old.
 func (b *book) stay(ctx context.Context, s *stream.Stream, unknown <-chan struct{}) error {
 	tick := time.NewTicker(stands)
 	defer tick.Stop()
@@ -224,10 +229,16 @@ func (b *book) stay(ctx context.Context, s *stream.Stream, unknown <-chan struct
 		if err != nil {
 			return err
 		}
+		first, err := s.First(ctx, stream.Cases)
+		if err != nil {
+			return err
+		}
 		b.mu.Lock()
 		changed := !slices.EqualFunc(b.stands, list, standing.same)
 		b.stands = list
-		b.forget(b.p.Now().Add(-kept))
+		if b.forget(b.p.Now().Add(-kept), first) {
+			changed, b.stale = true, true
+		}
 		b.mu.Unlock()
 		if changed {
 			b.hub.change()
@@ -254,7 +265,7 @@ func (h *shelf) add(m stream.Message, incident func(*event.Record) string) strin
 	h.sequence = max(h.sequence, m.Sequence)
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
-		h.broken++
+		h.broken[m.Sequence] = true
 		return ""
 	}
 	for _, name := range []*string{&r.Cluster, &r.Class, &r.Service.Namespace, &r.Mode, &r.Risk} { // which many have alike
@@ -297,13 +308,14 @@ func (h *shelf) add(m stream.Message, incident func(*event.Record) string) strin
 	return r.Cluster
 }
 
-// forget drops the cases that were over before a time.
-func (h *shelf) forget(before time.Time) {
-	for k, c := range h.cases {
-		if c.At.Before(before) {
-			delete(h.cases, k)
-		}
-	}
+// forget drops the cases that were over before a time, and all that the journal does not hold any more, of which first is
+// the oldest record. It reports whether a newest case was dropped.
+func (h *shelf) forget(before time.Time, first uint64) bool {
+	n := len(h.latest)
+	maps.DeleteFunc(h.cases, func(_ caseKey, c *past) bool { return c.At.Before(before) || c.sequence < first })
+	maps.DeleteFunc(h.latest, func(_ caseKey, c *past) bool { return c.sequence < first })
+	maps.DeleteFunc(h.broken, func(sequence uint64, _ bool) bool { return sequence < first })
+	return len(h.latest) < n
 }
 
 // look reads how the clusters stand. The error is one of NATS as a whole.
@@ -355,7 +367,7 @@ func (b *book) tally(h *shelf, cluster string) journal.Tally {
 }
 
 func (h *shelf) tally(cluster string, since time.Time) journal.Tally {
-	t := journal.Tally{Unread: h.broken}
+	t := journal.Tally{Unread: len(h.broken)}
 	for _, l := range h.latest {
 		if cluster == "" || l.Cluster == cluster {
 			t.Stands(l.Status)

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -303,6 +305,40 @@ func TestAway(t *testing.T) {
 	x.until("/questions", "pay/api")
 	if text := x.get("/", http.StatusOK); strings.Contains(text, "NATS is not reached") {
 		t.Errorf("NATS is still away: %s", text)
+	}
+}
+
+// What the journal does not hold any more, the console does not show any more, and a record that can't be read counts once.
+func TestForgets(t *testing.T) {
+	server := nats.Start(t, embedded.Options{})
+	env := operator.Home(t)
+	env["LBREMEDY_NATS"] = server.URL()
+	c := operator.Call{Env: env}
+	if got := c.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 {
+		t.Fatalf("setup: %+v", got)
+	}
+	if err := operator.Seed(t.Context(), nats.Connect(t, stream.Config{URL: server.URL()}), operator.Lately()...); err != nil {
+		t.Fatal(err)
+	}
+	js := nats.JetStream(t, server.URL())
+	if _, err := js.Publish(t.Context(), event.CaseSubject("c1", "tag-missing", operator.UID(9)), []byte("no record")); err != nil {
+		t.Fatal(err)
+	}
+	x := start(t, c)
+	x.until("/questions", "pay/api")
+	if text := x.get("/", http.StatusOK); !strings.Contains(text, "1 record of the journal") {
+		t.Errorf("the record that can't be read is not one: %s", text)
+	}
+	journal, err := js.Stream(t.Context(), stream.Cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := journal.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	x.until("/questions", "Nothing waits for a person.")
+	if text := x.get("/", http.StatusOK); strings.Contains(text, "pay/api") || strings.Contains(text, "of the journal") {
+		t.Errorf("what is gone is still there: %s", text)
 	}
 }
 
