@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -576,6 +582,62 @@ func TestTLS(t *testing.T) {
 	if p.open(t, "quota") != 1 {
 		t.Error("a message went to a server that nobody knows")
 	}
+}
+
+// The root certificates change in place, as mounted ones do, and those that were read hold while the file can't be read.
+func TestTLSWithNewRoots(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, time.Second, "busy")
+	shown := make(chan tls.Certificate, 1)
+	f := started(t, nil, func(s *httptest.Server) {
+		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := <-shown
+			shown <- c
+			return &tls.Config{Certificates: []tls.Certificate{c}}, nil
+		}}
+		s.StartTLS()
+	})
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	roots := func(text []byte) {
+		if err := os.WriteFile(ca, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	certificate, text := selfSigned(t)
+	shown <- certificate
+	roots(text)
+	p.fail(t, "busy", 1, 1)
+	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', ca: '%s'}}", f.URL, ca), io.Discard)
+	shell.Until(t, "the first is delivered", func() bool { return p.open(t, "busy") == 0 })
+	certificate, text = selfSigned(t)
+	for i, file := range [][]byte{text, nil, []byte("no certificate")} {
+		roots(file)
+		f.CloseClientConnections()
+		<-shown
+		shown <- certificate
+		p.fail(t, "busy", 2+i, 1)
+		shell.Until(t, fmt.Sprintf("one is delivered after change %d of the file", i+1), func() bool { return c.Ready() != nil || p.open(t, "busy") == 0 })
+		if err := c.Ready(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// selfSigned returns a certificate of a server on this machine, and as text what its clients have to trust.
+func selfSigned(t testing.TB) (tls.Certificate, []byte) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // What cannot begin is told, tried again, and holds up nobody.

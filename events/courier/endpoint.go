@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
@@ -28,40 +29,75 @@ const (
 // own, so that a slow function holds no other's.
 type endpoint struct {
 	target
-	client *http.Client
-	keys   invoke.Keys
+	keys invoke.Keys
+
+	mu     sync.Mutex
+	roots  []byte       // what target.ca held when the client was made
+	client *http.Client // that trusts them
 }
 
 func newEndpoint(t target, keys invoke.Keys) (*endpoint, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.ca != "" {
-		text, err := os.ReadFile(t.ca)
-		if err != nil {
-			return nil, fmt.Errorf("read the root certificates: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("read the root certificates: %s holds none", t.ca)
+	d := &endpoint{target: t, keys: keys}
+	if err := d.renew(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// fresh returns a client that trusts the root certificates as they are now, since mounted ones change in place; while they
+// can't be read, those that were read last.
+func (d *endpoint) fresh() *http.Client {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_ = d.renew() // if the last ones are wrong by now, the request says so
+	return d.client
+}
+
+// renew makes the client, unless there is one that trusts what the file holds. The caller holds the lock.
+func (d *endpoint) renew() error {
+	var text []byte
+	if d.ca != "" {
+		var err error
+		if text, err = os.ReadFile(d.ca); err != nil {
+			return fmt.Errorf("read the root certificates: %w", err)
 		}
 	}
-	return &endpoint{target: t, keys: keys, client: &http.Client{
+	if d.client != nil && bytes.Equal(text, d.roots) {
+		return nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if d.ca != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("read the root certificates: %s holds none", d.ca)
+		}
+	}
+	if d.client != nil {
+		d.client.CloseIdleConnections()
+	}
+	d.roots, d.client = text, &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout:    5 * time.Second,
 			TLSClientConfig:        config,
 			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    t.workers,
+			MaxIdleConnsPerHost:    d.workers,
 			IdleConnTimeout:        time.Minute,
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true, // a small answer must not become a large one here
 		},
 		// What the courier shows of itself is for this address and no other.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}
+	return nil
 }
 
-func (d *endpoint) close() { d.client.CloseIdleConnections() }
+func (d *endpoint) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.client.CloseIdleConnections()
+}
 
 // An answer is what a function said to a request.
 type answer struct {
@@ -95,7 +131,7 @@ func (d *endpoint) post(ctx context.Context, body []byte, trace string) answer {
 	if err := d.sign(ctx, r, body, d.keys, began); err != nil {
 		return answer{end: refused, text: event.Redact(err.Error())}
 	}
-	resp, err := d.client.Do(r)
+	resp, err := d.fresh().Do(r)
 	if err != nil {
 		return answer{end: d.failed(err), text: d.why(ctx, err), took: time.Since(began)}
 	}
