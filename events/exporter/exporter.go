@@ -202,18 +202,32 @@ func (e *Exporter) count(ctx context.Context) {
 			e.registry.met(o)
 			n++
 		})
-		if err == nil {
-			err = e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
+		if err != nil {
+			if ctx.Err() == nil {
+				e.log.Warn("the LoadBalancer Services can't be counted; trying again", "error", err)
+			}
+			retry.Sleep(ctx, steady)
+			continue
 		}
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			e.log.Warn("the LoadBalancer Services can't be counted; trying again", "error", err)
-			next = time.Now().Add(steady)
-		default:
-			e.meet(ctx, version, next)
-		}
+		current, over := context.WithDeadline(ctx, next)
+		var storing sync.WaitGroup
+		storing.Go(func() { e.counted(current, n) })
+		e.meet(ctx, version, next)
 		retry.Sleep(ctx, time.Until(next))
+		over()
+		storing.Wait()
+	}
+}
+
+// counted stores the number of LoadBalancer Services, as soon as NATS takes it. It gives up when ctx ends.
+func (e *Exporter) counted(ctx context.Context, n int) {
+	for {
+		err := e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		e.log.Warn("the number of LoadBalancer Services can't be stored; trying again", "error", err)
+		e.c.Stream.Rest(ctx, steady)
 	}
 }
 

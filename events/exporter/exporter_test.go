@@ -484,7 +484,7 @@ type gate struct {
 	asked  chan bool // gets whether each request was a watch, if somebody looks
 
 	services func(w http.ResponseWriter) bool // refuses the reading of a Service
-	reads    map[string]int                   // of Services, by path
+	reads    map[string]int                   // of a Service and of lists of them, by path
 	blind    bool                             // Services may not be watched
 }
 
@@ -508,6 +508,9 @@ func (w *world) through() (*rest.Config, *gate) {
 		watch := r.URL.Query().Get("watch") != ""
 		g.mu.Lock()
 		only, blind := g.services, g.blind
+		if strings.Contains(r.URL.Path, "/services") && !watch {
+			g.reads[r.URL.Path]++
+		}
 		g.mu.Unlock()
 		if strings.HasSuffix(r.URL.Path, "/services") {
 			if blind && watch {
@@ -518,9 +521,6 @@ func (w *world) through() (*rest.Config, *gate) {
 			return
 		}
 		if strings.Contains(r.URL.Path, "/services/") {
-			g.mu.Lock()
-			g.reads[r.URL.Path]++
-			g.mu.Unlock()
 			if only != nil && only(rw) {
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,29 +171,13 @@ func TestNewLoadBalancer(t *testing.T) {
 			g.blind = blind
 			e := w.exporter(config)
 			got := w.tail()
-			made := func(name string) string {
-				t.Helper()
-				svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{
-					ObjectMeta: metav1.ObjectMeta{Name: name},
-					Spec: corev1.ServiceSpec{
-						Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}},
-					},
-				}, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return string(svc.UID)
-			}
-			knows := func(uid string) func() bool {
-				return func() bool { _, ok := e.registry.get(uid); return ok }
-			}
-			before := made("before")
+			before := w.loadBalancer("before")
 			w.run(e)
-			w.await("those of before are known", knows(before))
-			uid, reads := made("web"), 1
+			w.await("those of before are known", e.knows(before))
+			uid, reads := w.loadBalancer("web"), 1
 			if !blind {
 				reads = 0
-				w.await("the new one is known", knows(uid))
+				w.await("the new one is known", e.knows(uid))
 			}
 			ev := w.newEvent("new", uid, full)
 			ev.InvolvedObject.Name = "web"
@@ -206,6 +191,50 @@ func TestNewLoadBalancer(t *testing.T) {
 				t.Errorf("the Service was read %d times, want %d", n, reads)
 			}
 		})
+	}
+}
+
+// loadBalancer makes a LoadBalancer Service, and returns its UID.
+func (w *world) loadBalancer(name string) string {
+	w.Helper()
+	svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(svc.UID)
+}
+
+// knows returns what reports whether the registry has a Service.
+func (e *Exporter) knows(uid string) func() bool {
+	return func() bool { _, ok := e.registry.get(uid); return ok }
+}
+
+// TestCountWithoutNATS proves that the LoadBalancer Services are listed once and watched while NATS is away, and
+// that their number is stored when it is back.
+func TestCountWithoutNATS(t *testing.T) {
+	w := newWorld(t)
+	config, g := w.through()
+	e := w.exporter(config)
+	before := w.loadBalancer("before")
+	w.nats.Close()
+	ctx, cancel := context.WithCancel(w.ctx)
+	var counting sync.WaitGroup
+	counting.Go(func() { e.count(ctx) })
+	defer counting.Wait()
+	defer cancel()
+	w.await("those of before are known", e.knows(before))
+	w.await("the new one is known", e.knows(w.loadBalancer("web")))
+	w.startNATS()
+	w.await("the number is stored", func() bool { _, err := w.s.Get(w.ctx, event.CountKey(w.id)); return err == nil })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := g.reads["/api/v1/services"]; n != 1 {
+		t.Errorf("the Services were listed %d times", n)
 	}
 }
 
