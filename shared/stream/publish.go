@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +36,10 @@ func (s *Stream) store(ctx context.Context, m *nats.Msg, expect *uint64) (*jetst
 
 // once stores a message that carries an ID of its own, exactly once: if an
 // acknowledgement gets lost it sends the message again, and reads back whose
-// message stands in the way. It returns the message's sequence.
+// message stands in the way. While the server has the first one in hand it asks on, as
+// long as a request may take. It returns the message's sequence.
 func (s *Stream) once(ctx context.Context, stream string, m *nats.Msg, expect *uint64) (uint64, error) {
+	var until time.Time
 	for try := 0; ; try++ {
 		l := s.link.Load()
 		ack, err := s.store(ctx, m, expect)
@@ -53,6 +56,11 @@ func (s *Stream) once(ctx context.Context, stream string, m *nats.Msg, expect *u
 			}
 			return 0, err
 		case errors.Is(err, errLost) && try < 2 && s.sound(ctx, l):
+		case errors.Is(err, errFlying):
+			until = cmp.Or(until, time.Now().Add(callTimeout))
+			if time.Now().After(until) || pause(ctx, try) != nil {
+				return 0, err
+			}
 		default:
 			return 0, err
 		}
@@ -112,7 +120,7 @@ func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header
 			// The ID was stored in the last two minutes, perhaps under another subject or since removed.
 			// The next look decides; if ours is missing, only the sequence guards it.
 			m.Header.Del(jetstream.MsgIDHeader)
-		case errors.Is(err, ErrConflict):
+		case errors.Is(err, ErrConflict), errors.Is(err, errFlying):
 		case errors.Is(err, errLost) && !lost && s.sound(ctx, l):
 			lost = true
 		default:

@@ -184,6 +184,108 @@ func TestPublishNewerSurvivesALostAcknowledgement(t *testing.T) {
 	}
 }
 
+// A server of several nodes refuses a message whose ID it has in hand, and that may yet be stored or not. It is no conflict:
+// the same message is sent again until the server says which.
+func TestInHand(t *testing.T) {
+	const (
+		lost   = ""
+		inHand = `{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"},"stream":"S","seq":0}`
+		wrong  = `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 6"},"stream":"S","seq":0}`
+		before = `{"stream":"S","seq":7,"duplicate":true}`
+		now    = `{"stream":"S","seq":7}`
+	)
+	const subject = "lbremedy.failed.c1.tag-missing.u1"
+	writes := map[string]func(context.Context, *Stream) (uint64, error){
+		"put":    func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Put(ctx, "k", nil) },
+		"delete": func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Delete(ctx, "k") },
+		"swap":   func(ctx context.Context, s *Stream) (uint64, error) { return s.Swap(ctx, "k", nil, 5, 0) },
+		"lock": func(ctx context.Context, s *Stream) (uint64, error) {
+			_, held, err := s.Lock(ctx, "k", "me", time.Minute)
+			if err == nil && !held {
+				err = ErrConflict
+			}
+			return 7, err
+		},
+		"append": func(ctx context.Context, s *Stream) (uint64, error) {
+			j := s.Journal("c1", "u1", "tag-missing")
+			err := j.Append(ctx, "1", nil, nil)
+			return j.Last(), err
+		},
+		"publish": func(ctx context.Context, s *Stream) (uint64, error) {
+			seq, _, err := publish(ctx, s, subject, 5)
+			return seq, err
+		},
+	}
+	for name, tt := range map[string]struct {
+		of      string   // the writes, by name
+		answers []string // to one try after the other; the last one to all that follow
+		want    error
+	}{
+		"stored":          {"put delete swap lock append", []string{lost, inHand, inHand, before}, nil},
+		"stored late":     {"put swap append", slices.Concat([]string{lost}, slices.Repeat([]string{inHand}, 20), []string{before}), nil},
+		"dropped":         {"put delete swap lock append publish", []string{lost, inHand, now}, nil},
+		"another's":       {"put publish", []string{inHand, now}, nil},
+		"another first":   {"swap lock append", []string{lost, inHand, wrong}, ErrConflict},
+		"nobody knows":    {"swap append", []string{lost, inHand}, ErrUnavailable},
+		"refused at once": {"swap lock append", []string{wrong}, ErrConflict},
+	} {
+		for of := range strings.FieldsSeq(tt.of) {
+			t.Run(name+", "+of, func(t *testing.T) {
+				t.Parallel()
+				url := plainServer(t)
+				p := newProxy(t, url)
+				server, err := nats.Connect(url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer server.Close()
+				tries, ids := 0, map[string]bool{}
+				for _, subjects := range []string{"lbremedy.>", bucketPrefix + ">"} {
+					_, err := server.Subscribe(subjects, func(m *nats.Msg) { // of one goroutine: all tries are of one subject
+						answer := tt.answers[min(tries, len(tt.answers)-1)]
+						tries++
+						ids[m.Header.Get(nats.MsgIdHdr)] = true
+						if answer == lost {
+							p.cut(false)
+							return
+						}
+						_ = m.Respond([]byte(answer))
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, err = server.Subscribe(getSubject(">"), func(m *nats.Msg) {
+					_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := server.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				seq, err := writes[of](t.Context(), connect(t, Config{URL: p.url()}))
+				if !errors.Is(err, tt.want) || tt.want == ErrUnavailable && errors.Is(err, ErrConflict) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				if tt.want != nil {
+					return
+				}
+				if seq != 7 {
+					t.Errorf("it is message %d", seq)
+				}
+				if err := server.Drain(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the server to end", server.IsClosed)
+				if tries != len(tt.answers) || len(ids) != 1 {
+					t.Errorf("%d tries by %d IDs", tries, len(ids))
+				}
+			})
+		}
+	}
+}
+
 func TestPipe(t *testing.T) {
 	s := fresh(t)
 	const subjects, versions = 40, 5

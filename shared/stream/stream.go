@@ -61,6 +61,10 @@ var (
 // errLost marks an ErrUnavailable of which nobody knows whether the message was stored.
 var errLost = errors.New("no acknowledgement came")
 
+// errFlying marks an ErrUnavailable whose message has an ID that the server has in hand: what becomes of that one is still
+// to come.
+var errFlying = errors.New("a message of this ID is being stored")
+
 const (
 	callTimeout = 5 * time.Second  // of one request, if the caller's context allows more
 	dialTimeout = 2 * time.Second  // of one attempt to connect
@@ -407,6 +411,8 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 			return fmt.Errorf("%s: %w: %w within %s", doing, ErrUnavailable, errLost, callTimeout)
 		}
 		return fmt.Errorf("%s: %w: %w: the connection to %s broke", doing, ErrUnavailable, errLost, s.where)
+	case api != nil && api.ErrorCode == codeSameIDFlying:
+		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, errFlying)
 	case conflicts(api):
 		return fmt.Errorf("%s: %w", doing, ErrConflict)
 	case api != nil && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoStorage || api.ErrorCode == codeNoResources ||
@@ -443,7 +449,7 @@ func conflicts(err *jetstream.APIError) bool {
 		return false
 	}
 	switch err.ErrorCode {
-	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant, codeSameIDFlying:
+	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		return true
 	}
 	return false
