@@ -146,7 +146,7 @@ type Books struct {
 	bad     map[string]string        // by subject: why what it holds can't be read
 }
 
-// A reach is how far a stream was read.
+// A reach is how far a stream was read: last is the message that was read last, the others are the stream's own.
 type reach struct{ first, last, deleted uint64 }
 
 // allAgain is how long books rely on what they have read: that a message in the midst of a stream was removed, nobody says.
@@ -228,16 +228,23 @@ func (k *Books) catchUp(ctx context.Context) error {
 		{Cases, event.CaseSubject(k.cluster, "*", "*"), k.record},
 		{bucketStream, bucketPrefix + event.RunKey(k.cluster, "*", "*"), k.run},
 	} {
+		// A node that is behind the others may answer: what it has not got yet is read the next time.
+		read := now[of.stream]
+		read.last = k.read[of.stream].last
+		take := func(m Message) error {
+			read.last = max(read.last, m.Sequence)
+			return of.take(m)
+		}
 		var err error
-		if was := k.read[of.stream]; was.last == 0 && of.stream == Cases {
-			err = s.EachLast(ctx, of.stream, of.filter, of.take)
+		if read.last == 0 && of.stream == Cases {
+			err = s.EachLast(ctx, of.stream, of.filter, take)
 		} else {
-			err = s.EachAfter(ctx, of.stream, of.filter, was.last, of.take)
+			err = s.EachAfter(ctx, of.stream, of.filter, read.last, take)
 		}
 		if err != nil {
 			return err
 		}
-		k.read[of.stream] = now[of.stream]
+		k.read[of.stream] = read
 	}
 	k.forget()
 	if k.whole.IsZero() || time.Since(k.whole) > allAgain {
