@@ -21,9 +21,10 @@ type Reply struct {
 const (
 	pullExpiry    = 30 * time.Second       // of one pull request
 	pullBeat      = 5 * time.Second        // between the server's signs of life while a request waits
-	pullPause     = 500 * time.Millisecond // after a refused request
-	redeliverSoon = 5 * time.Second        // of a message whose way to DEAD is blocked
-	drainWait     = 2 * time.Second        // for the server to confirm that no more will come
+	pullPause     = 500 * time.Millisecond // after a refused request, twice as long after the next one
+	pullLongest   = 10 * time.Second
+	redeliverSoon = 5 * time.Second // of a message whose way to DEAD is blocked
+	drainWait     = 2 * time.Second // for the server to confirm that no more will come
 )
 
 // Consume hands the messages of a class in a cluster to handle, up to workers of them at once,
@@ -116,6 +117,8 @@ type consumer struct {
 	asked    int               // messages that the server may still send for the last request
 	heard    time.Time         // when the server last gave a sign of life
 	retry    <-chan time.Time  // set: don't ask before
+	refused  string            // the status of the last request, if the server refused it
+	pause    time.Duration     // after that
 }
 
 // A job is one message in hand.
@@ -185,7 +188,7 @@ func (c *consumer) run(ctx context.Context) error {
 			c.beat()
 		case <-l.restored:
 			l = s.link.Load()
-			c.asked, c.retry = 0, nil // the server has forgotten the request
+			c.asked, c.retry, c.pause = 0, nil, 0 // the server has forgotten the request
 		case <-c.retry:
 			c.retry = nil
 		case <-watch.C:
@@ -228,7 +231,7 @@ func (c *consumer) take(m *nats.Msg) {
 		return
 	}
 	c.stream.touch()
-	c.asked = max(c.asked-1, 0)
+	c.asked, c.refused, c.pause = max(c.asked-1, 0), "", 0
 	meta, err := m.Metadata()
 	if err != nil { // not from a consumer: nobody waits for an answer
 		c.stream.log.Warn("a message without metadata came to a worker", "consumer", c.name, "error", err)
@@ -243,18 +246,25 @@ func (c *consumer) take(m *nats.Msg) {
 	c.start(j)
 }
 
-// status takes what the server says about a pull request.
+// status takes what the server says about a pull request. What it refuses again for the same reason is told once.
 func (c *consumer) status(status, description string) {
 	switch status {
 	case "100": // a sign of life
+		c.refused, c.pause = "", 0
 	case "404", "408": // the request has ended
-		c.asked = 0
+		c.asked, c.refused, c.pause = 0, "", 0
 	default:
 		c.asked = 0
 		if c.retry == nil {
-			c.retry = time.After(pullPause)
+			c.pause = min(max(2*c.pause, pullPause), pullLongest)
+			c.retry = time.After(c.pause)
 		}
-		c.stream.log.Warn("NATS refuses to hand out messages", "consumer", c.name, "status", status, "reason", description)
+		tell := c.stream.log.Warn
+		if c.refused == status {
+			tell = c.stream.log.Debug
+		}
+		c.refused = status
+		tell("NATS refuses to hand out messages", "consumer", c.name, "status", status, "reason", description)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -401,6 +402,59 @@ func TestConsumeGoesOnWithANewConsumer(t *testing.T) {
 	setup(t, s, class)
 	fail(t, s, class, 2)
 	eventually(t, "the next message", func() bool { return seen.len() == 2 })
+}
+
+// What the server refuses again and again is told once.
+func TestConsumeWithoutItsConsumer(t *testing.T) {
+	t.Parallel()
+	url := serve(t, embedded.Options{}).URL()
+	setup(t, connect(t, Config{URL: url}), class)
+	told := make(refusals, 100)
+	s := connect(t, Config{URL: url, Log: slog.New(told)})
+	var seen tally
+	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply { seen.add(m); return Reply{} })
+	if err := s.js.DeleteConsumer(t.Context(), Failed, ConsumerOf("c1", class)); err != nil {
+		t.Fatal(err)
+	}
+	warned := map[string]int{}
+	for range 3 {
+		r := <-told
+		if r.Level == slog.LevelWarn {
+			r.Attrs(func(a slog.Attr) bool {
+				if a.Key == "status" {
+					warned[a.Value.String()]++
+				}
+				return true
+			})
+		}
+	}
+	for status, n := range warned {
+		if n > 1 {
+			t.Errorf("status %s was told %d times", status, n)
+		}
+	}
+	if len(warned) == 0 {
+		t.Error("nobody was warned")
+	}
+	setup(t, s, class)
+	fail(t, s, class, 1)
+	eventually(t, "the next message", func() bool { return seen.len() == 1 })
+}
+
+// refusals gets what is logged of messages that the server does not hand out.
+type refusals chan slog.Record
+
+func (r refusals) Enabled(context.Context, slog.Level) bool { return true }
+func (r refusals) WithAttrs([]slog.Attr) slog.Handler       { return r }
+func (r refusals) WithGroup(string) slog.Handler            { return r }
+func (r refusals) Handle(_ context.Context, record slog.Record) error {
+	if strings.Contains(record.Message, "refuses") {
+		select {
+		case r <- record:
+		default:
+		}
+	}
+	return nil
 }
 
 func TestConsumeWithoutSetup(t *testing.T) {
