@@ -22,7 +22,7 @@ const (
 	pullExpiry    = 30 * time.Second       // of one pull request
 	pullBeat      = 5 * time.Second        // between the server's signs of life while a request waits
 	pullPause     = 500 * time.Millisecond // after a refused request, twice as long after the next one
-	pullLongest   = 10 * time.Second
+	pullLongest   = 2 * time.Second
 	redeliverSoon = 5 * time.Second // of a message whose way to DEAD is blocked
 	drainWait     = 2 * time.Second // for the server to confirm that no more will come
 )
