@@ -20,7 +20,7 @@ import (
 // taken made a thousand Services that fail at once cost a million keys.
 
 const (
-	placesFresh = time.Second      // what is remembered is good for so long to choose a place by
+	placesFresh = 10 * time.Second // what is remembered is good for so long to choose a place by
 	placesWhole = markerTTL / 2    // then all is read again: the marks of what is gone do not last
 	placesKept  = 10 * time.Minute // a budget that nobody asked about for so long is forgotten
 )

@@ -54,7 +54,7 @@ func (r *rig) startUp(b *testing.B) *up {
 		b.Fatal(err)
 	}
 	state, address := r.top.TempDir(), "127.0.0.1:"+shell.Port(b)
-	env := append(tb.Environ("", ""), "XDG_CONFIG_HOME="+state) // a person's settings are not for here
+	env := append(tb.Environ("", ""), "XDG_CONFIG_HOME="+state, "GOMEMLIMIT=200MiB") // as in its Pod; a person's settings are not for here
 	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", policy, "--listen", address, "--state-dir", state)
 	await(b, time.Minute, func() error { return p.asked("http://" + address + "/readyz") })
 	data, err := os.ReadFile(filepath.Join(state, "nats.json"))
