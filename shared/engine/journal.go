@@ -36,7 +36,7 @@ func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) 
 		return x.rec, nil
 	}
 	var used time.Time
-	if !x.journalled && !x.ev.Again {
+	if !x.journalled && !x.ev.Again && x.rec.Error == "" { // errors have a pace of their own
 		var wait time.Duration
 		if used, wait = x.lease.idle(); wait > 0 {
 			x.log.Warn("the failure ends in one way after the other, and what this run has found is not in the journal", "outcome", r, "again", wait)

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -310,6 +311,17 @@ func TestRecordsWithoutAPlan(t *testing.T) {
 	r.event.Again = true
 	if rec := r.run(); rec.Result != event.Asked {
 		t.Errorf("a person is told %q", rec.Result)
+	}
+	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		n++
+		return remedy.Plan{}, errors.New([]string{"it is away", "it is late"}[n%2])
+	}
+	for range 12 { // errors have a pace of their own
+		r.advance(time.Minute)
+		r.event = r.failure(class, r.now())
+		if rec, err, _ := r.try(r.event); err == nil || rec.Wait > time.Minute+time.Minute/2 {
+			t.Errorf("an error comes back after %s: %v", rec.Wait, err)
+		}
 	}
 	r.class.Diagnose = plans
 	comes()

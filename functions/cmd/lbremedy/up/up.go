@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -134,16 +133,7 @@ http://collector:4318; without it there are none.`,
 	return cmd
 }
 
-// roomy is by how many percent the memory in use may grow before it is collected: each collection takes its time from the
-// failures in hand, and with little in use there would be one for every fifteen.
-const roomy = 300
-
-// run does first what can be wrong and writes nothing, then begins.
 func (u *upRun) run(ctx context.Context) error {
-	// A limit of memory has the collector run when it has to.
-	if u.Args != nil && u.Getenv("GOGC") == "" && debug.SetMemoryLimit(-1) < math.MaxInt64 {
-		debug.SetGCPercent(roomy)
-	}
 	var err error
 	if u.parts, err = readParts(u.chosen); err != nil {
 		return err
