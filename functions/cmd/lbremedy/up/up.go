@@ -328,6 +328,9 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *policy.Ver
 // work runs the parts until ctx ends.
 func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
+	if u.Args != nil && u.Getenv("GOGC") == "" { // a program of its own, and nobody else has said
+		g.Go(func() error { collect(ctx); return nil })
+	}
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
 	var err error
