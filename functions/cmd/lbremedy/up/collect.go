@@ -23,12 +23,12 @@ func collect(ctx context.Context) {
 	tick := time.NewTicker(tuneEvery)
 	defer tick.Stop()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	for now := 0; ; {
+	for is := 0; ; {
 		metrics.Read(live)
 		// To set it stops the program for a moment.
-		if want := percent(live[0].Value.Uint64()); want < now || want > now+now/4 {
+		if want := percent(live[0].Value.Uint64()); want < is || want > is+is/4 {
 			debug.SetGCPercent(want)
-			now = want
+			is = want
 		}
 		select {
 		case <-ctx.Done():
