@@ -95,6 +95,9 @@ func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)
 				see(svc)
 			}
 		}
+		if b.Context().Err() == nil {
+			b.Error("the watch of Services has ended early: what is not seen may be there")
+		}
 	}()
 }
 
