@@ -404,41 +404,30 @@ func TestConsumeGoesOnWithANewConsumer(t *testing.T) {
 	eventually(t, "the next message", func() bool { return seen.len() == 2 })
 }
 
-// What the server refuses again and again is told once.
-func TestConsumeWithoutItsConsumer(t *testing.T) {
+// What the server refuses again for the same reason is told once, and asked for less and less often.
+func TestRefusedAgain(t *testing.T) {
 	t.Parallel()
-	url := serve(t, embedded.Options{}).URL()
-	setup(t, connect(t, Config{URL: url}), class)
 	told := make(refusals, 100)
-	s := connect(t, Config{URL: url, Log: slog.New(told)})
-	var seen tally
-	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply { seen.add(m); return Reply{} })
-	if err := s.js.DeleteConsumer(t.Context(), Failed, ConsumerOf("c1", class)); err != nil {
-		t.Fatal(err)
-	}
-	warned := map[string]int{}
-	for range 3 {
-		r := <-told
-		if r.Level == slog.LevelWarn {
-			r.Attrs(func(a slog.Attr) bool {
-				if a.Key == "status" {
-					warned[a.Value.String()]++
-				}
-				return true
-			})
+	c := &consumer{stream: &Stream{log: slog.New(told)}, name: "c"}
+	warned, pauses := 0, []time.Duration{}
+	for _, status := range []string{"503", "503", "503", "503", "409", "100", "409"} {
+		c.status(status, "why")
+		c.retry = nil
+		pauses = append(pauses, c.pause)
+		if status == "100" {
+			continue
+		}
+		if r := <-told; r.Level == slog.LevelWarn {
+			warned++
 		}
 	}
-	for status, n := range warned {
-		if n > 1 {
-			t.Errorf("status %s was told %d times", status, n)
-		}
+	if warned != 3 { // the first 503, the first 409, and that after a sign of life
+		t.Errorf("%d warnings", warned)
 	}
-	if len(warned) == 0 {
-		t.Error("nobody was warned")
+	want := []time.Duration{pullPause, 2 * pullPause, 4 * pullPause, pullLongest, pullLongest, 0, pullPause}
+	if !slices.Equal(pauses, want) {
+		t.Errorf("pauses %s, want %s", pauses, want)
 	}
-	setup(t, s, class)
-	fail(t, s, class, 1)
-	eventually(t, "the next message", func() bool { return seen.len() == 1 })
 }
 
 // refusals gets what is logged of messages that the server does not hand out.
