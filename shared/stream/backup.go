@@ -171,17 +171,11 @@ func (s *Stream) ask(ctx context.Context, subject string, body []byte) (answer, 
 
 // Held returns how many messages a stream holds; ErrNotFound if there is no such stream.
 func (s *Stream) Held(ctx context.Context, stream string) (uint64, error) {
-	doing := "look at stream " + stream
-	in, cancel, err := s.within(ctx)
+	info, err := s.info(ctx, stream)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", doing, err)
+		return 0, err
 	}
-	defer cancel()
-	found, err := s.js.Stream(in, stream)
-	if err != nil {
-		return 0, s.fault(ctx, in, doing, err)
-	}
-	return found.CachedInfo().State.Msgs, nil
+	return info.State.Msgs, nil
 }
 
 // Discard removes a stream and all that it holds; it is no error if there is none.

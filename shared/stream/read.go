@@ -212,17 +212,11 @@ func (s *Stream) Subjects(ctx context.Context, stream, filter string) ([]string,
 
 // First returns the sequence of the oldest message that a stream holds; if it holds none, that of the next one.
 func (s *Stream) First(ctx context.Context, stream string) (uint64, error) {
-	doing := "look at stream " + stream
-	in, cancel, err := s.within(ctx)
+	info, err := s.info(ctx, stream)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", doing, err)
+		return 0, err
 	}
-	defer cancel()
-	found, err := s.js.Stream(in, stream)
-	if err != nil {
-		return 0, s.fault(ctx, in, doing, err)
-	}
-	return found.CachedInfo().State.FirstSeq, nil
+	return info.State.FirstSeq, nil
 }
 
 // page asks once for several messages, and returns them with the number of those still to come.
