@@ -86,8 +86,18 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 // A Look asks the cloud something and forgets it: a Reader that asks each thing once has the answer then.
 type Look func(context.Context, *View)
 
-// AskVPC asks what VPC asks, and forgets it.
-func AskVPC(ctx context.Context, c *View) { _, _ = c.VPC(ctx) }
+// AskVPC asks what VPC asks, and forgets it. Where the VPC is known, its vSwitches are asked for beside the cluster.
+func AskVPC(ctx context.Context, c *View) {
+	var beside errgroup.Group
+	if id := c.Cloud.CS.VPC(); id != "" {
+		beside.Go(func() error {
+			_, err := c.Cloud.VPC.VSwitches(ctx, id)
+			return err
+		})
+	}
+	_, _ = c.VPC(ctx)
+	_ = beside.Wait() // the class asks again
+}
 
 // AskMade returns what asks all that Made may ask: of a new Service, both.
 func AskMade() []Look {

@@ -21,6 +21,8 @@ const (
 
 func budgetKey(cluster string) string { return "budget." + cluster }
 
+func classBudgetKey(cluster, class string) string { return budgetKey(cluster) + "." + class }
+
 // Places are how many Services may still be written to.
 type Places struct {
 	Cluster int            // within an hour
@@ -67,7 +69,7 @@ func (e *Env) spend(ctx context.Context, claim claiming, b remedy.Budgets, class
 		defer close(counted)
 		services, uncounted = e.services(ctx)
 	}()
-	ok, err := claim(ctx, budgetKey(e.Cluster)+"."+class, b.OfClass(), uid, classWindow)
+	ok, err := claim(ctx, classBudgetKey(e.Cluster, class), b.OfClass(), uid, classWindow)
 	<-counted
 	if err != nil {
 		return nil, 0, fmt.Errorf("take a place in the budget of the class: %w", err)

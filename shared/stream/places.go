@@ -105,6 +105,14 @@ func (s *Stream) Claimable(ctx context.Context, key string, of int, owner string
 	return mine || room, nil
 }
 
+// Ahead reads the places of budgets that will soon be claimed, where what is remembered of them may be too old by then. Who
+// claims meanwhile waits for it, and meets its error, if it has one.
+func (s *Stream) Ahead(ctx context.Context, keys ...string) {
+	for _, key := range keys {
+		_ = s.know(ctx, s.budgets.of(key), time.Now().Add(-placesFresh/2))
+	}
+}
+
 // claim is Claim. That owner has a place already and that none is left is said on what has
 // been read since it was asked; what is remembered is enough to try one.
 func (s *Stream) claim(ctx context.Context, p *places, of int, owner string, ttl time.Duration) (bool, error) {

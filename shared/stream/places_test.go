@@ -214,6 +214,40 @@ func TestClaimReadsWhatIsNew(t *testing.T) {
 	}
 }
 
+// Who claims what was read ahead only creates its key.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	p := s.budgets.of("b")
+	for _, tt := range []struct {
+		name  string
+		ahead bool
+		asked uint64
+	}{
+		{"the first one reads, too", false, 2},
+		{"what is known is old", false, 2},
+		{"read ahead", true, 1},
+	} {
+		p.mu.Lock()
+		p.began = p.began.Add(-placesFresh)
+		p.mu.Unlock()
+		if tt.ahead {
+			s.Ahead(t.Context(), "b", "c")
+		}
+		before := s.nc.Stats().OutMsgs
+		if ok, err := s.Claim(t.Context(), "b", 10, tt.name, time.Hour); err != nil || !ok {
+			t.Fatalf("%s: got %t, %v", tt.name, ok, err)
+		}
+		if got := s.nc.Stats().OutMsgs - before; got != tt.asked {
+			t.Errorf("%s: it asked %d times, want %d", tt.name, got, tt.asked)
+		}
+	}
+	before := s.nc.Stats().OutMsgs
+	if s.Ahead(t.Context(), "b", "c"); s.nc.Stats().OutMsgs != before {
+		t.Error("what is known was read again")
+	}
+}
+
 // A process that has waited too long to see the marks of what is gone reads all again.
 func TestClaimReadsAllAgain(t *testing.T) {
 	t.Parallel()
