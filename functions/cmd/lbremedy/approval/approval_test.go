@@ -244,13 +244,20 @@ func TestNoName(t *testing.T) {
 			}
 		}
 		for _, args := range []string{"ls", "replay --apply", "dead retry", "dead drop --yes"} {
+			want := strconv.Quote(name) + " is not a Service"
 			if name == "" {
-				continue // as without the flag
+				want = "--service is empty: leave it out to mean all"
 			}
 			got := c.Run(t.Context(), append(strings.Fields(args), "--service", name)...)
-			if got.Code != command.CodeWrong || !strings.Contains(got.Err, strconv.Quote(name)+" is not a Service") {
+			if got.Code != command.CodeWrong || !strings.Contains(got.Err, want) {
 				t.Errorf("%s of %q: %+v", args, name, got)
 			}
+		}
+	}
+	for _, args := range []string{"ls -n", "ls --result", "replay --apply --class", "doctor --checks", "probe --classes", "dead drop --yes --reason"} {
+		got := c.Run(t.Context(), append(strings.Fields(args), "")...)
+		if got.Code != command.CodeWrong || !strings.Contains(got.Err, " is empty: leave it out to mean all") {
+			t.Errorf("%s of nothing: %+v", args, got)
 		}
 	}
 	if got := c.Run(t.Context(), "approve", "-n", "other", ""); got.Code != command.CodeWrong || !strings.Contains(got.Err, `"" is not a case`) {

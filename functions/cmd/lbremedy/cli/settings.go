@@ -69,6 +69,17 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 // HasMarkdown is the annotation of commands that print Markdown, too.
 const HasMarkdown = "markdown"
 
+// narrows refuses a flag that narrows down what the command means, and is empty, as the variable of a script is that was not
+// set: without the flag the command means all.
+func narrows(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); strings.HasPrefix(f.Usage, "only ") && (value == "" || value == "[]") {
+			err = command.Wrong("--%s is empty: leave it out to mean all", f.Name)
+		}
+	})
+	return err
+}
+
 // Settle gives each global flag that wasn't set the value of its variable, or else
 // of the chosen context, or else of the top of the configuration file, and checks what has
 // a fixed set of values.
@@ -78,6 +89,9 @@ func (p *Program) Settle(cmd *cobra.Command) error { return p.settle(cmd, true) 
 func (p *Program) SettleAlone(cmd *cobra.Command) error { return p.settle(cmd, false) }
 
 func (p *Program) settle(cmd *cobra.Command, context bool) error {
+	if err := narrows(cmd); err != nil {
+		return err
+	}
 	flags := cmd.Root().PersistentFlags()
 	p.note(flags)
 	set := func(f *pflag.Flag, value, from string) error {
