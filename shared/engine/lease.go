@@ -105,14 +105,19 @@ func (l *lease) put(ctx context.Context) error {
 	return nil
 }
 
-// renew keeps the lease until the run ends or another one has it.
+// renew keeps the lease until the run ends or another one has it, and no longer than a run may take: one that hangs in its class
+// has no lease then, and what it would write is refused.
 func (l *lease) renew(ctx context.Context, log *slog.Logger) {
 	defer close(l.renewed)
 	tick := time.NewTicker(renewal)
 	defer tick.Stop()
+	over := time.After(l.env.bound() + renewal/2)
 	for {
 		select {
 		case <-l.ends:
+			return
+		case <-over:
+			log.Error("a run does not end; its lease is left to others", "key", l.key)
 			return
 		case <-tick.C:
 		}

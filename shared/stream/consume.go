@@ -125,6 +125,7 @@ type consumer struct {
 type job struct {
 	msg  *nats.Msg
 	got  Message
+	late time.Time // when its handler should have ended; zero: it has not begun
 	mu   sync.Mutex
 	done bool // the server has been told the end: a sign of life after that would undo a delay
 }
@@ -270,6 +271,7 @@ func (c *consumer) status(status, description string) {
 
 // start runs the handler of a job; with a limit, its slot is taken.
 func (c *consumer) start(j *job) {
+	j.late = time.Now().Add(c.stream.longest)
 	go func() {
 		reply := c.handle(c.hctx, j.got)
 		if c.slots != nil {
@@ -299,9 +301,14 @@ func (c *consumer) settle(j *job, reply Reply) {
 	}
 }
 
+// beat keeps what is in hand, but for a message whose handler has not ended for longer than any may take: it hangs, and
+// somebody else shall have it.
 func (c *consumer) beat() {
+	now := time.Now()
 	for j := range c.jobs {
-		j.beat()
+		if j.late.IsZero() || now.Before(j.late) {
+			j.beat()
+		}
 	}
 }
 

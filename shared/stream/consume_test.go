@@ -274,6 +274,28 @@ func TestMessagesInHandStayInHand(t *testing.T) {
 	settledAll(t, s)
 }
 
+// A handler that hangs keeps its message from nobody.
+func TestHandlerHangs(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, class)
+	patience(t, s, 500*time.Millisecond)
+	s.beat, s.longest = 50*time.Millisecond, time.Second
+	fail(t, s, class, 1)
+	hold := make(chan struct{})
+	var deliveries atomic.Int64
+	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply {
+		if deliveries.Add(1) == 1 {
+			<-hold
+		}
+		return Reply{}
+	})
+	settledAll(t, s)
+	if n := deliveries.Load(); n != 2 {
+		t.Errorf("it was delivered %d times", n)
+	}
+	close(hold)
+}
+
 func TestDrain(t *testing.T) {
 	s := fresh(t, class)
 	fail(t, s, class, 20)

@@ -101,6 +101,7 @@ type Stream struct {
 	grace   time.Duration
 	beat    time.Duration // between two signs of life of a message in hand
 	words   time.Duration // for handlers that were cancelled
+	longest time.Duration // that a handler may take
 	link    atomic.Pointer[link]
 	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
 	used    atomic.Int64  // wall clock of the last call, in nanoseconds
@@ -133,11 +134,12 @@ func newLink() *link {
 func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	s := &Stream{
-		log:   c.Log,
-		where: Redact(c.URL),
-		grace: cmp.Or(c.Grace, defaultEnd),
-		beat:  10 * time.Second,
-		words: 5 * time.Second,
+		log:     c.Log,
+		where:   Redact(c.URL),
+		grace:   cmp.Or(c.Grace, defaultEnd),
+		beat:    10 * time.Second,
+		words:   5 * time.Second,
+		longest: 20 * time.Minute, // the longest that a route may give a function is 15
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
