@@ -3,8 +3,12 @@
 package backup
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,6 +32,9 @@ const (
 	dataFile = "stream.tar.s2"
 )
 
+// sumsFile is beside the folders of the streams: the checksums of all files, as sha256sum -c reads them.
+const sumsFile = "SHA256SUMS"
+
 // A copied is a stream of a backup as the commands print it.
 type copied struct {
 	Stream   string `json:"stream"`
@@ -45,7 +52,8 @@ checks every message; nothing has to be stopped. The directory appears once the 
 complete.
 
 Each stream has a folder in the format of the nats command line, so either of these
-restores it: "lbremedy restore DIR" or "nats stream restore DIR/CASES".
+restores it: "lbremedy restore DIR" or "nats stream restore DIR/CASES". SHA256SUMS has the
+checksums of the files: "lbremedy restore" and "sha256sum -c" check them.
 
 A backup holds settings of the cluster and the cloud: keep it private. The journal keeps
 records for 30 days, a backup keeps them as long as you like.`,
@@ -66,13 +74,16 @@ records for 30 days, a backup keeps them as long as you like.`,
 				return command.Wrong("make the directory: %w", err)
 			}
 			defer os.RemoveAll(partial)
-			list := []copied{}
+			list, sums := []copied{}, []byte{}
 			for _, name := range stream.Backups {
-				c, err := copyStream(p, cmd, s, name, filepath.Join(partial, name))
+				c, sum, err := copyStream(p, cmd, s, name, filepath.Join(partial, name))
 				if err != nil {
 					return err
 				}
-				list = append(list, c)
+				list, sums = append(list, c), append(sums, sum...)
+			}
+			if err := os.WriteFile(filepath.Join(partial, sumsFile), sums, 0o600); err != nil {
+				return say.Errorf("write the copy: %w", err)
 			}
 			if err := os.Rename(partial, dir); err != nil {
 				return say.Errorf("name the directory: %w", err)
@@ -82,30 +93,38 @@ records for 30 days, a backup keeps them as long as you like.`,
 	}
 }
 
-// copyStream writes a stream into a folder.
-func copyStream(p *cli.Program, cmd *cobra.Command, s *stream.Stream, name, dir string) (copied, error) {
+// copyStream writes a stream into a folder, and returns the lines of its files for sumsFile.
+func copyStream(p *cli.Program, cmd *cobra.Command, s *stream.Stream, name, dir string) (copied, []byte, error) {
+	failed := func(err error) (copied, []byte, error) { return copied{}, nil, err }
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return copied{}, say.Errorf("make the directory: %w", err)
+		return failed(say.Errorf("make the directory: %w", err))
 	}
 	f, err := os.OpenFile(filepath.Join(dir, dataFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return copied{}, say.Errorf("write the copy: %w", err)
+		return failed(say.Errorf("write the copy: %w", err))
 	}
 	g := p.Progress()
 	w := &counting{f: f, said: func(n int64) { g.Say("copying %s: %d MiB", name, n>>20) }}
-	head, err := s.Backup(cmd.Context(), name, w)
+	sum := sha256.New()
+	head, err := s.Backup(cmd.Context(), name, io.MultiWriter(w, sum))
 	g.Done()
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return copied{}, err
+		return failed(err)
 	}
 	data, err := json.MarshalIndent(head, "", "  ")
 	if err != nil {
-		return copied{}, say.Errorf("write the copy: %w", err)
+		return failed(say.Errorf("write the copy: %w", err))
 	}
-	if err := os.WriteFile(filepath.Join(dir, headFile), append(data, '\n'), 0o600); err != nil {
-		return copied{}, say.Errorf("write the copy: %w", err)
+	data = append(data, '\n')
+	if err := os.WriteFile(filepath.Join(dir, headFile), data, 0o600); err != nil {
+		return failed(say.Errorf("write the copy: %w", err))
 	}
-	return copied{name, head.Messages(), w.n}, nil
+	return copied{name, head.Messages(), w.n}, sumLines(name, data, sum), nil
+}
+
+// sumLines returns what sumsFile says of a stream's head and, by their checksum, of its data.
+func sumLines(stream string, head []byte, data hash.Hash) []byte {
+	return fmt.Appendf(nil, "%x  %s/%s\n%x  %s/%s\n", sha256.Sum256(head), stream, headFile, data.Sum(nil), stream, dataFile)
 }
 
 // A counting file tells how much was written to it.

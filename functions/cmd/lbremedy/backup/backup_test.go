@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/s2"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -99,7 +101,21 @@ func TestBackup(t *testing.T) {
 	}
 	changed := bytes.Clone(whole)
 	changed[len(changed)/2]++
-	for what, bad := range map[string][]byte{"half": whole[:len(whole)/2], "all but a byte": whole[:len(whole)-1], "nothing": nil, "another byte": changed} {
+	archive, err := io.ReadAll(s2.NewReader(bytes.NewReader(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var between bytes.Buffer // two compressed blocks
+	w := s2.NewWriter(&between)
+	if _, err := w.Write(archive[:len(archive)/2]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for what, bad := range map[string][]byte{
+		"half": whole[:len(whole)/2], "all but a byte": whole[:len(whole)-1], "nothing": nil, "another byte": changed, "whole blocks": between.Bytes(),
+	} {
 		if err := os.WriteFile(data, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -109,6 +125,15 @@ func TestBackup(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, other.Run(t.Context(), "export").Out); diff != "" {
 		t.Errorf("the journal is another one after backups that are no good: %s", diff)
+	}
+	if err := os.WriteFile(data, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "SHA256SUMS")); err != nil {
+		t.Fatal(err)
+	}
+	if got := other.Run(t.Context(), "restore", dir, "--replace"); got.Code != 0 {
+		t.Errorf("restore of an earlier release's backup: %+v", got)
 	}
 	if err := os.Remove(data); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,9 @@
 package backup
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -68,6 +70,10 @@ and the cluster is read before anything is written.`,
 // nothing is deleted for a backup that is no good.
 func readHeads(dir string) ([]stream.Head, error) {
 	var heads []stream.Head
+	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an earlier release wrote none
+		return nil, command.Wrong("read the backup: %w", err)
+	}
 	for _, name := range stream.Backups {
 		path := filepath.Join(dir, name, headFile)
 		data, err := os.ReadFile(path)
@@ -88,8 +94,12 @@ func readHeads(dir string) ([]stream.Head, error) {
 		if err != nil {
 			return nil, command.Wrong("%s is not a complete backup: %w", dir, err)
 		}
-		err = readThrough(f)
+		sum := sha256.New()
+		err = readThrough(io.TeeReader(f, sum))
 		_ = f.Close()
+		if err == nil && sums != nil && !bytes.Contains(sums, sumLines(name, data, sum)) {
+			err = say.Errorf("it is not the file that %s names", sumsFile)
+		}
 		if err != nil {
 			return nil, command.Wrong("%s is cut or damaged, so nothing was done: %w", f.Name(), err)
 		}
