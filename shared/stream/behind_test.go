@@ -115,3 +115,36 @@ func TestBooksOfANodeBehind(t *testing.T) {
 		}
 	}
 }
+
+// The newest messages of all subjects are those that were there when the reading began, also where a node is behind that answers.
+func TestEachLastBehind(t *testing.T) {
+	t.Parallel()
+	const subjects = 600 // more than one answer has
+	server := nats.Start(t, embedded.Options{})
+	s := nats.Connect(t, stream.Config{URL: server.URL()})
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{Clusters: []string{"c1"}}); err != nil {
+		t.Fatal(err)
+	}
+	js := nats.JetStream(t, server.URL())
+	publish := func(data string, from, to int) {
+		for i := from; i < to; i++ {
+			if _, err := js.PublishAsync(fmt.Sprintf("lbremedy.case.c1.u%d.x", i), []byte(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-js.PublishAsyncComplete()
+	}
+	publish("old", 0, subjects/2)
+	nats.Behind(t, server.URL(), stream.Cases)
+	publish("new", subjects/2-10, subjects)
+	for range 20 { // the node behind answers every other question, at random
+		got := map[string]int{}
+		err := s.EachLast(t.Context(), stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
+			got[string(m.Data)]++
+			return nil
+		})
+		if err != nil || got["old"] != subjects/2-10 || got["new"] != subjects/2+10 {
+			t.Errorf("got %v, %v", got, err)
+		}
+	}
+}

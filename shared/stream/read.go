@@ -60,6 +60,7 @@ const (
 	pageMessages = 512
 	pageBytes    = 1 << 20
 	lastsMost    = 1024 // subjects that the server lists for one query
+	lagTries     = 20   // until a node answers that is not behind; pauses between them grow to 50 ms
 )
 
 // Last returns the newest message of a stream whose subject matches filter, which
@@ -122,12 +123,12 @@ func (s *Stream) EachAfter(ctx context.Context, stream, filter string, after uin
 func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f func(Message) error) error {
 	left := -1 // unknown until the first answer
 	for {
-		page, pending, err := s.page(ctx, stream, ask)
+		page, end, err := s.page(ctx, stream, ask)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", filter, err)
 		}
 		if left < 0 {
-			left = len(page) + pending
+			left = len(page) + end.pending
 		}
 		for _, m := range page {
 			if left == 0 {
@@ -138,7 +139,7 @@ func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f f
 				return err
 			}
 		}
-		if pending == 0 || left == 0 || len(page) == 0 {
+		if end.pending == 0 || left == 0 || len(page) == 0 {
 			return nil
 		}
 		ask.Seq, ask.Since = page[len(page)-1].Sequence+1, nil
@@ -164,16 +165,28 @@ func (s *Stream) lasts(ctx context.Context, stream string, filters ...string) ([
 // EachLast calls f for the newest message of each subject that matches filter, of any
 // number of subjects, and returns when it has seen those that were there when it
 // began. An error of f ends it and is returned. It reads nothing of what is older, so
-// that it takes as long as there are subjects, however much each holds.
+// that it takes as long as there are subjects, however much each holds. A node that has not
+// got all of that yet is asked again, until another one answers.
 func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Message) error) error {
-	subjects, err := s.Subjects(ctx, stream, filter)
+	subjects, last, err := s.subjects(ctx, stream, filter)
 	if err != nil {
 		return err
 	}
 	for some := range slices.Chunk(subjects, lastsMost/2) {
 		ask := query{Lasts: some}
-		for {
-			page, pending, err := s.page(ctx, stream, ask)
+		for more := true; more; {
+			page, end, err := s.page(ctx, stream, ask)
+			for try := 0; err == nil && end.upTo < last; try++ {
+				if try == lagTries {
+					if end.upTo == 0 {
+						break // what they held is gone
+					}
+					return fmt.Errorf("read the last messages of %s: %w: its nodes are behind its leader", filter, ErrUnavailable)
+				}
+				if err = pause(ctx, try); err == nil {
+					page, end, err = s.page(ctx, stream, ask)
+				}
+			}
 			if err != nil {
 				return fmt.Errorf("read the last messages of %s: %w", filter, err)
 			}
@@ -182,10 +195,9 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 					return err
 				}
 			}
-			if pending == 0 || len(page) == 0 {
-				break
+			if more = end.pending > 0 && len(page) > 0; more {
+				ask.Seq = page[len(page)-1].Sequence + 1
 			}
-			ask.Seq = page[len(page)-1].Sequence + 1
 		}
 	}
 	return nil
@@ -193,21 +205,27 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 
 // Subjects returns the subjects of a stream that match filter and hold a message, sorted.
 func (s *Stream) Subjects(ctx context.Context, stream, filter string) ([]string, error) {
+	all, _, err := s.subjects(ctx, stream, filter)
+	return all, err
+}
+
+// subjects is Subjects, with the sequence of the stream's last message.
+func (s *Stream) subjects(ctx context.Context, stream, filter string) (all []string, last uint64, err error) {
 	doing := "list the subjects " + filter
 	in, cancel, err := s.within(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, 0, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
 	handle, err := s.js.Stream(in, stream)
 	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
+		return nil, 0, s.fault(ctx, in, doing, err)
 	}
 	info, err := handle.Info(in, jetstream.WithSubjectFilter(filter))
 	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
+		return nil, 0, s.fault(ctx, in, doing, err)
 	}
-	return slices.Sorted(maps.Keys(info.State.Subjects)), nil
+	return slices.Sorted(maps.Keys(info.State.Subjects)), info.State.LastSeq, nil
 }
 
 // First returns the sequence of the oldest message that a stream holds; if it holds none, that of the next one.
@@ -219,42 +237,49 @@ func (s *Stream) First(ctx context.Context, stream string) (uint64, error) {
 	return info.State.FirstSeq, nil
 }
 
-// page asks once for several messages, and returns them with the number of those still to come.
-func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message, int, error) {
+// An ending is what the server says behind the messages of an answer.
+type ending struct {
+	pending int    // that are still to come
+	upTo    uint64 // of an answer with the newest ones: the last sequence that the node had; 0: it has none of them
+}
+
+// page asks once for several messages.
+func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message, ending, error) {
 	in, cancel, err := s.within(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, ending{}, err
 	}
 	defer cancel()
 	body, err := json.Marshal(ask)
 	if err != nil {
-		return nil, 0, err
+		return nil, ending{}, err
 	}
 	inbox := s.nc.NewInbox()
 	sub, err := s.nc.SubscribeSync(inbox)
 	if err != nil {
-		return nil, 0, s.fault(ctx, in, "subscribe", err)
+		return nil, ending{}, s.fault(ctx, in, "subscribe", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only without a connection, and then there is nothing to end
 	if err := s.nc.PublishRequest(getSubject(stream), inbox, body); err != nil {
-		return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
+		return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
 	}
 	var found []Message
 	for {
 		reply, err := sub.NextMsgWithContext(in)
 		if err != nil {
-			return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
+			return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
 		}
 		m, end, err := read(reply, len(ask.Lasts) > 0)
 		if errors.Is(err, nats.ErrNoResponders) {
-			return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
+			return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, ending{}, err
 		}
 		if end {
 			pending, _ := strconv.Atoi(reply.Header.Get("Nats-Num-Pending")) // absent: none
-			return found, pending, nil
+			upTo, _ := strconv.ParseUint(reply.Header.Get("Nats-UpTo-Sequence"), 10, 64)
+			return found, ending{pending, upTo}, nil
 		}
 		found = append(found, m)
 	}
