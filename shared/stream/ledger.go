@@ -306,8 +306,17 @@ func (k *Books) record(m Message) error {
 		k.ends[m.Subject] = end{sequence: m.Sequence}
 		return nil
 	}
+	r.At = earlier(r.At, m.Time)
 	k.ends[m.Subject] = endOf(r, m.Sequence)
 	return nil
+}
+
+// earlier returns when something was at the latest, by the clock of who wrote it, which may be ahead, and by that of NATS.
+func earlier(written, stored time.Time) time.Time {
+	if written.After(stored) {
+		return stored
+	}
+	return written
 }
 
 // run takes in who runs, and that later runs have ended as the newest record says.
@@ -328,6 +337,7 @@ func (k *Books) run(m Message) error {
 		k.bad[m.Subject] = fmt.Sprintf("The key %s can't be read: %v.", key, err)
 		return nil
 	}
+	r.Last, r.Renewed = earlier(r.Last, m.Time), earlier(r.Renewed, m.Time)
 	k.runs[subject] = r
 	return nil
 }

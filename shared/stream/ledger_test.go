@@ -40,12 +40,13 @@ func TestBooks(t *testing.T) {
 		_, _, err = s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid(i)), event.MessageID(e), header, data, func(Message) bool { return true })
 		must(err)
 	}
+	var ahead time.Duration // of the clock of who settles
 	settles := func(i, version int, result event.Result) {
 		t.Helper()
 		f := failed(i, version)
 		rec := event.Record{
 			Origin: event.Origin{Case: uid(i)[:8], Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
-			Run:    event.Run{Phase: event.Settled, Result: result, At: now, First: now, Attempts: []time.Time{}},
+			Run:    event.Run{Phase: event.Settled, Result: result, At: now.Add(ahead), First: now, Attempts: []time.Time{}},
 		}
 		e, err := event.NewRecord(rec)
 		must(err)
@@ -137,6 +138,12 @@ func TestBooks(t *testing.T) {
 	}
 	fails(0, 3)
 	same("it fails since")
+	if a := last.Classes[0]; a.Settled != many/2-1 {
+		t.Errorf("it is %+v", a)
+	}
+	ahead = 10 * time.Minute
+	settles(0, 1, event.Fixed)
+	same("it fails since a fix by a clock that is ahead")
 	if a := last.Classes[0]; a.Settled != many/2-1 {
 		t.Errorf("it is %+v", a)
 	}
