@@ -306,17 +306,10 @@ func (k *Books) record(m Message) error {
 		k.ends[m.Subject] = end{sequence: m.Sequence}
 		return nil
 	}
-	r.At = earlier(r.At, m.Time)
-	k.ends[m.Subject] = endOf(r, m.Sequence)
+	e := endOf(r, m.Sequence)
+	e.stored = m.Time
+	k.ends[m.Subject] = e
 	return nil
-}
-
-// earlier returns when something was at the latest, by the clock of who wrote it, which may be ahead, and by that of NATS.
-func earlier(written, stored time.Time) time.Time {
-	if written.After(stored) {
-		return stored
-	}
-	return written
 }
 
 // run takes in who runs, and that later runs have ended as the newest record says.
@@ -337,7 +330,6 @@ func (k *Books) run(m Message) error {
 		k.bad[m.Subject] = fmt.Sprintf("The key %s can't be read: %v.", key, err)
 		return nil
 	}
-	r.Last, r.Renewed = earlier(r.Last, m.Time), earlier(r.Renewed, m.Time)
 	k.runs[subject] = r
 	return nil
 }
@@ -347,7 +339,7 @@ func (k *Books) end(subject string) end {
 	e := k.ends[subject]
 	if r, ok := k.runs[subject]; ok {
 		since := endOf(r.Since(e.record()), e.sequence)
-		since.event, since.again = e.event, r.Event
+		since.event, since.again, since.stored = e.event, r.Event, e.stored
 		return since
 	}
 	return e
@@ -374,8 +366,9 @@ type end struct {
 	phase     event.Phase
 	result    event.Result
 	event, id string
-	again     string // the event that the last run answered, whether it left a record or not
-	at        time.Time
+	again     string    // the event that the last run answered, whether it left a record or not
+	at        time.Time // by the clock of who wrote it
+	stored    time.Time // by that of NATS
 	wait      time.Duration
 	sequence  uint64
 }
@@ -443,7 +436,7 @@ func (e end) settles(f failed) bool {
 	}
 	// What failed before a fix was proven, or taken back, needs no record of its own. That a run answered the event says
 	// its ID alone: the clock of who did may be wrong.
-	return e.event == f.Event || e.again == f.Event || (e.result.Worked() || e.result == event.Undone) && !f.last.After(e.at)
+	return e.event == f.Event || e.again == f.Event || (e.result.Worked() || e.result == event.Undone) && !f.last.After(e.at) && !f.last.After(e.stored)
 }
 
 // pages takes in what the exporters say.

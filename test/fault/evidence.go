@@ -280,8 +280,9 @@ const late = backlog + time.Minute
 const midway = 30 * time.Second
 
 // unheard reports whether what a part has written to a Service was lost with the cluster, and the controller has said nothing of
-// the Service since: then it has not looked at what is in force again.
-func (w *world) unheard(service, uid string) bool {
+// the Service since, as it is now: then it has not looked at what is in force again. It may say that it has synced what was lost,
+// by what it remembers.
+func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	w.mu.Lock()
 	e := evidence{Lost: slices.Clone(w.lost)}
 	w.mu.Unlock()
@@ -291,7 +292,12 @@ func (w *world) unheard(service, uid string) bool {
 		return false
 	}
 	since := e.Lost[len(e.Lost)-1].to
-	return !slices.ContainsFunc(w.audit.failures(map[string]bool{uid: true}), func(f failure) bool { return f.At.After(since) })
+	said := w.audit.failures(map[string]bool{uid: true})
+	if len(said) == 0 || !said[len(said)-1].At.After(since) {
+		return true
+	}
+	svc, err := w.cluster.Client().CoreV1().Services(w.bed.Namespace).Get(ctx, service, metav1.GetOptions{})
+	return err != nil || said[len(said)-1].Over && !ccm.InForce(svc)
 }
 
 // works reports whether a Service works, and the last that the controller has said of it is no failure.

@@ -265,7 +265,7 @@ func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid s
 	if err != nil {
 		return err.Error()
 	}
-	if w.unheard(f.Service, uid) {
+	if w.unheard(ctx, f.Service, uid) {
 		return "the controller has not looked at it since the cluster was restored"
 	}
 	s := witness{Ends: f.Ends, Healed: w.works(ctx, f.Service, uid)}
