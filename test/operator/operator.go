@@ -193,8 +193,8 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 	return nil
 }
 
-// Record returns the record that a command has printed as JSON, in the words of the journal.
-func Record(data []byte) (event.Record, error) {
+// record returns the record that a command has printed as JSON, in the words of the journal.
+func record(data []byte) (event.Record, error) {
 	var c journal.Case
 	if err := json.Unmarshal(data, &c); err != nil {
 		return event.Record{}, err
@@ -212,21 +212,4 @@ func Record(data []byte) (event.Record, error) {
 		r.Result = event.Result(c.Result)
 	}
 	return r, nil
-}
-
-// Records returns those of a list.
-func Records(data []byte) ([]event.Record, error) {
-	var all []json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, err
-	}
-	var list []event.Record
-	for _, one := range all {
-		r, err := Record(one)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, nil
 }

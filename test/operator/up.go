@@ -40,7 +40,7 @@ func (sc *Testbed) Up(t *testing.T, args ...string) *UpRun {
 		lines := bufio.NewScanner(out)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			if r, err := Record(lines.Bytes()); err == nil && r.Service.String() == sc.Namespace+"/web" {
+			if r, err := record(lines.Bytes()); err == nil && r.Service.String() == sc.Namespace+"/web" {
 				u.records <- r
 			}
 		}
