@@ -504,9 +504,8 @@ func TestListAndWatchEvents(t *testing.T) {
 
 // A proxy stands between a client and the API server, and can cut.
 type proxy struct {
-	listener net.Listener
-	mu       sync.Mutex
-	conns    []net.Conn
+	mu    sync.Mutex
+	conns []net.Conn
 }
 
 // through returns the configuration that leads through a new proxy.
@@ -517,7 +516,7 @@ func through(t testing.TB, config *rest.Config) (*rest.Config, *proxy) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	p := &proxy{listener: l}
+	p := &proxy{}
 	target := strings.TrimPrefix(config.Host, "https://")
 	go func() {
 		for {

@@ -119,7 +119,6 @@ func (c *crash) kill() {
 
 // proxy passes connections on to a server and can cut them, hold what the server says, and come back.
 type proxy struct {
-	t      *testing.T
 	listen net.Listener
 	to     string
 	mu     sync.Mutex
@@ -135,7 +134,7 @@ func newProxy(t *testing.T, url string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{t: t, listen: l, to: strings.TrimPrefix(url, "nats://")}
+	p := &proxy{listen: l, to: strings.TrimPrefix(url, "nats://")}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {

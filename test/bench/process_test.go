@@ -160,7 +160,6 @@ func guardMain(ctx context.Context) error {
 
 // A process is a part that runs beside the benchmark.
 type process struct {
-	cmd *exec.Cmd
 	out *bufio.Reader
 	pid int    // of the role, or of the program that is guarded
 	log string // the file with what it says on standard error
@@ -206,7 +205,7 @@ func start(b *testing.B, cmd *exec.Cmd, env []string) *process {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	p := &process{cmd: cmd, pid: cmd.Process.Pid, out: bufio.NewReader(stdout), log: log.Name()}
+	p := &process{pid: cmd.Process.Pid, out: bufio.NewReader(stdout), log: log.Name()}
 	p.end = sync.OnceFunc(func() {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {

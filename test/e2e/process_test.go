@@ -113,7 +113,6 @@ type part struct {
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-	pipe io.WriteCloser
 	runs int
 }
 
@@ -148,15 +147,14 @@ func keep(t *testing.T, role string, env ...string) *part {
 func (p *part) start() (<-chan struct{}, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Stderr = p.env, os.Stderr
-	pipe, err := cmd.StdinPipe()
-	if err != nil {
+	if _, err := cmd.StdinPipe(); err != nil { // it ends with this process, and the part with it
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
-	p.cmd, p.pipe = cmd, pipe
+	p.cmd = cmd
 	p.runs++
 	p.mu.Unlock()
 	ended := make(chan struct{})

@@ -73,7 +73,6 @@ type recorded struct {
 
 // audited is a line of the audit log of an API server.
 type audited struct {
-	Stage            string
 	Verb             string
 	User             struct{ Username string }
 	ImpersonatedUser struct{ Username string }

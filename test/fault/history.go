@@ -48,7 +48,6 @@ type history struct {
 	began     time.Time
 	undone    string        // the Service for which a person took back what was done; empty: none
 	recovered time.Duration // from the end of the last fault until all had ended
-	ready     time.Duration // until the Services worked, before anything failed
 }
 
 // newHistory returns the history of a seed: two faults at a time, of those that can happen.
@@ -109,14 +108,12 @@ func (w *world) uid(ctx context.Context, service string) (uid string, err error)
 func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errors.New("the history takes more than 10 minutes"))
 	defer cancel()
-	began := time.Now()
 	if err := w.bed.Prepare(ctx, h.services...); err != nil {
 		return evidence{}, err
 	}
 	if err := h.limit(ctx, w); err != nil {
 		return evidence{}, err
 	}
-	h.ready = time.Since(began)
 	h.began = time.Now()
 	w.mu.Lock()
 	w.pauses, w.lost = nil, nil

@@ -51,7 +51,6 @@ type part struct {
 	stdin   io.Closer // its end ends the process
 	ended   chan struct{}
 	runs    int
-	stopped bool // by a signal
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
@@ -112,7 +111,7 @@ func (p *part) start() (chan struct{}, error) {
 		return nil, err
 	}
 	ended := make(chan struct{})
-	p.cmd, p.stdin, p.ended, p.stopped = cmd, stdin, ended, false
+	p.cmd, p.stdin, p.ended = cmd, stdin, ended
 	p.runs++
 	go func() {
 		_ = cmd.Wait() // however it ends, it is started again

@@ -73,7 +73,6 @@ type rig struct {
 
 // A place is one cluster with all that is its own.
 type place struct {
-	id       string
 	testbed  *testbed.Testbed
 	receiver *receiver
 }
@@ -126,7 +125,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.serve()
 	for id, c := range map[string]*cluster.Cluster{one: first, two: second} {
-		p := &place{id: id, receiver: &receiver{}}
+		p := &place{receiver: &receiver{}}
 		var err error
 		p.testbed, err = testbed.Start(ctx, testbed.Options{Cluster: c, ID: id, Namespace: "shop", BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 		r.must(err)
