@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -214,7 +215,7 @@ func TestJWT(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			d := &Endpoint{
-				JWT: verifier(t, map[string]string{"KEYS": put(t, or(tt.keys, set256)), "SUBJECT": tt.subject}),
+				JWT: verifier(t, map[string]string{"KEYS": put(t, cmp.Or(tt.keys, set256)), "SUBJECT": tt.subject}),
 				Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} },
 			}
 			q := httptest.NewRequest("POST", "/", strings.NewReader(marshal(t, failure(someService))))

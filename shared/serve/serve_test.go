@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,7 +170,7 @@ func TestEndpoint(t *testing.T) {
 				Ready: func(context.Context) error { return errors.New("NATS is away: " + secret) },
 				Log:   slog.New(slog.NewTextHandler(&log, nil)),
 			}
-			q := httptest.NewRequest(or(tt.method, "POST"), or(tt.path, "/"), strings.NewReader(tt.body))
+			q := httptest.NewRequest(cmp.Or(tt.method, "POST"), cmp.Or(tt.path, "/"), strings.NewReader(tt.body))
 			for k, v := range tt.headers {
 				q.Header.Set(k, v)
 			}
@@ -218,13 +219,6 @@ func wrapped(t testing.TB, headers map[string]string, body any) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // A request that breaks off must come again: it says nothing of the event.

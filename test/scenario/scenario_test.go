@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -194,7 +195,7 @@ func TestLaws(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r, used := lawful(), &usage{}
 			tt.wrong(r)
-			s := file(t, or(tt.text, example))
+			s := file(t, cmp.Or(tt.text, example))
 			for i, law := range laws {
 				err := law.check(t, on, r, s, used)
 				if err == nil {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -297,8 +298,8 @@ func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	if err := yaml.UnmarshalStrict([]byte(text), &svc); err != nil {
 		t.Fatalf("section service: %v", err)
 	}
-	svc.Namespace = or(svc.Namespace, "shop")
-	svc.Name = or(svc.Name, "web")
+	svc.Namespace = cmp.Or(svc.Namespace, "shop")
+	svc.Name = cmp.Or(svc.Name, "web")
 	if svc.Spec.Type == "" {
 		svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	}
@@ -821,13 +822,6 @@ func (s snapshot) clone() snapshot {
 		panic(err)
 	}
 	return out
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // reads returns the calls that were made so far and not refused, as grants are

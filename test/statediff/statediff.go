@@ -4,6 +4,7 @@ package statediff
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -161,7 +162,7 @@ func Compare(before, after State, allowed ...[]Allowance) []string {
 		was, is := before.values[path], after.values[path]
 		covered := slices.ContainsFunc(all, func(a Allowance) bool { return path == a.path || strings.HasPrefix(path, At(a.path, "")) })
 		if was != is && !covered {
-			diff = append(diff, fmt.Sprintf("%s: was %s, is %s", path, or(was, "not there"), or(is, "not there")))
+			diff = append(diff, fmt.Sprintf("%s: was %s, is %s", path, cmp.Or(was, "not there"), cmp.Or(is, "not there")))
 		}
 	}
 	return diff
@@ -171,13 +172,6 @@ func union(a, b map[string]string) map[string]string {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // BySteps returns what the steps of a plan that were applied name. A kind of step
