@@ -47,6 +47,18 @@ func File(t testing.TB, name, text string) string {
 	return file
 }
 
+// Beside runs a part of lbremedy until the test ends, even if ctx has ended before.
+func Beside(t testing.TB, ctx context.Context, name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("%s has ended: %v", name, err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wait.Wait() })
+}
+
 // Build builds these packages of the module, such as "./events/cmd/courier", into
 // a folder, as "make build" does: without C, and without this machine's paths.
 func Build(dir string, packages []string) error {

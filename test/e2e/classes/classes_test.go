@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +28,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/statediff"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -286,10 +286,7 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy
 	}
 	receiver := httptest.NewServer(http.HandlerFunc(r.told))
 	t.Cleanup(receiver.Close)
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	secret := shell.File(t, "secret", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
 	tells, err := ticket.New(ticket.Config{
 		Stream: st, Remedies: functions.All, Cluster: testbed.ClusterID, Now: r.now,
 		Sinks: []policy.Sink{{
@@ -299,15 +296,8 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy
 	if err != nil {
 		t.Fatal(err)
 	}
-	following, quiet := context.WithCancel(context.WithoutCancel(ctx))
-	var wait sync.WaitGroup
-	wait.Go(func() { tells.Run(following) })
-	wait.Go(func() {
-		if err := st.Tail(following, stream.Cases, event.CaseSubjects, 0, r.see); err != nil && following.Err() == nil {
-			t.Errorf("read the journal: %v", err)
-		}
-	})
-	t.Cleanup(func() { quiet(); wait.Wait() })
+	shell.Beside(t, ctx, "the sinks", func(ctx context.Context) error { tells.Run(ctx); return nil })
+	shell.Beside(t, ctx, "the journal", func(ctx context.Context) error { return st.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see) })
 	return r
 }
 

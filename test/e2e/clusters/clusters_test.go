@@ -137,7 +137,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
 	r.operator = r.as("", "operator")
-	r.beside("the journal", func(ctx context.Context) error {
+	shell.Beside(r, r.ctx, "the journal", func(ctx context.Context) error {
 		return r.operator.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
 	})
 	return r
@@ -196,18 +196,6 @@ func (r *rig) policy(cluster, rules string) {
 	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
 	tell := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", r.places[cluster].receiver.url, key)
 	r.says(cluster, "In force: ", "policy", "apply", "--yes", shell.File(r, "policy.yaml", rules+tell))
-}
-
-// beside runs a part of lbremedy until the test ends.
-func (r *rig) beside(name string, run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := run(ctx); err != nil && ctx.Err() == nil {
-			r.Errorf("%s has ended: %v", name, err)
-		}
-	})
-	r.Cleanup(func() { cancel(); wait.Wait() })
 }
 
 // start starts a program, which must last until the test ends it or the returned function does.
@@ -322,7 +310,7 @@ func TestClusters(t *testing.T) {
 	for id, p := range r.places {
 		x, err := p.testbed.Exporter(r.ctx, r.as(id, "exporter"))
 		r.must(err)
-		r.beside("the exporter of "+id, x.Run)
+		shell.Beside(r, r.ctx, "the exporter of "+id, x.Run)
 	}
 	// The functions of the second cluster are not where its route says: its failures wait.
 	routes := shell.File(t, "routes.yaml", fmt.Sprintf("clusters:\n  %s: {default: {url: '%s/{class}/'}}\n  %s: {default: {url: "+

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/statediff"
 )
@@ -103,7 +104,7 @@ func (r *rig) fixed() {
 			f.again(r)
 		}
 	}
-	files := map[string]string{"fix": r.file("fix.yaml", fixes), "frozen": r.file("frozen.yaml", frozen), "look": r.file("look.yaml", looks)}
+	files := map[string]string{"fix": shell.File(r, "fix.yaml", fixes), "frozen": shell.File(r, "frozen.yaml", frozen), "look": shell.File(r, "look.yaml", looks)}
 	r.stopped(all[0], files)
 	for _, f := range all {
 		r.fix(f, files)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -79,7 +78,7 @@ func (d operator) finds(code int, args ...string) doctor.Result {
 func (r *rig) examined(want []string) {
 	r.Helper()
 	d := r.person(caller, scheduledGrants())
-	wants := r.file("wants.yaml", policyText)
+	wants := shell.File(r, "wants.yaml", policyText)
 	r.same("what the program finds", want, lines(d.finds(codeCritical, "--policy", wants), doctor.Warning))
 	table, errs := d.says(codeCritical, "doctor", "--policy", wants, "-o", "wide")
 	rows := strings.Split(strings.TrimSpace(table), "\n")
@@ -110,12 +109,4 @@ func (r *rig) examined(want []string) {
 		!strings.Contains(why, "DescribeLoadBalancers") {
 		r.Errorf("why it can't tell: %s", why)
 	}
-}
-
-// file writes a file of the test's.
-func (r *rig) file(name, text string) string {
-	r.Helper()
-	file := filepath.Join(r.TempDir(), name)
-	r.must(os.WriteFile(file, []byte(text), 0o600))
-	return file
 }

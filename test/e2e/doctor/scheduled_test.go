@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -125,17 +124,13 @@ func (r *rig) tell() *receiver {
 	d := &receiver{r: r, came: map[string]int{}}
 	server := httptest.NewServer(d)
 	r.Cleanup(server.Close)
-	secret := filepath.Join(r.TempDir(), "secret")
-	r.must(os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600))
+	secret := shell.File(r, "secret", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
 	follower, err := ticket.New(ticket.Config{
 		Stream: r.env.Stream, Remedies: checks.Remedies(), Cluster: testbed.ClusterID, Now: r.now,
 		Sinks: []policy.Sink{{Name: "ops", Kind: policy.Webhook, URL: server.URL, SecretFrom: policy.Reference{File: secret}}},
 	})
 	r.must(err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
-	var wait sync.WaitGroup
-	wait.Go(func() { follower.Run(ctx) })
-	r.Cleanup(func() { cancel(); wait.Wait() })
+	shell.Beside(r, r.ctx, "the sinks", func(ctx context.Context) error { follower.Run(ctx); return nil })
 	return d
 }
 

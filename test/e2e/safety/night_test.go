@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -78,7 +79,7 @@ func TestNight(t *testing.T) {
 		{"undo", a.Case, "--apply", "--shared"},
 		{"ls"},
 		{"resume"},
-		{"policy", "apply", r.write("looser.yaml", "mode: fix\nrisk: medium\n")},
+		{"policy", "apply", shell.File(r, "looser.yaml", "mode: fix\nrisk: medium\n")},
 		{"policy", "history"},
 		{"ls", "--writes"},
 		{"tickets", "ls"},

@@ -35,7 +35,7 @@ func TestPause(t *testing.T) {
 	r.must(r.testbed.Fail(r.ctx, fixtures...))
 	r.must(r.testbed.Halt(r.ctx)) // or it would find out about the policy by itself
 	up := r.up()
-	r.beside("the worker", r.work)
+	shell.Beside(r, r.ctx, "the worker", r.work)
 	// Touches are two seconds apart: after the first one there are more to come.
 	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) > 0 }))
 	r.says(0, "All clusters: Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")

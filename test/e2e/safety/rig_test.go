@@ -126,7 +126,7 @@ func newRig(t *testing.T, on testbed.Config, rules string) *rig {
 	r.must(err)
 	r.policy(rules)
 	r.env = r.worker()
-	r.beside("the journal", func(ctx context.Context) error {
+	shell.Beside(r, r.ctx, "the journal", func(ctx context.Context) error {
 		return r.stream.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
 	})
 	return r
@@ -138,8 +138,8 @@ func (r *rig) start() *rig {
 	x, err := exporter.New(exporter.Config{Cluster: testbed.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: event.NewClassifier(table.Table()),
 		Rate: 100_000, Burst: 100_000, Now: r.env.Now})
 	r.must(err)
-	r.beside("the exporter", x.Run)
-	r.beside("the worker", r.work)
+	shell.Beside(r, r.ctx, "the exporter", x.Run)
+	shell.Beside(r, r.ctx, "the worker", r.work)
 	return r
 }
 
@@ -158,7 +158,7 @@ func (r *rig) tell() {
 		Cloud: r.env.Cloud, CloudWriter: r.env.CloudWriter, Now: r.env.Now,
 	})
 	r.must(err)
-	r.beside("the sinks", func(ctx context.Context) error { f.Run(ctx); return nil })
+	shell.Beside(r, r.ctx, "the sinks", func(ctx context.Context) error { f.Run(ctx); return nil })
 }
 
 // worker returns what a worker runs on.
@@ -184,18 +184,6 @@ func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load
 func (r *rig) advance(d time.Duration) {
 	r.step.Store(int64(d))
 	r.ahead.Add(int64(d))
-}
-
-// beside runs a part of lbremedy until the test ends.
-func (r *rig) beside(name string, run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := run(ctx); err != nil && ctx.Err() == nil {
-			r.Errorf("%s has ended: %v", name, err)
-		}
-	})
-	r.Cleanup(func() { cancel(); wait.Wait() })
 }
 
 func (r *rig) must(err error) {
@@ -300,14 +288,7 @@ func bare(name string) *corev1.Service {
 // policy puts a policy file in force, as an operator does.
 func (r *rig) policy(text string) {
 	r.Helper()
-	r.says(0, "In force: ", "", "policy", "apply", "--yes", r.write("policy.yaml", text))
-}
-
-func (r *rig) write(name, text string) string {
-	r.Helper()
-	file := filepath.Join(r.TempDir(), name)
-	r.must(os.WriteFile(file, []byte(text), 0o600))
-	return file
+	r.says(0, "In force: ", "", "policy", "apply", "--yes", shell.File(r, "policy.yaml", text))
 }
 
 // What a call of the operator's program came to.

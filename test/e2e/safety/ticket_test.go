@@ -21,6 +21,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -142,7 +143,7 @@ func (d *receiver) keys() []string {
 
 // tells is a policy file's entry for a receiver.
 func (d *receiver) tells(name string) string {
-	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, d.r.write("key", secret))
+	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, shell.File(d.r, "key", secret))
 }
 
 // A ticket is opened once, changes in place while Services join, is closed with the
