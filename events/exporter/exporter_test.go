@@ -35,6 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 var table = []event.Row{
@@ -624,31 +625,13 @@ func TestCutWatches(t *testing.T) {
 	}
 }
 
-// A log collects lines.
-type log struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
-
 // TestOutage proves that an outage of the API server is told when it begins and when it is over, however often
 // it is asked meanwhile.
 func TestOutage(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
 	e := w.exporter(config)
-	var said log
+	var said shell.Log
 	e.log = slog.New(slog.NewTextHandler(&said, nil))
 	got := w.tail()
 	w.event("a", w.uid(1), full)
@@ -663,9 +646,9 @@ func TestOutage(t *testing.T) {
 	g.set(nil)
 	w.event("b", w.uid(2), full)
 	got.until(w.uids(2, 3), 1)
-	w.await("the end is told", func() bool { return said.count("Events can be read again") > 0 })
-	if began, ended := said.count("level=WARN msg=\"Events can't be read"), said.count("Events can be read again"); began != 1 || ended != 1 {
-		t.Errorf("the outage began %d times and ended %d times:\n%s", began, ended, said.text.String())
+	w.await("the end is told", func() bool { return said.Count("Events can be read again") > 0 })
+	if began, ended := said.Count("level=WARN msg=\"Events can't be read"), said.Count("Events can be read again"); began != 1 || ended != 1 {
+		t.Errorf("the outage began %d times and ended %d times:\n%s", began, ended, said.String())
 	}
 }
 

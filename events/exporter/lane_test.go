@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,25 +17,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
-
-// A book is a log that can be read while it is written.
-type book struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *book) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *book) count(what string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), what)
-}
 
 // flood makes n Events in a namespace, with a name and UID of Services that are not there
 // or that take turns.
@@ -69,7 +51,7 @@ func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 // TestForeseen proves that a namespace fills no log with what a check before an upgrade seems to foresee, and
 // that only the controller foresees.
 func TestForeseen(t *testing.T) {
-	log := &book{}
+	log := &shell.Log{}
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.NewTextHandler(log, nil))},
 		lanes:    newLanes(0, 0),
@@ -85,7 +67,7 @@ func TestForeseen(t *testing.T) {
 			}
 		}
 	}
-	if n := log.count("foresees a failure"); n != 11 || s.stats.Foreseen.Load() != 31 || s.stats.Reported.Load() != 31 || s.stats.Ignored.Load() != 6 {
+	if n := log.Count("foresees a failure"); n != 11 || s.stats.Foreseen.Load() != 31 || s.stats.Reported.Load() != 31 || s.stats.Ignored.Load() != 6 {
 		t.Errorf("%d are logged, %d foreseen, %d reported, %d ignored", n, s.stats.Foreseen.Load(), s.stats.Reported.Load(), s.stats.Ignored.Load())
 	}
 }
@@ -130,7 +112,7 @@ func TestFlood(t *testing.T) {
 	flooding := w.join.Namespace(t)
 	const perSecond, burst, many = 20, 20, 800
 	e := w.budgeted(nil, perSecond, burst)
-	log := &book{}
+	log := &shell.Log{}
 	e.log = slog.New(slog.NewTextHandler(log, nil))
 	got := w.tail()
 	w.run(e)
@@ -158,7 +140,7 @@ func TestFlood(t *testing.T) {
 	if with[5] > 2*without[5]+2*time.Second {
 		t.Errorf("a failure of another namespace took %s beside the flood, and %s without", with[5], without[5])
 	}
-	if n := log.count("more Events of failed syncs than its budget"); n != 1 || log.count("namespace="+flooding) == 0 {
+	if n := log.Count("more Events of failed syncs than its budget"); n != 1 || log.Count("namespace="+flooding) == 0 {
 		t.Errorf("the flood was told %d times", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // TestMalformedFlood proves that who floods a namespace with Events that can't be
@@ -19,7 +20,7 @@ func TestMalformedFlood(t *testing.T) {
 	w := newWorld(t)
 	flooding := w.join.Namespace(t)
 	e := w.budgeted(nil, 500, 500)
-	log := &book{}
+	log := &shell.Log{}
 	e.log = slog.New(slog.NewTextHandler(log, nil))
 	got := w.tail()
 	w.run(e)
@@ -40,7 +41,7 @@ func TestMalformedFlood(t *testing.T) {
 	got.until(w.uids(1, 2), 1)
 	w.await("progress moves on", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
 	// Of each that is named, the namespace stands in the log.
-	if n := log.count("kubeevent=" + flooding); n != laneSamples+1 {
+	if n := log.Count("kubeevent=" + flooding); n != laneSamples+1 {
 		t.Errorf("the log names %d of the namespace's Events, want %d", n, laneSamples+1)
 	}
 	stored := map[string]int{} // by namespace

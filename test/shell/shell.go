@@ -174,6 +174,9 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
+// Count returns how often it says something.
+func (l *Log) Count(what string) int { return strings.Count(l.String(), what) }
+
 // Secret is what a program must not print.
 const Secret = "s3cr3t"
 
