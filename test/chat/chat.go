@@ -15,8 +15,14 @@ package chat
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
+	"time"
 )
 
 // A Group is a group of a chat with an app in it, whichever platform it is at.
@@ -48,6 +54,91 @@ type Click struct {
 	Card   string
 	Button string
 	Value  string
+}
+
+// A platform is what they have in common: calls that can fail, tokens, and connections.
+type platform struct {
+	testing.TB
+	server *httptest.Server
+	mu     sync.Mutex
+	tokens map[string]bool // that are taken
+	ticket map[string]bool // of connections that may be opened
+	count  int             // of what is numbered
+	opened chan struct{}   // gets one for each connection
+	fail   []fault
+	transcript
+}
+
+// A fault is how one of the next calls ends instead.
+type fault struct {
+	path   string
+	status int
+	body   string
+}
+
+// serve answers calls until the test ends.
+func (p *platform) serve(t testing.TB, calls http.Handler, cut func()) {
+	p.TB, p.tokens, p.ticket, p.opened = t, map[string]bool{}, map[string]bool{}, make(chan struct{}, 100)
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		i := slices.IndexFunc(p.fail, func(f fault) bool { return strings.HasPrefix(r.URL.Path, f.path) })
+		var f fault
+		if i >= 0 {
+			f = p.fail[i]
+			p.fail = slices.Delete(p.fail, i, i+1)
+		}
+		p.mu.Unlock()
+		if i >= 0 {
+			w.WriteHeader(f.status)
+			_, _ = io.WriteString(w, f.body)
+			return
+		}
+		calls.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		cut()
+		p.server.Close()
+	})
+}
+
+// URL returns where its API is.
+func (p *platform) URL() string { return p.server.URL }
+
+// Fail lets the next call of a path end with this status and body.
+func (p *platform) Fail(path string, status int, body string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail = append(p.fail, fault{path, status, body})
+}
+
+// Expire makes all tokens worthless, as time does.
+func (p *platform) Expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.tokens)
+}
+
+// Connected waits until the app has opened another connection.
+func (p *platform) Connected() {
+	p.Helper()
+	p.await(p.opened, "connect")
+}
+
+func (p *platform) await(c chan struct{}, what string) {
+	p.Helper()
+	select {
+	case <-c:
+	case <-time.After(time.Minute):
+		p.Fatalf("the app does not %s", what)
+	}
+}
+
+// number returns the ID of a delivery.
+func (p *platform) number() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count++
+	return fmt.Sprintf("delivery-%d", p.count)
 }
 
 // A transcript is what a group saw and did.

@@ -3,9 +3,8 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -17,32 +16,17 @@ import (
 
 // DingTalk is one organization at DingTalk with an app, a group and a template of cards.
 type DingTalk struct {
-	testing.TB
+	platform
 	App, Secret, Group, Template string
 
-	server *httptest.Server
-	mu     sync.Mutex
-	tokens map[string]bool // that are taken
-	ticket map[string]bool // of connections that may be opened
-	count  int             // of what is numbered
-	cards  []*DingCard
-	conns  []*dingConn
-	opened chan struct{} // gets one for each connection
-	fail   []fault
-	transcript
+	cards []*DingCard
+	conns []*dingConn
 }
 
 // A DingCard is a card as those in the group see it.
 type DingCard struct {
 	ID     string
 	Params map[string]string
-}
-
-// A fault is how one of the next calls ends instead.
-type fault struct {
-	path   string
-	status int
-	body   string
 }
 
 type dingConn struct {
@@ -61,54 +45,15 @@ type DingAck struct {
 
 // NewDingTalk returns an organization that ends with the test.
 func NewDingTalk(t testing.TB) *DingTalk {
-	d := &DingTalk{
-		TB: t, App: "dingapp1", Secret: "ding-s3cr3t", Group: "cidGroup==", Template: "card-1.schema",
-		tokens: map[string]bool{}, ticket: map[string]bool{}, opened: make(chan struct{}, 100),
-	}
+	d := &DingTalk{App: "dingapp1", Secret: "ding-s3cr3t", Group: "cidGroup==", Template: "card-1.schema"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1.0/oauth2/accessToken", d.login)
 	mux.HandleFunc("POST /v1.0/gateway/connections/open", d.open)
 	mux.HandleFunc("POST /v1.0/card/instances/createAndDeliver", d.create)
 	mux.HandleFunc("PUT /v1.0/card/instances", d.change)
 	mux.HandleFunc("GET /connect", d.connect)
-	d.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.mu.Lock()
-		i := slices.IndexFunc(d.fail, func(f fault) bool { return strings.HasPrefix(r.URL.Path, f.path) })
-		var f fault
-		if i >= 0 {
-			f = d.fail[i]
-			d.fail = slices.Delete(d.fail, i, i+1)
-		}
-		d.mu.Unlock()
-		if i >= 0 {
-			w.WriteHeader(f.status)
-			_, _ = io.WriteString(w, f.body)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() {
-		d.Cut()
-		d.server.Close()
-	})
+	d.serve(t, mux, d.Cut)
 	return d
-}
-
-// URL returns where its API is.
-func (d *DingTalk) URL() string { return d.server.URL }
-
-// Fail lets the next call of a path end with this status and body.
-func (d *DingTalk) Fail(path string, status int, body string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.fail = append(d.fail, fault{path, status, body})
-}
-
-// Expire makes all tokens worthless, as time does.
-func (d *DingTalk) Expire() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	clear(d.tokens)
 }
 
 // Cards returns the cards of the group, the oldest first.
@@ -259,20 +204,16 @@ func (d *DingTalk) change(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "param.cardNotExist", "there is no such card")
 		return
 	}
-	d.put(n, "changes", in.CardData.CardParamMap)
+	d.put(n, in.CardData.CardParamMap)
 	_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "result": true})
 }
 
 // put sets variables of a card, and leaves the others.
-func (d *DingTalk) put(n int, doing string, params map[string]string) {
-	now, before := map[string]string{}, d.cards[n].Params
-	for _, from := range []map[string]string{before, params} {
-		for k, v := range from {
-			now[k] = v
-		}
-	}
+func (d *DingTalk) put(n int, params map[string]string) {
+	now := maps.Clone(d.cards[n].Params)
+	maps.Copy(now, params)
 	d.cards[n].Params = now
-	d.show(doing, n)
+	d.show("changes", n)
 }
 
 func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
@@ -320,16 +261,6 @@ func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Connected waits until the app has opened another connection.
-func (d *DingTalk) Connected() {
-	d.Helper()
-	select {
-	case <-d.opened:
-	case <-time.After(time.Minute):
-		d.Fatal("the app does not connect")
-	}
-}
-
 // frame sends one frame on the newest connection and returns the answer.
 func (d *DingTalk) frame(kind, topic, id, data string) DingAck {
 	d.Helper()
@@ -366,13 +297,6 @@ func (d *DingTalk) frame(kind, topic, id, data string) DingAck {
 func (d *DingTalk) Frame(kind, topic, data string) DingAck {
 	d.Helper()
 	return d.frame(kind, topic, d.number(), data)
-}
-
-func (d *DingTalk) number() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.count++
-	return fmt.Sprintf("message-%d", d.count)
 }
 
 // Disconnect asks the app for another connection, as before a release of DingTalk's, and waits for it.
@@ -443,6 +367,6 @@ func (d *DingTalk) Click(c Click) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := slices.IndexFunc(d.cards, func(o *DingCard) bool { return o.ID == c.Card }); n >= 0 {
-		d.put(n, "changes", said.Response.CardData.CardParamMap)
+		d.put(n, said.Response.CardData.CardParamMap)
 	}
 }

@@ -3,9 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -18,22 +16,14 @@ import (
 
 // Feishu is one organization at Feishu with an app and a group.
 type Feishu struct {
-	testing.TB
+	platform
 	App, Secret, Group string
 	// Parts is in how many frames a click comes.
 	Parts int
 
-	server *httptest.Server
-	mu     sync.Mutex
-	tokens map[string]bool // that are taken
-	ticket map[string]bool // of connections that may be opened
-	count  int             // of what is numbered
-	cards  []*FeishuMessage
-	conns  []*feishuConn
-	opened chan struct{} // gets one for each connection
-	pings  chan struct{} // gets one for each ping
-	fail   []fault
-	transcript
+	cards []*FeishuMessage
+	conns []*feishuConn
+	pings chan struct{} // gets one for each ping
 }
 
 // A FeishuMessage is a card as those in the group see it.
@@ -86,54 +76,15 @@ type feishuConn struct {
 
 // NewFeishu returns an organization that ends with the test.
 func NewFeishu(t testing.TB) *Feishu {
-	f := &Feishu{
-		TB: t, App: "cli_app1", Secret: "feishu-s3cr3t", Group: "oc_group", Parts: 1,
-		tokens: map[string]bool{}, ticket: map[string]bool{}, opened: make(chan struct{}, 100), pings: make(chan struct{}, 100),
-	}
+	f := &Feishu{App: "cli_app1", Secret: "feishu-s3cr3t", Group: "oc_group", Parts: 1, pings: make(chan struct{}, 100)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /open-apis/auth/v3/tenant_access_token/internal", f.login)
 	mux.HandleFunc("POST /open-apis/im/v1/messages", f.create)
 	mux.HandleFunc("PATCH /open-apis/im/v1/messages/{id}", f.change)
 	mux.HandleFunc("POST /callback/ws/endpoint", f.endpoint)
 	mux.HandleFunc("GET /ws", f.connect)
-	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		i := slices.IndexFunc(f.fail, func(f fault) bool { return strings.HasPrefix(r.URL.Path, f.path) })
-		var one fault
-		if i >= 0 {
-			one = f.fail[i]
-			f.fail = slices.Delete(f.fail, i, i+1)
-		}
-		f.mu.Unlock()
-		if i >= 0 {
-			w.WriteHeader(one.status)
-			_, _ = io.WriteString(w, one.body)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() {
-		f.Cut()
-		f.server.Close()
-	})
+	f.serve(t, mux, f.Cut)
 	return f
-}
-
-// URL returns where its API is.
-func (f *Feishu) URL() string { return f.server.URL }
-
-// Fail lets the next call of a path end with this status and body.
-func (f *Feishu) Fail(path string, status int, body string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fail = append(f.fail, fault{path, status, body})
-}
-
-// Expire makes all tokens worthless, as time does.
-func (f *Feishu) Expire() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	clear(f.tokens)
 }
 
 // Messages returns the messages of the group, the oldest first.
@@ -453,25 +404,10 @@ func (f *Feishu) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Connected waits until the app has opened another connection.
-func (f *Feishu) Connected() {
-	f.Helper()
-	f.await(f.opened, "connect")
-}
-
 // Pinged waits until the app asks whether the connection lives.
 func (f *Feishu) Pinged() {
 	f.Helper()
 	f.await(f.pings, "ping")
-}
-
-func (f *Feishu) await(c chan struct{}, what string) {
-	f.Helper()
-	select {
-	case <-c:
-	case <-time.After(time.Minute):
-		f.Fatalf("the app does not %s", what)
-	}
 }
 
 // Disconnect closes the connection in good order, as Feishu does when its servers change, and waits for another.
@@ -495,13 +431,6 @@ func (f *Feishu) Cut() {
 		_ = c.Close()
 	}
 	f.conns = nil
-}
-
-func (f *Feishu) number() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.count++
-	return fmt.Sprintf("event-%d", f.count)
 }
 
 // On returns the click of a user on a button of a message as it is now.
