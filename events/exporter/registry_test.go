@@ -268,10 +268,9 @@ func TestRegistry(t *testing.T) {
 	if err := r.proves(t.Context(), old); err != nil || reads != before+1 {
 		t.Errorf("an old one was read %d times, error %v", reads-before, err)
 	}
-	var no *stranger
 	before = reads
 	for range 2 {
-		if err := r.proves(t.Context(), kube.Object{Namespace: "shop", Name: "a", UID: "b"}); !errors.As(err, &no) {
+		if err := r.proves(t.Context(), kube.Object{Namespace: "shop", Name: "a", UID: "b"}); !errors.As(err, new(*stranger)) {
 			t.Errorf("got %v", err)
 		}
 	}

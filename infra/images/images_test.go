@@ -199,8 +199,7 @@ func inspect(t *testing.T, b built) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, bin+b.name), args...)
 	cmd.Env = []string{}
 	said, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
 	if code := cmd.ProcessState.ExitCode(); code != wantCode || !strings.Contains(string(said), wantSaid) {

@@ -53,8 +53,7 @@ func TestShortfall(t *testing.T) {
 
 func TestBalanceThatIsRefused(t *testing.T) {
 	_, err := wire(t, says(200, `{"RequestId":"R","Success":false,"Code":"NotAuthorized","Message":"You have no permission."}`)).Billing.Balance(t.Context())
-	var e *Error
-	if !errors.As(err, &e) || e.Product != "bssopenapi" || e.Message != "You have no permission." || !errors.Is(err, ErrDenied) {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Product != "bssopenapi" || e.Message != "You have no permission." || !errors.Is(err, ErrDenied) {
 		t.Errorf("got %v, want ErrDenied", err)
 	}
 }

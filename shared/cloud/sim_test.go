@@ -542,8 +542,7 @@ func TestReads(t *testing.T) {
 			if !errors.Is(err, cloud.ErrDenied) {
 				t.Fatalf("without %s: got %v, want ErrDenied", r.needs, err)
 			}
-			var e *cloud.Error
-			if !errors.As(err, &e) || e.Refused != r.needs.Action {
+			if e, ok := errors.AsType[*cloud.Error](err); !ok || e.Refused != r.needs.Action {
 				t.Errorf("got %+v, want %s refused", e, r.needs)
 			}
 		})
@@ -952,7 +951,7 @@ func TestContext(t *testing.T) {
 			// The calls that hung may reach the simulator's record only now: the code
 			// tells that this one was never sent.
 			err := call(ctx)
-			if e := new(cloud.Error); !errors.Is(err, context.Canceled) || !errors.As(err, &e) || e.Code != "NotSent" {
+			if e, ok := errors.AsType[*cloud.Error](err); !errors.Is(err, context.Canceled) || !ok || e.Code != "NotSent" {
 				t.Errorf("ended before: got %v, want Canceled and NotSent", err)
 			}
 		})
@@ -1123,8 +1122,7 @@ func TestNothingIsAskedAboutNothing(t *testing.T) {
 		"Close":                   w.Tickets.Close(ctx, ""),
 		"Reopen":                  w.Tickets.Reopen(ctx, "", "r"),
 	} {
-		var e *cloud.Error
-		if !errors.As(err, &e) || e.Code != "NotSent" || !strings.Contains(e.Message, "is empty") {
+		if e, ok := errors.AsType[*cloud.Error](err); !ok || e.Code != "NotSent" || !strings.Contains(e.Message, "is empty") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -256,8 +256,7 @@ func TestAnswersThatSayNothing(t *testing.T) {
 			}
 			c := wire(t, says(200, body))
 			err := call(t.Context(), c)
-			var e *Error
-			if !errors.As(err, &e) || e.Code != codeBadAnswer || !errors.Is(err, ErrUnavailable) {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeBadAnswer || !errors.Is(err, ErrUnavailable) {
 				t.Errorf("%s: %s: got %v, want BadAnswer", name, body, err)
 			}
 		}
@@ -335,8 +334,7 @@ func TestMissingFields(t *testing.T) {
 		for i := range n {
 			body := without(template, i)
 			err := call(t.Context(), wire(t, says(200, body)))
-			var e *Error
-			if !errors.As(err, &e) || e.Code != codeBadAnswer {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeBadAnswer {
 				t.Errorf("%s: %s: got %v, want BadAnswer", name, body, err)
 			}
 		}
@@ -435,8 +433,7 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 	} {
 		method, _, _ := strings.Cut(name, ",")
 		err := everything[method](t.Context(), wire(t, says(200, body)))
-		var e *Error
-		if !errors.As(err, &e) || e.Code != codeBadAnswer {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeBadAnswer {
 			t.Errorf("%s: got %v, want BadAnswer", name, err)
 		}
 	}
@@ -531,8 +528,7 @@ func TestListsThatDoNotEnd(t *testing.T) {
 	} {
 		n.Store(0)
 		err := everything[name](t.Context(), wire(t, h, func(c *Config) { c.Rate = -1 }))
-		var e *Error
-		if !errors.As(err, &e) || e.Message != "the list does not end" || n.Load() > maxPages {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Message != "the list does not end" || n.Load() > maxPages {
 			t.Errorf("%s: got %v after %d calls", name, err, n.Load())
 		}
 	}
@@ -599,8 +595,7 @@ func TestLongAnswer(t *testing.T) {
 		}
 	})
 	err := vswitch(t.Context(), c)
-	var e *Error
-	if !errors.As(err, &e) || e.Code != codeBadAnswer || !strings.Contains(e.Message, "longer than 32 MiB") {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeBadAnswer || !strings.Contains(e.Message, "longer than 32 MiB") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -642,8 +637,7 @@ func TestPatience(t *testing.T) {
 	})
 	c.client.patience = 50 * time.Millisecond
 	err := vswitch(t.Context(), c)
-	var e *Error
-	if !errors.As(err, &e) || e.Code != codeNoAnswer || e.Message != tooLate || errors.Is(err, context.DeadlineExceeded) {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeNoAnswer || e.Message != tooLate || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	if n.Load() != 1 {
@@ -732,8 +726,7 @@ func TestNobodyThere(t *testing.T) {
 	c := wire(t, nil, func(c *Config) { c.Endpoint = addr })
 	for _, call := range []func(context.Context, rig) error{vswitch, cluster} {
 		err := call(t.Context(), c)
-		var e *Error
-		if !errors.As(err, &e) || e.Code != codeNoAnswer || !errors.Is(err, ErrUnavailable) || !strings.Contains(e.Message, "refused") {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeNoAnswer || !errors.Is(err, ErrUnavailable) || !strings.Contains(e.Message, "refused") {
 			t.Errorf("got %v", err)
 		}
 		for _, secret := range []string{"LTAI", "CAIS", "Signature", "Action=", "?"} {
@@ -916,8 +909,7 @@ func TestTheSDKBreaksDown(t *testing.T) {
 		r.InitWithApiInfo("Slb", "2014-05-15", "DescribeRegions", "slb", "openAPI")
 		return r
 	}})
-	var e *Error
-	if !errors.As(err, &e) || e.Code != codeNotSent || e.Message != "the SDK broke down over the request" {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeNotSent || e.Message != "the SDK broke down over the request" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -927,8 +919,7 @@ func TestRequestThatCannotBeBuilt(t *testing.T) {
 	c := wire(t, says(200, "{}"))
 	c.client.Region = "no such region!"
 	_, err := c.STS.Identity(t.Context())
-	var e *Error
-	if !errors.As(err, &e) || e.Code != codeNotSent || !strings.Contains(e.Message, "invalid characters") {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeNotSent || !strings.Contains(e.Message, "invalid characters") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -1053,8 +1044,7 @@ func TestSupportRefuses(t *testing.T) {
 		for code, want := range map[string]error{`"illegal.auth"`: ErrDenied, `401`: ErrDenied, `500`: ErrUnavailable, `"param.illegal"`: nil} {
 			body := `{"RequestId":"R","Success":false,"Code":` + code + `,"Message":"no"}`
 			err := everything[method](t.Context(), wire(t, says(200, body)))
-			var e *Error
-			if !errors.As(err, &e) || e.kind != want || e.Message != "no" {
+			if e, ok := errors.AsType[*Error](err); !ok || e.kind != want || e.Message != "no" {
 				t.Errorf("%s: %s: got %v, want %v", method, code, err, want)
 			}
 		}

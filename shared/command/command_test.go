@@ -161,8 +161,7 @@ func TestForms(t *testing.T) {
 	if got := command.Built("v1"); got.Version != "v1" || got.Go == "" {
 		t.Errorf("got %+v", got)
 	}
-	var m command.Mistake
-	if err := command.Wrong("read it: %w", strconv.ErrRange); !errors.As(err, &m) || !errors.Is(err, strconv.ErrRange) {
+	if err := command.Wrong("read it: %w", strconv.ErrRange); !errors.As(err, new(command.Mistake)) || !errors.Is(err, strconv.ErrRange) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -303,8 +303,7 @@ func TestTags(t *testing.T) {
 		s.LoadBalancers["lb-1"].Tags = full
 	})
 	r.is(tag, remedy.Todo)
-	var refused *cloud.Error
-	if err := tag.Apply(t.Context(), r.c, r.w); !errors.As(err, &refused) || errors.Is(err, remedy.ErrMoved) {
+	if err := tag.Apply(t.Context(), r.c, r.w); !errors.As(err, new(*cloud.Error)) || errors.Is(err, remedy.ErrMoved) {
 		t.Errorf("a 21st tag: %v", err)
 	}
 	r.is(tag, remedy.Todo)

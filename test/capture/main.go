@@ -220,8 +220,7 @@ func talk(command func(...string) *exec.Cmd, namespace string) ([]byte, error) {
 	ask := func(args ...string) error {
 		fmt.Fprintf(&out, "$ lbremedy %s\n", strings.Join(args, " "))
 		text, err := command(args...).Output()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		if err != nil && !errors.As(err, new(*exec.ExitError)) {
 			return err
 		}
 		out.Write(text)

@@ -76,8 +76,7 @@ func (w *world) once(t *testing.T, args []string, env ...string) (int, string) {
 	c := exec.CommandContext(t.Context(), filepath.Join(dir, "doctor"), args...)
 	c.Env = append(append([]string{}, w.env...), env...)
 	said, err := c.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
 	return c.ProcessState.ExitCode(), string(said)

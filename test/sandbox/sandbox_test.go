@@ -22,8 +22,7 @@ func TestRun(t *testing.T) {
 	cmd := exec.Command(binary(t), "run", "--servers=2", "--fsync=false", "--", "sh", "-c", script)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 7 {
 		t.Errorf("ended with %v, want the exit code of the command, 7", err)
 	}
 	for _, want := range []string{`"current-context": "lbremedy-sandbox"`, "\nhttp://127.0.0.1:"} {

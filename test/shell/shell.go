@@ -197,8 +197,7 @@ func Mistakes(t *testing.T, run program.Run, mistakes map[string]Mistake) {
 			if err == nil || !strings.Contains(err.Error(), m.Want) {
 				t.Fatalf("got %v, want an error with %q", err, m.Want)
 			}
-			var usage program.Mistake
-			if errors.As(err, &usage) != m.Usage {
+			if errors.As(err, new(program.Mistake)) != m.Usage {
 				t.Errorf("%v is a mistake in the flags: %v, want %v", err, !m.Usage, m.Usage)
 			}
 			if text := err.Error() + errs.String(); strings.Contains(text, Secret) {

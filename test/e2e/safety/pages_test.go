@@ -65,8 +65,7 @@ func TestPages(t *testing.T) {
 		cmd := exec.CommandContext(r.ctx, "sh", "-c", text)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
 		cmd.Env = append(r.command().Env, "LBREMEDY_NATS="+url, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
-		err := cmd.Run()
-		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			t.Fatal(err)
 		}
 		code := cmd.ProcessState.ExitCode()

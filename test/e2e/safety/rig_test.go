@@ -303,8 +303,7 @@ func (r *rig) call(args ...string) said {
 	var out, errs bytes.Buffer
 	cmd := r.command(args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		r.Fatal(err)
 	}
 	return said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}

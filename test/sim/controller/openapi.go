@@ -51,8 +51,7 @@ func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
 // code, as the controller does for most calls.
 func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
 	err := o.raw(ctx, req, resp)
-	var refused *sdkerrors.ServerError
-	if errors.As(err, &refused) && !o.first {
+	if refused, ok := errors.AsType[*sdkerrors.ServerError](err); ok && !o.first {
 		return &apiError{action: req.GetActionName(), ServerError: refused}
 	}
 	return err
@@ -73,8 +72,7 @@ func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp respons
 		return fmt.Errorf("make client: %w", err)
 	}
 	err := client.DoAction(req, resp)
-	var refused *sdkerrors.ServerError
-	if o.first && errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*sdkerrors.ServerError](err); o.first && ok {
 		return &apiError{action: req.GetActionName(), ServerError: refused, first: true}
 	}
 	return err

@@ -24,8 +24,7 @@ func FuzzReadFile(f *testing.F) {
 		p := operator.Call{In: text}.Program(io.Discard, io.Discard)
 		p.Cluster = "c1"
 		list, err := answer.ReadFile(p, "-")
-		var m command.Mistake
-		if err != nil && !errors.As(err, &m) {
+		if err != nil && !errors.As(err, new(command.Mistake)) {
 			t.Errorf("%q: %v is no mistake of the caller", text, err)
 		}
 		if err == nil && len(list) == 0 {

@@ -78,8 +78,7 @@ func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 		t.Fatal(err)
 	}
 	err := r.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
 	return r.ProcessState.ExitCode(), time.Since(began)

@@ -164,8 +164,7 @@ func (p *program) await(ctx context.Context, limit time.Duration) (*client, erro
 		if err == nil {
 			_, err = c.text(ctx, "")
 		}
-		var m command.Mistake
-		if err == nil || errors.As(err, &m) {
+		if err == nil || errors.As(err, new(command.Mistake)) {
 			return c, err
 		}
 		select {
