@@ -6,6 +6,7 @@ package fc
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,9 +222,7 @@ func TestTypos(t *testing.T) {
 				}
 				text = edited
 			}
-			for k, v := range tt.env {
-				env[k] = v
-			}
+			maps.Copy(env, tt.env)
 			data, err := render(text, env)
 			if err == nil {
 				err = s.Validate(data)

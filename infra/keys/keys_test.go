@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -633,9 +634,7 @@ func start(t *testing.T, keys string) ([]*server.Server, string) {
 	for i, port := range ports {
 		dir := filepath.Join(filepath.Dir(keys), fmt.Sprint("node", i))
 		jetstream := map[string]any{"store_dir": filepath.Join(dir, "data"), "max_memory_store": 0}
-		for k, value := range v.Config.JetStream.Merge {
-			jetstream[k] = value
-		}
+		maps.Copy(jetstream, v.Config.JetStream.Merge)
 		text, err := json.MarshalIndent(map[string]any{
 			"server_name": fmt.Sprint("nats-", i), "listen": "127.0.0.1:-1", "tls": v.tls(t, keys, v.Config.NATS.TLS), "jetstream": jetstream,
 			"cluster": map[string]any{"name": "nats", "listen": fmt.Sprintf("127.0.0.1:%d", port), "routes": routes, "no_advertise": true,

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -109,10 +110,7 @@ func TestDecodeNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := func(changes ...string) map[string][]string {
-		header := map[string][]string{}
-		for name, values := range binary {
-			header[name] = values
-		}
+		header := maps.Clone(binary)
 		for i := 0; i < len(changes); i += 2 {
 			header[changes[i]] = []string{changes[i+1]}
 		}

@@ -19,6 +19,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -137,9 +138,7 @@ func set(name string, value any) func(jwt.MapClaims) {
 func sign(t testing.TB, method jwt.SigningMethod, key any, header map[string]any, c jwt.Claims) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, c)
-	for k, v := range header {
-		token.Header[k] = v
-	}
+	maps.Copy(token.Header, header)
 	text, err := token.SignedString(key)
 	if err != nil {
 		t.Fatal(err)

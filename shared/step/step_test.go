@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -160,9 +161,7 @@ func TestAnnotations(t *testing.T) {
 			r.is(tt.step, remedy.Done)
 			r.is(back, remedy.Todo)
 			want := map[string]string{ccm.Resync: "case.1"}
-			for k, v := range tt.want {
-				want[k] = v
-			}
+			maps.Copy(want, tt.want)
 			equal(t, r.c.Service.Annotations, want)
 
 			r.does(back)
@@ -170,9 +169,7 @@ func TestAnnotations(t *testing.T) {
 			r.is(back, remedy.Done)
 			r.is(tt.step, remedy.Todo)
 			want = map[string]string{ccm.Resync: "case.1"}
-			for k, v := range before {
-				want[k] = v
-			}
+			maps.Copy(want, before)
 			equal(t, r.c.Service.Annotations, want)
 			again := r.undo(back)
 			r.is(again, remedy.Todo)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -273,9 +274,7 @@ func newHook(t testing.TB) *hook {
 		if answer != nil {
 			var header http.Header
 			status, header, text = answer(n, p)
-			for k, v := range header {
-				rw.Header()[k] = v
-			}
+			maps.Copy(rw.Header(), header)
 		}
 		if status > 0 {
 			rw.WriteHeader(status)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,9 +158,7 @@ func (p *platformNode) courierValues(name string, functions map[string]any) (str
 		// A test can't wait for two minutes.
 		"scaling": object{"autoscaling.knative.dev/scale-to-zero-pod-retention-period": "0s"},
 	}
-	for k, v := range functions {
-		f[k] = v
-	}
+	maps.Copy(f, functions)
 	data, err := json.Marshal(object{
 		"mode": "courier", "cluster": clusterID, "region": region, "image": object{"registry": images},
 		"nats":                   object{"url": "tls://nats." + namespace + ".svc:4222"},

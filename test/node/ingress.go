@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -150,9 +151,7 @@ func (i *ingress) take(ctx context.Context, all []knativeIngress) {
 					to := route{headers: map[string]string{}}
 					to.host = fmt.Sprintf("%s.%s.svc.cluster.local:%s", split.ServiceName, split.ServiceNamespace, split.ServicePort)
 					for _, headers := range []map[string]string{path.AppendHeaders, split.AppendHeaders} {
-						for k, v := range headers {
-							to.headers[k] = v
-						}
+						maps.Copy(to.headers, headers)
 					}
 					for _, host := range rule.Hosts {
 						routes[strings.ToLower(host)] = to

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,9 +196,7 @@ func natsObjects(root string) ([]byte, error) {
 		routes = append(routes, fmt.Sprintf("tls://nats-%d.nats-headless:6222", i))
 	}
 	stream := object{"store_dir": "/data", "max_file_store": v.Config.JetStream.FileStore.PVC.Size, "max_memory_store": 0}
-	for k, x := range v.Config.JetStream.Merge {
-		stream[k] = x
-	}
+	maps.Copy(stream, v.Config.JetStream.Merge)
 	certificates := func(kind string) object {
 		folder := "/etc/nats-certs/" + kind
 		return object{"cert_file": folder + "/tls.crt", "key_file": folder + "/tls.key", "ca_file": "/etc/nats-ca-cert/ca.crt"}
@@ -253,18 +252,14 @@ func natsObjects(root string) ([]byte, error) {
 		"ports":        []object{{"name": "nats", "containerPort": 4222}, {"name": "cluster", "containerPort": 6222}, {"name": "monitor", "containerPort": 8222}},
 		"startupProbe": probe("/healthz", 90), "readinessProbe": probe("/healthz?js-server-only=true", 3),
 	}
-	for k, x := range v.Container.Merge {
-		container[k] = x
-	}
+	maps.Copy(container, v.Container.Merge)
 	var spread []any
 	for key, c := range v.PodTemplate.TopologySpreadConstraints {
 		c["topologyKey"], c["labelSelector"] = key, object{"matchLabels": labels}
 		spread = append(spread, c)
 	}
 	pod := object{"enableServiceLinks": false, "containers": []object{container}, "volumes": volumes, "topologySpreadConstraints": spread}
-	for k, x := range v.PodTemplate.Merge.Spec {
-		pod[k] = x
-	}
+	maps.Copy(pod, v.PodTemplate.Merge.Spec)
 	meta := func(name string) object { return object{"name": name, "namespace": namespace, "labels": labels} }
 	pvc := v.Config.JetStream.FileStore.PVC
 	var out bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -40,9 +41,7 @@ func (s *signer) url(version, action string, more url.Values) string {
 		"Action": {action}, "Version": {version}, "AccessKeyId": {s.key.AccessKeyID}, "SignatureMethod": {"HMAC-SHA1"}, "SignatureVersion": {"1.0"},
 		"Format": {"JSON"}, "SignatureNonce": {s.key.AccessKeyID + strconv.Itoa(s.n)}, "Timestamp": {time.Now().UTC().Format("2006-01-02T15:04:05Z")},
 	}
-	for k, v := range more {
-		q[k] = v
-	}
+	maps.Copy(q, more)
 	mac := hmac.New(sha1.New, []byte(s.key.Secret+"&"))
 	_, _ = io.WriteString(mac, s.verb()+"&%2F&"+core.Escape(strings.ReplaceAll(q.Encode(), "+", "%20")))
 	return "http://" + s.cloud.Addr() + "/?" + q.Encode() + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))

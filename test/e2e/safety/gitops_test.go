@@ -2,6 +2,7 @@ package safety
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -74,9 +75,7 @@ func TestGitOps(t *testing.T) {
 			r := newRig(t, testbed.Config{}, careful)
 			svc := bare("web")
 			svc.Labels = tt.labels
-			for k, v := range tt.annotations {
-				svc.Annotations[k] = v
-			}
+			maps.Copy(svc.Annotations, tt.annotations)
 			tt.write(r, svc)
 			before := r.vswitch("web")
 			r.start() // once the Service is as it is to be
