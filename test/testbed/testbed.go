@@ -18,6 +18,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,21 +98,13 @@ type Testbed struct {
 
 // Start sets a testbed up, with the controller running. It ends with Close.
 func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
-	if o.Namespace == "" {
-		o.Namespace = "shop"
-	}
-	if o.ID == "" {
-		o.ID = ClusterID
-	}
-	if o.Version == "" {
-		o.Version = DefaultVersion
-	}
+	o.Namespace = cmp.Or(o.Namespace, "shop")
+	o.ID = cmp.Or(o.ID, ClusterID)
+	o.Version = cmp.Or(o.Version, DefaultVersion)
 	if bin, version := controller.Real(); bin != "" {
 		o.Version, o.Upgrade = version, "" // it is of one release
 	}
-	if o.Room == 0 {
-		o.Room = 250
-	}
+	o.Room = cmp.Or(o.Room, 250)
 	if err := o.Size.check(o); err != nil {
 		return nil, fmt.Errorf("set up the testbed: %w", err)
 	}

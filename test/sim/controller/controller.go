@@ -32,6 +32,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,21 +123,11 @@ func (o *Options) check() (version, error) {
 	if o.Backends != "" && o.Backends != backendECS && o.Backends != backendENI {
 		return nil, fmt.Errorf("backend type %q is neither ecs nor eni", o.Backends)
 	}
-	if o.Region == "" {
-		o.Region = "cn-hangzhou"
-	}
-	if o.BackoffBase == 0 {
-		o.BackoffBase = 5 * time.Second
-	}
-	if o.BackoffMax == 0 {
-		o.BackoffMax = 300 * time.Second
-	}
-	if o.Workers == 0 {
-		o.Workers = 3
-	}
-	if o.Speed == 0 {
-		o.Speed = 1
-	}
+	o.Region = cmp.Or(o.Region, "cn-hangzhou")
+	o.BackoffBase = cmp.Or(o.BackoffBase, 5*time.Second)
+	o.BackoffMax = cmp.Or(o.BackoffMax, 300*time.Second)
+	o.Workers = cmp.Or(o.Workers, 3)
+	o.Speed = cmp.Or(o.Speed, 1)
 	if o.Speed < 0 {
 		return nil, fmt.Errorf("speed %v is negative", o.Speed)
 	}
