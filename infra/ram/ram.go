@@ -80,7 +80,6 @@ var scopes = []scope{
 	{"nlb:List*", all, nlbPage},
 
 	{"vpc:DescribeVSwitches", []string{"acs:vpc:*:*:vswitch/*"}, vpcPage},
-	{"vpc:DescribeVpcs", []string{"acs:vpc:*:*:vpc/*"}, vpcPage},
 	{"vpc:DescribeVpcAttribute", []string{"acs:vpc:*:*:vpc/*"}, vpcPage},
 	{"vpc:DescribeRouteTableList", []string{"acs:vpc:*:*:routetable/*"}, vpcPage},
 	{"vpc:DescribeRouteEntryList", []string{"acs:vpc:*:*:routetable/*"}, vpcPage},

@@ -17,23 +17,21 @@ type RAM struct{ c *client }
 // within a minute or so, not at once.
 type RAMWriter struct{ c *client }
 
-// The types of policies.
-const (
-	CustomPolicy = "Custom" // of the account; can be written
-	SystemPolicy = "System" // of Alibaba Cloud; can't
-)
+// CustomPolicy is the type of the account's own policies, which can be written.
+// Those of Alibaba Cloud are of the type "System".
+const CustomPolicy = "Custom"
 
 // A PolicyRef names a policy that is attached to a role.
 type PolicyRef struct {
 	Name           string
-	Type           string // CustomPolicy or SystemPolicy
+	Type           string // CustomPolicy or "System"
 	DefaultVersion string // such as "v3"
 }
 
 // A Policy is a policy with its version that is in force.
 type Policy struct {
 	Name           string
-	Type           string // CustomPolicy or SystemPolicy
+	Type           string // CustomPolicy or "System"
 	DefaultVersion string // such as "v3"
 	Document       string // of the default version: JSON
 	// Created is when the default version was made; zero if the answer does not say.

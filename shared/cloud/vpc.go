@@ -30,7 +30,6 @@ type EIP struct {
 	Status       string // "InUse", "Available" and the steps between
 	InstanceID   string // what it is bound to; empty: nothing
 	InstanceType string // such as "SlbInstance", "NetworkInterface"
-	PrivateIP    string // of a network interface that it is bound to
 	VPC          string // ID; empty if it is bound to nothing in a VPC
 }
 
@@ -131,14 +130,13 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]EIP, error) {
 		return nil, absent("vpc", "DescribeEipAddresses", "IP address")
 	}
 	type wireEIP struct {
-		AllocationID     text `json:"AllocationId"`
-		IPAddress        text `json:"IpAddress"`
-		Name             text
-		Status           text
-		InstanceID       text `json:"InstanceId"`
-		InstanceType     text
-		PrivateIPAddress text `json:"PrivateIpAddress"`
-		VpcID            text `json:"VpcId"`
+		AllocationID text `json:"AllocationId"`
+		IPAddress    text `json:"IpAddress"`
+		Name         text
+		Status       text
+		InstanceID   text `json:"InstanceId"`
+		InstanceType text
+		VpcID        text `json:"VpcId"`
 	}
 	type answer struct {
 		TotalCount   number
@@ -167,7 +165,7 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]EIP, error) {
 	for _, w := range list {
 		out = append(out, EIP{
 			ID: string(w.AllocationID), Address: string(w.IPAddress), Name: string(w.Name), Status: string(w.Status),
-			InstanceID: string(w.InstanceID), InstanceType: string(w.InstanceType), PrivateIP: string(w.PrivateIPAddress), VPC: string(w.VpcID),
+			InstanceID: string(w.InstanceID), InstanceType: string(w.InstanceType), VPC: string(w.VpcID),
 		})
 	}
 	return out, nil

@@ -27,7 +27,6 @@ var (
 	ProtectSLB                    = Grant{Action: "slb:SetLoadBalancerDeleteProtection"}
 
 	DescribeVSwitches    = Grant{Action: "vpc:DescribeVSwitches"}
-	DescribeVpcs         = Grant{Action: "vpc:DescribeVpcs"}
 	DescribeEipAddresses = Grant{Action: "vpc:DescribeEipAddresses"}
 	DescribeVpcAttribute = Grant{Action: "vpc:DescribeVpcAttribute"}
 

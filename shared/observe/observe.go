@@ -29,7 +29,6 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry // what is said of the process itself
 	ours     prometheus.Registerer
-	cluster  string
 	began    time.Time
 
 	runs, runErrors, repeats, steps, holds *prometheus.CounterVec
@@ -75,7 +74,7 @@ func (m *Metrics) Of(cluster string) *Metrics {
 func of(registry *prometheus.Registry, cluster string) *Metrics {
 	return &Metrics{
 		registry: registry, ours: prometheus.WrapRegistererWith(prometheus.Labels{"cluster": cluster}, registry),
-		cluster: cluster, began: time.Now(), met: map[[sha256.Size]byte]met{},
+		began: time.Now(), met: map[[sha256.Size]byte]met{},
 	}
 }
 

@@ -225,8 +225,8 @@ func TestNeeded(t *testing.T) {
 		says  []string // of each error
 	}{
 		{name: "lawful", wrong: func(*remedy.Remedy) {}},
-		{name: "more than it uses", wrong: func(r *remedy.Remedy) { r.Reads = append(r.Reads, grant.DescribeVpcs) },
-			says: []string{"the class has the right vpc:DescribeVpcs, and no scenario uses it"}},
+		{name: "more than it uses", wrong: func(r *remedy.Remedy) { r.Reads = append(r.Reads, grant.DescribeEipAddresses) },
+			says: []string{"the class has the right vpc:DescribeEipAddresses, and no scenario uses it"}},
 		{name: "a read that it can do without", wrong: func(r *remedy.Remedy) {
 			diagnose := r.Diagnose
 			r.Reads = append(r.Reads, grant.ListNodes)

@@ -66,15 +66,9 @@ type Doctor struct {
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
 }
 
-// Load reads the policy file at path. The classes are the IDs that it may name, and the sections
-// those that they declare.
-func Load(path string, classes []string, sections ...remedy.Section) (remedy.Policy, error) {
-	v, err := LoadVersion(path, classes, sections...)
-	return v.Policy, err
-}
-
 // LoadVersion reads all that the policy file at path says: the policy, the sinks, and the names
-// of the freezes' time zones. Each mistake is named with file, line and field.
+// of the freezes' time zones. The classes are the IDs that it may name, and the sections those
+// that they declare. Each mistake is named with file, line and field.
 func LoadVersion(path string, classes []string, sections ...remedy.Section) (policy.Version, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -88,7 +82,7 @@ func LoadVersion(path string, classes []string, sections ...remedy.Section) (pol
 	return v, nil
 }
 
-// Outdated returns what the policy file at path, which Load has read, calls by a name that
+// Outdated returns what the policy file at path, which LoadVersion has read, calls by a name that
 // the next release refuses, with its line; nil if there is nothing.
 func Outdated(path string) error {
 	data, err := os.ReadFile(path)

@@ -163,7 +163,7 @@ func TestOutdated(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(name, classes); err != nil {
+		if _, err := LoadVersion(name, classes); err != nil {
 			t.Error(err)
 		}
 		err := Outdated(name)
@@ -192,7 +192,7 @@ tell:
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(name, classes, sections...)
+	_, err := LoadVersion(name, classes, sections...)
 	if err == nil {
 		t.Fatal("it is right")
 	}
@@ -211,7 +211,7 @@ line 12: tell[0].kind: there is no kind "pager"; there are alibaba, event, dingt
 }
 
 func TestLoadNamesTheFile(t *testing.T) {
-	_, err := Load("no/such/policy.yaml", classes)
+	_, err := LoadVersion("no/such/policy.yaml", classes)
 	if err == nil || !strings.Contains(err.Error(), "no/such/policy.yaml") {
 		t.Errorf("got %v", err)
 	}
@@ -223,9 +223,9 @@ func TestLoad(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := Load(name, classes, sections...)
-		if want == "" && (err != nil || p.Mode != remedy.Fix) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: got %+v, %v", text, p, err)
+		v, err := LoadVersion(name, classes, sections...)
+		if want == "" && (err != nil || v.Policy.Mode != remedy.Fix) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %+v, %v", text, v.Policy, err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ With --print the answer is not given: the Approval is printed as YAML, for the p
 reach NATS, with lbremedy in its Pod.`
 
 func approve(p *cli.Program) *cobra.Command {
-	a := answer{Program: p, verdict: kube.Approve, did: "approved"}
+	a := answer{Program: p, verdict: kube.Approve}
 	cmd := &cobra.Command{
 		Use:   "approve CASE|NAMESPACE/SERVICE",
 		Short: "Approve the plan of a case that needs approval",
@@ -78,7 +78,7 @@ approval.
 }
 
 func reject(p *cli.Program) *cobra.Command {
-	a := answer{Program: p, verdict: kube.Reject, did: "rejected", life: engine.RejectionLife}
+	a := answer{Program: p, verdict: kube.Reject, life: engine.RejectionLife}
 	cmd := &cobra.Command{
 		Use:   "reject CASE|NAMESPACE/SERVICE",
 		Short: "Reject the plan of a case that needs approval",
@@ -104,7 +104,6 @@ approval.
 type answer struct {
 	*cli.Program
 	verdict         kube.Verdict
-	did             string // the verdict, of a person
 	life            time.Duration
 	digest, comment string
 	unproven        bool
