@@ -217,10 +217,7 @@ func InForceNow(ctx context.Context, s *stream.Stream, cluster string) (Version,
 	if now.Policy, err = InForce(ctx, s, cluster); err != nil {
 		return Version{}, err
 	}
-	if now.Sinks, err = SinksInForce(ctx, s, cluster); err != nil {
-		return Version{}, err
-	}
-	if now.People, err = PeopleInForce(ctx, s, cluster); err != nil {
+	if now.Sinks, now.People, err = NotifyInForce(ctx, s, cluster); err != nil {
 		return Version{}, err
 	}
 	all, err := History(ctx, s, cluster)

@@ -1,13 +1,9 @@
 package policy
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/regex"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A Person says as whom somebody in a chat answers: an entry of the section people. It gives no
@@ -66,20 +62,4 @@ func CheckPeople(people []Person, bad func(index int, field, format string, args
 			}
 		}
 	}
-}
-
-// PeopleInForce returns the people whose clicks count in a cluster; none if nobody has published
-// any. Those of a newer release are an ErrNewer.
-func PeopleInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Person, error) {
-	data, err := inForce(ctx, s, sinksKey, cluster)
-	if errors.Is(err, stream.ErrNotFound) {
-		return nil, nil
-	}
-	if err == nil {
-		var d sinksDocument
-		if d, err = readSinks(data); err == nil {
-			return d.People, nil
-		}
-	}
-	return nil, fmt.Errorf("read the people in force: %w", err)
 }

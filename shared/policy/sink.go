@@ -334,20 +334,27 @@ func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks [
 	return nil
 }
 
-// SinksInForce returns the sinks that are in force in a cluster; none if nobody has published
-// any. Those of a newer release are an ErrNewer: who meets them notifies nobody.
-func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
+// NotifyInForce returns the sinks that are in force in a cluster, and the people whose clicks there
+// count, both of one version; none if nobody has published any. Those of a newer release are an
+// ErrNewer: who meets them notifies nobody.
+func NotifyInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, []Person, error) {
 	data, err := inForce(ctx, s, sinksKey, cluster)
 	if errors.Is(err, stream.ErrNotFound) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err == nil {
 		var d sinksDocument
 		if d, err = readSinks(data); err == nil {
-			return d.Sinks, nil
+			return d.Sinks, d.People, nil
 		}
 	}
-	return nil, fmt.Errorf("read the sinks in force: %w", err)
+	return nil, nil, fmt.Errorf("read the sinks in force: %w", err)
+}
+
+// SinksInForce returns the sinks that NotifyInForce returns.
+func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
+	sinks, _, err := NotifyInForce(ctx, s, cluster)
+	return sinks, err
 }
 
 // readSinks reads the document of the sinks.

@@ -70,7 +70,7 @@ func TestPeople(t *testing.T) {
 	if _, err := policy.PutInForce(t.Context(), s, "c1", v); err != nil {
 		t.Fatal(err)
 	}
-	people, err := policy.PeopleInForce(t.Context(), s, "c1")
+	_, people, err := policy.NotifyInForce(t.Context(), s, "c1")
 	if diff := cmp.Diff(want, people); err != nil || diff != "" {
 		t.Fatalf("%v\n%s", err, diff)
 	}

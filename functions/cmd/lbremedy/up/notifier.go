@@ -37,7 +37,7 @@ type notifier struct {
 // notifier returns one for the sinks in force. Of sinks of a newer release it notifies none.
 func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
 	t := &notifier{upRun: u, env: env, again: time.Minute}
-	sinks, people, err := t.inForce(ctx)
+	sinks, people, err := policy.NotifyInForce(ctx, t.env.Stream, t.env.Cluster)
 	if errors.Is(err, policy.ErrNewer) {
 		t.pause(err)
 		err = nil
@@ -57,16 +57,6 @@ func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error
 func (t *notifier) pause(why error) {
 	t.Log().Error("nobody is notified: the sinks in force are not known here", "error", why)
 	t.Note("Notified: nobody (%s).", why)
-}
-
-// inForce returns the sinks in force, and the people whose clicks there count.
-func (t *notifier) inForce(ctx context.Context) ([]policy.Sink, []policy.Person, error) {
-	sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
-	if err != nil {
-		return nil, nil, err
-	}
-	people, err := policy.PeopleInForce(ctx, t.env.Stream, t.env.Cluster)
-	return sinks, people, err
 }
 
 // check returns what is wrong with a sink out of the stream: what a policy file is refused for, and what this process
@@ -202,7 +192,7 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			return nil
 		case <-tick.C:
 		}
-		sinks, people, err := t.inForce(ctx)
+		sinks, people, err := policy.NotifyInForce(ctx, t.env.Stream, t.env.Cluster)
 		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
 			t.pause(err)
 			err = nil // and none are taken over
