@@ -252,8 +252,13 @@ func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 			}
 			return pageOf[wireTag]{items: *a.TagResources, next: string(a.NextToken)}, nil
 		},
-		check: func(t wireTag) error { return t.check("network load balancer", id) },
-		gone:  append([]string{"ResourceNotFound.loadbalancer"}, nlbGone...),
+		check: func(t wireTag) error {
+			if t.TagKey == "" || string(t.ResourceID) != id {
+				return lack("a tag of network load balancer %s: it is about %q", id, t.ResourceID)
+			}
+			return nil
+		},
+		gone: append([]string{"ResourceNotFound.loadbalancer"}, nlbGone...),
 	}))
 	if err != nil {
 		return nil, err

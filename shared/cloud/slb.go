@@ -134,14 +134,6 @@ type wireTag struct {
 	TagKey, TagValue text
 }
 
-// check refuses a tag of anything else than the load balancer with this ID.
-func (t wireTag) check(kind, id string) error {
-	if t.TagKey == "" || string(t.ResourceID) != id {
-		return lack("a tag of %s %s: it is about %q", kind, id, t.ResourceID)
-	}
-	return nil
-}
-
 func tagsOf(list []wireTag) map[string]string {
 	tags := map[string]string{}
 	for _, t := range list {
@@ -376,27 +368,7 @@ func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	if id == "" {
 		return nil, absent("slb", "ListTagResources", "load balancer ID")
 	}
-	type answer struct {
-		NextToken    text
-		TagResources *struct{ TagResource []wireTag }
-	}
-	list, err := chained("slb", "ListTagResources", pages(ctx, s.c, listing[string, answer, wireTag]{
-		request: func(token string) requests.AcsRequest {
-			r := slb.CreateListTagResourcesRequest()
-			r.ResourceType = "instance"
-			r.ResourceId = &[]string{id}
-			r.NextToken = token
-			return r
-		},
-		page: func(a answer) (p pageOf[wireTag], err error) {
-			if a.TagResources == nil {
-				return p, lack("TagResources")
-			}
-			return pageOf[wireTag]{items: a.TagResources.TagResource, next: string(a.NextToken)}, nil
-		},
-		check: func(t wireTag) error { return t.check("load balancer", id) },
-		gone:  []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
-	}))
+	list, err := s.tagsOf(ctx, []string{id})
 	if err != nil {
 		return nil, err
 	}

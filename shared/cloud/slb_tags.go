@@ -19,13 +19,12 @@ const taggedAtOnce = 20
 //
 // It needs grant.ListSLBTags.
 func (s SLB) TagsOf(ctx context.Context, ids []string) (map[string]map[string]string, error) {
-	const action = "ListTagResources"
 	if len(ids) == 0 || slices.Contains(ids, "") {
-		return nil, absent("slb", action, "list of load balancers, or one of them,")
+		return nil, absent("slb", "ListTagResources", "list of load balancers, or one of them,")
 	}
 	out := map[string]map[string]string{}
 	for part := range slices.Chunk(ids, taggedAtOnce) {
-		list, err := s.tagsOf(ctx, action, part)
+		list, err := s.tagsOf(ctx, part)
 		if errors.Is(err, ErrNotFound) { // of one of them: it does not say of which
 			for _, id := range part {
 				tags, err := s.Tags(ctx, id)
@@ -52,12 +51,12 @@ func (s SLB) TagsOf(ctx context.Context, ids []string) (map[string]map[string]st
 }
 
 // tagsOf returns the tags of as many load balancers as one call takes.
-func (s SLB) tagsOf(ctx context.Context, action string, ids []string) ([]wireTag, error) {
+func (s SLB) tagsOf(ctx context.Context, ids []string) ([]wireTag, error) {
 	type answer struct {
 		NextToken    text
 		TagResources *struct{ TagResource []wireTag }
 	}
-	return chained("slb", action, pages(ctx, s.c, listing[string, answer, wireTag]{
+	return chained("slb", "ListTagResources", pages(ctx, s.c, listing[string, answer, wireTag]{
 		request: func(token string) requests.AcsRequest {
 			r := slb.CreateListTagResourcesRequest()
 			r.ResourceType = "instance"
