@@ -49,10 +49,17 @@ func (p *Program) CompleteServices(cmd *cobra.Command, args []string, _ string) 
 
 // CompleteService completes the name of one Service.
 func (p *Program) CompleteService(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	return OnlyFirst(p.CompleteServices)(cmd, args, typed)
+}
+
+// OnlyFirst completes the first argument and no other.
+func OnlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, typed)
 	}
-	return p.CompleteServices(cmd, args, typed)
 }
 
 // CompleteNamespaces completes the names of namespaces with Services of type LoadBalancer.

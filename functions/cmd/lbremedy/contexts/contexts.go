@@ -80,7 +80,7 @@ func use(p *cli.Program) *cobra.Command {
 		Use:               "use NAME",
 		Short:             "Choose the context of later calls",
 		Args:              command.Exactly(1, 1, "the name of a context"),
-		ValidArgsFunction: one(p),
+		ValidArgsFunction: cli.OnlyFirst(p.CompleteContexts),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := having(p, cmd, args[0])
 			if err != nil {
@@ -134,7 +134,7 @@ func rm(p *cli.Program) *cobra.Command {
 		Use:               "rm NAME",
 		Short:             "Remove a context",
 		Args:              command.Exactly(1, 1, "the name of a context"),
-		ValidArgsFunction: one(p),
+		ValidArgsFunction: cli.OnlyFirst(p.CompleteContexts),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := having(p, cmd, args[0])
 			if err != nil {
@@ -189,14 +189,4 @@ func place(values map[string]any) say.Text {
 		return say.F("cluster %s", e.value("cluster"))
 	}
 	return say.F("cluster %s in %s", e.value("cluster"), e.value("region"))
-}
-
-// one completes the name of one context.
-func one(p *cli.Program) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return p.CompleteContexts(cmd, args, typed)
-	}
 }

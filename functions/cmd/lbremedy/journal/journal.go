@@ -53,10 +53,10 @@ func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command, more ...event.
 		f.words = append(f.words, string(s))
 	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
-	complete := CompleteCases(p)
-	command.Complete(cmd, "case", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return complete(cmd, nil, begun)
-	})
+	command.Complete(cmd, "case", p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+		all, err := latestCases(ctx, p, s, &Filter{})
+		return ids(all), err
+	}))
 	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(f.words, ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
 	command.Complete(cmd, "result", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
@@ -341,17 +341,9 @@ func newest(list []History) []History {
 	})
 }
 
-// CompleteCases completes the IDs of the cases in the journal.
-func CompleteCases(p *cli.Program) cobra.CompletionFunc {
-	return onlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
-		all, err := latestCases(ctx, p, s, &Filter{})
-		return ids(all), err
-	}))
-}
-
 // completeShown completes what "show" takes: Services, and IDs of cases.
 func completeShown(p *cli.Program) cobra.CompletionFunc {
-	return onlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+	return cli.OnlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
 		all, err := latestCases(ctx, p, s, &Filter{})
 		return append(names(all, func(r event.Record) string { return r.Service.String() }), ids(all)...), err
 	}))
@@ -363,16 +355,6 @@ func completeLatest(p *cli.Program, of func(event.Record) string) cobra.Completi
 		all, err := latestCases(ctx, p, s, &Filter{})
 		return names(all, of), err
 	})
-}
-
-// onlyFirst completes the first argument and no other.
-func onlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return complete(cmd, args, typed)
-	}
 }
 
 // ids returns the IDs of cases, with what they are about.

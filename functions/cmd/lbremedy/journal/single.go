@@ -46,23 +46,15 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 
 // Complete completes the IDs of the cases that are wanted, and their Services.
 func (w Want) Complete(p *cli.Program) cobra.CompletionFunc {
-	complete := p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+	return cli.OnlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
 		latest, err := latestCases(ctx, p, s, &Filter{})
-		var ids, services []cobra.Completion
-		for _, h := range latest {
-			if r := h.Last(); w.Is(h) {
-				ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+string(r.Status())))
-				if r.Service.Kind == "" {
-					services = append(services, cobra.CompletionWithDesc(r.Service.String(), r.Class+" "+string(r.Status())))
-				}
+		wanted := slices.DeleteFunc(latest, func(h History) bool { return !w.Is(h) })
+		var services []cobra.Completion
+		for _, h := range wanted {
+			if r := h.Last(); r.Service.Kind == "" {
+				services = append(services, cobra.CompletionWithDesc(r.Service.String(), r.Class+" "+string(r.Status())))
 			}
 		}
-		return append(ids, services...), err
-	})
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return complete(cmd, args, typed)
-	}
+		return append(ids(wanted), services...), err
+	}))
 }
