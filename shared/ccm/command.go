@@ -10,11 +10,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// shell returns a word as a POSIX shell takes it: as it is where it holds nothing
+// Shell returns a word as a POSIX shell takes it: as it is where it holds nothing
 // that a shell looks at, else in single quotes. What stands in an annotation is
 // anybody's, and a person pastes these commands, also out of a chat that reads them as
 // Markdown: a backslash before a quote would be gone there, and with it the end of the word.
-func shell(word string) string {
+func Shell(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
 	}
@@ -24,16 +24,13 @@ func shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
 }
 
-// Shell returns a word as a POSIX shell takes it, for a command that a person pastes.
-func Shell(word string) string { return shell(word) }
-
 // SetCommand returns the command by which a person sets the controller's
 // annotation with this short name, or this key, on the Service.
 func SetCommand(svc *corev1.Service, name, value string) string {
 	if !strings.Contains(name, "/") {
 		name = Prefix + name
 	}
-	return fmt.Sprintf("kubectl -n %s annotate service %s %s --overwrite", svc.Namespace, svc.Name, shell(name+"="+value))
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s --overwrite", svc.Namespace, svc.Name, Shell(name+"="+value))
 }
 
 // ZonesCommand returns the command by which a person has the Service ask for these zones of its CLB.
@@ -64,7 +61,7 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 	command := fmt.Sprintf("kubectl -n %s annotate service %s", svc.Namespace, svc.Name)
 	for _, key := range []string{Prefix + name, LegacyPrefix + name} {
 		if _, ok := svc.Annotations[key]; ok {
-			command += " " + shell(key+"-")
+			command += " " + Shell(key+"-")
 		}
 	}
 	return command
@@ -126,7 +123,7 @@ func (c *View) TagCommand(id, key, value string) string {
 // TagCommand returns the command by which a person gives a load balancer of a region,
 // of the kind that the Service wants, a tag.
 func TagCommand(svc *corev1.Service, region, id, key, value string) string {
-	return fmt.Sprintf("%s --Tag.1.Key %s --Tag.1.Value %s", tagging(svc, region, "TagResources", id), shell(key), shell(value))
+	return fmt.Sprintf("%s --Tag.1.Key %s --Tag.1.Value %s", tagging(svc, region, "TagResources", id), Shell(key), Shell(value))
 }
 
 // UntagCommand returns the command by which a person takes tags off a load
@@ -140,7 +137,7 @@ func (c *View) UntagCommand(id string, keys ...string) string {
 func UntagCommand(svc *corev1.Service, region, id string, keys ...string) string {
 	command := tagging(svc, region, "UntagResources", id)
 	for i, key := range keys {
-		command += fmt.Sprintf(" --TagKey.%d %s", i+1, shell(key))
+		command += fmt.Sprintf(" --TagKey.%d %s", i+1, Shell(key))
 	}
 	return command
 }
@@ -169,7 +166,7 @@ func tagging(svc *corev1.Service, region, action, id string) string {
 	if NLB(svc) {
 		product, kind = "nlb", "loadbalancer"
 	}
-	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, region, kind, shell(id))
+	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, region, kind, Shell(id))
 }
 
 // TrafficPolicyCommand returns the command by which a person sets the Service's externalTrafficPolicy.

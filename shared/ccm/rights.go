@@ -90,7 +90,7 @@ func AllowCommand(role string, actions []string) say.Text {
 	const name = "k8sMasterRolePolicy-Ccm-added"
 	return say.F("%s, then %s",
 		fmt.Sprintf("aliyun ram CreatePolicy --PolicyName %s --PolicyDocument '%s'", name, document),
-		fmt.Sprintf("aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %s --RoleName %s", name, shell(role)))
+		fmt.Sprintf("aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %s --RoleName %s", name, Shell(role)))
 }
 
 // refused finds the action that a message names.

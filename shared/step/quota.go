@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -28,7 +27,7 @@ type ApplyQuota struct {
 
 // Says is what the step does.
 func (a ApplyQuota) Says() say.Text {
-	return say.F("apply for %s in place of %s as the limit %s", count(a.To), count(a.Was), a.Name)
+	return say.F("apply for %s in place of %s as the limit %s", say.Figure(a.To), say.Figure(a.Was), a.Name)
 }
 
 // Kind is "apply-quota".
@@ -120,7 +119,5 @@ func ApplyCommand(category string, q cloud.Quota, reason string) string {
 		want = steps[i]
 	}
 	return fmt.Sprintf("aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaCategory %s --QuotaActionCode %s%s --DesireValue %s --Reason '%s'",
-		q.Product, category, q.Code, dimensions, count(want), reason)
+		q.Product, category, q.Code, dimensions, say.Figure(want), reason)
 }
-
-func count(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

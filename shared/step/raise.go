@@ -47,7 +47,7 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 	}
 	switch {
 	case i >= 0:
-		plan.Finding = plan.Finding.And("An application for %s is pending%s. Alibaba Cloud decides within 48 hours.", count(all[i].Desired), since(all[i].At))
+		plan.Finding = plan.Finding.And("An application for %s is pending%s. Alibaba Cloud decides within 48 hours.", say.Figure(all[i].Desired), since(all[i].At))
 		plan.Wait, plan.Patience = nextLook, decided
 		plan.Ask = say.F("Follow up on application %s in the quota center: %s.", all[i].ID, quotaCenter).Then(others)
 		return plan, nil
@@ -57,7 +57,7 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 		plan.Ask = say.F("Check the controller's log for what is still missing: %s.", c.LogQuery())
 		return plan, nil
 	case len(all) > 0 && all[0].Refused() && (all[0].At.IsZero() || c.Now.Sub(all[0].At) < refusal):
-		plan.Finding = plan.Finding.And("An application for %s was rejected%s.", count(all[0].Desired), on(all[0].At))
+		plan.Finding = plan.Finding.And("An application for %s was rejected%s.", say.Figure(all[0].Desired), on(all[0].At))
 		if all[0].Opinion != "" {
 			plan.Finding = plan.Finding.And("Reason: %s.", strings.TrimRight(all[0].Opinion, ". "))
 		}
@@ -73,7 +73,7 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 		}
 		return plan, nil
 	case to == 0:
-		plan.Finding = plan.Finding.And("Applications can ask for at most %s.", count(q.Most))
+		plan.Finding = plan.Finding.And("Applications can ask for at most %s.", say.Figure(q.Most))
 		if len(plan.Ask) == 0 {
 			plan.Ask = say.F("Ask Alibaba Cloud support to raise the limit.")
 		}

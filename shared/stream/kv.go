@@ -205,7 +205,7 @@ func Since(ctx context.Context, key string, revision uint64) context.Context {
 func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error) {
 	since, ok := ctx.Value(mark{}).(mark)
 	if !ok {
-		return s.lasts(ctx, bucketStream, subjects...)
+		return s.Lasts(ctx, bucketStream, subjects...)
 	}
 	if !slices.Contains(subjects, since.subject) {
 		subjects = append(slices.Clone(subjects), since.subject)
@@ -213,7 +213,7 @@ func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for try := 0; ; try++ {
-		found, err := s.lasts(until, bucketStream, subjects...)
+		found, err := s.Lasts(until, bucketStream, subjects...)
 		if err != nil && (try == 0 || until.Err() == nil) {
 			return nil, err // it is not that a node is behind
 		}

@@ -146,15 +146,10 @@ func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f f
 	}
 }
 
-// Lasts returns the newest message of each subject that matches filter, as one
+// Lasts returns the newest message of each subject that matches one of the filters, as one
 // consistent view, oldest first. It serves filters of at most 1,024 subjects, such as the
 // classes of one Service; EachLast serves any.
-func (s *Stream) Lasts(ctx context.Context, stream, filter string) ([]Message, error) {
-	return s.lasts(ctx, stream, filter)
-}
-
-// lasts is Lasts for several filters.
-func (s *Stream) lasts(ctx context.Context, stream string, filters ...string) ([]Message, error) {
+func (s *Stream) Lasts(ctx context.Context, stream string, filters ...string) ([]Message, error) {
 	found, _, err := s.page(ctx, stream, query{Lasts: filters})
 	if err != nil {
 		return nil, fmt.Errorf("read the last messages of %s: %w", strings.Join(filters, ", "), err)

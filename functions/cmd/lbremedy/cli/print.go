@@ -249,7 +249,7 @@ func (p *Program) Field(name, text string) {
 	}
 	name = p.Language().Format(name)
 	lines := Wrap(text, strings.Repeat(" ", margin), p.Width())
-	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(width(name), margin-1):])
+	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(Columns(name), margin-1):])
 }
 
 // Width is how wide a report is: as the terminal, or else as COLUMNS says.

@@ -73,7 +73,7 @@ func (t *Table) Render() {
 	for _, row := range t.rows {
 		cut := slices.Clone(row)
 		for i := range cut {
-			if width(cut[i]) > widths[i] {
+			if Columns(cut[i]) > widths[i] {
 				cut[i] = text.Snip(fmt.Sprint(cut[i]), widths[i], "…")
 			}
 		}
@@ -98,7 +98,7 @@ func (t *Table) fit(limit int) (widths []int, gap int, fits bool) {
 	for over := sum + gap*(len(widths)-1) - limit; over > 0; over-- {
 		widest, most := -1, 0
 		for i, w := range widths {
-			may := w > max(shortest, width(t.head(i)))
+			may := w > max(shortest, Columns(t.head(i)))
 			if i == t.prose {
 				w /= 2
 			}
@@ -116,9 +116,9 @@ func (t *Table) fit(limit int) (widths []int, gap int, fits bool) {
 
 // natural returns how wide a column is with all its texts.
 func (t *Table) natural(column int) int {
-	most := width(t.head(column))
+	most := Columns(t.head(column))
 	for _, row := range t.rows {
-		most = max(most, width(row[column]))
+		most = max(most, Columns(row[column]))
 	}
 	return most
 }
@@ -126,10 +126,8 @@ func (t *Table) natural(column int) int {
 // head returns the name of a column in the reader's language.
 func (t *Table) head(column int) string { return t.p.Language().Format(fmt.Sprint(t.columns[column])) }
 
-func width(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Sprint(cell)) }
-
 // Columns returns how many columns a text takes: a Chinese character two.
-func Columns(s string) int { return width(s) }
+func Columns(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Sprint(cell)) }
 
 // Cut returns a text in at most so many columns, with an ellipsis where it was cut.
 func Cut(s string, columns int) string { return text.Snip(s, columns, "…") }

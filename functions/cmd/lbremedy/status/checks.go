@@ -172,8 +172,7 @@ func (f *flight) ram(ctx context.Context) {
 		f.failed(name, err, say.F("Make sure that the access key is good."))
 		return
 	}
-	_, of, _ := strings.Cut(me.ARN[strings.LastIndexByte(me.ARN, ':')+1:], "/")
-	kind := strings.SplitN(me.ARN[strings.LastIndexByte(me.ARN, ':')+1:], "/", 2)[0]
+	kind, of, _ := strings.Cut(me.ARN[strings.LastIndexByte(me.ARN, ':')+1:], "/")
 	role, _, _ := strings.Cut(of, "/")
 	switch kind {
 	case "root":
