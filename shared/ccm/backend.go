@@ -318,7 +318,7 @@ var (
 func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
-		groups[i] = Group{Port: p, Name: or(rangeName(c.Service, p, c.Cluster), GroupName(c.Service, p, mode, c.Cluster))}
+		groups[i] = Group{Port: p, Name: cmp.Or(rangeName(c.Service, p, c.Cluster), GroupName(c.Service, p, mode, c.Cluster))}
 	}
 	if NLB(c.Service) {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
@@ -471,7 +471,7 @@ func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, clus
 		return strings.Join([]string{"k8s", number, svc.Name, svc.Namespace, cluster}, "/")
 	}
 	value, _ := Annotation(svc, "protocol-port")
-	protocol := strings.ToUpper(or(protocolsOf(value)[strconv.Itoa(int(p.Port))], string(p.Protocol)))
+	protocol := strings.ToUpper(cmp.Or(protocolsOf(value)[strconv.Itoa(int(p.Port))], string(p.Protocol)))
 	return strings.Join([]string{"k8s", number, protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 

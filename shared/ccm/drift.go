@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -198,9 +199,9 @@ func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
 	port := fmt.Sprint(p.Port)
 	asked := protocolsOf(value)[port]
 	if NLB(svc) {
-		return strings.ToUpper(or(asked, string(p.Protocol))) + ":" + port
+		return strings.ToUpper(cmp.Or(asked, string(p.Protocol))) + ":" + port
 	}
-	return or(asked, strings.ToLower(string(p.Protocol))) + ":" + port
+	return cmp.Or(asked, strings.ToLower(string(p.Protocol))) + ":" + port
 }
 
 // protocolsOf reads an annotation such as "https:443,http:80": port to protocol.
@@ -246,13 +247,6 @@ func clipped(value string) string {
 		return Quote(value)
 	}
 	return value
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 func onOff(on bool) string {

@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -82,7 +83,7 @@ type Flow struct {
 // send traffic is a person's choice. It needs FlowReads, or NetworkFlowReads for an NLB.
 func (c *View) Flow(ctx context.Context) (Flow, error) {
 	id, _ := Annotation(c.Service, BalancerID)
-	if id = or(id, c.Service.Labels[BalancerLabel]); !Identifier(id) {
+	if id = cmp.Or(id, c.Service.Labels[BalancerLabel]); !Identifier(id) {
 		return Flow{Why: say.F("It is not known which load balancer the Service has, so its listeners were not checked.")}, nil
 	}
 	lb := &Instance{ID: id}

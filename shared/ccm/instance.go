@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 		return nil, err
 	}
 	want, _ := Annotation(c.Service, "address-type")
-	want = strings.ToLower(or(want, "internet"))
+	want = strings.ToLower(cmp.Or(want, "internet"))
 	var fit []Instance
 	seen := 0
 	for _, lb := range all {

@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -44,7 +45,7 @@ func (c *View) Places(ctx context.Context) (Places, error) {
 			continue
 		}
 		p.Wrong = p.Wrong.And("The annotation %s is %s, but must be %s.", f.Name, Quote(f.Value), f.Allowed)
-		p.Correct = or(p.Correct, SetCommand(c.Service, f.Name, usual[f.Name]))
+		p.Correct = cmp.Or(p.Correct, SetCommand(c.Service, f.Name, usual[f.Name]))
 	}
 	if len(p.Wrong) > 0 {
 		return p, nil
@@ -63,7 +64,7 @@ func (c *View) Places(ctx context.Context) (Places, error) {
 // asked returns the value of an annotation that has a default.
 func asked(svc *corev1.Service, short string) string {
 	value, _ := Annotation(svc, short)
-	return or(value, usual[short])
+	return cmp.Or(value, usual[short])
 }
 
 // choose sorts the zones with stock into those that the Service asks for and others.

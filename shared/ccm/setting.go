@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,10 +144,10 @@ func (s setting) differs(is, asks string) (_, want string, ok bool) {
 		return is, asks, !strings.EqualFold(is, asks)
 	case nonzero, numeric:
 		n, err := strconv.Atoi(asks)
-		return or(is, "0"), strconv.Itoa(n), err == nil && (n != 0 || s.as == numeric) && strconv.Itoa(n) != or(is, "0")
+		return cmp.Or(is, "0"), strconv.Itoa(n), err == nil && (n != 0 || s.as == numeric) && strconv.Itoa(n) != cmp.Or(is, "0")
 	case flag, foldFlag:
 		on := asks == "on" || s.as == foldFlag && strings.EqualFold(asks, "on")
-		return or(is, "false"), strconv.FormatBool(on), on != (is == "true")
+		return cmp.Or(is, "false"), strconv.FormatBool(on), on != (is == "true")
 	case unsorted:
 		return is, asks, !slices.Equal(sortedParts(is), sortedParts(asks))
 	}

@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -154,7 +155,7 @@ func Without(list, rules []cloud.SecurityRule) []cloud.SecurityRule {
 
 // SayRule says what a rule does.
 func SayRule(r cloud.SecurityRule) say.Text {
-	source := or(r.Source, or(r.Source6, r.Others))
+	source := cmp.Or(r.Source, r.Source6, r.Others)
 	if r.Drop {
 		return say.F("drop %s (protocol %s, ports %s, priority %d)", source, r.Protocol, r.Ports, r.Priority)
 	}

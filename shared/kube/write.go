@@ -55,25 +55,25 @@ type ServicePatch struct {
 	Spec        json.RawMessage    // JSON merge patch of the spec; nil: none
 }
 
+// body returns all but the annotations.
+func (p ServicePatch) body() map[string]any {
+	if p.Spec == nil {
+		return map[string]any{}
+	}
+	return map[string]any{"spec": p.Spec}
+}
+
 // PatchService changes a Service that still has the resource version, and returns
 // it as it is then. It returns ErrConflict when the Service has changed since, and
 // ErrInvalid for a patch that the API server refuses.
 func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
-	patch := map[string]any{}
-	if p.Spec != nil {
-		patch["spec"] = p.Spec
-	}
-	return w.patch(ctx, namespace, name, "", version, p.Annotations, patch)
+	return w.patch(ctx, namespace, name, "", version, p.Annotations, p.body())
 }
 
 // TryService has the API server do all that it does before it changes a Service, such as
 // asking admission webhooks, and change nothing. The error is the one of PatchService.
 func (w *Writer) TryService(ctx context.Context, namespace, name, version string, p ServicePatch) error {
-	patch := map[string]any{}
-	if p.Spec != nil {
-		patch["spec"] = p.Spec
-	}
-	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, patch, map[string]string{"dryRun": "All"})
+	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, p.body(), map[string]string{"dryRun": "All"})
 	return err
 }
 

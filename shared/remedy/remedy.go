@@ -354,12 +354,7 @@ func (r *Remedy) allows(s Step) error {
 }
 
 func (r *Remedy) declares(kind string) bool {
-	for _, s := range r.Steps {
-		if s.Kind() == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Kind() == kind })
 }
 
 // Wakes reports whether the step does nothing but trigger a resync.

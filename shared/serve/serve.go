@@ -340,16 +340,21 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if inFC {
 		return d.goRuntime(ctx, os.Getenv("FC_RUNTIME_API"))
 	}
+	return d.listen(ctx, getenv, d.Handler())
+}
+
+// listen serves the handler at the endpoint's address until ctx ends.
+func (d *Endpoint) listen(ctx context.Context, getenv func(string) string, handler http.Handler) error {
 	address, warning := address(getenv, d.guarded())
 	if warning != "" {
-		log.Warn(warning, "address", address)
+		d.Log.Warn(warning, "address", address)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	log.Info("function is ready", "address", listener.Addr().String())
-	return Serve(ctx, listener, d.Handler())
+	d.Log.Info("function is ready", "address", listener.Addr().String())
+	return Serve(ctx, listener, handler)
 }
 
 // address returns where to listen, and what to warn of. An endpoint that asks for no token

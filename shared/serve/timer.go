@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -65,16 +64,7 @@ func runTimer(ctx context.Context, args []string, do func(context.Context, *engi
 	if d.JWT, err = NewVerifier(ctx, getenv); err != nil {
 		return err
 	}
-	address, warning := address(getenv, d.guarded())
-	if warning != "" {
-		log.Warn(warning, "address", address)
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", address, err)
-	}
-	log.Info("function is ready", "address", listener.Addr().String())
-	return Serve(ctx, listener, d.onTime(func(ctx context.Context) error { return do(ctx, env) }))
+	return d.listen(ctx, getenv, d.onTime(func(ctx context.Context) error { return do(ctx, env) }))
 }
 
 // onTime returns a handler that answers a call with 204 when the thing is done, and with
