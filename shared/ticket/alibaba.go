@@ -37,9 +37,6 @@ func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 		found = slices.DeleteFunc(found, func(s cloud.TicketState) bool { return s.Closed })
 		if n := len(found); n > 0 {
 			t.ID, t.Was = found[n-1].ID, Open
-			if t.Status == Closed {
-				return t.ID, a.Close(ctx, t)
-			}
 			return t.ID, a.Update(ctx, t)
 		}
 	}
@@ -54,8 +51,11 @@ func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 	return id, kinds(err)
 }
 
-// Update replies to the ticket, or opens it again, also where support has closed it itself.
+// Update replies to the ticket and closes it at the end, or opens it again, also where support has closed it itself.
 func (a *alibaba) Update(ctx context.Context, t Ticket) error {
+	if t.Status == Closed {
+		return a.close(ctx, t)
+	}
 	if t.Reopened() {
 		return kinds(a.writes.Reopen(ctx, t.ID, t.Text))
 	}
@@ -66,8 +66,8 @@ func (a *alibaba) Update(ctx context.Context, t Ticket) error {
 	return err
 }
 
-// Close replies with the outcome and closes the ticket.
-func (a *alibaba) Close(ctx context.Context, t Ticket) error {
+// close replies with the outcome and closes the ticket.
+func (a *alibaba) close(ctx context.Context, t Ticket) error {
 	if t.ID == "" || t.Was == Closed {
 		return nil
 	}

@@ -47,13 +47,10 @@ func (c *cards) Open(ctx context.Context, t Ticket) (string, error) {
 	return id, sinkError(err)
 }
 
-// Update changes the card.
+// Update changes the card, which has no buttons at the end.
 func (c *cards) Update(ctx context.Context, t Ticket) error {
 	return sinkError(c.app.Change(ctx, t.ID, cardOf(t, c.language)))
 }
-
-// Close changes the card, which has no buttons then.
-func (c *cards) Close(ctx context.Context, t Ticket) error { return c.Update(ctx, t) }
 
 // cardOf returns a ticket as a card in a language.
 func cardOf(t Ticket, l *say.Language) chat.Card {

@@ -45,9 +45,6 @@ func (d *dingtalk) Open(ctx context.Context, t Ticket) (string, error) { return 
 // Update posts a message.
 func (d *dingtalk) Update(ctx context.Context, t Ticket) error { return d.send(ctx, t) }
 
-// Close posts a message.
-func (d *dingtalk) Close(ctx context.Context, t Ticket) error { return d.send(ctx, t) }
-
 func (d *dingtalk) send(ctx context.Context, t Ticket) error {
 	u, err := d.address()
 	if err != nil {

@@ -43,9 +43,6 @@ func (e *eventSink) Open(ctx context.Context, t Ticket) (string, error) {
 // Update writes the Event.
 func (e *eventSink) Update(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
 
-// Close writes the Event.
-func (e *eventSink) Close(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
-
 // eventName returns the name of the Event: that of the Service and the ticket's key.
 func eventName(t Ticket) string {
 	name, key := t.Facts.Lead.Service.Name, strings.TrimPrefix(t.Key, "lbr-")

@@ -507,15 +507,12 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	sending, cancel := context.WithTimeout(ctx, answerFor)
 	defer cancel()
 	var err error
-	switch {
-	case opens:
+	if opens {
 		var id string
 		if id, err = o.to.Open(sending, t); id != "" || err == nil {
 			h.ID = id // what failed leaves the one that is there
 		}
-	case status == Closed:
-		err = o.to.Close(sending, t)
-	default:
+	} else {
 		err = o.to.Update(sending, t)
 	}
 	if ctx.Err() != nil {

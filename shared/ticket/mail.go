@@ -34,9 +34,6 @@ func (e *email) Open(ctx context.Context, t Ticket) (string, error) { return "",
 // Update sends a message.
 func (e *email) Update(ctx context.Context, t Ticket) error { return e.send(ctx, t) }
 
-// Close sends a message.
-func (e *email) Close(ctx context.Context, t Ticket) error { return e.send(ctx, t) }
-
 func (e *email) send(ctx context.Context, t Ticket) error {
 	u, err := url.Parse(e.sink.URL)
 	if err != nil {

@@ -15,9 +15,6 @@ func (s *slack) Open(ctx context.Context, t Ticket) (string, error) { return "",
 // Update posts a message.
 func (s *slack) Update(ctx context.Context, t Ticket) error { return s.send(ctx, t) }
 
-// Close posts a message.
-func (s *slack) Close(ctx context.Context, t Ticket) error { return s.send(ctx, t) }
-
 // escaped are the characters that Slack reads as markup
 // (https://docs.slack.dev/messaging/formatting-message-text).
 var escaped = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")

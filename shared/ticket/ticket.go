@@ -73,10 +73,8 @@ type Sink interface {
 	// it has there; empty: it has none. If an earlier Open may have got through, the
 	// ticket says Tried, and a sink that can find what it made finds it.
 	Open(context.Context, Ticket) (id string, err error)
-	// Update says how an open ticket stands now, or that one that was closed is open again.
+	// Update says how an open ticket stands now, how it ended, or that one that was closed is open again.
 	Update(context.Context, Ticket) error
-	// Close says how it ended.
-	Close(context.Context, Ticket) error
 }
 
 // ErrRefused says that a sink does not take this before a person has changed something:

@@ -39,16 +39,16 @@ func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {
 	return t.Key, w.send(ctx, t, TypeOpened)
 }
 
-// Update posts how it stands.
+// Update posts how it stands, or how it ended.
 func (w *webhook) Update(ctx context.Context, t Ticket) error {
-	if t.Reopened() {
+	switch {
+	case t.Status == Closed:
+		return w.send(ctx, t, TypeClosed)
+	case t.Reopened():
 		return w.send(ctx, t, TypeOpened)
 	}
 	return w.send(ctx, t, TypeUpdate)
 }
-
-// Close posts how it ended.
-func (w *webhook) Close(ctx context.Context, t Ticket) error { return w.send(ctx, t, TypeClosed) }
 
 func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 	u, err := w.address()

@@ -27,9 +27,6 @@ func (w *wecom) Open(ctx context.Context, t Ticket) (string, error) { return "",
 // Update posts a message.
 func (w *wecom) Update(ctx context.Context, t Ticket) error { return w.send(ctx, t) }
 
-// Close posts a message.
-func (w *wecom) Close(ctx context.Context, t Ticket) error { return w.send(ctx, t) }
-
 func (w *wecom) send(ctx context.Context, t Ticket) error {
 	u, err := w.address()
 	if err != nil {
