@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -181,15 +182,10 @@ func absolute(text []byte, version string) []byte {
 
 // tarred packs files into a folder of a tar, by their names.
 func tarred(folder string, files map[string][]byte) ([]byte, error) {
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var out bytes.Buffer
 	g := gzip.NewWriter(&out)
 	t := tar.NewWriter(g)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		h := &tar.Header{Format: tar.FormatUSTAR, Name: folder + "/" + name, Mode: 0o644, Size: int64(len(files[name])), ModTime: epoch}
 		if err := t.WriteHeader(h); err != nil {
 			return nil, fmt.Errorf("pack %s: %w", name, err)

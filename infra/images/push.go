@@ -228,8 +228,7 @@ func ask(to name.Reference, digest v1.Hash, options []remote.Option) (string, er
 // head returns the digest of what a name stands for; none if there is nothing.
 func head(ref name.Reference, options []remote.Option) (v1.Hash, error) {
 	d, err := remote.Head(ref, options...)
-	var refused *transport.Error
-	if errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound {
+	if refused, ok := errors.AsType[*transport.Error](err); ok && refused.StatusCode == http.StatusNotFound {
 		return v1.Hash{}, nil
 	}
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -133,9 +134,7 @@ func (c Config) call(ctx context.Context, doing, method, address string, header 
 		fail.Err, fail.Refused = errors.New("the address is no URL"), true
 		return fail
 	}
-	for k, v := range header {
-		r.Header[k] = v
-	}
+	maps.Copy(r.Header, header)
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	r.Header.Set("User-Agent", "lbremedy")
 	answer, err := client.Do(r)
@@ -167,8 +166,7 @@ func (c Config) call(ctx context.Context, doing, method, address string, header 
 
 // bare returns the error without the URL that Go's client puts before it, which may hold a ticket.
 func bare(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

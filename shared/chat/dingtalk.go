@@ -52,8 +52,7 @@ func (d *dingtalk) call(ctx context.Context, doing, method, path string, body, i
 			return err
 		}
 		err = d.Config.call(ctx, doing, method, d.URL+path, http.Header{"X-Acs-Dingtalk-Access-Token": {value}}, body, into, dingFailed)
-		var fail *Error
-		if try == 0 && errors.As(err, &fail) && fail.Code == "InvalidAuthentication" {
+		if fail, ok := errors.AsType[*Error](err); ok && try == 0 && fail.Code == "InvalidAuthentication" {
 			d.token.drop(value)
 			continue
 		}

@@ -84,8 +84,7 @@ func (f *feishu) call(ctx context.Context, doing, method, path string, body, int
 			return err
 		}
 		answer, err := f.post(ctx, doing, method, path, http.Header{"Authorization": {"Bearer " + value}}, body)
-		var fail *Error
-		if try == 0 && errors.As(err, &fail) {
+		if fail, ok := errors.AsType[*Error](err); ok && try == 0 {
 			if code, _ := strconv.Atoi(fail.Code); feishuTokens[code] {
 				f.token.drop(value)
 				continue

@@ -84,8 +84,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 	for line := range strings.Lines(event.Redact(told(err, spoken(ctx)))) {
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, Clean(strings.TrimSpace(line)))
 	}
-	var m Mistake
-	if errors.As(err, &m) {
+	if errors.As(err, new(Mistake)) {
 		return CodeWrong
 	}
 	return CodeFailed

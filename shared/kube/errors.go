@@ -53,8 +53,7 @@ func explain(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	}
-	var own *Error
-	if errors.As(err, &own) {
+	if errors.As(err, new(*Error)) {
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -94,8 +93,7 @@ func explainStatus(doing string, s metav1.Status) *Error {
 // hide returns the error without the URL that Go's HTTP client puts before it: a
 // kubeconfig's server or proxy may have credentials in it.
 func hide(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

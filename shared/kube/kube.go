@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -246,9 +247,7 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 // An error of see ends the list and is returned as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
 	q := map[string]string{"limit": page}
-	for k, v := range query {
-		q[k] = v
-	}
+	maps.Copy(q, query)
 	version := ""
 	for {
 		var meta metav1.ListMeta
@@ -330,8 +329,7 @@ func array[T any](dec *json.Decoder, see func(*T) error) error {
 // lenient forgives a field of a type that was not expected: the decoder has read
 // the rest of the object, and one odd object must not hide those behind it.
 func lenient(err error) error {
-	var typ *json.UnmarshalTypeError
-	if errors.As(err, &typ) {
+	if errors.As(err, new(*json.UnmarshalTypeError)) {
 		return nil
 	}
 	return err

@@ -84,8 +84,7 @@ func (w *Writer) Evict(ctx context.Context, namespace, name string, uid types.UI
 		verb: http.MethodPost, path: "/api/v1/namespaces/" + namespace + "/pods/" + name + "/eviction", query: query, body: body,
 	}, &answer)
 	w.tell("create pods/eviction", namespace+"/"+name, "", err)
-	var refused *Error
-	if errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Status == http.StatusTooManyRequests {
 		refused.Kind = ErrBlocked
 	}
 	return w.untried(err)

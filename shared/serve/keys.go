@@ -167,8 +167,7 @@ func fetch(ctx context.Context, client *http.Client, source, tokenFile string) (
 	}
 	a, err := client.Do(q)
 	if err != nil {
-		var at *url.Error
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*url.Error](err); ok {
 			err = at.Err // without the URL, which may hold more than the address
 		}
 		return nil, err

@@ -323,8 +323,7 @@ func cloned(m map[string]string) map[string]string {
 
 // refusedStream adds the way out to the one refusal that a small disk makes common.
 func (s *Stream) refusedStream(ctx, in context.Context, doing string, want jetstream.StreamConfig, err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && api.ErrorCode == codeNoStorage {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoStorage {
 		return fmt.Errorf("%s: the server has no room for the %d MiB that it may grow to; give it more storage, or the stream a smaller size: %w", doing,
 			want.MaxBytes>>20, ErrFull)
 	}

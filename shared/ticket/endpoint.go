@@ -109,8 +109,7 @@ func (d endpoint) postJSON(ctx context.Context, u *url.URL, value any) ([]byte, 
 // bare returns the error without the URL that Go's client puts before it, which may
 // be a secret.
 func bare(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

@@ -110,9 +110,7 @@ func Add(root string, text []byte, open bool, properties []Property) ([]byte, er
 		}
 		of := reflector(said, open).ReflectFromType(t)
 		of.Version, of.Required, of.Description = "", nil, p.Doc
-		for name, d := range of.Definitions {
-			s.Definitions[name] = d
-		}
+		maps.Copy(s.Definitions, of.Definitions)
 		of.Definitions = nil
 		s.Properties.Set(p.Name, of)
 	}

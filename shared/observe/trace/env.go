@@ -70,8 +70,7 @@ func endpoint(variable string) error {
 	const want = "give a URL such as http://collector:4318"
 	u, err := url.Parse(text)
 	if err != nil {
-		var at *url.Error
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*url.Error](err); ok {
 			err = at.Err // the URL itself stays out of it
 		}
 		return fmt.Errorf("%s is no URL: %w: %s", variable, err, want)

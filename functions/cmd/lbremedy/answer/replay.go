@@ -91,8 +91,7 @@ func keptFailures(ctx context.Context, p *cli.Program, env *engine.Env) ([]Item,
 	defer g.Done()
 	err := env.Stream.Each(ctx, stream.Failed, "lbremedy.failed."+env.Cluster+".>", time.Time{}, func(m stream.Message) error {
 		it, err := Kept(m)
-		var m0 command.Mistake
-		if err != nil && !errors.As(err, &m0) { // a class that is gone is classified anew
+		if err != nil && !errors.As(err, new(command.Mistake)) { // a class that is gone is classified anew
 			p.Note("message %d of the stream can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
 			return nil
 		}

@@ -124,8 +124,7 @@ func target(ctx context.Context, p *cli.Program) (s *stream.Stream, end func(), 
 	if err == nil {
 		return s, s.Close, nil
 	}
-	var m command.Mistake
-	if p.NATS != "" || !errors.Is(err, stream.ErrUnavailable) && !errors.As(err, &m) {
+	if p.NATS != "" || !errors.Is(err, stream.ErrUnavailable) && !errors.As(err, new(command.Mistake)) {
 		return nil, nil, err
 	}
 	dir, err := p.StateDir()

@@ -129,8 +129,7 @@ func (p *Program) ConfigFile(cmd *cobra.Command) (ConfigFile, error) {
 // anyConfigFile reads the configuration file, also one that is named and not there yet.
 func (p *Program) anyConfigFile(flags *pflag.FlagSet) (ConfigFile, error) {
 	f, err := p.configFile(flags)
-	var none *noFile
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*noFile](err); ok {
 		return ConfigFile{Path: none.path}, nil
 	}
 	return f, err

@@ -216,8 +216,7 @@ func classified(p *cli.Program, cluster string, data []byte) (subject string, he
 // made of; empty if it can't be read, which any other replaces.
 func versionIn(header map[string][]string, data []byte) string {
 	it, err := answer.Kept(stream.Message{Header: header, Data: data})
-	var unknown command.Mistake
-	if err != nil && !errors.As(err, &unknown) {
+	if err != nil && !errors.As(err, new(command.Mistake)) {
 		return ""
 	}
 	return it.Event.Failure.Event.ResourceVersion

@@ -249,8 +249,7 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 	}
 	var svc corev1.Service
 	if err := json.Unmarshal(data, &svc); err != nil {
-		var typ *json.UnmarshalTypeError
-		if errors.As(err, &typ) {
+		if typ, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil, say.Errorf("the Service that starts in line %d: %s is a %s, and should be a %s", d.begins(), typ.Field, typ.Value, typ.Type)
 		}
 		return nil, say.Errorf("the Service that starts in line %d: %w", d.begins(), err)

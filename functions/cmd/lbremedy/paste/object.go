@@ -254,8 +254,7 @@ func ReadFields(data []byte) (event.Input, error) {
 			continue
 		}
 		if err := json.Unmarshal(value, text.to); err != nil {
-			var kind *json.UnmarshalTypeError
-			if errors.As(err, &kind) {
+			if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 				kind.Field = text.key
 			}
 			return event.Input{}, err
