@@ -10,7 +10,7 @@
 // on from there when the stream delivers the event again.
 //
 // Before it diagnoses, a run takes a lease, in a key of the bucket for its Service
-// and class, and renews it until it ends, however slowly it reads: another one comes
+// and class, and renews it until it ends, however slowly it reads, or its time is over: another one comes
 // back later. What it reads first is read side by side while the lease is written (gather.go):
 // who does not get the lease has read in vain, and decided nothing. Who finds a lease that was left behind for ten seconds counts a run that
 // never ended, so that an event which kills its process becomes a question to a person
