@@ -170,18 +170,7 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 	for some := range slices.Chunk(subjects, lastsMost/2) {
 		ask := query{Lasts: some}
 		for more := true; more; {
-			page, end, err := s.page(ctx, stream, ask)
-			for try := 0; err == nil && end.upTo < last; try++ {
-				if try == lagTries {
-					if end.upTo == 0 {
-						break // what they held is gone
-					}
-					return fmt.Errorf("read the last messages of %s: %w: its nodes are behind its leader", filter, ErrUnavailable)
-				}
-				if err = pause(ctx, try); err == nil {
-					page, end, err = s.page(ctx, stream, ask)
-				}
-			}
+			page, end, err := s.upTo(ctx, stream, ask, last)
 			if err != nil {
 				return fmt.Errorf("read the last messages of %s: %w", filter, err)
 			}
@@ -196,6 +185,22 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 		}
 	}
 	return nil
+}
+
+// upTo is page for newest messages, of a node that has the stream up to this sequence.
+func (s *Stream) upTo(ctx context.Context, stream string, ask query, last uint64) (page []Message, end ending, err error) {
+	for try := range lagTries {
+		if err := pause(ctx, try); err != nil {
+			return nil, end, err
+		}
+		if page, end, err = s.page(ctx, stream, ask); err != nil || end.upTo >= last {
+			return page, end, err
+		}
+	}
+	if end.upTo == 0 {
+		return nil, end, nil // what the subjects held is gone
+	}
+	return nil, end, fmt.Errorf("%w: its nodes are behind its leader", ErrUnavailable)
 }
 
 // Subjects returns the subjects of a stream that match filter and hold a message, sorted.
