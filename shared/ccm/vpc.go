@@ -89,7 +89,7 @@ type Look func(context.Context, *View)
 // AskVPC asks what VPC asks, and forgets it. Where the VPC is known, its vSwitches are asked for beside the cluster.
 func AskVPC(ctx context.Context, c *View) {
 	var beside errgroup.Group
-	if id := c.Cloud.CS.VPC(); id != "" {
+	if id := c.Cloud.CS.KnownVPC(); id != "" {
 		beside.Go(func() error {
 			_, err := c.Cloud.VPC.VSwitches(ctx, id)
 			return err

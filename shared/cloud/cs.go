@@ -125,9 +125,9 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	}, nil
 }
 
-// VPC returns the ID of the cluster's VPC as the cloud has said it at any time before; empty if it has not been asked yet.
+// KnownVPC returns the ID of the cluster's VPC as the cloud has said it at any time before; empty if it has not been asked yet.
 // A cluster stays in its VPC.
-func (s CS) VPC() string {
+func (s CS) KnownVPC() string {
 	id, _ := s.c.vpc.Load().(string)
 	return id
 }

@@ -358,7 +358,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	if on.next == afresh && !on.stale {
 		x.ahead = x.gather(ctx) // reading takes nothing from a run that has the lease
 		defer func() { x.ahead.drop() }()
-		go x.env.Stream.Ahead(ctx, classBudgetKey(x.env.Cluster, x.r.Class), budgetKey(x.env.Cluster))
+		go x.env.Stream.ReadPlaces(ctx, classBudgetKey(x.env.Cluster, x.r.Class), budgetKey(x.env.Cluster))
 	}
 	if wait, err := x.lease.enter(ctx, h.prev, h.other, x.log); err != nil {
 		return unread, err

@@ -105,9 +105,9 @@ func (s *Stream) Claimable(ctx context.Context, key string, of int, owner string
 	return mine || room, nil
 }
 
-// Ahead reads the places of budgets that will soon be claimed, where what is remembered of them may be too old by then. Who
+// ReadPlaces reads the places of budgets that will soon be claimed, where what is remembered of them may be too old by then. Who
 // claims meanwhile waits for it, and meets its error, if it has one.
-func (s *Stream) Ahead(ctx context.Context, keys ...string) {
+func (s *Stream) ReadPlaces(ctx context.Context, keys ...string) {
 	for _, key := range keys {
 		_ = s.know(ctx, s.budgets.of(key), time.Now().Add(-placesFresh/2))
 	}

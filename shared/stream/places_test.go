@@ -215,7 +215,7 @@ func TestClaimReadsWhatIsNew(t *testing.T) {
 }
 
 // Who claims what was read ahead only creates its key.
-func TestAhead(t *testing.T) {
+func TestReadPlaces(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	p := s.budgets.of("b")
@@ -232,7 +232,7 @@ func TestAhead(t *testing.T) {
 		p.began = p.began.Add(-placesFresh)
 		p.mu.Unlock()
 		if tt.ahead {
-			s.Ahead(t.Context(), "b", "c")
+			s.ReadPlaces(t.Context(), "b", "c")
 		}
 		before := s.nc.Stats().OutMsgs
 		if ok, err := s.Claim(t.Context(), "b", 10, tt.name, time.Hour); err != nil || !ok {
@@ -243,7 +243,7 @@ func TestAhead(t *testing.T) {
 		}
 	}
 	before := s.nc.Stats().OutMsgs
-	if s.Ahead(t.Context(), "b", "c"); s.nc.Stats().OutMsgs != before {
+	if s.ReadPlaces(t.Context(), "b", "c"); s.nc.Stats().OutMsgs != before {
 		t.Error("what is known was read again")
 	}
 }
