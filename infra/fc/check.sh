@@ -67,7 +67,9 @@ refused 'more than 4 KB of environment' "s/\${vars.kubeconfigData}/$(printf 'x%.
 
 # A deployment goes the same way up to the component, and the stub prints what it gets.
 go run ./infra/fc/pack -classes busy -o "$work/zips" >/dev/null
-export LBREMEDY_FC_ZIPS=$work/zips
+export LBREMEDY_FC_ZIPS=$work/zips LBREMEDY_FC_KEYS=$work/keys
+mkdir "$work/keys"
+echo SUBUSY >"$work/keys/busy.seed"
 deploy() { infra/fc/deploy.sh "$@" >"$work/said" 2>&1; }
 for runtime in custom.debian12 go1; do
 	deploy --class busy --runtime $runtime || fail 'the dry run fails'
@@ -76,10 +78,14 @@ for runtime in custom.debian12 go1; do
 	! grep -q 'stub deploys' "$work/said" || fail 'the dry run deploys'
 	deploy --class busy --runtime $runtime --apply || fail 'the deployment fails'
 	grep -q "stub deploys {.*\"functionName\":\"lbremedy-busy\".*\"runtime\":\"$runtime\"" "$work/said" || fail 'the deployment does not deploy'
+	grep -q '"LBREMEDY_NATS_SEED":"SUBUSY"' "$work/said" || fail 'the deployment has no key'
+	grep -q 'stub sees LBREMEDY_NATS_SEED_BUSY$' "$work/said" || fail 'the tool sees other keys'
 	echo "deployed to the stub: busy on $runtime"
 done
 LBREMEDY_FC_COMPONENT=$work/no-such-component deploy --class busy || fail 'the dry run fails where nothing can be compared'
 grep -q 'could not be read' "$work/said" || fail 'the dry run does not say that it could not compare'
+if LBREMEDY_FC_KEYS=$work deploy --class busy; then fail 'a function without its key is deployed'; fi
+grep -q 'busy.seed is missing' "$work/said" || fail 'a key that is missing is not named'
 if LBREMEDY_CLUSTER='c 1' deploy --class busy; then fail 'a bad cluster ID is deployed'; fi
 grep -q 'LBREMEDY_CLUSTER must match' "$work/said" || fail 'the bad cluster ID is not named'
 echo 'x' >>"$work/zips/busy.zip"

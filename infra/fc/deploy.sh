@@ -12,6 +12,9 @@ help() {
 		and compares with what is deployed where that can be reached. Nothing changes
 		without --apply.
 
+		The key of each function's NATS user is read from <class>.seed in the folder
+		LBREMEDY_FC_KEYS ("keys" by default; empty: NATS has no keys).
+
 		  --runtime NAME   custom.debian12 (the default) or go1
 		  --class CLASS    this class alone, or doctor; may be given several times
 		  --apply          deploy
@@ -48,6 +51,11 @@ plain() { grep -v 'not recommended to run the command as root' || true; }
 # The name of the first releases is read for one release more.
 [ -z "${LBREMEDY_SURVEY_SCHEDULE:-}" ] || export LBREMEDY_DOCTOR_SCHEDULE="${LBREMEDY_DOCTOR_SCHEDULE:-$LBREMEDY_SURVEY_SCHEDULE}"
 
+# The tool comes from a registry, and sees the environment. It gets the key of the function that it deploys, and no other.
+while read -r name; do unset "$name"; done < <(compgen -e | grep '^LBREMEDY_NATS_SEED' || true)
+
+[ ${#classes[@]} -gt 0 ] || while read -r class; do classes+=("$class"); done < <(sed -n '/^resources:/,$ s/^  \([a-z0-9-]*\):$/\1/p' "$file")
+
 zips=${LBREMEDY_FC_ZIPS:-bin/fc}
 [ -e "$zips/SHA256SUMS" ] || die "$zips/SHA256SUMS is missing: build the zips first, with make build-fc"
 LBREMEDY_FC_ZIPS=$(cd "$zips" && pwd)
@@ -60,7 +68,7 @@ infra/fc/s.sh preview -t "$file" -o json >"$work/preview" 2>&1 || {
 sed -n '/^{/,$p' "$work/preview" >"$work/preview.json"
 
 # What would be deployed, one function a line, with the zip's digest.
-node - "$work/preview.json" "$LBREMEDY_FC_ZIPS" ${classes[@]+"${classes[@]}"} >"$work/table" <<'JS' || die 'the functions and the zips do not fit together: see above'
+node - "$work/preview.json" "$LBREMEDY_FC_ZIPS" "${classes[@]}" >"$work/table" <<'JS' || die 'the functions and the zips do not fit together: see above'
 const fs = require('fs');
 const path = require('path');
 const { createHash } = require('crypto');
@@ -77,7 +85,7 @@ const wrong = (text) => { console.error(text); bad = true; };
 for (const one of only) if (one === 'doctor' && !functions[one]) wrong('the doctor needs a custom runtime, whose timer calls it over HTTP: leave out --runtime go1');
   else if (!functions[one]) wrong(`there is no class ${one}: functions/README.md lists them`);
 for (const [name, { props }] of Object.entries(functions)) {
-  if (only.length && !only.includes(name)) continue;
+  if (!only.includes(name)) continue;
   const zip = path.basename(props.code);
   const at = path.join(zips, zip);
   if (!sums[zip] || !fs.existsSync(at)) {
@@ -97,13 +105,22 @@ S_HOME=$work/home LBREMEDY_FC_COMPONENT=$PWD/infra/fc/stub infra/fc/s.sh verify 
 	die "$file is not what infra/fc/schema.json says: correct the variables that are named above"
 }
 
-tool() { # a command of the tool, for the chosen functions
-	if [ ${#classes[@]} -eq 0 ]; then
-		infra/fc/s.sh "$@" -t "$file"
-		return
-	fi
-	local class
-	for class in "${classes[@]}"; do infra/fc/s.sh "$class" "$@" -t "$file"; done
+keys=${LBREMEDY_FC_KEYS-keys}
+[ -z "$keys" ] || for class in "${classes[@]}"; do
+	[ -r "$keys/$class.seed" ] || die "$keys/$class.seed is missing: make it with infra/keys, or name its folder with LBREMEDY_FC_KEYS"
+	[[ $(<"$keys/$class.seed") =~ ^SU[A-Z0-9]+$ ]] || die "$keys/$class.seed holds no seed of a NATS user"
+done
+
+tool() { # a command of the tool, for each of the chosen functions with its key
+	local class name seed
+	for class in "${classes[@]}"; do
+		name=LBREMEDY_NATS_SEED_$(printf '%s' "$class" | tr a-z- A-Z_) seed=''
+		[ -z "$keys" ] || seed=$(<"$keys/$class.seed")
+		(
+			[ -z "$seed" ] || export "$name=$seed" # an argument of env could be seen by others
+			exec infra/fc/s.sh "$class" "$@" -t "$file"
+		) || return
+	done
 }
 
 if [ -n "$apply" ]; then

@@ -346,3 +346,130 @@ func TestDeployBadInput(t *testing.T) {
 		}
 	}
 }
+
+// The tool comes from a registry. Of the NATS keys it sees at a time that of the function it deploys, whatever the shell has.
+func TestSeeds(t *testing.T) {
+	work := t.TempDir()
+	folder := func(name string) string {
+		dir := filepath.Join(work, name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	write := func(dir, name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys, zips, cache, seen := folder("keys"), folder("zips"), folder("cache/lbremedy/serverless-devs-3.1.10/package/bin"), filepath.Join(work, "seen")
+	write(cache, "s", "")
+	write(zips, "SHA256SUMS", "")
+	write(keys, "operator.seed", "SUOPERATOR\n")
+	all := []string{"doctor"}
+	for _, r := range functions.All {
+		all = append(all, r.Class)
+	}
+	for _, class := range all {
+		write(keys, class+".seed", seedOf(class)+"\n")
+	}
+	// In place of node, which checks the zips and runs the tool.
+	const node = `[ "$1" = - ] && exit
+{ shift; printf '%s' "$*"; env | sed -n 's/^\(LBREMEDY_NATS_SEED[A-Z_]*=.*\)/ \1/p' | sort | tr -d '\n'; printf '\n'; } >>"$SEEN"
+echo '{}'`
+	path := tools(t, map[string]string{"node": node, "npm": "exit 9"})
+	for _, name := range []string{"env", "grep", "sed", "sort", "tr"} {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(found, filepath.Join(path, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deploy := func(keys string, args ...string) (string, error) {
+		if err := os.WriteFile(seen, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), "./deploy.sh", args...)
+		c.Env = []string{"PATH=" + path, "HOME=" + work, "XDG_CACHE_HOME=" + filepath.Join(work, "cache"), "LBREMEDY_FC_ZIPS=" + zips,
+			"LBREMEDY_FC_KEYS=" + keys, "LBREMEDY_NATS_SEED=SUSHELL", "LBREMEDY_NATS_SEED_QUOTA=SUSHELL", "SEEN=" + seen}
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	for name, tt := range map[string]struct {
+		args    []string
+		classes []string
+		command string
+	}{
+		"one class":  {[]string{"--class", "busy", "--apply"}, []string{"busy"}, "deploy"},
+		"all":        {[]string{"--apply"}, all, "deploy"},
+		"a dry run":  {[]string{"--class", "busy", "--class", "quota"}, []string{"busy", "quota"}, "plan"},
+		"of go1":     {[]string{"--runtime", "go1", "--class", "busy", "--apply"}, []string{"busy"}, "deploy"},
+		"old doctor": {[]string{"--class", "survey", "--apply"}, []string{"doctor"}, "deploy"},
+	} {
+		out, err := deploy(keys, tt.args...)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+		var got []string
+		for line := range strings.Lines(read(t, seen)) {
+			words := strings.Fields(line)
+			if words[0] == "preview" || words[0] == "verify" {
+				if strings.Contains(line, "SEED") {
+					t.Errorf("%s: %s has a seed", name, line)
+				}
+				continue
+			}
+			class := words[0]
+			got = append(got, class)
+			seed := " LBREMEDY_NATS_SEED_" + variable(class) + "=" + seedOf(class)
+			if words[1] != tt.command || !strings.HasSuffix(strings.TrimSpace(line), seed) || strings.Count(line, "SEED") != strings.Count(seed, "SEED") {
+				t.Errorf("%s: the tool is run as %q, want %s %s with nothing but%s", name, line, class, tt.command, seed)
+			}
+		}
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(tt.classes)); !slices.Equal(got, want) {
+			t.Errorf("%s: the tool is run for %v, want %v", name, got, want)
+		}
+	}
+
+	// A function without its key could not reach NATS: nothing is deployed then, of any class.
+	if err := os.Remove(filepath.Join(keys, "quota.seed")); err != nil {
+		t.Fatal(err)
+	}
+	other := folder("other")
+	for _, class := range all {
+		write(other, class+".seed", "a secret that is no seed\n")
+	}
+	for at, want := range map[string]string{keys: "quota.seed is missing", filepath.Join(work, "no-such-folder"): "is missing", other: "holds no seed"} {
+		out, err := deploy(at, "--apply")
+		if err == nil || !strings.Contains(out, want) || strings.Contains(read(t, seen), "deploy") {
+			t.Errorf("got %v, %s; want an error that says %q, before anything is deployed", err, out, want)
+		}
+	}
+	if out, err := deploy("", "--class", "busy", "--apply"); err != nil || strings.Contains(read(t, seen), "SEED") { // a NATS without keys
+		t.Errorf("got %v, %s, and the tool saw %s", err, out, read(t, seen))
+	}
+}
+
+// variable returns what the name of a class is in the name of a variable.
+func variable(class string) string { return strings.ToUpper(strings.ReplaceAll(class, "-", "_")) }
+
+// seedOf returns what stands for the key of a class.
+func seedOf(class string) string { return "SU" + strings.ReplaceAll(variable(class), "_", "") }
+
+// What a page exports, each program sees that is started afterwards.
+func TestPageExportsNoSeed(t *testing.T) {
+	pages, err := filepath.Glob("../*/README*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("got %v, %v", pages, err)
+	}
+	for _, page := range pages {
+		for i, line := range strings.Split(read(t, page), "\n") {
+			if strings.Contains(line, "export") && (strings.Contains(line, "_SEED") || regexp.MustCompile(`(cat|<) *"?[^ ]*seed`).MatchString(line)) {
+				t.Errorf("%s:%d: %s: hand a key to the one program that needs it", page, i+1, line)
+			}
+		}
+	}
+}
