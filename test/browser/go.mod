@@ -2,8 +2,10 @@ module github.com/lbremedy/lbremedy/test/browser
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
-	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/cdproto v0.160.0
 	github.com/chromedp/chromedp v0.23.0
 )
 

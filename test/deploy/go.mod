@@ -2,6 +2,8 @@ module github.com/lbremedy/lbremedy/test/deploy
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	helm.sh/helm/v4 v4.3.1
 	k8s.io/apimachinery v0.37.2

@@ -2,9 +2,11 @@ module github.com/lbremedy/lbremedy/test/promql
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/prometheus/prometheus v0.315.0
-	go.yaml.in/yaml/v3 v3.0.5
+	go.yaml.in/yaml/v3 v3.0.6
 	gonum.org/v1/plot v0.17.0
 )
 

@@ -2,6 +2,8 @@ module github.com/lbremedy/lbremedy/test/sandbox
 
 go 1.26.0
 
+toolchain go1.26.11
+
 // The programs that the sandbox runs are built from here: go build PACKAGE.
 tool (
 	go.etcd.io/etcd/server/v3

@@ -4,6 +4,8 @@ module github.com/lbremedy/lbremedy/test/sandbox/tools
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool helm.sh/helm/v4/cmd/helm
 
 require github.com/coredns/coredns v1.15.0
