@@ -201,6 +201,7 @@ var rules = []rule{
 	{"glossary", glossary},
 	{"scripts", scripts},
 	{"links", links},
+	{"modules", modules},
 	{"Makefile", makefile},
 	{"commands", commands},
 	{"shown commands", shown},
