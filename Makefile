@@ -48,7 +48,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node bin/node.test
+.PHONY: help new gen check vuln test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node bin/node.test
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -64,7 +64,7 @@ gen: ## Write the generated files again.
 	@go run ./infra/gen/stage1
 	@go run ./infra/gen
 
-check: ## Check form: gofmt, vet, staticcheck, the rules of test/rules, generated files.
+check: ## Check form: gofmt, vet, staticcheck, vulnerabilities where their database answers, the rules of test/rules, generated files.
 	@echo 'gofmt'
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) || exit 1; \
 		if [ -n "$$bad" ]; then printf '%s\n' "$$bad" 'These files are not formatted: gofmt -w FILE puts them right.'; exit 1; fi
@@ -80,8 +80,13 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/rules, generate
 	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./... && cd ../promql && "$$tool" ./... && cd ../deploy && "$$tool" ./... && cd ../browser && "$$tool" ./... && cd ../../infra/images && "$$tool" ./...
 	@echo 'workflows'
 	@cd test/release && go tool actionlint -no-color -shellcheck= -pyflakes= ../../.github/workflows/*.yaml
+	@echo 'vulnerabilities'
+	@.ci/vuln || [ $$? -eq 75 ]
 	@echo 'rules and generated files'
 	@go test -count=1 ./test/rules/... ./infra/gen/...
+
+vuln: ## Look for known vulnerabilities in all modules; fails with 75 if the database, VULNDB=url, can't be asked.
+	@VULNDB='$(VULNDB)' .ci/vuln
 
 # test/classes runs the scenarios of all classes in one program. A folder of a class that has a generated test
 # alone, beside its page, is left out, and test/node, whose tests run on a node.
