@@ -102,6 +102,8 @@ func (l *annotationLook) key(key string) {
 	case l.version(short, known):
 		if l.value(short, value) {
 			l.ports(short, value)
+			l.redirects(short, value)
+			l.denied(short, value)
 		}
 	}
 }
@@ -149,21 +151,19 @@ func (l *annotationLook) value(short, value string) bool {
 // ports looks for ports that an annotation names and the Service does not have, usually
 // target ports.
 func (l *annotationLook) ports(short, value string) {
-	at := map[string][]int{"protocol-port": {1}, "vgroup-port": {1}, "forward-port": {0, 1}}[short]
-	if at == nil || len(l.svc.Spec.Ports) == 0 {
+	at, ok := map[string]int{"protocol-port": 1, "vgroup-port": 1, ccm.ForwardPort: 0}[short]
+	if !ok || len(l.svc.Spec.Ports) == 0 {
 		return
 	}
 	var none []string
 	for pair := range strings.SplitSeq(value, ",") {
 		fields := strings.Split(strings.TrimSpace(pair), ":")
-		for _, i := range at {
-			if i >= len(fields) {
-				continue // value reports it
-			}
-			has := slices.ContainsFunc(l.svc.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == fields[i] })
-			if _, err := strconv.Atoi(fields[i]); err == nil && !has && !slices.Contains(none, fields[i]) {
-				none = append(none, fields[i])
-			}
+		if at >= len(fields) {
+			continue // value reports it
+		}
+		has := slices.ContainsFunc(l.svc.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == fields[at] })
+		if _, err := strconv.Atoi(fields[at]); err == nil && !has && !slices.Contains(none, fields[at]) {
+			none = append(none, fields[at])
 		}
 	}
 	if len(none) == 0 {
@@ -172,6 +172,39 @@ func (l *annotationLook) ports(short, value string) {
 	l.add(doctor.Warning, short+"/ports",
 		say.F("The annotation %s names %s that the Service does not have, which has no effect: %s.", short, say.Count(len(none), "port"), say.List(none, shown)),
 		say.F("Name ports of the Service, not target ports or node ports: %s.", set(l.svc, short)), map[string]string{"value": value})
+}
+
+// redirects looks in a manifest for redirects to ports that neither the Service nor another one of its load balancer has. A listener
+// there may still be a person's: listeners-missing looks for it in the cluster.
+func (l *annotationLook) redirects(short, value string) {
+	if short != ccm.ForwardPort || l.svc.UID != "" || !ccm.OwnsListeners(l.svc) {
+		return
+	}
+	id, _ := ccm.Annotation(l.svc, ccm.BalancerID)
+	away := slices.DeleteFunc(ccm.RedirectsAway(l.svc), func(port int) bool {
+		return slices.ContainsFunc(l.snapshot.OfType(), func(other *corev1.Service) bool {
+			theirs, _ := ccm.Annotation(other, ccm.BalancerID)
+			return id != "" && theirs == id && serves(other, port)
+		})
+	})
+	if len(away) == 0 {
+		return
+	}
+	l.add(doctor.Info, short+"/redirect",
+		say.F("The annotation %s redirects to %s that the Service does not have: %s.", short, say.Count(len(away), "port"), numbers(away)),
+		say.F("Make sure that the load balancer has an HTTPS listener there. One that the controller creates has none but those of the Service."),
+		map[string]string{"value": value})
+}
+
+// denied looks for a load balancer that is kept although the annotation about that reads as a no.
+func (l *annotationLook) denied(short, value string) {
+	if short != ccm.Preserve || !ccm.DeniesPreserve(value) {
+		return
+	}
+	l.add(doctor.Warning, short,
+		say.F("The annotation %s is %s, but with any value the controller keeps the load balancer when the Service is deleted.", short, ccm.Quote(value)),
+		say.F("To have the load balancer deleted with the Service, remove the annotation: %s.", ccm.RemoveCommand(l.svc, short)).
+			And("To keep it, say so: %s.", ccm.PreserveCommand(l.svc)), map[string]string{"value": value})
 }
 
 // version compares the releases that know the annotation with the running one. It reports

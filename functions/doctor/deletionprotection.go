@@ -24,13 +24,15 @@ var protection = &doctor.Check{
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Controller},
 	Find:  findProtection,
 	Fix: &doctor.Fix{
-		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}},
+		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}, step.Protect{}},
 		Annotations: []string{deleteProtection},
 		Plan: func(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 			want, _ := ccm.Annotation(svc, deleteProtection)
 			switch {
 			case found[0].Key != "made" || ccm.NLB(svc) && s.Controller.Version.Before(protectsNLBs):
 				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+			case ccm.NLB(svc):
+				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Protect{LB: found[0].Evidence[evidenceBalancer]}}}
 			case want == "on": // the annotation is already right
 				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
 			}
@@ -39,10 +41,14 @@ var protection = &doctor.Check{
 	},
 }
 
+// deleteProtection is the annotation by which the controller sets the deletion protection of a CLB. No annotation sets that of an NLB.
 const deleteProtection = "delete-protection"
 
-// protectsNLBs is the first release that changes the deletion protection of an NLB
-// (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb).
+// evidenceBalancer names the load balancer of a finding.
+const evidenceBalancer = "load balancer"
+
+// protectsNLBs is the first release that turns the deletion protection of an NLB off before it deletes it
+// (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb). With an older one, protection keeps the Service from going.
 var protectsNLBs = ccm.Version{Major: 2, Minor: 9, Patch: 1}
 
 func findProtection(s *doctor.Snapshot, r *doctor.Report) {
@@ -59,11 +65,11 @@ func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "made",
-			Evidence: map[string]string{"load balancer": b.ID, "address": b.Address},
+			Evidence: map[string]string{evidenceBalancer: b.ID, "address": b.Address},
 			Text: say.F("The policy wants the load balancers of the namespace %s protected.", svc.Namespace).
 				And("But the deletion protection of the Service's %s %s is off.", b.Kind(), b.ID)}
 		want, _ := ccm.Annotation(svc, deleteProtection)
-		if want != "" {
+		if want != "" && !ccm.NLB(svc) {
 			f.Text = f.Text.And("The annotation %s is %s.", deleteProtection, ccm.Quote(want))
 		}
 		id, _ := ccm.Annotation(svc, "id")
@@ -74,6 +80,9 @@ func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 		case ccm.NLB(svc) && s.Controller.Version.Before(protectsNLBs): // or its version is unknown
 			f.Do = say.F("Controllers older than %s do not protect NLBs, and this one is not known to be newer.", protectsNLBs).
 				And("Turn the protection on: %s. Turn it off before you delete the Service.", b.ProtectCommand(s.Region))
+		case ccm.NLB(svc):
+			f.Do = say.F("No annotation turns it on for an NLB. Turn it on: %s.", b.ProtectCommand(s.Region)).
+				And("The controller turns it off again when the Service is deleted.")
 		case want == "on":
 			f.Do = say.F("Trigger a resync to make the controller turn the protection on again: %s.", ccm.WakeCommand(svc)).Then(turnsOff)
 		default:

@@ -30,6 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/advice"
 )
 
 var update = flag.Bool("update", false, "write the want sections of the scenarios")
@@ -427,6 +428,11 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 			t.Errorf("%s is about nothing", f.ID())
 		}
 	}
+	for i := range s.Services {
+		for _, f := range r.Findings {
+			heeded(t, &s.Services[i], nil, f.Text.String(), f.Do.String())
+		}
+	}
 	if c.Fix == nil {
 		return
 	}
@@ -440,6 +446,7 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 		if len(plan.Finding) == 0 || len(plan.Steps) == 0 && len(plan.Ask) == 0 {
 			t.Errorf("the plan for %s does nothing, or says nothing: %+v", name(svc), plan)
 		}
+		heeded(t, svc, plan.Steps, plan.Finding.String(), plan.Ask.String())
 		for _, step := range plan.Steps {
 			if !slices.ContainsFunc(c.Fix.Steps, func(k remedy.Step) bool { return k.Kind() == step.Kind() }) {
 				t.Errorf("the plan for %s holds the step %s, which the check does not declare", name(svc), step.Kind())
@@ -452,6 +459,14 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 				}
 			}
 		}
+	}
+}
+
+// heeded wants the controller to read, for the kind of load balancer that the Service has, what steps and texts would set on it.
+func heeded(t *testing.T, svc *corev1.Service, steps []remedy.Step, texts ...string) {
+	t.Helper()
+	if unread, err := advice.Unread(svc, steps, texts...); err != nil || len(unread) > 0 {
+		t.Errorf("on %s is to be set what its controller does not read: %v, %v", name(svc), unread, err)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -16,7 +18,7 @@ import (
 //go:embed listenersmissing.md
 var listenersMissingDoc string
 
-// listenersMissing looks for ports without a listener.
+// listenersMissing looks for ports without a listener, and redirects to such.
 var listenersMissing = &doctor.Check{
 	ID:    "listeners-missing",
 	Doc:   listenersMissingDoc,
@@ -27,19 +29,63 @@ var listenersMissing = &doctor.Check{
 
 func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
-		if ccm.OwnsListeners(svc) {
+		owns, away := ccm.OwnsListeners(svc), ccm.RedirectsAway(svc)
+		if owns && len(away) == 0 {
 			continue // the controller creates them
 		}
 		b, err := s.Balancer(svc)
 		if err == nil && b != nil {
 			err = b.Err(doctor.Listeners)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			r.Unknown(about(svc), err)
-		} else if b != nil {
+		case b == nil:
+		case owns:
+			if none := slices.DeleteFunc(away, func(port int) bool { return answers(s, b, port) }); len(none) > 0 {
+				r.Add(nowhere(svc, b, none))
+			}
+		default:
 			missing(s, r, svc, b)
 		}
 	}
+}
+
+// answers reports whether a port of a CLB has a listener that a redirect can lead to, or a Service for which the controller creates one.
+func answers(s *doctor.Snapshot, b *doctor.LoadBalancer, port int) bool {
+	if slices.ContainsFunc(b.Listeners, func(l cloud.Listener) bool { return l.Port == port && l.Protocol != "udp" }) {
+		return true
+	}
+	return slices.ContainsFunc(s.OfType(), func(svc *corev1.Service) bool {
+		other, err := s.Balancer(svc)
+		return err == nil && other == b && ccm.OwnsListeners(svc) && serves(svc, port)
+	})
+}
+
+// serves reports whether a Service has a port that is not for UDP.
+func serves(svc *corev1.Service, port int) bool {
+	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == port && p.Protocol != corev1.ProtocolUDP })
+}
+
+// nowhere returns the finding that the annotation forward-port has HTTP ports of the Service redirect to ports of its load balancer
+// without a listener.
+func nowhere(svc *corev1.Service, b *doctor.LoadBalancer, ports []int) doctor.Finding {
+	value, _ := ccm.Annotation(svc, ccm.ForwardPort)
+	return doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "redirect", Evidence: map[string]string{"load balancer": b.ID, "value": cut(value)},
+		Text: say.F("The annotation %s redirects to %s that neither the Service nor its load balancer %s has: %s.",
+			ccm.ForwardPort, say.Count(len(ports), "port"), b.ID, numbers(ports)).
+			And("Clients that follow the redirect reach nothing there."),
+		Do: say.F("Add the port to the Service, with https in the annotation protocol-port, or redirect to a port that has an HTTPS listener: %s.",
+			set(svc, ccm.ForwardPort))}
+}
+
+// numbers lists ports.
+func numbers(ports []int) say.Text {
+	var list []string
+	for _, port := range ports {
+		list = append(list, strconv.Itoa(port))
+	}
+	return say.List(list, shown)
 }
 
 // A standing is a listener of either kind.

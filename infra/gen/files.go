@@ -234,7 +234,7 @@ func declared() map[string][]string {
 	return text, nil
 }
 
-// readers are all that can declare sections: the classes, and the checks of the doctor.
+// readers are all that can declare sections and steps: the classes, and the checks of the doctor.
 func readers(all []*remedy.Remedy) []*remedy.Remedy { return slices.Concat(all, checks.Remedies()) }
 
 // settings is one section, for the catalogue.
@@ -281,7 +281,7 @@ package table
 
 import "github.com/lbremedy/lbremedy/shared/event"
 
-// Kinds returns the kinds of steps that the classes may plan, sorted.
+// Kinds returns the kinds of steps that the classes and the checks of the doctor may plan, sorted.
 func Kinds() []string {
 	return []string{
 {{- range kinds .}}
@@ -363,10 +363,10 @@ There is none yet: ` + "`make new CLASS=some-class`" + ` starts one.
 // cell returns a text that does not end the cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-// kinds returns the kinds of steps that these declare, and of those that take them back.
+// kinds returns the kinds of steps that these and the checks of the doctor declare, and of those that take them back.
 func kinds(all []*remedy.Remedy) []string {
 	has := map[string]bool{}
-	for _, r := range all {
+	for _, r := range readers(all) {
 		for _, s := range r.Steps {
 			has[s.Kind()] = true
 			if back, ok := s.Undo(); ok {

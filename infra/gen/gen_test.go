@@ -89,12 +89,19 @@ package table
 
 import "github.com/lbremedy/lbremedy/shared/event"
 
-// Kinds returns the kinds of steps that the classes may plan, sorted.
+// Kinds returns the kinds of steps that the classes and the checks of the doctor may plan, sorted.
 func Kinds() []string {
 	return []string{
+		"annotate",
+		"clear-status",
 		"default-version",
 		"policy-version",
+		"protect",
+		"remove-annotation",
+		"tag-lb",
 		"touch",
+		"unprotect",
+		"untag-lb",
 	}
 }
 

@@ -120,7 +120,7 @@ func ValueRules() []ValueRule {
 			listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
 		ports("protocol-port", nlb, say.F("protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl"),
 			listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
-		ports("forward-port", clb, say.F("pairs of an HTTP and an HTTPS port with commas between, such as 80:443"), listOf(`\d{1,5}:\d{1,5}`),
+		ports(ForwardPort, clb, say.F("pairs of an HTTP and an HTTPS port with commas between, such as 80:443"), listOf(`\d{1,5}:\d{1,5}`),
 			"forward port format error", "forward port is not an integer"),
 		ports("vgroup-port", clb, say.F("pairs of a vServer group and a port with commas between, such as rsp-1:443"), listOf(`[^:,]+:\d{1,5}`),
 			"vgroupid and protocol format"),
@@ -214,8 +214,8 @@ clb these charge-type paybytraffic paybybandwidth
 clb these instance-charge-type PayByCLCU PayBySpec
 clb these network-type vpc classic
 clb these slb-network-type vpc classic
-both these delete-protection on off
-both these modification-protection ConsoleProtection NonProtection
+clb these delete-protection on off
+clb these modification-protection ConsoleProtection NonProtection
 both these force-override-listeners true false
 clb these external-ip-type eip
 both these service.beta.kubernetes.io/backend-type eni ecs
@@ -306,7 +306,10 @@ func KnownKeys() []KnownKey {
 		{ever, nil, "vswitch-id charge-type spec external-ip-type"},
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
-		{from("v1.9.3.304"), network, "name resource-group-id delete-protection modification-protection"},
+		{from("v1.9.3.304"), network, "name resource-group-id"},
+		// What protects an NLB is set when it is created, since v2.9.1, and taken off before it is deleted; no annotation has a say
+		// (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
+		{from("v1.9.3.304"), nil, "delete-protection modification-protection"},
 		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
 		{from("v2.4.0"), nil, "instance-charge-type"},
 		{from("v1.9.3.220"), network, "ip-version"},

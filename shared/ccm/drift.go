@@ -160,7 +160,7 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 // forwardOf returns where the annotation forward-port, such as "80:443,88:6443", has an HTTP
 // listener redirect to; 0 if it says nothing of the port.
 func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
-	value, _ := Annotation(svc, "forward-port")
+	value, _ := Annotation(svc, ForwardPort)
 	for pair := range strings.SplitSeq(value, ",") {
 		if from, to, ok := strings.Cut(pair, ":"); ok && from == fmt.Sprint(p.Port) {
 			n, err := strconv.Atoi(to)
@@ -170,6 +170,23 @@ func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 		}
 	}
 	return 0
+}
+
+// RedirectsAway returns the ports that HTTP ports of the Service redirect to and that are not its own, each once. The controller passes
+// them on as they are: a listener there may be another Service's, or a person's.
+func RedirectsAway(svc *corev1.Service) []int {
+	if NLB(svc) {
+		return nil // the annotation is for CLBs
+	}
+	var away []int
+	for _, p := range svc.Spec.Ports {
+		to := forwardOf(svc, p)
+		own := slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == to })
+		if to != 0 && !own && !slices.Contains(away, to) && strings.HasPrefix(ListenerKey(svc, p), "http:") {
+			away = append(away, to)
+		}
+	}
+	return away
 }
 
 // forwards returns how an HTTP listener redirects in another way than the annotation says,

@@ -105,7 +105,7 @@ func ValueFails(svc *corev1.Service, message string) bool {
 
 // shown reports whether ValueOf can tell a load balancer's setting.
 func (r ValueRule) shown() bool {
-	return r.Param != "" || slices.Contains([]string{"bandwidth", "zone-maps", "protocol-port", "forward-port"}, r.Name)
+	return r.Param != "" || slices.Contains([]string{"bandwidth", "zone-maps", "protocol-port", ForwardPort}, r.Name)
 }
 
 // ShownValues returns the names of the annotations for which ValueOf can tell a load balancer's setting.
@@ -172,7 +172,7 @@ func (c *View) ofListeners(listeners []cloud.Listener, r ValueRule) string {
 	switch r.Name {
 	case "protocol-port":
 		return c.ofPorts(pairs)
-	case "forward-port":
+	case ForwardPort:
 		return strings.Join(forwards, ",")
 	}
 	slices.Sort(values)
@@ -220,7 +220,7 @@ func (f Fault) Means(is string) bool {
 		return allOf(itemsIn(f.Value), itemsIn(is)) && namesZones(f.Value, is)
 	case f.Name == "protocol-port":
 		return slices.Equal(pairsIn(f.Value), pairsIn(is))
-	case f.Name == "forward-port":
+	case f.Name == ForwardPort:
 		// The order matters: from which port to which.
 		return slices.Equal(item().FindAllString(f.Value, -1), item().FindAllString(is, -1))
 	}

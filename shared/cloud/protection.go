@@ -27,17 +27,25 @@ func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
 	return err
 }
 
+// Protect turns on the deletion protection of the NLB with this ID. It may be made again.
+//
+// It needs grant.ProtectNLB.
+func (w NLBWriter) Protect(ctx context.Context, id string) error { return w.protect(ctx, id, true) }
+
 // Unprotect turns off the deletion protection of the NLB with this ID. It may be made again.
 //
 // It needs grant.ProtectNLB.
-func (w NLBWriter) Unprotect(ctx context.Context, id string) error {
+func (w NLBWriter) Unprotect(ctx context.Context, id string) error { return w.protect(ctx, id, false) }
+
+// protect leaves the modification protection as it is: the API changes what a request names.
+func (w NLBWriter) protect(ctx context.Context, id string, on bool) error {
 	if id == "" {
 		return absent("nlb", "UpdateLoadBalancerProtection", "load balancer ID")
 	}
 	_, err := write(ctx, w.c, call[none]{
 		request: func() requests.AcsRequest {
 			r := nlb.CreateUpdateLoadBalancerProtectionRequest()
-			r.LoadBalancerId, r.DeletionProtectionEnabled = id, requests.NewBoolean(false)
+			r.LoadBalancerId, r.DeletionProtectionEnabled = id, requests.NewBoolean(on)
 			return r
 		},
 		gone:  nlbGone,

@@ -1043,6 +1043,7 @@ func TestTold(t *testing.T) {
 		_ = w.NLB.Tag(ctx, "nlb-1", "k", "v")
 		_ = w.NLB.Untag(ctx, "nlb-1", "k")
 		_ = w.NLB.Unprotect(ctx, "nlb-1")
+		_ = w.NLB.Protect(ctx, "nlb-1")
 		_ = w.RAM.SetDefaultPolicyVersion(ctx, "none", "v1")
 		_ = w.RAM.DeletePolicyVersion(ctx, "none", "v2")
 		_, _ = w.RAM.CreatePolicyVersion(ctx, "none", document("slb:*"))
@@ -1060,7 +1061,7 @@ func TestTold(t *testing.T) {
 	want := []string{
 		"slb:TagResources lb-1", "slb:UntagResources lb-1", "slb:SetLoadBalancerTCPListenerAttribute lb-x/tcp:80 InvalidLoadBalancerId.NotFound",
 		"slb:SetLoadBalancerDeleteProtection lb-1", "nlb:TagResources nlb-1", "nlb:UntagResources nlb-1", "nlb:UpdateLoadBalancerProtection nlb-1",
-		"ram:SetDefaultPolicyVersion policy/none/v1 EntityNotExist.Policy", "ram:DeletePolicyVersion policy/none/v2 EntityNotExist.Policy",
+		"nlb:UpdateLoadBalancerProtection nlb-1", "ram:SetDefaultPolicyVersion policy/none/v1 EntityNotExist.Policy", "ram:DeletePolicyVersion policy/none/v2 EntityNotExist.Policy",
 		"ram:CreatePolicyVersion policy/none EntityNotExist.Policy", "quotas:CreateQuotaApplication slb/none QUOTA.NOT.FOUND",
 	}
 	if d := cmp.Diff(want, got); d != "" {

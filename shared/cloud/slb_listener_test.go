@@ -141,6 +141,32 @@ func TestUnprotect(t *testing.T) {
 	}
 }
 
+// TestProtect turns on the deletion protection of an NLB and nothing else, with the right for it.
+func TestProtect(t *testing.T) {
+	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
+		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
+	want := s.Snapshot().NLBs
+	if err := writer(t, s, s.Client("nobody")).NLB.Protect(t.Context(), "nlb-1"); !errors.Is(err, cloud.ErrDenied) {
+		t.Errorf("without a grant: got %v, want ErrDenied", err)
+	}
+	w := writer(t, s, s.Client("one", grant.ProtectNLB.Action))
+	if err := w.NLB.Protect(t.Context(), ""); err == nil || errors.Is(err, cloud.ErrDenied) {
+		t.Errorf("of nothing was sent: %v", err)
+	}
+	if err := w.NLB.Protect(t.Context(), "nlb-nope"); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("of one that is gone: got %v, want ErrNotFound", err)
+	}
+	want[0].DeletionProtection = true
+	for range 2 { // it may be made again
+		if err := w.NLB.Protect(t.Context(), "nlb-1"); err != nil {
+			t.Error(err)
+		}
+		if d := cmp.Diff(want, s.Snapshot().NLBs); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
 // TestNetworkTags puts a tag on an NLB and takes it off again.
 func TestNetworkTags(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},

@@ -146,3 +146,39 @@ func TestUnprotect(t *testing.T) {
 		r.is(step.Unprotect{LB: free.LB + "-gone", Network: free.Network}, remedy.Done)
 	}
 }
+
+// The protection of an NLB goes on once, and off again. One that is gone has none to turn on.
+func TestProtect(t *testing.T) {
+	t.Parallel()
+	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet",
+		ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}}, nil)
+	before := r.cloud.Snapshot().NLBs
+	keep := step.Protect{LB: "nlb-1"}
+	back := r.undo(keep)
+	r.is(keep, remedy.Todo)
+	r.is(back, remedy.Done)
+	for range 2 {
+		r.does(keep)
+		r.is(keep, remedy.Done)
+		r.is(back, remedy.Todo)
+	}
+	n := 0
+	for _, call := range r.cloud.CallsOf("step") {
+		if call.Action == "UpdateLoadBalancerProtection" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("it was turned on %d times", n)
+	}
+	r.does(back)
+	r.is(keep, remedy.Todo)
+	equal(t, r.cloud.Snapshot().NLBs, before)
+	gone := step.Protect{LB: "nlb-gone"}
+	if _, err := gone.Check(t.Context(), r.c); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("of one that is gone: %v", err)
+	}
+	if err := gone.Apply(t.Context(), r.c, r.w); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("of one that is gone: %v", err)
+	}
+}

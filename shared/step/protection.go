@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Unprotect turns off the deletion protection of a load balancer that is to be deleted.
+// Unprotect turns off the deletion protection of a load balancer: of one that is to be deleted, or that [Protect] turned on.
 type Unprotect struct {
 	LB      string `json:"lb"`
 	Network bool   `json:"network,omitempty"` // it is an NLB
@@ -36,7 +36,7 @@ func (Unprotect) Grants() []grant.Grant {
 
 // Check reads the protection. Of a load balancer that is gone there is nothing to turn off.
 func (u Unprotect) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
-	on, err := u.on(ctx, c)
+	on, err := protected(ctx, c, u.LB, u.Network)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		return remedy.Done, nil
@@ -48,12 +48,13 @@ func (u Unprotect) Check(ctx context.Context, c *remedy.Case) (remedy.State, err
 	return remedy.Done, nil
 }
 
-func (u Unprotect) on(ctx context.Context, c *remedy.Case) (bool, error) {
-	if u.Network {
-		n, err := c.Cloud.NLB.LoadBalancer(ctx, u.LB)
+// protected reports whether a load balancer has its deletion protection on.
+func protected(ctx context.Context, c *remedy.Case, id string, network bool) (bool, error) {
+	if network {
+		n, err := c.Cloud.NLB.LoadBalancer(ctx, id)
 		return n.DeleteProtection, err
 	}
-	lb, err := c.Cloud.SLB.LoadBalancer(ctx, u.LB)
+	lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
 	return lb.DeleteProtection, err
 }
 
@@ -69,3 +70,45 @@ func (u Unprotect) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers)
 
 // Undo returns no step: what was protected is deleted.
 func (Unprotect) Undo() (remedy.Step, bool) { return nil, false }
+
+// Protect turns on the deletion protection of an NLB. The controller reads the annotation delete-protection for CLBs alone. It leaves
+// an NLB's protection as it is until it deletes the NLB or lets it go, before which it turns it off, since v2.9.1
+// (pkg/controller/service/nlbv2/loadbalancer.go, v2.9.1 to v2.14.0).
+type Protect struct {
+	LB string `json:"lb"`
+}
+
+// Says is what the step does.
+func (p Protect) Says() say.Text { return say.F("turn on the deletion protection of %s", p.LB) }
+
+// Kind is "protect".
+func (Protect) Kind() string { return "protect" }
+
+// Target is the NLB.
+func (p Protect) Target() string { return target(p.LB, true) }
+
+// Risk is low: nothing but a deletion by hand is refused.
+func (Protect) Risk() remedy.Risk { return remedy.Low }
+
+// Grants are reading NLBs and setting their protection.
+func (Protect) Grants() []grant.Grant { return []grant.Grant{grant.GetNLB, grant.ProtectNLB} }
+
+// Check reads the protection. An NLB that is gone is an error: there is nothing to protect.
+func (p Protect) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
+	on, err := protected(ctx, c, p.LB, true)
+	switch {
+	case err != nil:
+		return remedy.Todo, fmt.Errorf("read %s: %w", p.LB, err)
+	case on:
+		return remedy.Done, nil
+	}
+	return remedy.Todo, nil
+}
+
+// Apply turns the protection on, if it is off.
+func (p Protect) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return once(ctx, c, p, func() error { return w.Cloud.NLB.Protect(ctx, p.LB) })
+}
+
+// Undo turns the protection off again.
+func (p Protect) Undo() (remedy.Step, bool) { return Unprotect{LB: p.LB, Network: true}, true }

@@ -24,7 +24,7 @@ import (
 // All returns one zero value of every kind of step.
 func All() []remedy.Step {
 	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{},
-		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}}
+		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}, Protect{}}
 }
 
 // Decode makes a step from its kind and its JSON form, as the journal keeps them. What a newer

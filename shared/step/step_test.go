@@ -485,6 +485,7 @@ func TestKinds(t *testing.T) {
 		"clear-status": {step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {Hostname: "h"}}}, "clear the status, which says 10.0.0.1, h", "",
 			remedy.High},
 		"tag-lb":    {step.TagLB{LB: "lb-1", Key: "k", Value: "v"}, "tag lb-1 with k=v", "slb/lb-1", remedy.High},
+		"protect":   {step.Protect{LB: "nlb-1"}, "turn on the deletion protection of nlb-1", "nlb/nlb-1", remedy.Low},
 		"unprotect": {step.Unprotect{LB: "nlb-1", Network: true}, "turn off the deletion protection of nlb-1", "nlb/nlb-1", remedy.High},
 		"untag-lb":  {step.UntagLB{LB: "lb-1", Key: "k", Value: "v"}, "take the tag k off lb-1", "slb/lb-1", remedy.High},
 		"policy-version": {step.PolicyVersion{Policy: "p", Document: "{}", Adds: []string{"a", "b"}, Was: "v2", Versions: []string{"v1", "v2"}, Drop: "v1"},

@@ -421,6 +421,8 @@ func nlbChanges() []scenario {
 		changes("stopped listener", zoned(), both(edit(func(s *sim.State, id string) { s.NLBs[id].Listeners[0].Status = "Stopped" }), (*run).touch), scenario{},
 			"StartListener"),
 		changes("preserve", zoned(), wish("preserve-lb-on-delete", "true"), scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, preservedNLB}}}),
+		// What protects an NLB no annotation sets.
+		changes("protections", zoned(), both(wish("delete-protection", "off"), wish("modification-protection", "NonProtection")), scenario{}),
 		changes("touch", zoned(), (*run).touch, scenario{}),
 		{
 			name: "another node", nodes: 1, service: zoned(), world: nlbWorld(), until: ensuredNLB,

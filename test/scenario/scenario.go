@@ -41,6 +41,7 @@
 //   - of a Service that was fixed the doctor finds nothing critical;
 //   - its plans have the risks that the catalogue shows, and each of these is one scenario's;
 //   - what people read is messages: formats with arguments, which can be translated;
+//   - neither a step nor a command sets what the controller reads for the other kind of load balancer alone;
 //   - no key, token or signature of an address in the message stands in the record.
 //
 // With -short, as the race detector runs them, the scenarios are not played again without each of the rights.
@@ -75,6 +76,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/advice"
 	"github.com/lbremedy/lbremedy/test/diff"
 	"github.com/lbremedy/lbremedy/test/identity"
 )
@@ -243,6 +245,9 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if err := leaked(rec, s.parts["message"]); err != nil {
 		return err
 	}
+	if err := w.unheeded(r, rec); err != nil {
+		return err
+	}
 	reads := w.reads()
 	w.record(used, looking)
 	if s.parts["fault"] != "" {
@@ -297,6 +302,20 @@ func leaked(rec event.Record, message string) error {
 		}
 	}
 	return nil
+}
+
+// unheeded reports an annotation that the record's steps would set on the Service, or tell people to set on it, and that the controller
+// reads for the other kind of load balancer alone.
+func (w *world) unheeded(r *remedy.Remedy, rec event.Record) error {
+	steps, err := r.Planned(w.env.Decode, rec)
+	if err != nil {
+		return err
+	}
+	unread, err := advice.Unread(w.svc, steps, rec.Finding, rec.Ask, rec.Note)
+	if err == nil && len(unread) > 0 {
+		err = fmt.Errorf("the controller does not read for such a Service what is to be set: %v", unread)
+	}
+	return err
 }
 
 // untranslated reports what a record says to people that is no message. What was heard from

@@ -139,6 +139,17 @@ func TestLaws(t *testing.T) {
 		{name: "an argument in English", wrong: func(r *remedy.Remedy) {
 			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Finding = say.F("vsw-a %s.", "has no address left") })
 		}, law: 1, says: `an argument says "has no address left"`},
+		{name: "an annotation of the other kind", wrong: func(r *remedy.Remedy) {
+			r.Annotations = []string{"zone-maps"}
+			plans(r, func(c *remedy.Case, p *remedy.Plan) {
+				p.Steps = []remedy.Step{step.With(c.Service, "zone-maps", "h:vsw-b")}
+			})
+		}, law: 1, says: "does not read for such a Service what is to be set: [" + ccm.Prefix + "zone-maps]"},
+		{name: "a command of the other kind", wrong: func(r *remedy.Remedy) {
+			plans(r, func(c *remedy.Case, p *remedy.Plan) {
+				p.Steps, p.Ask = nil, say.F("Choose a zone: %s.", ccm.SetCommand(c.Service, "zone-maps", "VALUE"))
+			})
+		}, law: 1, says: "does not read for such a Service what is to be set"},
 		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Touch{}} }, law: 1, says: "does not declare"},
 		{name: "swallows an error", wrong: func(r *remedy.Remedy) {
 			stillFails := r.StillFails

@@ -663,6 +663,8 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 			s.dropTag(st.LB, st.Key)
 		case step.UntagLB:
 			s.dropTag(st.LB, st.Key)
+		case step.Protect:
+			s.dropProtection(st.LB)
 		case step.Unprotect:
 			s.dropProtection(st.LB)
 		case step.MoveListener:

@@ -201,6 +201,8 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 			for _, kind := range []string{"loadBalancers", "nlbs"} {
 				may("cloud", kind, made.LB, "tags", made.Key)
 			}
+		case step.Protect:
+			may("cloud", "nlbs", made.LB, "deletionProtection")
 		case step.Unprotect:
 			may("cloud", "loadBalancers", made.LB, "deleteProtection")
 			may("cloud", "nlbs", made.LB, "deletionProtection")

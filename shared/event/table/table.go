@@ -6,7 +6,7 @@ package table
 
 import "github.com/lbremedy/lbremedy/shared/event"
 
-// Kinds returns the kinds of steps that the classes may plan, sorted.
+// Kinds returns the kinds of steps that the classes and the checks of the doctor may plan, sorted.
 func Kinds() []string {
 	return []string{
 		"annotate",
@@ -19,6 +19,7 @@ func Kinds() []string {
 		"evict",
 		"move-listener",
 		"policy-version",
+		"protect",
 		"remove-annotation",
 		"tag-lb",
 		"target-ports",

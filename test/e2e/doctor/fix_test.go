@@ -53,6 +53,7 @@ func (r *rig) fixable() []fix {
 			again: func(r *rig) {
 				r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })
 			}},
+		{check: "deletion-protection", service: "unprotected-nlb", again: func(r *rig) { r.protect("unprotected-nlb", false) }},
 		{check: "finalizers", service: "unguarded", touch: true, again: func(r *rig) {
 			r.patch("unguarded", `{"metadata":{"finalizers":null}}`)
 		}},

@@ -89,6 +89,12 @@ func (r *rig) sick() []illness {
 			repair: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
 		},
 		{
+			service: "unprotected-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
+			quiet:  func(r *rig) { r.protect("unprotected-nlb", false) },
+			finds:  []string{"warning deletion-protection unprotected-nlb made"},
+			repair: func(r *rig) { r.protect("unprotected-nlb", true) },
+		},
+		{
 			service: "busy", pods: everywhere, waits: "sync", changes: []change{local},
 			live: func(r *rig) {
 				before := r.counted("busy", "EnsuredLoadBalancer")
@@ -371,6 +377,13 @@ func (r *rig) open(service string) {
 	r.Helper()
 	id := r.balancerOf(service)
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].SecurityGroups = nil })
+}
+
+// protect sets the deletion protection of a Service's NLB behind the controller's back.
+func (r *rig) protect(service string, on bool) {
+	r.Helper()
+	id := r.balancerOf(service)
+	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].DeletionProtection = on })
 }
 
 // byHand is an EndpointSlice of a Service with an endpoint that names no node.

@@ -1,0 +1,58 @@
+// Package advice holds the law of what is set on a Service, by a step or by a command that a person is to paste: no annotation that the
+// controller reads for the other kind of load balancer alone. Such a fix does nothing, and is waited for.
+package advice
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+var (
+	command = regexp.MustCompile(`kubectl -n (\S+) annotate service (\S+)((?: '?[A-Za-z0-9./-]+=\S*)+)`)
+	setting = regexp.MustCompile(`([A-Za-z0-9./-]+)=`)
+)
+
+// Unread returns the annotations of the controller that the steps would set on the Service, or a text tells people to set on it,
+// and that its controller does not read there.
+func Unread(svc *corev1.Service, steps []remedy.Step, texts ...string) ([]string, error) {
+	keys := map[string]bool{}
+	for _, s := range steps {
+		keyed, ok := s.(remedy.Keyed)
+		if !ok {
+			continue
+		}
+		var patch struct {
+			Metadata struct {
+				Annotations map[string]*string `json:"annotations"`
+			} `json:"metadata"`
+		}
+		if err := json.Unmarshal(keyed.Patch(&remedy.Case{View: ccm.View{Service: svc}}), &patch); err != nil {
+			return nil, fmt.Errorf("read the patch of %s: %w", s.Says(), err)
+		}
+		for key, value := range patch.Metadata.Annotations {
+			keys[key] = keys[key] || value != nil
+		}
+	}
+	for _, text := range texts {
+		for _, m := range command.FindAllStringSubmatch(text, -1) {
+			for _, key := range setting.FindAllStringSubmatch(m[3], -1) {
+				keys[key[1]] = keys[key[1]] || m[1] == svc.Namespace && m[2] == svc.Name
+			}
+		}
+	}
+	known := ccm.Known()
+	maps.DeleteFunc(keys, func(key string, set bool) bool {
+		short, _ := known.Short(key)
+		name, ok := known[short]
+		return !set || !ok || name.Read(ccm.NLB(svc)) != nil
+	})
+	return slices.Sorted(maps.Keys(keys)), nil
+}
