@@ -39,7 +39,7 @@ func failure(changes ...func(*Failure)) Failure {
 func record(changes ...func(*Record)) Record {
 	r := Record{
 		Origin: Origin{
-			Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "vswitch-ip-exhausted",
+			Case: "b32ada40-20261120T080910", Cluster: "c1", Class: "vswitch-ip-exhausted",
 			Service: Service{Namespace: "shop", Name: "web", UID: testUID}, Event: "0a1b.3.1234",
 			Message: "Message: The specified VSwitch has no available ip.", EventTime: testTime, Recorded: testTime, Trace: testTrace,
 			Opened: testTrace,
@@ -372,6 +372,14 @@ func TestRecordsRefuse(t *testing.T) {
 	}
 	for name, change := range map[string]func(map[string]any){
 		"no case":       func(data map[string]any) { data["case"] = "" },
+		"a command":     func(data map[string]any) { data["case"] = "$(id)" },
+		"more than one": func(data map[string]any) { data["case"] = "b32ada40-20261120T080910; id" },
+		"a line":        func(data map[string]any) { data["case"] = "b32ada40-20261120T080910\n" },
+		"a digest":      func(data map[string]any) { data["digest"] = "`id`" },
+		"a namespace":   func(data map[string]any) { data["service"].(map[string]any)["namespace"] = "shop$(id)" },
+		"a name":        func(data map[string]any) { data["service"].(map[string]any)["name"] = "--all" },
+		"a kind":        func(data map[string]any) { data["service"].(map[string]any)["kind"] = "$(id)" },
+		"a time":        func(data map[string]any) { data["at"] = "$(id)" },
 		"another class": func(data map[string]any) { data["class"] = "arrearage" },
 		"a wrong type":  func(data map[string]any) { data["attempt"] = "x" },
 	} {
