@@ -296,14 +296,14 @@ func TestRecords(t *testing.T) {
 		record   Record
 		kind, id string
 	}{
-		{"settled", record(), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
+		{"settled", record(), TypeSettled, "b32ada40-20261120T080910.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
 		{"intent", record(func(r *Record) { r.Phase, r.Attempts, r.Result = Intent, nil, "" }), TypeIntent,
-			"b32ada40-20261120T080910Z.vswitch-ip-exhausted.intent.1.1.1795162151000000000"},
+			"b32ada40-20261120T080910.vswitch-ip-exhausted.intent.1.1.1795162151000000000"},
 		{"of the doctor", record(func(r *Record) {
 			r.Service = Service{Kind: "load balancer", Name: "lb-1", UID: r.Service.UID}
 			r.Found = []Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
-		}), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
-		{"step", record(func(r *Record) { r.Phase = Step }), TypeIntent, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.step.1.1.1795162151000000000"},
+		}), TypeSettled, "b32ada40-20261120T080910.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
+		{"step", record(func(r *Record) { r.Phase = Step }), TypeIntent, "b32ada40-20261120T080910.vswitch-ip-exhausted.step.1.1.1795162151000000000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, err := NewRecord(tt.record)

@@ -61,7 +61,7 @@ func OfServer(name string) bool {
 func Forged(header map[string][]string, written ...string) string {
 	forged := ""
 	for name := range header {
-		if OfServer(name) && name != headerMessageID && !slices.Contains(written, name) && (forged == "" || name < forged) {
+		if OfServer(name) && !strings.EqualFold(name, headerMessageID) && !slices.Contains(written, name) && (forged == "" || name < forged) {
 			forged = name
 		}
 	}
