@@ -785,7 +785,7 @@ func TestFollow(t *testing.T) {
 		t.Helper()
 		r := event.Record{
 			Origin: event.Origin{
-				Case: "a", Cluster: cluster, Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid(1)}, Event: "e",
+				Case: "aaaaaaaa-20260102T150405", Cluster: cluster, Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid(1)}, Event: "e",
 				Message: "m", EventTime: at,
 			},
 			Run: event.Run{Phase: phase, At: at, First: at, Who: who},

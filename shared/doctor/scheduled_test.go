@@ -111,7 +111,7 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 		}
 		e, err := event.NewRecord(event.Record{
 			Origin: event.Origin{
-				Case: "0b5a9a53-x", Cluster: "c1", Class: "survey-cordoned",
+				Case: "0b5a9a53-20260102T150405", Cluster: "c1", Class: "survey-cordoned",
 				Service: event.Service{Namespace: "shop", Name: "web", UID: web.UID},
 			},
 			Run: event.Run{Phase: phase, Result: result, At: p.now()},
@@ -173,7 +173,7 @@ func TestScheduledRunRefuses(t *testing.T) {
 func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
 	r := event.Record{
-		Origin: event.Origin{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid}},
+		Origin: event.Origin{Case: uid[:8] + "-20260102T150405", Cluster: "c1", Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid}},
 		Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: p.now()},
 	}
 	change(&r)

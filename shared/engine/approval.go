@@ -35,6 +35,7 @@ const RejectionLife = 30 * 24 * time.Hour
 type Approval struct {
 	Case     string    `json:"case"`
 	Digest   string    `json:"digest"`
+	About    string    `json:"about"` // namespace and name of the Service of which the person was told
 	By       string    `json:"by"`
 	Identity string    `json:"identity,omitempty"` // theirs in the cluster, where one could be asked
 	Host     string    `json:"host,omitempty"`     // the machine on which they answered
@@ -146,7 +147,7 @@ func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by event.P
 // applied if it is still the same. An answer to another plan of the case is
 // replaced; to the same plan the first one stays, unless it was a rejection and this approves.
 func Answer(ctx context.Context, s *stream.Stream, rec event.Record, a Approval, now time.Time, life time.Duration) (Approval, error) {
-	a.Case, a.Digest, a.Attempt, a.Object, a.Groups = rec.Case, rec.Digest, rec.NextAttempt(), "", nil
+	a.Case, a.Digest, a.About, a.Attempt, a.Object, a.Groups = rec.Case, rec.Digest, rec.Service.String(), rec.NextAttempt(), "", nil
 	if err := a.Takes(rec); err != nil {
 		return Approval{}, err
 	}
@@ -166,7 +167,7 @@ func Bring(ctx context.Context, s *stream.Stream, rec event.Record, a Approval, 
 	if err := a.Takes(rec); err != nil {
 		return err
 	}
-	a.Case, a.Digest, a.Attempt = rec.Case, rec.Digest, rec.NextAttempt()
+	a.Case, a.Digest, a.About, a.Attempt = rec.Case, rec.Digest, rec.Service.String(), rec.NextAttempt()
 	key := answerKey(rec.Cluster, rec.Service.UID, rec.Class) + "." + ofPerson(a.By)
 	_, err := a.put(ctx, s, rec, key, now, func(have Approval) (Approval, error) {
 		if have.Object == a.Object {
@@ -318,7 +319,8 @@ func (p approvals) rejected(all []Approval, rec *event.Record) bool {
 
 // approved reports whether as many people as the policy wants have agreed to this plan, and
 // puts them into the record. An approval of another plan counts for nothing, and neither does
-// one that the policy does not count; the record says so.
+// one for a Service of another namespace or name than the one that this run has read, or one that the policy does not count; the
+// record says so.
 func (p approvals) approved(all []Approval, rec *event.Record, attempt int, want remedy.Consent) bool {
 	now := p.env.now()
 	var count []Approval
@@ -328,6 +330,8 @@ func (p approvals) approved(all []Approval, rec *event.Record, attempt int, want
 		case a.Digest != rec.Digest:
 			rec.AddNote(say.F("%s approved another plan (%s) at %s. This plan is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), rec.Digest))
 		case !a.good(rec.Digest, attempt, now):
+		case a.About != rec.Service.String(): // the journal said of whom it asks, and anybody who writes there may
+			rec.AddNote(say.F("%s approved this plan at %s for %s, and this is %s.", a.By, a.At.Format(time.RFC3339), a.About, rec.Service.String()))
 		case want.Ruled && a.Object == "":
 			rec.AddNote(say.F("%s approved this plan over NATS at %s. The policy counts only approvals that Kubernetes proves.", a.By, a.At.Format(time.RFC3339)))
 		case !want.From(a.By, a.Groups):

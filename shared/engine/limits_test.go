@@ -632,6 +632,22 @@ func TestConsent(t *testing.T) {
 		}
 		r.wrote(1)
 	})
+	t.Run("for the Service that was named", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{})
+		told := rec // a record that somebody forged, of which the person was told
+		told.Service.Namespace = "theirs"
+		r.must(bring(r, told, engine.Approval{By: "bob", Object: "1"}))
+		if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "approved this plan at") || !strings.Contains(rec.Note, "for theirs/") {
+			t.Errorf("the note is %q", rec.Note)
+		}
+		r.wrote(0)
+		if _, err := engine.Approve(t.Context(), r.env.Stream, told, event.Person{Name: "ann"}, r.now(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		r.ends(event.Asked)
+		r.wrote(0)
+	})
 	t.Run("what lies in the key over NATS proves nothing", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{From: []string{"group:network"}})

@@ -25,7 +25,7 @@ func TestBefore(t *testing.T) {
 		{"failed with one", Record{Run: Run{Phase: Settled, Result: Failed}, Plan: Plan{Finding: "f"}, Progress: Progress{Next: 1}}, "", false},
 	} {
 		r := tt.rec
-		r.Case, r.Cluster, r.Class, r.At, r.Steps = "c", "c1", "busy", time.Now(), step
+		r.Case, r.Cluster, r.Class, r.At, r.Steps = "3f9a12bc-20260102T150405", "c1", "busy", time.Now(), step
 		r.Service = Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-0000-4000-8000-000000000000"}
 		e, err := NewRecord(r)
 		if err != nil {

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // Limits, in bytes.
@@ -111,6 +113,40 @@ func valid(cluster, class string, s Service) error {
 	return nil
 }
 
+// Forms of what stands in sentences and commands that people read, and paste: none holds what a shell or a line would take for
+// more than a word.
+var (
+	caseForm   = regex.New(`^[0-9A-Fa-f]{8}-[0-9]{8}T[0-9]{6}$`)
+	digestForm = regex.New(`^[0-9a-f]{32}$`)
+	labelForm  = regex.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) // what Kubernetes takes for a namespace and for a Service
+	kindForm   = regex.New(`^[a-z]([a-z -]{0,30}[a-z])?$`)
+	idForm     = regex.New(`^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,251}[A-Za-z0-9])?$`) // what the doctor finds something about
+)
+
+// formed reports, as an ErrInvalid, what in the names of a Service was never given to one.
+func (s Service) formed() error {
+	switch {
+	case s.Kind == "" && !labelForm().MatchString(s.Namespace):
+		return invalid("namespace %q is none that Kubernetes takes", clip(s.Namespace))
+	case s.Kind == "" && !labelForm().MatchString(s.Name):
+		return invalid("name %q is none that Kubernetes takes for a Service", clip(s.Name))
+	case s.Kind != "" && (!kindForm().MatchString(s.Kind) || !idForm().MatchString(s.Name) || s.Namespace != ""):
+		return invalid("%q is nothing that the doctor looks at", clip(s.String()))
+	}
+	return nil
+}
+
+// formed reports, as an ErrInvalid, what in the record was never written by a run.
+func (r Record) formed() error {
+	switch {
+	case !caseForm().MatchString(r.Case):
+		return invalid("case %q is not 8 digits of a UID, a hyphen and a time", clip(r.Case))
+	case r.Digest != "" && !digestForm().MatchString(r.Digest):
+		return invalid("digest %q is not 32 hex digits", clip(r.Digest))
+	}
+	return r.Service.formed()
+}
+
 // ReadFailed returns the failure that a CloudEvent holds. It accepts the type
 // version before its own, fields that it doesn't know, and data that leaves
 // out what the attributes say. It is an ErrInvalid if the event isn't a
@@ -131,7 +167,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 		f.Last = e.Time()
 	}
 	f.Count = max(f.Count, 1)
-	if err := f.valid(); err != nil {
+	if err := cmp.Or(f.valid(), f.Service.formed()); err != nil {
 		return Failure{}, err
 	}
 	if err := agree(e, f.Cluster, f.Class, f.Service.UID); err != nil {
@@ -208,7 +244,7 @@ func ReadRecord(e event.Event) (Record, error) {
 	if len(r.Attempts) == 0 {
 		r.Attempts = nil
 	}
-	if err := r.valid(); err != nil {
+	if err := cmp.Or(r.valid(), r.formed()); err != nil {
 		return Record{}, err
 	}
 	r.translate()

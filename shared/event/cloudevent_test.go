@@ -39,7 +39,7 @@ func failure(changes ...func(*Failure)) Failure {
 func record(changes ...func(*Record)) Record {
 	r := Record{
 		Origin: Origin{
-			Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "vswitch-ip-exhausted",
+			Case: "b32ada40-20261120T080910", Cluster: "c1", Class: "vswitch-ip-exhausted",
 			Service: Service{Namespace: "shop", Name: "web", UID: testUID}, Event: "0a1b.3.1234",
 			Message: "Message: The specified VSwitch has no available ip.", EventTime: testTime, Recorded: testTime, Trace: testTrace,
 			Opened: testTrace,
@@ -296,14 +296,14 @@ func TestRecords(t *testing.T) {
 		record   Record
 		kind, id string
 	}{
-		{"settled", record(), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
+		{"settled", record(), TypeSettled, "b32ada40-20261120T080910.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
 		{"intent", record(func(r *Record) { r.Phase, r.Attempts, r.Result = Intent, nil, "" }), TypeIntent,
-			"b32ada40-20261120T080910Z.vswitch-ip-exhausted.intent.1.1.1795162151000000000"},
+			"b32ada40-20261120T080910.vswitch-ip-exhausted.intent.1.1.1795162151000000000"},
 		{"of the doctor", record(func(r *Record) {
 			r.Service = Service{Kind: "load balancer", Name: "lb-1", UID: r.Service.UID}
 			r.Found = []Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
-		}), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
-		{"step", record(func(r *Record) { r.Phase = Step }), TypeIntent, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.step.1.1.1795162151000000000"},
+		}), TypeSettled, "b32ada40-20261120T080910.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
+		{"step", record(func(r *Record) { r.Phase = Step }), TypeIntent, "b32ada40-20261120T080910.vswitch-ip-exhausted.step.1.1.1795162151000000000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, err := NewRecord(tt.record)
@@ -372,6 +372,14 @@ func TestRecordsRefuse(t *testing.T) {
 	}
 	for name, change := range map[string]func(map[string]any){
 		"no case":       func(data map[string]any) { data["case"] = "" },
+		"a command":     func(data map[string]any) { data["case"] = "$(id)" },
+		"more than one": func(data map[string]any) { data["case"] = "b32ada40-20261120T080910; id" },
+		"a line":        func(data map[string]any) { data["case"] = "b32ada40-20261120T080910\n" },
+		"a digest":      func(data map[string]any) { data["digest"] = "`id`" },
+		"a namespace":   func(data map[string]any) { data["service"].(map[string]any)["namespace"] = "shop$(id)" },
+		"a name":        func(data map[string]any) { data["service"].(map[string]any)["name"] = "--all" },
+		"a kind":        func(data map[string]any) { data["service"].(map[string]any)["kind"] = "$(id)" },
+		"a time":        func(data map[string]any) { data["at"] = "$(id)" },
 		"another class": func(data map[string]any) { data["class"] = "arrearage" },
 		"a wrong type":  func(data map[string]any) { data["attempt"] = "x" },
 	} {

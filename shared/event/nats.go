@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -48,6 +49,25 @@ func EncodeNATS(e event.Event) (header map[string][]string, data []byte, err err
 	return header, e.Data(), nil
 }
 
+// OfServer reports whether a header is one with which NATS says where a message stands, ends an answer, or takes an order.
+// The case of its letters does not count: clients differ in that.
+func OfServer(name string) bool {
+	return strings.EqualFold(name, "Status") || len(name) >= 5 && strings.EqualFold(name[:5], "Nats-")
+}
+
+// Forged returns a header of a stored message for which the message is refused, the first by name; empty if there is none. The
+// server's own headers are taken off by who reads, and of those that a writer may choose lbremedy writes the message's
+// ID and the ones named here. All others pretend to be the server's.
+func Forged(header map[string][]string, written ...string) string {
+	forged := ""
+	for name := range header {
+		if OfServer(name) && !strings.EqualFold(name, headerMessageID) && !slices.Contains(written, name) && (forged == "" || name < forged) {
+			forged = name
+		}
+	}
+	return forged
+}
+
 // DecodeRecord returns the entry of the journal that a NATS message holds, and errs as
 // DecodeNATS and ReadRecord do. Who may write under one subject may say anything there:
 // a record of another cluster, Service or class than its subject's is an ErrInvalid.
@@ -71,8 +91,11 @@ func DecodeRecord(subject string, header map[string][]string, data []byte) (Reco
 // means binary mode, else data that is a JSON object with a specversion is
 // structured too. Header names count in any case; values may be quoted and
 // need not be encoded. It is an ErrInvalid if the message holds no CloudEvent
-// of version 1.0 or 0.3, or several.
+// of version 1.0 or 0.3, or several, or has a header that only the server may write.
 func DecodeNATS(header map[string][]string, data []byte) (event.Event, error) {
+	if name := Forged(header); name != "" {
+		return event.Event{}, invalid("the message was stored with the header %q, which only NATS itself may write", clip(name))
+	}
 	media := strings.ToLower(strings.TrimSpace(get(header, headerMedia)))
 	switch {
 	case strings.HasPrefix(media, mediaStructured+"-batch"):

@@ -12,7 +12,7 @@ import (
 )
 
 func TestEncodeNATS(t *testing.T) {
-	e := mustFailed(t, failure(func(f *Failure) { f.Service.Name, f.Trace = `Euro € 😀 "100%"`, testTrace }))
+	e := mustFailed(t, failure(func(f *Failure) { f.Reason, f.Trace = `Euro € 😀 "100%"`, testTrace }))
 	e.SetDataSchema("https://example.com/failed.v1.json")
 	e.SetExtension("number", 42)
 	e.SetExtension("flag", true)
@@ -28,12 +28,12 @@ func TestEncodeNATS(t *testing.T) {
 		"ce-id":              {"0a1b2c3d-0000-4000-8000-000000000001.3.1234"},
 		"ce-source":          {"/clusters/c1"},
 		"ce-type":            {"io.lbremedy.service.failed.v1"},
-		"ce-subject":         {"namespaces/shop/services/Euro%20%E2%82%AC%20%F0%9F%98%80%20%22100%25%22"},
+		"ce-subject":         {"namespaces/shop/services/web"},
 		"ce-time":            {"2026-11-20T08:09:10Z"},
 		"ce-datacontenttype": {"application/json"},
 		"ce-dataschema":      {"https://example.com/failed.v1.json"},
 		"ce-class":           {"vswitch-ip-exhausted"},
-		"ce-reason":          {"SyncLoadBalancerFailed"},
+		"ce-reason":          {"Euro%20%E2%82%AC%20%F0%9F%98%80%20%22100%25%22"},
 		"ce-cluster":         {"c1"},
 		"ce-serviceuid":      {testUID},
 		"ce-partitionkey":    {testUID},
@@ -56,11 +56,36 @@ func TestEncodeNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Service.Name != `Euro € 😀 "100%"` || back.Subject() != e.Subject() || TraceParent(back) != testTrace {
+	if got.Reason != `Euro € 😀 "100%"` || back.Subject() != e.Subject() || TraceParent(back) != testTrace {
 		t.Errorf("got %+v, subject %s", got, back.Subject())
 	}
 	if _, _, err := EncodeNATS(event.Event{}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("of no event: got %v", err)
+	}
+}
+
+// A message that was stored with a header which only NATS may write is none of ours: who wrote it wanted to be taken for the server.
+func TestForgedHeaders(t *testing.T) {
+	header, data, err := EncodeNATS(mustFailed(t, failure()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Nats-Subject", "nats-sequence", "NATS-TIME-STAMP", "Nats-Rollup", "Nats-TTL", "Nats-Anything", "Status", "status"} {
+		forged := maps.Clone(header)
+		forged[name] = []string{"1"}
+		if _, err := DecodeNATS(forged, data); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), name) {
+			t.Errorf("with %s: %v", name, err)
+		}
+		structured, err := EncodeJSON(mustFailed(t, failure()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeNATS(map[string][]string{name: {"1"}}, structured); !errors.Is(err, ErrInvalid) {
+			t.Errorf("a structured one with %s: %v", name, err)
+		}
+	}
+	if got := Forged(map[string][]string{"Nats-TTL": nil, "Nats-Msg-Id": nil, "Statuses": nil, "Natsy": nil}, "Nats-TTL"); got != "" {
+		t.Errorf("%s is forged", got)
 	}
 }
 

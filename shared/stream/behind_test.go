@@ -91,7 +91,7 @@ func TestBooksOfANodeBehind(t *testing.T) {
 	settles := func(f event.Failure) {
 		t.Helper()
 		e, err := event.NewRecord(event.Record{
-			Origin: event.Origin{Case: f.Service.UID[:8], Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
+			Origin: event.Origin{Case: f.Service.UID[:8] + "-20260102T150405", Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
 			Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Attempts: []time.Time{}},
 		})
 		must(err)

@@ -227,17 +227,17 @@ func (c *consumer) pull(inbox string) {
 // take sorts what came to the inbox: a message, or what the server says about the request.
 func (c *consumer) take(m *nats.Msg) {
 	c.heard = time.Now()
-	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
-		c.status(status, m.Header.Get("Description"))
+	meta, err := m.Metadata()
+	if err != nil { // not a stored message, which comes with where it stands: nobody waits for an answer
+		if status := lastOf(m.Header, "Status"); status != "" {
+			c.status(status, lastOf(m.Header, "Description"))
+			return
+		}
+		c.stream.log.Warn("a message without metadata came to a worker", "consumer", c.name, "error", err)
 		return
 	}
 	c.stream.touch()
 	c.asked, c.refused, c.pause = max(c.asked-1, 0), "", 0
-	meta, err := m.Metadata()
-	if err != nil { // not from a consumer: nobody waits for an answer
-		c.stream.log.Warn("a message without metadata came to a worker", "consumer", c.name, "error", err)
-		return
-	}
 	j := &job{msg: m, got: message(m.Subject, m.Header, m.Data, meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered)}
 	c.jobs[j] = struct{}{}
 	if c.slots != nil {
@@ -323,7 +323,7 @@ func (c *consumer) drain(closed <-chan struct{}, beat <-chan time.Time) error {
 		_ = j.end(nak) // without a connection it is delivered again anyway
 	}
 	giveBack := func(m *nats.Msg) {
-		if m.Header.Get("Status") == "" {
+		if m.Reply != "" { // the server's word has none
 			_ = m.Respond([]byte(nak))
 		}
 	}

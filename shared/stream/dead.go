@@ -33,6 +33,8 @@ const (
 	maxReason     = 1 << 10
 	maxDeadData   = 512 << 10 // half of what the server takes by default
 	maxDeadHeader = 16 << 10
+
+	maxDeadHeaders = mostHeaders - 10 // without those that are written here and by the server
 )
 
 // Dead puts what can't be handled into DEAD with the reason and its origin: the
@@ -45,10 +47,11 @@ const (
 // second dead letter as long as the first one is the newest of its origin.
 func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[string][]string, data []byte) error {
 	m := outgoing(deadSubject(origin), header, data)
-	length := 0
+	length, count := 0, 0
 	for _, k := range slices.Sorted(maps.Keys(m.Header)) {
 		length += len(k) + len(strings.Join(m.Header[k], ""))
-		if length > maxDeadHeader {
+		count += len(m.Header[k])
+		if length > maxDeadHeader || count > maxDeadHeaders {
 			delete(m.Header, k)
 		}
 	}

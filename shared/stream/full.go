@@ -66,11 +66,7 @@ func (s *Stream) Full() []string {
 func (s *Stream) Room() error {
 	var says []string
 	for _, name := range s.Full() {
-		flag, ok := map[string]string{Failed: "--failures-size", Cases: "--journal-size", Dead: "--dead-size"}[name]
-		if !ok {
-			says = append(says, "stream "+name+" takes nothing: give the NATS server more storage")
-			continue
-		}
+		flag := map[string]string{Failed: "--failures-size", Cases: "--journal-size", Dead: "--dead-size", bucketStream: "--keys-size"}[name]
 		says = append(says, fmt.Sprintf("stream %s takes nothing: raise its size with lbremedy setup %s, or give the NATS server more storage", name, flag))
 	}
 	if says == nil {

@@ -12,15 +12,24 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // The bucket is an ordinary NATS key-value bucket, so that its tools can read
 // it. It is written here as the stream that it is: one kind of write, one kind of
 // error, and no lookup of the bucket before the first key.
+//
+// It allows no roll-up, with which who may write one key could remove all of them. So a key is removed by a mark that
+// takes its place, since the stream holds one message of each, and that is gone after a minute. A key whose time is over
+// leaves no mark.
+//
+// A message that has a header which only the server may write, or headers that can't be read, is a key all the same. Its
+// value is one that nobody can read: who can't tell whether all is paused must not write.
 const (
 	bucketStream = "KV_lbremedy"
 	bucketPrefix = "$KV.lbremedy."
-	markerTTL    = time.Minute // how long a key that is gone leaves a mark
+	markerTTL    = time.Minute // how long a key that was removed leaves a mark
 )
 
 // Get returns the value of a key; ErrNotFound if it has none. A value may lag a
@@ -175,9 +184,12 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 	}
 	view := View{}
 	for _, m := range found {
+		if m.Subject == "" { // it would seem not to be there
+			return nil, fmt.Errorf("read keys: message %d of the bucket can't be read", m.Sequence)
+		}
 		if live(m) {
 			key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
-			view[key] = Entry{Key: key, Value: m.Data, Revision: m.Sequence}
+			view[key] = Entry{Key: key, Value: s.value(m), Revision: m.Sequence}
 		}
 	}
 	return view, nil
@@ -242,11 +254,14 @@ func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision ui
 	return revision, nil
 }
 
-// EachEntry calls f for what Entries returns, and keeps nothing of it.
+// EachEntry calls f for what Entries returns, and keeps nothing of it. It leaves out a message that hides which key it is of.
 func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) error {
 	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {
-		if live(m) {
-			f(Entry{Key: keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), Value: m.Data, Revision: m.Sequence, Time: m.Time})
+		switch {
+		case m.Subject == "":
+			s.log.Error("a message of the bucket hides which key it is of, and is left out", "sequence", m.Sequence)
+		case live(m):
+			f(Entry{Key: keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), Value: s.value(m), Revision: m.Sequence, Time: m.Time})
 		}
 		return nil
 	})
@@ -260,16 +275,54 @@ func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
 		return Message{}, err
 	}
 	m, err := s.Last(ctx, bucketStream, subject)
+	if err == nil && m.Sequence == 0 {
+		m, err = s.located(ctx, bucketStream, subject)
+	}
 	if err == nil && !live(m) {
 		return m, ErrNotFound
+	}
+	if err == nil {
+		m.Data = s.value(m)
 	}
 	return m, err
 }
 
-// live reports whether a message of the bucket is a value, not the mark of a removed or expired key.
+// located returns the newest message of a subject, which can't be read, with the sequence that it does not tell itself.
+func (s *Stream) located(ctx context.Context, stream, subject string) (Message, error) {
+	found, err := s.Lasts(ctx, stream, subject)
+	if err != nil {
+		return Message{}, err
+	}
+	if len(found) == 0 {
+		return Message{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// live reports whether a message of the bucket is a value, not the mark of a removed key.
 func live(m Message) bool {
-	h := nats.Header(m.Header)
-	return h.Get("KV-Operation") == "" && h.Get(jetstream.MarkerReasonHeader) == ""
+	return refused(m) != "" || nats.Header(m.Header).Get("KV-Operation") == ""
+}
+
+// value returns what a message of the bucket holds; nothing if it is refused.
+func (s *Stream) value(m Message) []byte {
+	why := refused(m)
+	if why == "" {
+		return m.Data
+	}
+	s.log.Error("a key is taken for one that can't be read", "subject", m.Subject, "sequence", m.Sequence, "reason", why)
+	return nil
+}
+
+// refused returns why a message of the bucket is taken for one that can't be read; empty if it isn't.
+func refused(m Message) string {
+	if m.Time.IsZero() {
+		return "its headers can't be read"
+	}
+	if name := event.Forged(m.Header, jetstream.MsgTTLHeader); name != "" {
+		return fmt.Sprintf("it was stored with the header %.80q, which only NATS itself may write", name)
+	}
+	return ""
 }
 
 // set writes a key, with expect only if its revision is that one. It returns the new revision.
@@ -293,7 +346,7 @@ func (s *Stream) create(ctx context.Context, key string, value []byte, ttl time.
 	if !errors.Is(err, ErrConflict) {
 		return revision, err
 	}
-	// A removed or expired key leaves a mark, which stands in the way of revision 0.
+	// A removed key leaves a mark, which stands in the way of revision 0.
 	mark, markErr := s.entry(ctx, key)
 	switch {
 	case markErr == nil:
@@ -313,7 +366,6 @@ func (s *Stream) remove(ctx context.Context, key string, expect *uint64) error {
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
 	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
 	m.Header.Set("KV-Operation", "PURGE")
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	m.Header.Set(jetstream.MsgTTLHeader, markerTTL.String())
 	_, err = s.once(ctx, bucketStream, m, expect)
 	return err

@@ -45,7 +45,7 @@ func TestBooks(t *testing.T) {
 		t.Helper()
 		f := failed(i, version)
 		rec := event.Record{
-			Origin: event.Origin{Case: uid(i)[:8], Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
+			Origin: event.Origin{Case: uid(i)[:8] + "-20260102T150405", Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
 			Run:    event.Run{Phase: event.Settled, Result: result, At: now.Add(ahead), First: now, Attempts: []time.Time{}},
 		}
 		e, err := event.NewRecord(rec)

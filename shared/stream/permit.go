@@ -36,6 +36,9 @@ func inboxIn(inbox, cluster string) string {
 // subjects at once from one for its own by its body alone. None of them holds a secret. It
 // may not write the policy, a pause, an approval, or another class's breaker.
 //
+// That holds for what a program does, not against who has stolen its key: the server does not check where an answer is to
+// go, and stores an answer with a stored message where a stream takes its subject. What may be read may be written anywhere.
+//
 // What is claimed or locked of a cloud is common to all clusters of the NATS by design:
 // two clusters may put load balancers into one vSwitch, share a load balancer, or have a
 // RAM policy in common, and must not write to it at once.

@@ -177,7 +177,7 @@ func PermitOperator() Permissions {
 }
 
 // PermitViewer returns what a person needs who only looks: what lists, shows and
-// exports cases, failures, tickets and the ledger. It changes nothing. The user is
+// exports cases, failures, tickets and the ledger. It changes nothing, but who has its key can, as Permit says. The user is
 // "viewer". "lbremedy watch" needs a consumer of its own, and with it an operator.
 func PermitViewer() Permissions {
 	p := reading(InboxOf("viewer"))

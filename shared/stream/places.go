@@ -21,7 +21,8 @@ import (
 
 const (
 	placesFresh = 10 * time.Second // what is remembered is good for so long to choose a place by
-	placesWhole = markerTTL / 2    // then all is read again: the marks of what is gone do not last
+	placesWhole = markerTTL / 2    // then all is read again: the marks of what is removed do not last
+	placesSure  = time.Second      // before it is said that no place is free: one whose time is over leaves no mark
 	placesKept  = 10 * time.Minute // a budget that nobody asked about for so long is forgotten
 )
 
@@ -98,18 +99,23 @@ func (s *Stream) Claim(ctx context.Context, key string, of int, owner string, tt
 // Claimable reports what Claim would, and takes no slot.
 func (s *Stream) Claimable(ctx context.Context, key string, of int, owner string) (bool, error) {
 	p := s.budgets.of(key)
-	if err := s.know(ctx, p, time.Now()); err != nil {
-		return false, fmt.Errorf("look for a slot of %s: %w", key, err)
+	asked := time.Now()
+	for _, sure := range []time.Duration{placesWhole, placesSure} {
+		if err := s.know(ctx, p, asked, sure); err != nil {
+			return false, fmt.Errorf("look for a slot of %s: %w", key, err)
+		}
+		if mine, room := p.room(of, owner); mine || room {
+			return true, nil
+		}
 	}
-	mine, room := p.room(of, owner)
-	return mine || room, nil
+	return false, nil
 }
 
 // ReadPlaces reads the places of budgets that will soon be claimed, where what is remembered of them may be too old by then. Who
 // claims meanwhile waits for it, and meets its error, if it has one.
 func (s *Stream) ReadPlaces(ctx context.Context, keys ...string) {
 	for _, key := range keys {
-		_ = s.know(ctx, s.budgets.of(key), time.Now().Add(-placesFresh/2))
+		_ = s.know(ctx, s.budgets.of(key), time.Now().Add(-placesFresh/2), placesWhole)
 	}
 }
 
@@ -117,7 +123,7 @@ func (s *Stream) ReadPlaces(ctx context.Context, keys ...string) {
 // been read since it was asked; what is remembered is enough to try one.
 func (s *Stream) claim(ctx context.Context, p *places, of int, owner string, ttl time.Duration) (bool, error) {
 	began := time.Now()
-	if err := s.know(ctx, p, began.Add(-placesFresh)); err != nil {
+	if err := s.know(ctx, p, began.Add(-placesFresh), placesWhole); err != nil {
 		return false, err
 	}
 	tried := map[string]bool{}
@@ -132,7 +138,7 @@ func (s *Stream) claim(ctx context.Context, p *places, of int, owner string, ttl
 				return mine, nil
 			}
 			read = true
-			if err := s.know(ctx, p, began); err != nil {
+			if err := s.know(ctx, p, began, placesSure); err != nil {
 				return false, err
 			}
 			continue
@@ -148,7 +154,7 @@ func (s *Stream) claim(ctx context.Context, p *places, of int, owner string, ttl
 		// Somebody was faster, perhaps another run for this owner. A replica that lags does
 		// not show that yet, so that the slot is not tried again.
 		tried[slot], read = true, true
-		if err := s.know(ctx, p, time.Now()); err != nil {
+		if err := s.know(ctx, p, time.Now(), placesWhole); err != nil {
 			return false, err
 		}
 		if err := pause(ctx, try); err != nil {
@@ -201,10 +207,10 @@ func (p *places) note(slot string, now place) {
 	}
 }
 
-// know has the places read as they were at a time or later. Of all who ask at once, one
-// reads for those whose time is before it began. That it could not is told to those who
+// know has the places read as they were at a time or later, and all of them, not only what is new, no longer ago than
+// whole. Of all who ask at once, one reads for those whose time is before it began. That it could not is told to those who
 // wait for it, and to nobody who asks later.
-func (s *Stream) know(ctx context.Context, p *places, at time.Time) error {
+func (s *Stream) know(ctx context.Context, p *places, at time.Time, whole time.Duration) error {
 	asked := time.Now()
 	select {
 	case p.turn <- struct{}{}:
@@ -216,15 +222,15 @@ func (s *Stream) know(ctx context.Context, p *places, at time.Time) error {
 	if l := s.link.Load(); l != p.link {
 		p.link, p.whole, p.began = l, time.Time{}, time.Time{} // it may be another server, which had less
 	}
-	if p.began.After(at) && (p.err == nil || p.began.After(asked)) {
+	began := time.Now()
+	all := began.Sub(p.whole) > whole
+	if p.began.After(at) && (p.err != nil && p.began.After(asked) || p.err == nil && !all) {
 		err := p.err
 		p.mu.Unlock()
 		return err
 	}
-	began := time.Now()
-	whole := began.Sub(p.whole) > placesWhole
 	after := p.after
-	if whole {
+	if all {
 		after = 0
 	}
 	p.mu.Unlock()
@@ -234,8 +240,10 @@ func (s *Stream) know(ctx context.Context, p *places, at time.Time) error {
 	subject, err := subjectOf(p.base)
 	if err == nil {
 		err = s.EachAfter(ctx, bucketStream, subject+".*", after, func(m Message) error {
-			found[keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))] = place{string(m.Data), m.Sequence, live(m)}
-			last = m.Sequence
+			last = max(last, m.Sequence)
+			if m.Subject != "" { // who tries the key finds that it is taken
+				found[keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))] = place{string(s.value(m)), m.Sequence, live(m)}
+			}
 			return nil
 		})
 	}
@@ -247,7 +255,7 @@ func (s *Stream) know(ctx context.Context, p *places, at time.Time) error {
 	if err == nil {
 		p.after = last
 	}
-	if err == nil && whole {
+	if err == nil && all {
 		p.whole, p.taken, p.holds = began, map[string]place{}, map[string]int{}
 	}
 	p.mu.Unlock()

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
@@ -256,7 +254,7 @@ func TestClaimReadsAllAgain(t *testing.T) {
 		t.Fatalf("got %t, %v", ok, err)
 	}
 	p := s.budgets.of("b")
-	if err := s.know(t.Context(), p, time.Now()); err != nil {
+	if err := s.know(t.Context(), p, time.Now(), placesWhole); err != nil {
 		t.Fatal(err)
 	}
 	// A place that the bucket does not hold and says nothing of: its mark is gone.
@@ -291,16 +289,14 @@ func TestClaimAfterFailure(t *testing.T) {
 // A view that the server can't give whole is an error: what is missing would seem not to be there.
 func TestBrokenView(t *testing.T) {
 	t.Parallel()
-	answer := &nats.Msg{Header: nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}}
-	if _, _, err := read(answer, true); err == nil {
+	if err := serverSays("404", "Message Not Found", true); err == nil {
 		t.Error("it is taken for the end of the view")
 	}
-	if _, end, err := read(answer, false); err != nil || !end {
-		t.Errorf("of one message: got %t, %v", end, err)
+	if err := serverSays("404", "Message Not Found", false); err != nil {
+		t.Errorf("of one message: %v", err)
 	}
-	answer.Header.Set("Description", "No Results")
-	if _, end, err := read(answer, true); err != nil || !end {
-		t.Errorf("nothing there: got %t, %v", end, err)
+	if err := serverSays("404", "No Results", true); err != nil {
+		t.Errorf("nothing there: %v", err)
 	}
 }
 

@@ -23,6 +23,7 @@ func (s *Stream) store(ctx context.Context, m *nats.Msg, expect *uint64) (*jetst
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
+	m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) // of the try before
 	if expect != nil {
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(*expect, 10))
 	}
@@ -84,11 +85,11 @@ func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header
 	if msgID != "" {
 		m.Header.Set(jetstream.MsgIDHeader, msgID)
 	}
-	var expect uint64
+	last := new(uint64)
 	lost := false // an earlier try of this call may have stored it
 	have, ok := s.known.get(subject)
 	if ok {
-		expect = have.Sequence
+		*last = have.Sequence
 	}
 	// What this process remembers is enough to try, not to give up: the server may have lost it.
 	look := ok && !newer(have)
@@ -97,9 +98,11 @@ func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header
 			have, err := s.Last(ctx, Failed, subject)
 			switch {
 			case errors.Is(err, ErrNotFound):
-				expect = 0
+				last = new(uint64)
 			case err != nil:
 				return 0, false, err
+			case have.Sequence == 0: // what can't be read does not tell where it stands, and is older than anything
+				last = nil
 			case msgID != "" && have.ID() == msgID:
 				s.known.put(have)
 				return have.Sequence, lost, nil
@@ -107,11 +110,11 @@ func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header
 				s.known.put(have)
 				return have.Sequence, false, nil
 			default:
-				expect = have.Sequence
+				last = &have.Sequence
 			}
 		}
 		l := s.link.Load()
-		ack, err := s.store(ctx, m, &expect)
+		ack, err := s.store(ctx, m, last)
 		switch {
 		case err == nil && !ack.Duplicate:
 			s.known.put(Message{Subject: subject, Header: settled(m.Header), Data: data, Sequence: ack.Sequence, Time: time.Now()})

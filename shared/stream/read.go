@@ -8,15 +8,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Message is what a stream holds, or what waits for a function.
+//
+// A stored one whose headers end too early or make no sense hides what the server says of it. It has no Header and
+// no Data, so that nothing can be read of it; it has a Subject only if one was asked for by name, and may lack the
+// Sequence and the Time.
 type Message struct {
 	Subject    string
 	Header     map[string][]string // as stored, without what the server adds for one reading
@@ -28,22 +33,6 @@ type Message struct {
 
 // ID returns the message's ID, Nats-Msg-Id; empty if it has none.
 func (m Message) ID() string { return nats.Header(m.Header).Get(jetstream.MsgIDHeader) }
-
-// Headers that say something about one reading of a message or one writing, and not about the message.
-var transient = []string{
-	jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer,
-	"Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence",
-	jetstream.ExpectedLastSubjSeqHeader, jetstream.ExpectedLastSubjSeqSubjHeader, jetstream.ExpectedStreamHeader,
-}
-
-// settled returns the headers that belong to the message.
-func settled(h nats.Header) map[string][]string {
-	own := maps.Clone(h)
-	for _, k := range transient {
-		delete(own, k)
-	}
-	return own
-}
 
 // A query is a request for stored messages, as the server reads it.
 type query struct {
@@ -88,10 +77,16 @@ func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Mess
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	reply, err := s.nc.RequestWithContext(in, subject, body)
+	if errors.Is(err, nats.ErrNoResponders) { // also what the client makes of a stored message that has no data and a status of its writer
+		reply, err = s.requestPlain(in, subject, body)
+	}
 	if err != nil {
 		return Message{}, s.fault(ctx, in, doing, err)
 	}
-	m, end, err := read(reply, false)
+	m, end, err := read(reply, ask)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return Message{}, s.fault(ctx, in, doing, err)
+	}
 	if err != nil {
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -142,7 +137,7 @@ func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f f
 		if end.pending == 0 || left == 0 || len(page) == 0 {
 			return nil
 		}
-		ask.Seq, ask.Since = page[len(page)-1].Sequence+1, nil
+		ask.Seq, ask.Since = end.last+1, nil
 	}
 }
 
@@ -180,7 +175,7 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 				}
 			}
 			if more = end.pending > 0 && len(page) > 0; more {
-				ask.Seq = page[len(page)-1].Sequence + 1
+				ask.Seq = end.last + 1
 			}
 		}
 	}
@@ -239,6 +234,7 @@ func (s *Stream) First(ctx context.Context, stream string) (uint64, error) {
 
 // An ending is what the server says behind the messages of an answer.
 type ending struct {
+	last    uint64 // sequence of the last message of the answer
 	pending int    // that are still to come
 	upTo    uint64 // of an answer with the newest ones: the last sequence that the node had; 0: it has none of them
 }
@@ -254,32 +250,32 @@ func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message,
 	if err != nil {
 		return nil, ending{}, err
 	}
-	inbox := s.nc.NewInbox()
-	sub, err := s.nc.SubscribeSync(inbox)
+	answers, done, err := s.requestAll(getSubject(stream), body, lastsMost+1)
 	if err != nil {
-		return nil, ending{}, s.fault(ctx, in, "subscribe", err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only without a connection, and then there is nothing to end
-	if err := s.nc.PublishRequest(getSubject(stream), inbox, body); err != nil {
 		return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
 	}
+	defer done()
 	var found []Message
 	for {
-		reply, err := sub.NextMsgWithContext(in)
-		if err != nil {
-			return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
+		var reply *nats.Msg
+		select {
+		case reply = <-answers:
+		case <-in.Done():
+			return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, in.Err())
 		}
-		m, end, err := read(reply, len(ask.Lasts) > 0)
+		m, end, err := read(reply, ask)
 		if errors.Is(err, nats.ErrNoResponders) {
 			return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
 		}
 		if err != nil {
 			return nil, ending{}, err
 		}
+		before := numberIn(reply, "Nats-Last-Sequence") // of the message before this one, which may not tell it itself
+		if n := len(found); n > 0 && found[n-1].Sequence == 0 && (end || m.Sequence > 0) {
+			found[n-1].Sequence = before
+		}
 		if end {
-			pending, _ := strconv.Atoi(reply.Header.Get("Nats-Num-Pending")) // absent: none
-			upTo, _ := strconv.ParseUint(reply.Header.Get("Nats-UpTo-Sequence"), 10, 64)
-			return found, ending{pending, upTo}, nil
+			return found, ending{before, int(numberIn(reply, "Nats-Num-Pending")), numberIn(reply, "Nats-UpTo-Sequence")}, nil
 		}
 		found = append(found, m)
 	}
@@ -292,103 +288,12 @@ func getSubject(stream string) string { return "$JS.API.DIRECT.GET." + stream }
 // those that match a filter. A user may be allowed some of these alone.
 func lastSubject(stream, subject string) string { return getSubject(stream) + "." + subject }
 
-// read makes a Message of an answer to a query, for one message or for several. End: it was
-// the last, and is none itself.
-func read(reply *nats.Msg, several bool) (m Message, end bool, err error) {
-	h := reply.Header
-	switch status := h.Get("Status"); status {
-	case "":
-	case "204", "404":
-		if d := h.Get("Description"); d == "Message Not Found" && several {
-			return Message{}, false, errors.New("the server can't read all that it holds") // or what is missing would seem not to be there
-		}
-		return Message{}, true, nil
-	case "503":
-		return Message{}, false, nats.ErrNoResponders
-	default:
-		return Message{}, false, fmt.Errorf("the server answers %s %s", status, h.Get("Description"))
-	}
-	m = Message{Subject: h.Get(jetstream.SubjectHeader), Data: reply.Data}
-	if m.Sequence, err = strconv.ParseUint(h.Get(jetstream.SequenceHeader), 10, 64); err != nil {
-		return Message{}, false, fmt.Errorf("read the sequence of a stored message: %w", err)
-	}
-	if m.Time, err = time.Parse(time.RFC3339Nano, h.Get(jetstream.TimeStampHeaer)); err != nil {
-		return Message{}, false, fmt.Errorf("read the time of a stored message: %w", err)
-	}
-	m.Header = settled(h)
-	return m, false, nil
-}
-
-// Follow calls f for the messages of a stream that match filter and are stored
-// from now on, in order, until ctx ends; it returns nil then. An error of f ends
-// it and is returned.
-func (s *Stream) Follow(ctx context.Context, stream, filter string, f func(Message) error) error {
-	return s.tail(ctx, stream, filter, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy}, f)
-}
-
-// FollowSince is Follow that begins with what was stored since a time; the zero time
-// means now.
-func (s *Stream) FollowSince(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
-	if since.IsZero() {
-		return s.Follow(ctx, stream, filter, f)
-	}
-	return s.tail(ctx, stream, filter, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}, f)
-}
-
-// Tail is Follow that begins right behind a sequence of the stream: none is missed
-// between a reading and Tail. After 0 it begins with all that is kept.
-func (s *Stream) Tail(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
-	return s.tail(ctx, stream, filter, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
-	}, f)
-}
-
-func (s *Stream) tail(ctx context.Context, stream, filter string, from jetstream.OrderedConsumerConfig, f func(Message) error) error {
-	doing := "follow " + filter
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	from.FilterSubjects = []string{filter}
-	ordered, err := s.js.OrderedConsumer(in, stream, from)
-	if err != nil {
-		return s.fault(ctx, in, doing, err)
-	}
-	messages, err := ordered.Messages()
-	if err != nil {
-		return s.fault(ctx, in, doing, err)
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return s.fault(ctx, ctx, doing, err)
-		}
-		s.touch()
-		meta, err := m.Metadata()
-		if err != nil {
-			return fmt.Errorf("%s: %w", doing, err)
-		}
-		if err := f(message(m.Subject(), m.Headers(), m.Data(), meta.Sequence.Stream, meta.Timestamp, 0)); err != nil {
-			return err
-		}
-	}
-}
-
-func message(subject string, h nats.Header, data []byte, seq uint64, at time.Time, deliveries uint64) Message {
-	return Message{Subject: subject, Header: settled(h), Data: data, Sequence: seq, Time: at, Deliveries: deliveries}
-}
-
 // outgoing makes a message to be stored. Headers of NATS itself are not taken
 // over: they say how another message was to be stored, and would be obeyed.
 func outgoing(subject string, header map[string][]string, data []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Header: make(nats.Header, len(header)+3), Data: data}
 	for k, v := range header {
-		if len(k) < 5 || !strings.EqualFold(k[:5], "Nats-") {
+		if !event.OfServer(k) {
 			m.Header[k] = v
 		}
 	}

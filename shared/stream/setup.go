@@ -18,13 +18,14 @@ import (
 
 // Settings are what may differ from one installation to the next. Zero values take the
 // defaults for what is new. What is there stays if it is larger, or if a person has set
-// it: only a value that is given makes a stream smaller.
+// it: only a value that is given makes a stream smaller. One that has no limit gets one.
 type Settings struct {
 	Clusters    []string      // that get a consumer for each class
 	Replicas    int           // of streams and bucket; zero: 1 for new ones, and what is there stays
 	FailedBytes int64         // most bytes in FAILED; zero: 256 MiB
 	CasesBytes  int64         // most bytes in CASES; zero: 1 GiB
 	DeadBytes   int64         // most bytes in DEAD; zero: 128 MiB
+	KeysBytes   int64         // most bytes in the bucket; zero: 128 MiB
 	FailedAge   time.Duration // how long FAILED keeps a failure; zero: 7 days
 	CasesAge    time.Duration // how long CASES keeps a record; zero: 30 days
 	DeadAge     time.Duration // how long DEAD keeps a letter; zero: 30 days
@@ -50,30 +51,40 @@ const (
 	maxAckPending = 100_000 // how many run at once is the worker's; delayed naks count here too, and with the server's 1,000 they would stop a class
 )
 
+// Largest messages, with their headers. A server takes 1 MiB if nobody says otherwise.
+const (
+	maxFailedMessage = 128 << 10 // event.MaxPayload and as much again
+	maxDeadMessage   = maxDeadData + maxDeadHeader + 8<<10
+	maxMessage       = 1 << 20
+)
+
 // streams returns the streams and the bucket as they should be.
+//
+// What is full refuses what comes: to lose old failures, records or keys silently would lose what waits, the memory of
+// what was written, or a pause. Only of dead letters the oldest make room. None allows a roll-up, a header with which who may
+// store one message of a stream removes all others.
 func (c Settings) streams() []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{{
 		Name: Failed, Subjects: []string{event.FailedSubjects},
 		Description:       "Failed syncs of LoadBalancer Services: the newest of each Service and class",
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxFailedMessage,
 		MaxAge: cmp.Or(c.FailedAge, failedAge), MaxBytes: cmp.Or(c.FailedBytes, 256<<20), Metadata: given(c.FailedBytes, c.FailedAge),
 	}, {
-		// A full journal refuses records, and with them writes: losing old ones silently would
-		// lose the memory of what was written.
 		Name: Cases, Subjects: []string{event.CaseSubjects, event.KeptSubjects},
 		Description:       "The journal of lbremedy: every intent, step and outcome",
-		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew,
+		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew, MaxMsgSize: maxMessage,
 		MaxAge: cmp.Or(c.CasesAge, CasesAge), MaxBytes: cmp.Or(c.CasesBytes, 1<<30), Metadata: given(c.CasesBytes, c.CasesAge),
 	}, {
 		Name: Dead, Subjects: []string{deadPrefix + ">"},
 		Description:       "What lbremedy can't handle, with the reason",
-		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardOld,
+		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardOld, MaxMsgSize: maxDeadMessage,
 		MaxAge: cmp.Or(c.DeadAge, deadAge), MaxBytes: cmp.Or(c.DeadBytes, 128<<20), Metadata: given(c.DeadBytes, c.DeadAge),
 	}, {
 		Name: bucketStream, Subjects: []string{bucketPrefix + ">"},
 		Description:       "Keys of lbremedy: policy, pause, budgets, locks, progress",
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxBytes: -1,
-		AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxMessage,
+		MaxBytes: cmp.Or(c.KeysBytes, 128<<20), Metadata: given(c.KeysBytes, 0),
+		DenyDelete: true, AllowMsgTTL: true,
 	}}
 	for i := range all {
 		all[i].Retention = jetstream.LimitsPolicy
@@ -81,7 +92,7 @@ func (c Settings) streams() []jetstream.StreamConfig {
 		all[i].Replicas = c.Replicas
 		all[i].Duplicates = duplicates
 		all[i].AllowDirect = true
-		all[i].MaxMsgs, all[i].MaxConsumers, all[i].MaxMsgSize = -1, -1, -1
+		all[i].MaxMsgs, all[i].MaxConsumers = -1, -1
 	}
 	return all
 }
@@ -99,8 +110,8 @@ func given(bytes int64, age time.Duration) map[string]string {
 }
 
 // respect makes want keep what is larger in have, or set by a person, unless it is given
-// now. It returns in words what becomes smaller.
-func respect(have, want *jetstream.StreamConfig) (shrinks []string) {
+// now. It returns in words what becomes smaller. A size that has no limit gets one, with room for as much as is held.
+func respect(have, want *jetstream.StreamConfig, held uint64) (shrinks []string) {
 	// No limit, as which the server knows 0 and -1, is larger than any.
 	keep := func(mark string, is, should int64) bool {
 		_, now := want.Metadata[mark]
@@ -108,8 +119,12 @@ func respect(have, want *jetstream.StreamConfig) (shrinks []string) {
 		return !now && (before || is <= 0 || should > 0 && is > should)
 	}
 	less := func(is, should int64) bool { return should > 0 && (is <= 0 || should < is) }
-	if keep(sizeSet, have.MaxBytes, want.MaxBytes) {
+	_, now := want.Metadata[sizeSet]
+	switch {
+	case have.MaxBytes > 0 && keep(sizeSet, have.MaxBytes, want.MaxBytes):
 		want.MaxBytes = have.MaxBytes
+	case have.MaxBytes <= 0 && !now:
+		want.MaxBytes = max(want.MaxBytes, 2*int64(held))
 	}
 	if keep(ageSet, int64(have.MaxAge), int64(want.MaxAge)) {
 		want.MaxAge = have.MaxAge
@@ -160,7 +175,7 @@ var streamSettings = []setting[jetstream.StreamConfig]{
 }
 
 // needed are the settings of a stream without which nothing works that is built on it.
-var needed = []string{"subjects", "retention", "messages per subject", "direct gets", "rollups", "message TTLs"}
+var needed = []string{"subjects", "retention", "messages per subject", "direct gets", "message TTLs"}
 
 var consumerSettings = []setting[jetstream.ConsumerConfig]{
 	settingOf("filter", func(c *jetstream.ConsumerConfig) *string { return &c.FilterSubject }),
@@ -283,7 +298,7 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 		return nil, nil, s.fault(ctx, in, doing, err)
 	}
 	have := found.CachedInfo().Config
-	shrinks := respect(&have, &want)
+	shrinks := respect(&have, &want, found.CachedInfo().State.Bytes)
 	changes := update(streamSettings, &have, &want)
 	marks := len(have.Metadata)
 	for mark, value := range want.Metadata {

@@ -2,6 +2,8 @@ package stream
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,7 +107,7 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 	for name, raise := range map[string]struct {
 		bytes int64
 		age   time.Duration
-	}{Failed: {4 << 30, 90 * day}, Cases: {-1, 0}, Dead: {1 << 30, 60 * day}} { // no limit is the largest
+	}{Failed: {4 << 30, 90 * day}, Cases: {2 << 30, 0}, Dead: {1 << 30, 60 * day}} { // no limit of age is the largest
 		found, err := s.js.Stream(ctx, name)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +125,7 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 		}
 	}
 	set := Settings{CasesBytes: 64 << 20, CasesAge: 3 * day}
-	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was -1). It takes less than before. It keeps what it holds for a shorter " +
+	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was 2147483648). It takes less than before. It keeps what it holds for a shorter " +
 		"time than before."}
 	if diff := cmp.Diff(want, setup(set)); diff != "" {
 		t.Error(diff)
@@ -145,7 +147,7 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 	s := fresh(t, "tag-missing")
 	for name, want := range map[string]jetstream.StreamConfig{
-		Failed: {Subjects: []string{"lbremedy.failed.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld, MaxAge: 7 * 24 * time.Hour},
+		Failed: {Subjects: []string{"lbremedy.failed.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxAge: 7 * 24 * time.Hour},
 		Cases:  {Subjects: []string{"lbremedy.case.>", "lbremedy.snapshot.>"}, MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew, MaxAge: 30 * 24 * time.Hour},
 		Dead:   {Subjects: []string{"lbremedy.dead.>"}, MaxMsgsPerSubject: -1, Discard: jetstream.DiscardOld, MaxAge: 30 * 24 * time.Hour},
 	} {
@@ -188,6 +190,84 @@ func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 	}
 	if _, err := bucket.Get(t.Context(), "policy"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// No header that a writer sends empties a stream: of all the streams, none takes a roll-up, and what a user stores under a subject
+// of its own leaves all others. Each has a limit of its own, and so has a message in it.
+func TestNothingIsRolledUp(t *testing.T) {
+	s := fresh(t)
+	check := func() {
+		t.Helper()
+		for _, name := range all {
+			found, err := s.js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := found.CachedInfo().Config; c.AllowRollup || c.SubjectDeleteMarkerTTL != 0 || c.MaxBytes <= 0 || c.MaxMsgSize <= 0 {
+				t.Errorf("%s: %+v", name, c)
+			}
+		}
+	}
+	check()
+	for _, subject := range []string{"lbremedy.case.c1.u.x", "lbremedy.failed.c1.x.u", deadPrefix + "x", bucketPrefix + "run.c1.u.x"} {
+		for _, of := range []string{"kept", "own"} {
+			if _, err := s.js.Publish(t.Context(), subject+"."+of, []byte("a")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, header := range []nats.Header{{"Nats-Rollup": {"all"}}, {"Nats-Rollup": {"sub"}}, {"Nats-Rollup": {"all"}, "KV-Operation": {"PURGE"}}} {
+			if _, err := s.js.PublishMsg(t.Context(), &nats.Msg{Subject: subject + ".own", Header: header}); err == nil {
+				t.Errorf("a roll-up is stored under %s with %v", subject, header)
+			}
+		}
+		if m, err := s.Last(t.Context(), streamOf(subject), subject+".kept"); err != nil || string(m.Data) != "a" {
+			t.Errorf("%s holds %q, %v", subject, m.Data, err)
+		}
+	}
+	// A bucket of an earlier release, which grew without limit.
+	bucket, err := s.js.Stream(t.Context(), bucketStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := bucket.CachedInfo().Config
+	c.AllowRollup, c.SubjectDeleteMarkerTTL, c.MaxBytes, c.MaxMsgSize = true, time.Minute, -1, -1
+	if _, err := s.js.UpdateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	setup(t, s)
+	check()
+}
+
+// A stream that has no limit gets one that leaves room for what it holds.
+func TestSetupOfAStreamWithoutLimit(t *testing.T) {
+	have, want := jetstream.StreamConfig{MaxBytes: -1}, jetstream.StreamConfig{MaxBytes: 1 << 20}
+	if respect(&have, &want, 3<<20); want.MaxBytes != 6<<20 {
+		t.Errorf("the limit is %d", want.MaxBytes)
+	}
+	want = jetstream.StreamConfig{MaxBytes: 1 << 20, Metadata: map[string]string{sizeSet: "set"}}
+	if respect(&have, &want, 3<<20); want.MaxBytes != 1<<20 {
+		t.Errorf("the limit that is given became %d", want.MaxBytes)
+	}
+}
+
+// What FAILED has no room for is refused, so that its writer knows, and nothing that waits is lost for it.
+func TestFullFailuresRefuse(t *testing.T) {
+	s := fresh(t)
+	if _, err := s.Setup(t.Context(), nil, Settings{FailedBytes: 64 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	stored := 0
+	for ; err == nil; stored++ {
+		_, _, err = s.PublishNewer(t.Context(), fmt.Sprintf("lbremedy.failed.c1.x.u%d", stored), "", nil, make([]byte, 8<<10), func(Message) bool { return true })
+	}
+	kept, lastErr := s.Subjects(t.Context(), Failed, ">")
+	if !errors.Is(err, ErrFull) || lastErr != nil || len(kept) != stored-1 || !slices.Equal(s.Full(), []string{Failed}) {
+		t.Errorf("%d are kept of %d, %v, %v; full are %v", len(kept), stored-1, err, lastErr, s.Full())
+	}
+	if _, _, err = s.PublishNewer(t.Context(), "lbremedy.failed.c1.x.big", "", nil, make([]byte, maxFailedMessage), nil); err == nil {
+		t.Error("a message of any size is stored")
 	}
 }
 

@@ -441,7 +441,7 @@ func TestCardThatFails(t *testing.T) {
 			q := w.queue(w.follower(nil, sink), 0)
 			asks := func(n int, plan string) {
 				q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
-					r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(plan)
+					r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(plan)+hash("")
 				})))
 			}
 			ticket := func() Notified {
@@ -494,7 +494,7 @@ func TestMuteEnds(t *testing.T) {
 		t.Helper()
 		plans++
 		q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
-			r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(fmt.Sprint("plan", plans))
+			r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(fmt.Sprint("plan", plans))+hash("")
 		})))
 		q.pass(time.Minute)
 		if got := d.Count(); got != want {

@@ -111,7 +111,7 @@ func (w *world) record(n int, class string, result event.Result, change ...func(
 		Run:      event.Run{Phase: event.Settled, Result: result, At: w.now(), First: w.now(), Who: "worker", Impact: event.NeverUp},
 		Decision: event.Decision{Rule: "Observe mode."},
 		Plan:     event.Plan{Risk: "low", Finding: "The vSwitch is full.", Cause: "vsw-1"},
-		Outcome:  event.Outcome{Digest: hash(fmt.Sprint(n)), Ask: "Add a vSwitch."},
+		Outcome:  event.Outcome{Digest: hash(fmt.Sprint(n)) + hash(""), Ask: "Add a vSwitch."},
 	}
 	for _, f := range change {
 		f(&r)

@@ -185,7 +185,7 @@ func TestEvents(t *testing.T) {
 	for n := range 3 {
 		e := read(n)
 		if e.Reason != "LBRemedyPlanned" || e.Type != "Normal" || e.InvolvedObject.Name != fmt.Sprintf("web-%d", n) || e.Source.Component != "lbremedy" ||
-			!strings.HasPrefix(e.Message, "The vSwitch is full. Plan "+hash(fmt.Sprint(n))+" (low risk): 1. annotate the Service.") {
+			!strings.HasPrefix(e.Message, "The vSwitch is full. Plan "+hash(fmt.Sprint(n))+hash("")+" (low risk): 1. annotate the Service.") {
 			t.Errorf("got %+v", e)
 		}
 	}

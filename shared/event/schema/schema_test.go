@@ -113,7 +113,7 @@ func TestRecordValidates(t *testing.T) {
 	s := compiled(t, Record)
 	least := event.Record{
 		Origin: event.Origin{
-			Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "arrearage", Service: service, Event: "e.1.1", Message: "m",
+			Case: "b32ada40-20261120T080910", Cluster: "c1", Class: "arrearage", Service: service, Event: "e.1.1", Message: "m",
 			EventTime: at,
 		},
 		Run: event.Run{Phase: event.Started, At: at, Who: "worker", First: at},

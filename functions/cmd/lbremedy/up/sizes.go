@@ -13,7 +13,7 @@ import (
 
 // sizes are how much the streams take, and for how long they keep it.
 type sizes struct {
-	journal, failures, dead          size
+	journal, failures, dead, keys    size
 	journalAge, failuresAge, deadAge lasting
 }
 
@@ -25,12 +25,13 @@ func (s *sizes) flags(cmd *cobra.Command) {
 	f.Var(&s.failuresAge, "failures-age", "`duration` for which a failure is kept (default 7d, or more if it is set to more)")
 	f.Var(&s.dead, "dead-size", "maximum bytes of dead letters (default 128Mi, or more if it is set to more)")
 	f.Var(&s.deadAge, "dead-age", "`duration` for which a dead letter is kept (default 30d, or more if it is set to more)")
+	f.Var(&s.keys, "keys-size", "maximum bytes of what is kept under keys, such as the policy, leases and budgets (default 128Mi, or more if it is set to more)")
 }
 
 func (s *sizes) settings(replicas int) stream.Settings {
 	return stream.Settings{
 		Replicas:    replicas,
-		FailedBytes: int64(s.failures), CasesBytes: int64(s.journal), DeadBytes: int64(s.dead),
+		FailedBytes: int64(s.failures), CasesBytes: int64(s.journal), DeadBytes: int64(s.dead), KeysBytes: int64(s.keys),
 		FailedAge: time.Duration(s.failuresAge), CasesAge: time.Duration(s.journalAge), DeadAge: time.Duration(s.deadAge),
 	}
 }
