@@ -2,6 +2,7 @@ package doctor
 
 import (
 	_ "embed"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -31,10 +32,23 @@ var annotations = &doctor.Check{
 }
 
 func findAnnotations(s *doctor.Snapshot, r *doctor.Report) {
-	_, versionErr := versionOf(s)
+	runs, versionErr := versionOf(s)
+	if runs.TooNew() {
+		r.Add(doctor.Finding{
+			Severity: doctor.Warning, About: s.OfCluster(), Key: "newer",
+			Text: say.F("The controller is %s, and lbremedy knows releases up to %s.", runs, ccm.Newest()).
+				And("Whether it reads an annotation that these do not is not known, and the risk of every plan is one step higher."),
+			Do:       say.F("Use a newer lbremedy, or let this one only observe."),
+			Evidence: map[string]string{"CCM": runs.String()},
+		})
+	}
+	if err := s.Err(doctor.Controller); err != nil && !errors.Is(err, doctor.ErrNoCluster) {
+		r.Unknown(s.OfCluster(), say.Errorf("whether the controller is newer than the releases that lbremedy knows: %w", err))
+	}
 	known, rules := ccm.Known(), ccm.ValueRules()
 	for _, svc := range s.OfType() {
-		l := annotationLook{snapshot: s, report: r, svc: svc, known: known, rules: rules, network: ccm.NLB(svc), byVersion: versionErr == nil}
+		l := annotationLook{snapshot: s, report: r, svc: svc, known: known, rules: rules, network: ccm.NLB(svc),
+			byVersion: versionErr == nil, newer: runs.TooNew()}
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 			l.key(key)
 		}
@@ -54,6 +68,7 @@ type annotationLook struct {
 	rules     []ccm.ValueRule
 	network   bool
 	byVersion bool // the version of the controller is known
+	newer     bool // the controller is newer than the newest known release
 	asks      bool // an annotation depends on the version
 }
 
@@ -70,7 +85,11 @@ func (l *annotationLook) key(key string) {
 	short, legacy := l.known.Short(key)
 	value := l.svc.Annotations[key]
 	if short == "" {
-		if near, ok := l.known.NearPrefix(key); ok {
+		near, ok := l.known.NearPrefix(key)
+		switch {
+		case ok && l.newer:
+			l.mayBeNew(key, key, say.F("lbremedy does not know the prefix of the annotation %s.", key), near)
+		case ok:
 			l.add(doctor.Warning, key, say.F("The annotation %s has no effect: the controller does not know its prefix.", key),
 				say.F("If %s is meant, set that annotation. Remove this one: %s.", near, remove(l.svc, key)), map[string]string{"value": value})
 		}
@@ -87,12 +106,18 @@ func (l *annotationLook) key(key string) {
 		}
 	}
 	switch {
+	case !ok && l.newer:
+		l.mayBeNew(short, key, say.F("lbremedy does not know the annotation %s.", short), l.known.Nearest(short, l.network, l.reads))
 	case !ok:
 		do := say.F("Remove it: %s. If another annotation is meant, look up its name in the documentation of ACK.", l.remove(short, key))
 		if near := l.known.Nearest(short, l.network, l.reads); near != "" {
 			do = say.F("If %s is meant, set that annotation. Remove this one: %s.", near, l.remove(short, key))
 		}
 		l.add(doctor.Warning, short, say.F("The annotation %s has no effect: the controller does not know it.", short), do, map[string]string{"value": value})
+	case !read && l.newer && l.network:
+		l.mayBeNew(short, key, say.F("In the releases that lbremedy knows, the annotation %s is for CLBs, and the Service has an NLB.", short), "")
+	case !read && l.newer:
+		l.mayBeNew(short, key, say.F("In the releases that lbremedy knows, the annotation %s is for NLBs, and the Service has a CLB.", short), "")
 	case !read:
 		text := say.F("The annotation %s has no effect: it is for NLBs, and the Service has a CLB.", short)
 		if l.network {
@@ -106,6 +131,17 @@ func (l *annotationLook) key(key string) {
 			l.denied(short, value)
 		}
 	}
+}
+
+// mayBeNew reports an annotation that no known release reads, where the controller is newer than these. near is the annotation that
+// may be meant; empty: none is like it.
+func (l *annotationLook) mayBeNew(name, key string, text say.Text, near string) {
+	do := say.F("Look up in the documentation of ACK whether CCM %s reads it.", l.snapshot.Controller.Version)
+	if near != "" {
+		do = do.And("If %s is meant, set that annotation.", near)
+	}
+	l.add(doctor.Info, name, text.And("CCM %s is newer than the releases that lbremedy knows and may read it.", l.snapshot.Controller.Version), do,
+		map[string]string{"value": l.svc.Annotations[key]})
 }
 
 // remove returns the command that removes an annotation under all its prefixes.
@@ -138,7 +174,7 @@ func (l *annotationLook) value(short, value string) bool {
 		// A value that the controller cannot parse fails the next full sync. A value that it
 		// passes on may be refused, or replaced by the default.
 		severity := doctor.Warning
-		if len(rule.Calls) > 0 {
+		if len(rule.Calls) > 0 && !l.newer { // a newer release may take more
 			severity = doctor.Critical
 		}
 		l.add(severity, short, say.F("The annotation %s is %s, but it takes %s.", short, ccm.Quote(value), rule.Allowed),

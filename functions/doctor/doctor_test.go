@@ -30,6 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/advice"
 )
 
@@ -63,6 +64,7 @@ type world struct {
 	Failures     map[string]time.Time                   `json:"failures"` // by Service: what the stream keeps; no stream is named if it is not said
 	Heard        time.Time                              `json:"heard"`    // when an exporter gave a sign of life
 	Role         string                                 `json:"role"`
+	RoleBy       string                                 `json:"roleBy"` // what names the role; the cluster if it is empty
 	Policy       remedy.Policy                          `json:"policy"`
 	Failed       map[doctor.Part]string                 `json:"failed"`
 	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
@@ -243,7 +245,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 			s.Failures[uid(name)] = at
 		}
 	}
-	s.Role.Name = w.Role
+	s.Role.Name, s.Role.By = w.Role, say.Literal(w.RoleBy)
 	s.Policy = w.Policy
 	for i, document := range w.Policies {
 		rules, err := ccm.ParsePolicy(document)

@@ -20,11 +20,12 @@ var drift = &doctor.Check{
 	ID:    "drift",
 	Doc:   driftDoc,
 	Needs: []doctor.Part{doctor.Services},
-	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners},
+	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Controller},
 	Find:  findDrift,
 }
 
 func findDrift(s *doctor.Snapshot, r *doctor.Report) {
+	runs, versionErr := versionOf(s)
 	for _, svc := range s.OfType() {
 		if !ccm.Synced(svc) || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
 			continue // the first sync sets everything, and a recent change is still being synced
@@ -37,6 +38,15 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		if b == nil {
 			continue
+		}
+		if names := ccm.Unfamiliar(svc); len(names) > 0 {
+			switch {
+			case versionErr != nil:
+				r.Unknown(about, say.Errorf("whether the controller reads the annotations %s, which were not compared: %w", say.List(names, shown), versionErr))
+			case runs.TooNew():
+				r.Unknown(about, say.Errorf("what the annotations %s ask for was not compared: CCM %s is newer than %s and may read them", say.List(names, shown),
+					runs, ccm.Newest()))
+			}
 		}
 		evidence := map[string]string{"load balancer": b.ID, "address": b.Address}
 		add := func(severity doctor.Severity, key string, text, do say.Text) {

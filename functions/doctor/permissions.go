@@ -29,6 +29,11 @@ var (
 	errNoRole    = say.Errorf("the cluster names no RAM role of its masters, which the controller would use")
 )
 
+// doubtful returns a doubt about the controller's role as why permissions are unknown.
+func doubtful(why say.Text) error {
+	return say.Errorf("it is not known under which RAM role the controller runs: %s", why)
+}
+
 func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 	about := s.OfCluster()
 	if s.Detail.Managed() {
@@ -40,7 +45,10 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 		err = errAccessKey
 	case s.Controller.Version == (ccm.Version{}):
 		err = errNoVersion
-	case err == nil && s.Role.Name == "":
+	case err != nil:
+	case len(s.Role.Doubt(s.Controller.Version)) > 0:
+		err = doubtful(s.Role.Doubt(s.Controller.Version))
+	case s.Role.Name == "":
 		err = errNoRole
 	}
 	if err != nil {
@@ -80,10 +88,10 @@ func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, of doctor.Finding, v c
 	}
 	otherName := say.F("If there is already a policy with this name, choose another one.")
 	add("missing", g.Absent,
-		say.F("The masters' RAM role %s does not allow %s that CCM %s calls: %s.", role, say.Count(len(g.Absent), "action"), v, say.List(g.Absent, mostActions)),
+		say.F("The controller's RAM role %s does not allow %s that CCM %s calls: %s.", role, say.Count(len(g.Absent), "action"), v, say.List(g.Absent, mostActions)),
 		say.F("Allow them: %s.", ccm.AllowCommand(role, g.Absent)).Then(otherName))
 	add("limited", g.Limited,
-		say.F("The masters' RAM role %s allows %s that CCM %s calls, but only under conditions or for some resources: %s.",
+		say.F("The controller's RAM role %s allows %s that CCM %s calls, but only under conditions or for some resources: %s.",
 			role, say.Count(len(g.Limited), "action"), v, say.List(g.Limited, mostActions)),
 		say.F("Find out what the limits are for. If they need not apply to the controller: %s.", ccm.AllowCommand(role, g.Limited)).Then(otherName))
 	var policies []string
@@ -92,7 +100,7 @@ func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, of doctor.Finding, v c
 	}
 	slices.Sort(policies)
 	add("denied", g.Denied,
-		say.F("A Deny statement of the masters' RAM role %s forbids %s that CCM %s calls, and an Allow would not help: %s.",
+		say.F("A Deny statement of the controller's RAM role %s forbids %s that CCM %s calls, and an Allow would not help: %s.",
 			role, say.Count(len(g.Denied), "action"), v, say.List(g.Denied, mostActions)),
 		say.F("Find out who wrote the Deny statement, in one of the policies %s, and remove these actions from it.", strings.Join(policies, ", ")))
 }

@@ -76,7 +76,7 @@ func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 		l.report.Unknown(about(l.svc), say.Errorf("whether the controller may change security groups: %w", err))
 		do = do.Then(l.log())
 	case len(lacks.Missing) > 0:
-		why = why.And("The masters' RAM role %s does not allow %s that the controller needs for this: %s.", l.Role.Name,
+		why = why.And("The controller's RAM role %s does not allow %s that it needs for this: %s.", l.Role.Name,
 			say.Count(len(lacks.Missing), "action"), say.List(lacks.Missing, mostActions))
 		if len(lacks.Denied) > 0 {
 			do = do.And("Find out who wrote the Deny statement of the role that forbids %s, and remove these actions from it.", say.List(lacks.Denied, mostActions))
@@ -173,6 +173,9 @@ func (l *rangeLook) lacks() (lacks ccm.Gap, need []string, err error) {
 	}
 	if err := l.Err(doctor.Rights); err != nil {
 		return lacks, need, err
+	}
+	if why := l.Role.Doubt(l.Controller.Version); len(why) > 0 {
+		return lacks, need, doubtful(why)
 	}
 	if l.Role.Name == "" {
 		return lacks, need, nil

@@ -30,10 +30,13 @@ func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 	case f.AccessKey:
 		plan.Finding = say.F("The controller signs with its own access key, so the masters' RAM role does not apply.")
 		plan.Ask = check.And("Allow that action to the user of the access key. Or remove the access key, and let the controller use the masters' RAM role.")
+	case len(f.Doubt) > 0:
+		plan.Finding = say.F("It is not known under which RAM role the controller runs: %s.", f.Doubt)
+		plan.Ask = say.F("Find out under which RAM role CCM %s runs.", f.Version).Then(check).And("Allow that action to the role.")
 	case f.Version == ccm.Version{}:
 		plan.Finding = say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
 			And("What it needs is therefore unknown.")
-		plan.Ask = check.And("Add that action to the policy of the masters' RAM role.")
+		plan.Ask = check.And("Add that action to a policy of the RAM role under which the controller runs.")
 	default: // there is no role
 		plan.Finding = say.F("The cluster names no RAM role of its masters.")
 		plan.Ask = say.F("Find out under which RAM role CCM %s runs.", f.Version).Then(check).And("Allow that action to the role.")
@@ -41,12 +44,12 @@ func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 	return plan
 }
 
-// extend plans a new version of the masters' policy with exactly the missing actions. It asks if
+// extend plans a new version of the policy of the controller's role with exactly the missing actions. It asks if
 // that would change what others may do.
 func (f facts) extend() (remedy.Plan, error) {
 	role, policy := f.Role.Name, f.policy.Name
 	plan := remedy.Plan{
-		Finding: say.F("The RAM role %s lacks actions that CCM %s needs: %s.", role, f.Version, strings.Join(f.Missing, ", ")),
+		Finding: f.lacking(),
 		Cause:   role,
 		Ask:     say.F("Give the role a policy with these actions: %s.", ccm.AllowCommand(role, f.Missing)).Then(ccm.ThenRetries()),
 		Note:    f.hearsay(),
@@ -80,6 +83,15 @@ func (f facts) extend() (remedy.Plan, error) {
 		plan.Ask, plan.Steps = nil, []remedy.Step{s}
 	}
 	return plan, nil
+}
+
+// lacking says what the role lacks, and of a role that is not the masters' what names it.
+func (f facts) lacking() say.Text {
+	lacks := say.F("The RAM role %s lacks actions that CCM %s needs: %s.", f.Role.Name, f.Version, strings.Join(f.Missing, ", "))
+	if len(f.Role.By) > 0 {
+		return lacks.And("The controller does not run under the role of the masters: %s.", f.Role.By)
+	}
+	return lacks
 }
 
 // nothingMissing returns the plan for a role that has all that the controller needs. If its policy

@@ -19,7 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy adds the missing actions to the policy of the masters' role.
+// Remedy adds the missing actions to the policy of the role under which the controller runs.
 var Remedy = &remedy.Remedy{
 	Class: "ram-permission",
 	Doc:   doc,

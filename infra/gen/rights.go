@@ -89,7 +89,7 @@ var clusterWide = []grant.Grant{
 }
 
 // inSystem are the reads of the controller's own parts, which lie in kube-system.
-var inSystem = []grant.Grant{grant.GetDeployments, grant.ListDaemonSets}
+var inSystem = []grant.Grant{grant.GetDeployments, grant.ListDaemonSets, grant.GetServiceAccounts}
 
 // clusterRoles returns one ClusterRole for each holder, as YAML. Nothing is bound:
 // who works with the rights is for the platform to say.
@@ -109,6 +109,9 @@ func partRoles(all []*remedy.Remedy) ([]byte, error) {
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {
 			if part == "cluster" && h.role == "lbremedy-"+upClass {
 				of = append(slices.Clip(of), grant.GetServices) // its exporter proves whose each Event is
+			}
+			if part == "system" && slices.Contains(h.grants, grant.GetServiceAccounts) {
+				of = append(slices.Clip(of), grant.ListPods) // the controller's, whose environment names its role
 			}
 			grants := slices.DeleteFunc(grant.Set(h.grants), func(g grant.Grant) bool { return !slices.Contains(of, g) })
 			if len(grants) > 0 {

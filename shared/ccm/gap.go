@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // RightsReads is what Rights reads. A class that calls it declares it.
@@ -18,13 +19,14 @@ type Rights struct {
 	Cluster   cloud.Cluster
 	AccessKey bool     // the controller signs with one
 	Version   Version  // the release; zero: unknown
-	Role      Role     // of the masters
+	Role      Role     // under which the controller runs
+	Doubt     say.Text // why it is not known whether the release runs under it; empty: it is
 	Needs     []string // the actions that the release calls here
 	Gap                // what the role lacks of them
 }
 
-// Rights compares what a release of the controller needs in the cluster with what the masters' role allows: the release that runs if
-// none is named. It stops reading at what makes the two incomparable; see Comparable.
+// Rights compares what a release of the controller needs in the cluster with what its role allows: the release that runs if none is
+// named. It stops reading at what makes the two incomparable; see Comparable.
 func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	r := Rights{Version: release}
 	var err error
@@ -45,8 +47,11 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	if r.AccessKey || r.Version == (Version{}) {
 		return r, nil
 	}
-	if r.Role, err = c.MasterRole(ctx); err != nil || r.Role.Name == "" {
+	if r.Role, err = c.ControllerRole(ctx); err != nil {
 		return r, err
+	}
+	if r.Doubt = r.Role.Doubt(r.Version); len(r.Doubt) > 0 || r.Role.Name == "" {
+		return r, nil
 	}
 	services, err := c.Kube.Services(ctx)
 	if err != nil {
@@ -61,10 +66,10 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	return r, nil
 }
 
-// Comparable reports whether the masters' role is the one that counts, and what the controller needs is known. In a managed cluster
-// the controller runs under service roles of ACK, and with an access key as its user.
+// Comparable reports whether the controller runs under a role that is known, and what it needs is known. In a managed cluster it runs
+// under service roles of ACK, and with an access key as its user.
 func (r Rights) Comparable() bool {
-	return !r.Cluster.Managed() && !r.AccessKey && r.Version != (Version{}) && r.Role.Name != ""
+	return !r.Cluster.Managed() && !r.AccessKey && r.Version != (Version{}) && len(r.Doubt) == 0 && r.Role.Name != ""
 }
 
 // Suffice reports whether the role allows all that the release needs; false where that cannot be told.

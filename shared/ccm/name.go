@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Names holds the annotations that the controller reads, by name.
@@ -32,6 +34,21 @@ func (n Names) Short(key string) (short string, legacy bool) {
 		return key, false
 	}
 	return "", false
+}
+
+// Unfamiliar returns the short names of the Service's annotations under the controller's prefixes that no known release reads for
+// its kind of load balancer, sorted. A newer release may.
+func Unfamiliar(svc *corev1.Service) []string {
+	known, network := Known(), NLB(svc)
+	var names []string
+	for key := range svc.Annotations {
+		short, _ := known.Short(key)
+		if k, ok := known[short]; short != "" && (!ok || k.Read(network) == nil) {
+			names = append(names, short)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // NearPrefix returns the annotation that a key with an unknown prefix probably means, and

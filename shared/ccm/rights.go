@@ -9,33 +9,9 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
-
-// RoleReads is what MasterRole reads. A class that calls it declares it.
-var RoleReads = []grant.Grant{grant.DescribeClusterResources, grant.ListPoliciesForRole, grant.GetPolicy}
-
-// A Role is a RAM role with what its policies say.
-type Role struct {
-	Name     string // empty: the cluster names none
-	Policies []cloud.Policy
-	Rules    []Statement // of all its policies
-}
-
-// MasterRole reads the RAM role of the cluster's masters, under which the
-// controller of a dedicated cluster runs, with its policies.
-func (c *View) MasterRole(ctx context.Context) (Role, error) {
-	name, err := c.Cloud.CS.MasterRole(ctx)
-	if errors.Is(err, cloud.ErrNotFound) {
-		return Role{}, nil
-	}
-	if err != nil {
-		return Role{}, fmt.Errorf("read the masters' RAM role: %w", err)
-	}
-	return c.RoleNamed(ctx, name)
-}
 
 // RoleNamed reads the RAM role of this name with its policies. It needs
 // grant.ListPoliciesForRole and grant.GetPolicy.

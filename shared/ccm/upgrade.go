@@ -15,6 +15,9 @@ import (
 // Newest returns the newest release of the controller whose calls are known here.
 func Newest() Version { return v214 }
 
+// TooNew reports whether the release is newer than the newest one that is known here: what it reads and calls is not known.
+func (v Version) TooNew() bool { return Newest().Before(v) }
+
 // Rehashed returns the release from which on the controller computes the hash of
 // a Service in another way (pkg/controller/helper/service_utils.go): an upgrade over
 // it syncs every Service in full, once.
@@ -130,7 +133,7 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 			And("If the console asks you to authorize these roles again, do that first.")
 		return u, nil
 	}
-	role, err := c.MasterRole(ctx)
+	role, err := c.ControllerRole(ctx)
 	if err != nil {
 		return Upgrade{}, err
 	}
@@ -146,19 +149,25 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 // newest one: those that the newest one calls for these features. Of a role without a name it says which
 // ones the running release does not call yet.
 func (r Role) beforeUpgrade(from Version, use Features) say.Text {
-	if r.Name == "" {
-		return say.F("The cluster names no RAM role of its masters.").
-			And("Before the upgrade, make sure that the role of the controller allows what CCM %s calls and %s does not: %s.",
-				Newest(), from, strings.Join(Gains(from, Newest(), use), ", "))
+	unknown := r.Doubt(Newest())
+	switch {
+	case len(unknown) > 0:
+		unknown = say.F("It is not known under which RAM role the controller runs: %s.", unknown)
+	case r.Name == "":
+		unknown = say.F("The cluster names no RAM role of its masters.")
+	}
+	if len(unknown) > 0 {
+		return unknown.And("Before the upgrade, make sure that the role of the controller allows what CCM %s calls and %s does not: %s.",
+			Newest(), from, strings.Join(Gains(from, Newest(), use), ", "))
 	}
 	gap := r.Lacks(Needs(Newest(), use))
 	if len(gap.Missing) == 0 {
-		return say.F("The masters' RAM role %s allows everything that CCM %s calls here.", r.Name, Newest())
+		return say.F("The controller's RAM role %s allows everything that CCM %s calls here.", r.Name, Newest())
 	}
 	missing := slices.DeleteFunc(gap.Missing, func(action string) bool { return slices.Contains(gap.Denied, action) })
 	var text say.Text
 	if len(missing) > 0 {
-		text = text.And("The masters' RAM role %s lacks %s that CCM %s calls here.", r.Name, say.Count(len(missing), "action"), Newest()).
+		text = text.And("The controller's RAM role %s lacks %s that CCM %s calls here.", r.Name, say.Count(len(missing), "action"), Newest()).
 			And("Grant this before the upgrade: %s.", AllowCommand(r.Name, missing))
 	}
 	if len(gap.Denied) > 0 {

@@ -69,6 +69,8 @@ func world() *sim.World {
 			VSwitches: []string{"vsw-b", "vsw-a"}, PodVSwitches: []string{"vsw-pod"}, MasterRole: "KubernetesMasterRole-x", WorkerRole: "KubernetesWorkerRole-x",
 			NodePools: []sim.NodePool{{ID: "np-1", Name: "default-nodepool", Default: true, VSwitches: []string{"vsw-a"}}},
 			Addons:    map[string]string{"cloud-controller-manager": "v2.12.1", "terway-eniip": "v1.15.0"},
+
+			AddonConfig: map[string]string{"terway-eniip": `{"IPVlan":"true"}`},
 		},
 		LoadBalancers: []sim.LoadBalancer{{
 			ID: "lb-1", Name: "web", Address: "10.0.1.9", VSwitch: "vsw-b", SlaveZone: "cn-hangzhou-h", Spec: "slb.s1.small", Bandwidth: 5, ResourceGroup: "rg-1",
@@ -436,6 +438,11 @@ var reads = []struct {
 		"CS.Addons", grant.DescribeClusterAddons,
 		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.CS.Addons(ctx) },
 		map[string]string{"cloud-controller-manager": "v2.12.1", "terway-eniip": "v1.15.0"},
+	},
+	{
+		"CS.AddonConfig", grant.GetClusterAddon,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.CS.AddonConfig(ctx, "terway-eniip") },
+		`{"IPVlan":"true"}`,
 	},
 	{
 		"CS.MasterRole", grant.DescribeClusterResources,

@@ -391,7 +391,7 @@ func readController(ctx context.Context, g *gathering) (n int, err error) {
 
 func readRights(ctx context.Context, g *gathering) (n int, err error) {
 	c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
-	g.s.Role, err = c.MasterRole(ctx)
+	g.s.Role, err = c.ControllerRole(ctx)
 	return len(g.s.Role.Policies), err
 }
 

@@ -34,7 +34,7 @@ const (
 	VSwitches  Part = "vSwitches"            // of the cluster's VPC
 	Routes     Part = "routes"               // of the cluster's VPC
 	Quotas     Part = "quotas"               // of CLB, NLB and VPC
-	Rights     Part = "RAM permissions"      // of the masters' role
+	Rights     Part = "RAM permissions"      // of the controller's role
 	Policy     Part = "policy"               // of the operator
 	Failures   Part = "failures"             // of Services, that the stream keeps; left out where none is named
 )

@@ -143,6 +143,9 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if plan, err = x.c.Compare(ctx, plan); err != nil {
 			return remedy.Plan{}, false, fmt.Errorf("compare what the sync would change: %w", err)
 		}
+		if plan, err = x.caution(ctx, plan); err != nil {
+			return remedy.Plan{}, false, err
+		}
 		if len(plan.Steps) == 0 || x.env.now().Sub(l.began) <= fresh {
 			return plan, false, nil
 		}

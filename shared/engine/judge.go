@@ -53,6 +53,9 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 		if slices.ContainsFunc(left, remedy.Syncs) {
 			plan, err = x.c.Compare(ctx, plan)
 		}
+		if err == nil {
+			plan, err = x.caution(ctx, plan)
+		}
 	} else {
 		var over bool
 		if plan, over, err = x.diagnose(ctx); over {

@@ -42,6 +42,7 @@ var (
 	DescribeClusterResources = Grant{Action: "cs:DescribeClusterResources"}
 	DescribeClusterNodePools = Grant{Action: "cs:DescribeClusterNodePools"}
 	DescribeClusterAddons    = Grant{Action: "cs:DescribeClusterAddonsVersion"}
+	GetClusterAddon          = Grant{Action: "cs:GetClusterAddonInstance"}
 
 	// DescribeClusterUserKubeconfig is no class's: a program that fetches its way into
 	// the cluster from the container service needs it.
@@ -99,6 +100,7 @@ var (
 	ListNodes            = Grant{Resource: "nodes", Verb: "list"}
 	ListPods             = Grant{Resource: "pods", Verb: "list"}
 	GetPods              = Grant{Resource: "pods", Verb: "get"}
+	GetServiceAccounts   = Grant{Resource: "serviceaccounts", Verb: "get"}
 	EvictPods            = Grant{Resource: "pods/eviction", Verb: "create"}
 	ListEndpointSlices   = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
 	GetAdmissionPolicies = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Verb: "get"}

@@ -200,6 +200,11 @@ func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]DaemonSet
 	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
 }
 
+// ServiceAccount returns a ServiceAccount. It needs grant.GetServiceAccounts.
+func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1", "serviceaccounts", namespace, name, nil)
+}
+
 // found says what was found: which version of it.
 func found(object any, err error) []byte {
 	o, ok := object.(metav1.Object)

@@ -213,16 +213,13 @@ var (
 )
 
 // Snapshots returns what the engine reads to keep a snapshot before it applies a
-// plan of medium or high risk; nil for a class that has no such plan. A plan can have
-// one if a step of the class has it, or if what the sync after it changes is compared,
-// which raises the risk. A class that reads load balancers of one kind
-// only answers for none of the other.
+// plan of medium or high risk; nil for a class without steps. Every plan can have one: by
+// a step, by what the sync after it changes, or because the controller is newer than what is
+// known. A class that reads load balancers of one kind only answers for none of the other.
 func (r *Remedy) Snapshots() []grant.Grant {
-	reaches := slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Risk() > Low }) ||
-		len(r.Compares()) > 0 && (r.reads(grant.DescribeLoadBalancerAttribute) || r.reads(grant.GetNLB))
 	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
 	switch {
-	case !reaches:
+	case len(r.Steps) == 0:
 		return nil
 	case classic && !network:
 		return snapshotReads

@@ -143,14 +143,41 @@ func (r *roll) seenBy(namespace, name, uid string) Peers {
 	return p
 }
 
-// A Crowd keeps for a moment which Services have Events of syncs: an account-wide cause has all of them
-// ask the same, and each answer is as long as they are many. Its methods may be called side by side. Nil
+// A Crowd keeps for a moment which Services have Events of syncs, and which release the controller is: an account-wide cause has all
+// of them ask the same, and each answer is as long as they are many. Its methods may be called side by side. Nil
 // keeps nothing.
 type Crowd struct {
 	keep time.Duration
 
 	mu    sync.Mutex
 	looks map[string]*crowdLook // by class
+
+	releases sync.Mutex // one look reads it for the others
+	release  ccm.Version
+	until    time.Time // for how long release is given again
+}
+
+// sameRelease is for how long the version of the controller is taken for what it was: an upgrade takes longer.
+const sameRelease = 30 * time.Second
+
+// Release returns the version of the cluster's controller, half a minute old at the most; zero if it cannot be determined. It needs
+// ccm.ControllerReads.
+func (w *Crowd) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
+	if w == nil {
+		ctl, err := c.Controller(ctx)
+		return ctl.Version, err
+	}
+	w.releases.Lock()
+	defer w.releases.Unlock()
+	if time.Now().Before(w.until) {
+		return w.release, nil
+	}
+	ctl, err := c.Controller(ctx)
+	if err != nil {
+		return ccm.Version{}, err
+	}
+	w.release, w.until = ctl.Version, time.Now().Add(sameRelease)
+	return w.release, nil
 }
 
 // A crowdLook is one look for a class.

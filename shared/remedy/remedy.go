@@ -75,6 +75,9 @@ func (r *Remedy) Grants() []grant.Grant {
 	if len(r.Fields()) > 0 {
 		lists = append(lists, proofGrants)
 	}
+	if len(r.Steps) > 0 {
+		lists = append(lists, ccm.ControllerReads) // a plan is riskier under a release that is not known
+	}
 	for _, s := range r.Steps {
 		lists = append(lists, s.Grants())
 	}
@@ -212,6 +215,9 @@ const (
 )
 
 var risks = [...]string{"low", "medium", "high"}
+
+// Raised returns the risk one step above, and high where there is none.
+func (r Risk) Raised() Risk { return min(r+1, High) }
 
 // String returns "low", "medium" or "high".
 func (r Risk) String() string {

@@ -36,6 +36,7 @@
 //   - nothing changes but what the plan named;
 //   - before a plan of medium or high risk is applied, the journal keeps how the load
 //     balancers stand, and with any read of that failing nothing is written;
+//   - under a controller that is newer than every known release, a plan is the same and its risk is one step higher;
 //   - undo puts back what was, and refuses to once a load balancer exists that rules that out;
 //   - after a fix, the same event writes nothing;
 //   - of a Service that was fixed the doctor finds nothing critical;
@@ -69,6 +70,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
@@ -138,6 +140,7 @@ type script struct {
 	archive *txtar.Archive
 	parts   map[string]string
 	without []grant.Grant // of the class's rights
+	runs    string        // the controller's release instead of the scenario's own; empty: that
 }
 
 // name returns the scenario's name.
@@ -205,6 +208,7 @@ var laws = []law{
 	{"its messages belong to the class", classified},
 	{"a look writes nothing, says messages, and a failed read is an error and no write", looks},
 	{"nothing changes but what the plan names, and undo puts it back", changes},
+	{"under a controller that is newer than every known release its risk is one step higher", riskier},
 	{"without a snapshot nothing of medium or high risk is written", keeps},
 	{"it ends as wanted, and the same event then writes nothing", ends},
 }
@@ -435,6 +439,47 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	back.likeListeners(before)
 	if diff := diff.Of(before.settled(), back); diff != "" {
 		return fmt.Errorf("undo left something behind (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+// unheardOf is a release of the controller that nobody knows.
+const unheardOf = "v9.0.0"
+
+// riskier checks that a plan is the same under the newest known release of the controller and under one that nobody knows,
+// and that its risk is one step higher under that one.
+func riskier(t *testing.T, on *ground, r *remedy.Remedy, s script, _ *usage) error {
+	if len(r.Steps) == 0 || s.parts["fault"] != "" || !strings.Contains(s.parts["want"], "\ndo:   ") {
+		return nil
+	}
+	look := func(runs string) (event.Record, error) {
+		s.runs = runs
+		w := build(t, on, r, s)
+		return engine.Look(t.Context(), w.env, r, w.event)
+	}
+	known, err := look(ccm.Newest().String())
+	if err != nil || len(known.Steps) == 0 {
+		return err
+	}
+	newer, err := look(unheardOf)
+	if err != nil {
+		return err
+	}
+	texts := func(rec event.Record) (all []string) {
+		for _, s := range rec.Steps {
+			all = append(all, caseName.ReplaceAllLiteralString(s.Text, ""))
+		}
+		return all
+	}
+	if diff := diff.Of(texts(known), texts(newer)); diff != "" {
+		return fmt.Errorf("under %s the plan is another one (-known +newer):\n%s", unheardOf, diff)
+	}
+	var risk, raised remedy.Risk
+	if err := errors.Join(risk.ReadText(known.Risk), raised.ReadText(newer.Risk)); err != nil {
+		return err
+	}
+	if raised != min(risk+1, remedy.High) || !strings.Contains(newer.Note, unheardOf) {
+		return fmt.Errorf("under %s the risk is %s, and it is %s under %s; the note says %q", unheardOf, raised, risk, ccm.Newest(), newer.Note)
 	}
 	return nil
 }

@@ -83,6 +83,13 @@ func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 		t.Fatal(err)
 	}
 	start.Cluster.ID = clusterID
+	if s.runs != "" {
+		addons := maps.Clone(start.Cluster.Addons)
+		if addons == nil {
+			addons = map[string]string{}
+		}
+		addons[ccm.DaemonSet], start.Cluster.Addons = s.runs, addons
+	}
 	if len(start.Instances) == 0 {
 		start.Instances = []sim.Instance{{ID: nodeInstance}}
 	}
@@ -362,16 +369,17 @@ const mergePatch = "application/merge-patch+json"
 
 // kinds are the kinds of further objects that a scenario may hold.
 var kinds = map[string]schema.GroupVersionResource{
-	"Service":       corev1.SchemeGroupVersion.WithResource("services"),
-	"Node":          corev1.SchemeGroupVersion.WithResource("nodes"),
-	"Pod":           corev1.SchemeGroupVersion.WithResource("pods"),
-	"Event":         corev1.SchemeGroupVersion.WithResource("events"),
-	"ConfigMap":     corev1.SchemeGroupVersion.WithResource("configmaps"),
-	"EndpointSlice": discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
-	"DaemonSet":     appsv1.SchemeGroupVersion.WithResource("daemonsets"),
-	"Deployment":    appsv1.SchemeGroupVersion.WithResource("deployments"),
-	"ReplicaSet":    appsv1.SchemeGroupVersion.WithResource("replicasets"),
-	"StatefulSet":   appsv1.SchemeGroupVersion.WithResource("statefulsets"),
+	"Service":        corev1.SchemeGroupVersion.WithResource("services"),
+	"Node":           corev1.SchemeGroupVersion.WithResource("nodes"),
+	"Pod":            corev1.SchemeGroupVersion.WithResource("pods"),
+	"Event":          corev1.SchemeGroupVersion.WithResource("events"),
+	"ServiceAccount": corev1.SchemeGroupVersion.WithResource("serviceaccounts"),
+	"ConfigMap":      corev1.SchemeGroupVersion.WithResource("configmaps"),
+	"EndpointSlice":  discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+	"DaemonSet":      appsv1.SchemeGroupVersion.WithResource("daemonsets"),
+	"Deployment":     appsv1.SchemeGroupVersion.WithResource("deployments"),
+	"ReplicaSet":     appsv1.SchemeGroupVersion.WithResource("replicasets"),
+	"StatefulSet":    appsv1.SchemeGroupVersion.WithResource("statefulsets"),
 
 	"ValidatingWebhookConfiguration": admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"),
 	"MutatingWebhookConfiguration":   admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
@@ -398,6 +406,9 @@ func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	}
 	if object.GetKind() == "Event" {
 		w.about(t, object.Object)
+	}
+	if object.GetKind() == "DaemonSet" && object.GetName() == ccm.DaemonSet && w.script.runs != "" {
+		w.upgrade(t, &object)
 	}
 	ctx, client := t.Context(), w.kube.Dynamic().Resource(kind).Namespace(object.GetNamespace())
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
@@ -447,6 +458,27 @@ func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 			t.Error(err)
 		}
 	})
+}
+
+// tagged is the image of a release.
+var tagged = regexp.MustCompile(`:v\d[^@]*$`)
+
+// upgrade gives the containers of the controller's DaemonSet the image of the release that runs instead.
+func (w *world) upgrade(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	at := []string{"spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(object.Object, at...)
+	if err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
+	for _, c := range containers {
+		if c, ok := c.(map[string]any); ok {
+			c["image"] = tagged.ReplaceAllLiteralString(fmt.Sprint(c["image"]), ":"+w.script.runs)
+		}
+	}
+	if err := unstructured.SetNestedSlice(object.Object, containers, at...); err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
 }
 
 // about gives an Event the UID of the Service that it is about.

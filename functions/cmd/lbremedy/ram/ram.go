@@ -33,6 +33,7 @@ type Gap struct {
 	Running  string   `json:"running,omitempty"` // version; empty: not known
 	Target   string   `json:"target"`
 	Role     string   `json:"role"`
+	By       string   `json:"by,omitempty"` // what names the role; empty: the cluster does, as that of its masters
 	Needed   int      `json:"needed"`
 	Missing  []string `json:"missing"`
 	Denied   []string `json:"denied,omitempty"`
@@ -52,9 +53,10 @@ func gapCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gap",
 		Short: "Name the RAM actions that the controller lacks, now or for an upgrade with --target",
-		Long: `Name the RAM actions that the controller needs for this cluster and that the RAM role of
-the masters does not allow, for the running release or for --target. The policy document
-with these actions is shown too, and what --apply does, or why it does nothing.
+		Long: `Name the RAM actions that the controller needs for this cluster and that its RAM role
+does not allow, for the running release or for --target. Its role is the one that its
+ServiceAccount, its Pods or its add-on names, or else that of the masters. The policy
+document with these actions is shown too, and what --apply does, or why it does nothing.
 
 With --apply exactly the missing actions are added, in a new default version of the
 policy. You are asked first. The class ram-permission does it, with its guards and under
@@ -133,16 +135,19 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 		return Gap{}, err
 	}
 	role := s.Role
+	if doubt := role.Doubt(to); len(doubt) > 0 {
+		return Gap{}, command.Wrong("it is not known under which RAM role the controller runs: %s", doubt)
+	}
 	if role.Name == "" {
 		return Gap{}, command.Wrong("the cluster names no RAM role of its masters")
 	}
 	needs := ccm.Needs(to, ccm.InUse(s.Detail, s.Services, s.Nodes))
 	g := role.Lacks(needs)
-	v := Gap{Target: to.String(), Role: role.Name, Needed: len(needs), Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
+	v := Gap{Target: to.String(), Role: role.Name, By: role.By.String(), Needed: len(needs), Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
 	if running != (ccm.Version{}) {
 		v.Running = running.String()
 	}
-	if ccm.Newest().Before(to) {
+	if to.TooNew() {
 		v.Note = fmt.Sprintf("CCM %s is newer than %s, the newest release whose actions are known here: it may need more.", to, ccm.Newest())
 	}
 	if v.Missing == nil {
@@ -185,6 +190,7 @@ func printGap(ctx context.Context, p *cli.Program, env *engine.Env, v Gap, it an
 func reportGap(p *cli.Program, v Gap) {
 	fmt.Fprintf(p.Out, "%s  CCM %s\n", p.Paint(cli.Bold, command.Clean(v.Role)), v.Target)
 	p.Field("Running", v.Running)
+	p.Field("Role", v.By)
 	p.Field("Needs", say.Count(v.Needed, "action").String())
 	p.Field("Note", v.Note)
 	if len(v.Missing) == 0 {

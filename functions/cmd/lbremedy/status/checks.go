@@ -78,7 +78,7 @@ func (f *flight) rights(ctx context.Context) {
 		n++
 		r := kube.Review{Group: g.Group, Verb: g.Verb}
 		r.Resource, r.Subresource, _ = strings.Cut(g.Resource, "/")
-		if g == grant.ListDaemonSets {
+		if g == grant.ListDaemonSets || g == grant.GetServiceAccounts {
 			r.Namespace = "kube-system" // where the controller's own parts are
 		}
 		ok, err := f.env.Kube.MayI(ctx, r)
@@ -349,7 +349,7 @@ func (f *flight) controller() {
 		f.failed(name, err, say.F("Allow to list DaemonSets in kube-system, or the RAM action cs:DescribeClusterAddonsVersion."))
 	case runs == ccm.Version{}:
 		f.add(name, Unknown, ccm.NoVersion(), say.F("Make sure that the cloud controller manager runs in this cluster."))
-	case ccm.Newest().Before(runs):
+	case runs.TooNew():
 		f.add(name, Problem, say.F("The controller is %s, and lbremedy knows releases up to %s.", runs, ccm.Newest()),
 			say.F("Use a newer lbremedy, or let this one only observe."))
 	default:

@@ -28,6 +28,9 @@ func show(p *cli.Program, st Status) {
 	s := screen{p, st}
 	s.line("lbremedy", s.p.Paint(s.colour(), s.p.Tell(s.Headline())))
 	s.line("Version", s.p.Phrase("%s, controller %s", s.Version, cmp.Or(s.Controller, s.p.Phrase("unknown"))))
+	if s.Newer != "" {
+		s.line("", s.p.Paint(cli.Yellow, clip(s.p.Tell(s.newer))))
+	}
 	switch {
 	case s.Cluster == "":
 		s.line("Cluster", s.missing("cluster"))

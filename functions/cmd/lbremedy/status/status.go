@@ -37,6 +37,8 @@ type Status struct {
 	Cluster    string            `json:"cluster"`
 	Region     string            `json:"region,omitempty"`
 	Controller string            `json:"controller,omitempty"` // version
+	newer      say.Text          // Newer
+	Newer      string            `json:"newer,omitempty"` // that the controller is newer than what is known, as a sentence
 	NATS       Connection        `json:"nats"`
 	Mode       string            `json:"mode,omitempty"`
 	Policy     string            `json:"policy,omitempty"` // what it allows, as a sentence
@@ -110,7 +112,8 @@ unknown. Without --cluster the one cluster is meant of which an exporter has rep
 Exit codes: 0 all is well; 1 NATS cannot be reached, the exporter is silent, failures are
 lost, or something is unknown; 2 the usage or the configuration is wrong; 3 something
 waits for a person: a case that needs approval or action or is only planned, an open
-breaker, or a dead letter. The version of the controller may stay unknown.`,
+breaker, or a dead letter. The version of the controller may stay unknown; one that is
+newer than what lbremedy knows is shown as such, and makes every plan riskier by one step.`,
 		Example: `  lbremedy status
   lbremedy status --cluster c1234 -o json | jq -e '.verdict == "ok"'`,
 		Args: command.Exactly(0, 0, ""),
@@ -308,6 +311,10 @@ func (r *reading) controller(ctx context.Context) {
 		r.unknown(errors.New(ccm.NoVersion().String()), "controller")
 	default:
 		r.Controller = s.Controller.Version.String()
+		if s.Controller.Version.TooNew() {
+			r.newer = say.F("newer than %s, the newest release known here", ccm.Newest())
+			r.Newer = r.newer.String()
+		}
 	}
 }
 

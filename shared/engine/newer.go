@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// mostNamed is how many annotations a note names.
+const mostNamed = 10
+
+// caution returns the plan as it is where the controller is a release that is known here. What a newer one does is not known: it may
+// read annotations that no known one reads, and its sync may change what was not compared. So the risk of every plan with steps rises
+// by one step, here and nowhere else, and the plan names what was not compared. A cluster whose controller's version cannot be
+// determined is none with a newer one; a read that fails is an error.
+func (x *run) caution(ctx context.Context, p remedy.Plan) (remedy.Plan, error) {
+	if len(p.Steps) == 0 {
+		return p, nil
+	}
+	runs, err := x.c.Crowd.Release(ctx, &x.c.View)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound): // a cluster that the container service does not know
+		return p, nil
+	case err != nil:
+		return remedy.Plan{}, fmt.Errorf("find out the version of the controller: %w", err)
+	case !runs.TooNew():
+		return p, nil
+	}
+	p.Risk = p.Highest().Raised()
+	p.Note = p.Note.And("The controller is %s, and lbremedy knows releases up to %s, so the risk is one step higher.", runs, ccm.Newest())
+	if !slices.ContainsFunc(p.Steps, remedy.Syncs) {
+		return p, nil
+	}
+	unread := say.F("what only releases after %s do", ccm.Newest())
+	if names := ccm.Unfamiliar(x.c.Service); len(names) > 0 {
+		unread = say.F("what only releases after %s do, and what these annotations ask for: %s", ccm.Newest(), say.List(names, mostNamed))
+	}
+	p.Note = p.Note.And("Of what the full sync changes, this was not compared: %s.", unread)
+	how := say.F("this was not compared: %s", unread)
+	p.Changes = append(slices.Clip(p.Changes), event.Change{What: "newer controller", How: how.String(), Said: how, Unknown: true})
+	return p, nil
+}
