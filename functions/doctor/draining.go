@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -89,7 +90,7 @@ func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	var first, last time.Time
 	for _, e := range events {
 		switch e.Reason {
-		case "EnsuredLoadBalancer":
+		case event.Ensured:
 			n += e.Count
 			if first.IsZero() || e.First.Before(first) {
 				first = e.First

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -159,7 +160,7 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 	worked := s.Marks[svc.UID].Synced
 	for _, e := range s.Events[svc.UID] {
 		// An Event from the future is not the controller's.
-		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) {
+		if e.Reason == event.Ensured && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) {
 			worked = e.Last
 		}
 	}
@@ -216,9 +217,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	written := map[string][]time.Time{} // by component
 	for _, e := range s.Events[svc.UID] {
-		if e.Component != "" {
-			written[e.Component] = append(written[e.Component], occurrences(e)...)
-		}
+		written[e.Component] = append(written[e.Component], occurrences(e)...)
 	}
 	for _, component := range sorted(written) {
 		times := written[component]

@@ -38,7 +38,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// patience is how long one answer may take. Watches have their own limit.
+// patience is how long one answer may take, and how long a list may be silent. Watches have their own limit.
 const patience = 30 * time.Second
 
 // page is how many objects one page of a list holds.
@@ -247,15 +247,17 @@ var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * t
 // errLong ends what is read of a list.
 var errLong = errors.New("longer than what is read")
 
-// A bounded reader reads so many bytes.
+// A bounded reader reads so many bytes, and puts off what ends it for silence.
 type bounded struct {
 	from io.Reader
 	left *int64
+	idle *time.Timer
 }
 
 // Read reads, and fails once more comes than may be read.
 func (b bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
+	b.idle.Reset(patience)
 	if *b.left -= int64(n); *b.left < 0 {
 		return 0, errLong
 	}
@@ -296,8 +298,11 @@ func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 	for {
 		var meta metav1.ListMeta
 		var mine error
-		err := c.stream(ctx, doing, min(patience, time.Until(ends)), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-			s := newSieve(bounded{r, &left})
+		// A page may be long, as long as it goes on.
+		heard, silent := context.WithCancel(ctx)
+		idle := time.AfterFunc(patience, silent)
+		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
+			s := newSieve(bounded{r, &left, idle})
 			return items(s, &meta, func(item *T) error {
 				if n++; n > c.most.items {
 					return incomplete("there are more than %d objects", c.most.items)
@@ -309,6 +314,11 @@ func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 				return mine
 			})
 		})
+		idle.Stop()
+		if heard.Err() != nil && ctx.Err() == nil {
+			err = &Error{Doing: doing, Kind: ErrUnavailable, Message: "no answer in time"}
+		}
+		silent()
 		version = cmp.Or(version, meta.ResourceVersion)
 		switch {
 		case mine != nil:
