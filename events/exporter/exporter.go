@@ -15,6 +15,8 @@
 //     acknowledged. A start goes on from there, and from a list of all Events where
 //     that isn't possible. A list is what is known now, so it yields the newest
 //     Event of each Service and class only, which is also all that the stream keeps.
+//   - A list has bounds (package kube). Of one that is longer, those Events that were read are published; that there are more
+//     is logged, and the watch tells of the others when the controller reports them again.
 //   - What waits in memory is bounded, and if nothing gets through to NATS for 30 s,
 //     all of it is let go and listed again when NATS answers. The API server keeps
 //     Events for an hour, so that a shorter outage loses nothing.
