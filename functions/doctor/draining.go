@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -90,7 +89,7 @@ func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	var first, last time.Time
 	for _, e := range events {
 		switch e.Reason {
-		case event.Ensured:
+		case doctor.Ensured:
 			n += e.Count
 			if first.IsZero() || e.First.Before(first) {
 				first = e.First

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -160,7 +159,7 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 	worked := s.Marks[svc.UID].Synced
 	for _, e := range s.Events[svc.UID] {
 		// An Event from the future is not the controller's.
-		if e.Reason == event.Ensured && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) {
+		if e.Reason == doctor.Ensured && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) {
 			worked = e.Last
 		}
 	}

@@ -79,6 +79,9 @@ type Event struct {
 	First, Last             time.Time
 }
 
+// Ensured is the reason of Events of a sync that has succeeded.
+const Ensured = event.Ensured
+
 // A Claim is what an Event says of itself that bears the name of the controller, in
 // whatever namespace and about whatever object.
 type Claim struct {

@@ -55,7 +55,8 @@ func TestSieve(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{`{`, `{"a"`, `{"a":`, `{"b":tru}`, `{"b":"\q"}`, `{"b":[1}`, `{"b":1,}`, `{"b":[1,]}`, `{"b" 1}`, "{\"b\":\"\n\"}", `{"short":"\u12"}`, `nul`,
+	for _, bad := range []string{`{`, `{"a"`, `{"a":`, `{"b":tru}`, `{"b":"\q"}`, `{"b":[1}`,
+		`{"b":1,}`, `{"b":[1,]}`, `{"b" 1}`, "{\"b\":\"\n\"}", `{"short":"\u12"}`, `nul`,
 		strings.Repeat("[", 2*deepest)} {
 		if got, err := sifted[outer](strings.NewReader(bad)); err == nil {
 			t.Errorf("%.40s is read as %s", bad, got)
@@ -81,7 +82,8 @@ func TestSieveHoldsLittle(t *testing.T) {
 
 // FuzzSieve holds that what is decoded from a sieve is what is decoded without one.
 func FuzzSieve(f *testing.F) {
-	for _, s := range []string{listed, `{"metadata":{"labels":{"a":"b"}},"spec":{"ports":[{"port":80,"targetPort":"x"}]}}`, `{"message":"\ud83d\ude00","count":1e2}`} {
+	for _, s := range []string{listed, `{"metadata":{"labels":{"a":"b"}},"spec":{"ports":[{"port":80,"targetPort":"x"}]}}`,
+		`{"message":"\ud83d\ude00","count":1e2}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

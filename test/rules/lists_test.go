@@ -23,8 +23,12 @@ func lists(tr *tree) []string {
 			fn, ok := d.(*ast.FuncDecl)
 			ast.Inspect(d, func(n ast.Node) bool {
 				s, is := n.(*ast.SelectorExpr)
+				if !is {
+					return true
+				}
+				of, _ := s.X.(*ast.Ident)
 				switch {
-				case !is:
+				case of != nil && of.Name == "grant": // the permission
 				case s.Sel.Name == "ListEvents" && !in && !strings.HasPrefix(f.name, "events/exporter/"):
 					out = append(out, tr.at(s.Pos(), "an Event is evidence if the controller wrote it: read it by kube.Cluster.Evidence"))
 				case in && s.Sel.Name == "stream" && (!ok || !slices.Contains(onWire, fn.Name.Name)):
