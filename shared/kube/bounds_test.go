@@ -220,7 +220,7 @@ func TestLists(t *testing.T) {
 		}
 		c := fat(t, count, item)
 		for name, list := range lists {
-			if kind == "message" && !strings.Contains("ListEvents Successes Pods EachService", name) {
+			if kind == "message" && name != "ListEvents" && name != "Pods" {
 				continue // it is half a gigabyte
 			}
 			var got any
