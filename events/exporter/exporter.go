@@ -15,6 +15,8 @@
 //     acknowledged. A start goes on from there, and from a list of all Events where
 //     that isn't possible. A list is what is known now, so it yields the newest
 //     Event of each Service and class only, which is also all that the stream keeps.
+//   - A list has bounds (package kube). Of one that is longer, those Events that were read are published; that there are more
+//     is logged, and the watch tells of the others when the controller reports them again.
 //   - What waits in memory is bounded, and if nothing gets through to NATS for 30 s,
 //     all of it is let go and listed again when NATS answers. The API server keeps
 //     Events for an hour, so that a shorter outage loses nothing.
@@ -95,21 +97,22 @@ type Config struct {
 
 // Stats count what an exporter has met since it was made.
 type Stats struct {
-	Seen      atomic.Int64 // Events read, from watches and lists
-	Ignored   atomic.Int64 // of these, those that tell of no failed sync of this cloud
-	Published atomic.Int64 // stored in FAILED
-	Kept      atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
-	Dead      atomic.Int64 // sent to DEAD
-	Overtaken atomic.Int64 // a newer one of the same Service and class stood in the same list, or came while it waited
-	Strange   atomic.Int64 // not published, since they are about no Service that there is or can be
-	Released  atomic.Int64 // let go while nothing got through or there was no room, and listed again later
-	Slowed    atomic.Int64 // that came while their namespace made more than its budget; they come to one of the other ends
-	Reported  atomic.Int64 // results of a check before an upgrade
-	Foreseen  atomic.Int64 // of these, the failures that it foresees, which are among those seen
-	Relists   atomic.Int64 // lists of all Events
-	Retries   atomic.Int64 // publishes that were tried again
-	Unread    atomic.Int64 // reads of a Service that failed, and are made again
-	Saves     atomic.Int64 // times that progress was saved
+	Seen       atomic.Int64 // Events read, from watches and lists
+	Ignored    atomic.Int64 // of these, those that tell of no failed sync of this cloud
+	Published  atomic.Int64 // stored in FAILED
+	Kept       atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
+	Dead       atomic.Int64 // sent to DEAD
+	Overtaken  atomic.Int64 // a newer one of the same Service and class stood in the same list, or came while it waited
+	Strange    atomic.Int64 // not published, since they are about no Service that there is or can be
+	Released   atomic.Int64 // let go while nothing got through or there was no room, and listed again later
+	Slowed     atomic.Int64 // that came while their namespace made more than its budget; they come to one of the other ends
+	Reported   atomic.Int64 // results of a check before an upgrade
+	Foreseen   atomic.Int64 // of these, the failures that it foresees, which are among those seen
+	Relists    atomic.Int64 // lists of all Events
+	Incomplete atomic.Int64 // of these, those that had more than is read
+	Retries    atomic.Int64 // publishes that were tried again
+	Unread     atomic.Int64 // reads of a Service that failed, and are made again
+	Saves      atomic.Int64 // times that progress was saved
 }
 
 // An Exporter exports the Events of one cluster.
@@ -488,6 +491,13 @@ func (s *session) list(ctx context.Context) (string, error) {
 		all += size
 		return ctx.Err()
 	})
+	if errors.Is(err, kube.ErrIncomplete) && version != "" {
+		// There is no end to what somebody may write. A failure that lasts is reported again within five minutes, and the watch
+		// tells of that.
+		s.stats.Incomplete.Add(1)
+		s.log.Warn("there are more Events about Services than are read at once; the others are met when the controller reports them again", "error", err)
+		err = nil
+	}
 	if err != nil {
 		s.stats.Released.Add(int64(len(newest)))
 		return "", err

@@ -652,6 +652,42 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestEndlessList proves that a list which is longer than what is read of one is published as far as it was read, that this
+// is said, and that the watch goes on from there.
+func TestEndlessList(t *testing.T) {
+	w := newWorld(t)
+	first, err := json.Marshal(w.event("a", w.uid(1), full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := w.event("b", w.uid(2), full).ResourceVersion
+	config, g := w.through()
+	lists := 0
+	var mu sync.Mutex
+	g.set(func(watch bool, rw http.ResponseWriter) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if !watch {
+			lists++
+		}
+		if watch || lists != 2 { // the first asks for the version alone
+			return false
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(rw, `{"metadata":{"resourceVersion":%q},"items":[%s%s]}`, version, first, strings.Repeat(",{}", 200_000))
+		return true
+	})
+	e := w.exporter(config)
+	got := w.tail()
+	w.run(e)
+	got.until(w.uids(1, 2), 1)
+	w.event("c", w.uid(3), full)
+	got.until(w.uids(3, 4), 1)
+	if n, all := e.Stats().Incomplete.Load(), e.Stats().Relists.Load(); n != 1 || all != 1 {
+		t.Errorf("%d of %d lists were incomplete", n, all)
+	}
+}
+
 // TestRefusedWatches proves that watches which are closed at once, and those that
 // end with "410 Gone" on the way, lead to lists, and not to a storm of them.
 func TestRefusedWatches(t *testing.T) {

@@ -223,7 +223,8 @@ func Open(listener net.Listener, ready func(context.Context) error, metrics http
 	if listener == nil {
 		return func() {}
 	}
-	server := &http.Server{Handler: Health(ready, metrics), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
+	server := &http.Server{Handler: Health(ready, metrics), ReadHeaderTimeout: hearing, ReadTimeout: hearing, WriteTimeout: answering,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the health endpoints are gone", "error", err)
@@ -232,8 +233,13 @@ func Open(listener net.Listener, ready func(context.Context) error, metrics http
 	return func() { _ = server.Close() }
 }
 
+const (
+	hearing   = 5 * time.Second  // how long a request may take to come; net/http waits for a body, too, that nobody reads
+	answering = 30 * time.Second // how long an answer may take to go
+)
+
 // Health answers /healthz with 200, /readyz with what ready says within two seconds,
-// and /metrics.
+// and /metrics. A request with a body is refused.
 func Health(ready func(context.Context) error, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -247,5 +253,12 @@ func Health(ready func(context.Context) error, metrics http.Handler) http.Handle
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "send no body", http.StatusRequestEntityTooLarge)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }

@@ -56,6 +56,7 @@ type world struct {
 	Slices       map[string][]discoveryv1.EndpointSlice `json:"slices"` // by Service
 	Moved        map[string]time.Time                   `json:"moved"`  // by Service
 	Events       map[string][]doctor.Event              `json:"events"` // by Service
+	Unkept       map[string]int                         `json:"unkept"` // by Service
 	Marks        map[string]doctor.Mark                 `json:"marks"`  // by Service
 	Claims       []claim                                `json:"claims"`
 	Unclaimed    int                                    `json:"unclaimed"`
@@ -220,7 +221,15 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	}
 	s.Events, s.Marks = map[types.UID][]doctor.Event{}, map[types.UID]doctor.Mark{}
 	for name, list := range w.Events {
-		s.Events[uid(name)] = list
+		for _, e := range list {
+			if e.Component = std.Or(e.Component, "service-controller"); event.Controller(e.Component) { // as they are gathered
+				s.Events[uid(name)] = append(s.Events[uid(name)], e)
+			}
+		}
+	}
+	s.Unkept = map[types.UID]int{}
+	for name, n := range w.Unkept {
+		s.Unkept[uid(name)] = n
 	}
 	for name, m := range w.Marks {
 		s.Marks[uid(name)] = m

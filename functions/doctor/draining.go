@@ -89,7 +89,7 @@ func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	var first, last time.Time
 	for _, e := range events {
 		switch e.Reason {
-		case "EnsuredLoadBalancer":
+		case doctor.Ensured:
 			n += e.Count
 			if first.IsZero() || e.First.Before(first) {
 				first = e.First

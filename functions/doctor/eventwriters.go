@@ -80,6 +80,11 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 	if nobody > 0 {
 		r.Unknown(s.OfCluster(), say.Errorf("who wrote %s in the controller's name: the API server has kept no writer", say.Count(nobody, "Event")))
 	}
+	for _, svc := range s.OfType() {
+		if n := s.Unkept[svc.UID]; n > 0 {
+			r.Unknown(about(svc), say.Errorf("what %s more about it say: there are too many", say.Count(n, "Event")))
+		}
+	}
 	if s.Unclaimed > 0 {
 		r.Unknown(s.OfCluster(), say.Errorf("what %s more in the controller's name say: there are too many", say.Count(s.Unclaimed, "Event")))
 	}

@@ -54,9 +54,6 @@ func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 	}
 	since, heard := svc.CreationTimestamp.Time, false
 	for _, e := range s.Events[svc.UID] {
-		if !e.ByController() {
-			continue
-		}
 		if e.Reason == "TypeChanged" && e.Last.After(since) {
 			since = e.Last
 		}
@@ -110,7 +107,7 @@ func waiting(d time.Duration) say.Text {
 // for a Warning are not failures.
 func failure(list []doctor.Event) (doctor.Event, bool) {
 	for _, e := range slices.Backward(list) {
-		if e.ByController() && e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {
+		if e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {
 			return e, true
 		}
 	}
@@ -135,7 +132,7 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 		return
 	}
 	for _, svc := range services {
-		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], doctor.Event.ByController) {
+		if waited := waits(s, svc); waited >= tooLong && len(s.Events[svc.UID]) == 0 {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
 				Text: waiting(waited).And("CCM %s, which writes Events, has written none about it in the last hour.", v),

@@ -159,7 +159,7 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 	worked := s.Marks[svc.UID].Synced
 	for _, e := range s.Events[svc.UID] {
 		// An Event from the future is not the controller's.
-		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) {
+		if e.Reason == doctor.Ensured && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) {
 			worked = e.Last
 		}
 	}
@@ -216,9 +216,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	written := map[string][]time.Time{} // by component
 	for _, e := range s.Events[svc.UID] {
-		if e.Component != "" {
-			written[e.Component] = append(written[e.Component], occurrences(e)...)
-		}
+		written[e.Component] = append(written[e.Component], occurrences(e)...)
 	}
 	for _, component := range sorted(written) {
 		times := written[component]

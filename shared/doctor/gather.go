@@ -59,6 +59,21 @@ const (
 	said      = 300 // bytes of an Event's message
 )
 
+// mostKept is how many bytes of Services, and of their endpoints, are kept, as protocol buffers count them: what whoever may
+// create Services writes into them must not fill the memory (doctor.resources of the chart).
+const mostKept = 64 << 20
+
+// A room counts what is kept of one part.
+type room int
+
+// take counts an object, and fails once there is no room for it.
+func (r *room) take(size int) error {
+	if *r += room(size); *r > mostKept {
+		return say.Errorf("they are more than %d MiB, which is more than is read", mostKept>>20)
+	}
+	return nil
+}
+
 // A Reading says how a part was read.
 type Reading struct {
 	Part   Part          `json:"part"`
@@ -160,12 +175,17 @@ func (g *gathering) tell(p Part, done, total int) {
 
 func readServices(ctx context.Context, g *gathering) (int, error) {
 	g.s.Marks = map[types.UID]Mark{}
+	var kept room
 	add := func(svc *corev1.Service) error {
 		if !watched(svc) {
 			return nil
 		}
-		g.s.Marks[svc.UID] = markOf(svc)
+		mark := markOf(svc)
 		svc.ManagedFields = nil
+		if err := kept.take(svc.Size()); err != nil {
+			return err
+		}
+		g.s.Marks[svc.UID] = mark
 		g.s.Services = append(g.s.Services, *svc)
 		g.tell(Services, len(g.s.Services), 0)
 		return nil
@@ -219,6 +239,7 @@ func readEndpoints(ctx context.Context, g *gathering) (int, error) {
 	g.s.Slices, g.s.Moved = map[string][]discoveryv1.EndpointSlice{}, map[string]time.Time{}
 	nodes := map[string]*string{} // each name once, however many endpoints are there
 	n := 0
+	var kept room
 	add := func(slice *discoveryv1.EndpointSlice) error {
 		key := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
 		if !wanted[key] {
@@ -238,6 +259,9 @@ func readEndpoints(ctx context.Context, g *gathering) (int, error) {
 			}
 			slim.Endpoints = append(slim.Endpoints, kept)
 		}
+		if err := kept.take(slim.Size()); err != nil {
+			return err
+		}
 		n += len(slim.Endpoints)
 		g.s.Slices[key] = append(g.s.Slices[key], slim)
 		for _, f := range slice.ManagedFields {
@@ -254,7 +278,7 @@ func readEndpoints(ctx context.Context, g *gathering) (int, error) {
 	ns, name, _ := strings.Cut(g.Only, "/")
 	list, err := g.Kube.EndpointSlices(ctx, ns, name)
 	for i := range list {
-		_ = add(&list[i]) // it never fails
+		err = errors.Join(err, add(&list[i]))
 	}
 	return n, err
 }
@@ -278,23 +302,20 @@ func readEvents(ctx context.Context, g *gathering) (int, error) {
 	for i := range g.s.Services {
 		wanted[g.s.Services[i].UID] = true
 	}
-	g.s.Events = map[types.UID][]Event{}
+	g.s.Events, g.s.Unkept = map[types.UID][]Event{}, map[types.UID]int{}
 	n := 0
 	which := kube.Selection{Fields: "involvedObject.kind=Service"}
 	if g.Only != "" {
 		which.Namespace, _, _ = strings.Cut(g.Only, "/")
 	}
-	_, err := g.Kube.ListEvents(ctx, which, func(e kube.Event) error {
-		if event.Controller(e.Component) {
-			g.claim(e)
-		}
+	err := g.Kube.Evidence(ctx, which, func(e kube.Event) error {
+		g.claim(e)
 		uid := types.UID(e.Object.UID)
 		if !wanted[uid] {
 			return nil
 		}
-		g.s.Events[uid] = append(g.s.Events[uid], Event{
-			Reason: e.Reason, Type: e.Type, Component: e.Component, Message: strings.Clone(strings.ToValidUTF8(e.Message[:min(len(e.Message), said)], "")),
-			Count: e.Count, First: e.First, Last: e.Last,
+		g.keep(uid, Event{
+			Reason: brief(e.Reason), Type: brief(e.Type), Component: e.Component, Message: brief(e.Message), Count: e.Count, First: e.First, Last: e.Last,
 		})
 		n++
 		g.tell(Events, n, 0)
@@ -325,17 +346,53 @@ const GuardPolicy = "lbremedy-event-writers"
 // each of 5,000 Services. Whoever floods a cluster with Events must not fill the memory.
 const mostClaims = 16_000
 
+// mostEvents is how many Events of one Service are kept, the newest: the controller writes 25 at once and 12 in an hour.
+const mostEvents = 300
+
+// keep keeps an Event, or counts it.
+func (g *gathering) keep(uid types.UID, e Event) {
+	list := g.s.Events[uid]
+	if len(list) < mostEvents {
+		g.s.Events[uid] = append(list, e)
+		return
+	}
+	g.s.Unkept[uid]++
+	oldest := 0
+	for i := range list {
+		if list[i].Last.Before(list[oldest].Last) {
+			oldest = i
+		}
+	}
+	if list[oldest].Last.Before(e.Last) {
+		list[oldest] = e
+	}
+}
+
+// brief returns the beginning of a text, which holds nothing of the rest.
+func brief(s string) string { return strings.Clone(strings.ToValidUTF8(s[:min(len(s), said)], "")) }
+
+// briefly returns the beginnings of a few texts.
+func briefly(list []string) []string {
+	var out []string
+	for _, s := range list[:min(len(list), mostWriters)] {
+		out = append(out, brief(s))
+	}
+	return out
+}
+
+// mostWriters is how many writers of one Event are kept. There are one or two.
+const mostWriters = 8
+
 // claim keeps what an Event in the controller's name says of itself.
 func (g *gathering) claim(e kube.Event) {
 	if len(g.s.Claims) == mostClaims {
 		g.s.Unclaimed++
 		return
 	}
-	brief := func(s string) string { return strings.Clone(strings.ToValidUTF8(s[:min(len(s), said)], "")) }
 	o := e.Object
 	g.s.Claims = append(g.s.Claims, Claim{
 		Object:    kube.Object{Kind: o.Kind, Namespace: brief(o.Namespace), Name: brief(o.Name), UID: brief(o.UID)},
-		Component: e.Component, Writers: e.Writers, Host: brief(e.Host), First: e.First, Last: e.Last, Created: e.Created,
+		Component: e.Component, Writers: briefly(e.Writers), Host: brief(e.Host), First: e.First, Last: e.Last, Created: e.Created,
 	})
 }
 

@@ -30,7 +30,8 @@ type Snapshot struct {
 	Slices     map[string][]discoveryv1.EndpointSlice // by the Service's namespace/name
 	Moved      map[string]time.Time                   // by the same: when any of its slices was last written; missing: not known
 	Nodes      []corev1.Node                          // labels, taints, conditions and provider ID
-	Events     map[types.UID][]Event                  // by the Service's UID, the oldest first
+	Events     map[types.UID][]Event                  // the controller's, by the Service's UID, the oldest first
+	Unkept     map[types.UID]int                      // how many older ones of a Service there were than are kept
 	Claims     []Claim                                // the Events that bear the name of the controller
 	Unclaimed  int                                    // how many more of these there were than are kept
 	Guard      kube.Binding                           // of the policy of who may write these
@@ -69,13 +70,17 @@ type Mark struct {
 	Changed time.Time // when anybody who writes annotations or the spec last wrote; zero: not known
 }
 
-// An Event is an Event of Kubernetes about a Service, as far as checks read it.
+// An Event is an Event of Kubernetes about a Service that bears the name of the controller, as far as checks read it. The
+// API server, lbremedy and others write Events about Services, too, which are no evidence (kube.Cluster.Evidence).
 type Event struct {
 	Reason, Type, Component string
 	Message                 string // its beginning
 	Count                   int
 	First, Last             time.Time
 }
+
+// Ensured is the reason of Events of a sync that has succeeded.
+const Ensured = event.Ensured
 
 // A Claim is what an Event says of itself that bears the name of the controller, in
 // whatever namespace and about whatever object.
@@ -90,14 +95,10 @@ type Claim struct {
 // Possible reports whether a Service can have the UID of what the Event is about.
 func (c Claim) Possible() bool { return event.ValidUID(c.Object.UID) == nil }
 
-// Failed reports whether the Event tells of a failed sync of Alibaba Cloud's controller.
+// Failed reports whether the Event tells of a failed sync.
 func (e Event) Failed() bool {
-	return e.Type == corev1.EventTypeWarning && event.Watched(e.Reason) && !event.DryRun(e.Message) && e.ByController()
+	return e.Type == corev1.EventTypeWarning && event.Watched(e.Reason) && !event.DryRun(e.Message)
 }
-
-// ByController reports whether the controller wrote the Event. The API server and lbremedy also
-// write Events about Services.
-func (e Event) ByController() bool { return event.Controller(e.Component) }
 
 // A LoadBalancer is a CLB or an NLB with what stands on it.
 type LoadBalancer struct {

@@ -280,6 +280,7 @@ func TestWokenByItself(t *testing.T) {
 		ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
 		Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: metav1.NewTime(r.now().Add(5 * time.Second)),
+		Source: corev1.EventSource{Component: "service-controller"},
 	}
 	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
 	r.must(err)

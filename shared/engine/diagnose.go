@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -252,7 +251,7 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	// Whoever may create Events dates them, and the clock of this machine may be behind: what is still to come would be a
 	// success that no failure comes after.
 	until := e.now().Add(skew)
-	happened, err := e.Kube.Events(ctx, svc.Namespace, string(svc.UID))
+	happened, err := e.Kube.Successes(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
 		return nil, false, fmt.Errorf("list the Service's events: %w", err)
 	}
@@ -279,33 +278,19 @@ func released(svc *corev1.Service) bool {
 // succeeded returns the evidence that a sync has succeeded after the failure and until then, as
 // a sentence; empty if there is none. Times on both sides have whole seconds, so
 // that the same second proves nothing.
-func succeeded(svc *corev1.Service, happened []corev1.Event, failure, until time.Time) say.Text {
+func succeeded(svc *corev1.Service, happened []time.Time, failure, until time.Time) say.Text {
 	if failure.IsZero() {
 		return nil // nobody knows what came after it
 	}
 	if at := ccm.HashWritten(svc); at.After(failure) && !at.After(until) {
 		return say.F("The controller has synced the Service since then: it wrote the hash label at %s.", at.UTC().Format(time.RFC3339))
 	}
-	for _, e := range happened {
-		if e.Reason != "EnsuredLoadBalancer" {
-			continue
-		}
-		if at := lastSeen(e); at.After(failure) && !at.After(until) {
+	for _, at := range happened {
+		if at.After(failure) && !at.After(until) {
 			return say.F("The controller has synced the Service since then: EnsuredLoadBalancer at %s.", at.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil
-}
-
-func lastSeen(e corev1.Event) time.Time {
-	at := e.LastTimestamp
-	if e.Series != nil && e.Series.LastObservedTime.After(at.Time) {
-		at = metav1.Time(e.Series.LastObservedTime)
-	}
-	if e.EventTime.After(at.Time) {
-		at = metav1.Time(e.EventTime)
-	}
-	return at.Time
 }
 
 // quiet reports whether Events with this reason come with a sync that succeeds: it

@@ -1210,6 +1210,7 @@ func TestTakeBackTold(t *testing.T) {
 		ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
 		Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: metav1.NewTime(r.now()),
+		Source: corev1.EventSource{Component: "service-controller"},
 	}, metav1.CreateOptions{})
 	r.must(err)
 	r.ends(event.Undone)

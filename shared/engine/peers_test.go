@@ -25,11 +25,17 @@ import (
 // tell writes an Event of the controller about a Service.
 func (r *rig) tell(svc *corev1.Service, reason, typ, message string, count int, ago time.Duration) {
 	r.Helper()
+	r.tellAs("service-controller", svc, reason, typ, message, count, ago)
+}
+
+// tellAs writes an Event of a component about a Service.
+func (r *rig) tellAs(component string, svc *corev1.Service, reason, typ, message string, count int, ago time.Duration) {
+	r.Helper()
 	at := metav1.NewTime(time.Now().Add(-ago))
 	_, err := r.kube.Client().CoreV1().Events(svc.Namespace).Create(r.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: svc.Name + "."},
 		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID},
-		Reason:         reason, Type: typ, Message: message, Source: corev1.EventSource{Component: "service-controller"},
+		Reason:         reason, Type: typ, Message: message, Source: corev1.EventSource{Component: component},
 		Count: int32(count), FirstTimestamp: at, LastTimestamp: at,
 	}, metav1.CreateOptions{})
 	r.must(err)
@@ -58,6 +64,12 @@ func TestPeers(t *testing.T) {
 	a := service("a")
 	failed(a, same, 20, time.Minute)
 	good(a, 3, time.Hour)
+	r.tellAs("my-operator", a, "EnsuredLoadBalancer", "Normal", "Ensured load balancer [lb-1]", 9, time.Second) // no evidence
+	r.tellAs("my-operator", a, "CleanLoadBalancer", "Normal", "Clean load balancer", 1, time.Second)
+	r.tellAs("", a, "EnsuredLoadBalancer", "Normal", "Ensured load balancer [lb-1]", 9, time.Second)
+	for _, component := range []string{"my-operator", ""} {
+		r.tellAs(component, service("stranger"+component), "SyncLoadBalancerFailed", "Warning", same, 99, time.Second)
+	}
 	b := service("b")
 	failed(b, same, 30, time.Hour)
 	good(b, 1, time.Minute)

@@ -367,7 +367,7 @@ func TestGone(t *testing.T) {
 		e := &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
 			InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
-			Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: at,
+			Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: at, Source: corev1.EventSource{Component: "service-controller"},
 		}
 		edit(e)
 		_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), e, metav1.CreateOptions{})
@@ -392,6 +392,20 @@ func TestGone(t *testing.T) {
 		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"h1"}}}`) },
 			want: event.Waiting},
 		{name: "an event", edit: synced, before: func(r *rig) { told(r, func(*corev1.Event) {}) }, want: event.Gone, says: "EnsuredLoadBalancer"},
+		{name: "an event of nlb-controller", edit: synced, before: func(r *rig) {
+			told(r, func(e *corev1.Event) { e.Source.Component = "nlb-controller" })
+		}, want: event.Gone, says: "EnsuredLoadBalancer"},
+		{name: "an event of my-operator", edit: synced, before: func(r *rig) {
+			told(r, func(e *corev1.Event) { e.Source.Component = "my-operator" })
+		}, want: event.Waiting},
+		{name: "an event of my-operator, by its other name", edit: synced, before: func(r *rig) {
+			told(r, func(e *corev1.Event) {
+				e.Source.Component, e.ReportingController, e.ReportingInstance = "", "my-operator", "i"
+			})
+		}, want: event.Waiting},
+		{name: "an event of nobody", edit: synced, before: func(r *rig) {
+			told(r, func(e *corev1.Event) { e.Source.Component = "" })
+		}, want: event.Waiting},
 		{name: "an event, for a class that sees the failure", edit: synced, before: func(r *rig) {
 			r.class.Sees = true
 			told(r, func(*corev1.Event) {})
@@ -408,7 +422,7 @@ func TestGone(t *testing.T) {
 		{name: "an event by its time", edit: synced, before: func(r *rig) {
 			told(r, func(e *corev1.Event) {
 				e.EventTime, e.LastTimestamp = metav1.NewMicroTime(e.LastTimestamp.Time), metav1.Time{}
-				e.ReportingController, e.ReportingInstance, e.Action = "c", "i", "a"
+				e.Source.Component, e.ReportingController, e.ReportingInstance, e.Action = "", "service-controller", "i", "a"
 			})
 		}, want: event.Gone, says: "EnsuredLoadBalancer"},
 		{name: "an event of a series", edit: synced, before: func(r *rig) {
@@ -416,7 +430,7 @@ func TestGone(t *testing.T) {
 				e.Series = &corev1.EventSeries{Count: 2, LastObservedTime: metav1.NewMicroTime(e.LastTimestamp.Time)}
 				e.LastTimestamp = metav1.NewTime(r.event.Failure.Last.Add(-time.Hour))
 				e.EventTime = metav1.NewMicroTime(e.LastTimestamp.Time)
-				e.ReportingController, e.ReportingInstance, e.Action = "c", "i", "a"
+				e.Source.Component, e.ReportingController, e.ReportingInstance, e.Action = "", "service-controller", "i", "a"
 			})
 		}, want: event.Gone, says: "EnsuredLoadBalancer"},
 		{name: "the cause is gone", before: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"other"}}}`) }, want: event.Gone,

@@ -228,6 +228,9 @@ func (c *Classifier) foresee(looked []string) {
 // too: there the controller's own wording decides.
 const reasonFailed = "Failed"
 
+// Ensured is the reason of Events in which the controller says that a sync has succeeded.
+const Ensured = "EnsuredLoadBalancer"
+
 // Watched reports whether Events with this reason can tell of a failed sync.
 func Watched(reason string) bool {
 	switch reason {

@@ -12,8 +12,8 @@ const hidden = "***"
 // Redact returns the text without the secrets that the controller's errors can
 // hold: signatures, keys and tokens of signed URLs, headers and SDK dumps, in
 // plain and percent-encoded form, access key IDs, bearer tokens, JSON web
-// tokens, private keys, passwords in URLs and RAM's encoded diagnoses. What
-// surrounds them stays readable. It takes time linear in the length of the
+// tokens, private keys, seeds of NATS, passwords in URLs, addresses of chats' hooks
+// and RAM's encoded diagnoses. What surrounds them stays readable. It takes time linear in the length of the
 // text, and redacting twice is the same as once.
 func Redact(s string) string { return redactFrom(s, 0) }
 
@@ -85,13 +85,18 @@ var secretMarks = []secretMark{
 	{"accesskeysecret", named}, {"access_key_secret", named}, {"access-key-secret", named}, {"accesssecret", named},
 	{"secretkey", named}, {"secret_key", named}, {"secret-key", named}, {"client-key-data", named},
 	{"securitytoken", named}, {"security_token", named}, {"security-token", named},
+	{"appsecret", named}, {"app_secret", named}, {"app-secret", named},
+	{"sessiontoken", named}, {"session_token", named}, {"session-token", named},
 	{"ststoken", named}, {"sts_token", named}, {"sts-token", named},
 	{"signature", named}, {"encodeddiagnosticmessage", named}, {"password", named}, {"passwd", named},
 	{"credential", assigned}, {"secret", assigned}, {"token", assigned}, {"apikey", assigned}, {"api_key", assigned},
+	{"ticket", parameter}, {"key", urlParameter},
 	{"authorization", authorization},
 	{"bearer ", bearer},
 	{"ltai", keyID}, {"sts.", temporaryKeyID},
 	{"eyj", webToken},
+	{"su", seed}, {"sa", seed}, {"so", seed}, {"sn", seed}, {"sc", seed}, {"sx", seed},
+	{"hooks.slack.com/", hook},
 	{"://", userinfo},
 	{"-----begin", privateKey},
 }
@@ -117,17 +122,93 @@ func named(s string, start, end int) (from, to int) {
 }
 
 // assigned finds the value of a name that prose uses too: whole words only,
-// and only name=value or "name":"value".
+// and only name=value or "name":"value", and name: value where it begins a line, as in
+// YAML, or where the value looks like nothing but a secret.
 func assigned(s string, start, end int) (from, to int) {
 	if inWord(s, start) {
 		return 0, 0
 	}
 	v := separator(s, end)
 	// The end of a path, in quotes, is no name: Put "http://100.100.100.200/latest/api/token": EOF.
-	if v.sep == 0 || v.sep == ':' && (!v.quoted || start > 0 && s[start-1] == '/') {
+	if v.sep == 0 || v.sep == ':' && start > 0 && s[start-1] == '/' {
 		return 0, 0
 	}
-	return content(s, v)
+	from, to = content(s, v)
+	if v.sep == ':' && !v.quoted && !beginsLine(s, start) && !random(s[from:to]) {
+		return 0, 0
+	}
+	return from, to
+}
+
+// beginsLine reports whether the name that ends with s[i:] begins its line, but for what indents YAML.
+func beginsLine(s string, i int) bool {
+	first := max(0, i-64)
+	for i > first && (letterOrDigit(s[i-1]) || s[i-1] == '_' || s[i-1] == '-') {
+		i--
+	}
+	for i > first && (s[i-1] == ' ' || s[i-1] == '-') {
+		i--
+	}
+	return i == 0 || s[i-1] == '\n' || i > 1 && s[i-2:i] == `\n` // the latter in a log
+}
+
+// random reports whether a text looks like a key rather than a word or the name of an object: letters and digits, and of
+// the letters both cases if there are hyphens or the like.
+func random(s string) bool {
+	var digit, upper, lower, other bool
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			digit = true
+		case c >= 'A' && c <= 'Z':
+			upper = true
+		case c >= 'a' && c <= 'z':
+			lower = true
+		default:
+			other = true
+		}
+	}
+	return len(s) >= 16 && digit && (upper && lower || (upper || lower) && !other)
+}
+
+// parameter finds the value of a name that is a secret's in name=value alone.
+func parameter(s string, start, end int) (from, to int) {
+	if v := separator(s, end); !inWord(s, start) && (v.sep == '=' || v.sep == '%') {
+		return content(s, v)
+	}
+	return 0, 0
+}
+
+// urlParameter finds the value of a name that is a secret's in the query of a URL alone.
+func urlParameter(s string, start, end int) (from, to int) {
+	before := s[max(0, start-5):start]
+	for _, mark := range [...]string{"?", "&", "%3f", "%26", "%253f", "%2526"} {
+		if n := len(before) - len(mark); n >= 0 && strings.EqualFold(before[n:], mark) {
+			return parameter(s, start, end)
+		}
+	}
+	return 0, 0
+}
+
+// seed finds a seed of NATS: two letters for its kind, and 56 digits in base 32.
+func seed(s string, start, end int) (from, to int) {
+	const length = 58
+	if inWord(s, start) || len(s)-start < length {
+		return 0, 0
+	}
+	for to = start; to < len(s) && to <= start+length && (s[to] >= 'A' && s[to] <= 'Z' || s[to] >= '2' && s[to] <= '7'); to++ {
+	}
+	if to != start+length || to < len(s) && letterOrDigit(s[to]) {
+		return 0, 0
+	}
+	return start, to
+}
+
+// hook finds the path of an address to which whoever knows it may post.
+func hook(s string, _, end int) (from, to int) {
+	for to = end; to < len(s) && !ends(s[to]); to++ {
+	}
+	return end, to
 }
 
 // An assignment stands between a name and its value.

@@ -12,6 +12,7 @@ import (
 const (
 	testKey    = "LTAI5tQnKxyZ9abcdEFGhijk"
 	testSecret = "t0PsEcReT8qwertyuiop"
+	testSeed   = "SUAIO3FHUX5PNV2LQIIP7TZ3N4L7TX3W53MQGEIVYFIGA635OZCKEYHFLM" // of the documentation of nkeys
 	testJWT    = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlLXg_-1"
 )
 
@@ -70,6 +71,19 @@ func TestRedact(t *testing.T) {
 		{"a private key cut off", "-----BEGIN PRIVATE KEY-----\nMIIE", "***"},
 		{"a certificate", "-----BEGIN CERTIFICATE-----\nMIIE", "-----BEGIN CERTIFICATE-----\nMIIE"},
 		{"an open quote", `AccessKeySecret="` + testSecret, `AccessKeySecret="***`},
+		{"a seed of NATS", "nkey: " + testSeed + ", " + testSeed[:57] + " X" + testSeed, "nkey: ***, " + testSeed[:57] + " X" + testSeed},
+		{"another in lower case", strings.ToLower(testSeed), strings.ToLower(testSeed)},
+		{"an app's secret", `{"appSecret":"` + testSecret + `"} appSecret: abc app_secret=abc`, `{"appSecret":"***"} appSecret: *** app_secret=***`},
+		{"a session's token", "SessionToken: abc, sessionToken=abc", "SessionToken: ***, sessionToken=***"},
+		{"a ticket", "https://h/x?ticket=abc&y=1 jsapi_ticket=abc, ticket%3Dabc%26y the ticket: 5",
+			"https://h/x?ticket=***&y=1 jsapi_ticket=***, ticket%3D***%26y the ticket: 5"},
+		{"WeCom's key", "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=693a91f6-7xxx&a=1 a%26key%3Dabc",
+			"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=***&a=1 a%26key%3D***"},
+		{"other keys", "key=shop/web, monkey=1, ?monkey=1", "key=shop/web, monkey=1, ?monkey=1"},
+		{"a hook of Slack", `Post "https://hooks.slack.com/services/T0/B0/xyz": EOF`, `Post "https://hooks.slack.com/***": EOF`},
+		{"YAML", "users:\n- user:\n    token: abc\n  - secret: abc\ntoken: abc", "users:\n- user:\n    token: ***\n  - secret: ***\ntoken: ***"},
+		{"YAML in a log", `users:\n    token: abc\n`, `users:\n    token: ***\n`},
+		{"YAML in a line", "the token: 0a1b2c3d4e5f6a7b8c, secret: lbremedy-nats-exporter-2026", "the token: ***, secret: lbremedy-nats-exporter-2026"},
 		{"an empty value", `Signature=&x AccessKeySecret="" Authorization: `, `Signature=&x AccessKeySecret="" Authorization: `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -13,12 +13,13 @@ import (
 
 // The kinds of errors, for errors.Is.
 var (
-	ErrNotFound    = errors.New("not found")                       // there is no such object
-	ErrConflict    = errors.New("changed by someone else")         // the object is no longer as it was read
-	ErrDenied      = errors.New("not allowed")                     // unknown or insufficient credentials
-	ErrInvalid     = errors.New("refused as invalid")              // the API server will never accept this request
-	ErrUnavailable = errors.New("the API server can't answer")     // no connection, a timeout, overload
-	ErrGone        = errors.New("the resource version is too old") // list again
+	ErrNotFound    = errors.New("not found")                        // there is no such object
+	ErrConflict    = errors.New("changed by someone else")          // the object is no longer as it was read
+	ErrDenied      = errors.New("not allowed")                      // unknown or insufficient credentials
+	ErrInvalid     = errors.New("refused as invalid")               // the API server will never accept this request
+	ErrUnavailable = errors.New("the API server can't answer")      // no connection, a timeout, overload
+	ErrGone        = errors.New("the resource version is too old")  // list again
+	ErrIncomplete  = errors.New("the list was not read to its end") // there is more than may be read of one list
 )
 
 // An Error says what the API server, or the way to it, refused. It unwraps to its

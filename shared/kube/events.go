@@ -4,13 +4,20 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // An Event is what lbremedy reads of a Kubernetes Event. All texts come from
-// outside: whoever may create Events chooses them, and any of them may be empty.
+// outside: whoever may create Events chooses them, and any of them may be empty. Of a message that is longer
+// than any of the controller's it has the beginning and the end (event.Abridge and event.Cut read no more of it), of
+// other texts the beginning.
 type Event struct {
 	Namespace, Name, UID string
 	ResourceVersion      string
@@ -73,13 +80,51 @@ func (c *Cluster) EventsVersion(ctx context.Context) (string, error) {
 // ListEvents calls see with each selected Event, page by page and in no order, and
 // returns the resource version to watch from. An error of see ends the list and is
 // returned as it is. ErrGone means that the list took too long: what was seen is
-// incomplete, and the caller starts anew.
+// incomplete, and the caller starts anew. With ErrIncomplete comes the resource version as well.
+//
+// Such an Event is a hint from anybody. Whoever needs evidence reads it by Evidence.
 func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Event) error) (string, error) {
 	path, err := which.path()
 	if err != nil {
 		return "", err
 	}
 	return list(ctx, c, "list Events", path, which.query(), func(e *wireEvent) error { return see(e.event()) })
+}
+
+// Evidence calls see with each selected Event that bears the name of the controller of load balancers. It is the one
+// reader of Events as evidence, of failures and of successes: an Event of another component, or of none, proves nothing. Who
+// may bear that name is for the admission policy to say (rbac.eventWriters of the chart), which judges the same
+// components. It needs grant.ListEvents.
+func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event) error) error {
+	_, err := c.ListEvents(ctx, which, func(e Event) error {
+		if !event.Controller(e.Component) {
+			return nil
+		}
+		return see(e)
+	})
+	return err
+}
+
+// Successes returns when, by its Events, the controller has synced a Service with this UID, in no order. It needs
+// grant.ListEvents.
+func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) ([]time.Time, error) {
+	if !ValidName(namespace) {
+		return nil, noName("list Events", "namespace", namespace)
+	}
+	// The API server leaves out all others, so that nobody makes this long by Events of failures.
+	which := Selection{Namespace: namespace, Fields: fields.AndSelectors(
+		fields.OneTermEqualSelector("involvedObject.uid", serviceUID), fields.OneTermEqualSelector("reason", event.Ensured)).String()}
+	began := time.Now()
+	var at []time.Time
+	err := c.Evidence(ctx, which, func(e Event) error {
+		at = append(at, e.Last)
+		return nil
+	})
+	event.TellRead(ctx, "list Events of "+namespace, began, fmt.Appendf(nil, "%d found", len(at)), err)
+	if err != nil {
+		return nil, err
+	}
+	return at, nil
 }
 
 // WatchEvents calls see with each change of the selected Events after the resource
@@ -106,7 +151,8 @@ func (s Selection) query() map[string]string {
 }
 
 // wireEvent is an Event as the API server writes it, without what nobody reads:
-// decoding less keeps the exporter small.
+// decoding less keeps the exporter small. A text that is clipped is longer than any name or UID can be, and is
+// none as before.
 type wireEvent struct {
 	Metadata struct {
 		Namespace         string `json:"namespace"`
@@ -115,24 +161,24 @@ type wireEvent struct {
 		ResourceVersion   string `json:"resourceVersion"`
 		CreationTimestamp stamp  `json:"creationTimestamp"`
 		ManagedFields     []struct {
-			Manager string `json:"manager"`
+			Manager string `json:"manager" clip:"1024"`
 		} `json:"managedFields"`
 	} `json:"metadata"`
 	InvolvedObject struct {
-		Kind      string `json:"kind"`
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
-		UID       string `json:"uid"`
+		Kind      string `json:"kind" clip:"1024"`
+		Namespace string `json:"namespace" clip:"1024"`
+		Name      string `json:"name" clip:"1024"`
+		UID       string `json:"uid" clip:"1024"`
 	} `json:"involvedObject"`
-	Reason  string `json:"reason"`
-	Type    string `json:"type"`
-	Message string `json:"message"`
+	Reason  string `json:"reason" clip:"1024"`
+	Type    string `json:"type" clip:"1024"`
+	Message string `json:"message" clip:"32768,ends"`
 	Source  struct {
-		Component string `json:"component"`
-		Host      string `json:"host"`
+		Component string `json:"component" clip:"1024"`
+		Host      string `json:"host" clip:"1024"`
 	} `json:"source"`
-	Reporting      string `json:"reportingComponent"`
-	Instance       string `json:"reportingInstance"`
+	Reporting      string `json:"reportingComponent" clip:"1024"`
+	Instance       string `json:"reportingInstance" clip:"1024"`
 	Count          int    `json:"count"`
 	FirstTimestamp stamp  `json:"firstTimestamp"`
 	LastTimestamp  stamp  `json:"lastTimestamp"`

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const listed = `{"kind":"EventList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"web.1","uid":"u",` +
@@ -22,14 +23,15 @@ func FuzzList(f *testing.F) {
 	f.Add(`{"items":[null,1,"x"]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		seen := 0
-		_, err := items(strings.NewReader(body), func(w *wireEvent) error {
+		err := items(newSieve(strings.NewReader(body)), new(metav1.ListMeta), func(w *wireEvent) error {
 			seen++
 			if e := w.event(); e.Count < 1 {
 				t.Errorf("an Event with the count %d", e.Count)
 			}
 			return nil
 		})
-		if _, serviceErr := items(strings.NewReader(body), func(*corev1.Service) error { return nil }); err == nil && serviceErr != nil && seen == 0 {
+		serviceErr := items(newSieve(strings.NewReader(body)), new(metav1.ListMeta), func(*corev1.Service) error { return nil })
+		if err == nil && serviceErr != nil && seen == 0 {
 			t.Errorf("an empty list is one of Events and not of Services: %v", serviceErr)
 		}
 		var whole map[string]json.RawMessage

@@ -3,8 +3,10 @@
 //
 // It speaks JSON over one REST client and decodes into the types of k8s.io/api.
 // The typed clientset would cost each function program 13 MB and 8 ms at start;
-// this costs neither. Lists are read page by page and item by item from the
-// wire, so that memory doesn't grow with the cluster.
+// this costs neither. All lists are read page by page and item by item from the
+// wire, and what nobody needs of an item is dropped before it is decoded (sieve.go), so
+// that memory grows neither with the cluster nor with what somebody writes into an object.
+// A list has bounds, and beyond them it is ErrIncomplete: never an answer of "none".
 //
 // Nothing is retried here, but for a request that the API server did not look at
 // because a leased kubeconfig had ended (see [Leased]): an error goes back to the
@@ -21,13 +23,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -36,7 +38,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// patience is how long one answer may take. Watches have their own limit.
+// patience is how long one answer may take, and how long a list may be silent. Watches have their own limit.
 const patience = 30 * time.Second
 
 // page is how many objects one page of a list holds.
@@ -49,6 +51,7 @@ const Manager = "lbremedy"
 type Cluster struct {
 	client   *rest.RESTClient
 	services shared
+	most     bounds
 }
 
 // New returns the cluster that the configuration leads to. It doesn't connect.
@@ -77,7 +80,7 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the cluster: %w", hide(err))
 	}
-	return &Cluster{client: client}, nil
+	return &Cluster{client: client, most: usual}, nil
 }
 
 // Service returns a Service as it is now.
@@ -145,7 +148,7 @@ var loadBalancers = map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
 // EachLoadBalancer calls see with each Service of type LoadBalancer, in no order, and returns the
 // resource version to watch them from. It needs grant.ListServices.
 func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (string, error) {
-	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *metav1.PartialObjectMetadata) error {
+	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *nameOnly) error {
 		see(service(m))
 		return nil
 	})
@@ -155,8 +158,8 @@ func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (strin
 // for the given time, and returns the version to go on from. It ends as WatchEvents does. It needs grant.WatchServices.
 func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit time.Duration, see func(Object)) (string, error) {
 	err := watch(ctx, c, "watch the LoadBalancer Services", "/api/v1/services", loadBalancers, version, limit,
-		func(kind string, m *metav1.PartialObjectMetadata) error {
-			version = cmp.Or(m.ResourceVersion, version)
+		func(kind string, m *nameOnly) error {
+			version = cmp.Or(m.Metadata.ResourceVersion, version)
 			if kind == Added || kind == Modified {
 				see(service(m))
 			}
@@ -165,22 +168,23 @@ func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit 
 	return version, err
 }
 
-func service(m *metav1.PartialObjectMetadata) Object {
-	return Object{Kind: "Service", Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)}
+// nameOnly is what tells which object it is.
+type nameOnly struct {
+	Metadata struct {
+		Namespace       string `json:"namespace"`
+		Name            string `json:"name"`
+		UID             string `json:"uid"`
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+}
+
+func service(m *nameOnly) Object {
+	return Object{Kind: "Service", Namespace: m.Metadata.Namespace, Name: m.Metadata.Name, UID: m.Metadata.UID}
 }
 
 // Nodes returns the nodes.
 func (c *Cluster) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return all[corev1.Node](ctx, c, "list nodes", "/api/v1/nodes", nil)
-}
-
-// Events returns the Events about a Service, found by its UID, in no order.
-func (c *Cluster) Events(ctx context.Context, namespace, serviceUID string) ([]corev1.Event, error) {
-	if !ValidName(namespace) {
-		return nil, noName("list Events", "namespace", namespace)
-	}
-	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("involvedObject.uid", serviceUID).String()}
-	return all[corev1.Event](ctx, c, "list Events of "+namespace, "/api/v1/namespaces/"+namespace+"/events", query)
 }
 
 // A DaemonSet is what is looked at of one. The types of package apps would make each
@@ -233,11 +237,43 @@ func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespac
 	return object, nil
 }
 
+// bounds are how much of one list is read. A list ends there with ErrIncomplete.
+type bounds struct {
+	bytes int64 // from the wire
+	kept  int   // bytes that a list takes in memory that is returned as a whole
+	items int
+	time  time.Duration
+}
+
+// usual is more than the lists of a cluster with 5,000 Services. What is kept fits into the memory of a function
+// (functions.resources of the chart).
+var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * time.Minute}
+
+// errLong ends what is read of a list.
+var errLong = errors.New("longer than what is read")
+
+// A bounded reader reads so many bytes, and puts off what ends it for silence.
+type bounded struct {
+	from io.Reader
+	left *int64
+	idle *time.Timer
+}
+
+// Read reads, and fails once more comes than may be read.
+func (b bounded) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	b.idle.Reset(patience)
+	if *b.left -= int64(n); *b.left < 0 {
+		return 0, errLong
+	}
+	return n, err
+}
+
 // all reads a whole list.
 func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
 	var items []T
 	began := time.Now()
-	_, err := list(ctx, c, doing, path, query, func(item *T) error {
+	_, err := read(ctx, c, doing, path, query, c.most.kept, func(item *T) error {
 		items = append(items, *item)
 		return nil
 	})
@@ -248,30 +284,59 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 	return items, nil
 }
 
-// list calls see with each item of a list and returns the list's resource version.
+// list calls see with each item of a list, which keeps little of it, and returns the list's resource version.
 // An error of see ends the list and is returned as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
+	return read(ctx, c, doing, path, query, math.MaxInt, see)
+}
+
+// read is how all lists are read: item by item, of each the fields that T has, and no more than the bounds. Beyond them
+// it returns ErrIncomplete, with the list's resource version.
+func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
 	q := map[string]string{"limit": page}
 	maps.Copy(q, query)
+	left, n, ends := c.most.bytes, 0, time.Now().Add(c.most.time)
+	incomplete := func(more string, args ...any) error {
+		return &Error{Doing: doing, Kind: ErrIncomplete, Message: fmt.Sprintf(more, args...)}
+	}
 	version := ""
 	for {
 		var meta metav1.ListMeta
 		var mine error
-		err := c.stream(ctx, doing, patience, request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-			var err error
-			meta, err = items(r, func(item *T) error {
+		// A page may be long, as long as it goes on.
+		heard, silent := context.WithCancel(ctx)
+		idle := time.AfterFunc(patience, silent)
+		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
+			s := newSieve(bounded{r, &left, idle})
+			return items(s, &meta, func(item *T) error {
+				if n++; n > c.most.items {
+					return incomplete("there are more than %d objects", c.most.items)
+				}
+				if kept -= s.weight(); kept < 0 {
+					return incomplete("what is needed of the objects takes more than %d bytes", c.most.kept)
+				}
 				mine = see(item)
 				return mine
 			})
-			return err
 		})
-		if mine != nil {
-			return "", mine
+		idle.Stop()
+		if heard.Err() != nil && ctx.Err() == nil {
+			err = &Error{Doing: doing, Kind: ErrUnavailable, Message: "no answer in time"}
 		}
-		if err != nil {
+		silent()
+		version = cmp.Or(version, meta.ResourceVersion)
+		switch {
+		case mine != nil:
+			return "", mine
+		case left < 0:
+			return version, incomplete("it has more than %d bytes", c.most.bytes)
+		case err != nil && ctx.Err() == nil && !time.Now().Before(ends):
+			return version, incomplete("it takes longer than %v", c.most.time)
+		case errors.Is(err, ErrIncomplete):
+			return version, err
+		case err != nil:
 			return "", err
 		}
-		version = meta.ResourceVersion
 		if meta.Continue == "" || q["limit"] == "1" {
 			return version, nil
 		}
@@ -280,55 +345,61 @@ func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 }
 
 // items reads a list from the wire, one item at a time.
-func items[T any](r io.Reader, see func(*T) error) (metav1.ListMeta, error) {
-	var meta metav1.ListMeta
-	dec := json.NewDecoder(r)
-	t, err := dec.Token()
-	if err != nil {
-		return meta, err
+func items[T any](s *sieve, meta *metav1.ListMeta, see func(*T) error) error {
+	of := shapeOf[T]()
+	if c, err := s.token(); err != nil {
+		return err
+	} else if c != '{' {
+		return errors.New("the answer is no list")
 	}
-	if t != json.Delim('{') {
-		return meta, errors.New("the answer is no list")
-	}
-	for dec.More() {
-		key, err := dec.Token()
+	s.pos++
+	err := s.members(func() error {
+		key, err := s.sift(&shape{})
 		if err != nil {
-			return meta, err
+			return err
 		}
-		switch key {
+		name := keyOf(key)
+		if err := s.expect(':'); err != nil {
+			return err
+		}
+		switch name {
 		case "metadata":
-			err = dec.Decode(&meta)
+			data, err := s.sift(shapeOf[metav1.ListMeta]())
+			if err != nil {
+				return err
+			}
+			return lenient(json.Unmarshal(data, meta))
 		case "items":
-			err = array(dec, see)
-		default:
-			var skip json.RawMessage
-			err = dec.Decode(&skip)
+			return array(s, of, see)
 		}
-		if err != nil {
-			return meta, err
-		}
-	}
-	_, err = dec.Token()
-	return meta, err
+		return s.value(nil, 0)
+	})
+	return err
 }
 
 // array reads the items of a list; null is an empty one.
-func array[T any](dec *json.Decoder, see func(*T) error) error {
-	t, err := dec.Token()
-	if err != nil || t == nil {
+func array[T any](s *sieve, of *shape, see func(*T) error) error {
+	c, err := s.token()
+	switch {
+	case err != nil:
 		return err
+	case c == 'n':
+		return s.value(nil, 0)
+	case c != '[':
+		return errors.New("the answer is no list")
 	}
-	for dec.More() {
+	s.pos++
+	return s.elements(func() error {
+		data, err := s.sift(of)
+		if err != nil {
+			return err
+		}
 		var item T
-		if err := lenient(dec.Decode(&item)); err != nil {
+		if err := lenient(json.Unmarshal(data, &item)); err != nil {
 			return err
 		}
-		if err := see(&item); err != nil {
-			return err
-		}
-	}
-	_, err = dec.Token()
-	return err
+		return see(&item)
+	})
 }
 
 // lenient forgives a field of a type that was not expected: the decoder has read

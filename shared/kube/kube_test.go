@@ -313,30 +313,54 @@ func makeEvent(t testing.TB, j *cluster.Cluster, namespace, name string, uid typ
 	return e
 }
 
-func TestEventsOfOneService(t *testing.T) {
+// Only what bears the controller's name is evidence, in either of the places where a component stands.
+func TestEvidence(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)
 	ns := j.Namespace(t)
 	c := open(t, j.Config)
 	mine := types.UID("11111111-1111-1111-1111-111111111111")
-	makeEvent(t, j, ns, "a", mine, "first")
-	makeEvent(t, j, ns, "b", mine, "second")
+	client := j.Client().CoreV1().Events(ns)
+	at := func(n int) metav1.Time { return metav1.NewTime(time.Date(2026, 11, 20, 12, n, 0, 0, time.UTC)) }
+	for n, e := range []corev1.Event{
+		{Reason: "EnsuredLoadBalancer", Source: corev1.EventSource{Component: "service-controller"}},
+		{Reason: "EnsuredLoadBalancer", ReportingController: "nlb-controller", ReportingInstance: "x"},
+		{Reason: "EnsuredLoadBalancer", Source: corev1.EventSource{Component: "my-operator"}},
+		{Reason: "EnsuredLoadBalancer", ReportingController: "my-operator", ReportingInstance: "x"},
+		{Reason: "EnsuredLoadBalancer", Source: corev1.EventSource{Component: "my-operator"}, ReportingController: "service-controller", ReportingInstance: "x"},
+		{Reason: "EnsuredLoadBalancer"},
+		{Reason: "SyncLoadBalancerFailed", Source: corev1.EventSource{Component: "service-controller"}},
+		{Reason: "SyncLoadBalancerFailed", Source: corev1.EventSource{Component: "my-operator"}},
+	} {
+		e.Name, e.FirstTimestamp, e.LastTimestamp = fmt.Sprint("e", n), at(n), at(n)
+		e.InvolvedObject = corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web", UID: mine}
+		if _, err := client.Create(ctx, &e, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	makeEvent(t, j, ns, "c", "22222222-2222-2222-2222-222222222222", "of another")
 
-	got, err := c.Events(ctx, ns, string(mine))
+	var names []string
+	if err := c.Evidence(ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.uid=" + string(mine)}, func(e kube.Event) error {
+		names = append(names, e.Name)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"e0", "e1", "e6"}, names); diff != "" {
+		t.Errorf("evidence (-want +got):\n%s", diff)
+	}
+	got, err := c.Successes(ctx, ns, string(mine))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var messages []string
-	for _, e := range got {
-		messages = append(messages, e.Message)
-	}
-	slices.Sort(messages)
-	if diff := cmp.Diff([]string{"first", "second"}, messages); diff != "" {
-		t.Errorf("messages (-want +got):\n%s", diff)
+	slices.SortFunc(got, time.Time.Compare)
+	if len(got) != 2 || !got[0].Equal(at(0).Time) || !got[1].Equal(at(1).Time) {
+		t.Errorf("successes at %v", got)
 	}
 	// A UID is data from outside: it must not become part of the selector.
-	got, err = c.Events(ctx, ns, "x,reason!=y")
+	got, err = c.Successes(ctx, ns, "x,reason!=y")
 	if err != nil || len(got) != 0 {
 		t.Errorf("a hostile UID found %d Events, error %v", len(got), err)
 	}
@@ -359,11 +383,11 @@ func TestPutEvent(t *testing.T) {
 	}
 	read := func() corev1.Event {
 		t.Helper()
-		all, err := c.Events(ctx, ns, "u-1")
-		if err != nil || len(all) != 1 {
-			t.Fatalf("got %d Events, %v", len(all), err)
+		all, err := join.Client().CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=u-1"})
+		if err != nil || len(all.Items) != 1 {
+			t.Fatalf("got %d Events, %v", len(all.Items), err)
 		}
-		return all[0]
+		return all.Items[0]
 	}
 	if err := w.PutEvent(ctx, e); err != nil {
 		t.Fatal(err)
@@ -664,7 +688,7 @@ func TestErrorsHaveKinds(t *testing.T) {
 		"no server":          {get(ctx, open(t, nowhere), ns, "web"), kube.ErrUnavailable, "connection refused"},
 		"unknown authority":  {get(ctx, open(t, bad), ns, "web"), kube.ErrUnavailable, "certificate"},
 		"an ended context":   {get(ended, admin, ns, "web"), context.Canceled, "get Service " + ns + "/web: context canceled"},
-		"Events of nowhere":  {func() error { _, err := admin.Events(ctx, "..", "x"); return err }, kube.ErrNotFound, "namespace"},
+		"Events of nowhere":  {func() error { _, err := admin.Successes(ctx, "..", "x"); return err }, kube.ErrNotFound, "namespace"},
 		"sets of nowhere":    {func() error { _, err := admin.DaemonSets(ctx, ""); return err }, kube.ErrNotFound, "namespace"},
 		"a watch of nowhere": {func() error { return admin.WatchService(ctx, ns, "a/b", "", nil) }, kube.ErrNotFound, "no object can have"},
 		"a patch of nowhere": {func() error {

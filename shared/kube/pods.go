@@ -18,8 +18,51 @@ import (
 // wants the Pod to stay.
 var ErrBlocked = errors.New("a disruption budget forbids it now")
 
+// A podPart is what is looked at of a Pod in a list: what says where it runs and may run, and why it is not ready. Its
+// environment and its commands, which are most of it, are not.
+type podPart struct {
+	Metadata struct {
+		Namespace         string                  `json:"namespace"`
+		Name              string                  `json:"name"`
+		UID               types.UID               `json:"uid"`
+		ResourceVersion   string                  `json:"resourceVersion"`
+		DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
+		Labels            map[string]string       `json:"labels"`
+		OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName       string                            `json:"nodeName"`
+		NodeSelector   map[string]string                 `json:"nodeSelector"`
+		Affinity       *corev1.Affinity                  `json:"affinity"`
+		Tolerations    []corev1.Toleration               `json:"tolerations"`
+		ReadinessGates []corev1.PodReadinessGate         `json:"readinessGates"`
+		Spread         []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints"`
+	} `json:"spec"`
+	Status struct {
+		Phase          corev1.PodPhase          `json:"phase"`
+		Reason         string                   `json:"reason" clip:"1024"`
+		Message        string                   `json:"message" clip:"1024"`
+		Conditions     []corev1.PodCondition    `json:"conditions"`
+		InitContainers []corev1.ContainerStatus `json:"initContainerStatuses"`
+		Containers     []corev1.ContainerStatus `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// pod returns the Pod, as far as it was read.
+func (p *podPart) pod() corev1.Pod {
+	m := &p.Metadata
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+			DeletionTimestamp: m.DeletionTimestamp, Labels: m.Labels, OwnerReferences: m.OwnerReferences},
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, NodeSelector: p.Spec.NodeSelector, Affinity: p.Spec.Affinity,
+			Tolerations: p.Spec.Tolerations, ReadinessGates: p.Spec.ReadinessGates, TopologySpreadConstraints: p.Spec.Spread},
+		Status: corev1.PodStatus{Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message,
+			Conditions: p.Status.Conditions, InitContainerStatuses: p.Status.InitContainers, ContainerStatuses: p.Status.Containers},
+	}
+}
+
 // Pods returns the Pods of a namespace whose labels match all of the selector's;
-// an empty selector matches all Pods.
+// an empty selector matches all Pods. Each has what says where it runs and may run, and why it is not ready.
 func (c *Cluster) Pods(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
 	if !ValidName(namespace) {
 		return nil, noName("list Pods", "namespace", namespace)
@@ -28,7 +71,15 @@ func (c *Cluster) Pods(ctx context.Context, namespace string, selector map[strin
 	if len(selector) > 0 {
 		query["labelSelector"] = labels.SelectorFromSet(selector).String()
 	}
-	return all[corev1.Pod](ctx, c, "list Pods of "+namespace, "/api/v1/namespaces/"+namespace+"/pods", query)
+	parts, err := all[podPart](ctx, c, "list Pods of "+namespace, "/api/v1/namespaces/"+namespace+"/pods", query)
+	if err != nil {
+		return nil, err
+	}
+	pods := make([]corev1.Pod, len(parts))
+	for i := range parts {
+		pods[i] = parts[i].pod()
+	}
+	return pods, nil
 }
 
 // Pod returns a Pod.

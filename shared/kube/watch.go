@@ -114,18 +114,22 @@ func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map
 
 // frames reads the changes of a watch from the wire.
 func frames[T any](r io.Reader, doing string, see func(kind string, object *T) error) error {
-	dec := json.NewDecoder(r)
+	s := newSieve(r)
+	of := &shape{fields: map[string]*shape{"type": {}, "object": shapeOf[T]().or(shapeOf[metav1.Status]())}}
 	var frame struct {
 		Type   string          `json:"type"`
 		Object json.RawMessage `json:"object"`
 	}
 	for {
-		frame.Type, frame.Object = "", frame.Object[:0]
-		err := dec.Decode(&frame)
-		if errors.Is(err, io.EOF) {
-			return nil
+		if over, err := s.over(); over || err != nil {
+			return err
 		}
+		data, err := s.sift(of)
 		if err != nil {
+			return err
+		}
+		frame.Type, frame.Object = "", frame.Object[:0]
+		if err := json.Unmarshal(data, &frame); err != nil {
 			return err
 		}
 		if frame.Type == "ERROR" {

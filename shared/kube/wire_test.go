@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestItemsFromTheWire(t *testing.T) {
@@ -28,7 +29,8 @@ func TestItemsFromTheWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			meta, err := items(strings.NewReader(tt.text), func(w *wireEvent) error {
+			var meta metav1.ListMeta
+			err := items(newSieve(strings.NewReader(tt.text)), &meta, func(w *wireEvent) error {
 				got = append(got, w.Reason)
 				return nil
 			})
@@ -75,7 +77,7 @@ func TestEventFromTheWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Event
-			_, err := items(strings.NewReader(fmt.Sprintf(`{"items":[%s]}`, tt.text)), func(w *wireEvent) error {
+			err := items(newSieve(strings.NewReader(fmt.Sprintf(`{"items":[%s]}`, tt.text))), new(metav1.ListMeta), func(w *wireEvent) error {
 				got = w.event()
 				return nil
 			})

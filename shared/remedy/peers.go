@@ -255,7 +255,8 @@ func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (r *roll, err e
 func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
-	_, err = c.Kube.ListEvents(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
+	var known map[string]bool // the UIDs of the Services; nil: they are not read yet
+	err = c.Kube.Evidence(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
 		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
 		kind := signOf(e, match.Class)
 		if kind == noSign || e.Object.UID == "" {
@@ -263,6 +264,15 @@ func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 		}
 		h := seen[e.Object.UID]
 		if h == nil {
+			if len(seen) == mostUnknown && known == nil {
+				if known, err = c.existing(ctx); err != nil {
+					return err
+				}
+				maps.DeleteFunc(seen, func(uid string, _ *history) bool { return !known[uid] })
+			}
+			if known != nil && !known[e.Object.UID] || !kube.ValidName(e.Object.Namespace) || !kube.ValidName(e.Object.Name) {
+				return nil
+			}
 			h = &history{Peer: Peer{Namespace: e.Object.Namespace, Name: e.Object.Name}, uid: e.Object.UID}
 			seen[e.Object.UID] = h
 		}
@@ -295,6 +305,23 @@ func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	return newRoll(all), true, nil
 }
 
+// mostUnknown is how many Services Events may name before it is asked which of these there are: whoever may create Events
+// makes up as many as he likes.
+const mostUnknown = 10_000
+
+// existing returns the UIDs of the Services.
+func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
+	known := map[string]bool{}
+	err := c.Kube.EachService(ctx, func(svc *corev1.Service) error {
+		known[string(svc.UID)] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
+	}
+	return known, nil
+}
+
 // What an Event says about a sync.
 type sign int
 
@@ -309,7 +336,7 @@ const (
 // makes of it.
 func signOf(e kube.Event, class string) sign {
 	switch {
-	case e.Reason == "EnsuredLoadBalancer":
+	case e.Reason == event.Ensured:
 		return good
 	case e.Reason == "CleanLoadBalancer":
 		return cleaned

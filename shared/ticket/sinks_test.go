@@ -17,6 +17,7 @@ import (
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
@@ -172,11 +173,11 @@ func TestEvents(t *testing.T) {
 	}
 	read := func(n int) corev1.Event {
 		t.Helper()
-		all, err := k.Events(w.ctx, ns, uid(n))
-		if err != nil || len(all) != 1 {
-			t.Fatalf("got %d Events on Service %d, %v", len(all), n, err)
+		all, err := join.Client().CoreV1().Events(ns).List(w.ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid(n)})
+		if err != nil || len(all.Items) != 1 {
+			t.Fatalf("got %d Events on Service %d, %v", len(all.Items), n, err)
 		}
-		return all[0]
+		return all.Items[0]
 	}
 	// Each Service has its own, though the cause is one.
 	for n := range 3 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/kubernetes"
@@ -179,12 +181,30 @@ func TestEventWriters(t *testing.T) {
 			return err
 		},
 		"no component": func(by *kubernetes.Client) error { _, err := create(by, source("")); return err },
+		"a success": func(by *kubernetes.Client) error {
+			_, err := create(by, func(e *corev1.Event) {
+				e.Source.Component, e.Reason, e.Type = "service-controller", event.Ensured, "Normal"
+			})
+			return err
+		},
+		"a success of nobody": func(by *kubernetes.Client) error {
+			_, err := create(by, func(e *corev1.Event) { e.Reason, e.Type = event.Ensured, "Normal" })
+			return err
+		},
 		"a reporting controller": func(by *kubernetes.Client) error {
 			_, err := createNew(by, func(e *eventsv1.Event) { e.ReportingController = "service-controller" })
 			return err
 		},
 	}
 	allowed := map[string]func(*kubernetes.Client) error{
+		"another component's success": func(by *kubernetes.Client) error {
+			_, err := create(by, func(e *corev1.Event) { e.Source.Component, e.Reason, e.Type = "my-operator", event.Ensured, "Normal" })
+			return err
+		},
+		"a success of a Pod, without a component": func(by *kubernetes.Client) error {
+			_, err := create(by, func(e *corev1.Event) { e.InvolvedObject.Kind, e.Reason, e.Type = "Pod", event.Ensured, "Normal" })
+			return err
+		},
 		"another component": func(by *kubernetes.Client) error { _, err := create(by, source("my-operator")); return err },
 		"another controller": func(by *kubernetes.Client) error {
 			_, err := createNew(by, func(*eventsv1.Event) {})
@@ -276,8 +296,19 @@ func TestEventWriters(t *testing.T) {
 			}
 		}
 		for name, do := range allowed {
+			before := number
 			if err := do(stranger); err != nil {
 				t.Errorf("%s: %s of a stranger's: %v", mode, name, err)
+			}
+			// What the policy lets pass is no evidence.
+			err := guard.Evidence(ctx, kube.Selection{Namespace: ns}, func(e kube.Event) error {
+				if n, err := strconv.Atoi(strings.TrimPrefix(e.Name, "e")); err == nil && n > before {
+					t.Errorf("%s: %s of a stranger's is evidence", mode, name)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
 			if warned := heard.take(); warned != "" {
 				t.Errorf("%s: %s of a stranger's: warned %q", mode, name, warned)

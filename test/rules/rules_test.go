@@ -99,6 +99,13 @@ func TestRules(t *testing.T) {
 			var none grant.Grant = grant.Grant{}`,
 			want: []string{":3:", ":4:"}},
 
+		{name: "Events of anybody", rule: lists, file: "functions/doctor/d.go", text: "package doctor\nfunc f() { c.Kube.ListEvents(ctx, which, see) }",
+			want: []string{"kube.Cluster.Evidence"}},
+		{name: "Events to publish", rule: lists, file: "events/exporter/e.go", text: "package exporter\nfunc f() { c.Kube.ListEvents(ctx, which, see) }"},
+		{name: "a list without bounds", rule: lists, file: "shared/kube/k.go", text: "package kube\nfunc all() { c.stream(ctx) }",
+			want: []string{"they have bounds"}},
+		{name: "a list with bounds", rule: lists, file: "shared/kube/k.go", text: "package kube\nfunc read() { c.stream(ctx) }"},
+
 		{name: "vague name", rule: shape, file: "shared/utils/u.go", text: "package utils", want: []string{"shared/utils"}},
 		{name: "new root", rule: shape, file: "scripts/run", text: "x", want: []string{"scripts: the root"}},
 		{name: "root", rule: shape, file: "infra/fc/s.yaml", text: "x"},

@@ -192,6 +192,7 @@ var rules = []rule{
 	{"errors", errorTexts},
 	{"log keys", logs},
 	{"patterns", patterns},
+	{"lists", lists},
 	{"sentences", sentences},
 	{"twins", twins},
 	{"pages of twins", translated},

@@ -92,7 +92,7 @@ func newest(ctx context.Context, p *cli.Program, env *engine.Env, ref event.Serv
 	by := event.NewClassifier(table.Table())
 	var newest *Item
 	of := kube.Selection{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + ref.UID}
-	_, err = env.Kube.ListEvents(ctx, of, func(e kube.Event) error {
+	err = env.Kube.Evidence(ctx, of, func(e kube.Event) error {
 		it, passed, err := FromEvent(p, by, e)
 		if err != nil || passed != nil {
 			return err

@@ -1,0 +1,270 @@
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// largest is the most that etcd takes of one object (--max-request-bytes).
+const largest = 1536 << 10
+
+// fat serves lists of so many objects of the largest size, all of them as item says, as an API server does.
+func fat(t testing.TB, count int, item []byte) *kube.Cluster {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		q := r.URL.Query()
+		if q.Get("watch") != "" {
+			return
+		}
+		limit, _ := strconv.Atoi(q.Get("limit"))
+		from, _ := strconv.Atoi(q.Get("continue"))
+		to, next := count, ""
+		if limit > 0 && from+limit < count {
+			to = from + limit
+			next = strconv.Itoa(to)
+		}
+		fmt.Fprintf(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":%q},"items":[`, next)
+		for n := from; n < to; n++ {
+			if n > from {
+				_, _ = w.Write([]byte(","))
+			}
+			if _, err := w.Write(item); err != nil {
+				return
+			}
+		}
+		_, _ = w.Write([]byte("]}"))
+	}))
+	t.Cleanup(server.Close)
+	c, err := kube.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// thick returns an object of the largest size: a text in each place that takes one, or a label for each few bytes.
+func thick(kind string) []byte {
+	var out bytes.Buffer
+	out.WriteString(`{"metadata":{"namespace":"shop","name":"web","uid":"u","resourceVersion":"6","finalizers":["service.k8s.alibaba/nlb"]`)
+	end := `},"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"u"},"source":{"component":"service-controller"},` +
+		`"reason":"EnsuredLoadBalancer","type":"Normal","lastTimestamp":"2026-01-02T15:04:05Z","spec":{"type":"LoadBalancer"}}`
+	switch kind {
+	case "message":
+		fmt.Fprintf(&out, `,"annotations":{},"managedFields":[]},"message":"%s","spec":{"containers":[{"env":[{"name":"X","value":"%s"}]}]}`,
+			strings.Repeat("x", largest/2), strings.Repeat(`\n`, largest/4))
+		end = "," + strings.TrimSuffix(strings.TrimPrefix(end, "},"), `,"spec":{"type":"LoadBalancer"}}`) + "}"
+	case "fields":
+		out.WriteString(`,"managedFields":[{"manager":"m","fieldsV1":{`)
+		for n := 0; out.Len() < largest; n++ {
+			fmt.Fprintf(&out, `%q:{},`, fmt.Sprint("f:", n))
+		}
+		out.WriteString(`"f:x":{}}}]`)
+	case "labels":
+		out.WriteString(`,"labels":{`)
+		for n := 0; out.Len() < largest; n++ {
+			fmt.Fprintf(&out, `"l%d":"v",`, n)
+		}
+		out.WriteString(`"l":"v"}`)
+	case "tolerations":
+		out.WriteString(`},"spec":{"tolerations":[`)
+		for out.Len() < largest {
+			out.WriteString(`{"operator":"Exists"},`)
+		}
+		out.WriteString(`{"operator":"Exists"}],"taints":[]`)
+		end = "}}"
+	case "endpoints":
+		out.WriteString(`},"addressType":"IPv4","endpoints":[`)
+		for out.Len() < largest {
+			out.WriteString(`{"addresses":["10.0.0.1"],"conditions":{"ready":true}},`)
+		}
+		out.WriteString(`{"addresses":["10.0.0.1"],"conditions":{}}]`)
+		end = "}"
+	}
+	out.WriteString(end)
+	return out.Bytes()
+}
+
+// lists are all methods of a Cluster that list.
+var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
+	"Services": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Services(ctx) },
+	"EachService": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return nil, c.EachService(ctx, func(*corev1.Service) error { return nil })
+	},
+	"EachLoadBalancer": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return c.EachLoadBalancer(ctx, func(kube.Object) {})
+	},
+	"Nodes":      func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Nodes(ctx) },
+	"DaemonSets": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.DaemonSets(ctx, "kube-system") },
+	"EventsVersion": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return c.EventsVersion(ctx)
+	},
+	"ListEvents": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return c.ListEvents(ctx, kube.Selection{}, func(kube.Event) error { return nil })
+	},
+	"Evidence": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return nil, c.Evidence(ctx, kube.Selection{}, func(kube.Event) error { return nil })
+	},
+	"Successes":      func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Successes(ctx, "shop", "u") },
+	"Pods":           func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Pods(ctx, "shop", nil) },
+	"EndpointSlices": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.EndpointSlices(ctx, "shop", "web") },
+	"EachEndpointSlice": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return nil, c.EachEndpointSlice(ctx, func(*discoveryv1.EndpointSlice) error { return nil })
+	},
+	"Approvals": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Approvals(ctx, "") },
+	"EachApproval": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return nil, c.EachApproval(ctx, func(kube.Approval) error { return nil })
+	},
+	"Webhooks": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Webhooks(ctx, "x") },
+}
+
+// others are the methods that read one object, watch, ask or write.
+var others = []string{
+	"Service", "ServiceUID", "Namespace", "Pod", "Approval", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed", "CreateApproval",
+	"WatchLoadBalancers", "WatchEvents", "WatchService", "AwaitApproval",
+}
+
+// memoryOfAFunction returns the least memory that the chart gives to what lists.
+func memoryOfAFunction(t *testing.T) uint64 {
+	t.Helper()
+	text, err := os.ReadFile("../../infra/cluster/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Functions struct {
+			Resources struct {
+				Limits struct {
+					Memory resource.Quantity `json:"memory"`
+				} `json:"limits"`
+			} `json:"resources"`
+		} `json:"functions"`
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	return uint64(values.Functions.Resources.Limits.Memory.Value())
+}
+
+// peak returns the most memory that was live while f ran, beyond what was before.
+func peak(f func()) uint64 {
+	live := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	runtime.GC()
+	before, most := live(), uint64(0)
+	done, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			most = max(most, live())
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	f()
+	runtime.GC()
+	close(done)
+	<-watched
+	return max(most, live(), before) - before
+}
+
+// Every list stays within the memory of the smallest program that lists, whatever is in the objects and however many there are. What is
+// not read to its end is an error.
+func TestLists(t *testing.T) {
+	typ := reflect.TypeFor[*kube.Cluster]()
+	known := map[string]bool{}
+	for _, name := range others {
+		known[name] = true
+	}
+	for i := range typ.NumMethod() {
+		if name := typ.Method(i).Name; lists[name] == nil && !known[name] {
+			t.Errorf("does the method %s list? Name it here", name)
+		}
+	}
+	limit := memoryOfAFunction(t)
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(limit / 10 * 9)))
+	const base = 24 << 20 // a function that idles
+	for kind, count := range map[string]int{"message": 300, "fields": 24, "labels": 8, "tolerations": 12, "endpoints": 12} {
+		item := thick(kind)
+		if len(item) < largest/10*9 {
+			t.Fatalf("an object of %d bytes", len(item))
+		}
+		c := fat(t, count, item)
+		for name, list := range lists {
+			if kind == "message" && name != "ListEvents" && name != "Pods" {
+				continue // it is half a gigabyte
+			}
+			var got any
+			var err error
+			took := time.Now()
+			most := peak(func() {
+				got, err = list(t.Context(), c)
+			})
+			n := 0
+			if v := reflect.ValueOf(got); v.IsValid() && v.Kind() == reflect.Slice {
+				n = v.Len()
+			}
+			t.Logf("%s of %s: %d MiB live, %v, %d items, %v", name, kind, most>>20, time.Since(took).Round(time.Millisecond), n, err)
+			if most+base > limit {
+				t.Errorf("%s of %d objects with large %s takes %d MiB", name, count, kind, most>>20)
+			}
+			if err != nil && (!errors.Is(err, kube.ErrIncomplete) || n > 0) {
+				t.Errorf("%s of %d objects with large %s: %d items, %v", name, count, kind, n, err)
+			}
+			if err != nil && kind == "message" {
+				t.Errorf("%s of %d objects with large texts: %v", name, count, err)
+			}
+			runtime.KeepAlive(got)
+		}
+	}
+}
+
+// Beyond its bounds a list is an error, and none that says that there are no more objects.
+func TestIncompleteList(t *testing.T) {
+	item := []byte(`{"metadata":{"name":"a"},"involvedObject":{"uid":"u"},"message":"` + strings.Repeat("x", largest) + `"}`)
+	for name, c := range map[string]*kube.Cluster{
+		"bytes": fat(t, 512<<20/largest+1, item),
+		"items": fat(t, 100_001, []byte(`{"metadata":{"name":"a"}}`)),
+	} {
+		seen := 0
+		version, err := c.ListEvents(t.Context(), kube.Selection{}, func(kube.Event) error { seen++; return nil })
+		if !errors.Is(err, kube.ErrIncomplete) || seen == 0 || version != "7" {
+			t.Errorf("%s: %d seen, version %q, %v", name, seen, version, err)
+		}
+		if name == "bytes" {
+			continue
+		}
+		if all, err := c.Services(limited(t)); err == nil || all != nil {
+			t.Errorf("%s: %d Services, %v", name, len(all), err)
+		}
+	}
+}
