@@ -91,6 +91,7 @@ type Config struct {
 	Card   string                 // template of the cards, for DingTalk
 	Now    func() time.Time
 	Log    *slog.Logger
+	Wire   http.RoundTripper // what leads there; nil: the net
 }
 
 // An Error is why a platform did not do what it was asked for. It holds no secret.
@@ -114,10 +115,12 @@ const (
 	longestWait = time.Hour // that a platform may ask for
 )
 
-// client posts to no other place than it is told.
-var client = &http.Client{
-	Timeout:       answerIn,
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+// client returns one that posts to no other place than it is told.
+func (c Config) client() *http.Client {
+	return &http.Client{
+		Timeout: answerIn, Transport: c.Wire,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // call sends a value as JSON and reads the answer of a good status into another one; failed reads what an
@@ -137,7 +140,7 @@ func (c Config) call(ctx context.Context, doing, method, address string, header 
 	maps.Copy(r.Header, header)
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	r.Header.Set("User-Agent", "lbremedy")
-	answer, err := client.Do(r)
+	answer, err := c.client().Do(r)
 	if err != nil {
 		fail.Err = bare(err)
 		return fail

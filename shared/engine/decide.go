@@ -57,7 +57,7 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 	}
 	x.rec.Risk = x.risk.String()
 
-	own := ownerOf(x.c.Service, plan)
+	own := ownerOf(x.c.Service, x.around, plan)
 	x.rec.AddNote(own.note)
 	switch {
 	case own.manager == "" || may.Muted:
@@ -162,14 +162,14 @@ func oneWay(steps []remedy.Step) say.Text {
 }
 
 // ownerOf finds out who owns what a plan would write.
-func ownerOf(svc *corev1.Service, plan remedy.Plan) ownership {
+func ownerOf(svc *corev1.Service, around map[string]string, plan remedy.Plan) ownership {
 	var keys []string
 	for _, s := range plan.Steps {
 		if k, ok := s.(remedy.Keyed); ok {
 			keys = append(keys, k.Keys()...)
 		}
 	}
-	return owner(svc, keys)
+	return owner(svc, around, keys)
 }
 
 // patches returns what a person commits instead of a plan.

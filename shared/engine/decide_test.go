@@ -124,6 +124,7 @@ func TestGitOps(t *testing.T) {
 		edit    []func(*corev1.Service)
 		manager string // who sets the annotation, by server-side apply
 		step    step.Annotate
+		around  string // what the label of the namespace says
 		owner   string // who owns it; empty: nobody
 		note    string
 	}{
@@ -140,9 +141,10 @@ func TestGitOps(t *testing.T) {
 			owner: "managed-by=Helm"},
 		{name: "somebody's label", edit: []func(*corev1.Service){fixture.Labels(map[string]string{"app.kubernetes.io/managed-by": "me"})}},
 		{name: "a mark, and a new key", edit: []func(*corev1.Service){argo}, step: step.Annotate{Set: map[string]string{"a/b": "c"}}},
-		{name: "drift is allowed", edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "true"})}},
-		{name: "drift is not quite allowed", edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "yes"})},
-			owner: "argocd"},
+		{name: "drift is allowed", edit: []func(*corev1.Service){argo, applied}, around: "true"},
+		{name: "drift is not quite allowed", edit: []func(*corev1.Service){argo, applied}, around: "yes", owner: "argocd"},
+		{name: "drift is allowed by the owner of the Service", owner: "argocd",
+			edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "true"})}},
 		{name: "kubectl apply", edit: []func(*corev1.Service){applied}, note: "next kubectl apply reverts"},
 		{name: "a last applied that nobody can read", edit: []func(*corev1.Service){func(svc *corev1.Service) {
 			svc.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{"
@@ -151,6 +153,9 @@ func TestGitOps(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := build(t, tt.edit...)
+			if tt.around != "" {
+				r.label("lbremedy.io/allow-drift", tt.around)
+			}
 			if tt.manager != "" {
 				force := true
 				_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(t.Context(), "web", types.ApplyPatchType,

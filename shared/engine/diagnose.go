@@ -197,7 +197,7 @@ func (x *run) locate(ctx context.Context) error {
 	return nil
 }
 
-// readNamespace returns the labels of the Service's namespace as they are now.
+// readNamespace returns the labels of the Service's namespace as they are now; nil if there is no namespace, or none any more.
 func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {
 	in := x.ev.Failure.Service.Namespace
 	if in == "" {

@@ -23,13 +23,16 @@ func FuzzOwner(f *testing.F) {
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}, {Manager: manager}},
 		}}
 		for _, keys := range [][]string{{key}, {remedy.PortsKey}, {key, remedy.PortsKey}, nil} {
-			if o := owner(svc, keys); o.manager != "" && o.manager != manager {
+			if o := owner(svc, nil, keys); o.manager != "" && o.manager != manager {
 				t.Errorf("%v belongs to %q, and nobody but %q wrote it", keys, o.manager, manager)
 			}
 		}
-		svc.Labels = map[string]string{allowDrift: "true"}
-		if o := owner(svc, []string{key}); o.manager != "" || len(o.note) > 0 {
+		allowed, whose := map[string]string{allowDrift: "true"}, owner(svc, nil, []string{key})
+		if o := owner(svc, allowed, []string{key}); o.manager != "" || len(o.note) > 0 {
 			t.Errorf("drift is allowed, and yet it belongs to %+v", o)
+		}
+		if svc.Labels = allowed; owner(svc, nil, []string{key}).manager != whose.manager {
+			t.Errorf("by a label of the Service it does not belong to %q any more", whose.manager)
 		}
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// allowDrift is the label by which a person allows writes on what a GitOps manager owns.
+// allowDrift is the label of a namespace by which a person allows writes on what a GitOps manager owns there. One of the Service
+// does not count: its owner would allow more by it.
 const allowDrift = "lbremedy.io/allow-drift"
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -36,9 +37,9 @@ type ownership struct {
 }
 
 // owner finds out who owns the annotations with these keys, and the ports. A new
-// key that nobody owns is free.
-func owner(svc *corev1.Service, keys []string) ownership {
-	if svc.Labels[allowDrift] == "true" {
+// key that nobody owns is free. around are the labels of the namespace; nil: they are not known.
+func owner(svc *corev1.Service, around map[string]string, keys []string) ownership {
+	if around[allowDrift] == "true" {
 		return ownership{}
 	}
 	mark := gitopsMark(svc)

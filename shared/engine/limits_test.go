@@ -38,6 +38,9 @@ func TestPolicyAt(t *testing.T) {
 			{Namespaces: []string{"prod-*", "db"}, Mode: remedy.Observe},
 			{Namespaces: []string{"prod-eu"}, Classes: []string{"a", "c"}, Mode: remedy.Fix, Risk: &medium},
 			{Clusters: []string{"c2"}, Labels: map[string]string{"tier": "gold"}, Mode: remedy.Observe},
+			{Namespaces: []string{"eu"}, Labels: map[string]string{"tier": "test"}, Classes: []string{"a", "b", "c"}, Mode: remedy.Fix, Risk: &medium},
+			{NamespaceLabels: map[string]string{"tier": "test"}, Mode: remedy.Fix, Risk: &high},
+			{NamespaceLabels: map[string]string{"tier": "gold"}, Mode: remedy.Observe},
 		},
 	}
 	label := func(k, v string) map[string]string { return map[string]string{k: v} }
@@ -51,10 +54,13 @@ func TestPolicyAt(t *testing.T) {
 		{"anywhere", "c", remedy.Place{}, remedy.Permission{Mode: remedy.Fix}, ""},
 		{"the class", "a", remedy.Place{}, remedy.Permission{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}, ""},
 		{"a class that observes", "b", remedy.Place{}, remedy.Permission{Mode: remedy.Observe, Named: true}, ""},
-		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Permission{Mode: remedy.Observe}, "Rule 1 of the policy (namespaces prod-*, db) says so."},
-		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true},
+		{"a namespace", "c", remedy.Place{Namespace: "db", Around: label("", "")}, remedy.Permission{Mode: remedy.Observe},
+			"Rule 1 of the policy (namespaces prod-*, db) says so."},
+		{"the later rule", "a", remedy.Place{Namespace: "prod-eu", Around: label("", "")},
+			remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true},
 			"Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
-		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true},
+		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu", Around: label("", "")},
+			remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true},
 			"Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
 		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Permission{Mode: remedy.Fix}, ""},
 		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Permission{Mode: remedy.Observe},
@@ -66,6 +72,19 @@ func TestPolicyAt(t *testing.T) {
 		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Named: true}, ""},
 		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Permission{Mode: remedy.Observe},
 			"The Service has the label lbremedy.io/mode=fixx."},
+		{"the Service's owner wants more", "c", remedy.Place{Namespace: "eu", Labels: label("tier", "test"), Around: label("", "")},
+			remedy.Permission{Mode: remedy.Fix}, ""},
+		{"and of a class that observes", "b", remedy.Place{Namespace: "eu", Labels: label("tier", "test"), Around: label("", "")},
+			remedy.Permission{Mode: remedy.Observe, Named: true}, ""},
+		{"and less", "a", remedy.Place{Namespace: "eu", Labels: label("tier", "test"), Around: label("", "")},
+			remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true},
+			"Rule 4 of the policy (namespaces eu; classes a, b, c; label tier=test) says so."},
+		{"the namespace has more", "b", remedy.Place{Namespace: "eu", Around: label("tier", "test")},
+			remedy.Permission{Mode: remedy.Fix, Risk: high, Named: true}, "Rule 5 of the policy (namespace label tier=test) says so."},
+		{"the namespace has less", "a", remedy.Place{Namespace: "eu", Around: label("tier", "gold")},
+			remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true}, "Rule 6 of the policy (namespace label tier=gold) says so."},
+		{"what the namespace has is not known", "a", remedy.Place{Namespace: "eu"},
+			remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true}, "The labels of the namespace are not known."},
 		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Permission{Mode: remedy.Observe, Muted: true},
 			"The namespace has the label lbremedy.io/mute=true."},
 		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Permission{Mode: remedy.Fix}, ""},
@@ -861,9 +880,7 @@ func TestLabels(t *testing.T) {
 	r.wrote(0)
 
 	r = build(t)
-	_, err := r.kube.Client().CoreV1().Namespaces().Patch(t.Context(), r.svc.Namespace, types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"lbremedy.io/mute":"true"}}}`), metav1.PatchOptions{})
-	r.must(err)
+	r.label(remedy.MuteLabel, "true")
 	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "The namespace has the label lbremedy.io/mute=true") {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
 	}
@@ -873,6 +890,32 @@ func TestLabels(t *testing.T) {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
 	}
 	r.wrote(0)
+}
+
+// What allows more by a label is a label of the namespace, as it is now. Those of the Service, its owner sets.
+func TestNamespaceLabels(t *testing.T) {
+	t.Parallel()
+	tier := map[string]string{"tier": "test"}
+	r := build(t, fixture.Labels(tier))
+	r.setPolicy(remedy.Policy{Risk: remedy.High, Budgets: plenty, Rules: []remedy.Rule{{Labels: tier, Mode: remedy.Fix}}})
+	r.ends(event.Planned)
+	r.setPolicy(remedy.Policy{Risk: remedy.High, Budgets: plenty, Rules: []remedy.Rule{{NamespaceLabels: tier, Mode: remedy.Fix}}})
+	r.event.Again = true
+	r.ends(event.Planned)
+	r.wrote(0)
+	r.label("tier", "test")
+	if rec := r.ends(event.Waiting); rec.Mode != "fix" {
+		t.Errorf("mode %q: %s", rec.Mode, rec.Rule)
+	}
+	r.wrote(1)
+}
+
+// label gives the namespace of the rig a label.
+func (r *rig) label(key, value string) {
+	r.Helper()
+	_, err := r.kube.Client().CoreV1().Namespaces().Patch(r.Context(), r.svc.Namespace, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value), metav1.PatchOptions{})
+	r.must(err)
 }
 
 // What a person took back is not done again by itself.

@@ -291,7 +291,7 @@ type run struct {
 	log       *slog.Logger
 	clock     time.Time         // when the present phase began
 	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
-	around    map[string]string // labels of the namespace
+	around    map[string]string // labels of the namespace; nil: they are not known
 
 	prev       event.Record   // the last record of the class
 	stored     stream.Message // it as NATS has it

@@ -61,7 +61,6 @@ func Compare(was, is Version, of What) []Change {
 	c.doctor()
 	c.sections()
 	c.sinks(was.Sinks, is.Sinks)
-	c.people(was.People, is.People)
 	order := []Effect{Loosened, Tightened, Changed}
 	slices.SortStableFunc(c.list, func(a, b Change) int { return slices.Index(order, a.Effect) - slices.Index(order, b.Effect) })
 	return c.list
@@ -291,6 +290,9 @@ func (c *comparison) ruleEffect(was, is *remedy.Rule, rule string) Effect {
 	}
 	if (b || e) && slices.Max(isModes) > 0 { // where nothing is applied, no risk counts
 		effect = worse(effect, could(wasRisks, isRisks))
+	}
+	if is != nil && was == nil && len(is.Labels) > 0 {
+		return Tightened // all that one about labels of Services can do
 	}
 	if is != nil && was == nil && is.Mode != remedy.Observe && c.OptIn != nil && slices.ContainsFunc(is.Classes, c.OptIn) {
 		effect = Loosened // it names a class that is applied only if it is named
@@ -595,31 +597,6 @@ func (c *comparison) sinks(was, is []Sink) {
 			c.add(Changed, at, a.Kind, "", say.F("The sink %s is not notified any more.", name))
 		default:
 			c.sink(at, a, b)
-		}
-	}
-}
-
-// people compares who answers in a chat as whom.
-func (c *comparison) people(was, is []Person) {
-	users := func(list []Person) map[string]string {
-		all := map[string]string{}
-		for _, p := range list {
-			for kind, id := range map[string]string{"dingtalk ": p.DingTalk, "feishu ": p.Feishu} {
-				if id != "" {
-					all[kind+id] = strings.Join(append([]string{p.User}, p.Groups...), ", ")
-				}
-			}
-		}
-		return all
-	}
-	before, after := users(was), users(is)
-	for _, who := range keys(before, after) {
-		a, b := before[who], after[who]
-		switch at := "people " + who; {
-		case b == "":
-			c.add(Tightened, at, a, "", say.F("What %s clicks in the chat does not count any more.", who))
-		case a != b:
-			c.add(Loosened, at, a, b, say.F("What %s clicks in the chat counts as an answer of %s.", who, b))
 		}
 	}
 }

@@ -26,7 +26,7 @@ type Version struct {
 	Why      string
 	Policy   remedy.Policy
 	Sinks    []Sink
-	People   []Person // whose clicks at the sinks count
+	People   []Person // whose clicks at the sinks count; the program that has the file knows them, and they are not put in force
 	// Zones are the names of the freezes' time zones, in their order; empty for one that
 	// happens once. The policy has their offsets alone.
 	Zones []string
@@ -49,7 +49,7 @@ type versionDocument struct {
 	Identity string          `json:"identity,omitempty"`
 	Why      string          `json:"why,omitempty"`
 	Policy   json.RawMessage `json:"policy"` // as it lies under key
-	Sinks    json.RawMessage `json:"sinks"`  // with the people, as they lie under sinksKey
+	Sinks    json.RawMessage `json:"sinks"`  // as they lie under sinksKey
 	Zones    []string        `json:"zones,omitempty"`
 }
 
@@ -60,7 +60,7 @@ func PutInForce(ctx context.Context, s *stream.Stream, cluster string, v Version
 	if err := Publish(ctx, s, cluster, v.Policy); err != nil {
 		return 0, err
 	}
-	if err := PublishSinks(ctx, s, cluster, v.Sinks, v.People...); err != nil {
+	if err := PublishSinks(ctx, s, cluster, v.Sinks); err != nil {
 		return 0, err
 	}
 	number, err := record(ctx, s, cluster, v)
@@ -167,9 +167,7 @@ func versionOf(ctx context.Context, s *stream.Stream, cluster string, number int
 	}
 	v := Version{Number: number, At: d.At, By: d.By, Host: d.Host, Identity: d.Identity, Why: d.Why, Zones: d.Zones}
 	if v.Policy, err = read(d.Policy); err == nil {
-		var told sinksDocument
-		told, err = readSinks(d.Sinks)
-		v.Sinks, v.People = told.Sinks, told.People
+		v.Sinks, err = readSinks(d.Sinks)
 	}
 	return v, err
 }
@@ -179,14 +177,14 @@ func (v Version) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the policy: %w", err)
 	}
-	sinks, err := json.Marshal(sinksDocument{sinksVersion, v.Sinks, v.People})
+	sinks, err := json.Marshal(sinksDocument{sinksVersion, v.Sinks})
 	if err != nil {
 		return nil, fmt.Errorf("encode the sinks: %w", err)
 	}
 	return json.Marshal(versionDocument{version, v.Number, v.At, v.By, v.Host, v.Identity, v.Why, allowed, sinks, v.Zones})
 }
 
-// Same reports whether two versions say the same. The offsets of a time zone that has a name
+// Same reports whether two versions put the same in force. The offsets of a time zone that has a name
 // count by that name: they are known for some years from when its file was read.
 func (v Version) Same(o Version) bool {
 	said := func(v Version) []byte {
@@ -199,7 +197,7 @@ func (v Version) Same(o Version) bool {
 		if len(v.Sinks) == 0 {
 			v.Sinks = nil
 		}
-		text, err := Version{Policy: v.Policy, Sinks: v.Sinks, People: v.People, Zones: v.Zones}.encode()
+		text, err := Version{Policy: v.Policy, Sinks: v.Sinks, Zones: v.Zones}.encode()
 		if err != nil {
 			return nil
 		}
@@ -217,7 +215,7 @@ func InForceNow(ctx context.Context, s *stream.Stream, cluster string) (Version,
 	if now.Policy, err = InForce(ctx, s, cluster); err != nil {
 		return Version{}, err
 	}
-	if now.Sinks, now.People, err = NotifyInForce(ctx, s, cluster); err != nil {
+	if now.Sinks, err = SinksInForce(ctx, s, cluster); err != nil {
 		return Version{}, err
 	}
 	all, err := History(ctx, s, cluster)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/mail"
 	"net/url"
 	"os"
@@ -25,7 +26,7 @@ import (
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
 	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail or webhook
-	URL        string    `json:"url,omitempty"`       // of a webhook, if it is no secret; of an app's platform, if it is not the public one; of a server of mail
+	URL        string    `json:"url,omitempty"`       // of a webhook, if it is no secret; of a server of mail; of an app of Lark: https://open.larksuite.com
 	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk, WeCom and Slack are secrets
 	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key is that signs what is sent to DingTalk or a webhook, or the secret of an app or of mail
 	App        string    `json:"app,omitempty"`       // of an app: its client ID
@@ -36,7 +37,7 @@ type Sink struct {
 	Card       string    `json:"card,omitempty"`      // of an app of DingTalk: ID of the template of its cards
 	Category   string    `json:"category,omitempty"`  // ID of the category of tickets of Alibaba Cloud's support
 	Urgent     bool      `json:"urgent,omitempty"`    // tickets of Alibaba Cloud's support are urgent ones
-	Template   string    `json:"template,omitempty"`  // file with the texts instead of those that lbremedy has
+	Template   string    `json:"template,omitempty"`  // file with the texts instead of those that lbremedy has, in a directory of secrets
 	Language   string    `json:"language,omitempty"`  // en (default) or zh: what people are told in
 
 	// What goes there; empty: all that is usual for the kind.
@@ -64,17 +65,11 @@ func (r Reference) String() string {
 func (r Reference) Read() (string, error) {
 	value := os.Getenv(r.Env)
 	if r.File != "" {
-		f, err := os.Open(r.File)
+		data, err := readFile(r.File, longestSecret)
 		if err != nil {
 			return "", fmt.Errorf("read a secret: %w", err)
 		}
-		defer f.Close()
-		data := make([]byte, longestSecret+1)
-		n, err := f.Read(data)
-		if err != nil && n == 0 {
-			return "", fmt.Errorf("read a secret: %s is empty or can't be read", r)
-		}
-		value = string(data[:n])
+		value = string(data)
 	}
 	value = strings.TrimSpace(value)
 	switch {
@@ -87,6 +82,31 @@ func (r Reference) Read() (string, error) {
 }
 
 const longestSecret = 4096
+
+// longestTemplate is of a file with texts.
+const longestTemplate = 64 << 10
+
+// ReadTemplate returns the file with the texts of the sink, which lies below one of the directories.
+func (s Sink) ReadTemplate(dirs []string) (string, error) {
+	if err := (Reference{File: s.Template}).Readable(dirs); err != nil {
+		return "", err
+	}
+	data, err := readFile(s.Template, longestTemplate)
+	if err == nil && len(data) > longestTemplate {
+		err = fmt.Errorf("it is larger than %d KiB", longestTemplate>>10)
+	}
+	return string(data), err
+}
+
+// readFile returns a file; of one that is longer than most, a byte more than that.
+func readFile(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most+1))
+}
 
 // Readable returns why a process must not read the place for a sink, or nil. The sinks in force come out of the stream:
 // whoever may write there could name what the process itself logs in with, and an address of their own to send it to.
@@ -188,7 +208,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	case s.Kind == Webhook && (s.URL == "") == (s.URLFrom == none):
 		bad("url", "give either url or urlFrom")
 	case s.URL != "":
-		if err := CheckURL(s.URL); err != nil {
+		if err := CheckURL(s.Kind, s.URL); err != nil {
 			bad("url", "%v", err)
 		}
 	}
@@ -250,9 +270,9 @@ func (s Sink) checkApp(bad func(field, format string, args ...any)) {
 	case s.Kind != DingTalkApp && s.Card != "":
 		bad("card", "only cards of DingTalk have a template")
 	case s.URLFrom != none:
-		bad("urlFrom", "the address of an app's platform is no secret: write url, or leave it out")
+		bad("urlFrom", "the address of an app's platform is fixed: leave it out")
 	case s.URL != "":
-		if err := CheckURL(s.URL); err != nil {
+		if err := CheckURL(s.Kind, s.URL); err != nil {
 			bad("url", "%v", err)
 		}
 	}
@@ -285,10 +305,31 @@ func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	}
 }
 
-// CheckURL says what keeps an address from being one that things are sent to: it must
-// be https, or http on loopback. The error doesn't repeat the address, which may hold
-// a secret.
-func CheckURL(text string) error {
+// platforms are the addresses of chats, by the kind of sink. They are fixed: whoever may name another one has the secrets of the sink, or
+// what is posted there, sent to it.
+var platforms = map[string][]string{
+	DingTalk:    {"https://oapi.dingtalk.com"},
+	DingTalkApp: {"https://api.dingtalk.com"},
+	FeishuApp:   {"https://open.feishu.cn", "https://open.larksuite.com"},
+	WeCom:       {"https://qyapi.weixin.qq.com"},
+	Slack:       {"https://hooks.slack.com"},
+}
+
+// CheckURL says what keeps an address from being one that a sink of the kind sends to: a chat has
+// that of its platform, and any other must be https, or http on loopback. The error doesn't
+// repeat the address, which may hold a secret.
+func CheckURL(kind, text string) error {
+	if err := checkURL(text); err != nil {
+		return err
+	}
+	fixed := platforms[kind]
+	if u, err := url.Parse(text); fixed != nil && (err != nil || !slices.Contains(fixed, u.Scheme+"://"+u.Host)) {
+		return fmt.Errorf("the address of a sink of kind %s begins with %s", kind, strings.Join(fixed, " or "))
+	}
+	return nil
+}
+
+func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "":
@@ -315,16 +356,15 @@ const sinksKey = "tell"
 // policy's. Releases that knew no version wrote the list alone.
 const sinksVersion = 1
 
-// A sinksDocument are the sinks in force, and the people whose clicks there count, as they lie in the bucket.
+// A sinksDocument are the sinks in force, as they lie in the bucket. It has no people: whoever may write there would answer in their names.
 type sinksDocument struct {
-	Version int      `json:"version"`
-	Sinks   []Sink   `json:"sinks"`
-	People  []Person `json:"people,omitempty"`
+	Version int    `json:"version"`
+	Sinks   []Sink `json:"sinks"`
 }
 
-// PublishSinks makes the sinks the ones in force in a cluster, and the people those whose clicks count.
-func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink, people ...Person) error {
-	data, err := json.Marshal(sinksDocument{sinksVersion, sinks, people})
+// PublishSinks makes the sinks the ones in force in a cluster.
+func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink) error {
+	data, err := json.Marshal(sinksDocument{sinksVersion, sinks})
 	if err != nil {
 		return fmt.Errorf("encode the sinks: %w", err)
 	}
@@ -334,37 +374,30 @@ func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks [
 	return nil
 }
 
-// NotifyInForce returns the sinks that are in force in a cluster, and the people whose clicks there
-// count, both of one version; none if nobody has published any. Those of a newer release are an
-// ErrNewer: who meets them notifies nobody.
-func NotifyInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, []Person, error) {
+// SinksInForce returns the sinks that are in force in a cluster; none if nobody has published any.
+// Those of a newer release are an ErrNewer: who meets them notifies nobody.
+func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
 	data, err := inForce(ctx, s, sinksKey, cluster)
 	if errors.Is(err, stream.ErrNotFound) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err == nil {
-		var d sinksDocument
-		if d, err = readSinks(data); err == nil {
-			return d.Sinks, d.People, nil
+		var sinks []Sink
+		if sinks, err = readSinks(data); err == nil {
+			return sinks, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("read the sinks in force: %w", err)
-}
-
-// SinksInForce returns the sinks that NotifyInForce returns.
-func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
-	sinks, _, err := NotifyInForce(ctx, s, cluster)
-	return sinks, err
+	return nil, fmt.Errorf("read the sinks in force: %w", err)
 }
 
 // readSinks reads the document of the sinks.
-func readSinks(data []byte) (sinksDocument, error) {
+func readSinks(data []byte) ([]Sink, error) {
 	if list := bytes.TrimSpace(data); bytes.HasPrefix(list, []byte("[")) || string(list) == "null" {
 		data = slices.Concat([]byte(`{"sinks":`), list, []byte("}"))
 	}
 	var d sinksDocument
 	if err := open(data, sinksVersion, &d); err != nil {
-		return sinksDocument{}, err
+		return nil, err
 	}
-	return d, nil
+	return d.Sinks, nil
 }

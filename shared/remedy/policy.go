@@ -111,12 +111,13 @@ type Class struct {
 
 // A Rule is what the operator allows at some places. All that it names must match.
 type Rule struct {
-	Clusters   []string          `json:"clusters,omitzero"`   // IDs; * and ? stand for any text and any character; default all
-	Namespaces []string          `json:"namespaces,omitzero"` // names; * and ? as above; default all
-	Labels     map[string]string `json:"labels,omitzero"`     // that the Service must have
-	Classes    []string          `json:"classes,omitzero"`    // IDs; default all
-	Mode       Mode              `json:"mode,omitzero"`       // observe or fix; default as without the rule
-	Risk       *Risk             `json:"risk,omitzero"`       // low, medium or high; default as without the rule
+	Clusters        []string          `json:"clusters,omitzero"`        // IDs; * and ? stand for any text and any character; default all
+	Namespaces      []string          `json:"namespaces,omitzero"`      // names; * and ? as above; default all
+	NamespaceLabels map[string]string `json:"namespaceLabels,omitzero"` // that the namespace must have
+	Labels          map[string]string `json:"labels,omitzero"`          // that the Service must have; the rule can only be stricter than without it
+	Classes         []string          `json:"classes,omitzero"`         // IDs; default all
+	Mode            Mode              `json:"mode,omitzero"`            // observe or fix; default as without the rule
+	Risk            *Risk             `json:"risk,omitzero"`            // low, medium or high; default as without the rule
 }
 
 // A Place is where a plan would be applied.
@@ -124,7 +125,7 @@ type Place struct {
 	Cluster   string // ID
 	Namespace string
 	Labels    map[string]string // of the Service
-	Around    map[string]string // labels of the namespace
+	Around    map[string]string // labels of the namespace; nil: they are not known, and nothing is applied there
 }
 
 // Labels by which people make the policy stricter for a Service, or for all of a
@@ -144,7 +145,8 @@ type Permission struct {
 	Why    say.Text // what made it differ from what the policy says for all; else empty
 }
 
-// At returns what the policy allows a class at a place. Labels only make it stricter.
+// At returns what the policy allows a class at a place. Labels of the Service only make it stricter, whatever the rules say: its owner
+// sets them. Where the labels of the namespace are not known it observes, as they could say.
 func (p Policy) At(class string, at Place) Permission {
 	l := Permission{Mode: p.Mode, Risk: p.Risk}
 	take := func(mode Mode, risk *Risk, why say.Text) {
@@ -159,10 +161,24 @@ func (p Policy) At(class string, at Place) Permission {
 	l.OneWay, l.Named = c.OneWay, named
 	take(c.Mode, c.Risk, nil)
 	for i, r := range p.Rules {
-		if r.matches(class, at) {
-			l.Named = l.Named || slices.Contains(r.Classes, class)
-			take(r.Mode, r.Risk, say.F("Rule %d of the policy (%s) says so.", i+1, r))
+		if !r.matches(class, at) {
+			continue
 		}
+		mode, risk := r.Mode, r.Risk
+		if len(r.Labels) == 0 {
+			l.Named = l.Named || slices.Contains(r.Classes, class)
+		} else { // only what is stricter counts
+			if mode == Fix || l.Mode != Fix {
+				mode = ""
+			}
+			if risk != nil && *risk >= l.Risk {
+				risk = nil
+			}
+		}
+		take(mode, risk, say.F("Rule %d of the policy (%s) says so.", i+1, r))
+	}
+	if at.Namespace != "" && at.Around == nil {
+		take(Observe, nil, say.F("The labels of the namespace are not known."))
 	}
 	if l.Mode != Fix {
 		l.Mode = Observe
@@ -187,13 +203,18 @@ func (p Policy) At(class string, at Place) Permission {
 
 // matches reports whether the rule is about the class at the place.
 func (r Rule) matches(class string, at Place) bool {
-	for k, v := range r.Labels {
-		if have, ok := at.Labels[k]; !ok || have != v {
+	return has(at.Labels, r.Labels) && has(at.Around, r.NamespaceLabels) && Among(r.Clusters, at.Cluster) && Among(r.Namespaces, at.Namespace) &&
+		(len(r.Classes) == 0 || slices.Contains(r.Classes, class))
+}
+
+// has reports whether all labels that are wanted are there.
+func has(labels, want map[string]string) bool {
+	for k, v := range want {
+		if have, ok := labels[k]; !ok || have != v {
 			return false
 		}
 	}
-	return Among(r.Clusters, at.Cluster) && Among(r.Namespaces, at.Namespace) &&
-		(len(r.Classes) == 0 || slices.Contains(r.Classes, class))
+	return true
 }
 
 // Among reports whether a name fits one of the patterns, or there is none.
@@ -214,6 +235,9 @@ func (r Rule) String() string {
 		if len(of.list) > 0 {
 			parts = append(parts, of.what+" "+strings.Join(of.list, ", "))
 		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.NamespaceLabels)) {
+		parts = append(parts, "namespace label "+k+"="+r.NamespaceLabels[k])
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Labels)) {
 		parts = append(parts, "label "+k+"="+r.Labels[k])

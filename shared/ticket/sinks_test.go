@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -254,8 +255,9 @@ func TestEventsDenied(t *testing.T) {
 func TestDingTalk(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	s := policy.Sink{Name: "ding", Kind: policy.DingTalk, URLFrom: secret(t, h.server.URL+"/robot/send?access_token=tok3n"), SecretFrom: secret(t, "SECabc")}
-	f := w.follower(nil, s)
+	s := policy.Sink{Name: "ding", Kind: policy.DingTalk, URLFrom: secret(t, "https://oapi.dingtalk.com/robot/send?access_token=tok3n"),
+		SecretFrom: secret(t, "SECabc")}
+	f := w.follower(h.wired, s)
 	q := w.queue(f, 0)
 	answers := []string{`{"errcode":0,"errmsg":"ok"}`, `{"errcode":130101,"errmsg":"send too fast"}`, `{"errcode":-1,"errmsg":"busy"}`, `<html>`, `{"errcode":0}`,
 		`{"errcode":310000,"errmsg":"sign not match, access_token=tok3n"}`}
@@ -310,7 +312,7 @@ func TestDingSign(t *testing.T) {
 func TestWeCom(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	f := w.follower(nil, policy.Sink{Name: "wecom", Kind: policy.WeCom, URLFrom: secret(t, h.server.URL+"/cgi-bin/webhook/send?key=k3y")})
+	f := w.follower(h.wired, policy.Sink{Name: "wecom", Kind: policy.WeCom, URLFrom: secret(t, "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=k3y")})
 	q := w.queue(f, 0)
 	answers := []string{`{"errcode":45009,"errmsg":"api freq out of limit"}`, `{"errcode":-1,"errmsg":"system busy"}`, `<html>`, `{"errcode":0,"errmsg":"ok"}`,
 		`{"errcode":93000,"errmsg":"invalid webhook url, key=k3y"}`}
@@ -346,7 +348,7 @@ func TestWeCom(t *testing.T) {
 func TestSlack(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
-	f := w.follower(nil, policy.Sink{Name: "slack", Kind: policy.Slack, URLFrom: secret(t, h.server.URL+"/services/T0/B0/s3cr3t")})
+	f := w.follower(h.wired, policy.Sink{Name: "slack", Kind: policy.Slack, URLFrom: secret(t, "https://hooks.slack.com/services/T0/B0/s3cr3t")})
 	q := w.queue(f, 0)
 	// Messages can't be changed: an open ticket is told again after growing pauses.
 	for n := range 200 {
@@ -425,7 +427,7 @@ func TestEndpoints(t *testing.T) {
 	d := func(change func(*policy.Sink)) endpoint {
 		s := h.sink("ops")
 		change(&s)
-		return newEndpoint(s, nil)
+		return newEndpoint(s, Config{})
 	}
 	missing := policy.Reference{File: filepath.Join(t.TempDir(), "none")}
 	for name, tt := range map[string]struct {
@@ -472,8 +474,9 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestTemplates(t *testing.T) {
+	dir := t.TempDir()
 	file := func(text string) string {
-		name := filepath.Join(t.TempDir(), "t.tmpl")
+		name := filepath.Join(dir, "t.tmpl")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -492,21 +495,21 @@ func TestTemplates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := h.sink("ops")
 			s.Template = file(tt.text)
-			_, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{s}})
+			_, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{s}, Secrets: []string{dir}})
 			if err == nil || !strings.Contains(err.Error(), "tell.ops: template ") || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	missing := h.sink("ops")
-	missing.Template = filepath.Join(t.TempDir(), "none")
-	if _, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{missing}}); err == nil {
-		t.Error("a template that isn't there was taken")
+	missing.Template = filepath.Join(dir, "none")
+	if _, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{missing}, Secrets: []string{dir}}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a template that isn't there: got %v", err)
 	}
 	// One that fails only later is replaced for that ticket, and that is said.
 	s := h.sink("ops")
 	s.Template = file(`{{define "text"}}Mine: {{(index .Services 0).Service.Name}} {{slice .Cause 0 4}}{{end}}`)
-	f := w.follower(nil, s)
+	f := w.follower(func(c *Config) { c.Secrets = []string{dir} }, s)
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	q.put(w.write(w.record(2, "throttling", event.Asked, cause("x"))))

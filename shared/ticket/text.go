@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -50,15 +49,12 @@ func builtin(kind string) string {
 	return ticketTemplate
 }
 
-// largest file that is read as a template, and largest text that one makes before it is cut.
-const (
-	templateFile = 64 << 10
-	templateText = 1 << 20
-)
+// templateText is the largest text that a template makes before it is cut.
+const templateText = 1 << 20
 
 // loadTexts returns the texts of a sink, after a trial of the operator's template on an
-// open ticket, a reopened one and one that is over.
-func loadTexts(s policy.Sink, language *say.Language) (*texts, error) {
+// open ticket, a reopened one and one that is over. The template lies below one of dirs.
+func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, error) {
 	built, err := template.New(s.Kind).Funcs(functions(language)).Option("missingkey=error").Parse(builtin(s.Kind))
 	if err != nil {
 		return nil, fmt.Errorf("read the template of kind %s: %w", s.Kind, err)
@@ -67,20 +63,13 @@ func loadTexts(s policy.Sink, language *say.Language) (*texts, error) {
 	if s.Template == "" {
 		return t, nil
 	}
-	info, err := os.Stat(s.Template)
-	if err == nil && info.Size() > templateFile {
-		err = fmt.Errorf("it is larger than %d KiB", templateFile>>10)
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(s.Template)
-	}
+	data, err := s.ReadTemplate(dirs)
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", s.Template, err)
 	}
 	own, err := built.Clone()
 	if err == nil {
-		own, err = own.Parse(string(data))
+		own, err = own.Parse(data)
 	}
 	if err == nil {
 		err = loops(own)
@@ -104,11 +93,12 @@ func loadTexts(s policy.Sink, language *say.Language) (*texts, error) {
 }
 
 // CheckTexts returns what is wrong with the templates that the sinks name, one sentence
-// each with the sink's name, or nil. It tries each as New does, and notifies nobody.
-func CheckTexts(sinks []policy.Sink) error {
+// each with the sink's name, or nil. It tries each as New does with these directories of
+// secrets, and notifies nobody.
+func CheckTexts(sinks []policy.Sink, dirs []string) error {
 	var errs []error
 	for _, s := range sinks {
-		if _, err := loadTexts(s, nil); err != nil {
+		if _, err := loadTexts(s, dirs, nil); err != nil {
 			errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
 		}
 	}

@@ -27,6 +27,8 @@ import (
 
 // A Group is a group of a chat with an app in it, whichever platform it is at.
 type Group interface {
+	// URL returns where the platform is.
+	URL() string
 	// Connected waits until the app has opened another connection.
 	Connected()
 	// Disconnect has the platform end the connection, and waits for another one.

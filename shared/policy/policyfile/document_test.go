@@ -35,7 +35,8 @@ func sameAgain(t *testing.T, v policy.Version, classes []string) {
 var right = []string{
 	"{}", "mode: observe", "mode: fix", "mode: fix\nrisk: high", "classes: {tag-missing: {}}",
 	"mode: fix\nclasses: {ram-permission: {risk: low}, tag-missing: {mode: fix, risk: high, oneWay: true}}",
-	"rules: [{namespaces: ['prod-*', 'on', '012'], risk: low}, {clusters: ['*'], labels: {'a/b.c': 'true'}, classes: [tag-missing], mode: fix, risk: high}]",
+	"rules: [{namespaces: ['prod-*', 'on', '012'], risk: low}, {clusters: ['*'], namespaceLabels: {'a/b.c': 'true'}, classes: [tag-missing], mode: fix, " +
+		"risk: high}, {labels: {'c/d': 'on'}, mode: observe}]",
 	"freezes: [{name: 'yes', days: [fri, mon], from: '09:00', until: '24:00', zone: Asia/Shanghai}, {name: 'a: b', from: '22:30', until: '06:00'}]",
 	"freezes: [{name: s, from: 2026-11-10T20:00:00.5+08:00, until: 2026-11-12T02:00:00+08:00}]",
 	"freezes: [{name: summer, from: '08:00', until: '09:00', zone: Europe/Berlin}]",

@@ -125,7 +125,7 @@ func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (po
 	r := reader{d, classes}
 	p := remedy.Policy{Mode: f.Mode, Risk: f.Risk, Classes: f.Classes, Rules: f.Rules, Approvals: f.Approvals, Budgets: f.Budgets}
 	r.ofClasses(f.Classes)
-	r.rules(f.Rules)
+	r.rules(f)
 	r.approvals(f.Approvals)
 	r.budgets(f.Budgets)
 	p.Freezes = r.freezes(f.Freezes)

@@ -197,7 +197,7 @@ tell:
 		t.Fatal("it is right")
 	}
 	want := `line 1: mode: "fixx" is no mode: want observe or fix
-line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, labels, classes, mode, risk
+line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, namespaceLabels, labels, classes, mode, risk
 line 6: freezes[0].from: it must be a text: put it in quotes
 line 9: budgets.share: "120%" is no share from 1% to 100%
 line 3: rules[0]: it changes nothing: it has neither mode nor risk

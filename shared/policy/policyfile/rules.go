@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -13,7 +14,8 @@ import (
 
 // rules notes what is wrong with the rules. Two of them about the same with different
 // answers contradict each other: nobody meant both.
-func (r reader) rules(list []remedy.Rule) {
+func (r reader) rules(f File) {
+	list := f.Rules
 	for i, rule := range list {
 		at := fmt.Sprintf("rules[%d]", i)
 		for _, of := range []struct {
@@ -42,7 +44,66 @@ func (r reader) rules(list []remedy.Rule) {
 				r.Fail(at, "it is about the same as rules[%d]: make them one", j)
 			}
 		}
+		if len(rule.Labels) > 0 {
+			r.ofLabels(f, i)
+		}
 	}
+}
+
+// ofLabels notes where a rule about labels of Services says more than what holds without it. It would not be followed: whoever may
+// label a Service could have plans applied that the operator did not allow.
+func (r reader) ofLabels(f File, i int) {
+	rule, at := f.Rules[i], fmt.Sprintf("rules[%d]", i)
+	instead := "labels of a Service only make the policy stricter, because its owner sets them: to allow more, label the namespace, and write " + inNamespace(rule)
+	if rule.Mode == remedy.Fix {
+		r.Fail(at+".mode", "%s", instead)
+	}
+	if rule.Risk == nil {
+		return
+	}
+	if least := leastRisk(f, i); *rule.Risk > least {
+		r.Fail(at+".risk", "it is %s, and without the rule it can be %s; %s", *rule.Risk, least, instead)
+	}
+}
+
+// leastRisk returns the least of the risks that can hold for the classes of a rule without rules about labels of Services. Whether an
+// earlier rule is about the same places is not looked at.
+func leastRisk(f File, i int) remedy.Risk {
+	rule := f.Rules[i]
+	base := func(c remedy.Class) remedy.Risk {
+		if c.Risk != nil {
+			return *c.Risk
+		}
+		return f.Risk
+	}
+	var risks []remedy.Risk
+	for _, id := range rule.Classes {
+		risks = append(risks, base(f.Classes[id]))
+	}
+	if len(rule.Classes) == 0 {
+		risks = append(risks, f.Risk)
+		for _, c := range f.Classes {
+			risks = append(risks, base(c))
+		}
+	}
+	for _, o := range f.Rules[:i] {
+		both := len(o.Classes) == 0 || len(rule.Classes) == 0 || slices.ContainsFunc(o.Classes, func(id string) bool { return slices.Contains(rule.Classes, id) })
+		if o.Risk != nil && both && len(o.Labels) == 0 {
+			risks = append(risks, *o.Risk)
+		}
+	}
+	return slices.Min(risks)
+}
+
+// inNamespace returns what a rule says of places with its labels looked for on the namespace, as a file has it.
+func inNamespace(rule remedy.Rule) string {
+	labels := maps.Clone(rule.Labels)
+	maps.Copy(labels, rule.NamespaceLabels)
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, fmt.Sprintf("%s: %q", k, labels[k]))
+	}
+	return "namespaceLabels: {" + strings.Join(parts, ", ") + "} in place of labels"
 }
 
 // approvals notes what is wrong with the rules of approvals.

@@ -31,6 +31,7 @@ func TestGitOps(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		labels, annotations map[string]string
+		drift               bool // the namespace has the label that allows it
 		write               write
 		result              event.Result
 		manager             string // who owns it, as the rule says
@@ -49,9 +50,13 @@ func TestGitOps(t *testing.T) {
 			write: update("helm"), result: asks, manager: "helm",
 		},
 		"argo-allowed": {
-			labels: map[string]string{"argocd.argoproj.io/instance": "shop", "lbremedy.io/allow-drift": "true"}, write: apply("argocd-controller"), result: fixes,
+			labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, drift: true, write: apply("argocd-controller"), result: fixes,
 		},
-		"helm-allowed": {labels: map[string]string{"lbremedy.io/allow-drift": "true"}, write: update("helm"), result: fixes},
+		"argo-allowed-by-the-owner": {
+			labels: map[string]string{"argocd.argoproj.io/instance": "shop", "lbremedy.io/allow-drift": "true"}, write: apply("argocd-controller"), result: asks,
+			manager: "argocd-controller",
+		},
+		"helm-allowed": {drift: true, write: update("helm"), result: fixes},
 		// The chart does not set the field: a person has, or nobody.
 		"helm-installed": {
 			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
@@ -76,6 +81,11 @@ func TestGitOps(t *testing.T) {
 			svc := bare("web")
 			svc.Labels = tt.labels
 			maps.Copy(svc.Annotations, tt.annotations)
+			if tt.drift {
+				_, err := r.testbed.Cluster.Client().CoreV1().Namespaces().Patch(r.ctx, r.testbed.Namespace, types.MergePatchType,
+					[]byte(`{"metadata":{"labels":{"lbremedy.io/allow-drift":"true"}}}`), metav1.PatchOptions{})
+				r.must(err)
+			}
 			tt.write(r, svc)
 			before := r.vswitch("web")
 			r.start() // once the Service is as it is to be

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -92,6 +95,19 @@ func PolicyVersion(path string) (policy.Version, error) {
 	}
 	v.Host = Hostname()
 	return v, nil
+}
+
+// SecretFlag gives a command the flag --secrets, and returns what it or LBREMEDY_SECRETS says when the
+// command runs: the directories with the files that sinks of the policy may name.
+func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
+	dirs := cmd.Flags().StringSlice("secrets", []string{"/etc/lbremedy/secrets"},
+		"`directories` with the files that sinks of the policy may name, of secrets and templates, separated by commas")
+	return func() []string {
+		if named := p.Getenv("LBREMEDY_SECRETS"); named != "" && !cmd.Flags().Changed("secrets") {
+			return strings.Split(named, ",")
+		}
+		return *dirs
+	}
 }
 
 // SetPolicy makes the environment answer with the file's policy, or else with the

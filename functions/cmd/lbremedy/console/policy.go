@@ -88,12 +88,12 @@ func (s *server) inForce(ctx context.Context, b *policyBody, in remedy.Policy) {
 		b.Wrong = say.F("Name a Service as NAMESPACE/NAME.")
 		return
 	}
-	at := remedy.Place{Cluster: b.Cluster, Namespace: namespace}
+	at := remedy.Place{Cluster: b.Cluster, Namespace: namespace, Around: map[string]string{}}
 	if err := s.labels(ctx, &at, name); errors.Is(err, kube.ErrNotFound) {
 		b.Wrong = say.F("There is no Service %s in the cluster.", b.Service)
 		return
 	} else if err != nil {
-		b.Note = say.F("Without the labels of the Service and its namespace, which only make it stricter: %s", said(err))
+		b.Note = say.F("As if the Service and its namespace had no labels: %s", said(err))
 	}
 	for _, r := range functions.All {
 		p := in.At(r.Class, at)
@@ -193,7 +193,7 @@ func (s *server) try(now standing, file string) *trial {
 }
 
 // decided returns what a policy decides about the plan of a case at the time when it was made.
-// Budgets, breakers and approvals are not part of it, and labels are not known.
+// Budgets, breakers and approvals are not part of it, and it is as if nothing had labels: those of that time are not known.
 func (b *book) decided(p remedy.Policy, c *past) (what string, why say.Text) {
 	r, ok := b.classes[c.Class]
 	if !ok {
@@ -203,7 +203,7 @@ func (b *book) decided(p remedy.Policy, c *past) (what string, why say.Text) {
 	if err := risk.ReadText(c.Risk); err != nil {
 		return "asked", say.Literal(said(err))
 	}
-	may := p.At(c.Class, remedy.Place{Cluster: c.Cluster, Namespace: c.Service.Namespace})
+	may := p.At(c.Class, remedy.Place{Cluster: c.Cluster, Namespace: c.Service.Namespace, Around: map[string]string{}})
 	var oneWay say.Text
 	if c.OneWay != "" {
 		oneWay = say.Literal(c.OneWay)

@@ -54,6 +54,7 @@ history" shows who put which policy in force.`,
 			if err != nil {
 				return err
 			}
+			NotePeople(p, v)
 			return a.run(cmd.Context(), p, func(*stream.Stream, string) (policy.Version, error) { return v, nil })
 		},
 	}
@@ -99,6 +100,13 @@ policy in force. It becomes the newest version.
 	}
 	a.flags(cmd)
 	return cmd
+}
+
+// NotePeople says of a file that somebody puts in force that its people do not come with it.
+func NotePeople(p *cli.Program, v policy.Version) {
+	if len(v.People) > 0 {
+		p.Note("The section people is not put in force: the clicks count of those in the file that \"lbremedy up --policy\" reads.")
+	}
 }
 
 // older returns the version that is named, or the one before the policy in force.

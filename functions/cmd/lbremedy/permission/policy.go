@@ -53,19 +53,21 @@ func policyCommand(p *cli.Program) *cobra.Command {
 }
 
 func check(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
+	var secrets func() []string
+	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a policy file and say what it allows",
 		Long: `Read a policy file as "lbremedy up" does, and say what it allows and what each rule says,
 or what is wrong with it, one sentence with file, line and field for each mistake. Its
-templates are checked too. The policy in force does not change.`,
+templates are checked too, from the directories of --secrets. The policy in force does not
+change.`,
 		Args: command.Exactly(1, 1, "a policy file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			v, err := cli.PolicyVersion(args[0])
 			if err != nil {
 				return err
 			}
-			if err := ticket.CheckTexts(v.Sinks); err != nil {
+			if err := ticket.CheckTexts(v.Sinks, secrets()); err != nil {
 				return command.Mistake{Err: err}
 			}
 			if old := policyfile.Outdated(args[0]); old != nil {
@@ -77,6 +79,8 @@ templates are checked too. The policy in force does not change.`,
 			})
 		},
 	}
+	secrets = p.SecretFlag(cmd)
+	return cmd
 }
 
 func show(p *cli.Program) *cobra.Command {
@@ -84,8 +88,8 @@ func show(p *cli.Program) *cobra.Command {
 		Use:   "show",
 		Short: "Show the policy in force in the cluster that --cluster names, and what is paused",
 		Long: `Show the policy in force in the cluster that --cluster names, and what is paused. -o yaml
-prints a policy file that says the same, with its sinks; comments of the file that was
-applied are not kept.`,
+prints a policy file that says the same, with its sinks; comments and people of the file
+that was applied are not kept.`,
 		Example: `  lbremedy policy show --cluster c1234
   lbremedy policy show --cluster c1234 -o yaml > policy.yaml`,
 		Args: command.Exactly(0, 0, ""),

@@ -14,6 +14,12 @@ var Ready = ready
 // UpRun is one call of up.
 type UpRun = upRun
 
+// Follow puts a policy file in force whenever it has changed.
+func (u *upRun) Follow(ctx context.Context, s *stream.Stream, file string) error {
+	u.policy = file
+	return u.follow(ctx, s)
+}
+
 // Secrets names the directories with the secrets of sinks.
 func (u *upRun) Secrets(dirs ...string) { u.secrets = dirs }
 

@@ -24,7 +24,7 @@ type notifier struct {
 	*upRun
 	env      *engine.Env
 	sinks    []policy.Sink     // in force
-	people   []policy.Person   // whose clicks there count
+	people   []policy.Person   // whose clicks there count, as the policy file of this process says
 	told     []policy.Sink     // that are notified
 	faults   map[string]string // by sink: why it is not notified as the policy says
 	again    time.Duration     // between two tries of those
@@ -37,7 +37,7 @@ type notifier struct {
 // notifier returns one for the sinks in force. Of sinks of a newer release it notifies none.
 func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
 	t := &notifier{upRun: u, env: env, again: time.Minute}
-	sinks, people, err := policy.NotifyInForce(ctx, t.env.Stream, t.env.Cluster)
+	sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
 	if errors.Is(err, policy.ErrNewer) {
 		t.pause(err)
 		err = nil
@@ -45,7 +45,7 @@ func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error
 	if err != nil {
 		return nil, err
 	}
-	if err := t.take(sinks, people, nil); err != nil {
+	if err := t.take(sinks, nil); err != nil {
 		return nil, err
 	}
 	t.before = t.refused(0)
@@ -79,8 +79,8 @@ func (t *notifier) check(s policy.Sink) error {
 
 // take makes a follower for the sinks. One that can't be notified as the policy says is notified with the built-in text,
 // or as it was before, or not at all: for its sake no other goes without, and no failure unhandled.
-func (t *notifier) take(sinks []policy.Sink, people []policy.Person, before []policy.Sink) error {
-	t.sinks, t.people, t.told, t.faults = sinks, people, nil, map[string]string{}
+func (t *notifier) take(sinks, before []policy.Sink) error {
+	t.sinks, t.people, t.told, t.faults = sinks, t.known(), nil, map[string]string{}
 	try := func(s policy.Sink) error {
 		if err := t.check(s); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (t *notifier) take(sinks []policy.Sink, people []policy.Person, before []po
 func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	return ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter, Language: cli.Tongue,
-		Answers: t.env.Kube, People: t.people, Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
+		Answers: t.env.Kube, People: t.people, Secrets: t.secrets, Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
 	})
 }
 
@@ -181,7 +181,7 @@ func (t *notifier) run(ctx context.Context) error {
 	return nil
 }
 
-// change waits for other sinks, or for the end of a fault, and returns the notifier for that; nil if ctx ends before.
+// change waits for other sinks or people, or for the end of a fault, and returns the notifier for that; nil if ctx ends before.
 func (t *notifier) change(ctx context.Context) *notifier {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
@@ -192,12 +192,12 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			return nil
 		case <-tick.C:
 		}
-		sinks, people, err := policy.NotifyInForce(ctx, t.env.Stream, t.env.Cluster)
+		sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
 		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
 			t.pause(err)
 			err = nil // and none are taken over
 		}
-		same := reflect.DeepEqual(sinks, t.sinks) && reflect.DeepEqual(people, t.people)
+		same := reflect.DeepEqual(sinks, t.sinks) && reflect.DeepEqual(t.known(), t.people)
 		if err != nil || same && (len(t.faults) == 0 || time.Since(tried) < t.again) {
 			continue // without NATS nobody can be notified anyway
 		}
@@ -208,7 +208,7 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			t.mu.Unlock()
 		}
 		next := &notifier{upRun: t.upRun, env: t.env}
-		if err := next.take(sinks, people, t.told); err != nil {
+		if err := next.take(sinks, t.told); err != nil {
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}

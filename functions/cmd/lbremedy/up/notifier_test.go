@@ -36,6 +36,7 @@ func TestSinksWithFaults(t *testing.T) {
 	var said strings.Builder
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 	u.Cluster = "c1"
+	u.Secrets(filepath.Dir(file))
 	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,7 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	put(fmt.Sprintf(`{"name":"own","kind":"event","template":%q}`, file))
 	u := &up.UpRun{Program: c.Program(io.Discard, io.Discard)}
 	u.Cluster = "c1"
+	u.Secrets(filepath.Dir(file))
 	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
 	if err != nil {
 		t.Fatal(err)

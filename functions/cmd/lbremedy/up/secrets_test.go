@@ -41,25 +41,29 @@ func TestSecrets(t *testing.T) {
 		}
 	}))
 	defer evil.Close()
-	app := func(url, from string) string {
+	at := func(url, from string) string {
 		return fmt.Sprintf(`{"version":1,"sinks":[{"name":"e","kind":"feishu-app","app":"x","chat":"y","url":%q,"secretFrom":%s}]}`, url, from)
 	}
+	app := func(from string) string { return at("", from) }
 	file := func(path string) string { return fmt.Sprintf(`{"file":%q}`, path) }
 	const below = "does not lie below "
 	for name, tt := range map[string]struct{ sinks, want string }{
-		"a file of it":                  {app(evil.URL, file(filepath.Join(dir, "app"))), ""},
-		"a deeper one":                  {app(evil.URL, file(filepath.Join(dir, "in", "app"))), ""},
-		"a variable":                    {app(evil.URL, `{"env":"FEISHU_SECRET"}`), ""},
-		"a variable for sinks":          {app(evil.URL, `{"env":"LBREMEDY_TELL_FEISHU"}`), ""},
-		"a token":                       {app(evil.URL, file(outside)), below + dir},
-		"the environment":               {app(evil.URL, file("/proc/self/environ")), below},
-		"beside it":                     {app(evil.URL, file(dir+"x/app")), below},
-		"out of it":                     {app(evil.URL, file(dir+"/../"+filepath.Base(filepath.Dir(outside))+"/token")), below},
-		"out of a link":                 {app(evil.URL, file(dir+"/link/../token")), below},
-		"the token of NATS":             {app(evil.URL, `{"env":"LBREMEDY_NATS_TOKEN"}`), "is none for sinks"},
-		"the access key":                {app(evil.URL, `{"env":"ALIBABA_CLOUD_ACCESS_KEY_SECRET"}`), "is none for sinks"},
-		"a proxy's password":            {app(evil.URL, `{"env":"https_proxy"}`), "is none for sinks"},
-		"in the clear":                  {app("http://evil.example", file(filepath.Join(dir, "app"))), "must begin with https://"},
+		"a file of it":                  {app(file(filepath.Join(dir, "app"))), ""},
+		"a deeper one":                  {app(file(filepath.Join(dir, "in", "app"))), ""},
+		"a variable":                    {app(`{"env":"FEISHU_SECRET"}`), ""},
+		"a variable for sinks":          {app(`{"env":"LBREMEDY_TELL_FEISHU"}`), ""},
+		"a token":                       {app(file(outside)), below + dir},
+		"the environment":               {app(file("/proc/self/environ")), below},
+		"beside it":                     {app(file(dir + "x/app")), below},
+		"out of it":                     {app(file(dir + "/../" + filepath.Base(filepath.Dir(outside)) + "/token")), below},
+		"out of a link":                 {app(file(dir + "/link/../token")), below},
+		"the token of NATS":             {app(`{"env":"LBREMEDY_NATS_TOKEN"}`), "is none for sinks"},
+		"the access key":                {app(`{"env":"ALIBABA_CLOUD_ACCESS_KEY_SECRET"}`), "is none for sinks"},
+		"a proxy's password":            {app(`{"env":"https_proxy"}`), "is none for sinks"},
+		"in the clear":                  {at("http://evil.example", file(filepath.Join(dir, "app"))), "must begin with https://"},
+		"another platform":              {at("https://evil.example", file(filepath.Join(dir, "app"))), "begins with https://open.feishu.cn or"},
+		"one on this machine":           {at(evil.URL, file(filepath.Join(dir, "app"))), "begins with https://open.feishu.cn or"},
+		"Lark":                          {at("https://open.larksuite.com", file(filepath.Join(dir, "app"))), ""},
 		"a name that is a wildcard":     {`{"version":1,"sinks":[{"name":"e.>","kind":"event"}]}`, `no sink can be called "e.>"`},
 		"the address of a robot":        {`{"version":1,"sinks":[{"name":"e","kind":"slack","urlFrom":` + file(outside) + `}]}`, below},
 		"words of another release":      {`{"version":1,"sinks":[{"name":"e","kind":"event","classes":["later"],"results":["later"]}]}`, ""},
@@ -97,7 +101,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(app(evil.URL, file(outside)))
+	put(app(file(outside)))
 	next := told.Change(t.Context())
 	if got := next.Sinks(); len(got) != 1 || got[0].Kind != policy.Event || !strings.Contains(next.Fault("e"), below) ||
 		!strings.Contains(said.String(), "a sink can't be notified as the policy says") {

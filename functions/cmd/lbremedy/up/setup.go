@@ -40,6 +40,7 @@ clusters.`,
 				if allowed, err = cli.PolicyVersion(file); err != nil {
 					return err
 				}
+				permission.NotePeople(p, allowed)
 				who := p.Person(cmd.Context(), cmp.Or(cli.Whoami(), "lbremedy setup"))
 				allowed.At, allowed.By, allowed.Identity, allowed.Why = p.Now(), who.Name, who.Identity, "lbremedy setup --policy "+file
 			}

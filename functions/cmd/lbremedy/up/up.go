@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,17 +59,19 @@ type upRun struct {
 	old            bool          // every is given by its old flag, --survey
 	rate           float64       // budget of a namespace
 	burst          int
-	secrets        []string // directories with the files of secrets that sinks may name
+	secrets        []string // directories with the files that sinks may name, of secrets and templates
 	sizes          sizes
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
 
-	mu   sync.Mutex
-	said map[string]string // by Service and class: what the last line on it said
+	mu     sync.Mutex
+	said   map[string]string // by Service and class: what the last line on it said
+	people []policy.Person   // whose clicks count, as the policy file says that is in force
 }
 
 func upCommand(p *cli.Program) *cobra.Command {
 	u := &upRun{Program: p, said: map[string]string{}}
+	var secrets func() []string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Watch a cluster and handle its failures, all in one process",
@@ -98,7 +99,8 @@ With it the file comes into force for this cluster, and again whenever it change
 invalid file changes nothing. Standard output has one line for each change of a case, or
 the whole record with -o json. Tickets go to the sinks in the section tell of the policy.
 Their secrets are in variables, or in files below the directories of --secrets, else of
-LBREMEDY_SECRETS.
+LBREMEDY_SECRETS, as are their templates. Whose clicks count there, the section people of
+this file says; a policy that comes into force by another way adds nobody.
 
 Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, such as
 http://collector:4318; without it there are none.`,
@@ -107,10 +109,7 @@ http://collector:4318; without it there are none.`,
   lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts notifier`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u.old = cmd.Flags().Changed("survey")
-			if dirs := u.Getenv("LBREMEDY_SECRETS"); dirs != "" && !cmd.Flags().Changed("secrets") {
-				u.secrets = strings.Split(dirs, ",")
-			}
+			u.old, u.secrets = cmd.Flags().Changed("survey"), secrets()
 			return u.run(cmd.Context())
 		},
 	}
@@ -122,8 +121,7 @@ http://collector:4318; without it there are none.`,
 	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
 		"`number` of failures of one namespace that are published per second; more wait, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
-	cmd.Flags().StringSliceVar(&u.secrets, "secrets", []string{"/etc/lbremedy/secrets"},
-		"`directories` with the files that sinks of the policy may have their secrets in, separated by commas")
+	secrets = p.SecretFlag(cmd)
 	u.sizes.flags(cmd)
 	u.probes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
@@ -261,7 +259,7 @@ func (u *upRun) endTraces(ctx context.Context) {
 	}
 }
 
-// putInForce puts the policy of the file in force, or observing where there is none. What it
+// putInForce puts the policy of the file in force, or observing where there is none; the clicks of its people count from then on. What it
 // may is the policy's; that its history can't be written, by a NATS user of an earlier
 // release, is logged.
 func (u *upRun) putInForce(ctx context.Context, s *stream.Stream, v policy.Version) error {
@@ -272,9 +270,26 @@ func (u *upRun) putInForce(ctx context.Context, s *stream.Stream, v policy.Versi
 	_, err := policy.PutInForce(ctx, s, u.Cluster, v)
 	if errors.Is(err, policy.ErrUnrecorded) {
 		u.Log().Warn("the history of the policy is not kept", "error", err)
-		return nil
+		err = nil
+	}
+	if err == nil {
+		u.answering(v.People)
 	}
 	return err
+}
+
+// answering notes whose clicks count.
+func (u *upRun) answering(people []policy.Person) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.people = people
+}
+
+// known returns whose clicks count.
+func (u *upRun) known() []policy.Person {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.people
 }
 
 // begin sets the stream up, puts the policy in force, if there is one, and says what applies.
