@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,16 @@ func TestCheck(t *testing.T) {
 	wants(t, run("check", bad), command.CodeWrong,
 		"bad.yaml: line 3: rules[0].mode: \"fixx\" is no mode", "bad.yaml: line 4: rules[1].namespaces: it must be a list",
 		"bad.yaml: line 5: vswitches.reserve: it must be a whole number")
-	good := operator.Write(t, "good.yaml", "mode: fix\nrules: [{namespaces: [a], mode: observe}, {labels: {tier: test}, risk: high}]\n")
-	wants(t, run("check", good), 0, "fix: plans up to low risk", "namespaces a: observe", "label tier=test: plans up to high risk")
+	good := operator.Write(t, "good.yaml", "mode: fix\nrules: [{namespaces: [a], mode: observe}, {namespaceLabels: {tier: test}, risk: high}, "+
+		"{labels: {tier: gold}, mode: observe}]\npeople: [{dingtalk: \"1\", user: ann}]\n")
+	wants(t, run("check", good), 0, "fix: plans up to low risk", "namespaces a: observe", "namespace label tier=test: plans up to high risk",
+		"label tier=gold: observe")
+	wants(t, run("apply", good, "--cluster", "c1", "--yes"), 0, "In force: fix", "The section people is not put in force")
+	loose := operator.Write(t, "loose.yaml", "mode: fix\nrules: [{labels: {tier: test}, risk: medium}]\n")
+	wants(t, run("check", loose), command.CodeWrong, "loose.yaml: line 2: rules[0].risk: it is medium, and without the rule it can be low",
+		`write namespaceLabels: {tier: "test"} in place of labels`)
+	told := operator.Write(t, "ops.tmpl", `{{define "text"}}It fails.{{end}}`)
+	sink := operator.Write(t, "sink.yaml", "tell: [{name: ops, kind: event, template: '"+told+"'}]\n")
+	wants(t, run("check", sink), command.CodeWrong, "tell.ops: template "+told, "does not lie below /etc/lbremedy/secrets")
+	wants(t, run("check", sink, "--secrets", filepath.Dir(told)), 0, "observe: plans are shown")
 }
