@@ -198,10 +198,10 @@ func TestLaws(t *testing.T) {
 		}, law: 2, says: "undo left something behind"},
 		{name: "not as wanted", wrong: func(r *remedy.Remedy) {
 			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Note = say.F("By the way.") })
-		}, law: 4, says: "By the way."},
+		}, law: 5, says: "By the way."},
 		{name: "heals nothing", wrong: func(r *remedy.Remedy) {
 			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Steps, p.Ask = nil, say.F("Do it by hand.") })
-		}, law: 4, says: "Do it by hand."},
+		}, law: 5, says: "Do it by hand."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, used := lawful(), &usage{}
