@@ -176,8 +176,8 @@ func PermitOperator() Permissions {
 	return p
 }
 
-// PermitViewer returns what a person needs who only looks: what lists, shows and
-// exports cases, failures, tickets and the ledger. It changes nothing. The user is
+// PermitViewer returns what a person needs who only looks: what lists and
+// shows cases, failures, tickets and the ledger. It changes nothing. The user is
 // "viewer". "lbremedy watch" needs a consumer of its own, and with it an operator.
 func PermitViewer() Permissions {
 	p := reading(InboxOf("viewer"))

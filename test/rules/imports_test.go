@@ -340,7 +340,6 @@ var homes = map[string][]string{
 	"github.com/gorilla/websocket":           {"shared/chat"},
 	"github.com/invopop/jsonschema":          {"shared/event/schema"},
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy/cli"},
-	"github.com/klauspost/compress/s2":       {"functions/cmd/lbremedy/backup"}, // in which NATS writes backups
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
 	"github.com/nats-io/nkeys":               {"infra/keys", "shared/stream"},

@@ -1,5 +1,5 @@
 // Package journal is the commands that read the journal and write nothing: "ls", "show",
-// "watch", "export" and "ledger", and "schema", which describes what they print. Other commands find cases through it, and report them in
+// "watch" and "ledger", and "schema", which describes what they print. Other commands find cases through it, and report them in
 // its words.
 package journal
 
@@ -21,7 +21,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{ls(p), show(p), watch(p), export(p), ledger(p), schema(p)}
+	return []*cobra.Command{ls(p), show(p), watch(p), ledger(p), schema(p)}
 }
 
 // A Filter says which cases or failures are meant. The zero filter means all.

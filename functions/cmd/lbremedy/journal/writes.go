@@ -116,6 +116,15 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 	return list, err
 }
 
+// stored returns since when the server may have stored what the filter means: a
+// record is stored after the moment that it names, by a clock that may be another.
+func (f *Filter) stored() time.Time {
+	if f.since.IsZero() {
+		return time.Time{}
+	}
+	return f.since.Add(-time.Hour)
+}
+
 // callsOf returns the writes of a step; one that is unknown where the journal only says that
 // the step was made.
 func callsOf(r event.Record, i int) []event.Call {
