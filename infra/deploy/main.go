@@ -31,7 +31,6 @@ func main() {
 	flag.StringVar(&o.cluster, "cluster", "", "ID of the ACK cluster; required")
 	flag.StringVar(&o.region, "region", "", "region of the cluster; required")
 	flag.StringVar(&o.nats, "nats", "tls://nats:4222", "URL of NATS, as the functions see it")
-	flag.StringVar(&o.delivery, "delivery", "courier", "courier, or broker for Triggers of a Broker")
 	flag.StringVar(&o.doctor, "doctor", "", "cronjob or pingsource: what runs the doctor on a timer; empty: nothing does")
 	flag.StringVar(&o.doctor, "survey", "", "the same, by its name of the first releases")
 	flag.StringVar(&o.schedule, "schedule", "", "when the doctor runs, as five fields of cron; empty: once an hour")

@@ -16,8 +16,8 @@ import (
 
 // options say what is deployed, and where.
 type options struct {
-	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only, doctor, schedule, initialScale string
-	apply, force                                                                                                   bool
+	root, registry, tag, digests, namespace, cluster, region, nats, only, doctor, schedule, initialScale string
+	apply, force                                                                                         bool
 }
 
 // An object is one of Kubernetes's.
@@ -90,9 +90,6 @@ func (o options) objects() ([]object, error) {
 	if o.tag == "" && o.digests == "" {
 		errs = append(errs, errors.New("name the tag of the images with -tag, or the file of their digests with -digests"))
 	}
-	if o.delivery != "courier" && o.delivery != "broker" {
-		errs = append(errs, fmt.Errorf("the delivery is courier or broker, not %q", o.delivery))
-	}
 	if o.doctor != "" && o.doctor != "cronjob" && o.doctor != "pingsource" {
 		errs = append(errs, fmt.Errorf("the doctor is run by a cronjob or a pingsource, not by %q", o.doctor))
 	}
@@ -123,9 +120,6 @@ func (o options) objects() ([]object, error) {
 	files := []string{"cluster/rbac.yaml", "cluster/admission.yaml", "knative/bindings.yaml", "knative/services.yaml"}
 	if o.only != "" {
 		files = []string{"cluster/rbac.yaml", "cluster/rbac-parts.yaml", "cluster/admission.yaml", "knative/namespaced.yaml", "knative/services.yaml"}
-	}
-	if o.delivery == "broker" {
-		files = append(files, "knative/triggers.yaml")
 	}
 	if o.doctor != "" {
 		files = append(files, "knative/doctor-"+o.doctor+".yaml")
@@ -217,17 +211,6 @@ func (o options) place(m object, named func(image string) (string, error)) error
 			return err
 		}
 		container["image"] = o.registry + "/" + name + version
-		if o.delivery == "broker" { // a Broker shows no token of ours
-			container["env"] = slices.DeleteFunc(container["env"].([]any), func(e any) bool { return e.(map[string]any)["name"] == "LBREMEDY_ENDPOINT_TOKEN_FILE" })
-		}
-	}
-	if o.delivery == "broker" {
-		for _, v := range spec["volumes"].([]any) {
-			projected := v.(map[string]any)["projected"].(map[string]any)
-			projected["sources"] = slices.DeleteFunc(projected["sources"].([]any), func(s any) bool {
-				return object(s.(map[string]any)).text("secret", "name") == "lbremedy-endpoint"
-			})
-		}
 	}
 	return nil
 }

@@ -255,7 +255,6 @@ func TestManifests(t *testing.T) {
 	}
 	for name, wants := range map[string][]string{
 		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:VERSION", `value: "_INBOX_busy"`},
-		"infra/knative/triggers.yaml":   {"class: busy}", "kind: Broker"},
 		"infra/knative/bindings.yaml":   {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml": {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
 		"infra/cluster/rbac.yaml": {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor",
@@ -270,7 +269,6 @@ func TestManifests(t *testing.T) {
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},
 		"infra/cluster/classes.yaml":             {"- busy\n- zone-shortage\n"},
 		"infra/cluster/templates/functions.yaml": {"{{- range $class :=", "name: lbremedy-{{ $class }}"},
-		"infra/cluster/templates/triggers.yaml":  {"class: {{ $class }}}"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(string(got[name]), want) {
@@ -281,7 +279,7 @@ func TestManifests(t *testing.T) {
 	if strings.Contains(string(got["infra/cluster/rbac-parts.yaml"]), "- patch") {
 		t.Error("a part that is bound in the whole cluster writes")
 	}
-	for _, name := range []string{"infra/cluster/rbac-parts.yaml", "infra/cluster/classes.yaml", "infra/knative/services.yaml", "infra/knative/triggers.yaml"} {
+	for _, name := range []string{"infra/cluster/rbac-parts.yaml", "infra/cluster/classes.yaml", "infra/knative/services.yaml"} {
 		if strings.Contains(string(got[name]), "doctor") {
 			t.Errorf("%s has the doctor, which is no class", name)
 		}

@@ -331,14 +331,14 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 func TestPlainManifests(t *testing.T) {
 	chart := map[string]*unstructured.Unstructured{}
 	key := func(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
-	for _, file := range []string{"testdata/knative.yaml", "testdata/broker.yaml"} {
+	for _, file := range []string{"testdata/knative.yaml", "testdata/limited.yaml"} {
 		for _, o := range objects(t, readValues(t, file), "lbremedy") {
 			if chart[key(o)] == nil {
 				chart[key(o)] = o
 			}
 		}
 	}
-	for _, name := range []string{"services.yaml", "triggers.yaml", "bindings.yaml", "doctor-cronjob.yaml", "doctor-pingsource.yaml"} {
+	for _, name := range []string{"services.yaml", "bindings.yaml", "doctor-cronjob.yaml", "doctor-pingsource.yaml"} {
 		for _, doc := range documents(manifest(t, "infra/knative/"+name)) {
 			o := new(unstructured.Unstructured)
 			if err := strict(doc, &o.Object); err != nil {
@@ -514,8 +514,6 @@ func TestChosen(t *testing.T) {
 	cron := readValues(t, "testdata/chosen.yaml")
 	ping := readValues(t, "testdata/chosen.yaml")
 	ping["doctor"].(map[string]any)["by"] = "pingsource"
-	broker := readValues(t, "testdata/chosen.yaml")
-	broker["functions"].(map[string]any)["delivery"] = "broker"
 	one := readValues(t, "testdata/up.yaml")
 	one["up"], one["certificateAuthorities"] = cron["exporter"], map[string]any{"secret": "company-ca"}
 	for name, tt := range map[string]struct {
@@ -524,7 +522,6 @@ func TestChosen(t *testing.T) {
 	}{
 		"cronjob": {cron, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
 		"ping":    {ping, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
-		"broker":  {broker, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
 		"one Pod": {one, []string{"up"}},
 	} {
 		var pods []string
@@ -570,7 +567,7 @@ func TestChosen(t *testing.T) {
 // Whoever is ready is asked within two seconds, and whoever starts is not ended for it.
 func TestProbes(t *testing.T) {
 	checked := 0
-	for _, file := range []string{"up-console", "knative", "broker"} {
+	for _, file := range []string{"up-console", "knative", "limited"} {
 		for _, o := range objects(t, readValues(t, "testdata/"+file+".yaml"), "lbremedy") {
 			spec, ok := podOf(o)
 			if !ok || o.GetKind() == "CronJob" {
@@ -1067,7 +1064,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatalf("build the courier: %v\n%s", err, said)
 	}
 	checked := 0
-	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/broker.yaml", "testdata/chosen.yaml"} {
+	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/limited.yaml", "testdata/chosen.yaml"} {
 		for _, o := range objects(t, readValues(t, file), "lbremedy") {
 			routes, found, err := unstructured.NestedString(o.Object, "data", "routes.yaml")
 			if err != nil || !found {
