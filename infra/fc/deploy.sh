@@ -13,7 +13,7 @@ help() {
 		without --apply.
 
 		  --runtime NAME   custom.debian12 (the default) or go1
-		  --class CLASS    this class alone, or doctor; may be given several times
+		  --class CLASS    this class alone; may be given several times
 		  --apply          deploy
 	TEXT
 }
@@ -32,7 +32,6 @@ while [ $# -gt 0 ]; do
 	*) die "unknown flag $1: see --help" ;;
 	esac
 	case $1:$2 in
-	--class:survey) classes+=(doctor) ;; # the name of the first releases
 	--class:*) classes+=("$2") ;;
 	--runtime:custom.debian12) file=s.yaml ;;
 	--runtime:go1) file=infra/fc/go1.yaml ;;
@@ -44,9 +43,6 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 plain() { grep -v 'not recommended to run the command as root' || true; }
-
-# The name of the first releases is read for one release more.
-[ -z "${LBREMEDY_SURVEY_SCHEDULE:-}" ] || export LBREMEDY_DOCTOR_SCHEDULE="${LBREMEDY_DOCTOR_SCHEDULE:-$LBREMEDY_SURVEY_SCHEDULE}"
 
 zips=${LBREMEDY_FC_ZIPS:-bin/fc}
 [ -e "$zips/SHA256SUMS" ] || die "$zips/SHA256SUMS is missing: build the zips first, with make build-fc"
@@ -74,8 +70,7 @@ for (const line of fs.readFileSync(path.join(zips, 'SHA256SUMS'), 'utf8').trim()
 }
 let bad = false;
 const wrong = (text) => { console.error(text); bad = true; };
-for (const one of only) if (one === 'doctor' && !functions[one]) wrong('the doctor needs a custom runtime, whose timer calls it over HTTP: leave out --runtime go1');
-  else if (!functions[one]) wrong(`there is no class ${one}: functions/README.md lists them`);
+for (const one of only) if (!functions[one]) wrong(`there is no class ${one}: functions/README.md lists them`);
 for (const [name, { props }] of Object.entries(functions)) {
   if (only.length && !only.includes(name)) continue;
   const zip = path.basename(props.code);

@@ -32,7 +32,6 @@ type placing struct {
 	IfRole, End                   string // around the annotation that names the RAM role
 	Limits, Annotations           string // of the function, as YAML in one line
 	Heap                          string // the line with GOMEMLIMIT, below the limit
-	Component                     string // in the labels: function, or doctor
 	System                        bool   // whether the class reads parts of the controller
 	Env, At, Under                string // of the chart: what values add, as variables, mounts and volumes
 	Secrets, Pulled               string // of the chart: those of NATS, and those that images are pulled with
@@ -54,7 +53,7 @@ func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
 		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: image(r.Class), Role: name,
-		Limits: functionResources, Annotations: functionScaling, Heap: functionHeap, Component: "function",
+		Limits: functionResources, Annotations: functionScaling, Heap: functionHeap,
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}
 }
@@ -67,13 +66,12 @@ func charted() placing {
 		Role:   "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
 		IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
 		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}",
-		Heap:      heap("$.Values.functions", 8),
-		Component: "function",
-		Env:       `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
-		At:        `{{- with include "lbremedy.mounts" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
-		Under:     `{{- with include "lbremedy.volumes" (list $ $.Values.functions) }}{{ . | nindent 6 }}{{ end }}`,
-		Secrets:   `{{- include "lbremedy.nats.sources" (list $ $class) | nindent 10 }}`,
-		Pulled:    pulled,
+		Heap:    heap("$.Values.functions", 8),
+		Env:     `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
+		At:      `{{- with include "lbremedy.mounts" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
+		Under:   `{{- with include "lbremedy.volumes" (list $ $.Values.functions) }}{{ . | nindent 6 }}{{ end }}`,
+		Secrets: `{{- include "lbremedy.nats.sources" (list $ $class) | nindent 10 }}`,
+		Pulled:  pulled,
 	}
 }
 
@@ -144,7 +142,7 @@ kind: ServiceAccount
 metadata:
   name: [[.Name]]
   namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: [[.Component]], lbremedy.io/class: [[.Class]]}
+  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
   [[- with .IfRole]]
   [[.]][[end]]
   annotations: {pod-identity.alibabacloud.com/role-name: [[printf "%q" .Role]]}

@@ -700,10 +700,10 @@ func start(t *testing.T, keys string) ([]*server.Server, string) {
 
 // Nobody is called as a class is, and nothing of one user's is another's.
 func TestUsers(t *testing.T) {
-	if _, err := stream.Users("c1", []string{"exporter"}, nil); err == nil {
+	if _, err := stream.Users("c1", []string{"exporter"}); err == nil {
 		t.Error("a class took the exporter's name")
 	}
-	if _, err := stream.Users("c1", []string{"a.b"}, nil); err == nil {
+	if _, err := stream.Users("c1", []string{"a.b"}); err == nil {
 		t.Error("a class that is several tokens got permissions")
 	}
 	names := namesOf(t, "c1")

@@ -295,14 +295,10 @@ func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error
 
 // podOf returns the spec of the Pods that an object makes.
 func podOf(o *unstructured.Unstructured) (map[string]any, bool) {
-	path := []string{"spec", "template", "spec"}
-	switch {
-	case o.GetKind() == "CronJob":
-		path = append([]string{"spec", "jobTemplate"}, path...)
-	case o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev":
+	if o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev" {
 		return nil, false
 	}
-	spec, ok, err := unstructured.NestedMap(o.Object, path...)
+	spec, ok, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
 	return spec, ok && err == nil
 }
 
@@ -338,7 +334,7 @@ func TestPlainManifests(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"services.yaml", "bindings.yaml", "doctor-cronjob.yaml", "doctor-pingsource.yaml"} {
+	for _, name := range []string{"services.yaml", "bindings.yaml"} {
 		for _, doc := range documents(manifest(t, "infra/knative/"+name)) {
 			o := new(unstructured.Unstructured)
 			if err := strict(doc, &o.Object); err != nil {
@@ -382,15 +378,10 @@ func TestValues(t *testing.T) {
 		"no such stream":   {"up", "{nats: {streams: {cases: {size: 1Gi}}}}", "cases"},
 		"sizes of others":  {"fc", "{nats: {streams: {journal: {size: 4Gi}}}}", "lbremedy setup --journal-size"},
 		"no rate":          {"up", "{exporter: {budget: {rate: 0}}}", "rate"},
-		"no such timer":    {"knative", "{doctor: {by: bell}}", "by"},
-		"a bad schedule":   {"knative", "{doctor: {schedule: hourly}}", "schedule"},
-		"each 4 minutes":   {"knative", "{doctor: {schedule: '*/4 * * * *'}}", "schedule"},
-		"each of a range":  {"knative", "{doctor: {schedule: '0-59 * * * *'}}", "schedule"},
-		"each minute":      {"knative", "{doctor: {schedule: '* * * * *'}}", "schedule"},
+		"a doctor apart":   {"fc", "{doctor: {enabled: true}}", "doctor.enabled: the doctor runs in the Pod of mode up"},
 		"other interval":   {"up", "{doctor: {every: hourly}}", "every"},
 		"too often":        {"up", "{doctor: {every: 4m}}", "every"},
 		"probed too often": {"up", "{probe: {every: 2m}}", "every"},
-		"no Knative":       {"fc", "{doctor: {by: pingsource}}", "doctor.by"},
 		"no memory":        {"up", "{exporter: {resources: {limits: {memory: much}}}}", "memory"},
 		"no memory of up":  {"up", "{up: {resources: {limits: {memory: 1 Gi}}}}", "memory"},
 		"an old name":      {"up", "{survey: {enabled: true}}", "survey: this section is called doctor now"},
@@ -419,19 +410,6 @@ func TestValues(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
-	}
-}
-
-// A schedule has five fields, and its minute is any that does not make the doctor run more
-// often than each five minutes.
-func TestSchedules(t *testing.T) {
-	for _, schedule := range []string{"*/5 * * * *", "17 * * * *", "0,15,30,45 * * * *", "3-59/10 */2 * * MON-FRI", "*/30 8-18 * JAN,JUL 1-5"} {
-		values := readValues(t, "testdata/knative.yaml")
-		values["doctor"].(map[string]any)["schedule"] = schedule
-		files, err := render(values, "lbremedy")
-		if err != nil || !strings.Contains(files["lbremedy/templates/doctor.yaml"], fmt.Sprintf("schedule: %q", schedule)) {
-			t.Errorf("%s: %v", schedule, err)
-		}
 	}
 }
 
@@ -511,17 +489,14 @@ func TestSTS(t *testing.T) {
 // values, and the classes are those that they choose: who has no function has no rights and
 // no route.
 func TestChosen(t *testing.T) {
-	cron := readValues(t, "testdata/chosen.yaml")
-	ping := readValues(t, "testdata/chosen.yaml")
-	ping["doctor"].(map[string]any)["by"] = "pingsource"
+	chosen := readValues(t, "testdata/chosen.yaml")
 	one := readValues(t, "testdata/up.yaml")
-	one["up"], one["certificateAuthorities"] = cron["exporter"], map[string]any{"secret": "company-ca"}
+	one["up"], one["certificateAuthorities"] = chosen["exporter"], map[string]any{"secret": "company-ca"}
 	for name, tt := range map[string]struct {
 		values map[string]any
 		pods   []string
 	}{
-		"cronjob": {cron, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
-		"ping":    {ping, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
+		"chosen":  {chosen, []string{"busy", "console", "courier", "exporter", "notifier", "tag-missing"}},
 		"one Pod": {one, []string{"up"}},
 	} {
 		var pods []string
@@ -570,7 +545,7 @@ func TestProbes(t *testing.T) {
 	for _, file := range []string{"up-console", "knative", "limited"} {
 		for _, o := range objects(t, readValues(t, "testdata/"+file+".yaml"), "lbremedy") {
 			spec, ok := podOf(o)
-			if !ok || o.GetKind() == "CronJob" {
+			if !ok {
 				continue
 			}
 			for _, c := range spec["containers"].([]any) {
@@ -689,7 +664,7 @@ func TestStreams(t *testing.T) {
 func TestMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		base, values string
-		want         map[string]string // limit and GOMEMLIMIT by Deployment, CronJob or Service of Knative, and container
+		want         map[string]string // limit and GOMEMLIMIT by Deployment or Service of Knative, and container
 	}{
 		"one Pod":      {"up", "{console: {enabled: true}}", map[string]string{"lbremedy-up/up": "256Mi 200MiB", "lbremedy-up/console": "384Mi 320MiB"}},
 		"doctor":       {"up", "{doctor: {enabled: true}}", map[string]string{"lbremedy-up/up": "512Mi 400MiB"}},
@@ -698,12 +673,11 @@ func TestMemory(t *testing.T) {
 		"bytes":        {"up", "{up: {resources: {limits: {memory: 536870912}}}}", map[string]string{"lbremedy-up/up": "536870912 400MiB"}},
 		"no limit":     {"up", "{up: {resources: {limits: {memory: null}}}}", map[string]string{"lbremedy-up/up": "- -"}},
 		"by hand":      {"up", "{up: {env: [{name: GOMEMLIMIT, value: 100MiB}]}}", map[string]string{"lbremedy-up/up": "256Mi 100MiB"}},
-		"programs": {"fc", "{console: {enabled: true}, doctor: {enabled: true}, courier: {resources: {limits: {memory: 192M}}}}", map[string]string{
+		"programs": {"fc", "{console: {enabled: true}, courier: {resources: {limits: {memory: 192M}}}}", map[string]string{
 			"lbremedy-exporter/exporter": "96Mi 48MiB", "lbremedy-courier/courier": "192M 152MiB", "lbremedy-notifier/notifier": "192Mi 150MiB",
-			"lbremedy-console/console": "384Mi 320MiB", "lbremedy-doctor/doctor": "384Mi 320MiB",
+			"lbremedy-console/console": "384Mi 320MiB",
 		}},
-		"functions": {"knative", "{functions: {resources: {limits: {memory: 192Mi}}}, doctor: {by: pingsource, resources: {limits: {memory: 1Gi}}}}",
-			map[string]string{"lbremedy-busy/function": "192Mi 160MiB", "lbremedy-doctor/doctor": "1Gi 854MiB"}},
+		"functions": {"knative", "{functions: {resources: {limits: {memory: 192Mi}}}}", map[string]string{"lbremedy-busy/function": "192Mi 160MiB"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var more map[string]any

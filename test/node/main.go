@@ -352,7 +352,6 @@ func (n *node) records(ctx context.Context, service string) ([]event.Record, err
 	}
 }
 
-
 // tell prints the records of a case.
 func tell(s *screen, records []event.Record) {
 	first := records[0]

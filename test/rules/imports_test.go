@@ -280,11 +280,6 @@ var rows = []row{
 		why: "it is the list of the classes and what their folders hold for people, and nothing more",
 	},
 	{
-		who: []string{"functions/doctor/cmd/*"},
-		may: []string{"functions/doctor", "shared/doctor", "shared/engine", "shared/serve"},
-		why: "it is the checks behind an endpoint and nothing more",
-	},
-	{
 		who: []string{"functions/*/cmd/*"},
 		may: []string{"functions/*", "shared/serve"},
 		why: "it is one class behind an endpoint and nothing more",

@@ -20,19 +20,20 @@ import (
 // roundVariable makes a test binary one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
-// onTimer is the process: it checks the cluster once, as the timer's program does, on what
+// onTimer is the process: it checks the cluster once, as "lbremedy up" does on a timer, on what
 // the environment names.
 func onTimer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := host.FromEnv()
-	c.Who = "fc"
+	c.Who = "worker"
 	env, err := host.Connect(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer env.Stream.Close()
-	return doctor.OnTimer(ctx, env, checks.Checks())
+	_, err = (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(ctx)
+	return err
 }
 
 // killed has a process of its own check the cluster, and kills it as a power cut would
