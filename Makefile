@@ -151,7 +151,7 @@ e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 	@$(SANDBOX) $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
 
 fault: bin/sandbox ## Play random histories with faults for MINUTES=10, or HISTORIES=n of them, from SEED=1 on, and judge them.
-	@MINUTES='$(MINUTES)' SEED='$(SEED)' HISTORIES='$(HISTORIES)' OLDER='$(OLDER)' KINDS='$(KINDS)' go run ./test/fault
+	@MINUTES='$(MINUTES)' SEED='$(SEED)' HISTORIES='$(HISTORIES)' KINDS='$(KINDS)' go run ./test/fault
 
 bench: bin/sandbox ## Measure latency, throughput and memory; SCALE=10000 has so many Services fail for one cause.
 	@LBREMEDY_BENCH_SCALE='$(SCALE)' bin/sandbox run -- go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT) ./test/bench/...

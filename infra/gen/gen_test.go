@@ -199,7 +199,7 @@ func TestCheck(t *testing.T) {
 		"no Diagnose":  {all: []*remedy.Remedy{broken}, want: "no Diagnose"},
 		"other folder": {all: []*remedy.Remedy{asks("bus", "x")}, want: "belongs in functions/bus"},
 		"one folder":   {all: []*remedy.Remedy{asks("busy", "x"), asks("bu-sy", "y")}, want: "share the folder"},
-		"the doctor":   {all: []*remedy.Remedy{asks("survey-room", "x")}, want: "choose another ID"},
+		"the doctor":   {all: []*remedy.Remedy{asks("doctor-room", "x")}, want: "choose another ID"},
 		"same text":    {all: []*remedy.Remedy{asks("busy", "Is  Configuring"), asks("quota", "is configuring")}, want: "only one can win"},
 		"text twice":   {all: []*remedy.Remedy{asks("busy", "a b", "A B")}, want: "twice"},
 		"shared":       {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", patience)}},

@@ -466,7 +466,7 @@ func TestAccounts(t *testing.T) {
 		"policy." + cluster, "tell." + cluster, "breaker." + cluster + "." + mine, "answer." + cluster + "." + uid + "." + mine + ".0",
 		event.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0",
 		"claim.unsettled." + cluster + "." + mine + ".0",
-		"claim.evict." + cluster + ".shop.web.0", "lock.survey." + cluster, event.DoctorKey(cluster), "lock.again." + cluster, "pace.touch." + cluster,
+		"claim.evict." + cluster + ".shop.web.0", "lock.doctor." + cluster, event.DoctorKey(cluster), "lock.again." + cluster, "pace.touch." + cluster,
 		"progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster),
 	}
 	// There is something of the other cluster to take.

@@ -211,7 +211,6 @@ func ReadRecord(e event.Event) (Record, error) {
 	if err := r.valid(); err != nil {
 		return Record{}, err
 	}
-	r.translate()
 	if err := agree(e, r.Cluster, r.Class, r.Service.UID); err != nil {
 		return Record{}, err
 	}

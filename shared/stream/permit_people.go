@@ -126,7 +126,7 @@ func PermitWorker(cluster string, classes []string) Permissions {
 // that objects of a cluster prove are none of them.
 var byCommands = []string{
 	"approval.>", "breaker.>", "claim.>", "closed.>", "doctor.>", "history.>", "incident.>", "ledger.>", "lock.>", "pace.>", "pause", "pause.>",
-	"policy", "policy.>", "progress.>", "run.>", "services.>", "tell", "tell.>", "ticket.>",
+	"policy.>", "progress.>", "run.>", "services.>", "tell.>", "ticket.>",
 }
 
 // PermitOperator returns what a person needs who may do all that lbremedy's commands

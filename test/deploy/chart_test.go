@@ -384,7 +384,6 @@ func TestValues(t *testing.T) {
 		"probed too often": {"up", "{probe: {every: 2m}}", "every"},
 		"no memory":        {"up", "{exporter: {resources: {limits: {memory: much}}}}", "memory"},
 		"no memory of up":  {"up", "{up: {resources: {limits: {memory: 1 Gi}}}}", "memory"},
-		"an old name":      {"up", "{survey: {enabled: true}}", "survey: this section is called doctor now"},
 		"no policy's mode": {"up", "{policy: {mode: fixx}}", "mode"},
 		"no policy's risk": {"fc", "{policy: {mode: fix, risk: lowish}}", "risk"},
 		"no policy's rule": {"up", "{policy: {rules: [{namespace: [a], mode: fix}]}}", "namespace"},
@@ -890,17 +889,6 @@ func TestNotifier(t *testing.T) {
 	} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("its Deployment lacks %s:\n%s", want, text)
-		}
-	}
-	old := readValues(t, "testdata/fc.yaml")
-	old["teller"] = old["notifier"] // until the next release
-	delete(old, "notifier")
-	for _, o := range objects(t, old, "lbremedy") {
-		if o.GetName() != "lbremedy-notifier" || o.GetKind() != "Deployment" {
-			continue
-		}
-		if diff := cmp.Diff(got["Deployment"].Object, o.Object); diff != "" {
-			t.Errorf("with values of the old name (-want +got):\n%s", diff)
 		}
 	}
 	for _, o := range objects(t, readValues(t, "testdata/up.yaml"), "lbremedy") {

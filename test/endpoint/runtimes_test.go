@@ -384,3 +384,14 @@ func TestSize(t *testing.T) {
 			packed.Len())
 	}
 }
+
+// away returns the environment in which no cluster answers.
+func away(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://127.0.0.1:1"}}],`+
+		`"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "LBREMEDY_KUBECONFIG=" + file
+}

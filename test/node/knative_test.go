@@ -14,8 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // These tests run on a node of their own, which has Knative and NATS: the chart's mode courier, with

@@ -102,7 +102,7 @@ func (r *rig) unlocked() {
 	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a run that was killed stands, the next one ends with %v", err)
 	}
-	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+testbed.ClusterID))
+	r.must(r.env.Stream.Delete(r.ctx, "lock.doctor."+testbed.ClusterID))
 }
 
 // scheduledGrants is what a scheduled run needs: what the checks declare, and the labels of a

@@ -28,7 +28,7 @@ type write struct {
 }
 
 // unknownAction is the action of a write of which the journal holds no request: one of an
-// earlier release, or of a run that was killed before it could say.
+// run that was killed before it could say.
 const unknownAction = "unknown"
 
 // listWrites prints all that was written, the newest first.

@@ -68,9 +68,6 @@ templates are checked too. The policy in force does not change.`,
 			if err := ticket.CheckTexts(v.Sinks); err != nil {
 				return command.Mistake{Err: err}
 			}
-			if old := policyfile.Outdated(args[0]); old != nil {
-				p.Note("%s: %v", args[0], old)
-			}
 			return p.Print(v.Policy, func() {
 				fmt.Fprintln(p.Out, p.Phrase("%s.", Describe(v.Policy)))
 				rules(p, v.Policy)

@@ -23,7 +23,7 @@ var commands = regexp.MustCompile(`"?(lbremedy|kubectl|aliyun) [^；。，）”
 var folded = regexp.MustCompile(`\n {10,}`)
 
 // TestChinese has a reader of Chinese look at a cluster and its journal by each command: no sentence
-// is left in English but those that others wrote, such as the controller, and those of old records.
+// is left in English but those that others wrote, such as the controller.
 func TestChinese(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
