@@ -142,7 +142,7 @@ POD_TEST = cd test/node && ../../bin/sandbox node -- ../../bin/node.test -test.v
 
 # One release serves all: what node-test names is built for both of its nodes. These stand beside each other, as each waits
 # more than it computes.
-node-test: NODE_PROGRAMS := lbremedy,exporter,courier,doctor,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
+node-test: NODE_PROGRAMS := lbremedy,exporter,courier,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
 node-test: bin/node.test ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
 	@bin/sandbox build --platform >/dev/null
 	@log=$$(mktemp); ($(POD_TEST)) >"$$log" 2>&1 & pod=$$!; \
@@ -156,7 +156,7 @@ e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 	@$(SANDBOX) $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
 
 fault: bin/sandbox ## Play random histories with faults for MINUTES=10, or HISTORIES=n of them, from SEED=1 on, and judge them.
-	@MINUTES='$(MINUTES)' SEED='$(SEED)' HISTORIES='$(HISTORIES)' OLDER='$(OLDER)' KINDS='$(KINDS)' go run ./test/fault
+	@MINUTES='$(MINUTES)' SEED='$(SEED)' HISTORIES='$(HISTORIES)' KINDS='$(KINDS)' go run ./test/fault
 
 bench: bin/sandbox ## Measure latency, throughput and memory; SCALE=10000 has so many Services fail for one cause.
 	@LBREMEDY_BENCH_SCALE='$(SCALE)' bin/sandbox run -- go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT) ./test/bench/...
@@ -195,7 +195,6 @@ deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 de
 deploy-knative: ## Say what the functions on Knative would change in a cluster; APPLY=1 does it. Settings: infra/knative/README.md.
 	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),$(VERSION))' -digests '$(DIGESTS)' -cluster '$(CLUSTER)' -region '$(REGION)' \
 		-nats '$(or $(NATS),tls://nats:4222)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
-		-delivery '$(or $(DELIVERY),courier)' -doctor '$(or $(DOCTOR),$(SURVEY))' -schedule '$(SCHEDULE)' \
 		-initial-scale '$(INITIAL_SCALE)' $(if $(APPLY),-apply) $(if $(FORCE),-force)
 
 images: ## Build the images of all programs into bin/images; PROGRAMS=a,b chooses. Needs no registry and no Docker.

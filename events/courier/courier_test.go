@@ -813,7 +813,7 @@ func TestFollow(t *testing.T) {
 	record("quota", "fc", "c1", event.Settled)
 	record("throttling", "worker", "c1", event.Settled)
 	record("other", "http", "c2", event.Settled)
-	record("tag-missing", "http", "c1", event.Started)
+	record("tag-missing", "http", "c1", event.Intent)
 	own = "rogue" // who writes what it says is another's
 	record("arrearage", "http", "c1", event.Settled)
 	own = ""

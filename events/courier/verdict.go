@@ -20,7 +20,7 @@ const (
 )
 
 // judge says what an answer means. Every 2xx is an acknowledgement, 202 too: who
-// accepts a message has taken it over, as a Broker of Knative does; functions of ours
+// accepts a message has taken it over; functions of ours
 // answer 204, and only when the outcome is in the journal.
 //
 // What says that the message itself is wrong ends it: nothing about it changes by

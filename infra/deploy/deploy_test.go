@@ -129,8 +129,7 @@ func TestServiceAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	namespace := c.Namespace(t)
-	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: namespace, cluster: "c1", region: "cn-a", nats: "tls://nats:4222",
-		delivery: "courier"}
+	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: namespace, cluster: "c1", region: "cn-a", nats: "tls://nats:4222"}
 	objects := func(without string) []object {
 		t.Helper()
 		all, err := o.objects()
@@ -271,14 +270,11 @@ func knative(t *testing.T, c *cluster.Cluster) {
 
 // The manifests get the names of the installation, and nothing of the plain ones stays.
 func TestObjects(t *testing.T) {
-	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222",
-		delivery: "courier"}
-	limited, broker, cron := base, base, base
+	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222"}
+	limited, scaled := base, base
 	limited.only = "shop"
-	broker.delivery = "broker"
-	broker.doctor, broker.initialScale = "pingsource", "0"
-	cron.doctor, cron.schedule = "cronjob", "3 4 * * *"
-	for name, o := range map[string]options{"courier": base, "limited": limited, "broker": broker, "cronjob": cron} {
+	scaled.initialScale = "0"
+	for name, o := range map[string]options{"courier": base, "limited": limited, "scaled": scaled} {
 		t.Run(name, func(t *testing.T) {
 			all, err := o.objects()
 			if err != nil {
@@ -293,18 +289,11 @@ func TestObjects(t *testing.T) {
 						t.Errorf("%s holds %s", m, not)
 					}
 				}
-				if (m.text("kind") == "CronJob" || m.text("kind") == "PingSource") && strings.Contains(text, `"schedule":"3 4 * * *"`) != (o.schedule != "") {
-					t.Errorf("%s has another schedule: %s", m, text)
-				}
 				if m.text("kind") == "Service" && strings.Contains(text, `"autoscaling.knative.dev/initial-scale":"0"`) != (o.initialScale != "") {
 					t.Errorf("%s starts with another scale: %s", m, text)
 				}
-				ofDoctor := m.text("metadata", "labels", "lbremedy.io/class") == "doctor" || m.text("metadata", "name") == "lbremedy-doctor"
-				if ofDoctor && o.doctor == "" {
-					t.Errorf("%s is deployed, and nobody has asked for the doctor", m)
-				}
-				if m.text("kind") == "Service" && strings.Contains(text, "lbremedy-endpoint") != (o.delivery == "courier") {
-					t.Errorf("%s with the %s: %s", m, o.delivery, text)
+				if m.text("metadata", "name") == "lbremedy-doctor" {
+					t.Errorf("%s is deployed, and is no function's", m)
 				}
 				if m.text("kind") == "ConfigMap" && (m.text("data", "ALIBABA_CLOUD_VPC_ENDPOINT_ENABLED") != "true" ||
 					m.text("data", "ALIBABA_CLOUD_STS_REGION") != "cn-a") {
@@ -314,23 +303,18 @@ func TestObjects(t *testing.T) {
 					t.Errorf("%s has another image: %s", m, text)
 				}
 			}
-			functions, classes := count["Service"]+count["CronJob"], count["Service"]-count["PingSource"]
-			if classes < 30 || count["ServiceAccount"] != functions || count["Trigger"] != map[string]int{"broker": classes}[o.delivery] ||
-				count["ClusterRoleBinding"] != functions || (count["RoleBinding"] > 0) != (o.only != "") ||
-				count["CronJob"] != map[string]int{"cronjob": 1}[o.doctor] || count["PingSource"] != map[string]int{"pingsource": 1}[o.doctor] {
+			classes := count["Service"]
+			if classes < 30 || count["ServiceAccount"] != classes || count["ClusterRoleBinding"] != classes || (count["RoleBinding"] > 0) != (o.only != "") {
 				t.Errorf("the objects are %v", count)
 			}
 		})
 	}
-	good := options{root: "../..", registry: "r", tag: "v1", cluster: "c", region: "r", delivery: "courier"}
+	good := options{root: "../..", registry: "r", tag: "v1", cluster: "c", region: "r"}
 	for want, alter := range map[string]func(*options){
 		"registry of the images": func(o *options) { o.registry = "" },
 		"name the tag":           func(o *options) { o.tag = "" },
 		"name the ACK cluster":   func(o *options) { o.cluster = "" },
 		"its region":             func(o *options) { o.region = "" },
-		`not "pigeon"`:           func(o *options) { o.delivery = "pigeon" },
-		`not by "bell"`:          func(o *options) { o.doctor = "bell" },
-		"the schedule is":        func(o *options) { o.schedule = "1 * * * *" },
 		`instances, not "none"`:  func(o *options) { o.initialScale = "none" },
 		"read the manifests":     func(o *options) { o.root = "nowhere" },
 	} {
@@ -345,8 +329,7 @@ func TestObjects(t *testing.T) {
 // With the digests of make images each image is named by its own; one that has none is
 // an error.
 func TestDigests(t *testing.T) {
-	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222",
-		delivery: "courier"}
+	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222"}
 	classes, err := os.ReadFile("../cluster/classes.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 
 // options say what is deployed, and where.
 type options struct {
-	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only, doctor, schedule, initialScale string
-	apply, force                                                                                                   bool
+	root, registry, tag, digests, namespace, cluster, region, nats, only, initialScale string
+	apply, force                                                                       bool
 }
 
 // An object is one of Kubernetes's.
@@ -25,15 +25,10 @@ type object map[string]any
 
 // pod returns the spec of the Pods that the object makes; nil if it makes none.
 func (o object) pod() map[string]any {
-	at := map[string]any(o)
-	switch o.text("kind") {
-	case "CronJob":
-		at = at["spec"].(map[string]any)["jobTemplate"].(map[string]any)
-	case "Service":
-	default:
+	if o.text("kind") != "Service" {
 		return nil
 	}
-	return at["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	return o["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 }
 
 // text returns a field of the object that holds a text, or nothing.
@@ -90,15 +85,6 @@ func (o options) objects() ([]object, error) {
 	if o.tag == "" && o.digests == "" {
 		errs = append(errs, errors.New("name the tag of the images with -tag, or the file of their digests with -digests"))
 	}
-	if o.delivery != "courier" && o.delivery != "broker" {
-		errs = append(errs, fmt.Errorf("the delivery is courier or broker, not %q", o.delivery))
-	}
-	if o.doctor != "" && o.doctor != "cronjob" && o.doctor != "pingsource" {
-		errs = append(errs, fmt.Errorf("the doctor is run by a cronjob or a pingsource, not by %q", o.doctor))
-	}
-	if o.doctor == "" && o.schedule != "" {
-		errs = append(errs, errors.New("the schedule is that of the doctor: name what runs it with -doctor"))
-	}
 	if n, err := strconv.Atoi(o.initialScale); o.initialScale != "" && (err != nil || n < 0) {
 		errs = append(errs, fmt.Errorf("the initial scale is a number of instances, not %q", o.initialScale))
 	}
@@ -124,12 +110,6 @@ func (o options) objects() ([]object, error) {
 	if o.only != "" {
 		files = []string{"cluster/rbac.yaml", "cluster/rbac-parts.yaml", "cluster/admission.yaml", "knative/namespaced.yaml", "knative/services.yaml"}
 	}
-	if o.delivery == "broker" {
-		files = append(files, "knative/triggers.yaml")
-	}
-	if o.doctor != "" {
-		files = append(files, "knative/doctor-"+o.doctor+".yaml")
-	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(o.root, "infra", file))
 		if err != nil {
@@ -141,7 +121,7 @@ func (o options) objects() ([]object, error) {
 				return nil, fmt.Errorf("read %s: %w", file, err)
 			}
 			role, _, _ := strings.Cut(m.text("metadata", "name"), ".")
-			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up" || role == "lbremedy-doctor" && o.doctor == "") {
+			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up" || role == "lbremedy-doctor") {
 				continue // comments, and what no function has
 			}
 			if err := o.place(m, named); err != nil {
@@ -198,14 +178,11 @@ func (o options) place(m object, named func(image string) (string, error)) error
 	for _, s := range subjects {
 		s.(map[string]any)["namespace"] = o.namespace
 	}
-	if kind := m.text("kind"); o.schedule != "" && (kind == "CronJob" || kind == "PingSource") {
-		m["spec"].(map[string]any)["schedule"] = o.schedule
-	}
 	spec := m.pod()
 	if spec == nil {
 		return nil
 	}
-	if o.initialScale != "" && m.text("kind") == "Service" {
+	if o.initialScale != "" {
 		template := m["spec"].(map[string]any)["template"].(map[string]any)
 		template["metadata"].(map[string]any)["annotations"].(map[string]any)["autoscaling.knative.dev/initial-scale"] = o.initialScale
 	}
@@ -217,17 +194,6 @@ func (o options) place(m object, named func(image string) (string, error)) error
 			return err
 		}
 		container["image"] = o.registry + "/" + name + version
-		if o.delivery == "broker" { // a Broker shows no token of ours
-			container["env"] = slices.DeleteFunc(container["env"].([]any), func(e any) bool { return e.(map[string]any)["name"] == "LBREMEDY_ENDPOINT_TOKEN_FILE" })
-		}
-	}
-	if o.delivery == "broker" {
-		for _, v := range spec["volumes"].([]any) {
-			projected := v.(map[string]any)["projected"].(map[string]any)
-			projected["sources"] = slices.DeleteFunc(projected["sources"].([]any), func(s any) bool {
-				return object(s.(map[string]any)).text("secret", "name") == "lbremedy-endpoint"
-			})
-		}
 	}
 	return nil
 }

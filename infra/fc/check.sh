@@ -55,13 +55,6 @@ refused 'memory that can not be had' 's/memorySize: 128/memorySize: 100/' 'memor
 refused 'a variable that there is not' 's/\${vars.region}/${vars.regoin}/' 'vars.regoin} not found'
 refused 'a variable that is not set' 's/LBREMEDY_FC_VPC/LBREMEDY_FC_VCP/' "LBREMEDY_FC_VCP') not found"
 refused 'an environment variable that there is not' 's/LBREMEDY_CLUSTER: /LBREMEDY_CLUTSER: /' 'environmentVariables must'
-sed '/^  account-gate:$/,/^  doctor:$/{/^  doctor:$/!d}' s.yaml >"$work/doctor.yaml"
-mv "$few" "$work/one.yaml"
-cp "$work/doctor.yaml" "$few"
-s verify -t "$few" || fail 'the doctor alone is not good'
-refused 'a schedule that no timer has' 's/@every 60m/hourly/' 'cronExpression'
-refused 'a doctor under the Go runtime' 's/runtime: custom.debian12/runtime: go1/' 'runtime'
-mv "$work/one.yaml" "$few"
 refused 'an endpoint that is open to anybody' 's/authType: function/authType: anonymous/' 'authType'
 refused 'more than 4 KB of environment' "s/\${vars.kubeconfigData}/$(printf 'x%.0s' {1..4096})/" 'LBREMEDY_KUBECONFIG_DATA must NOT have more than'
 

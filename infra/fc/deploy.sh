@@ -16,7 +16,7 @@ help() {
 		LBREMEDY_FC_KEYS ("keys" by default; empty: NATS has no keys).
 
 		  --runtime NAME   custom.debian12 (the default) or go1
-		  --class CLASS    this class alone, or doctor; may be given several times
+		  --class CLASS    this class alone; may be given several times
 		  --apply          deploy
 	TEXT
 }
@@ -35,7 +35,6 @@ while [ $# -gt 0 ]; do
 	*) die "unknown flag $1: see --help" ;;
 	esac
 	case $1:$2 in
-	--class:survey) classes+=(doctor) ;; # the name of the first releases
 	--class:*) classes+=("$2") ;;
 	--runtime:custom.debian12) file=s.yaml ;;
 	--runtime:go1) file=infra/fc/go1.yaml ;;
@@ -47,9 +46,6 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 plain() { grep -v 'not recommended to run the command as root' || true; }
-
-# The name of the first releases is read for one release more.
-[ -z "${LBREMEDY_SURVEY_SCHEDULE:-}" ] || export LBREMEDY_DOCTOR_SCHEDULE="${LBREMEDY_DOCTOR_SCHEDULE:-$LBREMEDY_SURVEY_SCHEDULE}"
 
 # The tool comes from a registry, and sees the environment. It gets the key of the function that it deploys, and no other.
 while read -r name; do unset "$name"; done < <(compgen -e | grep '^LBREMEDY_NATS_SEED' || true)
@@ -82,8 +78,7 @@ for (const line of fs.readFileSync(path.join(zips, 'SHA256SUMS'), 'utf8').trim()
 }
 let bad = false;
 const wrong = (text) => { console.error(text); bad = true; };
-for (const one of only) if (one === 'doctor' && !functions[one]) wrong('the doctor needs a custom runtime, whose timer calls it over HTTP: leave out --runtime go1');
-  else if (!functions[one]) wrong(`there is no class ${one}: functions/README.md lists them`);
+for (const one of only) if (!functions[one]) wrong(`there is no class ${one}: functions/README.md lists them`);
 for (const [name, { props }] of Object.entries(functions)) {
   if (!only.includes(name)) continue;
   const zip = path.basename(props.code);

@@ -134,13 +134,9 @@ func TestGenerated(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		resources := data.(map[string]any)["resources"].(map[string]any)
-		custom := name == files[0]
 		all := []string{}
 		for _, r := range functions.All {
 			all = append(all, r.Class)
-		}
-		if custom { // a timer calls no function of go1
-			all = append(all, "doctor")
 		}
 		if len(resources) != len(all) {
 			t.Errorf("%s has %d functions, want %d", name, len(resources), len(all))
@@ -154,15 +150,12 @@ func TestGenerated(t *testing.T) {
 				t.Errorf("%s: the role of %s is %v, want %s", name, class, got, want)
 			}
 			want := "system:serviceaccount:lbremedy:lbremedy-" + class
-			if class == "doctor" {
-				want += "-fc"
-			}
 			if got := props["environmentVariables"].(map[string]any)["LBREMEDY_KUBECONFIG_AS"]; got != want {
 				t.Errorf("%s: %s acts as %v, want %s", name, class, got, want)
 			}
 			trigger := props["triggers"].([]any)[0].(map[string]any)["triggerType"]
-			if want := map[bool]string{true: "timer", false: "http"}[class == "doctor"]; trigger != want {
-				t.Errorf("%s: %s has a trigger of type %v, want %s", name, class, trigger, want)
+			if trigger != "http" {
+				t.Errorf("%s: %s has a trigger of type %v, want http", name, class, trigger)
 			}
 		}
 	}
@@ -198,20 +191,12 @@ func TestTypos(t *testing.T) {
 		"NATS without scheme":   {env: map[string]string{"LBREMEDY_NATS": "nats.example:4222"}, want: "nats"},
 		"too much environment": {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data", "LBREMEDY_KUBECONFIG_DATA": strings.Repeat("x", 4096)},
 			want: "LBREMEDY_KUBECONFIG_DATA"},
-		"no kubeconfig":      {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data"}, want: "LBREMEDY_KUBECONFIG_DATA"},
-		"kubeconfig from":    {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "sc"}, want: "kubeconfigFrom"},
-		"nobody to act as":   {edit: replace("        LBREMEDY_KUBECONFIG_AS: ", "        LBREMEDY_KUBECONFIG_SA: "), want: "LBREMEDY_KUBECONFIG_AS"},
-		"as another":         {edit: replace("AS: system:serviceaccount:", "AS: system:"), want: "LBREMEDY_KUBECONFIG_AS"},
-		"a timer":            {edit: replace("cronExpression:", "cron:"), want: "cron"},
-		"a schedule":         {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "hourly"}, want: "cronExpression"},
-		"five fields":        {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "17 * * * *"}, want: "cronExpression"},
-		"every other minute": {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "@every 2m"}, want: "cronExpression"},
-		"each second":        {env: map[string]string{"LBREMEDY_DOCTOR_SCHEDULE": "* 17 * * * *"}, want: "cronExpression"},
-		"too short a run":    {edit: replace("timeout: 630", "timeout: 130"), want: "timeout"},
-		"two runs at once": {edit: replace("timeout: 630\n      instanceConcurrency: 1", "timeout: 630\n      instanceConcurrency: 2"),
-			want: "instanceConcurrency"},
-		"a timer for a class": {edit: replace("        triggerType: http", "        triggerType: timer"), want: "timeout"},
-		"a seed":              {env: map[string]string{"LBREMEDY_NATS_SEED_BUSY": "secret"}, want: "LBREMEDY_NATS_SEED"},
+		"no kubeconfig":    {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data"}, want: "LBREMEDY_KUBECONFIG_DATA"},
+		"kubeconfig from":  {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "sc"}, want: "kubeconfigFrom"},
+		"nobody to act as": {edit: replace("        LBREMEDY_KUBECONFIG_AS: ", "        LBREMEDY_KUBECONFIG_SA: "), want: "LBREMEDY_KUBECONFIG_AS"},
+		"as another":       {edit: replace("AS: system:serviceaccount:", "AS: system:"), want: "LBREMEDY_KUBECONFIG_AS"},
+		"a timer":          {edit: replace("        triggerType: http", "        triggerType: timer"), want: "triggerType"},
+		"a seed":           {env: map[string]string{"LBREMEDY_NATS_SEED_BUSY": "secret"}, want: "LBREMEDY_NATS_SEED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, env := read(t, files[0]), environment()

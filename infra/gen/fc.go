@@ -7,7 +7,6 @@ import (
 	"strings"
 	"text/template"
 
-	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -33,10 +32,9 @@ var runtimes = []runtime{
 // shared/cloud): a function that asks one of them needs a way out.
 var onlyPublic = []string{"bss", "quotas", "workorder"}
 
-// A function is what s.yaml says of one class, or of the doctor, beyond what all have.
+// A function is what s.yaml says of one class beyond what all have.
 type function struct {
 	Class       string
-	As          string // whom it acts as in the cluster, after lbremedy-
 	Title       string
 	Internet    bool
 	Inbox       string
@@ -45,38 +43,18 @@ type function struct {
 	Memory      int // MB
 	Timeout     int // seconds
 	Concurrency int
-	Timer       bool // a timer calls it, and nobody by HTTP
 }
 
-func functionOf(class, title string, grants []grant.Grant) function {
-	return function{
-		Class: class, As: class, Title: title, Inbox: stream.InboxOf(class),
-		Internet: slices.ContainsFunc(grants, func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
-		Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(class, "-", "_")),
-	}
-}
-
-// computeDoctor is whom the doctor on Function Compute acts as, and what its ClusterRole is named. The chart has a
-// lbremedy-doctor of its own, for a doctor or a console in the cluster, whose Pods need the token of its ServiceAccount.
-const computeDoctor = doctorClass + "-fc"
-
-// functionsOf returns one function for each remedy, and the doctor where the runtime
-// has it: to go1 a timer's event would come by the SDK, which its program has not.
-//
-// A scheduled run ends by ten minutes; half a minute more is for the start and the answer. Its
-// memory is what 5,000 Services took three times over: Function Compute counts what the
-// runtime has beside it, and ends what takes more.
+// functionsOf returns one function for each remedy.
 func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	var out []function
 	for _, r := range all {
-		f := functionOf(r.Class, r.Title(), r.Grants())
-		f.CPU, f.Memory, f.Timeout, f.Concurrency = "0.1", 128, 130, rt.Concurrency
-		out = append(out, f)
-	}
-	if rt.HTTP {
-		f := functionOf(doctorClass, doctorTitle, checks.Grants())
-		f.CPU, f.Memory, f.Timeout, f.Concurrency, f.Timer, f.As = "0.25", 512, 630, 1, true, computeDoctor
-		out = append(out, f)
+		out = append(out, function{
+			Class: r.Class, Title: r.Title(), Inbox: stream.InboxOf(r.Class),
+			Internet: slices.ContainsFunc(r.Grants(), func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
+			Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(r.Class, "-", "_")),
+			CPU:      "0.1", Memory: 128, Timeout: 130, Concurrency: rt.Concurrency,
+		})
 	}
 	return out
 }
@@ -91,7 +69,7 @@ kind: ServiceAccount
 metadata:
   name: [[.Name]]
   namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: [[.Component]], lbremedy.io/class: [[.Class]]}
+  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
 automountServiceAccountToken: false
 ---
 # What the RAM role of the class may do, bound in the namespace of the ServiceAccount alone.
@@ -102,20 +80,11 @@ rules:
 - {apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate], resourceNames: ["[[.Name]]"]}
 `)
 
-// identities adds who the functions are in the cluster: all classes and the doctor, with the doctor's rights. Those of
-// the classes are in rbac.yaml.
+// identities adds who the functions are in the cluster. Their rights are in rbac.yaml.
 func identities(all []*remedy.Remedy, out map[string][]byte) error {
-	at := plainDoctor().placing
-	at.Name = "lbremedy-" + computeDoctor
-	rights, err := roles([]holder{{at.Name, checks.Grants()}})
-	if err != nil {
-		return err
-	}
-	text, places := bytes.NewBuffer(rights), []placing{at}
+	text := bytes.NewBufferString(generated)
 	for _, r := range all {
-		places = append(places, plain(r))
-	}
-	for _, p := range places {
+		p := plain(r)
 		for _, t := range []*template.Template{identityTemplate, wideTemplate} {
 			if err := t.Execute(text, p); err != nil {
 				return fmt.Errorf("render the %s of %s: %w", t.Name(), p.Class, err)
@@ -138,13 +107,8 @@ func deployments(all []*remedy.Remedy, out map[string][]byte) error {
 	return nil
 }
 
-// A scheduled run that failed is not tried as often as an event: each takes of the calls that
-// the controller needs.
 var deploymentTemplate = template.Must(template.New("s.yaml").Funcs(template.FuncMap{"text": yamlText}).Parse(generated + `#
-# The functions on Function Compute 3.0, one for each class{{if .Runtime.HTTP}} and the doctor{{end}}, for Serverless Devs: see infra/fc/README.md.
-{{- if not .Runtime.HTTP}}
-# The doctor is not here: a function on a timer needs a custom runtime, which s.yaml has.
-{{- end}}
+# The functions on Function Compute 3.0, one for each class, for Serverless Devs: see infra/fc/README.md.
 # What differs from one environment to the next is in vars, and comes from variables of the shell; those
 # without a default have to be set. Runtime: {{.Runtime.Name}}.
 edition: 3.0.0
@@ -161,7 +125,7 @@ vars:
   # NATS inside the VPC: nats://host:4222, several with commas between.
   nats: ${env('LBREMEDY_NATS')}
   # cs: each function fetches a temporary kubeconfig, and acts as the ServiceAccount lbremedy-<class> of this
-  # namespace, the doctor as lbremedy-doctor-fc (infra/fc/identities.yaml). data: LBREMEDY_KUBECONFIG_DATA holds a kubeconfig.
+  # namespace (infra/fc/identities.yaml). data: LBREMEDY_KUBECONFIG_DATA holds a kubeconfig.
   namespace: ${env('LBREMEDY_FC_NAMESPACE', 'lbremedy')}
   kubeconfigFrom: ${env('LBREMEDY_KUBECONFIG_FROM', 'cs')}
   kubeconfigData: ${env('LBREMEDY_KUBECONFIG_DATA', '')}
@@ -189,19 +153,6 @@ vars:
     disableURLInternet: true
     methods:
     - POST
-{{- if .Runtime.HTTP}}
-  # When the doctor runs: @every with minutes, or six fields from the second to the day of the week, in UTC.
-  timer:
-    cronExpression: ${env('LBREMEDY_DOCTOR_SCHEDULE', '@every 60m')}
-    enable: true
-  # A timer's call is asynchronous. One that failed is made again once and soon: the next is near.
-  timed:
-    maxAsyncRetryAttempts: 1
-    maxAsyncEventAgeInSeconds: 1800
-    destinationConfig:
-      onFailure:
-        destination: ${env('LBREMEDY_FC_FAILED')}
-{{- end}}
 resources:
 {{- $rt := .Runtime}}
 {{- range .Functions}}
@@ -237,17 +188,13 @@ resources:
       role: acs:ram::${vars.account}:role/${vars.name}-{{.Class}}
       vpcConfig: ${vars.network}
       logConfig: ${vars.logs}
-{{- if .Timer}}
-      asyncInvokeConfig: ${vars.timed}
-{{- else}}
       asyncInvokeConfig: ${vars.async}
-{{- end}}
       environmentVariables:
         LBREMEDY_CLUSTER: ${vars.cluster}
         LBREMEDY_REGION: ${vars.region}
         LBREMEDY_CLOUD_VPC: 'true'
         LBREMEDY_KUBECONFIG_FROM: ${vars.kubeconfigFrom}
-        LBREMEDY_KUBECONFIG_AS: system:serviceaccount:${vars.namespace}:lbremedy-{{.As}}
+        LBREMEDY_KUBECONFIG_AS: system:serviceaccount:${vars.namespace}:lbremedy-{{.Class}}
         LBREMEDY_KUBECONFIG_DATA: ${vars.kubeconfigData}
         LBREMEDY_NATS: ${vars.nats}
         LBREMEDY_NATS_INBOX: {{.Inbox}}
@@ -258,17 +205,10 @@ resources:
       - key: class
         value: {{.Class}}
       triggers:
-{{- if .Timer}}
-      - triggerName: timer
-        triggerType: timer
-        qualifier: LATEST
-        triggerConfig: ${vars.timer}
-{{- else}}
       - triggerName: http
         triggerType: http
         qualifier: LATEST
         triggerConfig: ${vars.http}
-{{- end}}
 {{- end}}
 `))
 

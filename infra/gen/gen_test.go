@@ -206,7 +206,7 @@ func TestCheck(t *testing.T) {
 		"no Diagnose":  {all: []*remedy.Remedy{broken}, want: "no Diagnose"},
 		"other folder": {all: []*remedy.Remedy{asks("bus", "x")}, want: "belongs in functions/bus"},
 		"one folder":   {all: []*remedy.Remedy{asks("busy", "x"), asks("bu-sy", "y")}, want: "share the folder"},
-		"the doctor":   {all: []*remedy.Remedy{asks("survey-room", "x")}, want: "choose another ID"},
+		"the doctor":   {all: []*remedy.Remedy{asks("doctor-room", "x")}, want: "choose another ID"},
 		"same text":    {all: []*remedy.Remedy{asks("busy", "Is  Configuring"), asks("quota", "is configuring")}, want: "only one can win"},
 		"text twice":   {all: []*remedy.Remedy{asks("busy", "a b", "A B")}, want: "twice"},
 		"shared":       {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", patience)}},
@@ -262,22 +262,15 @@ func TestManifests(t *testing.T) {
 	}
 	for name, wants := range map[string][]string{
 		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:VERSION", `value: "_INBOX_busy"`},
-		"infra/knative/triggers.yaml":   {"class: busy}", "kind: Broker"},
 		"infra/knative/bindings.yaml":   {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml": {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
 		"infra/cluster/rbac.yaml": {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor",
 			"name: lbremedy-up"},
-		"infra/knative/doctor-cronjob.yaml": {"metadata: {name: lbremedy-doctor}", "concurrencyPolicy: Forbid", "args: [--once]",
-			"image: registry.invalid/lbremedy/doctor:VERSION"},
-		"infra/knative/doctor-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_doctor"`},
-		"infra/cluster/templates/doctor.yaml":    {".Values.doctor.enabled"},
-		"infra/nats/accounts.conf":               {"$NKEY_DOCTOR", `"lbremedy.case.THIS-CLUSTER.*.survey-room"`},
+		"infra/nats/accounts.conf":               {"$NKEY_BUSY"},
 		"infra/ram/generated/class/doctor.json":  {"slb:DescribeLoadBalancers"},
-		"s.yaml":                                 {"triggerType: timer"},
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},
 		"infra/cluster/classes.yaml":             {"- busy\n- zone-shortage\n"},
 		"infra/cluster/templates/functions.yaml": {"{{- range $class :=", "name: lbremedy-{{ $class }}"},
-		"infra/cluster/templates/triggers.yaml":  {"class: {{ $class }}}"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(string(got[name]), want) {
@@ -288,12 +281,9 @@ func TestManifests(t *testing.T) {
 	if strings.Contains(string(got["infra/cluster/rbac-parts.yaml"]), "- patch") {
 		t.Error("a part that is bound in the whole cluster writes")
 	}
-	for _, name := range []string{"infra/cluster/rbac-parts.yaml", "infra/cluster/classes.yaml", "infra/knative/services.yaml", "infra/knative/triggers.yaml"} {
+	for _, name := range []string{"infra/cluster/rbac-parts.yaml", "infra/cluster/classes.yaml", "infra/knative/services.yaml"} {
 		if strings.Contains(string(got[name]), "doctor") {
 			t.Errorf("%s has the doctor, which is no class", name)
 		}
-	}
-	if strings.Contains(string(got["infra/fc/go1.yaml"]), "doctor.zip") {
-		t.Error("the doctor is deployed where no timer can call it")
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -23,8 +22,6 @@ const (
 	// version stands for the tag of the images, which infra/deploy sets. There is no image
 	// of that tag, and none of another is meant.
 	version = "VERSION"
-	// broker keeps what it was given on disk, which Knative's own default does not.
-	broker = "NatsJetStreamBroker"
 )
 
 // A placing says how one class's manifests are written: with fixed names, or with
@@ -32,12 +29,9 @@ const (
 type placing struct {
 	Class, Name, Inbox, Namespace string
 	Image, Role                   string // of the RAM role
-	IfToken, End                  string // around what only the courier's way needs
-	IfRole                        string // around the annotation that names the RAM role
+	IfRole, End                   string // around the annotation that names the RAM role
 	Limits, Annotations           string // of the function, as YAML in one line
 	Heap                          string // the line with GOMEMLIMIT, below the limit
-	Type, Broker                  string // of the events; the class of the Broker
-	Component                     string // in the labels: function, or doctor
 	System                        bool   // whether the class reads parts of the controller
 	Env, At, Under                string // of the chart: what values add, as variables, mounts and volumes
 	Secrets, Pulled               string // of the chart: those of NATS, and those that images are pulled with
@@ -59,7 +53,7 @@ func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
 		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: image(r.Class), Role: name,
-		Limits: functionResources, Annotations: functionScaling, Heap: functionHeap, Type: event.TypeFailed, Component: "function",
+		Limits: functionResources, Annotations: functionScaling, Heap: functionHeap,
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}
 }
@@ -68,18 +62,16 @@ func plain(r *remedy.Remedy) placing {
 func charted() placing {
 	return placing{
 		Class: "{{ $class }}", Name: "lbremedy-{{ $class }}", Inbox: stream.InboxOf("{{ $class }}"), Namespace: "{{ $.Release.Namespace }}",
-		Image:   `{{ include "lbremedy.image" (list $ $class) }}`,
-		Role:    "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
-		IfToken: `{{- if eq $.Values.functions.delivery "courier" }}`, IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
-		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: event.TypeFailed,
-		Heap:      heap("$.Values.functions", 8),
-		Broker:    "{{ $.Values.functions.brokerClass }}",
-		Component: "function",
-		Env:       `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
-		At:        `{{- with include "lbremedy.mounts" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
-		Under:     `{{- with include "lbremedy.volumes" (list $ $.Values.functions) }}{{ . | nindent 6 }}{{ end }}`,
-		Secrets:   `{{- include "lbremedy.nats.sources" (list $ $class) | nindent 10 }}`,
-		Pulled:    pulled,
+		Image:  `{{ include "lbremedy.image" (list $ $class) }}`,
+		Role:   "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
+		IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
+		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}",
+		Heap:    heap("$.Values.functions", 8),
+		Env:     `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
+		At:      `{{- with include "lbremedy.mounts" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
+		Under:   `{{- with include "lbremedy.volumes" (list $ $.Values.functions) }}{{ . | nindent 6 }}{{ end }}`,
+		Secrets: `{{- include "lbremedy.nats.sources" (list $ $class) | nindent 10 }}`,
+		Pulled:  pulled,
 	}
 }
 
@@ -96,15 +88,12 @@ const pulled = `{{- with $.Values.image.pullSecrets }}{{ printf "imagePullSecret
 // knative returns the manifests of Knative, by name: for all classes in one place
 // each, and as templates of the chart.
 func knative(all []*remedy.Remedy) (map[string][]byte, error) {
-	services, triggers := bytes.NewBufferString(generated), bytes.NewBufferString(generated)
+	services := bytes.NewBufferString(generated)
 	write := func(to *bytes.Buffer, t *template.Template, p placing) error {
 		if err := t.Execute(to, p); err != nil {
 			return fmt.Errorf("render the %s of %s: %w", t.Name(), p.Class, err)
 		}
 		return nil
-	}
-	if err := write(triggers, brokerTemplate, placing{Namespace: namespace, Broker: broker}); err != nil {
-		return nil, err
 	}
 	classes := make([]string, len(all))
 	for i, r := range all {
@@ -112,36 +101,17 @@ func knative(all []*remedy.Remedy) (map[string][]byte, error) {
 		if err := write(services, serviceTemplate, plain(r)); err != nil {
 			return nil, err
 		}
-		if err := write(triggers, triggerTemplate, plain(r)); err != nil {
-			return nil, err
-		}
 	}
 	names, err := yaml.Marshal(classes)
 	if err != nil {
 		return nil, fmt.Errorf("write the list of classes: %w", err)
 	}
-	inChart := func(templates ...*template.Template) ([]byte, error) {
-		out := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if eq .Values.functions.platform \"knative\" }}\n")
-		for _, t := range templates {
-			loops := t != brokerTemplate
-			if loops {
-				out.WriteString("{{- range $class := include \"lbremedy.classes\" . | fromYamlArray }}\n")
-			} else {
-				out.WriteString("{{- if eq .Values.functions.delivery \"broker\" }}\n")
-			}
-			if err := write(out, t, charted()); err != nil {
-				return nil, err
-			}
-			if loops {
-				out.WriteString("{{- end }}\n")
-			}
-		}
-		if slices.Contains(templates, brokerTemplate) {
-			out.WriteString("{{- end }}\n")
-		}
-		out.WriteString("{{- end }}\n")
-		return out.Bytes(), nil
+	chart := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if eq .Values.functions.platform \"knative\" }}\n" +
+		"{{- range $class := include \"lbremedy.classes\" . | fromYamlArray }}\n")
+	if err := write(chart, serviceTemplate, charted()); err != nil {
+		return nil, err
 	}
+	chart.WriteString("{{- end }}\n{{- end }}\n")
 	wide, limited := bytes.NewBufferString(generated), bytes.NewBufferString(generated)
 	for _, r := range all {
 		if err := write(wide, wideTemplate, plain(r)); err != nil {
@@ -151,20 +121,13 @@ func knative(all []*remedy.Remedy) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	out := map[string][]byte{
-		"infra/knative/bindings.yaml":   wide.Bytes(),
-		"infra/knative/namespaced.yaml": limited.Bytes(),
-		"infra/knative/services.yaml":   services.Bytes(),
-		"infra/knative/triggers.yaml":   triggers.Bytes(),
-		"infra/cluster/classes.yaml":    append([]byte(generated), names...),
-	}
-	if out["infra/cluster/templates/functions.yaml"], err = inChart(serviceTemplate); err != nil {
-		return nil, err
-	}
-	if out["infra/cluster/templates/triggers.yaml"], err = inChart(brokerTemplate, triggerTemplate); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return map[string][]byte{
+		"infra/knative/bindings.yaml":            wide.Bytes(),
+		"infra/knative/namespaced.yaml":          limited.Bytes(),
+		"infra/knative/services.yaml":            services.Bytes(),
+		"infra/cluster/classes.yaml":             append([]byte(generated), names...),
+		"infra/cluster/templates/functions.yaml": chart.Bytes(),
+	}, nil
 }
 
 // Helm reads expressions between double braces, so that ours stand in brackets.
@@ -179,7 +142,7 @@ kind: ServiceAccount
 metadata:
   name: [[.Name]]
   namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: [[.Component]], lbremedy.io/class: [[.Class]]}
+  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
   [[- with .IfRole]]
   [[.]][[end]]
   annotations: {pod-identity.alibabacloud.com/role-name: [[printf "%q" .Role]]}
@@ -223,11 +186,7 @@ spec:
         - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
         - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
         - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}
-        [[- with .IfToken]]
-        [[.]][[end]]
         - {name: LBREMEDY_ENDPOINT_TOKEN_FILE, value: /var/run/lbremedy/token}
-        [[- if .IfToken]]
-        [[.End]][[end]]
         [[- with .Env]]
         [[.]][[end]]
         startupProbe: {httpGet: {path: /health/liveness, port: 8080}, periodSeconds: 1, timeoutSeconds: 3, failureThreshold: 300}
@@ -254,59 +213,9 @@ spec:
           - secret: {name: [[printf "%q" (print "lbremedy-nats-" .Class)]], items: [{key: seed, path: seed}]}
           - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
           [[- end]]
-          [[- with .IfToken]]
-          [[.]][[end]]
           - secret: {name: lbremedy-endpoint, items: [{key: token, path: token}]}
-          [[- if .IfToken]]
-          [[.End]][[end]]
       [[- with .Under]]
       [[.]][[end]]
-`)
-
-// The channel keeps what no function could take, in a stream of its own, for as long
-// as the journal.
-var brokerTemplate = manifest("Broker", `---
-apiVersion: eventing.knative.dev/v1
-kind: Broker
-metadata:
-  name: lbremedy
-  namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy}
-  annotations: {eventing.knative.dev/broker.class: [[.Broker]]}
----
-apiVersion: messaging.knative.dev/v1
-kind: Channel
-metadata:
-  name: lbremedy-dead
-  namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy}
-spec:
-  channelTemplate:
-    apiVersion: messaging.knative.dev/v1alpha1
-    kind: NatsJetStreamChannel
-    spec: {stream: {config: {retention: Limits, storage: File, maxAge: 720h}}}
-`)
-
-// A function that says 503 is asked again for about an hour; then, or when it says
-// 422, the event goes to the channel. The failure itself stays in FAILED for a week,
-// and "lbremedy ledger" tells what never came to an end.
-var triggerTemplate = manifest("Trigger", `---
-apiVersion: eventing.knative.dev/v1
-kind: Trigger
-metadata:
-  name: [[.Name]]
-  namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy, lbremedy.io/class: [[.Class]]}
-spec:
-  broker: lbremedy
-  filter: {attributes: {type: [[.Type]], class: [[.Class]]}}
-  subscriber: {ref: {apiVersion: serving.knative.dev/v1, kind: Service, name: [[.Name]]}}
-  delivery:
-    retry: 12
-    backoffPolicy: exponential
-    backoffDelay: PT1S
-    timeout: PT150S
-    deadLetterSink: {ref: {apiVersion: messaging.knative.dev/v1, kind: Channel, name: lbremedy-dead}}
 `)
 
 // Who may do what: each function in the whole cluster.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -14,11 +13,7 @@ func accounts(all []*remedy.Remedy) ([]byte, error) {
 	for i, r := range all {
 		classes[i] = r.Class
 	}
-	var findings []string
-	for _, r := range checks.Remedies() {
-		findings = append(findings, r.Class)
-	}
-	users, err := nats.Users([]string{stream.ThisCluster}, classes, findings)
+	users, err := nats.Users([]string{stream.ThisCluster}, classes)
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ const upClass = "up"
 // "lbremedy up" that notifies people, where it runs alone.
 const notifierClass = "notifier"
 
-// doctorClass takes the place of a class in the names of what belongs to the doctor,
-// which a timer calls and which is no class: nothing of it fails, and it writes nothing.
+// doctorClass takes the place of a class in the names of what belongs to the doctor, which
+// is no class: nothing of it fails, and it writes nothing. A console of its own reads by it, too.
 const doctorClass = "doctor"
 
 // chatClass takes the place of a class in the names of what a notifier needs beside its own to

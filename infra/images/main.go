@@ -144,7 +144,6 @@ func choose(root, only, version string) ([]program, error) {
 		{name: "courier", dir: "events/cmd/courier", stamp: version},
 		{name: "exporter", dir: "events/cmd/exporter", stamp: version},
 		{name: "lbremedy", dir: "functions/cmd/lbremedy", stamp: version},
-		{name: "doctor", dir: "functions/doctor/cmd/doctor"},
 	}
 	for line := range strings.Lines(string(text)) {
 		class, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "- ")

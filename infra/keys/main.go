@@ -29,7 +29,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions"
-	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -68,11 +67,7 @@ func users(clusters []string) (all []nats.User, accounts []byte, err error) {
 	for _, r := range functions.All {
 		classes = append(classes, r.Class)
 	}
-	var findings []string
-	for _, r := range checks.Remedies() {
-		findings = append(findings, r.Class)
-	}
-	if all, err = nats.Users(clusters, classes, findings); err != nil {
+	if all, err = nats.Users(clusters, classes); err != nil {
 		return nil, nil, err
 	}
 	if accounts, err = nats.Accounts(all); err != nil {

@@ -24,14 +24,14 @@ type User struct {
 
 // Users returns the users of these clusters, and those that are not one cluster's, in the
 // order of their names. The key of a user has its cluster in its name if there are several
-// clusters. Findings are the classes under which the doctor's findings stand.
-func Users(clusters, classes, findings []string) ([]User, error) {
+// clusters.
+func Users(clusters, classes []string) ([]User, error) {
 	var all []User
 	for i, cluster := range clusters {
 		if slices.Contains(clusters[:i], cluster) {
 			return nil, fmt.Errorf("permit the users of clusters: %s is named twice", cluster)
 		}
-		own, err := stream.Users(cluster, classes, findings)
+		own, err := stream.Users(cluster, classes)
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the RAM roles of lbremedy, one for each class and for the doctor: see "infra/ram/roles.sh --help".
+# Makes the RAM roles of lbremedy, one for each class: see "infra/ram/roles.sh --help".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/generated"
 
@@ -7,7 +7,7 @@ help() {
 	cat <<-'TEXT'
 		Usage: infra/ram/roles.sh --account ID --region REGION --cluster ID [flags]
 
-		Makes one RAM role for each class of failure and for the doctor, with a policy of
+		Makes one RAM role for each class of failure, with a policy of
 		exactly its actions in this account, region and cluster; or removes them. It prints the
 		commands of the aliyun command line that it would run, and runs them with --apply.
 
@@ -18,9 +18,9 @@ help() {
 		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
-		  --class CLASS       this class alone, or doctor, or up for "lbremedy up", or notifier for
-		                      its part that opens tickets, or courier where it calls Function
-		                      Compute; may be given several times
+		  --class CLASS       this class alone, or up for "lbremedy up", or notifier for its part
+		                      that opens tickets, or courier where it calls Function Compute, or
+		                      doctor for a console in a Pod of its own; may be given several times
 		  --doctor            "lbremedy up" runs the doctor, too
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
@@ -42,15 +42,12 @@ while [ $# -gt 0 ]; do
 	--help | -h) help && exit 0 ;;
 	--apply) apply=yes ;;
 	--remove) remove=yes ;;
-	--doctor | --survey) doctor=yes ;; # --survey: the name of the first releases
+	--doctor) doctor=yes ;;
 	--kubeconfig | --runtime) extra+=("${flag#--}") ;;
 	--account | --region | --cluster | --trust | --namespace | --issuer | --name | --class)
 		[ $# -gt 0 ] || die "$flag needs a value"
 		case $1 in *[!A-Za-z0-9:/._-]* | '') die "$flag: \"$1\" is no value that it can have" ;; esac
-		if [ "$flag $1" = '--class teller' ]; then set -- notifier "${@:2}"; fi # until the next release
-		if [ "$flag $1" = '--class survey' ]; then
-			classes+=(doctor) # survey: the name of the first releases
-		elif [ "$flag" = --class ]; then classes+=("$1"); else printf -v "${flag#--}" %s "$1"; fi
+		if [ "$flag" = --class ]; then classes+=("$1"); else printf -v "${flag#--}" %s "$1"; fi
 		shift
 		;;
 	*) die "unknown flag $flag: see --help" ;;
@@ -132,7 +129,8 @@ drop() {
 }
 
 known() {
-	[ "$1" = up ] || [ "$1" = notifier ] || [ "$1" = courier ] || every | grep -x -e "$1" >/dev/null || die "there is no class $1: see functions/README.md"
+	case $1 in up | notifier | courier | doctor) return ;; esac
+	every | grep -x -e "$1" >/dev/null || die "there is no class $1: see functions/README.md"
 }
 
 if [ -n "$remove" ]; then

@@ -116,12 +116,10 @@ Nothing was done: --apply runs these commands.
 		"ISSUER", "https://oidc-ack-cn-hangzhou.oss-cn-hangzhou.aliyuncs.com/c0ffee").Replace(trustRRSA))
 
 	// Whoever runs the doctor in one program gets the doctor's rights beside its own, and nobody else does.
-	for _, name := range []string{"doctor", "survey"} { // its old name
-		out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", name, "--"+name)...)
-		const attached = "--PolicyName lbremedy-doctor --RoleName "
-		if err != nil || strings.Count(out, attached+"lbremedy-up") != 1 || strings.Count(out, attached) != 2 {
-			t.Errorf("with --%s: %v: %s", name, err, out)
-		}
+	const attached = "--PolicyName lbremedy-doctor --RoleName "
+	out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", "doctor", "--doctor")...)
+	if err != nil || strings.Count(out, attached+"lbremedy-up") != 1 || strings.Count(out, attached) != 2 {
+		t.Errorf("with --doctor: %v: %s", err, out)
 	}
 	if out, err := shell(t, t.TempDir(), append(base, "--class", "up")...); err != nil || strings.Contains(out, "doctor") {
 		t.Errorf("without the doctor: %v: %s", err, out)
@@ -135,8 +133,8 @@ Nothing was done: --apply runs these commands.
 	same(t, made, "policy-heal-courier", `{"Version": "1", "Statement": [{"Effect": "Allow", "Action": ["fc:InvokeFunction"],
 		"Resource": ["acs:fc:cn-hangzhou:1234567890123456:functions/heal-*"]}]}`)
 
-	// The notifier by its old name, until the next release.
-	out, err := shell(t, t.TempDir(), append(base, "--class", "teller")...) // until the next release
+	// The notifier.
+	out, err = shell(t, t.TempDir(), append(base, "--class", "notifier")...)
 	if err != nil || !strings.Contains(out, "CreateRole --RoleName lbremedy-notifier") || !strings.Contains(out, "CreatePolicy --PolicyName lbremedy-notifier") {
 		t.Errorf("the notifier: %v: %s", err, out)
 	}

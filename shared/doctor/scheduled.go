@@ -40,7 +40,7 @@ import (
 // Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
 // the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
 // know which cases stand), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its
-// checks, those of older releases too where their cases are to be closed, and the keys
+// checks, those that are gone too where their cases are to be closed, and the keys
 // lock.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env // with a stream
@@ -339,9 +339,6 @@ func (m *matter) keep() {
 			continue
 		}
 		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Said.Text, Do: f.Said.Do}
-		if kept.Text.String() != f.Text || kept.Do.String() != f.Do { // of an earlier release
-			kept.Text, kept.Do = say.Literal(f.Text), say.Literal(f.Do)
-		}
 		if err := kept.Severity.UnmarshalText([]byte(f.Severity)); err != nil {
 			kept.Severity = Warning // of another release
 		}

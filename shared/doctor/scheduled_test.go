@@ -61,7 +61,7 @@ func TestScheduledRun(t *testing.T) {
 	of := func(unknown []Unknown, findings ...Finding) Result {
 		return Result{Cluster: "c1", Checks: []string{"cordoned", "room"}, Findings: findings, Unknown: unknown}
 	}
-	const room = "survey-room load balancer lb-1 asked: It is full. / Make room."
+	const room = "doctor-room load balancer lb-1 asked: It is full. / Make room."
 	for i, step := range []struct {
 		what                  string
 		r                     Result
@@ -69,20 +69,20 @@ func TestScheduledRun(t *testing.T) {
 		want                  []string
 	}{
 		{"what is good to know is no case", of(nil, on(web, "a", Info)), 0, 0, 0, nil},
-		{"new", of(nil, lb, on(web, "a", Warning)), 2, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. / End a."}},
-		{"the same", of(nil, lb, on(web, "a", Warning)), 0, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. / End a."}},
+		{"new", of(nil, lb, on(web, "a", Warning)), 2, 0, 2, []string{room, "doctor-cordoned shop/web asked: It is a. / End a."}},
+		{"the same", of(nil, lb, on(web, "a", Warning)), 0, 0, 2, []string{room, "doctor-cordoned shop/web asked: It is a. / End a."}},
 		{"another beside it", of(nil, lb, on(web, "a", Warning), on(web, "b", Warning)), 1, 0, 2,
-			[]string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
+			[]string{room, "doctor-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
 		{"unknown", of([]Unknown{{Check: "cordoned"}, {Check: "room"}}), 0, 0, 2,
-			[]string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
-		{"one of them gone", of(nil, lb, on(web, "b", Warning)), 1, 0, 2, []string{room, "survey-cordoned shop/web asked: It is b. / End b."}},
-		{"made again", of(nil, lb, on(again, "b", Warning)), 1, 1, 2, []string{room, "survey-cordoned shop/web gone:  / ",
-			"survey-cordoned shop/web asked: It is b. / End b."}},
-		{"all gone", of(nil), 0, 2, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ",
-			"survey-room load balancer lb-1 gone:  / "}},
-		{"and back", of(nil, lb), 1, 0, 1, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", room}},
-		{"of a check that there is no more", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"survey-cordoned shop/web gone:  / ",
-			"survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
+			[]string{room, "doctor-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
+		{"one of them gone", of(nil, lb, on(web, "b", Warning)), 1, 0, 2, []string{room, "doctor-cordoned shop/web asked: It is b. / End b."}},
+		{"made again", of(nil, lb, on(again, "b", Warning)), 1, 1, 2, []string{room, "doctor-cordoned shop/web gone:  / ",
+			"doctor-cordoned shop/web asked: It is b. / End b."}},
+		{"all gone", of(nil), 0, 2, 0, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ",
+			"doctor-room load balancer lb-1 gone:  / "}},
+		{"and back", of(nil, lb), 1, 0, 1, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ", room}},
+		{"of a check that there is no more", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"doctor-cordoned shop/web gone:  / ",
+			"doctor-cordoned shop/web gone:  / ", "doctor-room load balancer lb-1 gone:  / "}},
 	} {
 		got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, step.r)
 		if err != nil {
@@ -105,13 +105,13 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	record := func(phase event.Phase, result event.Result) {
 		t.Helper()
-		j := p.Env.Stream.Journal("c1", web.UID, "survey-cordoned")
+		j := p.Env.Stream.Journal("c1", web.UID, "doctor-cordoned")
 		if _, err := j.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		e, err := event.NewRecord(event.Record{
 			Origin: event.Origin{
-				Case: "0b5a9a53-20260102T150405", Cluster: "c1", Class: "survey-cordoned",
+				Case: "0b5a9a53-20260102T150405", Cluster: "c1", Class: "doctor-cordoned",
 				Service: event.Service{Namespace: "shop", Name: "web", UID: web.UID},
 			},
 			Run: event.Run{Phase: phase, Result: result, At: p.now()},
@@ -137,17 +137,17 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 			t.Errorf("%d opened, %d closed, %v; want %d and %d", got.Opened, got.Closed, err, opened, closed)
 		}
 	}
-	record(event.Started, "")
+	record(event.Intent, "")
 	tell(stands, 0, 0)
 	record(event.Settled, event.Failed)
 	tell(stands, 0, 0)
-	if d := cmp.Diff([]string{"survey-cordoned shop/web failed:  / "}, p.records(t)); d != "" {
+	if d := cmp.Diff([]string{"doctor-cordoned shop/web failed:  / "}, p.records(t)); d != "" {
 		t.Errorf("what a run has told is told in other words: %s", d)
 	}
 	tell(gone, 0, 1)
 	record(event.Settled, event.Fixed)
 	tell(gone, 0, 0)
-	if d := cmp.Diff([]string{"survey-cordoned shop/web fixed:  / "}, p.records(t)); d != "" {
+	if d := cmp.Diff([]string{"doctor-cordoned shop/web fixed:  / "}, p.records(t)); d != "" {
 		t.Errorf("what a fix has closed is closed again: %s", d)
 	}
 }
@@ -156,7 +156,7 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
-	unlock, held, err := p.Env.Stream.Lock(t.Context(), "survey.c1", "another", time.Minute)
+	unlock, held, err := p.Env.Stream.Lock(t.Context(), "doctor.c1", "another", time.Minute)
 	if err != nil || !held {
 		t.Fatal(held, err)
 	}
@@ -164,12 +164,9 @@ func TestScheduledRunRefuses(t *testing.T) {
 	if _, err := p.Run(t.Context()); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("got %v", err)
 	}
-	if err := OnTimer(t.Context(), p.Env, nil); !errors.Is(err, ErrElsewhere) {
-		t.Errorf("a timer that is told of nothing done calls no more: %v", err)
-	}
 }
 
-// append writes a record into the journal, as a run or another release would.
+// append writes a record into the journal, as a run would.
 func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
 	r := event.Record{
@@ -250,18 +247,18 @@ func TestScheduledRunBoundaries(t *testing.T) {
 		"the Service was made again, and of the new one nothing can be told": {told1(stands), 0, again, blind, 0, 1, 2},
 		"nobody knows whether it was made again":                             {told1(stands), 0, nil, blind, 0, 0, 1},
 		"a record that is none": {func(t *testing.T, p *ScheduledRun) {
-			p.write(t, uid1, "survey-cordoned", nil,
+			p.write(t, uid1, "doctor-cordoned", nil,
 				[]byte("{"))
 		}, 0, nil, stands, 1, 0, 2},
-		"a record that is none, and nothing is found": {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil,
+		"a record that is none, and nothing is found": {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "doctor-cordoned", nil, []byte("{")) }, 0, nil,
 			gone, 0, 0, 1},
-		"of a release that did not keep what it found": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0,
+		"of a fix, which keeps nothing of what is found": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "doctor-cordoned", func(*event.Record) {}) }, 0,
 			nil, stands, 0, 0, 2},
-		"of such a release, and gone": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil,
+		"of such a fix, and gone": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "doctor-cordoned", func(*event.Record) {}) }, 0, nil,
 			gone, 0, 1, 2},
-		"of such a release, and it can't be told": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil,
+		"of such a fix, and it can't be told": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "doctor-cordoned", func(*event.Record) {}) }, 0, nil,
 			blind, 0, 0, 1},
-		"a check that there is no more": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-older", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"a check that there is no more": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "doctor-gone", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
 		"a class writes to the Service": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
 		}, time.Minute, nil, stands, 0, 0, 1},
@@ -272,10 +269,10 @@ func TestScheduledRunBoundaries(t *testing.T) {
 			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
 		}, time.Minute, nil, stands, 1, 0, 2},
 		"a fix that was killed": {func(t *testing.T, p *ScheduledRun) {
-			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Phase, r.Result = event.Step, "" })
+			p.append(t, uid1, "doctor-cordoned", func(r *event.Record) { r.Phase, r.Result = event.Step, "" })
 		}, time.Hour, nil, stands, 1, 0, 2},
 		"a fix that did not work": {func(t *testing.T, p *ScheduledRun) {
-			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Result = event.Unsettled })
+			p.append(t, uid1, "doctor-cordoned", func(r *event.Record) { r.Result = event.Unsettled })
 		}, time.Hour, nil, stands, 1, 0, 2},
 		"very many findings":                {told1(many(1200, "z")), 0, nil, many(1200, "z"), 0, 0, 1},
 		"very many, and another at the end": {told1(many(1200, "z")), 0, nil, many(1200, "y"), 1, 0, 2},
@@ -325,11 +322,11 @@ func TestScheduledRunRenews(t *testing.T) {
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
 	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a",
 		Text: say.F("So."), Do: say.F("Do.")}}}
-	p.append(t, uid1, "survey-cordoned", func(r *event.Record) {
+	p.append(t, uid1, "doctor-cordoned", func(r *event.Record) {
 		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), "d", []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
 	})
 	read := func() event.Record {
-		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c1", uid1, "survey-cordoned"))
+		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c1", uid1, "doctor-cordoned"))
 		if err != nil {
 			t.Fatal(err)
 		}

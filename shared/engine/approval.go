@@ -122,7 +122,7 @@ func Asks(rec event.Record) error {
 			rec.Rejected.At.Format(time.RFC3339))}
 	case rec.Result == event.Planned:
 		return late{say.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Texts().Rule)}
-	case rec.Phase == event.Intent || rec.Phase == event.Step || rec.Phase == event.Started:
+	case rec.Phase == event.Intent || rec.Phase == event.Step:
 		return late{say.Errorf("case %s has no plan that waits for an approval: it is being worked on. %s", rec.Case, rec.Texts().Rule)}
 	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
 		return late{say.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Texts().Rule)}

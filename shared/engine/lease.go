@@ -32,9 +32,8 @@ const (
 // A lease is a run's claim on the key that says who runs on its Service and class. While
 // it reads, however slowly, it renews the lease; who dies stops to.
 type lease struct {
-	env   *Env
-	key   string
-	found bool // the key was there
+	env *Env
+	key string
 
 	mu       sync.Mutex // while something renews it
 	state    event.Running
@@ -55,7 +54,6 @@ func newLease(ctx context.Context, env *Env, uid, class string, log *slog.Logger
 	case err != nil:
 		return l, fmt.Errorf("read who runs: %w", err)
 	}
-	l.found = true
 	if err := json.Unmarshal(e.Value, &l.state); err != nil {
 		log.Error("who runs can't be read", "key", key, "error", err)
 		l.state = event.Running{}
@@ -68,15 +66,12 @@ func newLease(ctx context.Context, env *Env, uid, class string, log *slog.Logger
 
 // enter takes the lease. If another run has it, or is faster, it returns how long to
 // wait. A run that left its lease behind never ended.
-func (l *lease) enter(ctx context.Context, prev, other event.Record, log *slog.Logger) (wait time.Duration, err error) {
-	switch {
-	case l.state.Holder != "":
+func (l *lease) enter(ctx context.Context, log *slog.Logger) (wait time.Duration, err error) {
+	if l.state.Holder != "" {
 		if left := leased - l.env.since(l.state.Renewed); left > 0 {
 			return min(left, soon), nil
 		}
 		l.state.Crashes++
-	case !l.found && prev.Phase != "" && prev.Phase != event.Settled && other.Phase == "":
-		l.state.Crashes = prev.Crashes + 1 // of a release that had no leases
 	}
 	l.state.Holder, l.state.Renewed = rand.Text(), l.env.now()
 	if err := l.put(ctx); err != nil {

@@ -185,8 +185,6 @@ func (x *run) resume(h history) way {
 		return way{next: afresh, stale: true}
 	case open || parked:
 		return x.take(prev, goOn)
-	case prev.Phase == event.Started:
-		return way{next: afresh}
 	case x.ev.Again:
 		return way{next: afresh}
 	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():

@@ -360,7 +360,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		defer func() { x.ahead.drop() }()
 		go x.env.Stream.ReadPlaces(ctx, classBudgetKey(x.env.Cluster, x.r.Class), budgetKey(x.env.Cluster))
 	}
-	if wait, err := x.lease.enter(ctx, h.prev, h.other, x.log); err != nil {
+	if wait, err := x.lease.enter(ctx, x.log); err != nil {
 		return unread, err
 	} else if wait > 0 {
 		return x.later(wait)

@@ -19,7 +19,7 @@ type Call struct {
 	Unsure   bool      `json:"unsure,omitempty"`          // the write may have been made, whatever the error says
 }
 
-// Wrote reports whether the write was made, or may have been. Releases that did not know Unsure wrote NoAnswer alone.
+// Wrote reports whether the write was made, or may have been: an answer that is none, as of a gateway, tells nothing.
 func (c Call) Wrote() bool { return c.Error == "" || c.Unsure || c.Error == "NoAnswer" }
 
 // A Person is who called a command: by the name that they gave, as the API server knows

@@ -247,7 +247,6 @@ func ReadRecord(e event.Event) (Record, error) {
 	if err := cmp.Or(r.valid(), r.formed()); err != nil {
 		return Record{}, err
 	}
-	r.translate()
 	if err := agree(e, r.Cluster, r.Class, r.Service.UID); err != nil {
 		return Record{}, err
 	}
@@ -315,7 +314,7 @@ func read(e event.Event, data any, limit int, types ...string) error {
 }
 
 // agree reports, as an ErrInvalid, where attributes and data contradict each
-// other: brokers route by the ones, remedies go by the others.
+// other: routes go by the ones, remedies by the others.
 func agree(e event.Event, cluster, class, uid string) error {
 	for _, pair := range []struct{ name, want string }{
 		{ExtCluster, cluster}, {ExtClass, class}, {ExtServiceUID, uid},

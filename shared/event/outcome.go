@@ -124,7 +124,6 @@ type Phase string
 
 // The phases, in order.
 const (
-	Started Phase = "started" // a run has begun to look; releases that have a Running write no such record
 	Intent  Phase = "intent"  // the plan is decided and about to be applied
 	Step    Phase = "step"    // step Next-1 has been applied; the plan goes on with step Next
 	Settled Phase = "settled" // the run has ended with Result
@@ -143,7 +142,7 @@ type Record struct {
 	Progress
 	Outcome
 	Reads []Read  `json:"reads,omitempty"` // by which the finding came about; in the first record that a run writes after them
-	Found []Found `json:"found,omitempty"` // by a survey: what its next look is compared with
+	Found []Found `json:"found,omitempty"` // by a scheduled run: what its next one is compared with
 	Said  Said    `json:"said,omitzero"`   // Finding, Rule, Decided, Ask and Note as messages, for readers of other languages
 }
 
@@ -274,7 +273,7 @@ type StepRecord struct {
 	Began  time.Time       `json:"began,omitzero"`  // when it was about to be applied
 	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
 	Found  bool            `json:"found,omitempty"` // it was applied already, by something else: nothing was written
-	Calls  []Call          `json:"calls,omitempty"` // what was written; releases before it was kept have none
+	Calls  []Call          `json:"calls,omitempty"` // what was written
 	// Unknown says that a run which died, or got no answer, may have applied it, and nothing has told since.
 	Unknown bool `json:"unknown,omitempty"`
 }

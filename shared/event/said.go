@@ -8,8 +8,7 @@ import (
 )
 
 // Said holds sentences of a record as messages. The record's own fields hold the same in
-// English; they alone count where the two differ, or where a field of Said is empty: records
-// of earlier releases have none.
+// English; they alone count where the two differ, or where a field of Said is empty.
 type Said struct {
 	Finding say.Text `json:"finding,omitempty"`
 	Rule    say.Text `json:"rule,omitempty"`

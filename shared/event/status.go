@@ -17,7 +17,6 @@ const (
 	Recovered     Status = "recovered"      // Gone
 	NotOurs       Status = "foreign"        // Foreign
 	FixUndone     Status = "fix-undone"     // Fixed, and the undo of another case has taken the fix away
-	Looking       Status = "looking"        // a run diagnoses the failure
 	Writing       Status = "writing"        // a run applies the plan
 	Erred         Status = "error"          // a run ended with an error and left no record
 )
@@ -33,8 +32,6 @@ func (r Record) Status() Status {
 	switch {
 	case r.Phase == "" && r.Result == "" && r.Error != "":
 		return Erred
-	case r.Phase == Started:
-		return Looking
 	case r.Phase == Intent, r.Phase == Step:
 		return Writing
 	case r.Result == Asked && len(r.Steps) > 0 && r.Digest != "" && r.Service.Kind == "":

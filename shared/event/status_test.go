@@ -21,7 +21,6 @@ func TestStatus(t *testing.T) {
 		"waiting":        {Run: settled(event.Waiting)},
 		"recovered":      {Run: settled(event.Gone)},
 		"foreign":        {Run: settled(event.Foreign)},
-		"looking":        {Run: event.Run{Phase: event.Started}},
 		"writing":        {Run: event.Run{Phase: event.Step}},
 		"error":          {Outcome: event.Outcome{Error: "no"}},
 		"unknown":        {Run: event.Run{Phase: event.Settled}},

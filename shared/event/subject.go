@@ -58,15 +58,11 @@ func CaseSubject(cluster, uid, class string) string {
 }
 
 // DoctorPrefix begins the classes under which the doctor's findings stand in the journal; the
-// ID of the check follows. The stored word is that of the first releases: it is part of
-// journal subjects, bucket keys, ticket keys, NATS permissions and policy files. Another one
-// would orphan open cases and their tickets, and approvals, breakers and undo of what was
-// written under it.
-const DoctorPrefix = "survey-"
+// ID of the check follows.
+const DoctorPrefix = "doctor-"
 
-// DoctorLock begins the name of the lock of scheduled runs; the cluster's ID follows. The
-// word is that of the first releases, so that their timers and these exclude each other.
-const DoctorLock = "survey."
+// DoctorLock begins the name of the lock of scheduled runs; the cluster's ID follows.
+const DoctorLock = "doctor."
 
 // DoctorKey is the key under which it stands when the last scheduled run of a cluster ended well.
 func DoctorKey(cluster string) string { return "doctor." + cluster }

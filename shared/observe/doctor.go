@@ -12,21 +12,13 @@ type Doctor struct {
 	findings, unknown *prometheus.GaugeVec
 	failures          prometheus.Counter
 	checks            []string
-	old               *Doctor // the same by their names of the first releases; nil here itself
 }
 
 // Doctor makes a program say how its scheduled runs went, with these checks. What a run
 // found stays until the next one has ended well: of the one in between it is not known.
-// For one release each metric is there by its old name, lbremedy_survey_*, too.
 func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
-	d := m.doctor("lbremedy_doctor_", "", checks, every)
-	d.old = m.doctor("lbremedy_survey_", "Old name of lbremedy_doctor_*: ", checks, every)
-	return d
-}
-
-func (m *Metrics) doctor(prefix, about string, checks []string, every time.Duration) *Doctor {
 	gauge := func(name, help string) prometheus.GaugeOpts {
-		return prometheus.GaugeOpts{Name: prefix + name, Help: about + help}
+		return prometheus.GaugeOpts{Name: "lbremedy_doctor_" + name, Help: help}
 	}
 	d := &Doctor{
 		last: prometheus.NewGauge(gauge("last_timestamp_seconds",
@@ -36,8 +28,8 @@ func (m *Metrics) doctor(prefix, about string, checks []string, every time.Durat
 		every:    prometheus.NewGauge(gauge("interval_seconds", "Time from one scheduled run to the next.")),
 		findings: prometheus.NewGaugeVec(gauge("findings", "What the last scheduled run found, by check and severity."), []string{"check", "severity"}),
 		unknown:  prometheus.NewGaugeVec(gauge("unknown", "Things of which the last scheduled run could not tell how they stand, by check."), []string{"check"}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "failures_total",
-			Help: about + "Scheduled runs that failed; the next one tries again."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "lbremedy_doctor_failures_total",
+			Help: "Scheduled runs that failed; the next one tries again."}),
 		checks: checks,
 	}
 	m.ours.MustRegister(d.last, d.took, d.every, d.findings, d.unknown, d.failures)
@@ -61,14 +53,12 @@ func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]
 	for _, c := range d.checks {
 		d.unknown.WithLabelValues(c).Set(float64(unknown[c]))
 	}
-	d.old.Ended(at, took, findings, unknown)
 }
 
 // Last says when the last scheduled run of another process ended well: what it found it says itself.
 func (d *Doctor) Last(at time.Time) {
 	if d != nil {
 		d.last.Set(unix(at))
-		d.old.Last(at)
 	}
 }
 
@@ -76,6 +66,5 @@ func (d *Doctor) Last(at time.Time) {
 func (d *Doctor) Failed() {
 	if d != nil {
 		d.failures.Inc()
-		d.old.Failed()
 	}
 }

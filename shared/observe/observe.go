@@ -129,7 +129,7 @@ func (m *Metrics) Runs(classes, kinds []string) {
 }
 
 // outcomes are what Seen finds in a record that has a result.
-var outcomes = append([]event.Status{event.Looking, event.Writing}, event.Statuses...)
+var outcomes = append([]event.Status{event.Writing}, event.Statuses...)
 
 // known returns a word of a record as a label: itself if it is in the list.
 func known[T ~string](list []T, word T) string {

@@ -20,26 +20,19 @@ func (t Notifications) Plus(o Notifications) Notifications {
 // Tickets says what people were notified of, by asking at each scrape what each sink got,
 // by its name in the policy. Ask must be quick.
 func (m *Metrics) Tickets(ask func() map[string]Notifications) {
-	m.ours.MustRegister(sinks{ask, []*prometheus.Desc{
-		prometheus.NewDesc("lbremedy_notifications_total",
-			"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
-			[]string{"sink", "kind"}, nil),
-		prometheus.NewDesc("lbremedy_tellings_total", "The old name of lbremedy_notifications_total, until the next release.", []string{"sink", "telling"}, nil),
-	}})
+	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_notifications_total",
+		"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
+		[]string{"sink", "kind"}, nil)})
 }
 
 // sinks are a collector: which ones there are is the policy's, which changes.
 type sinks struct {
-	ask   func() map[string]Notifications
-	descs []*prometheus.Desc
+	ask  func() map[string]Notifications
+	desc *prometheus.Desc
 }
 
 // Describe says which metrics there are.
-func (s sinks) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range s.descs {
-		to <- d
-	}
-}
+func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
 // Collect says what each sink was notified of.
 func (s sinks) Collect(to chan<- prometheus.Metric) {
@@ -47,9 +40,7 @@ func (s sinks) Collect(to chan<- prometheus.Metric) {
 		for kind, n := range map[string]int64{
 			"opened": t.Opened, "updated": t.Updated, "closed": t.Closed, "reopened": t.Reopened, "retried": t.Retried, "refused": t.Refused,
 		} {
-			for _, d := range s.descs {
-				to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), name, kind)
-			}
+			to <- prometheus.MustNewConstMetric(s.desc, prometheus.CounterValue, float64(n), name, kind)
 		}
 	}
 }

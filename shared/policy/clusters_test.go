@@ -7,8 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// The policy and the sinks of one cluster hold for no other. Those of a release before,
-// which were for all, hold for each until it has its own.
+// The policy and the sinks of one cluster hold for no other.
 func TestInForceByCluster(t *testing.T) {
 	s := nats.Streams(t)
 	check := func(cluster string, want remedy.Mode, sinks int) {
@@ -35,15 +34,7 @@ func TestInForceByCluster(t *testing.T) {
 	check("c1", remedy.Fix, 1)
 	check("c2", remedy.Observe, 0)
 
-	for k, text := range map[string]string{"policy": `{"Mode":"fix"}`, "tell": `[{"name":"a","kind":"event"},{"name":"b","kind":"event"}]`} {
-		if err := s.Put(t.Context(), k, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	check("c1", remedy.Fix, 1)
-	check("c2", remedy.Fix, 2)
 	publish("c2", remedy.Observe)
 	check("c2", remedy.Observe, 0)
 	check("c1", remedy.Fix, 1)
-	check("c3", remedy.Fix, 2)
 }

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -21,24 +20,20 @@ import (
 )
 
 // key is where the policy in force of each cluster lies in the stream's bucket, behind it
-// the cluster's ID. Earlier releases had one for all clusters there, without an ID: it
-// holds for a cluster until one is put in force for that.
+// the cluster's ID.
 const key = "policy"
 
 // Keys are those that InForce reads.
-func Keys(cluster string) []string { return []string{key + "." + cluster, key} }
+func Keys(cluster string) []string { return []string{key + "." + cluster} }
 
-// inForce returns what lies under a key of a cluster, or else of all.
+// inForce returns what lies under a key of a cluster.
 func inForce(ctx context.Context, s *stream.Stream, key, cluster string) ([]byte, error) {
 	own := key + "." + cluster
-	view, err := s.View(ctx, own, key)
+	view, err := s.View(ctx, own)
 	if err != nil {
 		return nil, err
 	}
 	e, ok := view[own]
-	if !ok {
-		e, ok = view[key]
-	}
 	if !ok {
 		return nil, stream.ErrNotFound
 	}
@@ -46,13 +41,8 @@ func inForce(ctx context.Context, s *stream.Stream, key, cluster string) ([]byte
 }
 
 // version is that of the document in which the policy in force lies. It grows when what
-// a field means changes; a new field alone is told by its name. Releases that knew no
-// version wrote the same fields, and read them whatever the case of their letters.
+// a field means changes; a new field alone is told by its name.
 const version = 1
-
-// doctorWas is the name of the section doctor in the first releases. It is written by this name
-// for one release more, since earlier programs pause on a field that they don't know.
-const doctorWas = "survey"
 
 // A document is the policy in force, as it lies in the bucket: the fields of the policy, and
 // beside them the version. The sections of classes lie there as they are, whether or not this
@@ -62,23 +52,13 @@ type document struct {
 	remedy.Policy
 }
 
-// MarshalJSON writes the version first, and the section doctor by its old name.
+// MarshalJSON writes the version first.
 func (d document) MarshalJSON() ([]byte, error) {
-	p := d.Policy
-	p.Doctor = remedy.Doctor{}
-	text, err := json.Marshal(p)
+	text, err := json.Marshal(d.Policy)
 	if err != nil {
 		return nil, err
 	}
-	out := fmt.Appendf(nil, `{"version":%d,`, d.Version)
-	if !reflect.ValueOf(d.Doctor).IsZero() {
-		doctor, err := json.Marshal(d.Doctor)
-		if err != nil {
-			return nil, err
-		}
-		out = fmt.Appendf(out, "%q:%s,", doctorWas, doctor)
-	}
-	return append(out, text[1:]...), nil
+	return append(fmt.Appendf(nil, `{"version":%d,`, d.Version), text[1:]...), nil
 }
 
 // UnmarshalJSON reads the version and the policy.
@@ -92,12 +72,6 @@ func (d *document) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		delete(fields, "version")
-	}
-	for name, text := range fields {
-		if strings.EqualFold(name, doctorWas) {
-			delete(fields, name)
-			fields["doctor"] = text
-		}
 	}
 	rest, err := json.Marshal(fields)
 	if err != nil {

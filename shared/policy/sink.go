@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,7 +159,7 @@ var told = []string{
 // SinkWords returns the words that a sink's fields may hold, by the field; with [] behind it
 // of each entry.
 func SinkWords() map[string][]string {
-	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": append(slices.Clone(told), string(event.Asked))}
+	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": told}
 }
 
 // Wants returns the results that the sink is notified of.
@@ -244,7 +243,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 		may = told[:6]
 	}
 	for _, r := range s.Results {
-		if !slices.Contains(may, r) && r != string(event.Asked) { // the word of earlier releases for what needs a person
+		if !slices.Contains(may, r) {
 			bad("results", "%q is none that a sink of kind %s is notified of; those are %s", r, s.Kind, strings.Join(may, ", "))
 		}
 	}
@@ -353,7 +352,7 @@ func loopback(host string) bool {
 const sinksKey = "tell"
 
 // sinksVersion is that of the document in which the sinks in force lie, as version is the
-// policy's. Releases that knew no version wrote the list alone.
+// policy's.
 const sinksVersion = 1
 
 // A sinksDocument are the sinks in force, as they lie in the bucket. It has no people: whoever may write there would answer in their names.
@@ -392,9 +391,6 @@ func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink
 
 // readSinks reads the document of the sinks.
 func readSinks(data []byte) ([]Sink, error) {
-	if list := bytes.TrimSpace(data); bytes.HasPrefix(list, []byte("[")) || string(list) == "null" {
-		data = slices.Concat([]byte(`{"sinks":`), list, []byte("}"))
-	}
 	var d sinksDocument
 	if err := open(data, sinksVersion, &d); err != nil {
 		return nil, err

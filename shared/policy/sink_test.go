@@ -15,14 +15,14 @@ import (
 func TestSinks(t *testing.T) {
 	sinks := []Sink{
 		{Name: "support", Kind: Alibaba, Category: "53811", Urgent: true, Classes: []string{"busy"}, Risks: []string{"high"}},
-		{Name: "events", Kind: Event, Results: []string{"planned", "asked"}},
+		{Name: "events", Kind: Event, Results: []string{"planned", "needs-action"}},
 		{Name: "on-call", Kind: DingTalk, URLFrom: Reference{Env: "DING_URL"}, SecretFrom: Reference{File: "/run/secrets/ding"}, Namespaces: []string{"shop"}},
 		{Name: "team", Kind: Slack, URLFrom: Reference{File: "/run/secrets/slack"}},
 		{Name: "ops", Kind: Webhook, URL: "https://ops.example/hook", SecretFrom: Reference{Env: "OPS_KEY"}, Template: "ops.tmpl"},
 		{Name: "here", Kind: Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: Reference{Env: "OPS_KEY"}},
 	}
 	for i, want := range []string{
-		"needs-approval needs-action failed unsettled", "planned asked", "needs-approval needs-action failed unsettled fixed synced",
+		"needs-approval needs-action failed unsettled", "planned needs-action", "needs-approval needs-action failed unsettled fixed synced",
 	} {
 		if got := strings.Join(sinks[i].Wants(), " "); got != want {
 			t.Errorf("%s wants %s, not %s", sinks[i].Name, got, want)

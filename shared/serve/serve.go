@@ -326,21 +326,20 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	getenv := renamed(os.Getenv, log)
-	d := &Endpoint{Log: log, Tokens: Tokens(getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}
 		}
 		return h.Handle(ctx, e)
 	}}
-	if d.JWT, err = NewVerifier(ctx, getenv); err != nil {
+	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
 		return err
 	}
 	if inFC {
 		return d.goRuntime(ctx, os.Getenv("FC_RUNTIME_API"))
 	}
-	return d.listen(ctx, getenv, d.Handler())
+	return d.listen(ctx, os.Getenv, d.Handler())
 }
 
 // listen serves the handler at the endpoint's address until ctx ends.

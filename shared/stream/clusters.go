@@ -40,72 +40,8 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 				return done, lacking, err
 			}
 		}
-		if len(clusters) > 0 {
-			if err := take(s.retire(ctx, class)); err != nil {
-				return done, lacking, err
-			}
-		}
 	}
 	return done, lacking, nil
-}
-
-// retire removes the consumer that a class had for all clusters together in earlier
-// releases, once each cluster whose failures FAILED keeps has its own. Nothing is lost
-// by it: a cluster that is set up later begins with all that is kept.
-func (s *Stream) retire(ctx context.Context, class string) ([]string, error) {
-	doing := "remove consumer " + class
-	has := func(name string) (bool, error) {
-		in, cancel, err := s.within(ctx)
-		if err != nil {
-			return false, fmt.Errorf("%s: %w", doing, err)
-		}
-		defer cancel()
-		in, over := s.deny.within(in, "$JS.API.CONSUMER.")
-		defer over()
-		switch _, err := s.js.Consumer(in, Failed, name); {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, jetstream.ErrConsumerNotFound):
-			return false, nil
-		default:
-			return false, s.fault(ctx, in, doing, err)
-		}
-	}
-	if old, err := has(class); err != nil || !old {
-		return nil, err
-	}
-	subjects, err := s.Subjects(ctx, Failed, event.FailedOf("*", class))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	var lack []string
-	for _, subject := range subjects {
-		cluster, _, _, err := event.ParseFailedSubject(subject)
-		if err != nil || slices.Contains(lack, cluster) {
-			continue // what can be no failure is nobody's
-		}
-		own, err := has(ConsumerOf(cluster, class))
-		if err != nil {
-			return nil, err
-		}
-		if !own {
-			lack = append(lack, cluster)
-		}
-	}
-	if len(lack) > 0 {
-		return []string{fmt.Sprintf("Consumer %s of an earlier release stays until setup has run for %s.", class, strings.Join(lack, ", "))}, nil
-	}
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	in, over := s.deny.within(in, "$JS.API.CONSUMER.")
-	defer over()
-	if err := s.js.DeleteConsumer(in, Failed, class); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil, s.fault(ctx, in, doing, err)
-	}
-	return []string{fmt.Sprintf("Removed consumer %s of an earlier release, which all clusters shared.", class)}, nil
 }
 
 // Clusters returns the clusters that the streams know, sorted: those that are set up or

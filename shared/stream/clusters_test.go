@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -69,64 +68,6 @@ func TestClustersApart(t *testing.T) {
 	}
 	if _, err := s.Setup(t.Context(), nil, Settings{Clusters: []string{"c.1"}}); err == nil {
 		t.Error("a cluster that is several tokens got consumers")
-	}
-}
-
-// A consumer of the release before, which all clusters shared, goes when the last cluster
-// with failures has its own, and nothing that waits in FAILED is lost on the way: neither
-// what it has in hand, nor what it gave to the wrong cluster's worker.
-func TestSharedConsumersAreBroughtOver(t *testing.T) {
-	s := fresh(t)
-	ctx := t.Context()
-	old, err := s.js.CreateConsumer(ctx, Failed, jetstream.ConsumerConfig{
-		Durable: class, FilterSubject: event.FailedOf("*", class), AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	uids := []string{"00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002", "00000000-0000-0000-0000-000000000003"}
-	for _, uid := range uids {
-		failIn(t, s, "c1", uid)
-		failIn(t, s, "c2", uid)
-	}
-	// The first two were answered, the next two are in hand, the rest waits.
-	batch, err := old.Fetch(4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for m := range batch.Messages() {
-		if n++; n <= 2 {
-			if err := m.Term(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for i, want := range [][]string{
-		{"Created consumer tag-missing_c1.", "Consumer tag-missing of an earlier release stays until setup has run for c2."},
-		{"Created consumer tag-missing_c2.", "Removed consumer tag-missing of an earlier release, which all clusters shared."},
-		nil,
-	} {
-		cluster := []string{"c1", "c2", "c1"}[i]
-		said, err := s.Setup(ctx, []string{class}, Settings{Clusters: []string{cluster}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, said); diff != "" {
-			t.Errorf("setup %d: %s", i, diff)
-		}
-	}
-	for _, c := range []string{"c1", "c2"} {
-		var want []string
-		for _, uid := range uids {
-			want = append(want, event.FailedSubject(c, class, uid))
-		}
-		if diff := cmp.Diff(want, taken(t, s, c, len(uids))); diff != "" {
-			t.Errorf("%s: %s", c, diff)
-		}
-	}
-	if _, err := s.js.Consumer(ctx, Failed, class); err == nil {
-		t.Error("the consumer that all shared is still there")
 	}
 }
 

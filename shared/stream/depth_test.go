@@ -62,7 +62,7 @@ func TestDepth(t *testing.T) {
 	}
 
 	// What can't be looked at is no empty answer.
-	if err := s.Discard(t.Context(), Failed); err != nil {
+	if err := s.js.DeleteStream(t.Context(), Failed); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Queues(t.Context(), "c1"); !errors.Is(err, ErrNotFound) {

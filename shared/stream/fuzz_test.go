@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -35,23 +34,6 @@ func FuzzDeadSubject(f *testing.F) {
 		if !strings.HasPrefix(subject, deadPrefix) || strings.ContainsAny(subject, "*> \t\r\n") || strings.Contains(subject, "..") ||
 			strings.HasSuffix(subject, ".") {
 			t.Errorf("%q becomes %q, which is no subject", origin, subject)
-		}
-	})
-}
-
-// FuzzHead reads anything as what stands beside a stream's copy, which may have come
-// from anywhere.
-func FuzzHead(f *testing.F) {
-	f.Add([]byte(`{"config":{"name":"CASES"},"state":{"messages":3}}`))
-	f.Add([]byte(`{"config":{"name":7},"state":{"messages":-1}}`))
-	f.Add([]byte(`{"config":null}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var h Head
-		if json.Unmarshal(data, &h) != nil {
-			return
-		}
-		if (h.Config == nil && h.Stream() != "") || (h.State == nil && h.Messages() != 0) {
-			t.Errorf("a head without settings is of stream %q with %d messages", h.Stream(), h.Messages())
 		}
 	})
 }

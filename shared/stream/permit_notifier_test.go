@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"time"
+
+	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -107,11 +108,12 @@ func TestPermitNotifier(t *testing.T) {
 		cancel()
 	}
 
+	notifier := []natsgo.Option{natsgo.UserInfo("notifier", "p"), natsgo.CustomInboxPrefix(stream.InboxOf("notifier") + "." + cluster)}
 	refused := map[string]func(context.Context) error{
 		"write a record":      record(s),
 		"write a snapshot":    func(ctx context.Context) error { return s.Snapshot(ctx, cluster, uid, class, nil, []byte("{}")) },
-		"back the journal up": func(ctx context.Context) error { _, err := s.Backup(ctx, stream.Cases, io.Discard); return err },
-		"discard the journal": func(ctx context.Context) error { return s.Discard(ctx, stream.Cases) },
+		"back the journal up": func(ctx context.Context) error { return nats.Backup(ctx, server.URL(), stream.Cases, notifier...) },
+		"discard the journal": func(ctx context.Context) error { return nats.Delete(ctx, server.URL(), stream.Cases, notifier...) },
 		"follow the records of all clusters": func(ctx context.Context) error {
 			_, err := s.SetupFollower(ctx, "tell-all", "")
 			return err

@@ -94,30 +94,6 @@ func PermitNotifier(cluster string) Permissions {
 	return p
 }
 
-// PermitDoctor returns what the scheduled runs of one cluster need, and no more: its lock, what it
-// keeps from one time to the next, the policy, what has failed, and the journal of the
-// classes under which findings stand. Its user is "doctor". It takes no failure out of
-// the stream, no place of a budget and no lock of a target: it writes nothing that would
-// need one.
-func PermitDoctor(cluster string, classes []string) (Permissions, error) {
-	p := Permissions{
-		Publish: []string{"$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed, bucketPrefix + "lock." + event.DoctorLock + cluster,
-			bucketPrefix + event.DoctorKey(cluster)},
-		Subscribe: []string{inboxIn(InboxOf("doctor"), cluster) + ".>"},
-	}
-	for _, stream := range []string{Cases, Failed, bucketStream} {
-		p.Publish = append(p.Publish, getSubject(stream))
-	}
-	p.Publish = append(p.Publish, lastSubject(Cases, event.CaseFilter(cluster, "*")), lastSubject(bucketStream, ">"))
-	for _, class := range classes {
-		if err := event.ValidClass(class); err != nil {
-			return Permissions{}, err
-		}
-		p.Publish = append(p.Publish, event.CaseSubject(cluster, "*", class))
-	}
-	return p, nil
-}
-
 // PermitWorker returns what "lbremedy up" needs for one cluster in a NATS that it shares:
 // it does the work of the exporter, of these classes and of those who notify people, runs
 // the doctor, and puts its policy file in force. Its user is "worker". It sets nothing up
@@ -150,7 +126,7 @@ func PermitWorker(cluster string, classes []string) Permissions {
 // that objects of a cluster prove are none of them.
 var byCommands = []string{
 	"approval.>", "breaker.>", "claim.>", "closed.>", "doctor.>", "history.>", "incident.>", "ledger.>", "lock.>", "pace.>", "pause", "pause.>",
-	"policy", "policy.>", "progress.>", "run.>", "services.>", "tell", "tell.>", "ticket.>",
+	"policy.>", "progress.>", "run.>", "services.>", "tell.>", "ticket.>",
 }
 
 // PermitOperator returns what a person needs who may do all that lbremedy's commands
@@ -176,8 +152,8 @@ func PermitOperator() Permissions {
 	return p
 }
 
-// PermitViewer returns what a person needs who only looks: what lists, shows and
-// exports cases, failures, tickets and the ledger. It changes nothing, but who has its key can, as Permit says. The user is
+// PermitViewer returns what a person needs who only looks: what lists and
+// shows cases, failures, tickets and the ledger. It changes nothing, though its key can, as Permit says. The user is
 // "viewer". "lbremedy watch" needs a consumer of its own, and with it an operator.
 func PermitViewer() Permissions {
 	p := reading(InboxOf("viewer"))
@@ -199,18 +175,12 @@ const ThisCluster = "THIS-CLUSTER"
 // Users returns the users of one cluster in a NATS that lbremedy shares with others, by
 // name: one for each class, and one for each program and kind of person. What has no entry here has
 // no business in lbremedy's account.
-//
-// Findings are the classes under which the doctor's findings stand in the journal.
-func Users(cluster string, classes, findings []string) (map[string]Permissions, error) {
+func Users(cluster string, classes []string) (map[string]Permissions, error) {
 	if err := event.ValidCluster(cluster); err != nil {
 		return nil, fmt.Errorf("permit the users of a cluster: %w", err)
 	}
-	doctor, err := PermitDoctor(cluster, findings)
-	if err != nil {
-		return nil, fmt.Errorf("permit the doctor: %w", err)
-	}
 	users := map[string]Permissions{
-		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "notifier": PermitNotifier(cluster), "doctor": doctor,
+		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "notifier": PermitNotifier(cluster),
 		"worker": PermitWorker(cluster, classes), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {

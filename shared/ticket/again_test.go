@@ -136,7 +136,7 @@ func TestLookPastTheDoctor(t *testing.T) {
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	for n := range looks + 1 {
-		q.put(w.write(w.record(n, "survey-room", event.Asked)))
+		q.put(w.write(w.record(n, "doctor-room", event.Asked)))
 	}
 	q.pass(time.Minute)
 	q.put(w.write(w.record(looks+1, "vswitch-ip-exhausted", event.Asked)))
@@ -165,7 +165,7 @@ func TestTextOfDoctor(t *testing.T) {
 			}
 		}
 	}
-	q.put(w.write(w.record(1, "survey-room", event.Asked, found("load balancer", "lb-1"))))
+	q.put(w.write(w.record(1, "doctor-room", event.Asked, found("load balancer", "lb-1"))))
 	_, one := h.take()[0].notice(t)
 	want := `The doctor finds it on 1 load balancer, since 2026-01-02 15:04 UTC.
 
@@ -184,13 +184,13 @@ Reference: ` + one.Key
 	if !strings.HasSuffix(one.Title, ", 1 load balancer") {
 		t.Errorf("the title is %q", one.Title)
 	}
-	q.put(w.write(w.record(2, "survey-room", event.Asked, found("", ""))))
+	q.put(w.write(w.record(2, "doctor-room", event.Asked, found("", ""))))
 	q.pass(time.Minute)
 	_, two := h.take()[0].notice(t)
 	if !strings.HasSuffix(two.Title, ", 2 things") || !strings.Contains(two.Text, "- shop/web-2 in cluster c1") {
 		t.Errorf("of two kinds: %q, %s", two.Title, two.Text)
 	}
-	q.put(w.write(w.record(1, "survey-room", event.Gone, found("load balancer", "lb-1"))))
+	q.put(w.write(w.record(1, "doctor-room", event.Gone, found("load balancer", "lb-1"))))
 	q.pass(time.Minute)
 	_, three := h.take()[0].notice(t)
 	if !strings.Contains(three.Text, "The doctor finds it on 1 thing, since 2026-01-02 15:04 UTC. 1 thing: it is over.") {

@@ -2,7 +2,6 @@ package ticket
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -110,14 +109,13 @@ func TestPlanned(t *testing.T) {
 	q.empty()
 }
 
-// A sink may want those questions alone that a person can approve, or those that need more;
-// the word of earlier releases means both.
+// A sink may want those questions alone that a person can approve, or those that need more.
 func TestQuestions(t *testing.T) {
 	for _, tt := range []struct {
 		results []string
 		want    string
 	}{
-		{[]string{"asked"}, "act approve"}, {[]string{"needs-approval"}, "approve"}, {[]string{"needs-action"}, "act"},
+		{[]string{"needs-approval"}, "approve"}, {[]string{"needs-action"}, "act"},
 		{[]string{"failed"}, ""}, {nil, "act approve"},
 	} {
 		s := policy.Sink{Kind: policy.Webhook, Results: tt.results}
@@ -257,35 +255,6 @@ func TestClustersAreToldApart(t *testing.T) {
 	}
 	same(t, heard(hooks["c2"], 1), "closed bill: 0 fail, 1 over")
 	same(t, hooks["c1"].told())
-}
-
-// The release before had one incident of an account for all clusters. What it told of is
-// closed, and opened as the cluster's own: nobody's ticket stays open for ever.
-func TestAccountOfTheReleaseBefore(t *testing.T) {
-	w := newWorld(t)
-	h := newHook(t)
-	q := w.queue(w.follower(nil, h.sink("ops")), 0)
-	r := w.record(1, "arrearage", event.Asked, cause("bill"))
-	m := w.write(r)
-	before := incident{"account", "arrearage", hash("bill")}
-	for key, v := range map[string]any{
-		before.member(r.Service.UID): memberOf(r, m.Sequence, Member{}),
-		headKey("ops", before, ""):   Head{Status: Open, Revision: 1, Number: 1, Opened: w.now(), Notified: w.now()},
-	} {
-		data, err := json.Marshal(v)
-		if err == nil {
-			err = w.s.Put(w.ctx, key, data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	q.put(w.write(w.record(1, "arrearage", event.Asked, cause("bill"))))
-	q.pass(time.Minute)
-	got := h.told()
-	slices.Sort(got)
-	same(t, got, "closed bill: 0 fail, 1 over", "opened bill: 1 fail, 0 over")
-	q.empty()
 }
 
 // A thousand Services with one cause make one ticket, and a few notifications.
@@ -622,7 +591,7 @@ func TestWants(t *testing.T) {
 		{"other namespace", func(s *policy.Sink) { s.Namespaces = []string{"bank"} }, 0},
 		{"risk", func(s *policy.Sink) { s.Risks = []string{"low"} }, 1},
 		{"other risk", func(s *policy.Sink) { s.Risks = []string{"high"} }, 0},
-		{"result", func(s *policy.Sink) { s.Results = []string{"asked"} }, 1},
+		{"result", func(s *policy.Sink) { s.Results = []string{"needs-action"} }, 1},
 		{"other result", func(s *policy.Sink) { s.Results = []string{"failed"} }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ var remedies = []*remedy.Remedy{
 	{Class: "arrearage", Doc: "# The account is in arrears", Scope: remedy.Account},
 	{Class: "throttling", Doc: "# An API is throttled", Scope: remedy.Cluster},
 	{Class: "busy", Doc: "# Busy"},
-	{Class: "survey-room", Doc: "# Room", Scope: remedy.Cluster},
+	{Class: "doctor-room", Doc: "# Room", Scope: remedy.Cluster},
 }
 
 // A world is a journal, and followers with a clock of its own.

@@ -61,7 +61,7 @@ func (h *Head) answered(line say.Text, refused bool) {
 	})
 }
 
-// lines returns what the card says of clicks in a language. A line of an earlier release is English.
+// lines returns what the card says of clicks in a language.
 func (h Head) lines(l *say.Language) []string {
 	var all []string
 	for _, line := range append(slices.Clone(h.Said), h.Refusal) {

@@ -79,9 +79,9 @@ func TestLanguages(t *testing.T) {
 	if !strings.Contains(english, "Cause: The vSwitch is full: vsw-1.") || strings.ContainsRune(english, '。') {
 		t.Errorf("in English it is\n%s", english)
 	}
-	// A record of an earlier release has no messages.
+	// Words that a person wrote have no messages.
 	if got, _ = both(w.record(2, "arrearage", event.Asked)); !strings.Contains(got, "原因：The vSwitch is full.") || !strings.Contains(got, "处理方法：Add a vSwitch.") {
-		t.Errorf("an old record is told as\n%s", got)
+		t.Errorf("a record without messages is told as\n%s", got)
 	}
 	got, _ = both(w.record(1, "vswitch-ip-exhausted", event.Fixed, func(r *event.Record) { r.Finding = "" }))
 	if !strings.Contains(got, "已结束：") || !strings.Contains(got, "1 个 Service：已由 lbremedy 修复，并证明有效。") || !strings.Contains(got, "原因：交换机已满：vsw-1。") {
@@ -89,7 +89,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// What a card says of clicks is in the language of the sink; lines that an earlier release has noted
+// What a card says of clicks is in the language of the sink; lines without messages
 // are told as they are, and one that was noted goes with its message.
 func TestLines(t *testing.T) {
 	var h Head

@@ -44,7 +44,7 @@ type Member struct {
 }
 
 // messages are the sentences of a member as messages. They count where they say what the member
-// says in English: one that was cut, or comes from an earlier release, is told as it is.
+// says in English: one that was cut is told as it is.
 type messages struct {
 	event.Said
 	Steps []say.Text `json:"steps,omitempty"`

@@ -295,14 +295,10 @@ func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error
 
 // podOf returns the spec of the Pods that an object makes.
 func podOf(o *unstructured.Unstructured) (map[string]any, bool) {
-	path := []string{"spec", "template", "spec"}
-	switch {
-	case o.GetKind() == "CronJob":
-		path = append([]string{"spec", "jobTemplate"}, path...)
-	case o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev":
+	if o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev" {
 		return nil, false
 	}
-	spec, ok, err := unstructured.NestedMap(o.Object, path...)
+	spec, ok, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
 	return spec, ok && err == nil
 }
 
@@ -331,14 +327,14 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 func TestPlainManifests(t *testing.T) {
 	chart := map[string]*unstructured.Unstructured{}
 	key := func(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
-	for _, file := range []string{"testdata/knative.yaml", "testdata/broker.yaml"} {
+	for _, file := range []string{"testdata/knative.yaml", "testdata/limited.yaml"} {
 		for _, o := range objects(t, readValues(t, file), "lbremedy") {
 			if chart[key(o)] == nil {
 				chart[key(o)] = o
 			}
 		}
 	}
-	for _, name := range []string{"services.yaml", "triggers.yaml", "bindings.yaml", "doctor-cronjob.yaml", "doctor-pingsource.yaml"} {
+	for _, name := range []string{"services.yaml", "bindings.yaml"} {
 		for _, doc := range documents(manifest(t, "infra/knative/"+name)) {
 			o := new(unstructured.Unstructured)
 			if err := strict(doc, &o.Object); err != nil {
@@ -382,18 +378,12 @@ func TestValues(t *testing.T) {
 		"no such stream":   {"up", "{nats: {streams: {cases: {size: 1Gi}}}}", "cases"},
 		"sizes of others":  {"fc", "{nats: {streams: {journal: {size: 4Gi}}}}", "lbremedy setup --journal-size"},
 		"no rate":          {"up", "{exporter: {budget: {rate: 0}}}", "rate"},
-		"no such timer":    {"knative", "{doctor: {by: bell}}", "by"},
-		"a bad schedule":   {"knative", "{doctor: {schedule: hourly}}", "schedule"},
-		"each 4 minutes":   {"knative", "{doctor: {schedule: '*/4 * * * *'}}", "schedule"},
-		"each of a range":  {"knative", "{doctor: {schedule: '0-59 * * * *'}}", "schedule"},
-		"each minute":      {"knative", "{doctor: {schedule: '* * * * *'}}", "schedule"},
+		"a doctor apart":   {"fc", "{doctor: {enabled: true}}", "doctor.enabled: the doctor runs in the Pod of mode up"},
 		"other interval":   {"up", "{doctor: {every: hourly}}", "every"},
 		"too often":        {"up", "{doctor: {every: 4m}}", "every"},
 		"probed too often": {"up", "{probe: {every: 2m}}", "every"},
-		"no Knative":       {"fc", "{doctor: {by: pingsource}}", "doctor.by"},
 		"no memory":        {"up", "{exporter: {resources: {limits: {memory: much}}}}", "memory"},
 		"no memory of up":  {"up", "{up: {resources: {limits: {memory: 1 Gi}}}}", "memory"},
-		"an old name":      {"up", "{survey: {enabled: true}}", "survey: this section is called doctor now"},
 		"no policy's mode": {"up", "{policy: {mode: fixx}}", "mode"},
 		"no policy's risk": {"fc", "{policy: {mode: fix, risk: lowish}}", "risk"},
 		"no policy's rule": {"up", "{policy: {rules: [{namespace: [a], mode: fix}]}}", "namespace"},
@@ -419,19 +409,6 @@ func TestValues(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
-	}
-}
-
-// A schedule has five fields, and its minute is any that does not make the doctor run more
-// often than each five minutes.
-func TestSchedules(t *testing.T) {
-	for _, schedule := range []string{"*/5 * * * *", "17 * * * *", "0,15,30,45 * * * *", "3-59/10 */2 * * MON-FRI", "*/30 8-18 * JAN,JUL 1-5"} {
-		values := readValues(t, "testdata/knative.yaml")
-		values["doctor"].(map[string]any)["schedule"] = schedule
-		files, err := render(values, "lbremedy")
-		if err != nil || !strings.Contains(files["lbremedy/templates/doctor.yaml"], fmt.Sprintf("schedule: %q", schedule)) {
-			t.Errorf("%s: %v", schedule, err)
-		}
 	}
 }
 
@@ -511,20 +488,14 @@ func TestSTS(t *testing.T) {
 // values, and the classes are those that they choose: who has no function has no rights and
 // no route.
 func TestChosen(t *testing.T) {
-	cron := readValues(t, "testdata/chosen.yaml")
-	ping := readValues(t, "testdata/chosen.yaml")
-	ping["doctor"].(map[string]any)["by"] = "pingsource"
-	broker := readValues(t, "testdata/chosen.yaml")
-	broker["functions"].(map[string]any)["delivery"] = "broker"
+	chosen := readValues(t, "testdata/chosen.yaml")
 	one := readValues(t, "testdata/up.yaml")
-	one["up"], one["certificateAuthorities"] = cron["exporter"], map[string]any{"secret": "company-ca"}
+	one["up"], one["certificateAuthorities"] = chosen["exporter"], map[string]any{"secret": "company-ca"}
 	for name, tt := range map[string]struct {
 		values map[string]any
 		pods   []string
 	}{
-		"cronjob": {cron, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
-		"ping":    {ping, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
-		"broker":  {broker, []string{"busy", "console", "courier", "doctor", "exporter", "notifier", "tag-missing"}},
+		"chosen":  {chosen, []string{"busy", "console", "courier", "exporter", "notifier", "tag-missing"}},
 		"one Pod": {one, []string{"up"}},
 	} {
 		var pods []string
@@ -570,10 +541,10 @@ func TestChosen(t *testing.T) {
 // Whoever is ready is asked within two seconds, and whoever starts is not ended for it.
 func TestProbes(t *testing.T) {
 	checked := 0
-	for _, file := range []string{"up-console", "knative", "broker"} {
+	for _, file := range []string{"up-console", "knative", "limited"} {
 		for _, o := range objects(t, readValues(t, "testdata/"+file+".yaml"), "lbremedy") {
 			spec, ok := podOf(o)
-			if !ok || o.GetKind() == "CronJob" {
+			if !ok {
 				continue
 			}
 			for _, c := range spec["containers"].([]any) {
@@ -692,7 +663,7 @@ func TestStreams(t *testing.T) {
 func TestMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		base, values string
-		want         map[string]string // limit and GOMEMLIMIT by Deployment, CronJob or Service of Knative, and container
+		want         map[string]string // limit and GOMEMLIMIT by Deployment or Service of Knative, and container
 	}{
 		"one Pod":      {"up", "{console: {enabled: true}}", map[string]string{"lbremedy-up/up": "256Mi 200MiB", "lbremedy-up/console": "384Mi 320MiB"}},
 		"doctor":       {"up", "{doctor: {enabled: true}}", map[string]string{"lbremedy-up/up": "512Mi 400MiB"}},
@@ -701,12 +672,11 @@ func TestMemory(t *testing.T) {
 		"bytes":        {"up", "{up: {resources: {limits: {memory: 536870912}}}}", map[string]string{"lbremedy-up/up": "536870912 400MiB"}},
 		"no limit":     {"up", "{up: {resources: {limits: {memory: null}}}}", map[string]string{"lbremedy-up/up": "- -"}},
 		"by hand":      {"up", "{up: {env: [{name: GOMEMLIMIT, value: 100MiB}]}}", map[string]string{"lbremedy-up/up": "256Mi 100MiB"}},
-		"programs": {"fc", "{console: {enabled: true}, doctor: {enabled: true}, courier: {resources: {limits: {memory: 192M}}}}", map[string]string{
+		"programs": {"fc", "{console: {enabled: true}, courier: {resources: {limits: {memory: 192M}}}}", map[string]string{
 			"lbremedy-exporter/exporter": "96Mi 48MiB", "lbremedy-courier/courier": "192M 152MiB", "lbremedy-notifier/notifier": "192Mi 150MiB",
-			"lbremedy-console/console": "384Mi 320MiB", "lbremedy-doctor/doctor": "384Mi 320MiB",
+			"lbremedy-console/console": "384Mi 320MiB",
 		}},
-		"functions": {"knative", "{functions: {resources: {limits: {memory: 192Mi}}}, doctor: {by: pingsource, resources: {limits: {memory: 1Gi}}}}",
-			map[string]string{"lbremedy-busy/function": "192Mi 160MiB", "lbremedy-doctor/doctor": "1Gi 854MiB"}},
+		"functions": {"knative", "{functions: {resources: {limits: {memory: 192Mi}}}}", map[string]string{"lbremedy-busy/function": "192Mi 160MiB"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var more map[string]any
@@ -921,17 +891,6 @@ func TestNotifier(t *testing.T) {
 			t.Errorf("its Deployment lacks %s:\n%s", want, text)
 		}
 	}
-	old := readValues(t, "testdata/fc.yaml")
-	old["teller"] = old["notifier"] // until the next release
-	delete(old, "notifier")
-	for _, o := range objects(t, old, "lbremedy") {
-		if o.GetName() != "lbremedy-notifier" || o.GetKind() != "Deployment" {
-			continue
-		}
-		if diff := cmp.Diff(got["Deployment"].Object, o.Object); diff != "" {
-			t.Errorf("with values of the old name (-want +got):\n%s", diff)
-		}
-	}
 	for _, o := range objects(t, readValues(t, "testdata/up.yaml"), "lbremedy") {
 		if o.GetName() == "lbremedy-notifier" {
 			t.Errorf("mode up has the %s of a notifier", o.GetKind())
@@ -1067,7 +1026,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatalf("build the courier: %v\n%s", err, said)
 	}
 	checked := 0
-	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/broker.yaml", "testdata/chosen.yaml"} {
+	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/limited.yaml", "testdata/chosen.yaml"} {
 		for _, o := range objects(t, readValues(t, file), "lbremedy") {
 			routes, found, err := unstructured.NestedString(o.Object, "data", "routes.yaml")
 			if err != nil || !found {

@@ -103,7 +103,7 @@ func TestHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.end()
-	can := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.long || k.name == "disk full" || k.name == "upgrade" })
+	can := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.long || k.name == "disk full" })
 	writes := 0
 	for _, seed := range []uint64{0, 11, 16} { // a part is killed, etcd forgets, answers to writes are lost
 		h := newHistory(seed, can, perHistory)

@@ -55,7 +55,6 @@ var kinds = []kind{
 	{name: "clock ten minutes behind", least: 3 * time.Second, most: 8 * time.Second, strike: clockStep(-10 * time.Minute)},
 	{name: "pause", least: 3 * time.Second, most: 6 * time.Second, strike: pause},
 	{name: "policy observes", least: 3 * time.Second, most: 6 * time.Second, strike: observe},
-	{name: "upgrade", least: 3 * time.Second, most: 8 * time.Second, strike: upgrade},
 	{name: "etcd restored", least: 4 * time.Second, most: 16 * time.Second, strike: restore, long: true},
 	{name: "disk full", least: 3 * time.Second, most: 8 * time.Second, strike: fill},
 }
@@ -351,16 +350,6 @@ func observe(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 		over()
 		return insist(ctx, func() error { return policy.Publish(ctx, w.stream, w.bed.ID, now) })
 	}, nil
-}
-
-// upgrade puts the release before in the place of one part, and this one back while it works.
-func upgrade(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
-	p := pick(w, r, "exporter", "worker", "function", "courier")
-	newer := p.replace(w.older)
-	return p.Name, func(context.Context) error {
-		p.replace(newer)
-		return p.signal(syscall.SIGTERM)
-	}, p.signal(syscall.SIGTERM)
 }
 
 // fill takes the last room of the disk of a node, and gives it back. A node whose disk was full

@@ -12,8 +12,7 @@
 // it before, by who made it, and made once.
 //
 // SEED is the first seed, and 1 without it; MINUTES says for how long histories are played, and
-// HISTORIES how many. OLDER names a commit whose parts are upgraded to the present
-// ones. KINDS=a,b has nothing else go wrong than these kinds of faults. The exit code is 0 only if nothing was wrong with any of them.
+// HISTORIES how many. KINDS=a,b has nothing else go wrong than these kinds of faults. The exit code is 0 only if nothing was wrong with any of them.
 package main
 
 import (
@@ -23,9 +22,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +32,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
 const perHistory = 6 // Services
@@ -87,11 +83,6 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 		return 1, err
 	}
 	defer w.end()
-	if commit := env("OLDER"); commit != "" {
-		if w.older, err = build(ctx, dir, commit); err != nil {
-			return 1, err
-		}
-	}
 	fmt.Fprintf(out, "ready after %s\n", time.Since(w.began).Round(100*time.Millisecond))
 	can := w.can()
 	if only := env("KINDS"); only != "" {
@@ -135,29 +126,10 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 	return code, nil
 }
 
-// build builds this program as it was in a commit.
-func build(ctx context.Context, dir, commit string) (string, error) {
-	root, err := cluster.Root()
-	if err != nil {
-		return "", err
-	}
-	src, file := filepath.Join(dir, "older"), filepath.Join(dir, "older.bin")
-	if err := os.Mkdir(src, 0o700); err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, "sh", "-c",
-		`git archive "$1" | tar -x -C "$2" && cd "$2" && go build -buildvcs=false -o "$3" ./test/fault`, "sh", commit, src, file)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build test/fault of %s: %w\n%s", commit, err, out)
-	}
-	return file, nil
-}
-
 // can returns the kinds of faults that can happen in the world.
 func (w *world) can() []kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
-		return k.name == "disk full" && !w.full || k.name == "upgrade" && w.older == ""
+		return k.name == "disk full" && !w.full
 	})
 }
 

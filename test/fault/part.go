@@ -130,14 +130,6 @@ func (p *part) signal(s syscall.Signal) error {
 	return nil
 }
 
-// replace runs another program in the place of the part's from its next start on, and returns the one before.
-func (p *part) replace(program string) (before string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before, p.program = p.program, program
-	return before
-}
-
 // skew has the part's clock go wrong by d.
 func (p *part) skew(d time.Duration) error {
 	file := filepath.Join(p.Dir, clock)

@@ -53,7 +53,6 @@ type world struct {
 	audit   *logs
 	began   time.Time
 	uids    map[string]string // of the Services of all histories, by name
-	older   string            // this program of the release before; empty: there is none
 	close   []func()
 
 	mu     sync.Mutex

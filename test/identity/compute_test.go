@@ -51,27 +51,20 @@ func TestFunctionCompute(t *testing.T) {
 			bindings[kind.Name] = binding
 		}
 	}
-	classes := []string{"doctor"}
+	var classes []string
 	for _, r := range functions.All {
 		classes = append(classes, r.Class)
 	}
-	if len(accounts) != len(classes) || len(roles) != len(classes)+1 || len(bindings) != len(classes) { // and the doctor's rights
+	if len(accounts) != len(classes) || len(roles) != len(classes) || len(bindings) != len(classes) {
 		t.Errorf("for %d functions there are %d ServiceAccounts, %d roles and %d bindings", len(classes), len(accounts), len(roles), len(bindings))
 	}
 	for _, class := range classes {
-		as := class
-		if class == "doctor" {
-			as += "-fc"
-		}
-		name, may := identity.Name(as), roles[identity.Name(class)+"-as"].Rules
+		name, may := identity.Name(class), roles[identity.Name(class)+"-as"].Rules
 		b := bindings[name]
-		if !accounts[identity.User(as)] || b.RoleRef.Name != name || len(b.Subjects) != 1 || b.Subjects[0].Name != name || len(may) != 1 ||
+		if !accounts[identity.User(class)] || b.RoleRef.Name != name || len(b.Subjects) != 1 || b.Subjects[0].Name != name || len(may) != 1 ||
 			!slices.Equal(may[0].ResourceNames, []string{name}) {
 			t.Errorf("%s: %+v, %+v", class, b, may)
 		}
-	}
-	if len(roles["lbremedy-doctor-fc"].Rules) < 5 {
-		t.Errorf("the doctor may %+v", roles["lbremedy-doctor-fc"].Rules)
 	}
 
 	c := cluster.Join(t)

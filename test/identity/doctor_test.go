@@ -3,9 +3,6 @@ package identity_test
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,68 +14,38 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// users starts a server with these users of the doctor, by their cluster, and an
-// administrator, and returns what connects as one of them.
-func users(t *testing.T, may map[string]stream.Permissions) func(name string) *stream.Stream {
+// asWorker starts a server, and connects to it as the user by which "lbremedy up" runs the doctor.
+func asWorker(t *testing.T) *stream.Stream {
 	t.Helper()
-	all := []embedded.User{{Name: "admin", Password: "p"}}
-	for _, name := range slices.Sorted(maps.Keys(may)) {
-		all = append(all, embedded.User{Name: name, Password: "p", Publish: may[name].Publish, Subscribe: may[name].Subscribe})
-	}
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: all})
+	all, err := stream.Users(testbed.ClusterID, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
-	as := func(name string) *stream.Stream {
-		t.Helper()
-		c := stream.Config{URL: server.URL(), User: name, Password: "p", Inbox: stream.InboxOf("doctor"), Cluster: name}
-		if name == "admin" {
-			c.Inbox, c.Cluster = "", ""
-		}
-		s, err := stream.Connect(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
-	}
-	admin := as("admin")
+	may := all["worker"]
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
+		{Name: "admin", Password: "p"}, {Name: "worker", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
+	}})
+	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
 	if _, err := admin.Setup(t.Context(), nil, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := admin.Put(t.Context(), "policy", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
-	return as
-}
-
-// permitted returns what the generated users of NATS let the doctor of a cluster do.
-func permitted(t *testing.T, cluster string) stream.Permissions {
-	t.Helper()
-	var findings []string
-	for _, r := range checks.Remedies() {
-		findings = append(findings, r.Class)
-	}
-	all, err := stream.Users(cluster, nil, findings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all["doctor"]
+	return nats.Connect(t, stream.Config{
+		URL: server.URL(), User: "worker", Password: "p", Inbox: stream.InboxOf("worker"), Cluster: testbed.ClusterID,
+	})
 }
 
 // scheduled runs the doctor once and returns what could not be done or told of it; nil: all could.
@@ -95,7 +62,7 @@ func scheduled(ctx context.Context, env *engine.Env, checks []*doctor.Check) (do
 	return r, err
 }
 
-// On a timer the doctor works with its ServiceAccount, its RAM role and its NATS user,
+// On a timer the doctor works with its ClusterRole, its RAM policy and the NATS user of "lbremedy up",
 // as they are generated, and all of its checks can tell how things stand. Without any
 // one of its verbs or actions one of them can't.
 func TestDoctor(t *testing.T) {
@@ -161,10 +128,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	fresh := func() *stream.Stream {
-		return users(t, map[string]stream.Permissions{testbed.ClusterID: permitted(t, testbed.ClusterID)})(testbed.ClusterID)
-	}
-	env, err := tb.Env(ctx, fresh(), "doctor")
+	env, err := tb.Env(ctx, asWorker(t), "doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,103 +155,10 @@ func TestDoctor(t *testing.T) {
 		}
 		t.Cleanup(lacking.Cloud.Close)
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
-			lacking.Stream = fresh()
+			lacking.Stream = asWorker(t)
 		}
 		if _, err := scheduled(ctx, &lacking, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)
 		}
 	}
-}
-
-// The doctor's user of NATS has nothing that it does not need: without any one of its
-// subjects a scheduled run fails, or a check can't tell. Each cluster lacks another one here.
-func TestDoctorPermitNeeded(t *testing.T) {
-	c := cluster.Join(t)
-	rights, err := identity.Of("doctor")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := rights.Cluster(t.Context(), c, "doctor")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := kube.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Of each check one finding, of a snapshot with what lies in the cluster and in the stream.
-	var inStream []doctor.Part
-	for _, p := range doctor.AllParts() {
-		reads := (&doctor.Check{Needs: []doctor.Part{p}}).Reads()
-		if !slices.ContainsFunc(reads, grant.Grant.RAM) {
-			inStream = append(inStream, p)
-		}
-	}
-	var inParts []*doctor.Check
-	for _, check := range checks.Checks() {
-		inParts = append(inParts, &doctor.Check{ID: check.ID, Doc: check.Doc, Needs: inStream, Find: func(s *doctor.Snapshot, r *doctor.Report) {
-			r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.About{Kind: doctor.Cluster, Name: s.Cluster}, Text: say.F("It is so."),
-				Do: say.F("Let it be.")})
-		}})
-	}
-	// The cloud is asked for nothing.
-	account, _, err := rights.Cloud(sim.New(t, nil), "doctor", "c-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(account.Close)
-	whole := permitted(t, "all")
-	may := map[string]stream.Permissions{"all": whole}
-	lacks := map[string]string{}
-	for i := range len(whole.Publish) + len(whole.Subscribe) {
-		name := fmt.Sprintf("c%d", i)
-		p := permitted(t, name)
-		if i < len(p.Publish) {
-			lacks[name] = p.Publish[i]
-			p.Publish = slices.Delete(slices.Clone(p.Publish), i, i+1)
-		} else {
-			lacks[name] = p.Subscribe[i-len(p.Publish)]
-			p.Subscribe = []string{"nothing"} // none at all would be all
-		}
-		may[name] = p
-	}
-	as := users(t, may)
-	// Of each cluster a failure lies there.
-	const uid = "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
-	admin := as("admin")
-	for name := range may {
-		_, _, err := admin.PublishNewer(t.Context(), event.FailedSubject(name, "quota", uid), name, nil, []byte("{}"), func(stream.Message) bool { return true })
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	var wait sync.WaitGroup
-	var mu sync.Mutex
-	for name := range may {
-		own := engine.Env{Cluster: name, Who: "http", Kube: reader, Cloud: account, Stream: as(name)}
-		own.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, own.Stream, own.Cluster) }
-		late := 10 * time.Second // the server does not answer who is refused
-		if name == "all" {
-			late = time.Minute
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), late)
-		defer cancel()
-		do := func() {
-			r, err := scheduled(ctx, &own, inParts)
-			mu.Lock()
-			defer mu.Unlock()
-			switch lack, ok := lacks[name]; {
-			case !ok && (err != nil || r.Opened != len(inParts)):
-				t.Errorf("with all subjects: %d cases opened, %v", r.Opened, err)
-			case ok && err == nil && r.Opened == len(inParts):
-				t.Errorf("nothing fails without %q: it is not needed", lack)
-			}
-		}
-		if name == "all" {
-			do()
-			continue
-		}
-		wait.Go(do)
-	}
-	wait.Wait()
 }

@@ -3,6 +3,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +58,61 @@ func JetStream(t testing.TB, url string, options ...natsgo.Option) jetstream.Jet
 		t.Fatal(err)
 	}
 	return js
+}
+
+// Backup takes a copy of a stream from a server, as the command nats does for "nats stream backup".
+func Backup(ctx context.Context, url, stream string, options ...natsgo.Option) error {
+	conn, err := natsgo.Connect(url, options...)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	inbox := conn.NewInbox()
+	sub, err := conn.SubscribeSync(inbox)
+	if err != nil {
+		return err
+	}
+	if err := ask(ctx, conn, "STREAM.SNAPSHOT."+stream, map[string]any{"deliver_subject": inbox, "chunk_size": 64 << 10}); err != nil {
+		return err
+	}
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil || len(m.Data) == 0 {
+			return err
+		}
+		if err := m.Respond(nil); err != nil {
+			return err
+		}
+	}
+}
+
+// Delete removes a stream of a server with all that it holds.
+func Delete(ctx context.Context, url, stream string, options ...natsgo.Option) error {
+	conn, err := natsgo.Connect(url, options...)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return ask(ctx, conn, "STREAM.DELETE."+stream, nil)
+}
+
+// ask asks JetStream. What the server says of an error is one.
+func ask(ctx context.Context, conn *natsgo.Conn, what string, body any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	m, err := conn.RequestWithContext(ctx, "$JS.API."+what, data)
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &said); err != nil || said.Error == nil {
+		return err
+	}
+	return said.Error
 }
 
 // Patience sets how long a server waits for a sign of life of who has a message of the

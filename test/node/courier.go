@@ -164,7 +164,6 @@ func (p *platformNode) courierValues(name string, functions map[string]any) (str
 		"nats":                   object{"url": "tls://nats." + namespace + ".svc:4222"},
 		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
 		"functions":              f,
-		"doctor":                 object{"enabled": true, "schedule": "*/5 * * * *"},
 		"policy": object{
 			"mode": "fix", "risk": "low", "budgets": object{"class": 1000, "share": "100%", "least": 1000},
 			"tell": []object{{"name": "events", "kind": "event"}},

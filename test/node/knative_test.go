@@ -14,8 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // These tests run on a node of their own, which has Knative and NATS: the chart's mode courier, with
@@ -301,26 +299,6 @@ func TestKnativeNotifier(t *testing.T) {
 	})
 	if count := must(p.writes("question"))(t); count != 0 {
 		t.Errorf("the Service of which a person was asked was written %d times", count)
-	}
-}
-
-// The scheduled run of the doctor reads the cluster and the account with its own rights, and ends.
-func TestKnativeDoctor(t *testing.T) {
-	p := onKnative(t)
-	if _, err := kubectl(t.Context(), "-n", namespace, "create", "job", "look", "--from=cronjob/lbremedy-doctor"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kubectl(t.Context(), "-n", namespace, "wait", "job/look", "--for=condition=Complete", "--timeout=300s"); err != nil {
-		pods, _ := kubectl(t.Context(), "-n", namespace, "describe", "pods", "-l", "job-name=look")
-		log, _ := kubectl(t.Context(), "-n", namespace, "logs", "job/look")
-		t.Fatalf("%v\n%s\n%s", err, pods, log)
-	}
-	roles := map[string]string{}
-	for _, c := range p.Snapshot().Callers {
-		roles[c.Name] = c.Role
-	}
-	if !slices.ContainsFunc(p.Calls(), func(c sim.Call) bool { return roles[c.Caller] == "lbremedy-doctor" && c.Code == "" }) {
-		t.Error("the doctor has asked the cloud nothing")
 	}
 }
 

@@ -334,11 +334,11 @@ func (n *node) records(ctx context.Context, service string) ([]event.Record, err
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		text, err := n.lbremedy(ctx, "export", "--service", "shop/"+service)
+		text, err := n.lbremedy(ctx, "show", "shop/"+service, "--history", "-o", "json")
 		if err == nil {
 			var all []event.Record
-			if all, err = parse(text); err != nil {
-				return nil, err
+			if err := json.Unmarshal([]byte(text), &all); err != nil {
+				return nil, fmt.Errorf("read the records: %w", err)
 			}
 			if len(all) > 0 && all[len(all)-1].Phase == event.Settled {
 				return all, nil
@@ -350,19 +350,6 @@ func (n *node) records(ctx context.Context, service string) ([]event.Record, err
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// parse returns the records of an export.
-func parse(text string) ([]event.Record, error) {
-	var all []event.Record
-	for line := range strings.Lines(text) {
-		var r event.Record
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			return nil, fmt.Errorf("read a record: %w", err)
-		}
-		all = append(all, r)
-	}
-	return all, nil
 }
 
 // tell prints the records of a case.

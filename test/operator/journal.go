@@ -40,11 +40,11 @@ func Journalled() []event.Record {
 	}
 	old := base(web, "vswitch-ip-exhausted", Began.Add(-24*time.Hour))
 	old.Phase, old.Result, old.Finding = event.Settled, event.Gone, "The cause of the failure is gone."
-	started := base(web, "vswitch-ip-exhausted", Began)
-	started.Phase = event.Started
-	fixed := started
+	begun := base(web, "vswitch-ip-exhausted", Began)
+	begun.Phase, begun.Finding = event.Intent, "The vSwitch vsw-a is full; vsw-b has 41 free addresses."
+	fixed := begun
 	fixed.Phase, fixed.Result, fixed.Attempt, fixed.Attempts = event.Settled, event.Fixed, 1, []time.Time{Began}
-	fixed.Finding, fixed.Risk, fixed.Rule = "The vSwitch vsw-a is full; vsw-b has 41 free addresses.", "low",
+	fixed.Risk, fixed.Rule = "low",
 		"Fix mode applies plans up to low risk. The risk of this plan is low."
 	fixed.Digest, fixed.Next, fixed.Written = "0123456789abcdef0123456789abcdef", 1, Began.Add(time.Second)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id"
@@ -57,7 +57,7 @@ func Journalled() []event.Record {
 	fixed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	asked := base(api, "ram-permission", Began.Add(time.Minute))
 	asked.Phase, asked.Result, asked.Finding, asked.Ask = event.Settled, event.Asked, "The role lacks slb:TagResources.", "Attach the policy.\x1b[2J"
-	return []event.Record{old, started, fixed, asked}
+	return []event.Record{old, begun, fixed, asked}
 }
 
 // Embed starts a NATS in a state directory, as up does, and returns a call that finds it

@@ -207,7 +207,7 @@ func record(data []byte) (event.Record, error) {
 		r.Result = event.Gone
 	case event.NotOurs:
 		r.Result = event.Foreign
-	case event.Looking, event.Writing, event.Erred:
+	case event.Writing, event.Erred:
 	default:
 		r.Result = event.Result(c.Result)
 	}

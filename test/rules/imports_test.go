@@ -280,11 +280,6 @@ var rows = []row{
 		why: "it is the list of the classes and what their folders hold for people, and nothing more",
 	},
 	{
-		who: []string{"functions/doctor/cmd/*"},
-		may: []string{"functions/doctor", "shared/doctor", "shared/engine", "shared/serve"},
-		why: "it is the checks behind an endpoint and nothing more",
-	},
-	{
 		who: []string{"functions/*/cmd/*"},
 		may: []string{"functions/*", "shared/serve"},
 		why: "it is one class behind an endpoint and nothing more",
@@ -340,7 +335,6 @@ var homes = map[string][]string{
 	"github.com/gorilla/websocket":           {"shared/chat"},
 	"github.com/invopop/jsonschema":          {"shared/event/schema"},
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy/cli"},
-	"github.com/klauspost/compress/s2":       {"functions/cmd/lbremedy/backup"}, // in which NATS writes backups
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
 	"github.com/nats-io/nkeys":               {"infra/keys", "shared/stream"},

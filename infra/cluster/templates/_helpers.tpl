@@ -157,11 +157,6 @@ which the kernel counts, too. What env of the values says has the last word. */}
 {{- if .Values.console.enabled }}{{ ternary "beside" "apart" (and (eq .Values.mode "up") (not .Values.nats.url)) }}{{ end }}
 {{- end }}
 
-{{- /* Whether the doctor has a ServiceAccount of its own; empty: it has none. */}}
-{{- define "lbremedy.doctor.account" -}}
-{{- if or (and .Values.doctor.enabled (eq .Values.mode "courier")) (eq (include "lbremedy.console.place" .) "apart") }}yes{{ end }}
-{{- end }}
-
 {{- /* The container of the console, without variables and mounts. */}}
 {{- define "lbremedy.console" -}}
 {{- $url := .Values.console.url | default "http://127.0.0.1:8383" -}}

@@ -1,4 +1,4 @@
-// Pack builds the functions for Function Compute: for each class and the doctor a zip
+// Pack builds the functions for Function Compute: for each class a zip
 // with one program, named bootstrap, and the file SHA256SUMS beside them.
 //
 // One name serves both runtimes: a custom runtime starts the file bootstrap, and
@@ -47,7 +47,7 @@ const (
 func main() {
 	dir := flag.String("C", ".", "root of the repository")
 	out := flag.String("o", "bin/fc", "folder to write to")
-	only := flag.String("classes", "", "classes, or doctor, with commas between them; empty: all")
+	only := flag.String("classes", "", "classes, with commas between them; empty: all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -133,9 +133,9 @@ func write(programs, out, class string) (line, sum string, err error) {
 	return line + "\n", fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
 }
 
-// names returns what there is a function of: the classes, and the doctor.
+// names returns what there is a function of: the classes.
 func names(all []*remedy.Remedy) []string {
-	out := []string{"doctor"}
+	var out []string
 	for _, r := range all {
 		out = append(out, r.Class)
 	}
@@ -151,9 +151,6 @@ func choose(all []string, only string) ([]string, error) {
 	}
 	var chosen []string
 	for class := range strings.SplitSeq(only, ",") {
-		if class == "survey" {
-			class = "doctor" // the name of the first releases
-		}
 		if !slices.Contains(all, class) {
 			return nil, fmt.Errorf("there is no class %q: functions/README.md lists them", class)
 		}

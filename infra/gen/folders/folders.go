@@ -26,7 +26,7 @@ import (
 const functions = "functions"
 
 // notClasses are folders of functions that hold no class.
-var notClasses = []string{"cmd", "doctor", "survey"}
+var notClasses = []string{"cmd", "doctor"}
 
 // notPackages are names that the generated files use for something else.
 var notPackages = []string{"main", "init", "remedy", "serve"}

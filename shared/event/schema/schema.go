@@ -219,7 +219,7 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 			event.Fixed, event.Synced, event.Unsettled, event.Failed, event.Undone, event.Foreign,
 		}
 	case reflect.TypeFor[event.Status]():
-		for _, s := range append(slices.Clone(event.Statuses), event.Looking, event.Writing, event.Erred) {
+		for _, s := range append(slices.Clone(event.Statuses), event.Writing, event.Erred) {
 			values = append(values, s)
 		}
 	case reflect.TypeFor[event.Hold]():
@@ -229,7 +229,7 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[event.Impact]():
 		values = []any{event.NeverUp, event.Frozen, event.Serving}
 	case reflect.TypeFor[event.Phase]():
-		values = []any{event.Started, event.Intent, event.Step, event.Settled}
+		values = []any{event.Intent, event.Step, event.Settled}
 	default:
 		return nil
 	}

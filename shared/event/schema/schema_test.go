@@ -116,7 +116,7 @@ func TestRecordValidates(t *testing.T) {
 			Case: "b32ada40-20261120T080910", Cluster: "c1", Class: "arrearage", Service: service, Event: "e.1.1", Message: "m",
 			EventTime: at,
 		},
-		Run: event.Run{Phase: event.Started, At: at, Who: "worker", First: at},
+		Run: event.Run{Phase: event.Intent, At: at, Who: "worker", First: at},
 	}
 	full := least
 	full.Phase, full.Result, full.Impact, full.Written, full.Wait = event.Settled, event.Fixed, event.NeverUp, at, time.Minute

@@ -42,8 +42,8 @@ var right = []string{
 	"freezes: [{name: summer, from: '08:00', until: '09:00', zone: Europe/Berlin}]",
 	"budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo",
 	"vswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nramDelay: 90s\npayBySpec: true",
-	"doctor: {protect: ['prod-*'], target: v1.9.3.380, localPorts: 20000-60999}", "survey: {protect: [shop]}",
-	"mode: fix\ntell: [{name: e, kind: event, results: [asked]}, {name: ops, kind: webhook, url: 'https://x/y', secretFrom: {env: 'NO'}}]",
+	"doctor: {protect: ['prod-*'], target: v1.9.3.380, localPorts: 20000-60999}",
+	"mode: fix\ntell: [{name: e, kind: event, results: [needs-action]}, {name: ops, kind: webhook, url: 'https://x/y', secretFrom: {env: 'NO'}}]",
 }
 
 // What is written of a policy in force is a policy file again, of all that the tests of the

@@ -44,7 +44,6 @@ type File struct {
 	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much is written at most
 	Unsettled string                  `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
 	Doctor    *Doctor                 `json:"doctor,omitempty"`
-	Survey    *Doctor                 `json:"survey,omitempty"` // the old name of doctor, for one release more
 	Tell      []policy.Sink           `json:"tell,omitempty"`   // who is notified of what, see Sink
 	People    []policy.Person         `json:"people,omitempty"` // as whom people answer who click at a sink that is an app
 }
@@ -80,24 +79,6 @@ func LoadVersion(path string, classes []string, sections ...remedy.Section) (pol
 		return policy.Version{}, errors.New(said + strings.ReplaceAll(err.Error(), "\n", "\n"+said))
 	}
 	return v, nil
-}
-
-// Outdated returns what the policy file at path, which LoadVersion has read, calls by a name that
-// the next release refuses, with its line; nil if there is nothing.
-func Outdated(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read policy file: %w", err)
-	}
-	var f File
-	d, err := config.Decode(data, &f)
-	if err != nil {
-		return err
-	}
-	if f.Survey != nil {
-		d.Fail("survey", "this section is called doctor now: rename it, the next release refuses the old name")
-	}
-	return d.Err()
 }
 
 // Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
@@ -136,14 +117,7 @@ func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (po
 	default:
 		r.Fail("unsettled", "%q is unknown: want leave or undo", f.Unsettled)
 	}
-	switch {
-	case f.Doctor == nil:
-		p.Doctor = r.doctor("survey", f.Survey)
-	case f.Survey != nil:
-		r.Fail("survey", "it is the old name of doctor, and both are there: move its fields to doctor")
-	default:
-		p.Doctor = r.doctor("doctor", f.Doctor)
-	}
+	p.Doctor = r.doctor(f.Doctor)
 	for i, s := range sections {
 		s.Judge(more[i].Into, func(field, format string, args ...any) {
 			r.Fail(strings.TrimSuffix(s.Name()+"."+field, "."), format, args...)
@@ -190,20 +164,20 @@ func (r reader) ofClasses(all map[string]remedy.Class) {
 	}
 }
 
-func (r reader) doctor(at string, f *Doctor) remedy.Doctor {
+func (r reader) doctor(f *Doctor) remedy.Doctor {
 	if f == nil {
 		return remedy.Doctor{}
 	}
 	s := remedy.Doctor{Protect: f.Protect}
 	for i, p := range f.Protect {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			r.Fail(fmt.Sprintf("%s.protect[%d]", at, i), "%q is no name or pattern", p)
+			r.Fail(fmt.Sprintf("doctor.protect[%d]", i), "%q is no name or pattern", p)
 		}
 	}
 	if f.Target != "" {
 		var ok bool
 		if s.Target, ok = ccm.ParseVersion(f.Target); !ok {
-			r.Fail(at+".target", "%q is no version such as v2.14.0", f.Target)
+			r.Fail("doctor.target", "%q is no version such as v2.14.0", f.Target)
 		}
 	}
 	if f.LocalPorts != "" {
@@ -211,7 +185,7 @@ func (r reader) doctor(at string, f *Doctor) remedy.Doctor {
 		a, errA := strconv.ParseUint(first, 10, 16)
 		b, errB := strconv.ParseUint(last, 10, 16)
 		if errA != nil || errB != nil || a == 0 || a > b {
-			r.Fail(at+".localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
+			r.Fail("doctor.localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
 		} else {
 			s.LocalPorts = remedy.Ports{First: int32(a), Last: int32(b)}
 		}

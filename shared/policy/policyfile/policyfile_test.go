@@ -60,9 +60,6 @@ func TestParse(t *testing.T) {
 		{"what the doctor compares with", "doctor: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
 			remedy.Policy{Mode: remedy.Observe, Doctor: remedy.Doctor{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14},
 				LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
-		{"the same by its old name", "survey: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
-			remedy.Policy{Mode: remedy.Observe, Doctor: remedy.Doctor{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14},
-				LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,64 +108,40 @@ func TestParseRefuses(t *testing.T) {
 		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]":              "not after its beginning",
 		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: '10:00'}]":                           `freezes[0].until: "10:00" is no time such as`,
 		"freezes: [{name: a, days: [mon], from: 2026-01-02T00:00:00Z, until: 2026-01-03T00:00:00Z}]": "days and zone are for times of day",
-		"budgets: {share: 20}":                              "line 1: budgets.share: it must be a text: put it in quotes",
-		"budgets: {share: 120%}":                            `budgets.share: "120%" is no share`,
-		"budgets: {class: -1}":                              "budgets.class: -1 is negative",
-		"budgets: {attempts: 0}":                            "line 1: budgets.attempts: 0 is no budget: want at least 1",
-		"mode: fix\nbudgets:\n  class: 0":                   "line 3: budgets.class: 0 is no budget: want at least 1; to write nothing, say mode: observe",
-		"budgets: {share: 10%, least: 0}":                   "line 1: budgets.least: 0 is no budget: want at least 1",
-		"rules: [{mode: never}]":                            `line 1: rules[0].mode: "never" is no mode`,
-		"vswitches: {reserved: 2}":                          "line 1: vswitches.reserved: there is no such field; there are allow, reserve, replaceMissing",
-		"vswitches: {reserve: some}":                        "line 1: vswitches.reserve: it must be a whole number",
-		"vswitch: {}":                                       "line 1: vswitch: there is no such field; there are mode, risk",
-		"ramDelay: 60":                                      "line 1: ramDelay: it must be a text: put it in quotes",
-		"takeBack: true":                                    "line 1: takeBack: there is no such field",
-		"unsettled: undoo":                                  `unsettled: "undoo" is unknown`,
-		"payBySpec: perhaps":                                "line 1: payBySpec: it must be true or false",
-		"vswitches: {reserve: -2}":                          "vswitches.reserve: -2 is negative",
-		"doctor: {protect: ['[']}":                          `doctor.protect[0]: "[" is no name or pattern`,
-		"doctor: {target: newest}":                          `doctor.target: "newest" is no version`,
-		"doctor: {localPorts: 9}":                           "doctor.localPorts: it must be a text: put it in quotes",
-		"doctor: {localPorts: '9-'}":                        `doctor.localPorts: "9-" is no range`,
-		"doctor: {localPorts: 20-10}":                       `doctor.localPorts: "20-10" is no range`,
-		"doctor: {localPorts: 1-70000}":                     `doctor.localPorts: "1-70000" is no range`,
-		"doctor: {protekt: [shop]}":                         "doctor.protekt: there is no such field; there are protect, target, localPorts",
-		"mode: [":                                           "line 1",
-		"mode: fix\n---\nmode: observe":                     "line 2: a second document begins here",
-		"risk: low\n\nmode:":                                "line 3: mode: it must be a text",
-		"mode: &a fix":                                      "line 1: mode: anchors are not read",
-		"Mode: fix":                                         "line 1: Mode: there is no such field",
-		"\nfreezes:\n- name: a\n  from: '9'":                "line 4: freezes[0].from:",
-		"classes:\n  tag-missing:\n    risk: lowish":        "line 3: classes.tag-missing.risk:",
-		"mode: fix\nmode: observe":                          "line 2: mode: it is there twice",
-		"survey: {target: newest}":                          `line 1: survey.target: "newest" is no version`,
-		"survey: {protekt: [shop]}":                         "survey.protekt: there is no such field; there are protect, target, localPorts",
-		"survey: {}\ndoctor: {}":                            "line 1: survey: it is the old name of doctor, and both are there",
-		"doctor: {protect: [a]}\nsurvey: {target: v2.14.0}": "line 2: survey: it is the old name of doctor, and both are there",
+		"budgets: {share: 20}":                       "line 1: budgets.share: it must be a text: put it in quotes",
+		"budgets: {share: 120%}":                     `budgets.share: "120%" is no share`,
+		"budgets: {class: -1}":                       "budgets.class: -1 is negative",
+		"budgets: {attempts: 0}":                     "line 1: budgets.attempts: 0 is no budget: want at least 1",
+		"mode: fix\nbudgets:\n  class: 0":            "line 3: budgets.class: 0 is no budget: want at least 1; to write nothing, say mode: observe",
+		"budgets: {share: 10%, least: 0}":            "line 1: budgets.least: 0 is no budget: want at least 1",
+		"rules: [{mode: never}]":                     `line 1: rules[0].mode: "never" is no mode`,
+		"vswitches: {reserved: 2}":                   "line 1: vswitches.reserved: there is no such field; there are allow, reserve, replaceMissing",
+		"vswitches: {reserve: some}":                 "line 1: vswitches.reserve: it must be a whole number",
+		"vswitch: {}":                                "line 1: vswitch: there is no such field; there are mode, risk",
+		"ramDelay: 60":                               "line 1: ramDelay: it must be a text: put it in quotes",
+		"takeBack: true":                             "line 1: takeBack: there is no such field",
+		"unsettled: undoo":                           `unsettled: "undoo" is unknown`,
+		"payBySpec: perhaps":                         "line 1: payBySpec: it must be true or false",
+		"vswitches: {reserve: -2}":                   "vswitches.reserve: -2 is negative",
+		"doctor: {protect: ['[']}":                   `doctor.protect[0]: "[" is no name or pattern`,
+		"doctor: {target: newest}":                   `doctor.target: "newest" is no version`,
+		"doctor: {localPorts: 9}":                    "doctor.localPorts: it must be a text: put it in quotes",
+		"doctor: {localPorts: '9-'}":                 `doctor.localPorts: "9-" is no range`,
+		"doctor: {localPorts: 20-10}":                `doctor.localPorts: "20-10" is no range`,
+		"doctor: {localPorts: 1-70000}":              `doctor.localPorts: "1-70000" is no range`,
+		"doctor: {protekt: [shop]}":                  "doctor.protekt: there is no such field; there are protect, target, localPorts",
+		"mode: [":                                    "line 1",
+		"mode: fix\n---\nmode: observe":              "line 2: a second document begins here",
+		"risk: low\n\nmode:":                         "line 3: mode: it must be a text",
+		"mode: &a fix":                               "line 1: mode: anchors are not read",
+		"Mode: fix":                                  "line 1: Mode: there is no such field",
+		"\nfreezes:\n- name: a\n  from: '9'":         "line 4: freezes[0].from:",
+		"classes:\n  tag-missing:\n    risk: lowish": "line 3: classes.tag-missing.risk:",
+		"mode: fix\nmode: observe":                   "line 2: mode: it is there twice",
 	} {
 		_, err := Parse([]byte(file), classes, sections...)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want it to say %s", file, err, want)
-		}
-	}
-}
-
-// A file that is good but calls a section by its old name is told so.
-func TestOutdated(t *testing.T) {
-	name := t.TempDir() + "/policy.yaml"
-	for text, want := range map[string]string{
-		"mode: fix\ndoctor: {protect: [a]}": "",
-		"mode: fix\nsurvey: {protect: [a]}": "line 2: survey: this section is called doctor now",
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := LoadVersion(name, classes); err != nil {
-			t.Error(err)
-		}
-		err := Outdated(name)
-		if (err != nil) != (want != "") || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }

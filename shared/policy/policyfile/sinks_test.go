@@ -16,7 +16,7 @@ import (
 const allSinks = `
 tell:
 - {name: support, kind: alibaba, category: "53811", urgent: true, classes: [busy], risks: [high]}
-- {name: events, kind: event, results: [planned, asked]}
+- {name: events, kind: event, results: [planned, needs-action]}
 - {name: on-call, kind: dingtalk, urlFrom: {env: DING_URL}, secretFrom: {file: /run/secrets/ding}, namespaces: [shop]}
 - {name: team, kind: slack, urlFrom: {file: /run/secrets/slack}}
 - {name: ops, kind: webhook, url: "https://ops.example/hook", secretFrom: {env: OPS_KEY}, template: /run/secrets/ops.tmpl}
@@ -37,7 +37,7 @@ func TestSinks(t *testing.T) {
 	}
 	want := []policy.Sink{
 		{Name: "support", Kind: policy.Alibaba, Category: "53811", Urgent: true, Classes: []string{"busy"}, Risks: []string{"high"}},
-		{Name: "events", Kind: policy.Event, Results: []string{"planned", "asked"}},
+		{Name: "events", Kind: policy.Event, Results: []string{"planned", "needs-action"}},
 		{Name: "on-call", Kind: policy.DingTalk, URLFrom: policy.Reference{Env: "DING_URL"}, SecretFrom: policy.Reference{File: "/run/secrets/ding"},
 			Namespaces: []string{"shop"}},
 		{Name: "team", Kind: policy.Slack, URLFrom: policy.Reference{File: "/run/secrets/slack"}},

@@ -21,7 +21,7 @@ import (
 
 // Policy files of those who fix.
 const (
-	fixes  = policyText + "\nmode: fix\nrisk: high\nbudgets: {class: 100, share: 100%, least: 100}\nclasses: {survey-lb-gone: {risk: high, oneWay: true}}\n"
+	fixes  = policyText + "\nmode: fix\nrisk: high\nbudgets: {class: 100, share: 100%, least: 100}\nclasses: {doctor-lb-gone: {risk: high, oneWay: true}}\n"
 	frozen = fixes + "freezes: [{name: always, days: [mon, tue, wed, thu, fri, sat, sun], from: \"00:00\", until: \"24:00\"}]\n"
 	looks  = policyText + "\nmode: observe\n"
 )

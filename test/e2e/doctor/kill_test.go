@@ -20,19 +20,20 @@ import (
 // roundVariable makes a test binary one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
-// onTimer is the process: it checks the cluster once, as the timer's program does, on what
+// onTimer is the process: it checks the cluster once, as "lbremedy up" does on a timer, on what
 // the environment names.
 func onTimer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := host.FromEnv()
-	c.Who = "fc"
+	c.Who = "worker"
 	env, err := host.Connect(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer env.Stream.Close()
-	return doctor.OnTimer(ctx, env, checks.Checks())
+	_, err = (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(ctx)
+	return err
 }
 
 // killed has a process of its own check the cluster, and kills it as a power cut would
@@ -101,7 +102,7 @@ func (r *rig) unlocked() {
 	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a run that was killed stands, the next one ends with %v", err)
 	}
-	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+testbed.ClusterID))
+	r.must(r.env.Stream.Delete(r.ctx, "lock.doctor."+testbed.ClusterID))
 }
 
 // scheduledGrants is what a scheduled run needs: what the checks declare, and the labels of a

@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// scheduled runs the doctor as the timer's function does, and holds what it did to how
+// scheduled runs the doctor as "lbremedy up" does on a timer, and holds what it did to how
 // many cases it was to open and to close.
 func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
 	r.Helper()

@@ -11,8 +11,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/stream/embedded"
-	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/pages"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -46,7 +44,7 @@ func TestPages(t *testing.T) {
 		r.must(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, c := range pages.Of(t, "../../..", "test/e2e/safety") {
-		service, id, url := "/web", fixed.Case, r.url
+		service, id := "/web", fixed.Case
 		switch {
 		case strings.Contains(c.Text, "lbremedy lb recreate "):
 			service = "/images"
@@ -56,15 +54,13 @@ func TestPages(t *testing.T) {
 			id = asked.Case
 		case strings.Contains(c.Text, "lbremedy reject "):
 			id = refused.Case
-		case strings.Contains(c.Text, "lbremedy restore "):
-			url = nats.Start(t, embedded.Options{Token: token}).URL()
 		}
 		text := strings.NewReplacer("shop/web", r.testbed.Namespace+service, "shop/fixed-family", r.testbed.Namespace+"/cart", "<case>", id, "CASE", id,
-			"<cluster ID>", testbed.ClusterID, "CLUSTER", testbed.ClusterID, "REGION", r.testbed.Cloud.Region(), "/var/backups/", dir+"/").Replace(c.Text)
+			"<cluster ID>", testbed.ClusterID, "CLUSTER", testbed.ClusterID, "REGION", r.testbed.Cloud.Region()).Replace(c.Text)
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(r.ctx, "sh", "-c", text)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-		cmd.Env = append(r.command().Env, "LBREMEDY_NATS="+url, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+		cmd.Env = append(r.command().Env, "LBREMEDY_NATS="+r.url, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
 		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			t.Fatal(err)
 		}

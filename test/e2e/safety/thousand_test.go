@@ -127,7 +127,7 @@ func (r *rig) stand(wanted func(event.Record) bool) (n int) {
 	defer r.mu.Unlock()
 	seen := map[string]bool{}
 	for _, rec := range slices.Backward(r.journal) {
-		if rec.Phase == event.Started || seen[rec.Service.UID] {
+		if seen[rec.Service.UID] {
 			continue
 		}
 		seen[rec.Service.UID] = true

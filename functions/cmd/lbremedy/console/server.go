@@ -136,7 +136,7 @@ var signs = map[string]sign{
 	string(event.Fixed): {"good", "✓"}, string(event.Synced): {"good", "✓"}, string(event.Recovered): {"good", "↺"}, "ok": {"good", "✓"},
 	string(event.NeedsApproval): {"ask", "?"}, string(event.NeedsAction): {"ask", "!"}, "waits": {"ask", "?"}, "warning": {"ask", "!"},
 	string(event.FixUndone): {"ask", "↶"}, string(event.Waiting): {"busy", "…"}, string(event.Unsettled): {"busy", "…"},
-	string(event.Looking): {"busy", "…"}, string(event.Writing): {"busy", "✎"}, string(event.Planned): {"plain", "○"},
+	string(event.Writing): {"busy", "✎"}, string(event.Planned): {"plain", "○"},
 	string(event.Failed): {"bad", "✕"}, string(event.Erred): {"bad", "✕"}, "problem": {"bad", "✕"}, "critical": {"bad", "✕"},
 	string(event.Rejected): {"plain", "⊘"}, string(event.Undone): {"plain", "↶"}, string(event.Superseded): {"plain", "→"}, string(event.NotOurs): {"plain", "–"},
 	"counts": {"good", "✓"}, "does not count": {"bad", "✕"}, "unknown": {"ask", "?"}, "info": {"plain", "i"},

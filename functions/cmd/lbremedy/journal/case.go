@@ -13,7 +13,7 @@ import (
 )
 
 // A Case is a record as commands print it: in the words and units of people, with what
-// they ask first. The journal itself is what "lbremedy export" writes.
+// they ask first.
 type Case struct {
 	Result    event.Status `json:"result"`             // how the case stands
 	FirstSeen time.Time    `json:"firstSeen,omitzero"` // when the failure happened that opened the case

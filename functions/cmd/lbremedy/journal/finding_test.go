@@ -18,7 +18,7 @@ func TestFindingCase(t *testing.T) {
 	now := time.Now().Add(-time.Minute)
 	r := event.Record{
 		Origin: event.Origin{
-			Case: "44444444-20260102T150405", Cluster: "c1", Class: "survey-room",
+			Case: "44444444-20260102T150405", Cluster: "c1", Class: "doctor-room",
 			Service: event.Service{Kind: "load balancer", Name: "lb-1", UID: operator.UID(1)}, Event: "e", Message: "It is full.",
 			EventTime: now,
 		},
@@ -27,7 +27,7 @@ func TestFindingCase(t *testing.T) {
 		Outcome: event.Outcome{Ask: "Make room."},
 	}
 	planned := r
-	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "survey-finalizers", event.Service{Namespace: "shop", Name: "web",
+	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "doctor-finalizers", event.Service{Namespace: "shop", Name: "web",
 		UID: "55555555-0000-4000-8000-000000000002"}
 	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, strings.Repeat("0", 32)
 	if err := operator.Seed(t.Context(), s, r, planned); err != nil {
@@ -39,7 +39,7 @@ func TestFindingCase(t *testing.T) {
 		want string
 	}{
 		{"ls -o wide", 0, "load balancer lb-1"},
-		{"ls --service lb-1 --class survey-room -o wide", 0, "load balancer lb-1"},
+		{"ls --service lb-1 --class doctor-room -o wide", 0, "load balancer lb-1"},
 		{"show 44444444", 0, "load balancer lb-1  needs-action"},
 		{"show 44444444", 0, "by the doctor's check room"},
 		{"approve 44444444", command.CodeWrong, "is a finding of the doctor without a plan to approve"},

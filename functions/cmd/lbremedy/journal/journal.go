@@ -1,5 +1,5 @@
 // Package journal is the commands that read the journal and write nothing: "ls", "show",
-// "watch", "export" and "ledger", and "schema", which describes what they print. Other commands find cases through it, and report them in
+// "watch" and "ledger", and "schema", which describes what they print. Other commands find cases through it, and report them in
 // its words.
 package journal
 
@@ -21,7 +21,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{ls(p), show(p), watch(p), export(p), ledger(p), schema(p)}
+	return []*cobra.Command{ls(p), show(p), watch(p), ledger(p), schema(p)}
 }
 
 // A Filter says which cases or failures are meant. The zero filter means all.
@@ -49,7 +49,7 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 // outcomeFlags adds the flags that choose cases, and by how they stand: how a record says it, and
 // more that the command knows.
 func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command, more ...event.Status) {
-	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Looking, event.Writing}, more) {
+	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Writing}, more) {
 		f.words = append(f.words, string(s))
 	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
@@ -67,12 +67,6 @@ func (f *Filter) SinceFlag(cmd *cobra.Command, what string) {
 	cmd.Flags().Var(&f.since, "since", what)
 }
 
-// former are the words of earlier releases, which the journal still has.
-var former = map[string][]string{
-	string(event.Asked): {string(event.NeedsApproval), string(event.NeedsAction)}, string(event.Gone): {string(event.Recovered)},
-	string(event.Foreign): {string(event.NotOurs)},
-}
-
 // Check says what is wrong with the flags' values.
 func (f *Filter) Check() error {
 	for _, id := range f.classes {
@@ -80,18 +74,11 @@ func (f *Filter) Check() error {
 			return err
 		}
 	}
-	var want []string
 	for _, r := range f.results {
-		switch {
-		case former[r] != nil:
-			want = append(want, former[r]...)
-		case slices.Contains(f.words, r):
-			want = append(want, r)
-		default:
+		if !slices.Contains(f.words, r) {
 			return command.Wrong("there is no result %q; there are %s", r, strings.Join(f.words, ", "))
 		}
 	}
-	f.results = want
 	return f.scope.Check()
 }
 

@@ -43,8 +43,8 @@ func TestJournal(t *testing.T) {
 
 	// What finds nothing says where it looked, and what of that there is not.
 	for args, want := range map[string]string{
-		"--cluster c2 --open":          "No case that is open in cluster c2.\nNATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
-		"--class quota --result asked": "No case of class quota with result needs-approval, needs-action.\n",
+		"--cluster c2 --open":                                "No case that is open in cluster c2.\nNATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
+		"--class quota --result needs-approval,needs-action": "No case of class quota with result needs-approval, needs-action.\n",
 		"--cluster c1 -n shpo": "No case in namespace shpo in cluster c1.\n" +
 			"The journal holds no case of a namespace \"shpo\" in cluster c1: did you mean shop?\n",
 		"--service shop/wab":               "No case of Service wab in namespace shop.\nThe journal holds no case of a Service \"wab\": did you mean web?\n",
@@ -84,8 +84,8 @@ func TestJournal(t *testing.T) {
 		{"--service shop/web --result fixed", []string{web + " fixed"}},
 		{"--service api", []string{api + " needs-action"}},
 		{"--since 2026-01-02", []string{api + " needs-action", web + " fixed"}},
-		{"--result gone,asked", []string{api + " needs-action"}},
-		{"--all --result gone,asked", []string{api + " needs-action", gone + " recovered"}},
+		{"--result recovered,needs-action", []string{api + " needs-action"}},
+		{"--all --result recovered,needs-action", []string{api + " needs-action", gone + " recovered"}},
 		{"--all --result recovered,needs-action", []string{api + " needs-action", gone + " recovered"}},
 		{"--all --result needs-approval", nil},
 		{"--cluster c2", nil},
@@ -368,7 +368,7 @@ func TestLive(t *testing.T) {
 	set := "annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id=vsw-b"
 	want := []string{
 		"recovered       shop/web  vswitch-ip-exhausted  The cause of the failure is gone.",
-		"looking         shop/web  vswitch-ip-exhausted  " + operator.Message,
+		"writing         shop/web  vswitch-ip-exhausted  The vSwitch vsw-a is full; vsw-b has 41 free addresses.",
 		"fixed           shop/web  vswitch-ip-exhausted  " + set + " (4.2s after the failure)",
 		"needs-action    pay/api  ram-permission  The role lacks slb:TagResources.",
 		"writing         shop/web  vswitch-ip-exhausted  " + set,

@@ -11,7 +11,7 @@ import (
 )
 
 // A case is shown in the reader's language, by the flag or by the locale; data stays English,
-// and so does what a record of an earlier release says.
+// and so does what has no message.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -22,7 +22,7 @@ func TestLanguage(t *testing.T) {
 	r.SetAsk(say.F("The Service can use another one: %s.", say.F("%s in %s", "vsw-2", "cn-hangzhou-i")))
 	said := say.F("annotate %s", "vswitch-id=vsw-2")
 	r.Steps, r.Next = []event.StepRecord{{Kind: "annotate", Text: said.String(), Said: said, Step: []byte("{}")}}, 0
-	r.Note, r.Said.Note = "A note of an earlier release.", nil
+	r.Note, r.Said.Note = "A note without a message.", nil
 	if err := operator.Seed(t.Context(), s, r); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestLanguage(t *testing.T) {
 	}
 	shown := run("", "show", "66666666", "--language", "zh")
 	for _, part := range []string{
-		"发现       交换机已满：vsw-1。", "询问       Service 可以使用另一个：cn-hangzhou-i 的 vsw-2。", "1. 添加注解 vswitch-id=vsw-2", "备注       A note of an earlier release.",
+		"发现       交换机已满：vsw-1。", "询问       Service 可以使用另一个：cn-hangzhou-i 的 vsw-2。", "1. 添加注解 vswitch-id=vsw-2", "备注       A note without a message.",
 		"下一步     lbremedy approve 66666666",
 	} {
 		if !strings.Contains(shown, part) {

@@ -79,7 +79,7 @@ func TestLedger(t *testing.T) {
 	journal(2, func(r *event.Record) { r.Result, r.Event = event.Fixed, "another.1.6" })
 	journal(3, func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
 	journal(4, func(r *event.Record) { r.Result, r.Wait, r.Event = event.Waiting, 48*time.Hour, "another.1.6" })
-	journal(5, func(r *event.Record) { r.Phase = event.Started })
+	journal(5, func(r *event.Record) { r.Phase = event.Intent })
 	journal(6, func(r *event.Record) { r.Result, r.Event = event.Asked, "another.1.6" }) // this one isn't answered
 	publish(7)                                                                           // nobody has looked at it
 	publish(8)

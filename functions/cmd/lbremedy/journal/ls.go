@@ -22,8 +22,8 @@ func ls(p *cli.Program) *cobra.Command {
 		Long: `List the newest case of each Service and class, most recently changed first. With --all
 older cases too, which reads the whole journal.
 
-RESULT is how the last run on the case ended, or "looking" and "writing" during a run: a
-case that needs approval has a plan to approve, one that needs action has none. The fix of a
+RESULT is how the last run on the case ended, or "writing" while a plan is applied: a case
+that needs approval has a plan to approve, one that needs action has none. The fix of a
 case that is "fix-undone" was taken away by the undo of another case. AGE counts from the
 first failure of the case, through pauses and retries. A case that returns unchanged adds
 nothing to the journal: SEEN counts how often it was diagnosed, if more than once.

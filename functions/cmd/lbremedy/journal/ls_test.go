@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -34,5 +35,32 @@ func TestTerminal(t *testing.T) {
 				t.Errorf("a line of %d bytes: %q", len(line), line)
 			}
 		}
+	}
+}
+
+// Records that can't be read are counted and left out, and so is one that a class has written under a
+// subject of its own as if it were another's.
+func TestUnreadable(t *testing.T) {
+	c, s := operator.Embed(t)
+	records := operator.Lately()
+	if err := operator.Seed(t.Context(), s, records...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Journal("c1", operator.UID(1), "tag-missing").Append(t.Context(), "x", nil, []byte("no record")); err != nil {
+		t.Fatal(err)
+	}
+	e, err := event.NewRecord(records[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, data, err := event.EncodeNATS(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Journal("c1", operator.UID(9), "rogue").Append(t.Context(), "y", header, data); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Run(t.Context(), "ls"); strings.Count(got.Out, "\n") != 3 || !strings.Contains(got.Err, "2 records of the journal can't be read") {
+		t.Errorf("ls with a forged record: %+v", got)
 	}
 }

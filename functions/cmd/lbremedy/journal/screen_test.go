@@ -176,7 +176,7 @@ func TestNextOfFindings(t *testing.T) {
 	c, s := operator.Embed(t)
 	records := standing()[:3]
 	for i := range records {
-		records[i].Class = "survey-finalizers"
+		records[i].Class = "doctor-finalizers"
 	}
 	records[2].Service = event.Service{Kind: "cluster", Name: "c1", UID: records[2].Service.UID}
 	byHand := records[2]
@@ -262,7 +262,7 @@ func TestPrinted(t *testing.T) {
 		{"ls --service web -o jsonpath={[*].service.name}", "web"},
 		{"ls --service web -o jsonpath={[0].nothing}", ""},
 		{"ls --service web -o go-template={{range_.}}{{.class}}{{end}}", "vswitch-ip-exhausted"},
-		{"ls --open --result looking,writing -o jsonpath={range_[*]}{.case}{end}", standing()[6].Case},
+		{"ls --open --result writing -o jsonpath={range_[*]}{.case}{end}", standing()[6].Case},
 		{"ls --result needs-action -o jsonpath={range_[*]}{.case}{end}", standing()[2].Case},
 	} {
 		args := strings.Fields(tt.args)

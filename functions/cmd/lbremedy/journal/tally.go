@@ -80,7 +80,7 @@ func (t *Tally) Stands(status event.Status) {
 		t.Planned++
 	case status == event.Rejected:
 		t.Rejected++
-	case status == event.Looking, status == event.Writing:
+	case status == event.Writing:
 		t.Running++
 	default:
 		t.Waiting++

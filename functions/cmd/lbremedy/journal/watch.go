@@ -62,8 +62,6 @@ func Live(p *cli.Program, r event.Record) {
 	r = r.In(p.Language())
 	said := r.Finding
 	switch {
-	case r.Phase == event.Started:
-		said = r.Message
 	case r.Phase == event.Intent, r.Phase == event.Step:
 		if r.Next < len(r.Steps) {
 			said = r.Steps[r.Next].Text

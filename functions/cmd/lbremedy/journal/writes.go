@@ -28,7 +28,7 @@ type write struct {
 }
 
 // unknownAction is the action of a write of which the journal holds no request: one of an
-// earlier release, or of a run that was killed before it could say.
+// run that was killed before it could say.
 const unknownAction = "unknown"
 
 // listWrites prints all that was written, the newest first.
@@ -114,6 +114,15 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 	r.end()
 	slices.SortStableFunc(list, func(a, b write) int { return b.At.Compare(a.At) })
 	return list, err
+}
+
+// stored returns since when the server may have stored what the filter means: a
+// record is stored after the moment that it names, by a clock that may be another.
+func (f *Filter) stored() time.Time {
+	if f.since.IsZero() {
+		return time.Time{}
+	}
+	return f.since.Add(-time.Hour)
 }
 
 // callsOf returns the writes of a step; one that is unknown where the journal only says that

@@ -121,7 +121,7 @@ command asks first, or wants --all. --this-cluster ends only the pause of that c
 			if here {
 				end = slices.DeleteFunc(slices.Clone(all), func(one engine.Pause) bool { return one.Cluster != cluster })
 				remain = slices.DeleteFunc(slices.Clone(all), func(one engine.Pause) bool { return one.Cluster == cluster })
-				if len(end) == 0 { // one of a typo of earlier releases can still be ended
+				if len(end) == 0 {
 					if err := cli.KnownCluster(ctx, s, cluster); err != nil {
 						return err
 					}

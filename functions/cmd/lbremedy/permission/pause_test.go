@@ -66,10 +66,4 @@ func TestPause(t *testing.T) {
 	wants(t, run("pause", "--by", "ann", "--this-cluster", "--cluster", "c1"), 0)
 	wants(t, run("resume", "--all"), 0, "Ended. All clusters", "Ended. Cluster c1")
 	inForce(0)
-
-	// A release before took a pause of any cluster: it can be ended.
-	if err := engine.SetPause(t.Context(), s, engine.Pause{Cluster: "c-othr", By: "ann"}); err != nil {
-		t.Fatal(err)
-	}
-	wants(t, run("resume", "--this-cluster", "--cluster", "c-othr"), 0, "Ended. Cluster c-othr: Paused by ann")
 }

@@ -70,9 +70,6 @@ change.`,
 			if err := ticket.CheckTexts(v.Sinks, secrets()); err != nil {
 				return command.Mistake{Err: err}
 			}
-			if old := policyfile.Outdated(args[0]); old != nil {
-				p.Note("%s: %v", args[0], old)
-			}
 			return p.Print(v.Policy, func() {
 				fmt.Fprintln(p.Out, p.Phrase("%s.", Describe(v.Policy)))
 				rules(p, v.Policy)

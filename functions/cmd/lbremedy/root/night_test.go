@@ -62,11 +62,6 @@ func TestNight(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc.Wants(t, command.CodeWrong, "", "tell.ops: template /none.tmpl", "policy", "check", bad)
-	old := filepath.Join(t.TempDir(), "old.yaml")
-	if err := os.WriteFile(old, []byte("survey: {protect: [shop]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sc.Wants(t, 0, "observe: plans are shown", "line 1: survey: this section is called doctor now", "policy", "check", old)
 	sc.Wants(t, 0, "waiting", "", "ls", "--namespace", sc.Namespace)
 	untouched()
 

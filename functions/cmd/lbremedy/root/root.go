@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/about"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/approval"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/backup"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/console"
@@ -76,7 +75,7 @@ several clusters. Flags override variables, which override the file.
 	p.AddFlags(root)
 	command.Complete(root, "use", p.CompleteContexts)
 	command.Root(root,
-		command.Group{ID: "run", Title: "Watch a cluster:", Commands: slices.Concat(up.Commands(p), permission.Commands(p), backup.Commands(p))},
+		command.Group{ID: "run", Title: "Watch a cluster:", Commands: slices.Concat(up.Commands(p), permission.Commands(p))},
 		command.Group{
 			ID: "cases", Title: "Look at cases:",
 			Commands: slices.Concat(journal.Commands(p), approval.Commands(p), []*cobra.Command{tickets.Command(p), deadletter.Command(p)}),

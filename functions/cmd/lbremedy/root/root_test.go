@@ -53,7 +53,6 @@ func TestMistakes(t *testing.T) {
 		{"no cluster", []string{"up"}, "", "set --cluster or LBREMEDY_CLUSTER"},
 		{"no kubeconfig", with("up"), "", "there is no kubeconfig nowhere"},
 		{"the doctor too often", with("up", "--doctor", "1s"), "", "--doctor: 1s is less than 5m0s"},
-		{"the same by its old flag", with("up", "--survey", "1s"), "", "--doctor: 1s is less than 5m0s"},
 		{"no policy file", with("up", "--policy", "nowhere.yaml"), "", "nowhere.yaml"},
 		{"no address", with("up", "--listen", "nowhere:x"), "", "--listen:"},
 		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is no mode: want observe or fix`},

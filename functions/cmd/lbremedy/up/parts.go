@@ -11,14 +11,10 @@ import (
 // parts are what "lbremedy up" runs.
 type parts struct {
 	exporter, worker, notifier bool
-	old                        bool // the notifier was named by its old name
 }
 
 // allParts are the parts as --parts names them.
 const allParts = "exporter,worker,notifier"
-
-// oldNotifier is what --parts called the notifier.
-const oldNotifier = "teller" // until the next release
 
 // readParts reads the value of --parts.
 func readParts(list string) (parts, error) {
@@ -26,9 +22,6 @@ func readParts(list string) (parts, error) {
 	var p parts
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
-		if name == oldNotifier {
-			p.old, name = true, "notifier"
-		}
 		switch name {
 		case "exporter":
 			p.exporter = true

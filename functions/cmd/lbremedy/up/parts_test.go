@@ -36,7 +36,6 @@ func TestParts(t *testing.T) {
 		"no part":               {[]string{"--parts", ""}, `--parts: "" names an empty part: want some of`},
 		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: "worker,,notifier" names an empty part`},
 		"notifier without NATS": {[]string{"--parts", "notifier"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},
-		"its old name":          {[]string{"--parts", "teller"}, "name the NATS that they share with --nats or LBREMEDY_NATS"}, // until the next release
 		"worker without NATS":   {[]string{"--parts", "worker,notifier"}, "name the NATS that they share"},
 		"exporter without NATS": {[]string{"--parts", "exporter, notifier"}, "name the NATS that they share"},
 		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone does not apply a policy"},
@@ -83,8 +82,8 @@ func TestNotifiers(t *testing.T) {
 	sc := nowhere(t, strings.Replace(server.URL(), "nats://", "nats://notifier:p@", 1))
 	sc.Env["LBREMEDY_NATS_INBOX"] = stream.InboxOf("notifier")
 	var notifiers []*operator.UpRun
-	for _, name := range []string{"notifier", "teller"} { // until the next release
-		notifiers = append(notifiers, sc.Up(t, "--parts", name, "--policy", file, "--secrets", os.TempDir(), "--listen", "127.0.0.1:0"))
+	for range 2 {
+		notifiers = append(notifiers, sc.Up(t, "--parts", "notifier", "--policy", file, "--secrets", os.TempDir(), "--listen", "127.0.0.1:0"))
 	}
 	const causes = 6
 	at := time.Now()
@@ -169,11 +168,8 @@ func TestNotifiers(t *testing.T) {
 		default:
 		}
 	}
-	for i, u := range notifiers {
+	for _, u := range notifiers {
 		u.End(t)
-		if said := u.Errs.String(); strings.Contains(said, "names the notifier by its old name") != (i == 1) {
-			t.Errorf("%d said %q", i, said)
-		}
 		if said := u.Errs.String(); !strings.Contains(said, "Opening tickets for failures of cluster c1") || strings.Contains(said, "Watching") {
 			t.Errorf("up said %q", said)
 		}

@@ -48,7 +48,7 @@ func TestReport(t *testing.T) {
 func TestDiesInItsRuns(t *testing.T) {
 	t.Parallel()
 	env := &engine.Env{Cluster: "c1", Who: "worker", Stream: nats.Streams(t)}
-	if _, held, err := env.Stream.Lock(t.Context(), "survey.c1", "the dead one", time.Minute); err != nil || !held {
+	if _, held, err := env.Stream.Lock(t.Context(), "doctor.c1", "the dead one", time.Minute); err != nil || !held {
 		t.Fatal(held, err)
 	}
 	m := observe.New("v1", "c1")

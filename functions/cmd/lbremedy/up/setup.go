@@ -24,10 +24,9 @@ func setup(p *cli.Program) *cobra.Command {
 		Short: "Create or update the streams and consumers in NATS",
 		Long: `Create or update what lbremedy needs in NATS: the streams, the bucket, and a consumer per
 class for each cluster. Repeat --cluster for several clusters; without it only the streams
-are set up. You can run it at any time; "up" does the same for its own cluster. The shared
-consumer of an earlier release is removed once all clusters with failures have their own.
-A stream that is larger than the default stays so: only a flag for its size or age makes
-it smaller, and that setting is kept. With --policy the file comes into force in these
+are set up. You can run it at any time; "up" does the same for its own cluster. A stream
+that is larger than the default stays so: only a flag for its size or age makes it
+smaller, and that setting is kept. With --policy the file comes into force in these
 clusters.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -56,7 +56,6 @@ type upRun struct {
 	workers, runs  int
 	probes         probes
 	every          time.Duration // between two scheduled runs; zero: none
-	old            bool          // every is given by its old flag, --survey
 	rate           float64       // budget of a namespace
 	burst          int
 	secrets        []string // directories with the files that sinks may name, of secrets and templates
@@ -109,7 +108,7 @@ http://collector:4318; without it there are none.`,
   lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts notifier`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u.old, u.secrets = cmd.Flags().Changed("survey"), secrets()
+			u.secrets = secrets()
 			return u.run(cmd.Context())
 		},
 	}
@@ -126,8 +125,6 @@ http://collector:4318; without it there are none.`,
 	u.probes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
 		"run the doctor on the whole cluster at this `interval`, such as 1h, and open and close cases for its findings (default: never)")
-	cmd.Flags().DurationVar(&u.every, "survey", 0, "old name of --doctor")
-	_ = cmd.Flags().MarkHidden("survey")
 	return cmd
 }
 
@@ -135,9 +132,6 @@ func (u *upRun) run(ctx context.Context) error {
 	var err error
 	if u.parts, err = readParts(u.chosen); err != nil {
 		return err
-	}
-	if u.parts.old {
-		u.Log().Warn("--parts names the notifier by its old name: write notifier")
 	}
 	config := u.Host()
 	config.Who, config.Handlers = u.parts.who(), u.runs
@@ -170,12 +164,6 @@ func (u *upRun) run(ctx context.Context) error {
 		if allowed, err = cli.PolicyVersion(u.policy); err != nil {
 			return err
 		}
-		if old := policyfile.Outdated(u.policy); old != nil {
-			u.Note("%s: %v", u.policy, old)
-		}
-	}
-	if u.old {
-		u.Note("--survey is called --doctor now: the next release refuses the old name.")
 	}
 	var listener net.Listener
 	if u.listen != "" {
