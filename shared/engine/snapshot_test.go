@@ -160,7 +160,7 @@ func TestSnapshots(t *testing.T) {
 		classic, network bool
 	}{
 		"it asks only":                     {remedy.Remedy{Reads: ccm.DriftReads}, false, false},
-		"it has no load balancer to read":  {remedy.Remedy{Steps: low}, false, false},
+		"it reads no load balancer":        {remedy.Remedy{Steps: low}, true, true},
 		"a sync may raise its plans":       {remedy.Remedy{Steps: low, Reads: clb}, true, false},
 		"a sync of NLBs may":               {remedy.Remedy{Steps: low, Reads: ccm.NetworkReads}, false, true},
 		"a step is high, on CLBs":          {remedy.Remedy{Steps: high, Reads: clb}, true, false},
