@@ -164,7 +164,7 @@ func TestScheduledRunRefuses(t *testing.T) {
 	if _, err := p.Run(t.Context()); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("got %v", err)
 	}
-	if err := OnTimer(t.Context(), p.Env, nil); !errors.Is(err, ErrElsewhere) {
+	if err := OnTimer(t.Context(), p.Env, nil, nil); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("a timer that is told of nothing done calls no more: %v", err)
 	}
 }

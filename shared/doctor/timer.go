@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 )
 
@@ -11,8 +12,8 @@ import (
 // changed: what a timer calls. It is no error that some checks can't tell how things stand; it is
 // one that no check can say anything of the Services, and ErrElsewhere that another process
 // examines the cluster: that may have died, and whoever calls again must not take it for done.
-func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
-	out, err := (&ScheduledRun{Env: env, Checks: checks}).Run(ctx)
+func OnTimer(ctx context.Context, env *engine.Env, account *cloud.Reader, checks []*Check) error {
+	out, err := (&ScheduledRun{Env: env, Cloud: account, Checks: checks}).Run(ctx)
 	if err == nil {
 		err = blinded(out.Result)
 	}

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -24,7 +26,7 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	// The run before may have made its step and could not say so. The journal must, before anything puts the plan off.
 	if i := x.rec.Next; i < len(x.steps) && x.doubt {
-		if state, err := x.steps[i].Check(ctx, x.c); err == nil && state == remedy.Done {
+		if a, err := x.ask(ctx, hand.Check, false, x.steps[i]); err == nil && a.State == hand.Found {
 			if err := x.made(ctx); err != nil {
 				return ends(x.lost(err))
 			}
@@ -38,12 +40,12 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	}
 	plan, left := remedy.Plan{Steps: x.steps}, x.steps[x.rec.Next:]
 	if len(left) > 0 {
-		state, err := left[0].Check(ctx, x.c)
+		a, err := x.ask(ctx, hand.Check, false, left[0])
 		if err != nil {
 			return ends(x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err)))
 		}
-		x.doubt = x.doubt && state != remedy.Todo
-		if state == remedy.Done { // and the run that made it could not say so
+		x.doubt = x.doubt && a.State != hand.Todo
+		if a.State == hand.Found { // and the run that made it could not say so
 			left = left[1:]
 		}
 	}
@@ -51,7 +53,7 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	if made {
 		// What is made, the controller may have synced, too: only what is left brings a sync.
 		if slices.ContainsFunc(left, remedy.Syncs) {
-			plan, err = x.c.Compare(ctx, plan)
+			plan, err = x.compare(ctx, plan)
 		}
 	} else {
 		var over bool
@@ -105,4 +107,17 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 		return event.Record{}, false, nil
 	}
 	return ends(x.giveUp(ctx, why))
+}
+
+// compare returns a plan of the class with what the sync after it changes, and with the risk of that.
+func (x *run) compare(ctx context.Context, plan remedy.Plan) (remedy.Plan, error) {
+	a, err := x.ask(ctx, hand.Compare, false, plan.Steps...)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if a.Plan == nil {
+		return remedy.Plan{}, errors.New("the hand has compared nothing")
+	}
+	plan.Risk, plan.Changes = a.Plan.Risk, a.Plan.Changes
+	return plan, nil
 }

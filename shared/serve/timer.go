@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 )
@@ -25,7 +24,7 @@ import (
 //
 // With the argument --once it does the thing once and ends, as a CronJob wants it: with
 // the exit code 0 when the thing is done, and 1 when it is not.
-func Timer(ctx context.Context, name string, do func(context.Context, *engine.Env) error) {
+func Timer(ctx context.Context, name string, do func(context.Context, *host.Connection) error) {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", name)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -38,7 +37,7 @@ func Timer(ctx context.Context, name string, do func(context.Context, *engine.En
 // errGoRuntime says that a timer's program is no program for that runtime.
 var errGoRuntime = errors.New("FC_RUNTIME_API is set: a function on a timer needs a custom runtime, which calls it over HTTP")
 
-func runTimer(ctx context.Context, args []string, do func(context.Context, *engine.Env) error, log *slog.Logger) error {
+func runTimer(ctx context.Context, args []string, do func(context.Context, *host.Connection) error, log *slog.Logger) error {
 	once := slices.Equal(args, []string{"--once"})
 	switch {
 	case len(args) > 0 && !once:

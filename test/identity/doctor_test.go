@@ -15,6 +15,7 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -82,8 +83,8 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 }
 
 // scheduled runs the doctor once and returns what could not be done or told of it; nil: all could.
-func scheduled(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
-	p := &doctor.ScheduledRun{Env: env, Checks: checks}
+func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, checks []*doctor.Check) (doctor.RunResult, error) {
+	p := &doctor.ScheduledRun{Env: env, Cloud: account, Checks: checks}
 	r, err := p.Run(ctx)
 	if err == nil {
 		_, err = p.Ended(ctx)
@@ -168,14 +169,19 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := scheduled(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
-		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
-	}
-
 	rights, err := identity.Of("doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
+	account, _, err := rights.Cloud(tb.Cloud, identity.Name("doctor"), testbed.ClusterID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(account.Close)
+	if r, err := scheduled(ctx, env, account, checks.Checks()); err != nil || r.Opened == 0 {
+		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
+	}
+
 	for i, g := range rights.Grants() {
 		less, lacking := rights.Without(g), *env
 		who := fmt.Sprintf("doctor-%d", i)
@@ -186,14 +192,15 @@ func TestDoctor(t *testing.T) {
 		if lacking.Kube, err = kube.New(config); err != nil {
 			t.Fatal(err)
 		}
-		if lacking.Cloud, _, err = less.Cloud(tb.Cloud, identity.Name(who), testbed.ClusterID); err != nil {
+		account, _, err := less.Cloud(tb.Cloud, identity.Name(who), testbed.ClusterID)
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(lacking.Cloud.Close)
+		t.Cleanup(account.Close)
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
 			lacking.Stream = fresh()
 		}
-		if _, err := scheduled(ctx, &lacking, checks.Checks()); err == nil {
+		if _, err := scheduled(ctx, &lacking, account, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)
 		}
 	}
@@ -264,7 +271,7 @@ func TestDoctorPermitNeeded(t *testing.T) {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	for name := range may {
-		own := engine.Env{Cluster: name, Who: "http", Kube: reader, Cloud: account, Stream: as(name)}
+		own := engine.Env{Cluster: name, Who: "http", Kube: reader, Stream: as(name)}
 		own.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, own.Stream, own.Cluster) }
 		late := 10 * time.Second // the server does not answer who is refused
 		if name == "all" {
@@ -273,7 +280,7 @@ func TestDoctorPermitNeeded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), late)
 		defer cancel()
 		do := func() {
-			r, err := scheduled(ctx, &own, inParts)
+			r, err := scheduled(ctx, &own, account, inParts)
 			mu.Lock()
 			defer mu.Unlock()
 			switch lack, ok := lacks[name]; {

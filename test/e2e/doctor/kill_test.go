@@ -32,7 +32,7 @@ func onTimer() error {
 		return err
 	}
 	defer env.Stream.Close()
-	return doctor.OnTimer(ctx, env, checks.Checks())
+	return doctor.OnTimer(ctx, env.Env, env.Clients.Cloud, checks.Checks())
 }
 
 // killed has a process of its own check the cluster, and kills it as a power cut would
@@ -98,7 +98,7 @@ func (r *rig) kill() []string {
 // lock away.
 func (r *rig) unlocked() {
 	r.Helper()
-	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
+	if _, err := (&doctor.ScheduledRun{Env: r.env.Env, Cloud: r.env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a run that was killed stands, the next one ends with %v", err)
 	}
 	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+testbed.ClusterID))

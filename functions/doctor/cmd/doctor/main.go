@@ -6,12 +6,12 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/serve"
 )
 
 func main() {
-	serve.Timer(context.Background(), "doctor", func(ctx context.Context, env *engine.Env) error {
-		return doctor.OnTimer(ctx, env, checks.Checks())
+	serve.Timer(context.Background(), "doctor", func(ctx context.Context, env *host.Connection) error {
+		return doctor.OnTimer(ctx, env.Env, env.Clients.Cloud, checks.Checks())
 	})
 }
