@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -43,7 +44,8 @@ import (
 // checks, those that are gone too where their cases are to be closed, and the keys
 // lock.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
-	Env    *engine.Env // with a stream
+	Env    *engine.Env   // with a stream
+	Cloud  *cloud.Reader // what it reads of the account
 	Checks []*Check
 }
 
@@ -91,7 +93,7 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	s, r, err := Run(ctx, Source{
-		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Env.Cloud, Now: p.now(), Policy: p.Env.Policy, Limit: reading,
+		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Cloud, Now: p.now(), Policy: p.Env.Policy, Limit: reading,
 		Stream: func(context.Context) (*stream.Stream, error) { return p.Env.Stream, nil },
 	}, p.Checks)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -48,7 +47,7 @@ func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record
 		}
 	}
 	began := x.env.now()
-	if err := x.env.preserve(ctx, x.c, plan.Highest(), plan.Steps); err != nil {
+	if err := x.preserve(ctx, plan.Highest(), plan.Steps, false); err != nil {
 		return x.fail(ctx, err)
 	}
 	x.clock = x.env.now()
@@ -93,18 +92,18 @@ func (x *application) waits(ctx context.Context, h history, plan remedy.Plan) er
 // try has the API server try the steps that write to the cluster. What it refuses is the error
 // that the step would end with. The cloud can't be asked.
 func (x *application) try(ctx context.Context, steps []remedy.Step) error {
-	w, unsure := &remedy.Writers{Cloud: x.env.CloudWriter.Dry(), Kube: x.env.KubeWriter.Dry()}, map[string]bool{}
+	unsure := map[string]bool{}
 	for i, s := range steps {
 		if unsure[s.Target()] {
 			continue
 		}
 		unsure[s.Target()] = s.Target() != ""
-		err := s.Apply(ctx, x.c, w)
+		_, err := x.order(ctx, s, hand.Order{Fresh: true, Dry: true})
 		switch {
-		case errors.Is(err, kube.ErrNoDryRun):
+		case errors.Is(err, hand.ErrUnsure):
 			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(err.Error())))
 			return nil
-		case errors.Is(err, kube.ErrConflict), errors.Is(err, remedy.ErrMoved):
+		case errors.Is(err, hand.ErrMoved):
 			return nil // it changes just now: a run would diagnose again
 		case err != nil:
 			return fmt.Errorf("step %d, %s: %w", i+1, s.Says(), err)
@@ -254,28 +253,21 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			return x.park(ctx, h.wait, event.ForPolicy, h.rule)
 		}
 		x.rec.Steps[x.rec.Next].Began = x.env.now()
-		state := remedy.Todo
-		if check {
-			if state, err = s.Check(ctx, x.c); err != nil {
-				return x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err))
-			}
-		}
-		switch state {
-		case remedy.Conflict:
+		a, err := x.order(ctx, s, hand.Order{Fresh: !check})
+		switch {
+		case err != nil && a.State == "":
+			return x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err))
+		case a.State == hand.Moved:
 			return x.moved(ctx, s)
-		case remedy.Todo:
-			x.doubt = false
-			if err := s.Apply(ctx, x.c, x.w); err != nil {
-				// Who has written before us may well be the controller, which needs no waking then.
-				if wakes && errors.Is(err, kube.ErrConflict) {
-					return x.park(ctx, time.Second, event.AfterOthers, say.F("Somebody else has just written to the Service."))
-				}
-				if errors.Is(err, kube.ErrConflict) || errors.Is(err, remedy.ErrMoved) {
-					return x.moved(ctx, s)
-				}
-				log.Error("step not applied", "error", event.Redact(err.Error()))
-				return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s.Says(), err))
-			}
+		case wakes && errors.Is(err, hand.ErrMoved):
+			// Who has written before us may well be the controller, which needs no waking then.
+			return x.park(ctx, time.Second, event.AfterOthers, say.F("Somebody else has just written to the Service."))
+		case errors.Is(err, hand.ErrMoved):
+			return x.moved(ctx, s)
+		case err != nil:
+			log.Error("step not applied", "error", event.Redact(err.Error()))
+			return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s.Says(), err))
+		case a.State == hand.Done:
 			log.Info("step applied", "text", s.Says().String())
 		}
 		if err := x.made(ctx); err != nil {
@@ -306,23 +298,23 @@ func (x *application) made(ctx context.Context) error {
 func (x *application) forget(ctx context.Context, prev event.Record) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	begun, id, attempt := x.rec, x.c.ID, x.c.Attempt
-	state := remedy.Todo
+	var a hand.LookAnswer
 	if x.take(prev, goOn).next == goOn && x.doubt {
 		over, err := x.readService(ctx)
 		if err == nil && len(over) == 0 {
-			state, err = x.steps[x.rec.Next].Check(ctx, x.c)
+			a, err = x.ask(ctx, hand.Check, false, x.steps[x.rec.Next])
 		}
-		if errors.Is(err, cloud.ErrNotFound) || errors.Is(err, kube.ErrNotFound) {
-			state, err = remedy.Todo, nil // what it would have written to is gone
+		if errors.Is(err, hand.ErrNotFound) {
+			err = nil // what it would have written to is gone
 		}
 		if err != nil {
 			return ends(x.fail(ctx, fmt.Errorf("look at step %d of a plan that is too old: %w", x.rec.Next+1, err)))
 		}
 	}
-	if state == remedy.Conflict && x.doubt {
+	if a.State == hand.Moved && x.doubt {
 		return ends(x.moved(ctx, x.steps[x.rec.Next]))
 	}
-	if state != remedy.Done {
+	if a.State != hand.Found {
 		x.rec, x.steps, x.intent, x.doubt, x.c.ID, x.c.Attempt = begun, nil, false, false, id, attempt
 		return rec, false, nil
 	}

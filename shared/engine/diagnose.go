@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,38 +18,25 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// reads are what a look has asked, each question once.
+// reads are what a look has asked.
 type reads struct {
-	mu   sync.Mutex
-	look int
-	all  []event.Read
-	kept bool // the journal has them
+	list *event.ReadList // of the look in hand, or of the last one
+	kept bool            // the journal has them
 }
 
 // begin returns what is told of the reads of a new look. Those of the looks before count no more.
 func (r *reads) begin() func(event.Read) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.look++
-	r.all = nil
-	mine := r.look
-	return func(one event.Read) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.look == mine && len(r.all) < event.MostReads && !slices.ContainsFunc(r.all, func(have event.Read) bool {
-			return have.Action == one.Action && have.Answer == one.Answer && have.Error == one.Error
-		}) {
-			r.all = append(r.all, one)
-		}
-	}
+	r.end()
+	r.list = new(event.ReadList)
+	return r.list.Tell
 }
 
 // end returns them, and takes no more.
 func (r *reads) end() []event.Read {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.look++
-	return r.all
+	if r.list == nil {
+		return nil
+	}
+	return r.list.End()
 }
 
 // again has a place for each run of this process that may read again what took too long. When it took long because
@@ -66,8 +52,6 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.SetFinding(finding)
 		return remedy.Plan{}, true, nil
 	}
-	x.c.Idle = x.env.waited(x.rec)
-	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	defer func() { x.rec.Reads, x.reads.kept = x.reads.end(), false }()
 	for n := range 3 {
 		if n == 1 {
@@ -81,68 +65,51 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		l := x.ahead
 		if x.ahead = nil; l == nil {
 			l = x.gather(ctx)
-		}
-		if err := l.wait(x); err != nil {
-			return remedy.Plan{}, false, err
+			l.ask(x, nil)
 		}
 		defer l.cancel()
+		if l.read && len(l.over) == 0 {
+			if x.ev.Failure.Service.Kind == "" {
+				x.rec.Impact = impact(x.c.Service)
+			}
+			x.stand(l.around)
+		}
+		if l.err != nil {
+			return remedy.Plan{}, false, l.err
+		}
 		if len(l.over) > 0 {
 			return end(event.Gone, l.over)
 		}
-		ctx, newer := l.ctx, l.newer
-		superseded := say.F("The newest failure of the Service belongs to another class: %s.", newer)
-		if newer != "" && !x.r.Sees {
+		superseded := say.F("The newest failure of the Service belongs to another class: %s.", l.newer)
+		if l.newer != "" && !x.r.Sees {
 			return end(event.Superseded, superseded)
 		}
-		proof, told, err := x.env.synced(ctx, x.c, x.ev.Failure.Last)
-		if err != nil {
-			return remedy.Plan{}, false, err
+		if l.proven(x) {
+			return end(x.over(l.ctx), l.proof)
 		}
-		// Whoever may create Events can write one of success, or of another failure, too:
-		// neither ends a case whose cause is seen.
-		if len(proof) > 0 && !(told && x.r.Sees) {
-			return end(x.over(ctx), proof)
-		}
-		if x.r.StillFails != nil {
-			v, err := x.r.StillFails(ctx, x.c)
-			if err != nil {
-				return remedy.Plan{}, false, fmt.Errorf("ask whether it still fails: %w", err)
-			}
+		switch v := l.answer.Verdict; {
+		case l.newer != "" && v != remedy.Yes:
+			return end(event.Superseded, superseded)
+		case v == remedy.No:
+			proof, leaves := l.proof, ccm.Leaving(x.c.Service)
 			switch {
-			case newer != "" && v != remedy.Yes:
-				return end(event.Superseded, superseded)
-			case v == remedy.No:
-				leaves := ccm.Leaving(x.c.Service)
-				switch {
-				case len(proof) > 0:
-				case len(leaves) > 0:
-					proof = say.F("The Service %s, and nothing of this failure is left to fix.", leaves)
-				default:
-					proof = say.F("The cause of the failure is gone. The controller retries automatically.")
-				}
-				return end(x.over(ctx), proof)
-			case v == remedy.Unknown:
-				finding := say.F("It could not be determined whether the failure still exists.")
-				if x.env.waited(x.rec) > patience {
-					x.rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
-					return end(event.Asked, finding)
-				}
-				x.rec.Wait = 30 * time.Second
-				return end(event.Waiting, finding)
+			case len(proof) > 0:
+			case len(leaves) > 0:
+				proof = say.F("The Service %s, and nothing of this failure is left to fix.", leaves)
+			default:
+				proof = say.F("The cause of the failure is gone. The controller retries automatically.")
 			}
+			return end(x.over(l.ctx), proof)
+		case v == remedy.Unknown:
+			finding := say.F("It could not be determined whether the failure still exists.")
+			if x.env.waited(x.rec) > patience {
+				x.rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
+				return end(event.Asked, finding)
+			}
+			x.rec.Wait = 30 * time.Second
+			return end(event.Waiting, finding)
 		}
-		plan, err = x.r.Diagnose(ctx, x.c)
-		if err != nil {
-			return remedy.Plan{}, false, fmt.Errorf("diagnose: %w", err)
-		}
-		if err := x.r.Check(plan); err != nil {
-			return remedy.Plan{}, false, err
-		}
-		plan = hearsay(x.c, plan)
-		if plan, err = x.c.Compare(ctx, plan); err != nil {
-			return remedy.Plan{}, false, fmt.Errorf("compare what the sync would change: %w", err)
-		}
-		if plan, err = x.caution(ctx, plan); err != nil {
+		if plan, err = x.planned(l.answer.Plan); err != nil {
 			return remedy.Plan{}, false, err
 		}
 		if len(plan.Steps) == 0 || x.env.now().Sub(l.began) <= fresh {

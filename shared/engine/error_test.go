@@ -372,6 +372,9 @@ func TestBadPlans(t *testing.T) {
 	} {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(plan)
+		if want == "encode the undo" {
+			r.kinds["act"] = func([]byte) (remedy.Step, error) { return oneWay{}, nil }
+		}
 		r.fails(want)
 		r.wrote(0)
 	}
@@ -434,10 +437,11 @@ func TestUnknownStep(t *testing.T) {
 	r := build(t)
 	r.once("before 1", kill)
 	r.dies()
-	decode := r.env.Decode
-	r.env.Decode = func(kind string, data []byte) (remedy.Step, error) { return nil, errBoom }
+	r.kinds["act"] = func([]byte) (remedy.Step, error) {
+		delete(r.kinds, "act")
+		return nil, errBoom
+	}
 	r.advance(2 * time.Minute)
 	r.ends(event.Waiting)
-	r.env.Decode = decode
 	r.wrote(1)
 }

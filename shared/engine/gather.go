@@ -5,20 +5,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A gathering is what a look reads first, side by side: policy, Service, namespace, the newest
-// failure, and what the class is likely to ask of the cloud. It decides nothing.
+// A gathering is what a look reads first, side by side: policy, Service, namespace and the newest
+// failure, and what the class's hand says to that. It decides nothing.
 type gathering struct {
 	ctx    context.Context // of the rest of the look: it tells of its reads
 	cancel context.CancelFunc
 	began  time.Time
-	cloud  *cloud.Reader // what the look asks twice is read once; nil: there is none
 	parts  sync.WaitGroup
 
 	// What was read, to be looked at after parts has ended.
@@ -28,6 +26,13 @@ type gathering struct {
 	newer  string // the class of a newer failure
 	failed [4]error
 	told   [2][]event.Read // of the Service and of the namespace
+
+	// What was found out from it.
+	read   bool            // all of it is there
+	proof  say.Text        // the Service has been synced since it failed
+	byWord bool            // an Event says so
+	answer hand.LookAnswer // of the hand, unless what was read answers the failure by itself
+	err    error           // what kept it from being found out
 }
 
 // gather begins a look.
@@ -35,9 +40,6 @@ func (x *run) gather(ctx context.Context) *gathering {
 	g := &gathering{began: x.env.now()}
 	ctx, g.cancel = context.WithCancel(ctx)
 	g.ctx = event.WithReads(ctx, x.reads.begin())
-	if x.env.Cloud != nil {
-		g.cloud = x.env.Cloud.Look()
-	}
 	part := func(i int, read func() error) {
 		g.parts.Go(func() { g.failed[i] = x.caught(read) })
 	}
@@ -50,9 +52,7 @@ func (x *run) gather(ctx context.Context) *gathering {
 		return err
 	})
 	part(1, func() (err error) {
-		if g.over, err = x.readService(kept(0)); err == nil && len(g.over) == 0 && g.cloud != nil {
-			x.askAhead(ctx, g)
-		}
+		g.over, err = x.readService(kept(0))
 		return err
 	})
 	part(2, func() (err error) {
@@ -84,31 +84,11 @@ func (x *run) aside(reads ...func() error) error {
 
 // caught returns the error of a read, and a panic as one: in a goroutine of its own it would end
 // the program.
-func (x *run) caught(read func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = panicked(p, x.r.Class, x.log)
-		}
-	}()
-	return read()
-}
+func (x *run) caught(read func() error) error { return hand.Caught(x.r.Class, x.log, read) }
 
-// askAhead asks the cloud what the class is likely to ask. The class asks again: it gets the answer
-// that is there by then, or the error of its own question.
-func (x *run) askAhead(ctx context.Context, g *gathering) {
-	ctx = event.WithReads(ctx, func(event.Read) {})
-	for _, ask := range x.r.Ahead {
-		view := x.c.View
-		view.Cloud = g.cloud
-		go func(view ccm.View) {
-			defer func() { _ = recover() }() // the class meets it again
-			ask(ctx, &view)
-		}(view)
-	}
-}
-
-// wait returns when all is read, and puts it into the run.
-func (g *gathering) wait(x *run) error {
+// ask waits until all is read, and asks the hand, unless that answers the failure by itself. No code of the class runs
+// before allowed has returned nil; nil: it may at once.
+func (g *gathering) ask(x *run, allowed func() error) {
 	g.parts.Wait()
 	for _, reads := range g.told {
 		for _, r := range reads {
@@ -117,22 +97,28 @@ func (g *gathering) wait(x *run) error {
 	}
 	for _, err := range g.failed {
 		if err != nil {
-			return err
+			g.err = err
+			return
 		}
 	}
-	x.c.Policy, x.c.Cloud = g.policy, x.env.Cloud
-	if g.cloud != nil {
-		x.c.Cloud = g.cloud
+	g.read = true
+	if len(g.over) > 0 || g.newer != "" && !x.r.Sees {
+		return
 	}
-	if len(g.over) > 0 {
-		return nil
+	x.c.Policy = g.policy
+	if g.proof, g.byWord, g.err = x.env.synced(g.ctx, x.c, x.ev.Failure.Last); g.err != nil || g.proven(x) {
+		return
 	}
-	if x.ev.Failure.Service.Kind == "" {
-		x.rec.Impact = impact(x.c.Service)
+	ctx := g.ctx
+	if allowed != nil {
+		ctx = hand.Behind(ctx, allowed)
 	}
-	x.stand(g.around)
-	return nil
+	g.answer, g.err = x.ask(ctx, hand.Diagnose, false)
 }
+
+// proven reports whether the failure is over by what was read. Whoever may create Events can write one of success, or of
+// another failure, too: neither ends a case whose cause is seen.
+func (g *gathering) proven(x *run) bool { return len(g.proof) > 0 && !(g.byWord && x.r.Sees) }
 
 // drop ends a look that nobody waits for any more.
 func (g *gathering) drop() {

@@ -24,6 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -67,12 +68,14 @@ type rig struct {
 	kube    *cluster.Cluster
 	cloud   *sim.Cloud
 	env     *engine.Env
+	clients *hand.Clients // of its hands
 	class   *remedy.Remedy
 	event   engine.Event
-	svc     *corev1.Service // as it was created
-	patches atomic.Int64    // patches that the API server accepted
-	steps   []remedy.Step   // of the default plan
-	lb      string          // ID of the load balancer, at 192.168.0.9
+	svc     *corev1.Service                                   // as it was created
+	patches atomic.Int64                                      // patches that the API server accepted
+	steps   []remedy.Step                                     // of the default plan
+	lb      string                                            // ID of the load balancer, at 192.168.0.9
+	kinds   map[string]func(data []byte) (remedy.Step, error) // of steps that one test alone has
 
 	mu     sync.Mutex
 	skew   time.Duration
@@ -85,7 +88,7 @@ type rig struct {
 func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	t.Helper()
 	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: plenty},
-		hooks: map[string]func(context.Context) error{}, hits: map[string]int{}}
+		hooks: map[string]func(context.Context) error{}, hits: map[string]int{}, kinds: map[string]func([]byte) (remedy.Step, error){}}
 	ns := r.kube.Namespace(t)
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{key: "old"}},
@@ -114,8 +117,9 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return tap{r, next} })
 	c, err := kube.New(config)
 	r.must(err)
+	r.clients = &hand.Clients{Kube: c, KubeWriter: kube.NewWriter(c), Cloud: read, CloudWriter: write, Decode: r.decode}
 	r.env = &engine.Env{
-		Cluster: "c-" + ns, Stream: r.connect(), Kube: c, KubeWriter: kube.NewWriter(c), Cloud: read, CloudWriter: write,
+		Cluster: "c-" + ns, Stream: r.connect(), Kube: c, Hand: r.clients.Hand,
 		Policy: func(ctx context.Context) (remedy.Policy, error) {
 			err := r.hit(ctx, "policy")
 			r.mu.Lock()
@@ -517,6 +521,9 @@ func (r *rig) bind(steps []remedy.Step) []remedy.Step {
 }
 
 func (r *rig) decode(kind string, data []byte) (remedy.Step, error) {
+	if make, ok := r.kinds[kind]; ok {
+		return make(data)
+	}
 	var err error
 	var s remedy.Step
 	switch kind {

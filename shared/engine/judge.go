@@ -2,10 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -24,7 +25,7 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	// The run before may have made its step and could not say so. The journal must, before anything puts the plan off.
 	if i := x.rec.Next; i < len(x.steps) && x.doubt {
-		if state, err := x.steps[i].Check(ctx, x.c); err == nil && state == remedy.Done {
+		if a, err := x.ask(ctx, hand.Check, false, x.steps[i]); err == nil && a.State == hand.Found {
 			if err := x.made(ctx); err != nil {
 				return ends(x.lost(err))
 			}
@@ -38,24 +39,19 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	}
 	plan, left := remedy.Plan{Steps: x.steps}, x.steps[x.rec.Next:]
 	if len(left) > 0 {
-		state, err := left[0].Check(ctx, x.c)
+		a, err := x.ask(ctx, hand.Check, false, left[0])
 		if err != nil {
 			return ends(x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err)))
 		}
-		x.doubt = x.doubt && state != remedy.Todo
-		if state == remedy.Done { // and the run that made it could not say so
+		x.doubt = x.doubt && a.State != hand.Todo
+		if a.State == hand.Found { // and the run that made it could not say so
 			left = left[1:]
 		}
 	}
 	made := len(left) < len(x.steps)
 	if made {
 		// What is made, the controller may have synced, too: only what is left brings a sync.
-		if slices.ContainsFunc(left, remedy.Syncs) {
-			plan, err = x.c.Compare(ctx, plan)
-		}
-		if err == nil {
-			plan, err = x.caution(ctx, plan)
-		}
+		plan, err = x.compare(ctx, plan, len(x.steps)-len(left))
 	} else {
 		var over bool
 		if plan, over, err = x.diagnose(ctx); over {
@@ -108,4 +104,22 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 		return event.Record{}, false, nil
 	}
 	return ends(x.giveUp(ctx, why))
+}
+
+// compare returns a plan of the class, of which so many steps are made, with what the sync after the others changes, and with the
+// risk of that.
+func (x *run) compare(ctx context.Context, plan remedy.Plan, made int) (remedy.Plan, error) {
+	data, err := hand.Steps(plan.Steps)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	a, err := x.asks(ctx, hand.LookRequest{For: hand.Compare, Steps: data, Made: made})
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if a.Plan == nil {
+		return remedy.Plan{}, errors.New("the hand has compared nothing")
+	}
+	plan.Risk, plan.Changes = a.Plan.Risk, a.Plan.Changes
+	return plan, nil
 }

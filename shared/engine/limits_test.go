@@ -857,6 +857,7 @@ func TestOneWay(t *testing.T) {
 	r := build(t)
 	far, made := elsewhere{At: "quota/x"}, 0
 	far.did = &made
+	r.kinds[far.Kind()] = func([]byte) (remedy.Step, error) { return far, nil }
 	r.class.Steps = append(r.class.Steps, elsewhere{})
 	r.steps = nil
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Steps: []remedy.Step{far}})
@@ -1012,7 +1013,7 @@ func TestTakeBack(t *testing.T) {
 	// What the case only found made is not undone.
 	r := build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
-	r.must(r.env.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
+	r.must(r.clients.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
 	r.class.Steps = append(r.class.Steps, step.Touch{})
 	r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.Touch{}}
 	r.ends(event.Waiting)

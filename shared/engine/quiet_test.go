@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -100,16 +99,8 @@ func TestByCause(t *testing.T) {
 	r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
 	far, made, gone := elsewhere{At: "quota/x"}, 0, false
 	r.class.Steps = append(r.class.Steps, elsewhere{})
-	r.env.Decode = func(kind string, data []byte) (remedy.Step, error) {
-		if kind == far.Kind() {
-			var s elsewhere
-			err := json.Unmarshal(data, &s)
-			s.did = &made
-			return s, err
-		}
-		return r.decode(kind, data)
-	}
 	far.did = &made
+	r.kinds[far.Kind()] = func([]byte) (remedy.Step, error) { return far, nil }
 	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Is(!gone), nil }
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		if made == 0 {
@@ -247,6 +238,7 @@ func TestOwnedPorts(t *testing.T) {
 				r.must(err)
 			}
 			r.steps = []remedy.Step{ports{act{Name: "1", Annotate: set(key, "new", "old")}}}
+			r.kinds["ports"] = func([]byte) (remedy.Step, error) { return r.steps[0], nil }
 			r.class.Steps = append(r.class.Steps, ports{})
 			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 				return remedy.Plan{Finding: say.F("f"), Steps: r.steps}, nil

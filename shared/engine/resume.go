@@ -256,7 +256,6 @@ func caseID(f event.Failure) string {
 // sign lets all further lines of the log bear the case.
 func (x *run) sign() {
 	x.log = x.log.With("case", x.rec.Case)
-	x.c.Log = x.log
 }
 
 func final(r event.Result) bool {

@@ -1,5 +1,6 @@
 // Package engine runs remedies: Run answers one failure for one class. It is the only place
-// where the phases meet, each in a file: resume, diagnose, decide, apply, verify. It writes
+// where the phases meet, each in a file: resume, diagnose, decide, apply, verify. What needs
+// the class's rights it has done by the class's hand (shared/hand). It writes
 // under the journal, which is lock and record at once: of any runs on one Service exactly
 // one gets to write, and what a killed run left open is taken up where it stood.
 //
@@ -11,8 +12,8 @@
 //
 // Before it diagnoses, a run takes a lease, in a key of the bucket for its Service
 // and class, and renews it until it ends, however slowly it reads, or its time is over: another one comes
-// back later. What it reads first is read side by side while the lease is written (gather.go):
-// who does not get the lease has read in vain, and decided nothing. Who finds a lease that was left behind for ten seconds counts a run that
+// back later. What it reads first is read side by side while the lease is written (gather.go), and the hand reads
+// ahead meanwhile: who does not get the lease has read in vain, and decided nothing. Who finds a lease that was left behind for ten seconds counts a run that
 // never ended, so that an event which kills its process becomes a question to a person
 // and not an endless loop. A run that was taken for dead and is not loses with its next
 // append. The lease of two minutes counts only from the intent, is in the journal, and
@@ -54,12 +55,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/retry"
@@ -67,25 +67,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An Env is what runs share: the cluster, the cloud, the stream and the policy.
+// An Env is what runs share: the cluster, the hands, the stream and the policy.
 // It is safe for any number of runs at once.
 type Env struct {
-	Cluster     string         // ID of the cluster
-	Stream      *stream.Stream // the journal, the locks; nil: Look only
-	Kube        *kube.Cluster
-	KubeWriter  *kube.Writer
-	Cloud       *cloud.Reader
-	CloudWriter *cloud.Writer
-	Policy      func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
-	Decode      func(kind string, data []byte) (remedy.Step, error) // makes a journalled step again
-	Who         string                                              // worker, http, fc or cli, for the journal
-	Person      *event.Person                                       // who called the command, for the journal; nil: nobody did
-	Bound       time.Duration                                       // a run ends by then; zero: 2 min
-	Watch       time.Duration                                       // how long a run watches for success; zero: 60 s
-	Crowd       *remedy.Crowd                                       // what runs share that list the Services which fail together; nil: nothing
-	Crowded     func() bool                                         // others wait for the place of a run that only watches; nil: never
-	Now         func() time.Time                                    // nil: time.Now
-	Log         *slog.Logger                                        // nil: discarded
+	Cluster string                                              // ID of the cluster
+	Stream  *stream.Stream                                      // the journal, the locks; nil: Look only
+	Kube    *kube.Cluster                                       // what the engine itself reads: Services, namespaces, Events
+	Hand    func(*remedy.Remedy) hand.Hand                      // does for a class what needs its rights
+	Policy  func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
+	Decode  func(kind string, data []byte) (remedy.Step, error) // makes a journalled step again
+	Who     string                                              // worker, http, fc or cli, for the journal
+	Person  *event.Person                                       // who called the command, for the journal; nil: nobody did
+	Bound   time.Duration                                       // a run ends by then; zero: 2 min
+	Watch   time.Duration                                       // how long a run watches for success; zero: 60 s
+	Crowded func() bool                                         // others wait for the place of a run that only watches; nil: never
+	Now     func() time.Time                                    // nil: time.Now
+	Log     *slog.Logger                                        // nil: discarded
 }
 
 // Limits of time.
@@ -171,7 +168,7 @@ func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Reco
 		func(_ context.Context, x *run, err error) (event.Record, error) { return x.rec, err })
 }
 
-// answer has a run do what it is for, within its time. A panic of the class is an
+// answer has a run do what it is for, within its time. A panic is an
 // error that ends as broken says.
 func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error),
 	broken func(context.Context, *run, error) (event.Record, error)) (rec event.Record, err error) {
@@ -184,7 +181,7 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	defer func() { err = safe(err) }()
 	defer func() {
 		if p := recover(); p != nil {
-			rec, err = broken(ctx, x, panicked(p, r.Class, x.log))
+			rec, err = broken(ctx, x, hand.Panicked(p, r.Class, x.log))
 		}
 	}()
 	return do(ctx, x)
@@ -240,13 +237,6 @@ func (x *run) under(on way) event.Record {
 	return x.rec
 }
 
-// panicked returns a class's panic as an error: it must not take the other
-// classes down. The stack goes to the log.
-func panicked(p any, class string, log *slog.Logger) error {
-	log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
-	return fmt.Errorf("class %s panicked: %v", class, p)
-}
-
 // safe returns an error whose text holds no secret, whoever shows it.
 func safe(err error) error {
 	if err == nil {
@@ -275,9 +265,9 @@ type run struct {
 	env       *Env
 	r         *remedy.Remedy
 	ev        Event
-	failed    time.Time // of the failure in hand, as who dated it says: compared with such times alone
-	c         *remedy.Case
-	w         *remedy.Writers
+	failed    time.Time    // of the failure in hand, as who dated it says: compared with such times alone
+	c         *remedy.Case // what is known of the case; only a hand reads more
+	hand      hand.Hand
 	journal   *stream.Journal
 	failures  failures
 	approvals approvals
@@ -314,20 +304,12 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	x := &run{
 		env: env, r: r, ev: ev, failed: failed, log: log, clock: env.now(),
 		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
-		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log,
-			Taken: map[string]bool{}, Remedy: r, Crowd: env.Crowd},
+		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster}, Event: f, Now: env.now(), Taken: map[string]bool{}, Remedy: r},
 	}
-	x.w = &remedy.Writers{Cloud: env.CloudWriter.Told(x.told), Kube: env.KubeWriter.Told(x.told)}
+	if env.Hand != nil {
+		x.hand = env.Hand(r)
+	}
 	return x, nil
-}
-
-// told notes a write of the step in hand: steps themselves need not know.
-func (x *run) told(c event.Call) {
-	if i := x.rec.Next; i < len(x.rec.Steps) {
-		c.At = x.env.now()
-		x.rec.Steps[i].Calls = append(x.rec.Steps[i].Calls, c)
-		x.doubt = x.doubt || c.Wrote()
-	}
 }
 
 // ErrForeign says that an event is not for this host: it must not come back.
@@ -360,7 +342,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		defer func() { x.ahead.drop() }()
 		go x.env.Stream.ReadPlaces(ctx, classBudgetKey(x.env.Cluster, x.r.Class), budgetKey(x.env.Cluster))
 	}
-	if wait, err := x.lease.enter(ctx, x.log); err != nil {
+	if wait, err := x.enter(ctx, h); err != nil {
 		return unread, err
 	} else if wait > 0 {
 		return x.later(wait)
@@ -398,6 +380,30 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 		return x.settle(ctx, x.rec.Result)
 	}
 	return (&application{run: x}).write(ctx, plan)
+}
+
+// enter takes the lease, and returns how long to wait if another run has it. A look that has been begun goes on meanwhile,
+// and ends with it.
+func (x *run) enter(ctx context.Context, h history) (wait time.Duration, err error) {
+	if x.ahead == nil {
+		return x.lease.enter(ctx, x.log)
+	}
+	look, entered := x.ahead, make(chan struct{})
+	defer func() { <-entered }()
+	go func() {
+		defer close(entered)
+		if wait, err = x.lease.enter(ctx, x.log); wait > 0 || err != nil {
+			look.cancel()
+		}
+	}()
+	look.ask(x, func() error {
+		if <-entered; wait > 0 || err != nil || x.lease.state.Crashes >= maxCrashes {
+			return errors.New("the run does not have the lease") // or its class must not run again
+		}
+		return nil
+	})
+	<-entered
+	return wait, err
 }
 
 // later ends a run that must come back soon, without a word in the journal: it

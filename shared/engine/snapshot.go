@@ -8,150 +8,44 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Snapshot is how the load balancers of a case stood before a plan of medium or
-// high risk was applied. It is for people: nothing is put back from it by itself.
-type Snapshot struct {
-	Case      string        `json:"case"`
-	Cluster   string        `json:"cluster"`
-	Class     string        `json:"class"`
-	Service   event.Service `json:"service"`
-	Attempt   int           `json:"attempt"` // that was about to write
-	At        time.Time     `json:"at"`
-	Balancers []Standing    `json:"balancers"` // none: the Service has no load balancer that can be found
-}
-
-// A Standing is how one load balancer stood.
-type Standing struct {
-	ID   string                     `json:"id"`
-	Gone bool                       `json:"gone,omitempty"` // the API says that there is none of this ID
-	CLB  *cloud.LoadBalancer        `json:"clb,omitempty"`  // with its tags
-	NLB  *cloud.NetworkLoadBalancer `json:"nlb,omitempty"`  // with its tags
-
-	Listeners        []cloud.Listener           `json:"listeners,omitempty"`        // of a CLB
-	Groups           []cloud.VServerGroup       `json:"groups,omitempty"`           // of a CLB, with rules and backends
-	NetworkListeners []cloud.NetworkListener    `json:"networkListeners,omitempty"` // of an NLB
-	Servers          map[string][]cloud.Backend `json:"servers,omitempty"`          // of an NLB, by the ID of their server group
-}
-
 // preserve keeps a snapshot in the journal before steps of medium or high risk are
-// applied. An error means that they must not be.
-func (e *Env) preserve(ctx context.Context, c *remedy.Case, risk remedy.Risk, steps []remedy.Step) error {
-	s, err := e.standing(ctx, c, risk, steps)
+// applied, as they were declared. An error means that they must not be.
+func (x *run) preserve(ctx context.Context, risk remedy.Risk, steps []remedy.Step, undo bool) error {
+	s, err := x.standing(ctx, risk, steps, undo)
 	if err != nil || s == nil {
 		return err
 	}
-	s.At = e.now()
-	data, err := s.encode()
+	s.At = x.env.now()
+	data, err := pack(s)
 	if err != nil {
 		return fmt.Errorf("take a snapshot before the write: %w", err)
 	}
 	header := map[string][]string{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}
-	if err := e.Stream.Snapshot(ctx, s.Cluster, s.Service.UID, s.Class, header, data); err != nil {
+	if err := x.env.Stream.Snapshot(ctx, s.Cluster, s.Service.UID, s.Class, header, data); err != nil {
 		return fmt.Errorf("keep the snapshot before the write: %w", err)
 	}
 	return nil
 }
 
 // standing returns the snapshot that preserve would keep; nil for none.
-func (e *Env) standing(ctx context.Context, c *remedy.Case, risk remedy.Risk, steps []remedy.Step) (*Snapshot, error) {
-	if risk == remedy.Low || c.Event.Service.Kind != "" {
+func (x *run) standing(ctx context.Context, risk remedy.Risk, steps []remedy.Step, undo bool) (*hand.Snapshot, error) {
+	if risk == remedy.Low || x.c.Event.Service.Kind != "" {
 		return nil, nil // of a cluster there is no load balancer to write to
 	}
-	s, err := snapshot(ctx, c, e.Cloud.Once(), steps)
+	a, err := x.ask(ctx, hand.Backup, undo, steps...)
+	if err == nil && a.Backup == nil {
+		err = errors.New("the hand sent none")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot before the write: %w", err)
 	}
-	return &s, nil
-}
-
-// snapshot reads how the load balancers stand that the steps write to, and the ones
-// that are the Service's by its label or by the way in which the controller finds them.
-func snapshot(ctx context.Context, c *remedy.Case, now *cloud.Reader, steps []remedy.Step) (Snapshot, error) {
-	at := c.View
-	at.Cloud = now
-	s := Snapshot{Case: c.ID, Cluster: c.Event.Cluster, Class: c.Remedy.Class, Service: c.Event.Service, Attempt: c.Attempt, Balancers: []Standing{}}
-	var ids []string
-	for _, step := range steps {
-		for _, kind := range []string{"slb/", "nlb/"} {
-			if id, ok := strings.CutPrefix(step.Target(), kind); ok {
-				ids = append(ids, id)
-			}
-		}
-	}
-	if id := c.Service.Labels[ccm.BalancerLabel]; ccm.Identifier(id) {
-		ids = append(ids, id)
-	}
-	bound, err := at.Bound(ctx)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	if bound != nil {
-		ids = append(ids, bound.ID)
-	}
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		standing, err := standingOf(ctx, &at, id)
-		if err != nil {
-			return Snapshot{}, err
-		}
-		s.Balancers = append(s.Balancers, standing)
-	}
-	return s, nil
-}
-
-// standingOf reads how a load balancer of the Service's kind stands.
-func standingOf(ctx context.Context, c *ccm.View, id string) (Standing, error) {
-	lb, err := c.Named(ctx, id)
-	if err != nil {
-		return Standing{}, err
-	}
-	if lb == nil {
-		return Standing{ID: id, Gone: true}, nil
-	}
-	s := Standing{ID: id, CLB: lb.CLB, NLB: lb.NLB}
-	if lb.NLB != nil {
-		if s.NetworkListeners, err = c.Cloud.NLB.Listeners(ctx, id); err != nil {
-			return Standing{}, fmt.Errorf("list listeners of %s: %w", id, err)
-		}
-		s.Servers = map[string][]cloud.Backend{}
-		for _, l := range s.NetworkListeners {
-			if _, ok := s.Servers[l.ServerGroup]; ok || l.ServerGroup == "" {
-				continue
-			}
-			if s.Servers[l.ServerGroup], err = c.Cloud.NLB.Servers(ctx, l.ServerGroup); err != nil {
-				return Standing{}, fmt.Errorf("list the servers of %s: %w", l.ServerGroup, err)
-			}
-		}
-		return s, nil
-	}
-	if s.Listeners, err = c.Cloud.SLB.Listeners(ctx, id); err != nil {
-		return Standing{}, fmt.Errorf("list listeners of %s: %w", id, err)
-	}
-	if s.Groups, err = c.Cloud.SLB.VServerGroups(ctx, id); err != nil {
-		return Standing{}, fmt.Errorf("list vServer groups of %s: %w", id, err)
-	}
-	for i, g := range s.Groups {
-		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
-		if errors.Is(err, cloud.ErrNotFound) {
-			continue // it went meanwhile
-		}
-		if err != nil {
-			return Standing{}, fmt.Errorf("describe vServer group %s: %w", g.ID, err)
-		}
-		s.Groups[i].Backends = whole.Backends
-	}
-	return s, nil
+	return a.Backup, nil
 }
 
 // Limits of a snapshot: what a message of NATS holds, with room for its headers, and
@@ -161,8 +55,8 @@ const (
 	maxUnpacked = 64 << 20
 )
 
-// encode packs a snapshot: a load balancer with many backends says the same of each.
-func (s Snapshot) encode() ([]byte, error) {
+// pack encodes a snapshot: a load balancer with many backends says the same of each.
+func pack(s *hand.Snapshot) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	if err := errors.Join(json.NewEncoder(z).Encode(s), z.Close()); err != nil {
@@ -175,18 +69,18 @@ func (s Snapshot) encode() ([]byte, error) {
 }
 
 // ReadSnapshot reads a snapshot from a message of the journal.
-func ReadSnapshot(m stream.Message) (Snapshot, error) {
+func ReadSnapshot(m stream.Message) (hand.Snapshot, error) {
 	z, err := gzip.NewReader(bytes.NewReader(m.Data))
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
+		return hand.Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
 	}
 	data, err := io.ReadAll(io.LimitReader(z, maxUnpacked))
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
+		return hand.Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
 	}
-	var s Snapshot
+	var s hand.Snapshot
 	if err := json.Unmarshal(data, &s); err != nil {
-		return Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
+		return hand.Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
 	}
 	return s, nil
 }

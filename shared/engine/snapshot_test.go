@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -22,7 +23,7 @@ import (
 
 // snapshots returns what was kept of the rig's Service, each with whether the journal
 // held an intent by then.
-func (r *rig) snapshots() (kept []engine.Snapshot, intents []bool) {
+func (r *rig) snapshots() (kept []hand.Snapshot, intents []bool) {
 	r.Helper()
 	subject := event.KeptSubject(r.env.Cluster, string(r.svc.UID), class)
 	r.must(r.env.Stream.Each(r.Context(), stream.Cases, subject, time.Time{}, func(m stream.Message) error {
@@ -139,7 +140,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, At: "slb/lb-none", Annotate: set(key, "new", "old")}}
 	r.run()
 	kept, _ := r.snapshots()
-	if len(kept) != 1 || cmp.Diff([]engine.Standing{{ID: "lb-none", Gone: true}}, kept[0].Balancers) != "" {
+	if len(kept) != 1 || cmp.Diff([]hand.Standing{{ID: "lb-none", Gone: true}}, kept[0].Balancers) != "" {
 		t.Errorf("kept %+v", kept)
 	}
 	if _, err := engine.ReadSnapshot(stream.Message{Data: []byte("no snapshot")}); err == nil || !strings.Contains(err.Error(), "read a snapshot") {

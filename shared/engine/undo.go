@@ -9,7 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -85,7 +85,6 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	x := reversal{run: own, last: how.last, maybe: map[int]bool{}}
 	if how.dry {
 		x.unsure = map[string]bool{}
-		x.w = &remedy.Writers{Cloud: env.CloudWriter.Dry(), Kube: env.KubeWriter.Dry()}
 	}
 	if err := x.ready(ctx, rec, applied); err != nil {
 		return event.Record{}, err
@@ -130,7 +129,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 
 // ready begins the record of the undo, and returns what keeps it from being one: another
 // run, a step that has no way back, a Service that is gone.
-func (x reversal) ready(ctx context.Context, rec event.Record, applied []event.Record) error {
+func (x *reversal) ready(ctx context.Context, rec event.Record, applied []event.Record) error {
 	x.journal = x.env.Stream.Journal(x.env.Cluster, rec.Service.UID, x.r.Class)
 	prev, err := x.load(ctx)
 	if err != nil {
@@ -149,7 +148,7 @@ func (x reversal) ready(ctx context.Context, rec event.Record, applied []event.R
 	x.rec.Case = rec.Case
 	x.rec.SetFinding(say.F("Undo of %s: %s", rec.Case, rec.Texts().Finding))
 	x.sign()
-	if x.steps, err = inverse(x.env, x.r, applied, x.maybe); err != nil {
+	if x.steps, x.made, err = inverse(x.env, x.r, applied, x.maybe); err != nil {
 		return fmt.Errorf("case %s: %w", rec.Case, err)
 	}
 	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
@@ -176,11 +175,11 @@ func (x reversal) barred(ctx context.Context) error {
 	if !x.r.Creates {
 		return nil
 	}
-	switch why, err := x.c.Bars(ctx, x.steps); {
+	switch a, err := x.ask(ctx, hand.Bars, true, x.made...); {
 	case err != nil:
 		return fmt.Errorf("case %s: look for a load balancer that rules the undo out: %w", x.rec.Case, err)
-	case why != "":
-		return fmt.Errorf("case %s: %w: %s", x.rec.Case, ErrNoUndo, why)
+	case a.Bars != "":
+		return fmt.Errorf("case %s: %w: %s", x.rec.Case, ErrNoUndo, a.Bars)
 	}
 	return nil
 }
@@ -204,10 +203,10 @@ func (x reversal) lock(ctx context.Context) (unlock func(), err error) {
 func (x reversal) open(ctx context.Context) error {
 	risk := remedy.Plan{Steps: x.steps}.Highest()
 	if x.dry() {
-		_, err := x.env.standing(ctx, x.c, risk, x.steps)
+		_, err := x.standing(ctx, risk, x.made, true)
 		return err
 	}
-	if err := x.env.preserve(ctx, x.c, risk, x.steps); err != nil {
+	if err := x.preserve(ctx, risk, x.made, true); err != nil {
 		return err
 	}
 	x.rec.Attempts = append(x.rec.Attempts, x.env.now())
@@ -224,8 +223,9 @@ func (x reversal) open(ctx context.Context) error {
 // begins returns what keeps the undo from its first step: what can't begin leaves nothing behind, not even in the journal. A
 // step that was perhaps not made, and that somebody has moved on from, keeps the others from nothing.
 func (x reversal) begins(ctx context.Context) (err error) {
-	for i, s := range x.steps {
-		if _, err = reversible(ctx, x.c, s, i); !x.maybe[i] || !errors.Is(err, remedy.ErrMoved) {
+	for i, s := range x.made {
+		a, failed := x.ask(ctx, hand.Check, true, s)
+		if err = x.reversible(i, a.State, a.Differs, failed); !x.maybe[i] || !errors.Is(err, remedy.ErrMoved) {
 			return err
 		}
 	}
@@ -240,7 +240,8 @@ func (x reversal) takeBackStep(ctx context.Context, i int, s remedy.Step) error 
 		x.rec.Next = i + 1
 		return nil
 	}
-	state, err := reversible(ctx, x.c, s, i)
+	a, failed := x.order(ctx, x.made[i], hand.Order{Undo: true, Dry: x.dry()})
+	err := x.reversible(i, a.State, a.Differs, failed)
 	if x.maybe[i] && errors.Is(err, remedy.ErrMoved) {
 		x.rec.AddNote(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
 		x.rec.Next, made.Found = i+1, true
@@ -249,21 +250,19 @@ func (x reversal) takeBackStep(ctx context.Context, i int, s remedy.Step) error 
 	if err != nil {
 		return err
 	}
-	if state == remedy.Todo {
-		err := s.Apply(ctx, x.c, x.w)
-		if x.dry() && (s.Target() != "" || errors.Is(err, kube.ErrNoDryRun)) {
+	if a.State != hand.Found {
+		untried := x.dry() && errors.Is(failed, hand.ErrUnsure)
+		if x.dry() && (s.Target() != "" || untried) {
 			x.unsure[s.Target()] = true // it is not as it would be
 		}
-		if x.dry() && errors.Is(err, kube.ErrNoDryRun) {
-			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(err.Error())))
-			err = nil
-		}
-		if err != nil {
-			return fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), err)
+		if untried {
+			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
+		} else if failed != nil {
+			return fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed)
 		}
 	}
 	x.rec.Next, x.doubt = i+1, false
-	made.Found = state == remedy.Done || !x.dry() && len(made.Calls) == 0
+	made.Found = a.State == hand.Found || !x.dry() && len(made.Calls) == 0
 	if x.dry() {
 		return nil
 	}
@@ -281,14 +280,13 @@ func (x reversal) dry() bool { return x.unsure != nil }
 // errNothingApplied says that there is nothing to undo.
 var errNothingApplied = errors.New("no step was applied that can be undone")
 
-// inverse returns the steps that take attempts back, in the order to apply them, and notes of which it is unknown whether there
-// is anything to take back. The way back is worked out from each step: what the journal says of it is for people.
-func inverse(env *Env, r *remedy.Remedy, applied []event.Record, maybe map[int]bool) ([]remedy.Step, error) {
-	var steps []remedy.Step
+// inverse returns the steps that take attempts back, in the order to apply them, and the steps that they take back. It notes of which it
+// is unknown whether there is anything to take back. The way back is worked out from each step: what the journal says of it is for people.
+func inverse(env *Env, r *remedy.Remedy, applied []event.Record, maybe map[int]bool) (steps, made []remedy.Step, err error) {
 	for _, rec := range applied {
 		planned, err := r.Planned(env.Decode, rec)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i, s := range slices.Backward(planned[:len(rec.Made())]) {
 			back, ok := s.Undo()
@@ -296,44 +294,36 @@ func inverse(env *Env, r *remedy.Remedy, applied []event.Record, maybe map[int]b
 			case rec.Steps[i].Found: // somebody else has made it, and may need it
 			case ok:
 				maybe[len(steps)] = rec.Steps[i].Unknown
-				steps = append(steps, back)
+				steps, made = append(steps, back), append(made, s)
 			case !remedy.Wakes(s) && !rec.Steps[i].Unknown:
-				return nil, fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
+				return nil, nil, fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
 			}
 		}
 	}
 	if len(steps) == 0 {
-		return nil, errNothingApplied
+		return nil, nil, errNothingApplied
 	}
-	return steps, nil
+	return steps, made, nil
 }
 
-// A Differ is a step that can say what its target is now, where it is neither as the
-// step found it nor as it would leave it.
-type Differ interface {
-	Differs(*remedy.Case) string // as a sentence
-}
-
-// reversible returns where step i of an undo stands. That it finds something else
-// than what the plan left is an error, which says what differs.
-func reversible(ctx context.Context, c *remedy.Case, s remedy.Step, i int) (remedy.State, error) {
-	state, err := s.Check(ctx, c)
-	if err != nil {
-		return state, fmt.Errorf("check undo %d: %w", i+1, err)
+// reversible returns what keeps step i of an undo from being made, which was found to stand there. That its target is
+// something else than what the plan left is an error, which says what differs.
+func (x *reversal) reversible(i int, state hand.State, differs string, failed error) error {
+	switch {
+	case failed != nil && state == "":
+		return fmt.Errorf("check undo %d: %w", i+1, failed)
+	case state != hand.Moved:
+		return nil
+	case differs != "":
+		differs = " " + differs
 	}
-	if state != remedy.Conflict {
-		return state, nil
-	}
-	what := ""
-	if d, ok := s.(Differ); ok {
-		what = " " + d.Differs(c)
-	}
-	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s.Says(), remedy.ErrMoved, what)
+	return fmt.Errorf("undo %d, %s: %w.%s", i+1, x.steps[i].Says(), remedy.ErrMoved, differs)
 }
 
 // A reversal is a run that takes back what earlier ones have written.
 type reversal struct {
 	*run
+	made   []remedy.Step   // what its steps take back, as the class has declared it
 	maybe  map[int]bool    // steps of which it is unknown whether there is anything to take back
 	unsure map[string]bool // targets that a dry run does not know any more; nil: it is none
 	last   event.Record    // of a take-back by the policy: the last write of the case
@@ -425,13 +415,13 @@ func (x reversal) works(ctx context.Context) (say.Text, error) {
 	for x.c.Attempt > 1 && !x.c.Written() {
 		x.c.Attempt-- // the class is asked about the attempt whose mark the Service bears
 	}
-	v, err := verification{x.run}.stands(ctx)
+	a, err := x.ask(ctx, hand.Prove, false)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("find out whether the fix works by now: %w", err)
-	case v == remedy.Unknown:
+	case a.Verdict == remedy.Unknown:
 		return nil, errors.New("whether the fix works by now could not be determined")
-	case v == remedy.Yes:
+	case a.Verdict == remedy.Yes:
 		return nil, nil
 	}
 	return say.F("The fix works by now and is not undone.").Then(proof), nil

@@ -38,7 +38,7 @@ func undone(t *testing.T) (*rig, event.Record) {
 
 func (r *rig) tags() map[string]string {
 	r.Helper()
-	tags, err := r.env.Cloud.SLB.Tags(r.Context(), r.lb)
+	tags, err := r.clients.Cloud.SLB.Tags(r.Context(), r.lb)
 	r.must(err)
 	return tags
 }
@@ -199,7 +199,7 @@ func TestUndoRuledOut(t *testing.T) {
 	t.Parallel()
 	zone := ccm.Prefix + ccm.MasterZone
 	made := func(r *rig) {
-		r.must(r.env.CloudWriter.SLB.Tag(r.Context(), r.lb, ccm.NameTag, ccm.DefaultName(r.svc)))
+		r.must(r.clients.CloudWriter.SLB.Tag(r.Context(), r.lb, ccm.NameTag, ccm.DefaultName(r.svc)))
 	}
 	for _, tt := range []struct {
 		name   string
@@ -333,7 +333,7 @@ func TestLookUndoOfSeveralSteps(t *testing.T) {
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.must(r.env.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
+	r.must(r.clients.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
 	r.steps = []remedy.Step{
 		step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.TagLB{LB: r.lb, Key: "l", Value: "w"}, act{Name: "1", Annotate: set(key, "new", "old")},
 	}
@@ -354,7 +354,7 @@ func TestCalls(t *testing.T) {
 	applied, _ := engine.Applied(all)
 	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
 	r.must(err)
-	tags, err := r.env.Cloud.SLB.Tags(t.Context(), r.lb)
+	tags, err := r.clients.Cloud.SLB.Tags(t.Context(), r.lb)
 	r.must(err)
 	if _, ok := tags["l"]; ok || tags["k"] != "v" {
 		t.Errorf("after the undo the tags are %v", tags)

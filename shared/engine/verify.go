@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -92,13 +92,13 @@ func (x verification) verify(ctx context.Context) (event.Record, error) {
 			x.lap(&x.rec.Timings.Verify)
 			return x.changed(ctx)
 		}
-		v, err := x.stands(watch)
+		a, err := x.ask(watch, hand.Prove, false)
 		switch {
-		case err != nil && ctx.Err() == nil && (watch.Err() != nil || errors.Is(err, cloud.ErrThrottled) && errors.Is(err, context.DeadlineExceeded)):
+		case err != nil && ctx.Err() == nil && (watch.Err() != nil || errors.Is(err, hand.ErrThrottled) && hand.Late(err)):
 			return x.unproven(ctx) // the time to watch is over, or too short for another call
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
-		case v == remedy.No:
+		case a.Verdict == remedy.No:
 			return x.finish(ctx)
 		}
 	}
@@ -122,16 +122,13 @@ func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon b
 	if x.ev.Failure.Service.Kind != "" || len(ccm.Leaving(x.c.Service)) > 0 {
 		return event.Fixed, nil, false
 	}
-	flow, err := x.c.Flow(ctx)
-	if err == nil && len(flow.Why) == 0 && x.r.Backends {
-		flow.Why, err = x.c.Backed(ctx)
-	}
+	a, err := x.ask(ctx, hand.Flow, false)
 	switch {
 	case err != nil:
-		lacks := errors.Is(err, cloud.ErrDenied) || errors.Is(err, cloud.ErrNotFound) || errors.Is(err, kube.ErrDenied)
+		lacks := errors.Is(err, hand.ErrDenied) || errors.Is(err, hand.ErrNotFound)
 		return event.Synced, say.F("Whether traffic can flow could not be checked: %s.", event.Redact(err.Error())), !lacks
-	case len(flow.Why) > 0:
-		return event.Synced, flow.Why, flow.Soon
+	case len(a.Flow.Why) > 0:
+		return event.Synced, a.Flow.Why, a.Flow.Soon
 	}
 	return event.Fixed, nil, false
 }
@@ -148,11 +145,11 @@ func (x verification) limit() time.Duration {
 // tells whether it worked. The case is diagnosed again until the class no longer finds
 // its cause.
 func (x verification) byCause(ctx context.Context) (event.Record, error) {
-	v, err := x.r.StillFails(ctx, x.c)
+	a, err := x.ask(ctx, hand.Cause, false)
 	if err != nil {
-		return x.fail(ctx, fmt.Errorf("ask whether it still fails: %w", err))
+		return x.fail(ctx, err)
 	}
-	if v == remedy.No {
+	if a.Verdict == remedy.No {
 		return x.finish(ctx)
 	}
 	x.lap(&x.rec.Timings.Verify)
@@ -166,29 +163,6 @@ func marked(svc *corev1.Service, before string) bool {
 	}
 	hash := svc.Labels[ccm.HashLabel]
 	return hash != "" && hash != before && ccm.Synced(svc)
-}
-
-// stands reports what the marks alone can't tell, whether the failure still stands: No if the address is the
-// load balancer's, and the class no longer finds its cause.
-func (x verification) stands(ctx context.Context) (remedy.Verdict, error) {
-	svc := x.c.Service
-	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {
-		lb, err := x.c.Cloud.SLB.LoadBalancer(ctx, id)
-		if errors.Is(err, cloud.ErrNotFound) {
-			return remedy.Unknown, nil
-		}
-		if err != nil {
-			return remedy.Unknown, fmt.Errorf("describe load balancer %s: %w", id, err)
-		}
-		if lb.Address != ccm.Address(svc) {
-			return remedy.Unknown, nil
-		}
-	}
-	v, err := x.r.StillFails(ctx, x.c)
-	if err != nil {
-		return remedy.Unknown, fmt.Errorf("ask whether it still fails: %w", err)
-	}
-	return v, nil
 }
 
 // changed ends a run whose Service somebody else changed after our write: what
@@ -220,11 +194,11 @@ func (x verification) unproven(ctx context.Context) (event.Record, error) {
 		if len(over) > 0 {
 			return x.gone(ctx, over)
 		}
-		v, err := x.r.StillFails(ctx, x.c)
+		a, err := x.ask(ctx, hand.Cause, false)
 		if err != nil {
-			return x.fail(ctx, fmt.Errorf("ask whether it still fails: %w", err))
+			return x.fail(ctx, err)
 		}
-		if v == remedy.No {
+		if a.Verdict == remedy.No {
 			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
 			return x.settle(ctx, event.Superseded)
 		}

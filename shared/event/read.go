@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/regex"
@@ -32,6 +33,32 @@ type readsKey struct{}
 // answered, from any goroutine.
 func WithReads(ctx context.Context, tell func(Read)) context.Context {
 	return context.WithValue(ctx, readsKey{}, tell)
+}
+
+// A ReadList is the first MostReads of what is read, each question with its answer once. Its methods may be called side by side.
+type ReadList struct {
+	mu    sync.Mutex
+	all   []Read
+	ended bool
+}
+
+// Tell adds a read.
+func (a *ReadList) Tell(one Read) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ended && len(a.all) < MostReads && !slices.ContainsFunc(a.all, func(have Read) bool {
+		return have.Action == one.Action && have.Answer == one.Answer && have.Error == one.Error
+	}) {
+		a.all = append(a.all, one)
+	}
+}
+
+// End returns them, and takes no more.
+func (a *ReadList) End() []Read {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	return a.all
 }
 
 // TellRead tells of a read, if anybody wants to know, as NewRead makes it.

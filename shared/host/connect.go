@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -93,8 +94,14 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// A Connection is what runs of this process share, and what its hands, which are local, reach the cluster and the cloud with.
+type Connection struct {
+	*engine.Env
+	Clients *hand.Clients
+}
+
 // Look connects to the cluster and the cloud alone: enough for engine.Look.
-func Look(c Config) (*engine.Env, error) {
+func Look(c Config) (*Connection, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -109,11 +116,15 @@ func Look(c Config) (*engine.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &engine.Env{
-		Cluster: c.Cluster, Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: accountWriter,
+	clients := &hand.Clients{
+		Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: accountWriter, Decode: step.Decode, Crowd: remedy.NewCrowd(recall),
+		Log: c.Log,
+	}
+	return &Connection{Clients: clients, Env: &engine.Env{
+		Cluster: c.Cluster, Kube: cluster, Hand: clients.Hand,
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
-		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log, Crowd: remedy.NewCrowd(recall),
-	}, nil
+		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
+	}}, nil
 }
 
 // life is how long a kubeconfig of the container service is good for: short, because
@@ -154,7 +165,7 @@ func plain(data string) []byte {
 
 // Connect connects to the cluster, the cloud and the stream. The policy is the
 // one in force, read from the stream each time it is asked for.
-func Connect(ctx context.Context, c Config) (*engine.Env, error) {
+func Connect(ctx context.Context, c Config) (*Connection, error) {
 	env, err := Look(c)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(env.Stream.Close)
-	r.Host = &Host{Env: env, Remedies: remedies}
+	r.Host = &Host{Env: env.Env, Remedies: remedies}
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -105,8 +106,9 @@ func (r *rig) work(remedies []*remedy.Remedy, seen func(event.Record, error)) (e
 		r.Fatal(err)
 	}
 	k := r.kube()
+	clients := &hand.Clients{Kube: k, KubeWriter: kube.NewWriter(k), Cloud: account, CloudWriter: writer, Decode: step.Decode}
 	h := &host.Host{Remedies: remedies, Seen: seen, Env: &engine.Env{
-		Cluster: clusterID, Stream: r.stream, Kube: k, KubeWriter: kube.NewWriter(k), Cloud: account, CloudWriter: writer,
+		Cluster: clusterID, Stream: r.stream, Kube: k, Hand: clients.Hand,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, r.stream, clusterID) }, Decode: step.Decode, Who: "worker",
 	}}
 	return r.begin(func(ctx context.Context) error { return h.Work(ctx, 8) })

@@ -2,7 +2,6 @@ package remedy
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -20,7 +19,6 @@ type Case struct {
 	Event    event.Failure // what was reported: a hint, never a value to write
 	Policy   Policy
 	Now      time.Time // when the run began; classes read no clock
-	Log      *slog.Logger
 
 	Remedy *Remedy         // whose case it is
 	Crowd  *Crowd          // whose Peers it shares; nil: it reads them alone

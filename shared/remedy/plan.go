@@ -135,17 +135,23 @@ func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), re
 	}
 	steps := make([]Step, len(rec.Steps))
 	for i, s := range rec.Steps {
-		if !r.declares(s.Kind) {
-			return nil, fmt.Errorf("class %s: there is a step %q, %w", r.Class, s.Kind, ErrUndeclared)
-		}
-		step, err := decode(s.Kind, s.Step)
+		step, err := r.Step(decode, s.Kind, s.Step)
 		if err != nil {
-			return nil, err
-		}
-		if err := r.allows(step); err != nil {
 			return nil, err
 		}
 		steps[i] = step
 	}
 	return steps, nil
+}
+
+// Step returns the step of the class that decode makes from data. One that the class doesn't declare is an ErrUndeclared.
+func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind string, data []byte) (Step, error) {
+	if !r.declares(kind) {
+		return nil, fmt.Errorf("class %s: there is a step %q, %w", r.Class, kind, ErrUndeclared)
+	}
+	step, err := decode(kind, data)
+	if err != nil {
+		return nil, err
+	}
+	return step, r.allows(step)
 }

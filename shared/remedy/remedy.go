@@ -3,8 +3,8 @@
 //
 // A Remedy is a value that a class folder declares. Its code reads a Case and decides; it
 // cannot write. What it decides is a Plan: plain data that can be shown, compared,
-// approved, applied and undone. The steps of a plan are the only code that writes, and
-// shared/engine is the only one that has them do it.
+// approved, applied and undone. The steps of a plan are the only code that writes: shared/engine
+// says which step is next, and shared/hand is the only one that has it made.
 //
 // A plan may hold a Claim, one of a limited number of free places, such as the
 // addresses left in a vSwitch. When none is left the class is asked again and

@@ -322,17 +322,18 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 		return err
 	}
 	defer env.Stream.Close()
-	h := &host.Host{Env: env, Remedies: []*remedy.Remedy{r}}
+	h := &host.Host{Env: env.Env, Remedies: []*remedy.Remedy{r}}
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env.Env)}
+	d.Handle = func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}
 		}
 		return h.Handle(ctx, e)
-	}}
+	}
 	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
 		return err
 	}

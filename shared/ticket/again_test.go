@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -38,7 +39,7 @@ func TestLookAgain(t *testing.T) {
 		return remedy.Plan{Finding: say.F("It is busy."), Cause: "slb", Ask: say.F("Wait.")}, nil
 	}}
 	env := &engine.Env{
-		Cluster: "c1", Stream: w.s, Kube: k, KubeWriter: kube.NewWriter(k), Decode: step.Decode, Who: "worker", Now: w.now,
+		Cluster: "c1", Stream: w.s, Kube: k, Hand: (&hand.Clients{Kube: k, Decode: step.Decode}).Hand, Decode: step.Decode, Who: "worker", Now: w.now,
 		Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 	}

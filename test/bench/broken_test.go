@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -57,8 +58,9 @@ func (r *rig) broken(b *testing.B) {
 	}
 	b.Cleanup(looks.Close)
 	var ahead atomic.Int64
+	clients := &hand.Clients{Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: looks, CloudWriter: writes, Decode: step.Decode}
 	env := &engine.Env{
-		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: looks, CloudWriter: writes,
+		Cluster: clusterID, Stream: st, Kube: reader, Hand: clients.Hand,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
 		Decode: step.Decode, Who: "worker", Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -48,10 +49,13 @@ func (r *rig) hit(b *testing.B, n int) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
+	clients := &hand.Clients{
+		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode, Crowd: remedy.NewCrowd(time.Second),
+	}
 	env := &engine.Env{
-		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
+		Cluster: clusterID, Stream: st, Kube: reader, Hand: clients.Hand,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
-		Decode: step.Decode, Who: "worker", Crowd: remedy.NewCrowd(time.Second),
+		Decode: step.Decode, Who: "worker",
 	}
 	made := make([]*corev1.Service, n)
 	namespace := r.namespace(b, "cause")

@@ -103,7 +103,7 @@ func workerMain(ctx context.Context) error {
 	}
 	defer env.Stream.Close()
 	env.Bound = bound
-	return (&host.Host{Env: env, Remedies: functions.All}).Work(ctx, 64)
+	return (&host.Host{Env: env.Env, Remedies: functions.All}).Work(ctx, 64)
 }
 
 // A part is a process that is started again whenever it ends.

@@ -132,7 +132,7 @@ func (a assignment) answering(ctx context.Context) (*host.Host, error) {
 		return nil, err
 	}
 	env.Bound, env.Now = bound, wrong(filepath.Join(a.Dir, clock))
-	return &host.Host{Env: env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool {
+	return &host.Host{Env: env.Env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool {
 		return !slices.Contains(a.Classes, r.Class)
 	})}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -49,8 +50,8 @@ func asWorker(t *testing.T) *stream.Stream {
 }
 
 // scheduled runs the doctor once and returns what could not be done or told of it; nil: all could.
-func scheduled(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
-	p := &doctor.ScheduledRun{Env: env, Checks: checks}
+func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, checks []*doctor.Check) (doctor.RunResult, error) {
+	p := &doctor.ScheduledRun{Env: env, Cloud: account, Checks: checks}
 	r, err := p.Run(ctx)
 	if err == nil {
 		_, err = p.Ended(ctx)
@@ -132,14 +133,19 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := scheduled(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
-		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
-	}
-
 	rights, err := identity.Of("doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
+	account, _, err := rights.Cloud(tb.Cloud, identity.Name("doctor"), testbed.ClusterID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(account.Close)
+	if r, err := scheduled(ctx, env, account, checks.Checks()); err != nil || r.Opened == 0 {
+		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
+	}
+
 	for i, g := range rights.Grants() {
 		less, lacking := rights.Without(g), *env
 		who := fmt.Sprintf("doctor-%d", i)
@@ -150,14 +156,15 @@ func TestDoctor(t *testing.T) {
 		if lacking.Kube, err = kube.New(config); err != nil {
 			t.Fatal(err)
 		}
-		if lacking.Cloud, _, err = less.Cloud(tb.Cloud, identity.Name(who), testbed.ClusterID); err != nil {
+		account, _, err := less.Cloud(tb.Cloud, identity.Name(who), testbed.ClusterID)
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(lacking.Cloud.Close)
+		t.Cleanup(account.Close)
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
 			lacking.Stream = asWorker(t)
 		}
-		if _, err := scheduled(ctx, &lacking, checks.Checks()); err == nil {
+		if _, err := scheduled(ctx, &lacking, account, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)
 		}
 	}

@@ -214,9 +214,14 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/engine"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/ccm",
-			"shared/remedy", "shared/policy", "shared/say"},
-		why: "the engine knows no step and no endpoint",
+		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy", "shared/hand",
+			"shared/policy", "shared/say"},
+		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
+	},
+	{
+		who: []string{"shared/hand"},
+		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/ccm", "shared/remedy", "shared/say"},
+		why: "a hand does what the engine asks for, and knows neither the stream nor the policy",
 	},
 	{
 		who: []string{"shared/step"},
@@ -256,7 +261,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/host"},
-		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/step", "shared/remedy", "shared/engine"},
+		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/step", "shared/remedy", "shared/hand",
+			"shared/engine"},
 		why: "it is part of every function program, and these stay small",
 	},
 	{

@@ -15,10 +15,10 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -72,7 +72,7 @@ func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 			w.script.without = []grant.Grant{g}
 			w.as(t, on, r, journal)
 			switch err := w.tell(t, r, text, engine.Look); {
-			case errors.Is(err, kube.ErrDenied), errors.Is(err, cloud.ErrDenied):
+			case errors.Is(err, kube.ErrDenied), errors.Is(err, hand.ErrDenied):
 				denied++
 			case err != nil:
 				t.Errorf("%s, without %s: %q: %v", r.Class, g, text, err)

@@ -134,14 +134,16 @@ func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := *w.env
+		env, hands := *w.env, *w.hands
 		if g.RAM() {
-			env.Cloud, env.CloudWriter = w.client(t, r.Class+"-without", rights)
+			hands.Cloud, hands.CloudWriter = w.client(t, r.Class+"-without", rights)
 		} else {
 			if env.Kube, err = kube.New(on.config(t, r.Class, rights)); err != nil {
 				t.Fatal(err)
 			}
+			hands.Kube = env.Kube
 		}
+		env.Hand = wired(&hands)
 		rec, err := engine.Look(t.Context(), &env, r, w.event)
 		errs = append(errs, refusal(s, g, err, rec))
 	}

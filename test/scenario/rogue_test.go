@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -28,6 +28,8 @@ type rogue struct {
 func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return r.try(ctx, c, w)
 }
+
+func (r rogue) as(s remedy.Step) remedy.Step { return rogue{s.(step.Annotate), r.try} }
 
 // A function that goes past the engine is refused by those whom it asks: the API
 // server, its admission policy, RAM, NATS. The words name what it may not do, and
@@ -54,37 +56,26 @@ func TestRogue(t *testing.T) {
 		{"another's verb", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 			_, err := w.Kube.PatchStatus(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, corev1.LoadBalancerStatus{})
 			return err
-		}, kube.ErrDenied, `cannot patch resource "services/status"`},
+		}, hand.ErrDenied, `cannot patch resource "services/status"`},
 		{"another's eviction", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 			return w.Kube.Evict(ctx, c.Service.Namespace, "web-0", "u")
-		}, kube.ErrDenied, `cannot create resource "pods/eviction"`},
-		{"another's annotation", annotate(ccm.Prefix + "id"), kube.ErrDenied, "may not change the annotation " + ccm.Prefix + "id"},
-		{"nobody's annotation", annotate("example.com/rogue"), kube.ErrDenied, "may not change the annotation example.com/rogue"},
+		}, hand.ErrDenied, `cannot create resource "pods/eviction"`},
+		{"another's annotation", annotate(ccm.Prefix + "id"), hand.ErrDenied, "may not change the annotation " + ccm.Prefix + "id"},
+		{"nobody's annotation", annotate("example.com/rogue"), hand.ErrDenied, "may not change the annotation example.com/rogue"},
 		{"another's field", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 			_, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion,
 				kube.ServicePatch{Spec: []byte(`{"externalTrafficPolicy":"Local"}`)})
 			return err
-		}, kube.ErrDenied, "may not change spec."},
+		}, hand.ErrDenied, "may not change spec."},
 		{"another's tag", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 			return w.Cloud.SLB.Tag(ctx, "lb-1", ccm.NameTag, "rogue")
-		}, cloud.ErrDenied, "slb:TagResources"},
+		}, hand.ErrDenied, "slb:TagResources"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := lawful()
-			plans(r, func(_ *remedy.Case, p *remedy.Plan) {
-				for i, s := range p.Steps {
-					p.Steps[i] = rogue{s.(step.Annotate), tt.try}
-				}
-			})
+			r.Steps = []remedy.Step{rogue{try: tt.try}}
 			s := file(t, strings.Replace(example, "vswitches:", "loadBalancers:\n- {id: lb-1, address: 192.168.0.9, addressType: intranet}\nvswitches:", 1))
 			w := build(t, on, r, s)
-			w.env.Decode = func(kind string, data []byte) (remedy.Step, error) {
-				made, err := step.Decode(kind, data)
-				if a, ok := made.(step.Annotate); ok {
-					return rogue{a, tt.try}, nil
-				}
-				return made, err
-			}
 			before := w.snapshot(t)
 			rec, err := engine.Run(t.Context(), w.env, r, w.event)
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(rec.Error, tt.says) {

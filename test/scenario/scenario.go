@@ -432,7 +432,8 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	if !undoable {
 		return nil
 	}
-	if _, err := engine.Undo(t.Context(), w.undoEnv(t), r, []event.Record{rec}); err != nil {
+	env, _ := w.undoEnv(t)
+	if _, err := engine.Undo(t.Context(), env, r, []event.Record{rec}); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
 	back := w.snapshot(t).settled()

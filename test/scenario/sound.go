@@ -36,7 +36,7 @@ func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 			back = append(back, b)
 		}
 	}
-	env := w.undoEnv(t)
+	env, hands := w.undoEnv(t)
 	svc, err := env.Kube.Service(t.Context(), w.svc.Namespace, w.svc.Name)
 	if errors.Is(err, kube.ErrNotFound) {
 		return nil // it was to go
@@ -44,7 +44,7 @@ func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	if err != nil {
 		return err
 	}
-	why, err := (&remedy.Case{View: ccm.View{Cluster: clusterID, Service: svc, Cloud: env.Cloud, Kube: env.Kube}}).Bars(t.Context(), back)
+	why, err := (&remedy.Case{View: ccm.View{Cluster: clusterID, Service: svc, Cloud: hands.Cloud, Kube: hands.Kube}}).Bars(t.Context(), back)
 	if err != nil || why == "" {
 		return err
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -61,6 +62,7 @@ type world struct {
 	kube   *cluster.Cluster
 	cloud  *sim.Cloud
 	env    *engine.Env
+	hands  *hand.Clients
 	event  engine.Event
 	svc    *corev1.Service
 	calls  *recorder
@@ -135,12 +137,28 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 		t.Fatal(err)
 	}
 	account, accountWriter := w.client(t, r.Class, rights)
+	w.hands = &hand.Clients{Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter, Decode: w.decode}
 	w.env = &engine.Env{
-		Cluster: clusterID,
-		Kube:    reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
+		Cluster: clusterID, Kube: reads, Hand: wired(w.hands),
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
-		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
+		Decode: w.decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
 	}
+}
+
+// wired returns the hands of these clients, each behind a wire.
+func wired(of *hand.Clients) func(*remedy.Remedy) hand.Hand {
+	return func(r *remedy.Remedy) hand.Hand { return wire{of.Hand(r)} }
+}
+
+// decode makes a step from data: one of the class's own, where a test has made another one of that kind.
+func (w *world) decode(kind string, data []byte) (remedy.Step, error) {
+	made, err := step.Decode(kind, data)
+	for _, s := range w.class.Steps {
+		if as, ok := s.(interface{ as(remedy.Step) remedy.Step }); ok && err == nil && s.Kind() == kind {
+			return as.as(made), nil
+		}
+	}
+	return made, err
 }
 
 // claim takes the places that others hold.
@@ -580,9 +598,9 @@ func (w *world) observe(t *testing.T) {
 
 // undoEnv is the environment of a person who takes a fix back: with the rights of the
 // class and with what the steps' undo needs. The admission policy doesn't judge people.
-func (w *world) undoEnv(t *testing.T) *engine.Env {
+func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	t.Helper()
-	env := *w.env
+	env, hands := *w.env, *w.hands
 	rights, err := w.script.rights(w.class)
 	if err != nil {
 		t.Fatal(err)
@@ -603,9 +621,9 @@ func (w *world) undoEnv(t *testing.T) *engine.Env {
 	if env.Kube, err = kube.New(config); err != nil {
 		t.Fatal(err)
 	}
-	env.KubeWriter = kube.NewWriter(env.Kube)
-	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", rights)
-	return &env
+	hands.Kube, hands.KubeWriter, env.Hand = env.Kube, kube.NewWriter(env.Kube), wired(&hands)
+	hands.Cloud, hands.CloudWriter = w.client(t, w.class.Class+"-undo", rights)
+	return &env, &hands
 }
 
 // controllerAfterWrite starts the controller as soon as the Service carries our

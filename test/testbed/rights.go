@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -90,9 +91,9 @@ func (tb *Testbed) env(st *stream.Stream, config *rest.Config, rights identity.R
 	if err != nil {
 		return nil, err
 	}
+	clients := &hand.Clients{Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode}
 	return &engine.Env{
-		Cluster: tb.ID, Stream: st,
-		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
+		Cluster: tb.ID, Stream: st, Kube: reader, Hand: clients.Hand,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, tb.ID) },
 		Decode: step.Decode,
 	}, nil

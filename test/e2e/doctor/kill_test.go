@@ -32,7 +32,7 @@ func onTimer() error {
 		return err
 	}
 	defer env.Stream.Close()
-	_, err = (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(ctx)
+	_, err = (&doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}).Run(ctx)
 	return err
 }
 
@@ -99,7 +99,7 @@ func (r *rig) kill() []string {
 // lock away.
 func (r *rig) unlocked() {
 	r.Helper()
-	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
+	if _, err := (&doctor.ScheduledRun{Env: r.env.Env, Cloud: r.env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a run that was killed stands, the next one ends with %v", err)
 	}
 	r.must(r.env.Stream.Delete(r.ctx, "lock.doctor."+testbed.ClusterID))

@@ -26,6 +26,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	policies "github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
@@ -71,7 +73,7 @@ type rig struct {
 	*testing.T
 	ctx     context.Context
 	testbed *testbed.Testbed
-	env     *engine.Env
+	env     *host.Connection
 	nats    string       // URL of JetStream
 	ahead   atomic.Int64 // how far the doctor's clock is put forward
 	pods    int          // addresses of Pods that were given
@@ -107,7 +109,7 @@ func newRig(t *testing.T) *rig {
 }
 
 // as returns what the doctor runs on that has these rights.
-func (r *rig) as(name string, grants []grant.Grant) *engine.Env {
+func (r *rig) as(name string, grants []grant.Grant) *host.Connection {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, name, rules(grants))
 	r.must(err)
@@ -120,7 +122,10 @@ func (r *rig) as(name string, grants []grant.Grant) *engine.Env {
 	})
 	r.must(err)
 	r.Cleanup(account.Close)
-	return &engine.Env{Cluster: testbed.ClusterID, Who: "worker", Kube: reader, Cloud: account, Now: r.now}
+	return &host.Connection{
+		Env:     &engine.Env{Cluster: testbed.ClusterID, Who: "worker", Kube: reader, Now: r.now},
+		Clients: &hand.Clients{Kube: reader, Cloud: account},
+	}
 }
 
 // rules returns the RBAC rules of grants.
@@ -145,9 +150,9 @@ func (r *rig) must(err error) {
 }
 
 // run has the doctor look at the whole cluster.
-func (r *rig) run(env *engine.Env) doctor.Result {
+func (r *rig) run(env *host.Connection) doctor.Result {
 	r.Helper()
-	_, result, err := doctor.Run(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
+	_, result, err := doctor.Run(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: r.now(), Policy: env.Policy,
 		Stream: func(context.Context) (*stream.Stream, error) { return cmp.Or(env.Stream, r.env.Stream), nil }}, checks.Checks())
 	r.must(err)
 	return result

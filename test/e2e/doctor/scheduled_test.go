@@ -14,8 +14,8 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -25,9 +25,9 @@ import (
 
 // scheduled runs the doctor as "lbremedy up" does on a timer, and holds what it did to how
 // many cases it was to open and to close.
-func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
+func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	r.Helper()
-	result, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
+	result, err := (&doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx)
 	if err != nil {
 		r.Fatalf("%s: %v", what, err)
 	}

@@ -43,7 +43,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -86,7 +85,7 @@ type rig struct {
 	ctx     context.Context
 	testbed *testbed.Testbed
 	stream  *stream.Stream
-	env     *engine.Env
+	env     *host.Connection
 	ahead   atomic.Int64 // how far the clock of worker and sinks is put forward
 	step    atomic.Int64 // how far it was last put forward
 	file    string       // of the kubeconfig that shows one namespace
@@ -145,7 +144,7 @@ func (r *rig) start() *rig {
 
 // work answers failures until ctx ends.
 func (r *rig) work(ctx context.Context) error {
-	return (&host.Host{Env: r.env, Remedies: functions.All}).Work(ctx, 64)
+	return (&host.Host{Env: r.env.Env, Remedies: functions.All}).Work(ctx, 64)
 }
 
 // tell starts what tells the sinks of the policy in force.
@@ -154,15 +153,15 @@ func (r *rig) tell() {
 	sinks, err := policy.SinksInForce(r.ctx, r.stream, testbed.ClusterID)
 	r.must(err)
 	f, err := ticket.New(ticket.Config{
-		Stream: r.stream, Sinks: sinks, Remedies: functions.All, Cluster: testbed.ClusterID, Kube: r.env.KubeWriter,
-		Cloud: r.env.Cloud, CloudWriter: r.env.CloudWriter, Now: r.env.Now,
+		Stream: r.stream, Sinks: sinks, Remedies: functions.All, Cluster: testbed.ClusterID, Kube: r.env.Clients.KubeWriter,
+		Cloud: r.env.Clients.Cloud, CloudWriter: r.env.Clients.CloudWriter, Now: r.env.Now,
 	})
 	r.must(err)
 	shell.Beside(r, r.ctx, "the sinks", func(ctx context.Context) error { f.Run(ctx); return nil })
 }
 
 // worker returns what a worker runs on.
-func (r *rig) worker() *engine.Env {
+func (r *rig) worker() *host.Connection {
 	r.Helper()
 	key := r.testbed.Cloud.Client(worker, "*")
 	env, err := host.Look(host.Config{

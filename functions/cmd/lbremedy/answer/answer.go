@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 )
 
 // Commands returns the commands of this package.
@@ -48,7 +49,7 @@ func (a *Flags) Add(cmd *cobra.Command) {
 }
 
 // sign has the journal say who calls, of runs that it tells of.
-func (a Flags) sign(ctx context.Context, p *cli.Program, env *engine.Env) {
+func (a Flags) sign(ctx context.Context, p *cli.Program, env *host.Connection) {
 	if a.Apply && env.Person == nil {
 		env.Person = new(p.Person(ctx, a.as))
 	}
@@ -85,7 +86,7 @@ const atOnce = 8 // failures that are answered at a time
 
 // Failures answers the failures, prints what came of them, and returns what the exit
 // code follows from.
-func Failures(ctx context.Context, p *cli.Program, env *engine.Env, items []Item, a Flags) error {
+func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items []Item, a Flags) error {
 	a.sign(ctx, p, env)
 	verdicts := make([]verdict, len(items))
 	g := p.Progress()
@@ -149,14 +150,14 @@ func every(d time.Duration, f func()) (stop func()) {
 }
 
 // one answers one failure. A case that waits is looked at again while there is time.
-func one(ctx context.Context, p *cli.Program, env *engine.Env, it Item, a Flags) (event.Record, error) {
+func one(ctx context.Context, p *cli.Program, env *host.Connection, it Item, a Flags) (event.Record, error) {
 	it.Event.Again = true
 	if !a.Apply {
-		return engine.Look(ctx, env, it.Remedy, it.Event)
+		return engine.Look(ctx, env.Env, it.Remedy, it.Event)
 	}
 	end := time.Now().Add(a.wait)
 	for {
-		rec, err := engine.Run(ctx, env, it.Remedy, it.Event)
+		rec, err := engine.Run(ctx, env.Env, it.Remedy, it.Event)
 		again := max(rec.Wait, time.Second)
 		if err != nil || rec.Result != event.Waiting || time.Now().Add(again).After(end) {
 			return rec, err

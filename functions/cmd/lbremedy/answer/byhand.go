@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -27,7 +28,7 @@ type Repair struct {
 
 // ByHand returns the failure that a person has a class answer for a Service or for the
 // cluster. The message says for what.
-func ByHand(p *cli.Program, env *engine.Env, class *remedy.Remedy, ref event.Service, message string) Item {
+func ByHand(p *cli.Program, env *host.Connection, class *remedy.Remedy, ref event.Service, message string) Item {
 	now := p.Now().Truncate(time.Second)
 	return Item{Remedy: class, Event: engine.Event{
 		ID: fmt.Sprintf("%s.%s.%s", ref.UID, class.Class, now.UTC().Format("20060102T150405")), Again: true,
@@ -39,9 +40,9 @@ func ByHand(p *cli.Program, env *engine.Env, class *remedy.Remedy, ref event.Ser
 }
 
 // RunRepair says what would be done, asks, and does it.
-func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, it Item, a Flags, sure bool) error {
+func RunRepair(ctx context.Context, p *cli.Program, env *host.Connection, r Repair, it Item, a Flags, sure bool) error {
 	a.sign(ctx, p, env)
-	would, err := engine.Look(ctx, env, it.Remedy, it.Event)
+	would, err := engine.Look(ctx, env.Env, it.Remedy, it.Event)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func RunRepair(ctx context.Context, p *cli.Program, env *engine.Env, r Repair, i
 			return err
 		}
 	}
-	rec, err := engine.Run(ctx, env, it.Remedy, it.Event)
+	rec, err := engine.Run(ctx, env.Env, it.Remedy, it.Event)
 	switch {
 	case err != nil:
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -36,7 +37,7 @@ type Item struct {
 
 // readItems returns the failures that arguments mean: Services of the cluster, files and
 // standard input. Files are read first, so that a broken one costs no connection.
-func readItems(ctx context.Context, p *cli.Program, args []string, connect func() (*engine.Env, error)) ([]Item, *engine.Env, error) {
+func readItems(ctx context.Context, p *cli.Program, args []string, connect func() (*host.Connection, error)) ([]Item, *host.Connection, error) {
 	if err := p.Host().Validate(); err != nil {
 		return nil, nil, command.Mistake{Err: err}
 	}
@@ -77,7 +78,7 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 
 // newest returns the newest failure of a Service: from its Events, else from the
 // stream, which keeps them longer; nil if there is none.
-func newest(ctx context.Context, p *cli.Program, env *engine.Env, ref event.Service) (*Item, error) {
+func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
 	svc, err := cli.Service(ctx, env, ref)
 	switch {
 	case err != nil:

@@ -5,7 +5,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/host"
 )
 
 func planCommand(p *cli.Program) *cobra.Command {
@@ -23,7 +23,7 @@ json" or "-o yaml" prints; - is standard input.`,
   kubectl get events -n shop -o json | lbremedy plan -`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			items, env, err := readItems(cmd.Context(), p, args, func() (*engine.Env, error) {
+			items, env, err := readItems(cmd.Context(), p, args, func() (*host.Connection, error) {
 				if file != "" {
 					if _, err := cli.PolicyFile(file); err != nil {
 						return nil, err

@@ -10,9 +10,9 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -45,7 +45,7 @@ Files are read as by "lbremedy plan". With a file and without --apply, no NATS i
 					"select some with --class, --namespace, --service, --since or -f, or give --all")
 			}
 			fromStream := len(files) == 0
-			items, env, err := readItems(ctx, p, files, func() (*engine.Env, error) {
+			items, env, err := readItems(ctx, p, files, func() (*host.Connection, error) {
 				return p.Prepare(ctx, file, fromStream || a.Apply)
 			})
 			if err != nil {
@@ -85,7 +85,7 @@ Files are read as by "lbremedy plan". With a file and without --apply, no NATS i
 }
 
 // keptFailures returns the failures of the cluster that the stream keeps, as they were classified.
-func keptFailures(ctx context.Context, p *cli.Program, env *engine.Env) ([]Item, error) {
+func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]Item, error) {
 	var list []Item
 	g := p.Progress()
 	defer g.Done()
@@ -103,7 +103,7 @@ func keptFailures(ctx context.Context, p *cli.Program, env *engine.Env) ([]Item,
 }
 
 // again classifies the failures anew and adds what was said of them then.
-func again(ctx context.Context, p *cli.Program, env *engine.Env, items []Item) error {
+func again(ctx context.Context, p *cli.Program, env *host.Connection, items []Item) error {
 	by := event.NewClassifier(table.Table())
 	for i := range items {
 		f := &items[i].Event.Failure

@@ -5,7 +5,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/host"
 )
 
 func runCommand(p *cli.Program) *cobra.Command {
@@ -25,7 +25,7 @@ tries the writes to the cluster. With it a waiting case is retried until it is s
   lbremedy run shop/web --policy fix.yaml --apply`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			items, env, err := readItems(cmd.Context(), p, args, func() (*engine.Env, error) { return p.Connect(cmd.Context(), file) })
+			items, env, err := readItems(cmd.Context(), p, args, func() (*host.Connection, error) { return p.Connect(cmd.Context(), file) })
 			if env != nil {
 				defer env.Stream.Close()
 			}

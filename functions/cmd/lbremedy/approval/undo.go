@@ -102,7 +102,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 		return err
 	}
 	if !u.apply {
-		rec, err := engine.LookUndo(ctx, env, class, steps)
+		rec, err := engine.LookUndo(ctx, env.Env, class, steps)
 		if len(rec.Steps) > 0 {
 			err = cmp.Or(p.Print(undoPlan{rec, sharing}, func() { printUndo(p, rec, sharing, err) }), err)
 		}
@@ -122,7 +122,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 		p.Note("This undo writes although writes are paused: a pause does not stop a person's undo.")
 	}
 	env.Person = new(p.Person(ctx, u.by))
-	rec, err := engine.Undo(ctx, env, class, steps)
+	rec, err := engine.Undo(ctx, env.Env, class, steps)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -69,7 +69,7 @@ func repairCommand(p *cli.Program, r answer.Repair, short, long string) *cobra.C
 }
 
 // lost returns the failure that a Service is said to have.
-func lost(ctx context.Context, p *cli.Program, env *engine.Env, ref event.Service) (answer.Item, error) {
+func lost(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (answer.Item, error) {
 	svc, err := cli.Service(ctx, env, ref)
 	if err != nil {
 		return answer.Item{}, err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -46,7 +45,7 @@ func (p *Program) Host() host.Config {
 
 // Look connects to the cluster and the cloud, and finds out whether there is a key
 // and whether the cluster is the one that the flags name, before a class asks.
-func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) {
+func (p *Program) Look(ctx context.Context, c host.Config) (*host.Connection, error) {
 	c.Credentials = p.Keys
 	env, err := host.Look(c)
 	if err != nil {
@@ -57,7 +56,7 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) 
 	if _, err := c.Credentials(ctx); err != nil {
 		return nil, command.Wrong("no access to Alibaba Cloud: %w", err)
 	}
-	ack, err := env.Cloud.CS.Cluster(ctx)
+	ack, err := env.Clients.Cloud.CS.Cluster(ctx)
 	var refused *cloud.Error
 	switch {
 	case errors.As(err, &refused) && BadKey(refused.Code):
@@ -112,7 +111,7 @@ func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 
 // SetPolicy makes the environment answer with the file's policy, or else with the
 // one in force in the stream, or else with observing.
-func SetPolicy(env *engine.Env, path string, s *stream.Stream) error {
+func SetPolicy(env *host.Connection, path string, s *stream.Stream) error {
 	switch {
 	case path != "":
 		allowed, err := PolicyFile(path)
@@ -129,7 +128,7 @@ func SetPolicy(env *engine.Env, path string, s *stream.Stream) error {
 // Prepare connects to what a fix takes. Without --apply the stream is not needed, but
 // where one is known a plan is judged as with it: by the policy in force, pauses, budgets
 // and the journal. The caller closes the stream of the environment, if it has one.
-func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*engine.Env, error) {
+func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.Connection, error) {
 	if apply {
 		return p.Connect(ctx, file)
 	}
@@ -152,7 +151,7 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*engine
 
 // beside gives the environment the stream, if one is known, and the policy that is in force
 // now. That it can't be read is said, and no error.
-func (p *Program) beside(ctx context.Context, env *engine.Env, file string) {
+func (p *Program) beside(ctx context.Context, env *host.Connection, file string) {
 	if !p.Known() {
 		return
 	}
@@ -176,14 +175,14 @@ func (p *Program) beside(ctx context.Context, env *engine.Env, file string) {
 }
 
 // Close closes the stream of an environment, if it has one.
-func Close(env *engine.Env) {
+func Close(env *host.Connection) {
 	if env != nil && env.Stream != nil {
 		env.Stream.Close()
 	}
 }
 
 // Connect connects to the cluster, the cloud and the stream.
-func (p *Program) Connect(ctx context.Context, policyPath string) (*engine.Env, error) {
+func (p *Program) Connect(ctx context.Context, policyPath string) (*host.Connection, error) {
 	if policyPath != "" {
 		if _, err := PolicyFile(policyPath); err != nil {
 			return nil, err

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
@@ -93,7 +93,7 @@ func (s Scope) Has(svc event.Service) bool {
 }
 
 // Service reads a Service that a person names.
-func Service(ctx context.Context, env *engine.Env, ref event.Service) (*corev1.Service, error) {
+func Service(ctx context.Context, env *host.Connection, ref event.Service) (*corev1.Service, error) {
 	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
 	if errors.Is(err, kube.ErrNotFound) {
 		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)

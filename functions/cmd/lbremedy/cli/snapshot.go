@@ -7,12 +7,12 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
 // Source returns what a snapshot is read from, with progress said to a terminal.
-func (p *Program) Source(env *engine.Env, g *Progress) doctor.Source {
+func (p *Program) Source(env *host.Connection, g *Progress) doctor.Source {
 	var mu sync.Mutex
 	say := func(part doctor.Part, done, total int) {
 		mu.Lock()
@@ -23,7 +23,7 @@ func (p *Program) Source(env *engine.Env, g *Progress) doctor.Source {
 		}
 		g.Say("reading %s: %d", part, done)
 	}
-	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.Now(), Policy: env.Policy, Progress: say}
+	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: p.Now(), Policy: env.Policy, Progress: say}
 }
 
 // Gather reads parts of the cluster, of what Only and Counts of the source say.

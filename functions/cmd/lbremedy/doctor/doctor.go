@@ -18,8 +18,8 @@ import (
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -221,7 +221,7 @@ func examine(ctx context.Context, p *cli.Program, e examining, args []string) er
 
 // there refuses a namespace and Services that the cluster does not have: what nobody
 // looked at is not well. What can't be read here is left to the checks.
-func there(ctx context.Context, p *cli.Program, env *engine.Env, namespace string, services []string) error {
+func there(ctx context.Context, p *cli.Program, env *host.Connection, namespace string, services []string) error {
 	for _, name := range services {
 		ns, svc, _ := strings.Cut(name, "/")
 		if _, err := cli.Service(ctx, env, event.Service{Namespace: ns, Name: svc}); errors.As(err, new(command.Mistake)) {
@@ -248,7 +248,7 @@ func Look(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result,
 }
 
 // runOf reads the cluster, with progress, and asks the checks.
-func runOf(ctx context.Context, p *cli.Program, env *engine.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
+func runOf(ctx context.Context, p *cli.Program, env *host.Connection, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.Progress()
 	defer g.Done()
 	from := p.Source(env, g)
@@ -268,7 +268,7 @@ func runOf(ctx context.Context, p *cli.Program, env *engine.Env, checks []*docto
 
 // failures connects to the stream in which failures are kept; nil: none is named, and
 // "lbremedy up" does not run on the state directory.
-func failures(ctx context.Context, p *cli.Program, env *engine.Env) (*stream.Stream, error) {
+func failures(ctx context.Context, p *cli.Program, env *host.Connection) (*stream.Stream, error) {
 	if env.Stream != nil {
 		return env.Stream, nil
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -259,8 +259,8 @@ func TestShowSnapshot(t *testing.T) {
 	if got := c.Run(t.Context(), "show", fixed.Case, "--snapshot"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "has no snapshot") {
 		t.Errorf("without a snapshot: %+v", got)
 	}
-	kept := engine.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: operator.Began,
-		Balancers: []engine.Standing{{
+	kept := hand.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: operator.Began,
+		Balancers: []hand.Standing{{
 			ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
 			Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
 			Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},

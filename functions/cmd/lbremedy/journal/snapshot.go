@@ -14,12 +14,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // showSnapshots prints how the load balancers of a case stood before each attempt.
 func showSnapshots(ctx context.Context, p *cli.Program, s *stream.Stream, r event.Record) error {
-	list := []engine.Snapshot{}
+	list := []hand.Snapshot{}
 	err := s.Each(ctx, stream.Cases, event.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {
 		kept, err := engine.ReadSnapshot(m)
 		if err != nil {
@@ -46,7 +47,7 @@ func showSnapshots(ctx context.Context, p *cli.Program, s *stream.Stream, r even
 	})
 }
 
-func printSnapshot(p *cli.Program, s engine.Snapshot) {
+func printSnapshot(p *cli.Program, s hand.Snapshot) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(s.Service.String())),
 		p.Phrase("before attempt %d of %s, at %s", s.Attempt, s.Case, cli.Clock(s.At)))
 	if len(s.Balancers) == 0 {

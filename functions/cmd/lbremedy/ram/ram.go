@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -170,9 +171,9 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 
 // printGap prints a gap with what would be done about it. That this can't be determined does not
 // hide the gap.
-func printGap(ctx context.Context, p *cli.Program, env *engine.Env, v Gap, it answer.Item) error {
+func printGap(ctx context.Context, p *cli.Program, env *host.Connection, v Gap, it answer.Item) error {
 	var failed error
-	if rec, err := engine.Look(ctx, env, it.Remedy, it.Event); err != nil {
+	if rec, err := engine.Look(ctx, env.Env, it.Remedy, it.Event); err != nil {
 		failed = say.Errorf("what --apply would do: %w", err)
 	} else if len(rec.Steps) == 0 {
 		v.Ask = strings.TrimSpace(rec.Finding + " " + rec.Ask)

@@ -126,9 +126,9 @@ func (r *reach) met(c cloud.Call) {
 func (f *flight) cloud(ctx context.Context) {
 	const name = "cloud"
 	// Nothing else asks these. What they answer is looked at elsewhere, or is of no account.
-	_, _ = f.env.Cloud.ECS.SecurityGroups(ctx, ccm.NameTag, "lbremedy-preflight")
-	_, _ = f.env.Cloud.Billing.Balance(ctx)
-	_, err := f.env.Cloud.STS.Identity(ctx)
+	_, _ = f.env.Clients.Cloud.ECS.SecurityGroups(ctx, ccm.NameTag, "lbremedy-preflight")
+	_, _ = f.env.Clients.Cloud.Billing.Balance(ctx)
+	_, err := f.env.Clients.Cloud.STS.Identity(ctx)
 	f.reach.mu.Lock()
 	defer f.reach.mu.Unlock()
 	f.clocks.add(say.F("Alibaba Cloud"), f.reach.date, f.reach.at, f.reach.at)
@@ -167,7 +167,7 @@ func (f *flight) cloud(ctx context.Context) {
 // ram compares the policies of the role that signs with what is declared.
 func (f *flight) ram(ctx context.Context) {
 	const name = "ram"
-	me, err := f.env.Cloud.STS.Identity(ctx)
+	me, err := f.env.Clients.Cloud.STS.Identity(ctx)
 	if err != nil {
 		f.failed(name, err, say.F("Make sure that the access key is good."))
 		return
@@ -185,7 +185,7 @@ func (f *flight) ram(ctx context.Context) {
 			say.F("Run it with the RAM role that lbremedy will have."))
 		return
 	}
-	view := ccm.View{Kube: f.env.Kube, Cloud: f.env.Cloud}
+	view := ccm.View{Kube: f.env.Kube, Cloud: f.env.Clients.Cloud}
 	has, err := view.RoleNamed(ctx, role)
 	if err != nil {
 		f.failed(name, err, say.F("Allow ram:ListPoliciesForRole and ram:GetPolicy, or compare the role with the policies of infra/ram/roles.sh by hand."))
@@ -401,7 +401,7 @@ func (f *flight) admission(ctx context.Context) {
 	of := svc.Namespace + "/" + svc.Name
 	value := "dry-run"
 	try := func(version string) error {
-		return f.env.KubeWriter.TryService(ctx, svc.Namespace, svc.Name, version, kube.ServicePatch{Annotations: map[string]*string{tryKey: &value}})
+		return f.env.Clients.KubeWriter.TryService(ctx, svc.Namespace, svc.Name, version, kube.ServicePatch{Annotations: map[string]*string{tryKey: &value}})
 	}
 	err := try(svc.ResourceVersion)
 	if errors.Is(err, kube.ErrConflict) { // it has changed since it was listed

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -83,7 +82,7 @@ type flight struct {
 	file   string // with the policy; empty: none is given
 	checks []Check
 
-	env    *engine.Env
+	env    *host.Connection
 	snap   *doctor.Snapshot
 	clocks clocks
 	reach  reach
@@ -148,7 +147,7 @@ func (f *flight) run(ctx context.Context) error {
 }
 
 // look connects to the cluster and the cloud, without asking either.
-func look(p *cli.Program, c host.Config, meter meter) (*engine.Env, error) {
+func look(p *cli.Program, c host.Config, meter meter) (*host.Connection, error) {
 	c.Credentials, c.Meter = p.Keys, meter
 	env, err := host.Look(c)
 	if err != nil {
@@ -163,7 +162,7 @@ func parts(ctx context.Context, p *cli.Program, c host.Config, list ...doctor.Pa
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := doctor.Gather(ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.Now()}, list)
+	s, _, err := doctor.Gather(ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: p.Now()}, list)
 	return s, err
 }
 

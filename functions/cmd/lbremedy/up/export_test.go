@@ -3,7 +3,7 @@ package up
 import (
 	"context"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -29,7 +29,7 @@ func (u *upRun) Begin(ctx context.Context, s *stream.Stream, allowed *policy.Ver
 }
 
 // Notifier returns the notifier of the sinks in force.
-func (u *upRun) Notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
+func (u *upRun) Notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
 	return u.notifier(ctx, env)
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -75,7 +74,7 @@ func TestNewerSinks(t *testing.T) {
 	const newer = `{"version":1,"sinks":[{"name":"e","kind":"event","quiet":"22:00"}]}`
 	const known = `{"version":1,"sinks":[{"name":"e","kind":"event"}]}`
 	put(newer)
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 	if err != nil || len(told.Sinks()) > 0 {
 		t.Fatalf("%v, %+v", err, told)
 	}

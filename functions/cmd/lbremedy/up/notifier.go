@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
@@ -22,7 +22,7 @@ import (
 // A notifier opens and closes tickets at the sinks in force, whichever those are at the time.
 type notifier struct {
 	*upRun
-	env      *engine.Env
+	env      *host.Connection
 	sinks    []policy.Sink     // in force
 	people   []policy.Person   // whose clicks there count, as the policy file of this process says
 	told     []policy.Sink     // that are notified
@@ -35,7 +35,7 @@ type notifier struct {
 }
 
 // notifier returns one for the sinks in force. Of sinks of a newer release it notifies none.
-func (u *upRun) notifier(ctx context.Context, env *engine.Env) (*notifier, error) {
+func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
 	t := &notifier{upRun: u, env: env, again: time.Minute}
 	sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
 	if errors.Is(err, policy.ErrNewer) {
@@ -114,8 +114,8 @@ func (t *notifier) take(sinks, before []policy.Sink) error {
 // following returns a follower for sinks.
 func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	return ticket.New(ticket.Config{
-		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter, Language: cli.Tongue,
-		Answers: t.env.Kube, People: t.people, Secrets: t.secrets, Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
+		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.Clients.KubeWriter, Language: cli.Tongue,
+		Answers: t.env.Kube, People: t.people, Secrets: t.secrets, Cloud: t.env.Clients.Cloud, CloudWriter: t.env.Clients.CloudWriter, Log: t.env.Log,
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -22,6 +24,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
+
+// connection returns an environment whose hands could write Events.
+func connection(env *engine.Env) *host.Connection {
+	return &host.Connection{Env: env, Clients: &hand.Clients{KubeWriter: &kube.Writer{}}}
+}
 
 // A sink that can't be made keeps no other from being notified, and up from nothing: one whose template is missing has the
 // built-in text, and another one is left out. Both count as refused until they can be made.
@@ -37,7 +44,7 @@ func TestSinksWithFaults(t *testing.T) {
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 	u.Cluster = "c1"
 	u.Secrets(filepath.Dir(file))
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +89,7 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	u := &up.UpRun{Program: c.Program(io.Discard, io.Discard)}
 	u.Cluster = "c1"
 	u.Secrets(filepath.Dir(file))
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +114,7 @@ func notifying(t *testing.T, s *stream.Stream) (said *shell.Log, done <-chan err
 	said = new(shell.Log)
 	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, said)}
 	u.Cluster = "c1"
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}, Log: u.Log()})
+	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s, Log: u.Log()}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -94,7 +93,7 @@ the configuration is wrong.`,
 			}
 			defer s.Close()
 			results, err := (&probe.Prober{
-				Cluster: p.Cluster, Namespace: probed.namespace, Classes: probed.classes, Kube: env.Kube, Writer: env.KubeWriter, Stream: s,
+				Cluster: p.Cluster, Namespace: probed.namespace, Classes: probed.classes, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: s,
 			}).Run(cmd.Context())
 			if err != nil {
 				return err
@@ -149,9 +148,9 @@ func printProbes(p *cli.Program, results []probe.Result) error {
 }
 
 // probing probes now and each time again, until ctx ends.
-func (u *upRun) probing(ctx context.Context, env *engine.Env, said *observe.Probe) error {
+func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe.Probe) error {
 	p := &probe.Prober{
-		Cluster: u.Cluster, Namespace: u.probes.namespace, Classes: u.probes.classes, Kube: env.Kube, Writer: env.KubeWriter, Stream: env.Stream,
+		Cluster: u.Cluster, Namespace: u.probes.namespace, Classes: u.probes.classes, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream,
 	}
 	tick := time.NewTicker(u.probes.every)
 	defer tick.Stop()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
 	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
@@ -75,7 +74,7 @@ func TestSecrets(t *testing.T) {
 		if err := s.Put(t.Context(), "tell.c1", []byte(tt.sinks)); err != nil {
 			t.Fatal(err)
 		}
-		told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+		told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +96,7 @@ func TestSecrets(t *testing.T) {
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 	u.Cluster = "c1"
 	u.Secrets(dir)
-	told, err := u.Notifier(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 	if err != nil {
 		t.Fatal(err)
 	}

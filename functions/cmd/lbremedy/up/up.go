@@ -218,7 +218,7 @@ func (u *upRun) run(ctx context.Context) error {
 
 // env connects to the cluster and the cloud. A notifier alone asks neither before there is
 // something to send: a sink of kind event or alibaba is all that needs one.
-func (u *upRun) env(ctx context.Context, config host.Config) (*engine.Env, error) {
+func (u *upRun) env(ctx context.Context, config host.Config) (*host.Connection, error) {
 	if u.parts.notifier && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.Keys
 		env, err := host.Look(config)
@@ -329,7 +329,7 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *policy.Ver
 }
 
 // work runs the parts until ctx ends.
-func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener) error {
+func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if u.Args != nil && u.Getenv("GOGC") == "" { // a program of its own, and nobody else has said
 		g.Go(func() error { collect(ctx); return nil })
@@ -348,15 +348,15 @@ func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener
 		begin = append(begin, func() error { return x.Run(ctx) })
 	}
 	if u.parts.worker {
-		h := &host.Host{Env: env, Remedies: functions.All, Seen: u.seen}
+		h := &host.Host{Env: env.Env, Remedies: functions.All, Seen: u.seen}
 		if err := h.Validate(); err != nil {
 			return err
 		}
 		begin = append(begin,
 			func() error { return h.Work(ctx, u.workers) },
-			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
+			func() error { return (&ticket.Looker{Env: env.Env, Remedies: functions.All}).Run(ctx) })
 		if u.every > 0 {
-			p := &doctor.ScheduledRun{Env: env, Checks: checks.Checks()}
+			p := &doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}
 			said := u.metrics.Doctor(checkIDs(p.Checks), u.every)
 			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
 		}
@@ -372,7 +372,7 @@ func (u *upRun) work(ctx context.Context, env *engine.Env, listener net.Listener
 			begin = append(begin, func() error { return u.probing(ctx, env, said) })
 		}
 		b := &approval.Bringer{
-			Cluster: u.Cluster, Kube: env.Kube, Writer: env.KubeWriter, Stream: env.Stream, Now: env.Now, Log: u.Log(),
+			Cluster: u.Cluster, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream, Now: env.Now, Log: u.Log(),
 			Said: func(text string) { u.Note("%s", text) },
 		}
 		begin = append(begin, func() error { return b.Run(ctx) })

@@ -1,4 +1,4 @@
-package engine
+package hand
 
 import (
 	"github.com/lbremedy/lbremedy/shared/ccm"

@@ -1,4 +1,4 @@
-package engine
+package hand
 
 import (
 	"context"
@@ -20,11 +20,11 @@ const mostNamed = 10
 // read annotations that no known one reads, and its sync may change what was not compared. So the risk of every plan with steps rises
 // by one step, here and nowhere else, and the plan names what was not compared. A cluster whose controller's version cannot be
 // determined is none with a newer one; a read that fails is an error.
-func (x *run) caution(ctx context.Context, p remedy.Plan) (remedy.Plan, error) {
+func caution(ctx context.Context, c *remedy.Case, p remedy.Plan) (remedy.Plan, error) {
 	if len(p.Steps) == 0 {
 		return p, nil
 	}
-	runs, err := x.c.Crowd.Release(ctx, &x.c.View)
+	runs, err := c.Crowd.Release(ctx, &c.View)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound): // a cluster that the container service does not know
 		return p, nil
@@ -39,7 +39,7 @@ func (x *run) caution(ctx context.Context, p remedy.Plan) (remedy.Plan, error) {
 		return p, nil
 	}
 	unread := say.F("what only releases after %s do", ccm.Newest())
-	if names := ccm.Unfamiliar(x.c.Service); len(names) > 0 {
+	if names := ccm.Unfamiliar(c.Service); len(names) > 0 {
 		unread = say.F("what only releases after %s do, and what these annotations ask for: %s", ccm.Newest(), say.List(names, mostNamed))
 	}
 	p.Note = p.Note.And("Of what the full sync changes, this was not compared: %s.", unread)

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// about returns what a hand is told of the case.
+func (x *run) about() hand.About {
+	settings := hand.Settings{}
+	for _, s := range x.r.Sections {
+		if text, ok := x.c.Policy.Sections[s.Name()]; ok {
+			settings[s.Name()] = text
+		}
+	}
+	return hand.About{
+		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: settings,
+	}
+}
+
+// ask has the hand look, at steps as the class has declared them. What it has read is told as the engine's own reads are.
+func (x *run) ask(ctx context.Context, why hand.Purpose, undo bool, steps ...remedy.Step) (hand.LookAnswer, error) {
+	data, err := hand.Steps(steps)
+	if err != nil {
+		return hand.LookAnswer{}, err
+	}
+	return x.asks(ctx, hand.LookRequest{For: why, Steps: data, Undo: undo})
+}
+
+// asks has the hand look. The request need not say what it is about.
+func (x *run) asks(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {
+	q.About, q.Idle, q.Held = x.about(), x.env.waited(x.rec), slices.Sorted(maps.Keys(x.c.Taken))
+	a, err := x.hand.Look(ctx, q)
+	for _, r := range a.Reads {
+		event.TellAgain(ctx, r)
+	}
+	return a, err
+}
+
+// order has the hand make a step, as the class has declared it, and notes how it wrote. The case holds the Service as the
+// step has left it then.
+func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.ApplyAnswer, error) {
+	data, err := hand.Steps([]remedy.Step{s})
+	if err != nil {
+		return hand.ApplyAnswer{}, err
+	}
+	how.About, how.Step = x.about(), data[0]
+	how.Now = x.env.now()
+	a, err := x.hand.Apply(ctx, how)
+	if a.Service != nil {
+		x.c.Service = a.Service
+	}
+	if i := x.rec.Next; i < len(x.rec.Steps) && !how.Dry {
+		x.rec.Steps[i].Calls = append(x.rec.Steps[i].Calls, a.Calls...)
+		if a.State == hand.Todo || a.State == hand.Done {
+			x.doubt = slices.ContainsFunc(a.Calls, event.Call.Wrote)
+		}
+	}
+	return a, err
+}
+
+// planned returns the plan that a hand has made, as one of the class.
+func (x *run) planned(p *hand.Plan) (remedy.Plan, error) {
+	if p == nil {
+		return remedy.Plan{}, errors.New("the hand has made no plan")
+	}
+	plan := remedy.Plan{
+		Finding: p.Finding, Cause: p.Cause, Risk: p.Risk, Ask: p.Ask, Note: p.Note, Wait: p.Wait, Patience: p.Patience, Claims: p.Claims, Changes: p.Changes,
+	}
+	for _, data := range p.Steps {
+		s, err := x.r.Step(x.env.Decode, data.Kind, data.Step)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		plan.Steps = append(plan.Steps, s)
+	}
+	return plan, x.r.Check(plan)
+}

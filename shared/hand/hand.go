@@ -1,0 +1,156 @@
+// Package hand does for one class what needs the class's rights: it reads the cluster and the cloud, runs the class's code,
+// and makes one step. The engine decides: when to look, whether a plan is applied, which step is next.
+//
+// What crosses between the two is plain data that survives JSON, errors by their kinds too, so that a hand may run in a
+// process of its own. A hand keeps nothing between two calls, and takes the time from the call. Local is a hand in the
+// engine's own process, and the only one so far.
+//
+// A call carries the Service as the engine has read it last, and an answer carries it as the write has left it: else
+// each side would read it again for each call. A write holds only for the version in the call. Steps cross as the class
+// has declared them, also to be undone: the hand works out their way back, and refuses what its class does not declare.
+//
+// The engine calls Look while it still writes its lease. A local hand reads ahead then, and runs no code of the class
+// before the lease is there (Behind): an event that kills the process is counted by its lease. Local hands of one process
+// share who fails with whom (Clients.Crowd).
+package hand
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// A Hand does for one class what needs rights. Its errors are of type [*Error]; what else its answer says holds beside one, too.
+type Hand interface {
+	// Look reads and asks the class; it writes nothing.
+	Look(context.Context, LookRequest) (LookAnswer, error)
+	// Apply checks one step and makes it, unless it is made already or its target has moved.
+	Apply(context.Context, Order) (ApplyAnswer, error)
+}
+
+// About says which case a call is about, and what the engine knows of it.
+type About struct {
+	Class    string          `json:"class"`
+	Case     string          `json:"case"`
+	Attempt  int             `json:"attempt"` // number that an attempt to write has, or would have; from 1
+	Failure  event.Failure   `json:"failure"`
+	Service  *corev1.Service `json:"service"` // as the engine has read it; of a case about the cluster an empty one
+	Now      time.Time       `json:"now"`
+	Settings Settings        `json:"settings,omitzero"`
+}
+
+// Settings are the class's own sections of the policy, by their keys.
+type Settings map[string]json.RawMessage
+
+// A Purpose is what a look is for.
+type Purpose string
+
+// The purposes of a look, each with what its answer holds.
+const (
+	Diagnose Purpose = "diagnose" // Verdict; if it is Yes, Plan
+	Check    Purpose = "check"    // State and Differs of the first of the steps
+	Compare  Purpose = "compare"  // Plan: what the sync after the steps changes beside them, and the risk of that
+	Backup   Purpose = "backup"   // Backup of the load balancers that the steps may change
+	Bars     Purpose = "bars"     // Bars: what keeps the Service from being as the undo of the steps would leave it
+	Cause    Purpose = "cause"    // Verdict: whether the class still finds its cause
+	Prove    Purpose = "prove"    // Verdict: as Cause, of a Service that shows a sync: its address must be its load balancer's
+	Flow     Purpose = "flow"     // Flow: whether traffic can
+)
+
+// A LookRequest asks a hand to read.
+type LookRequest struct {
+	About
+	For   Purpose       `json:"for"`
+	Idle  time.Duration `json:"idle,omitempty"`  // for how long the case has waited with nothing to write
+	Held  []string      `json:"held,omitempty"`  // keys of claims that have no place left
+	Steps []Step        `json:"steps,omitempty"` // of the plan, as they were declared
+	Undo  bool          `json:"undo,omitempty"`  // their way back is meant
+	Made  int           `json:"made,omitempty"`  // so many of the steps are made: those after them bring the next sync
+}
+
+// A LookAnswer is what a hand has found out.
+type LookAnswer struct {
+	Verdict remedy.Verdict `json:"verdict,omitempty"`
+	Plan    *Plan          `json:"plan,omitempty"`
+	State   State          `json:"state,omitempty"`
+	Differs string         `json:"differs,omitempty"` // of a step that has moved: what its target is now, as sentences
+	Backup  *Snapshot      `json:"backup,omitempty"`
+	Bars    string         `json:"bars,omitempty"` // empty: nothing does
+	Flow    Traffic        `json:"flow,omitzero"`
+	Reads   []event.Read   `json:"reads,omitempty"` // by which the hand has found it out, also if it has not
+}
+
+// A Step is a step as data.
+type Step struct {
+	Kind string          `json:"kind"`
+	Step json.RawMessage `json:"step"`
+}
+
+// A Plan is a remedy.Plan as data.
+type Plan struct {
+	Finding  say.Text       `json:"finding,omitempty"`
+	Cause    string         `json:"cause,omitempty"`
+	Risk     remedy.Risk    `json:"risk"` // raises the plan above the risk of its steps
+	Steps    []Step         `json:"steps,omitempty"`
+	Ask      say.Text       `json:"ask,omitempty"`
+	Note     say.Text       `json:"note,omitempty"`
+	Wait     time.Duration  `json:"wait,omitempty"`
+	Patience time.Duration  `json:"patience,omitempty"`
+	Claims   []remedy.Claim `json:"claims,omitempty"`
+	Changes  []event.Change `json:"changes,omitempty"`
+}
+
+// Traffic says whether traffic can flow.
+type Traffic struct {
+	Why  say.Text `json:"why,omitempty"`  // why that is not proven; empty: it is
+	Soon bool     `json:"soon,omitempty"` // another look may prove it
+}
+
+// A State says where a step stands.
+type State string
+
+// The states. An answer without one has found out nothing.
+const (
+	Todo  State = "todo"  // it is to be made; beside an error: it was begun, and the calls say how far it got
+	Done  State = "done"  // this order has made it; of one that is dry: it would be made
+	Found State = "found" // it was made before
+	Moved State = "moved" // its target is neither as the plan found it nor as the step would leave it
+)
+
+// An Order asks a hand to make one step.
+type Order struct {
+	About
+	Step  Step `json:"step"`            // as it was declared
+	Undo  bool `json:"undo,omitempty"`  // its way back is meant
+	Fresh bool `json:"fresh,omitempty"` // what it rests on was read just now, and no step is made: it need not be checked
+	Dry   bool `json:"dry,omitempty"`   // it is only tried, as far as that can be: what can't be tried is an ErrUnsure
+}
+
+// An ApplyAnswer is what became of an order.
+type ApplyAnswer struct {
+	State   State           `json:"state,omitempty"`
+	Differs string          `json:"differs,omitempty"` // of a step that has moved: what its target is now, as sentences
+	Calls   []event.Call    `json:"calls,omitempty"`   // by which it wrote
+	Service *corev1.Service `json:"service,omitempty"` // as the hand's own write left it, or would have; nil: it wrote none
+}
+
+type behindKey struct{}
+
+// Behind returns a context in which a local hand reads ahead at once, and runs no code of its class until wait has
+// returned nil. An error of it ends the look.
+func Behind(ctx context.Context, wait func() error) context.Context {
+	return context.WithValue(ctx, behindKey{}, wait)
+}
+
+func behind(ctx context.Context) error {
+	if wait, ok := ctx.Value(behindKey{}).(func() error); ok {
+		return wait()
+	}
+	return nil
+}

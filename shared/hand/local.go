@@ -1,0 +1,315 @@
+package hand
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// Clients are what the local hands of a process read and write with. They are safe for any number of calls at once.
+type Clients struct {
+	Kube        *kube.Cluster
+	KubeWriter  *kube.Writer
+	Cloud       *cloud.Reader
+	CloudWriter *cloud.Writer
+	Decode      func(kind string, data []byte) (remedy.Step, error) // makes a step from data
+	Crowd       *remedy.Crowd                                       // what hands share that list the Services which fail together; nil: nothing
+	Log         *slog.Logger                                        // nil: discarded
+}
+
+// Hand returns the hand of a class, with the rights that the clients have.
+func (c *Clients) Hand(r *remedy.Remedy) Hand { return Local{remedy: r, with: c} }
+
+// A Local is a hand in the engine's own process.
+type Local struct {
+	remedy *remedy.Remedy
+	with   *Clients
+}
+
+// Look reads and asks the class.
+func (l Local) Look(ctx context.Context, q LookRequest) (a LookAnswer, err error) {
+	var asked event.ReadList
+	ctx, cancel := context.WithCancel(event.WithReads(ctx, asked.Tell))
+	defer cancel()
+	err = l.caught(func() error { return l.look(ctx, q, &a) })
+	a.Reads = asked.End()
+	return a, problem(err)
+}
+
+// Apply makes a step.
+func (l Local) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) {
+	err = l.caught(func() error { return l.apply(ctx, o, &a) })
+	return a, problem(err)
+}
+
+func (l Local) caught(do func() error) error {
+	log := l.with.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return Caught(l.remedy.Class, log, do)
+}
+
+// begin returns the case that a call is about, as the class sees it.
+func (l Local) begin(of About) (*remedy.Case, error) {
+	switch {
+	case of.Class != l.remedy.Class:
+		return nil, fmt.Errorf("this is the hand of class %s, and the call is for %q: %w", l.remedy.Class, of.Class, ErrInvalid)
+	case of.Service == nil:
+		return nil, fmt.Errorf("the call holds no Service: %w", ErrInvalid)
+	}
+	return &remedy.Case{
+		View: ccm.View{Cluster: of.Failure.Cluster, Service: of.Service, Cloud: l.with.Cloud, Kube: l.with.Kube},
+		ID:   of.Case, Attempt: of.Attempt, Event: of.Failure, Policy: remedy.Policy{Sections: of.Settings}, Now: of.Now,
+		Remedy: l.remedy, Crowd: l.with.Crowd,
+	}, nil
+}
+
+// steps makes steps from data, or their way back.
+func (l Local) steps(list []Step, undo bool) ([]remedy.Step, error) {
+	var out []remedy.Step
+	for _, data := range list {
+		s, err := l.remedy.Step(l.with.Decode, data.Kind, data.Step)
+		if err != nil {
+			return nil, err
+		}
+		if undo {
+			back, ok := s.Undo()
+			if !ok {
+				return nil, fmt.Errorf("the step %s has no way back: %w", data.Kind, ErrInvalid)
+			}
+			s = back
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
+	c, err := l.begin(q.About)
+	if err != nil {
+		return err
+	}
+	c.Idle, c.Taken = q.Idle, map[string]bool{}
+	for _, key := range q.Held {
+		c.Taken[key] = true
+	}
+	steps, err := l.steps(q.Steps, q.Undo)
+	if err != nil {
+		return err
+	}
+	switch q.For {
+	case Diagnose:
+		return l.diagnose(ctx, c, a)
+	case Check:
+		if len(steps) == 0 {
+			return fmt.Errorf("the look checks no step: %w", ErrInvalid)
+		}
+		a.State, a.Differs, err = standing(ctx, c, steps[0])
+		return err
+	case Compare:
+		plan := remedy.Plan{Steps: steps}
+		if slices.ContainsFunc(steps[min(max(q.Made, 0), len(steps)):], remedy.Syncs) {
+			if plan, err = c.Compare(ctx, plan); err != nil {
+				return err
+			}
+		}
+		if plan, err = caution(ctx, c, plan); err != nil {
+			return err
+		}
+		a.Plan, err = planOf(plan)
+		return err
+	case Backup:
+		a.Backup, err = l.snapshot(ctx, c, steps)
+		return err
+	case Bars:
+		a.Bars, err = c.Bars(ctx, steps)
+		return err
+	case Cause:
+		a.Verdict, err = cause(ctx, c)
+		return err
+	case Prove:
+		a.Verdict, err = prove(ctx, c)
+		return err
+	case Flow:
+		a.Flow, err = flow(ctx, c)
+		return err
+	}
+	return fmt.Errorf("a look for %q is not known: %w", q.For, ErrInvalid)
+}
+
+// diagnose asks the class whether it still fails, and if so what to do.
+func (l Local) diagnose(ctx context.Context, c *remedy.Case, a *LookAnswer) error {
+	if c.Cloud != nil {
+		c.Cloud = c.Cloud.Look() // what the look asks twice is read once
+		l.askAhead(ctx, c.View)
+	}
+	if err := behind(ctx); err != nil {
+		return err
+	}
+	a.Verdict = remedy.Yes
+	if l.remedy.StillFails != nil {
+		var err error
+		if a.Verdict, err = cause(ctx, c); err != nil {
+			return err
+		}
+	}
+	if a.Verdict != remedy.Yes {
+		return nil
+	}
+	plan, err := l.remedy.Diagnose(ctx, c)
+	if err != nil {
+		return fmt.Errorf("diagnose: %w", err)
+	}
+	if err := l.remedy.Check(plan); err != nil {
+		return err
+	}
+	if plan, err = c.Compare(ctx, hearsay(c, plan)); err != nil {
+		return fmt.Errorf("compare what the sync would change: %w", err)
+	}
+	if plan, err = caution(ctx, c, plan); err != nil {
+		return err
+	}
+	a.Plan, err = planOf(plan)
+	return err
+}
+
+// askAhead asks the cloud what the class is likely to ask. The class asks again: it gets the answer
+// that is there by then, or the error of its own question.
+func (l Local) askAhead(ctx context.Context, view ccm.View) {
+	ctx = event.WithReads(ctx, func(event.Read) {})
+	for _, ask := range l.remedy.Ahead {
+		go func(view ccm.View) {
+			defer func() { _ = recover() }() // the class meets it again
+			ask(ctx, &view)
+		}(view)
+	}
+}
+
+// planOf returns a plan as data.
+func planOf(p remedy.Plan) (*Plan, error) {
+	steps, err := Steps(p.Steps)
+	return &Plan{
+		Finding: p.Finding, Cause: p.Cause, Risk: p.Risk, Steps: steps, Ask: p.Ask, Note: p.Note, Wait: p.Wait, Patience: p.Patience,
+		Claims: p.Claims, Changes: p.Changes,
+	}, err
+}
+
+// Steps returns steps as data.
+func Steps(steps []remedy.Step) ([]Step, error) {
+	var out []Step
+	for _, s := range steps {
+		data, err := json.Marshal(s)
+		if err != nil {
+			return nil, fmt.Errorf("encode step %s: %w", s.Kind(), err)
+		}
+		out = append(out, Step{Kind: s.Kind(), Step: data})
+	}
+	return out, nil
+}
+
+// A Differ is a step that can say what its target is now, where it is neither as the
+// step found it nor as it would leave it.
+type Differ interface {
+	Differs(*remedy.Case) string // as a sentence
+}
+
+// standing returns where a step stands.
+func standing(ctx context.Context, c *remedy.Case, s remedy.Step) (State, string, error) {
+	state, err := s.Check(ctx, c)
+	switch {
+	case err != nil:
+		return "", "", err
+	case state == remedy.Done:
+		return Found, "", nil
+	case state == remedy.Todo:
+		return Todo, "", nil
+	}
+	if d, ok := s.(Differ); ok {
+		return Moved, d.Differs(c), nil
+	}
+	return Moved, "", nil
+}
+
+func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
+	began := time.Now()
+	c, err := l.begin(o.About)
+	if err != nil {
+		return err
+	}
+	steps, err := l.steps([]Step{o.Step}, o.Undo)
+	if err != nil {
+		return err
+	}
+	a.State = Todo
+	if !o.Fresh {
+		if a.State, a.Differs, err = standing(ctx, c, steps[0]); err != nil || a.State != Todo {
+			return err
+		}
+	}
+	var w remedy.Writers
+	if o.Dry {
+		w = remedy.Writers{Cloud: l.with.CloudWriter.Dry(), Kube: l.with.KubeWriter.Dry()}
+	} else {
+		told := func(call event.Call) {
+			call.At = o.Now.Add(time.Since(began))
+			a.Calls = append(a.Calls, call)
+		}
+		w = remedy.Writers{Cloud: l.with.CloudWriter.Told(told), Kube: l.with.KubeWriter.Told(told)}
+	}
+	err = steps[0].Apply(ctx, c, &w)
+	if c.Service != o.Service {
+		a.Service = c.Service
+	}
+	if err == nil {
+		a.State = Done
+	}
+	return err
+}
+
+// prove reports what the marks alone can't tell, whether the failure still stands: No if the address is the
+// load balancer's, and the class no longer finds its cause.
+func prove(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	svc := c.Service
+	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {
+		lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
+		if errors.Is(err, cloud.ErrNotFound) {
+			return remedy.Unknown, nil
+		}
+		if err != nil {
+			return remedy.Unknown, fmt.Errorf("describe load balancer %s: %w", id, err)
+		}
+		if lb.Address != ccm.Address(svc) {
+			return remedy.Unknown, nil
+		}
+	}
+	return cause(ctx, c)
+}
+
+// cause reports whether the class still finds its cause.
+func cause(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	v, err := c.Remedy.StillFails(ctx, c)
+	if err != nil {
+		return remedy.Unknown, fmt.Errorf("ask whether it still fails: %w", err)
+	}
+	return v, nil
+}
+
+// flow finds out whether traffic can flow.
+func flow(ctx context.Context, c *remedy.Case) (Traffic, error) {
+	flow, err := c.Flow(ctx)
+	if err == nil && len(flow.Why) == 0 && c.Remedy.Backends {
+		flow.Why, err = c.Backed(ctx)
+	}
+	return Traffic{Why: flow.Why, Soon: flow.Soon}, err
+}
