@@ -251,7 +251,7 @@ func TestSetupOfAStreamWithoutLimit(t *testing.T) {
 	}
 }
 
-// What FAILED has no room for is refused, so that its writer knows, and nothing that waits is lost for it.
+// A full FAILED refuses a failure, so that its writer knows, and loses nothing that waits.
 func TestFullFailuresRefuse(t *testing.T) {
 	s := fresh(t)
 	if _, err := s.Setup(t.Context(), nil, Settings{FailedBytes: 64 << 10}); err != nil {
