@@ -125,8 +125,8 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 		}
 	}
 	set := Settings{CasesBytes: 64 << 20, CasesAge: 3 * day}
-	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was 2147483648). It takes less than before. It keeps what it holds for a shorter " +
-		"time than before."}
+	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was 2147483648). It takes less than before. It keeps what it holds for a " +
+		"shorter time than before."}
 	if diff := cmp.Diff(want, setup(set)); diff != "" {
 		t.Error(diff)
 	}
