@@ -911,7 +911,7 @@ func TestHostileEvents(t *testing.T) {
 	hostile("tokens", "is not a UUID", func(e *corev1.Event) { e.InvolvedObject.UID = "a.b c\r\nd.*.eeeeeeeeeeeeeeeeeeeeeeeee" })
 	hostile("path", "no Service can be called", func(e *corev1.Event) { e.InvolvedObject.Name = "../../nodes/x" })
 	hostile("no-name", "no Service can be called", func(e *corev1.Event) { e.InvolvedObject.Name = "" })
-	hostile("large", "event too large", func(e *corev1.Event) {
+	hostile("large", "", func(e *corev1.Event) {
 		e.Type = "Warning"
 		e.Action = strings.Repeat("x", 100)
 		e.Reason = "Failed"
@@ -925,8 +925,11 @@ func TestHostileEvents(t *testing.T) {
 	w.event("last", w.uid(3), full)
 
 	stored := map[string]event.Failure{}
-	for _, f := range got.next(2) {
+	for _, f := range got.next(3) {
 		stored[f.Event.Name] = f
+	}
+	if f, ok := stored["large"]; !ok || len(f.Type) != 1024 {
+		t.Errorf("the failure with a type that is none: %d bytes of it", len(f.Type))
 	}
 	if f, ok := stored["long"]; !ok || len(f.Message) > event.MaxMessage || f.Class != "vswitch-ip-exhausted" {
 		t.Errorf("the failure with the long message: %d bytes, class %s", len(f.Message), f.Class)
