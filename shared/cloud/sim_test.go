@@ -1061,7 +1061,8 @@ func TestTold(t *testing.T) {
 	want := []string{
 		"slb:TagResources lb-1", "slb:UntagResources lb-1", "slb:SetLoadBalancerTCPListenerAttribute lb-x/tcp:80 InvalidLoadBalancerId.NotFound",
 		"slb:SetLoadBalancerDeleteProtection lb-1", "nlb:TagResources nlb-1", "nlb:UntagResources nlb-1", "nlb:UpdateLoadBalancerProtection nlb-1",
-		"nlb:UpdateLoadBalancerProtection nlb-1", "ram:SetDefaultPolicyVersion policy/none/v1 EntityNotExist.Policy", "ram:DeletePolicyVersion policy/none/v2 EntityNotExist.Policy",
+		"nlb:UpdateLoadBalancerProtection nlb-1",
+		"ram:SetDefaultPolicyVersion policy/none/v1 EntityNotExist.Policy", "ram:DeletePolicyVersion policy/none/v2 EntityNotExist.Policy",
 		"ram:CreatePolicyVersion policy/none EntityNotExist.Policy", "quotas:CreateQuotaApplication slb/none QUOTA.NOT.FOUND",
 	}
 	if d := cmp.Diff(want, got); d != "" {

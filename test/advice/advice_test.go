@@ -33,7 +33,8 @@ func TestUnread(t *testing.T) {
 		{name: "in quotes", svc: nlb, text: ccm.SetCommand(nlb, "domain-extensions", "a b"), want: []string{ccm.Prefix + "domain-extensions"}},
 		{name: "on another Service", svc: nlb, text: ccm.SetCommand(other, "spec", "b")},
 		{name: "removed", svc: nlb, step: step.Without(nlb, "spec"), text: ccm.RemoveCommand(nlb, "spec")},
-		{name: "nobody's", svc: nlb, step: step.Annotate{Set: map[string]string{"example.com/a": "1"}}, text: "kubectl -n shop annotate service web a/b=1 --overwrite"},
+		{name: "nobody's", svc: nlb, step: step.Annotate{Set: map[string]string{"example.com/a": "1"}},
+			text: "kubectl -n shop annotate service web a/b=1 --overwrite"},
 		{name: "no step of the Service", svc: nlb, step: step.Protect{LB: "nlb-1"}},
 	} {
 		var steps []remedy.Step
