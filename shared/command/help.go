@@ -181,7 +181,7 @@ func ofFlag(err error) error {
 		}
 		same = Wrong("invalid argument %q for %q flag", value.GetValue(), name)
 		if why, ok := strings.CutPrefix(plain.Error(), same.Error()+": "); ok {
-			same = Wrong("invalid argument %q for %q flag: %s", value.GetValue(), name, why)
+			same = Wrong("invalid argument %q for %q flag: %s", value.GetValue(), name, reason(why))
 		}
 	case errors.As(err, &syntax):
 		same = Wrong("bad flag syntax: %s", syntax.GetSpecifiedFlag())
@@ -190,6 +190,17 @@ func ofFlag(err error) error {
 		return plain
 	}
 	return same
+}
+
+// reason returns why a flag does not take a value, as pflag says it (v1.1, one file for each kind of value).
+func reason(why string) say.Text {
+	for _, known := range []say.Text{say.F("must be an integer"), say.F("must be a non-negative integer"), say.F("must be a number"),
+		say.F("must be true or false"), say.F("must be a duration like \"30s\" or \"5m\"")} {
+		if known.String() == why {
+			return known
+		}
+	}
+	return say.Literal(why)
 }
 
 // Nearest returns the name that somebody may have meant who typed another: one that begins

@@ -127,11 +127,11 @@ var (
 func (s Service) formed() error {
 	switch {
 	case s.Kind == "" && !labelForm().MatchString(s.Namespace):
-		return invalid("namespace %q is none that Kubernetes takes", clip(s.Namespace))
+		return invalid("Kubernetes takes no namespace %q", clip(s.Namespace))
 	case s.Kind == "" && !labelForm().MatchString(s.Name):
-		return invalid("name %q is none that Kubernetes takes for a Service", clip(s.Name))
+		return invalid("Kubernetes takes no Service of the name %q", clip(s.Name))
 	case s.Kind != "" && (!kindForm().MatchString(s.Kind) || !idForm().MatchString(s.Name) || s.Namespace != ""):
-		return invalid("%q is nothing that the doctor looks at", clip(s.String()))
+		return invalid("the doctor looks at nothing like %q", clip(s.String()))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func TestEncodeNATS(t *testing.T) {
 	}
 }
 
-// A message that was stored with a header which only NATS may write is none of ours: who wrote it wanted to be taken for the server.
+// A message that was stored with a header which only NATS may write is refused: its writer wanted to be taken for the server.
 func TestForgedHeaders(t *testing.T) {
 	header, data, err := EncodeNATS(mustFailed(t, failure()))
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // wants the Pod to stay.
 var ErrBlocked = errors.New("a disruption budget forbids it now")
 
-// A podPart is what is looked at of a Pod in a list: what says where it runs and may run, and why it is not ready. Its
-// environment and its commands, which are most of it, are not.
+// A podPart is what is looked at of a Pod in a list: what says where it runs and may run, why it is not ready, and what its
+// environment says. Its commands, which are most of the rest, are not.
 type podPart struct {
 	Metadata struct {
 		Namespace         string                  `json:"namespace"`
@@ -37,6 +37,14 @@ type podPart struct {
 		Tolerations    []corev1.Toleration               `json:"tolerations"`
 		ReadinessGates []corev1.PodReadinessGate         `json:"readinessGates"`
 		Spread         []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints"`
+		Containers     []struct {
+			Env []struct {
+				Name      string    `json:"name" clip:"1024"`
+				Value     string    `json:"value" clip:"1024"`
+				ValueFrom *struct{} `json:"valueFrom"`
+			} `json:"env"`
+			EnvFrom []struct{} `json:"envFrom"`
+		} `json:"containers"`
 	} `json:"spec"`
 	Status struct {
 		Phase          corev1.PodPhase          `json:"phase"`
@@ -51,10 +59,22 @@ type podPart struct {
 // pod returns the Pod, as far as it was read.
 func (p *podPart) pod() corev1.Pod {
 	m := &p.Metadata
+	var containers []corev1.Container
+	for _, c := range p.Spec.Containers {
+		one := corev1.Container{EnvFrom: make([]corev1.EnvFromSource, len(c.EnvFrom))}
+		for _, v := range c.Env {
+			env := corev1.EnvVar{Name: v.Name, Value: v.Value}
+			if v.ValueFrom != nil {
+				env.ValueFrom = &corev1.EnvVarSource{}
+			}
+			one.Env = append(one.Env, env)
+		}
+		containers = append(containers, one)
+	}
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
 			DeletionTimestamp: m.DeletionTimestamp, Labels: m.Labels, OwnerReferences: m.OwnerReferences},
-		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, NodeSelector: p.Spec.NodeSelector, Affinity: p.Spec.Affinity,
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, NodeSelector: p.Spec.NodeSelector, Affinity: p.Spec.Affinity, Containers: containers,
 			Tolerations: p.Spec.Tolerations, ReadinessGates: p.Spec.ReadinessGates, TopologySpreadConstraints: p.Spec.Spread},
 		Status: corev1.PodStatus{Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message,
 			Conditions: p.Status.Conditions, InitContainerStatuses: p.Status.InitContainers, ContainerStatuses: p.Status.Containers},
@@ -62,7 +82,8 @@ func (p *podPart) pod() corev1.Pod {
 }
 
 // Pods returns the Pods of a namespace whose labels match all of the selector's;
-// an empty selector matches all Pods. Each has what says where it runs and may run, and why it is not ready.
+// an empty selector matches all Pods. Each has what says where it runs and may run, why it is not
+// ready, and the names and values of its environment, without where they are taken from elsewhere.
 func (c *Cluster) Pods(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
 	if !ValidName(namespace) {
 		return nil, noName("list Pods", "namespace", namespace)

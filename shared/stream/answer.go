@@ -110,7 +110,7 @@ func (q query) subject() string {
 	return only
 }
 
-// What the server adds to a message takes more than 100 bytes: the names of four headers, a subject, a number and a
+// The server adds more than 100 bytes to a message: the names of four headers, a subject, a number and a
 // time. The client keeps of a header its name and its value, and lets go two bytes at the most that it need not have,
 // a space and a carriage return; and a status in the first line is 23 bytes shorter there than as headers. So of a message
 // with no more headers than these, what the client has kept is long enough to be all of it, or is not.

@@ -34,7 +34,7 @@ var serversHeaders = map[string]string{
 	"nats-subject": "lbremedy.case.c1.u9.other", "STATUS": "204",
 }
 
-// Blocks of headers, as a client that is none of ours may send them.
+// Blocks of headers, as a client of a forger may send them.
 var blocks = []func(name, value string) string{
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ": " + value + "\r\n\r\n" },
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ":" + value + "\n\n" },

@@ -20,12 +20,12 @@ import (
 // it. It is written here as the stream that it is: one kind of write, one kind of
 // error, and no lookup of the bucket before the first key.
 //
-// It allows no roll-up, with which who may write one key could remove all of them. So a key is removed by a mark that
+// It allows no roll-up: by that a user who may write one key could remove all of them. So a key is removed by a mark that
 // takes its place, since the stream holds one message of each, and that is gone after a minute. A key whose time is over
 // leaves no mark.
 //
 // A message that has a header which only the server may write, or headers that can't be read, is a key all the same. Its
-// value is one that nobody can read: who can't tell whether all is paused must not write.
+// value is one that nobody can read: a run that can't tell whether all is paused must not write.
 const (
 	bucketStream = "KV_lbremedy"
 	bucketPrefix = "$KV.lbremedy."

@@ -60,9 +60,9 @@ const (
 
 // streams returns the streams and the bucket as they should be.
 //
-// What is full refuses what comes: to lose old failures, records or keys silently would lose what waits, the memory of
-// what was written, or a pause. Only of dead letters the oldest make room. None allows a roll-up, a header with which who may
-// store one message of a stream removes all others.
+// A full stream refuses what comes: to lose old failures, records or keys silently would lose what waits, the memory of
+// what was written, or a pause. Only of dead letters the oldest make room. None allows a roll-up: by that header a
+// user who may store one message of a stream removes all others.
 func (c Settings) streams() []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{{
 		Name: Failed, Subjects: []string{event.FailedSubjects},

@@ -575,7 +575,7 @@ Impact: never up: a Service has no address and never worked.
 
 Cause: The vSwitch is full.
 
-Plan (low risk, digest 6b86b273ff34fce1):
+Plan (low risk, digest 6b86b273ff34fce1e3b0c44298fc1c14):
 1. annotate the Service with vsw-b
 2. trigger a resync
 The risk of the plan is medium. The policy applies plans up to low automatically.

@@ -422,7 +422,8 @@ func nlbChanges() []scenario {
 			"StartListener"),
 		changes("preserve", zoned(), wish("preserve-lb-on-delete", "true"), scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, preservedNLB}}}),
 		// What protects an NLB no annotation sets.
-		changes("protections", zoned(), both(wish("delete-protection", "off"), wish("modification-protection", "NonProtection")), scenario{}),
+		changes("deletion protection", zoned(), wish("delete-protection", "off"), scenario{}),
+		changes("modification protection", zoned(), wish("modification-protection", "NonProtection"), scenario{}),
 		changes("touch", zoned(), (*run).touch, scenario{}),
 		{
 			name: "another node", nodes: 1, service: zoned(), world: nlbWorld(), until: ensuredNLB,

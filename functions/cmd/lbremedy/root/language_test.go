@@ -126,12 +126,12 @@ func TestLanguage(t *testing.T) {
 		{locale, "ls --alll", 2, []string{"未知参数 --alll：您是指 --all 吗？"}},
 		{locale, "ls --zzzzzz", 2, []string{"未知参数：--zzzzzz：见 lbremedy ls --help"}},
 		{locale, "ls -Q", 2, []string{"未知的短参数：'Q'（在 -Q 中）：见 lbremedy ls --help"}},
-		{locale, "run a/b --wait soon", 2, []string{`值 "soon" 对参数 "--wait" 无效：见 lbremedy run --help`}},
+		{locale, "run a/b --wait soon", 2, []string{`值 "soon" 对参数 "--wait" 无效：必须是时长，例如 "30s" 或 "5m"：见 lbremedy run --help`}},
 		{locale, "show", 2, []string{"show 需要：案例 ID 或 NAMESPACE/SERVICE。见 lbremedy show --help"}},
 		{locale, "ls --log-level loud --log-format odd", 2, []string{"--log-level：\"loud\" 不是 debug, info, warn, error 之一\n", "--log-format：\"odd\" 不是"}},
 		{english, "ls --zzzzzz", 2, []string{"error: unknown flag: --zzzzzz: see lbremedy ls --help"}},
 		{english, "ls -Q", 2, []string{"error: unknown shorthand flag: 'Q' in -Q: see lbremedy ls --help"}},
-		{english, "run a/b --wait soon", 2, []string{`error: invalid argument "soon" for "--wait" flag: see lbremedy run --help`}},
+		{english, "run a/b --wait soon", 2, []string{`error: invalid argument "soon" for "--wait" flag: must be a duration like "30s" or "5m": see lbremedy run --help`}},
 		{english, "show", 2, []string{"error: show needs a case ID or NAMESPACE/SERVICE: see lbremedy show --help"}},
 	} {
 		got := operator.Call{Env: c.env}.Run(t.Context(), strings.Fields(c.args)...)
