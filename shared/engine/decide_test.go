@@ -290,7 +290,8 @@ func TestDeclaration(t *testing.T) {
 	}
 	fixture.Equal(t, names(), "get namespaces, get services, list events, vpc:DescribeVSwitches")
 	r.Steps = []remedy.Step{step.TagLB{}}
-	fixture.Equal(t, names(), "cs:DescribeClusterAddonsVersion, get namespaces, get services, list daemonsets.apps, list events, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, "+
+	fixture.Equal(t, names(), "cs:DescribeClusterAddonsVersion, get namespaces, get services, list daemonsets.apps, list events, "+
+		"nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, "+
 		"nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
 		"slb:DescribeLoadBalancerAttribute, slb:DescribeLoadBalancerListeners, slb:DescribeLoadBalancers, slb:DescribeVServerGroupAttribute, "+
 		"slb:DescribeVServerGroups, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches")

@@ -141,7 +141,7 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 
 // others are the methods that read one object, watch, ask or write.
 var others = []string{
-	"Service", "ServiceUID", "Namespace", "Pod", "Approval", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed", "CreateApproval",
+	"Service", "ServiceUID", "ServiceAccount", "Namespace", "Pod", "Approval", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed", "CreateApproval",
 	"WatchLoadBalancers", "WatchEvents", "WatchService", "AwaitApproval",
 }
 

@@ -38,7 +38,7 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case a.Denied:
 		no(http.StatusForbidden, "Forbidden", `User "ann" cannot list resource "services" in API group "" at the cluster scope`)
 		return
-	case !has && !slices.Contains([]string{"services", "nodes", "events", "endpointslices", "daemonsets"}, path.Base(r.URL.Path)):
+	case !has && !slices.Contains([]string{"services", "nodes", "events", "endpointslices", "daemonsets", "pods"}, path.Base(r.URL.Path)):
 		no(http.StatusNotFound, "NotFound", "it is not there")
 		return
 	}

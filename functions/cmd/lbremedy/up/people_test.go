@@ -9,7 +9,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
 	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
@@ -23,7 +22,7 @@ func TestPeople(t *testing.T) {
 	if err := s.Put(t.Context(), "tell.c1", []byte(evil)); err != nil {
 		t.Fatal(err)
 	}
-	env := &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}}
+	env := connection(&engine.Env{Cluster: "c1", Stream: s})
 	told, err := u.Notifier(t.Context(), env)
 	if err != nil {
 		t.Fatal(err)
