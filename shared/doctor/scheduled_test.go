@@ -1,11 +1,11 @@
 package doctor
 
 import (
-	"strings"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
