@@ -387,11 +387,10 @@ echo '{}'`
 		classes []string
 		command string
 	}{
-		"one class":  {[]string{"--class", "busy", "--apply"}, []string{"busy"}, "deploy"},
-		"all":        {[]string{"--apply"}, all, "deploy"},
-		"a dry run":  {[]string{"--class", "busy", "--class", "quota"}, []string{"busy", "quota"}, "plan"},
-		"of go1":     {[]string{"--runtime", "go1", "--class", "busy", "--apply"}, []string{"busy"}, "deploy"},
-		"old doctor": {[]string{"--class", "survey", "--apply"}, []string{"doctor"}, "deploy"},
+		"one class": {[]string{"--class", "busy", "--apply"}, []string{"busy"}, "deploy"},
+		"all":       {[]string{"--apply"}, all, "deploy"},
+		"a dry run": {[]string{"--class", "busy", "--class", "quota"}, []string{"busy", "quota"}, "plan"},
+		"of go1":    {[]string{"--runtime", "go1", "--class", "busy", "--apply"}, []string{"busy"}, "deploy"},
 	} {
 		out, err := deploy(keys, tt.args...)
 		if err != nil {

@@ -324,7 +324,8 @@ func TestScheduledRunRenews(t *testing.T) {
 	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a",
 		Text: say.F("So."), Do: say.F("Do.")}}}
 	p.append(t, uid1, "doctor-cordoned", func(r *event.Record) {
-		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), strings.Repeat("d", 32), []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
+		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), strings.Repeat("d", 32),
+			[]event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
 	})
 	read := func() event.Record {
 		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c1", uid1, "doctor-cordoned"))

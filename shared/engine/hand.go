@@ -21,6 +21,7 @@ func (x *run) about() hand.About {
 	}
 	return hand.About{
 		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: settings,
+		Doctor: x.c.Policy.Doctor,
 	}
 }
 

@@ -54,7 +54,8 @@ func BenchmarkLs(b *testing.B) {
 	if err := g.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	for _, args := range []string{"ls", "ls -o json", "ls --all -o json", "ls --class vswitch-ip-exhausted --result needs-action", "show 00000007", "show shop/web-7"} {
+	for _, args := range []string{"ls", "ls -o json", "ls --all -o json", "ls --class vswitch-ip-exhausted --result needs-action", "show 00000007",
+		"show shop/web-7"} {
 		b.Run(strings.ReplaceAll(args, " ", "_"), func(b *testing.B) {
 			for b.Loop() {
 				var out bytes.Buffer

@@ -43,7 +43,8 @@ func TestJournal(t *testing.T) {
 
 	// What finds nothing says where it looked, and what of that there is not.
 	for args, want := range map[string]string{
-		"--cluster c2 --open":                                "No case that is open in cluster c2.\nNATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
+		"--cluster c2 --open": "No case that is open in cluster c2.\n" +
+			"NATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
 		"--class quota --result needs-approval,needs-action": "No case of class quota with result needs-approval, needs-action.\n",
 		"--cluster c1 -n shpo": "No case in namespace shpo in cluster c1.\n" +
 			"The journal holds no case of a namespace \"shpo\" in cluster c1: did you mean shop?\n",

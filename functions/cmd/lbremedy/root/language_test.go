@@ -131,7 +131,8 @@ func TestLanguage(t *testing.T) {
 		{locale, "ls --log-level loud --log-format odd", 2, []string{"--log-level：\"loud\" 不是 debug, info, warn, error 之一\n", "--log-format：\"odd\" 不是"}},
 		{english, "ls --zzzzzz", 2, []string{"error: unknown flag: --zzzzzz: see lbremedy ls --help"}},
 		{english, "ls -Q", 2, []string{"error: unknown shorthand flag: 'Q' in -Q: see lbremedy ls --help"}},
-		{english, "run a/b --wait soon", 2, []string{`error: invalid argument "soon" for "--wait" flag: must be a duration like "30s" or "5m": see lbremedy run --help`}},
+		{english, "run a/b --wait soon", 2,
+			[]string{`error: invalid argument "soon" for "--wait" flag: must be a duration like "30s" or "5m": see lbremedy run --help`}},
 		{english, "show", 2, []string{"error: show needs a case ID or NAMESPACE/SERVICE: see lbremedy show --help"}},
 	} {
 		got := operator.Call{Env: c.env}.Run(t.Context(), strings.Fields(c.args)...)

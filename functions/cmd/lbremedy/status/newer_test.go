@@ -20,8 +20,9 @@ func TestNewerController(t *testing.T) {
 	sc.Wants(t, 0, "", "", "setup")
 	for runs, times := range map[string]int{"v2.12.1": 0, ccm.Newest().String(): 0, "v2.15.0": 1, "v9.0.0": 1} {
 		sc.Cloud.Edit(func(s *sim.State) { s.Cluster.Addons[ccm.DaemonSet] = runs })
-		for command, says := range map[string]string{"status": "newer than v2.14.0, the newest release", "doctor": "and lbremedy knows releases up to v2.14.0"} {
-			got := sc.Run(t.Context(), command)
+		for command, says := range map[string]string{"status": "newer than v2.14.0, the newest release",
+			"doctor --explain --severity info": "and lbremedy knows releases up to v2.14.0"} {
+			got := sc.Run(t.Context(), strings.Fields(command)...)
 			if said := strings.Count(strings.Join(strings.Fields(got.Out), " "), says); said != times {
 				t.Errorf("%s under %s says %d times that it is newer: %s %s", command, runs, said, got.Out, got.Err)
 			}
