@@ -113,8 +113,8 @@ Examples:
   tool do
 
 Flags:
-      --count times   times
-  -h, --help          help for do
+      --count times         times
+  -h, --help[=true|false]   help for do
 
 Use "tool options" for the global flags.
 `

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -39,6 +42,21 @@ func about() hand.About {
 }
 
 func local(r *remedy.Remedy) hand.Hand { return (&hand.Clients{Decode: step.Decode}).Hand(r) }
+
+// known returns a cluster whose controller is the newest release that is known.
+func known(t *testing.T) *kube.Cluster {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[{"metadata":{"name":%q},"spec":{"template":{"spec":{"containers":[{"name":%[1]q,"image":"%[1]s:%s"}]}}}}]}`,
+			ccm.DaemonSet, ccm.Newest())
+	}))
+	t.Cleanup(server.Close)
+	c, err := kube.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // data returns a step as data.
 func data(t *testing.T, s remedy.Step) hand.Step {
@@ -164,7 +182,8 @@ func TestPlan(t *testing.T) {
 		Finding: say.F("%s is full, %d of %d.", "vsw-a", 3, 4), Cause: "vsw-a", Risk: remedy.Medium, Steps: []remedy.Step{clear}, Ask: say.F("Look."),
 		Note: say.F("%s.", say.F("It is so")), Claims: []remedy.Claim{{Key: "vswitch.vsw-b", Of: 4}}, Patience: time.Hour,
 	}
-	h := local(class(func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+	with := hand.Clients{Decode: step.Decode, Kube: known(t)}
+	h := with.Hand(class(func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 		if !c.Full("vswitch.vsw-b") || c.Idle != time.Minute || c.Cluster != "c-1" || c.Mark() != "3f9a12bc-1.1" {
 			t.Errorf("the case is %+v", c)
 		}

@@ -80,6 +80,9 @@ func Backup(ctx context.Context, url, stream string, options ...natsgo.Option) e
 		if err != nil || len(m.Data) == 0 {
 			return err
 		}
+		if m.Reply == "" {
+			continue // the server waits for no acknowledgement of this part
+		}
 		if err := m.Respond(nil); err != nil {
 			return err
 		}

@@ -45,7 +45,6 @@ func TestFindingCase(t *testing.T) {
 		{"approve 44444444", command.CodeWrong, "is a finding of the doctor without a plan to approve"},
 		{"approve 55555555 --without-kubernetes", 0, "lbremedy doctor --fix finalizers shop/web --apply"},
 		{"undo 44444444", command.CodeWrong, "there is nothing to undo"},
-		{"export --case 44444444", 0, `"kind":"load balancer"`},
 	} {
 		got := c.Run(t.Context(), strings.Fields(tt.args)...)
 		if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.want) || strings.Contains(got.Out+got.Err, "kube-system") {

@@ -115,7 +115,7 @@ func TestJournal(t *testing.T) {
 		"Impact     The Service had no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate",
 		"\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
 		"undo: annotate", "Undo       lbremedy undo " + web + " --apply\n", "Rule       Fix mode", "Timings    diagnose 300ms, verify 3s; 3.3s in all\n",
-		"Outcome    fixed at", "by worker, the first attempt", "History\n", "worker  started\n", "Others     " + gone,
+		"Outcome    fixed at", "by worker, the first attempt", "History\n", "Others     " + gone,
 	} {
 		if !strings.Contains(report.Out, want) {
 			t.Errorf("show lacks %q:\n%s", want, report.Out)
@@ -167,7 +167,7 @@ func TestReport(t *testing.T) {
 	fixed.Steps = append(fixed.Steps,
 		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high",
 			Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
-		event.StepRecord{Kind: "touch", Text: "trigger a resync", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
+		event.StepRecord{Kind: "touch", Text: "trigger a resync", Risk: "low", Wakes: true, Step: json.RawMessage(`{"after":60000000000}`)})
 	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk. The risk of this plan is high."
 	fixed.Note = "Two other Services were in the same vSwitch."
 	if err := operator.Seed(t.Context(), s, operator.Journalled()[1], fixed); err != nil {
@@ -306,7 +306,7 @@ func TestWatch(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		p := c.Program(in, io.Discard)
-		code <- root.Run(ctx, p, []string{"watch", "-o", "json", "--result", "fixed,asked"})
+		code <- root.Run(ctx, p, []string{"watch", "-o", "json", "--result", "fixed,needs-action"})
 		in.Close()
 	}()
 	// Nobody knows when it follows: the journal is written until it says so.
