@@ -47,8 +47,8 @@ func local(r *remedy.Remedy) hand.Hand { return (&hand.Clients{Decode: step.Deco
 func known(t *testing.T) *kube.Cluster {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[{"metadata":{"name":%q},"spec":{"template":{"spec":{"containers":[{"name":%[1]q,"image":"%[1]s:%s"}]}}}}]}`,
-			ccm.DaemonSet, ccm.Newest())
+		fmt.Fprintf(w, `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[{"metadata":{"name":%q},`+
+			`"spec":{"template":{"spec":{"containers":[{"name":%[1]q,"image":"%[1]s:%s"}]}}}}]}`, ccm.DaemonSet, ccm.Newest())
 	}))
 	t.Cleanup(server.Close)
 	c, err := kube.New(&rest.Config{Host: server.URL})
