@@ -87,6 +87,16 @@ func tree(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	// Until a version is released, its heading in the changelog has no day.
+	log := filepath.Join(to, "CHANGELOG.md")
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dated := bytes.Replace(text, []byte("## "+version+" - unreleased\n"), []byte("## "+version+" - 2026-11-28\n"), 1)
+	if err := os.WriteFile(log, dated, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	as := []string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, append(as, "commit", "-qm", "one"), {"tag", version}} {
 		must(t, to, nil, "git", args...)
