@@ -133,10 +133,8 @@ func bore(rec event.Record, steps []remedy.Step) remedy.Risk {
 // trip counts a fix of this risk that did not work, and opens the breaker of the class where it
 // has borne enough: one of high risk, or three in ten minutes.
 func (e *Env) trip(ctx context.Context, class string, rec event.Record, risk remedy.Risk, log *slog.Logger) error {
-	b := Breaker{Cluster: e.Cluster, Class: class, At: e.now()}
-	if risk >= remedy.High {
-		b.because(say.F("A fix of high risk did not work: case %s.", rec.Case))
-	} else {
+	why := say.F("A fix of high risk did not work: case %s.", rec.Case)
+	if risk < remedy.High {
 		// Who asks twice for one attempt holds one place.
 		key := unsettledKey(e.Cluster, class)
 		if _, err := e.Stream.Claim(ctx, key, bears, fmt.Sprintf("%s.%d", rec.Case, rec.Attempt), bearsFor); err != nil {
@@ -149,8 +147,15 @@ func (e *Env) trip(ctx context.Context, class string, rec event.Record, risk rem
 		if len(taken) < bears {
 			return nil
 		}
-		b.because(say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(bearsFor.Minutes()), rec.Case))
+		why = say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(bearsFor.Minutes()), rec.Case)
 	}
+	return e.openBreaker(ctx, class, why, log)
+}
+
+// openBreaker opens the breaker of a class, unless it is open.
+func (e *Env) openBreaker(ctx context.Context, class string, why say.Text, log *slog.Logger) error {
+	b := Breaker{Cluster: e.Cluster, Class: class, At: e.now()}
+	b.because(why)
 	data, err := json.Marshal(b)
 	if err != nil {
 		return fmt.Errorf("encode the breaker: %w", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // about returns what a hand is told of the case.
@@ -59,8 +60,17 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 	}
 	if i := x.rec.Next; i < len(x.rec.Steps) && !how.Dry {
 		x.rec.Steps[i].Calls = append(x.rec.Steps[i].Calls, a.Calls...)
-		if a.State == hand.Todo || a.State == hand.Done {
+		switch a.State {
+		case hand.Todo, hand.Done:
 			x.doubt = slices.ContainsFunc(a.Calls, event.Call.Wrote)
+		case hand.Lost:
+			x.doubt = true
+		}
+	}
+	if errors.Is(err, remedy.ErrUndeclared) { // of a call that was made: the hand has other rights than its class, or lies
+		why := say.F("A function of the class made a call that its step does not declare.")
+		if failed := x.env.openBreaker(ctx, x.r.Class, why, x.log); failed != nil {
+			err = errors.Join(err, failed)
 		}
 	}
 	return a, err

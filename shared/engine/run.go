@@ -454,6 +454,9 @@ func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
 	} else {
 		result = backOff(&x.rec, cause)
+		if errors.Is(cause, hand.ErrUnsure) && x.doubt {
+			x.rec.Wait = max(x.rec.Wait, time.Minute) // for a write that is still on its way to take effect before the step is checked
+		}
 	}
 	rec, err := x.settle(ctx, result)
 	if err != nil {

@@ -22,7 +22,9 @@ var (
 	ErrMoved       = errors.New("moved")       // what was to be changed has changed since it was read
 	ErrBlocked     = errors.New("blocked")     // what stands there forbids the write
 	ErrUnavailable = errors.New("unavailable") // there was no answer, or none that can be used
-	ErrUnsure      = errors.New("unsure")      // it can't be tried
+	ErrUnsure      = errors.New("unsure")      // an order may have been carried out: no answer came; or a dry run is impossible
+	ErrOutdated    = errors.New("outdated")    // engine and hand have different declarations of the class
+	ErrClock       = errors.New("clock")       // the call has expired by the hand's clock, or expires too late
 	ErrInvalid     = errors.New("invalid")     // it will never be accepted
 )
 
@@ -38,6 +40,8 @@ var kinds = []struct {
 	{ErrNotFound, []error{kube.ErrNotFound, cloud.ErrNotFound}},
 	{ErrBlocked, []error{cloud.ErrConflict}},
 	{ErrUnavailable, []error{kube.ErrUnavailable, kube.ErrGone, cloud.ErrUnavailable}},
+	{ErrOutdated, nil},
+	{ErrClock, nil},
 	{ErrInvalid, []error{kube.ErrInvalid, remedy.ErrUndeclared}},
 }
 
@@ -64,11 +68,29 @@ func (e *Error) Is(kind error) bool {
 	return false
 }
 
+// known reports whether the kind is one of those here.
+func (e *Error) known() bool {
+	return slices.ContainsFunc(kinds, func(k struct {
+		kind error
+		of   []error
+	}) bool {
+		return k.kind.Error() == e.Kind
+	})
+}
+
 // Unwrap returns the cause; nil if the error was read from JSON.
 func (e *Error) Unwrap() error { return e.cause }
 
 // problem returns an error as an Error; nil for nil.
 func problem(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problemOf(err)
+}
+
+// problemOf returns an error as an Error; nil for nil.
+func problemOf(err error) *Error {
 	if err == nil {
 		return nil
 	}

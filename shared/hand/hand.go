@@ -122,6 +122,7 @@ const (
 	Done  State = "done"  // this order has made it; of one that is dry: it would be made
 	Found State = "found" // it was made before
 	Moved State = "moved" // its target is neither as the plan found it nor as the step would leave it
+	Lost  State = "lost"  // the order was sent, and no answer came: it may have been made
 )
 
 // An Order asks a hand to make one step.

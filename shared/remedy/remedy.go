@@ -47,6 +47,8 @@ type Remedy struct {
 	Creates  bool          // what its steps set decides how a CLB is created: what an existing one rules out is not put back
 	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
+	Formats []string // of the sentences of a class whose code is not in Go; nil: those of this program
+
 	// Annotations are what its steps may set or remove of the Service: names as the
 	// controller's documentation has them, without prefix, or whole keys.
 	Annotations []string

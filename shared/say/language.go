@@ -44,6 +44,12 @@ func (l *Language) Format(english string) string {
 	return english
 }
 
+// Has reports whether the language has a twin of an English format, or is put together from such.
+func (l *Language) Has(english string) bool {
+	_, ok := l.Twins[english]
+	return ok || list().MatchString(english)
+}
+
 // list matches the formats of Items and Clauses, and between what stands between their verbs.
 var (
 	list    = regex.New(`^%s(?:, %s)*(?:; %s)*(?: and %d more|; and %d more)?$`)

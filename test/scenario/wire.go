@@ -4,62 +4,75 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// A wire is a hand that is asked and answers in JSON alone, as one in a process of its own would be: all scenarios show
-// that a class needs nothing else of the engine, and the engine nothing else of a class.
-type wire struct{ hand.Hand }
-
-// Look sends the request and the answer through JSON.
-func (w wire) Look(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {
-	return call(ctx, w.Hand.Look, q)
+// remote returns the hand of a class as the engine has it of a function: calls are signed and answers are checked. All scenarios show that a
+// class needs nothing else of the engine, and the engine nothing else of a class.
+func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, error) {
+	key, err := hand.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := hand.ParsePublicKeys(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	declares := r.Declaration().Digest()
+	function := &hand.Served{Hand: same{of.Hand(r)}, Cluster: cluster, Class: r.Class, Declares: declares, Keys: keys}
+	return &hand.Remote{
+		Class: r, Key: key, Decode: of.Decode, Known: functions.Chinese(chinese.Language)().Has, Read: of.Kube.Service,
+		Send: func(ctx context.Context, call []byte) ([]byte, error) {
+			_, answer := function.Answer(ctx, call)
+			return answer, nil
+		},
+	}, nil
 }
 
-// Apply sends the order and the answer through JSON.
-func (w wire) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {
-	return call(ctx, w.Hand.Apply, o)
+// A same hand fails if JSON does not bring back what it is asked or answers.
+type same struct{ hand.Hand }
+
+// Look fails if the request or the answer does not survive JSON.
+func (s same) Look(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {
+	a, err := s.Hand.Look(ctx, q)
+	if err := survives(q); err != nil {
+		return a, err
+	}
+	if err := survives(a); err != nil {
+		return a, err
+	}
+	return a, err
 }
 
-func call[Q, A any](ctx context.Context, do func(context.Context, Q) (A, error), q Q) (A, error) {
-	var none A
-	sent, err := through(q)
-	if err != nil {
-		return none, err
+// Apply fails if the order or the answer does not survive JSON.
+func (s same) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {
+	a, err := s.Hand.Apply(ctx, o)
+	if err := survives(o); err != nil {
+		return a, err
 	}
-	a, failed := do(ctx, sent)
-	got, err := through(a)
-	if err != nil {
-		return none, err
+	if err := survives(a); err != nil {
+		return a, err
 	}
-	if failed == nil {
-		return got, nil
-	}
-	problem, ok := errors.AsType[*hand.Error](failed)
-	if !ok {
-		return none, fmt.Errorf("the hand has an error of type %T: %w", failed, failed)
-	}
-	read, err := through(*problem)
-	if err != nil {
-		return none, err
-	}
-	return got, &read
+	return a, err
 }
 
-// through returns a value as JSON brings it back. What it brings back must be the same again.
-func through[T any](v T) (back T, err error) {
+// survives returns an error if JSON brings a value back as another one.
+func survives[T any](v T) error {
 	sent, err := json.Marshal(v)
 	if err != nil {
-		return back, fmt.Errorf("send %T: %w", v, err)
+		return fmt.Errorf("send %T: %w", v, err)
 	}
+	var back T
 	if err := json.Unmarshal(sent, &back); err != nil {
-		return back, fmt.Errorf("receive %T: %w", v, err)
+		return fmt.Errorf("receive %T: %w", v, err)
 	}
 	if again, err := json.Marshal(back); err != nil || !bytes.Equal(sent, again) {
-		return back, fmt.Errorf("JSON does not bring %T back as it was: %v\n%s\n%s", v, err, sent, again)
+		return fmt.Errorf("JSON does not bring %T back as it was: %v\n%s\n%s", v, err, sent, again)
 	}
-	return back, nil
+	return nil
 }

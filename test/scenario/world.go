@@ -145,9 +145,15 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	}
 }
 
-// wired returns the hands of these clients, each behind a wire.
+// wired returns the hands of these clients as those of functions.
 func wired(of *hand.Clients) func(*remedy.Remedy) hand.Hand {
-	return func(r *remedy.Remedy) hand.Hand { return wire{of.Hand(r)} }
+	return func(r *remedy.Remedy) hand.Hand {
+		h, err := remote(of, clusterID, r)
+		if err != nil {
+			panic(err)
+		}
+		return h
+	}
 }
 
 // decode makes a step from data: one of the class's own, where a test has made another one of that kind.

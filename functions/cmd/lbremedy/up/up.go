@@ -43,13 +43,14 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{upCommand(p), setup(p), probeCommand(p)}
+	return []*cobra.Command{upCommand(p), setup(p), keysCommand(p), probeCommand(p)}
 }
 
 // An upRun is one call of up.
 type upRun struct {
 	*cli.Program
 	policy, listen string
+	routes, key    string // --routes, --engine-key
 	taken          string // the text of the policy file that is in force
 	chosen         string // --parts
 	parts          parts
@@ -89,6 +90,15 @@ it. Create the Service before:
 
   kubectl create service clusterip lbremedy-probe --clusterip=None -n lbremedy
 
+Each class is handled in this process. With --routes a file names functions, on Function
+Compute, Knative or anywhere else, that handle classes with rights of their own:
+
+  default: {url: "http://{class}.lbremedy.svc.cluster.local"}
+  routes:
+    quota: {invoke: {function: lbremedy-quota, account: "1234567890", region: cn-hangzhou}}
+
+Calls of functions are signed with the key of --engine-key, which "lbremedy keys" makes.
+
 The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
 directory, with its address and token for the other commands. With --nats an existing
 NATS is used instead.
@@ -113,6 +123,8 @@ http://collector:4318; without it there are none.`,
 		},
 	}
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
+	cmd.Flags().StringVar(&u.routes, "routes", "", "routes `file`: the functions that handle classes; without it all are handled in this process")
+	cmd.Flags().StringVar(&u.key, "engine-key", "", "`file` with the private key that signs calls of functions, from lbremedy keys")
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
 	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, separated by commas")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "maximum failures of one class that are handled at once")
@@ -184,6 +196,9 @@ func (u *upRun) run(ctx context.Context) error {
 	config.Meter = func(k cloud.Call) { count(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
 	env, err := u.env(ctx, config)
 	if err != nil {
+		return err
+	}
+	if err := u.hands(env); err != nil {
 		return err
 	}
 	if config.NATS == "" {

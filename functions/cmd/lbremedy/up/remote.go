@@ -1,0 +1,108 @@
+package up
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/hand/invoke"
+	"github.com/lbremedy/lbremedy/shared/hand/route"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
+)
+
+// hands has the classes that the routes file names handled by functions, and the others in this process.
+func (u *upRun) hands(env *host.Connection) error {
+	switch {
+	case u.routes == "" && u.key == "":
+		return nil
+	case u.routes == "":
+		return command.Wrong("--engine-key signs calls of functions: give --routes as well")
+	case u.key == "":
+		return command.Wrong("--routes names functions, and calls to them are signed: give --engine-key as well (lbremedy keys makes one)")
+	}
+	text, err := os.ReadFile(u.key)
+	if err != nil {
+		return command.Wrong("--engine-key: %w", err)
+	}
+	key, err := hand.ParseKey(text)
+	if err != nil {
+		return command.Wrong("--engine-key: %s: %w", u.key, err)
+	}
+	endpoints, err := route.Load(u.routes, u.Cluster, cli.Classes(), invoke.DefaultChain())
+	if err != nil {
+		return command.Wrong("--routes: %w", err)
+	}
+	sentences := functions.Chinese(chinese.Language)()
+	local := env.Env.Hand
+	env.Env.Hand = func(r *remedy.Remedy) hand.Hand {
+		to, ok := endpoints[r.Class]
+		if !ok {
+			return local(r)
+		}
+		return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: sentences.Has, Send: to.Send, Read: env.Kube.Service, Now: env.Now}
+	}
+	u.Note("Functions handle %d of %d classes: %s.", len(endpoints), len(functions.All), strings.Join(slices.Sorted(maps.Keys(endpoints)), ", "))
+	return nil
+}
+
+// makeKey makes the engine's key pair, unless the file holds one, and prints its public half.
+func makeKey(p *cli.Program, file string) error {
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		key, err := hand.NewKey()
+		if err != nil {
+			return fmt.Errorf("make a key: %w", err)
+		}
+		text = key.PEM()
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		if _, err = f.Write(text); err == nil {
+			err = f.Sync()
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		p.Note("The private key is in %s. Only the engine may read it.", file)
+	case err != nil:
+		return command.Mistake{Err: err}
+	}
+	key, err := hand.ParseKey(text)
+	if err != nil {
+		return command.Wrong("%s: %w", file, err)
+	}
+	public := struct {
+		Public string `json:"public"`
+	}{key.Public()}
+	return p.Print(public, func() { fmt.Fprintln(p.Out, public.Public) })
+}
+
+func keysCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "keys FILE",
+		Short: "Make the key pair by which functions know the engine",
+		Long: `Make an Ed25519 key pair and store the private half in FILE, in PEM. "lbremedy up
+--engine-key FILE" signs each call of a function with it. Standard output has the public
+half, which functions accept in LBREMEDY_ENGINE_KEYS; it is not a secret.
+
+If FILE exists it is not changed, and its public half is printed. To replace a key, add
+the public half of the new one to LBREMEDY_ENGINE_KEYS of all functions (separated by
+commas), restart lbremedy up with the new file, and remove the old one.`,
+		Example: "  lbremedy keys engine.pem",
+		Args:    command.Exactly(1, 1, "name the file of the private key"),
+		RunE:    func(_ *cobra.Command, args []string) error { return makeKey(p, args[0]) },
+	}
+}

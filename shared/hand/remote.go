@@ -1,0 +1,180 @@
+package hand
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// A Remote hand is a function that is called with signed calls. It may be compromised: nothing that it answers is used before check has
+// accepted it, and the Service is the engine's own read.
+type Remote struct {
+	Class  *remedy.Remedy
+	Key    Key
+	Decode func(kind string, data []byte) (remedy.Step, error)
+	Known  func(format string) bool // reports whether a format is one of the program's sentences
+
+	// Send posts a call and returns the body of the answer. Its error is an ErrUnavailable if the call cannot have reached the hand, else an
+	// ErrUnsure. It does not send a call twice.
+	Send func(ctx context.Context, call []byte) ([]byte, error)
+	// Read reads the Service with the engine's own rights.
+	Read func(ctx context.Context, namespace, name string) (*corev1.Service, error)
+	Now  func() time.Time // nil: time.Now
+
+	// Pause waits until an order has expired of which no answer came. nil: time.Sleep.
+	Pause func(time.Duration)
+}
+
+const (
+	callTimeout = 75 * time.Second // of a look
+	afterExpiry = 30 * time.Second // of the run's time that is left when an order expires: nothing else is sent for the object meanwhile
+	leastLife   = 2 * time.Second  // of an order: a shorter one would hardly arrive
+	skew        = 5 * time.Second  // by which a hand's clock may be behind: a hand that is more behind refuses the call
+)
+
+func (r *Remote) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+// Look asks the function.
+func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	// The function reads nothing ahead: the lease must be there before it begins.
+	if err := behind(ctx); err != nil {
+		return a, problem(err)
+	}
+	now := r.now()
+	said, err := r.call(ctx, head{Type: TypeLook, Made: now, Expires: now.Add(callLife)}, q.About, q)
+	if errors.Is(err, ErrUnsure) {
+		err = fmt.Errorf("%w: %s", ErrUnavailable, err) // a look changes nothing
+	}
+	if said == nil {
+		return a, problem(err)
+	}
+	if wrong := r.checkLook(q, said.Answer, &a); wrong != nil {
+		return LookAnswer{}, problem(wrong)
+	}
+	return a, problem(err)
+}
+
+// Apply has the function make a step. The order expires so early that at least 30 s of the run's time are left then. If no answer came that can
+// be used, the state is Lost, and Apply returns when no hand accepts the order any more.
+func (r *Remote) Apply(ctx context.Context, o Order) (ApplyAnswer, error) {
+	began := time.Now()
+	a, life, err := r.apply(ctx, o)
+	if a.State == Lost {
+		rest := life + skew - time.Since(began)
+		if r.Pause != nil {
+			r.Pause(rest)
+		} else {
+			time.Sleep(rest)
+		}
+	}
+	return a, problem(err)
+}
+
+// apply sends an order, and returns how long it lives.
+func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.Duration, err error) {
+	now := r.now()
+	life = callLife
+	if end, ok := ctx.Deadline(); ok {
+		life = min(life, time.Until(end)-afterExpiry)
+	}
+	if life < leastLife {
+		return a, life, fmt.Errorf("send the order: the time of this run is nearly over: %w", context.DeadlineExceeded)
+	}
+	ctx, cancel := context.WithTimeout(ctx, life+skew)
+	defer cancel()
+	said, err := r.call(ctx, head{Type: TypeApply, Made: now, Expires: now.Add(life)}, o.About, o)
+	if said == nil {
+		if errors.Is(err, ErrUnsure) && !o.Dry {
+			a.State = Lost
+		}
+		return a, life, err
+	}
+	if wrong := r.checkApply(o, said.Answer, &a); wrong != nil {
+		return ApplyAnswer{State: Lost}, life, fmt.Errorf("%w: %w", ErrUnsure, wrong)
+	}
+	if a.Service != nil && !o.Dry {
+		own, wrong := r.own(ctx, a.Service)
+		if wrong != nil {
+			return ApplyAnswer{State: Lost, Calls: a.Calls}, life, fmt.Errorf("%w: %w", ErrUnsure, wrong)
+		}
+		a.Service = own
+	}
+	return a, life, err
+}
+
+// own returns the Service as the engine itself reads it after the function's write. If somebody has changed it since, annotations, spec and
+// resource version are as the function says it has left them: the engine finds then that the Service has changed, and a write on it
+// conflicts. If the Service is gone, it is as the function says: the next read tells.
+func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service, error) {
+	own, err := r.Read(ctx, said.Namespace, said.Name)
+	if errors.Is(problem(err), ErrNotFound) {
+		return said, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the Service after the step: %w", err)
+	}
+	if own.UID != said.UID || own.ResourceVersion == said.ResourceVersion {
+		return own, nil
+	}
+	own = own.DeepCopy()
+	own.Annotations, own.Spec, own.ResourceVersion = said.Annotations, said.Spec, said.ResourceVersion
+	return own, nil
+}
+
+// call sends a call. It returns nil and an error if there is no answer of the function that can be used, else the answer and the problem it
+// tells of.
+func (r *Remote) call(ctx context.Context, h head, about About, data any) (*Answer, error) {
+	h.ID, h.Cluster, h.Class, h.Declares = rand.Text(), about.Failure.Cluster, r.Class.Class, r.Class.Declaration().Digest()
+	if about.Class != h.Class {
+		return nil, fmt.Errorf("this is the hand of class %s, and the call is for %q: %w", h.Class, about.Class, ErrInvalid)
+	}
+	sealed, err := r.Key.seal(h, data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrInvalid)
+	}
+	body, err := r.Send(ctx, sealed)
+	if err != nil {
+		return nil, err
+	}
+	var a Answer
+	if len(body) > MaxAnswer {
+		return nil, fmt.Errorf("the answer of the function has more than %d bytes: %w", MaxAnswer, ErrUnsure)
+	}
+	if err := strict(body, &a); err != nil {
+		return nil, fmt.Errorf("the answer of the function is not in the form of one: %w", ErrUnsure)
+	}
+	if a.Problem != nil {
+		a.Problem.cause = nil
+		a.Problem.Text = oneLine(a.Problem.Text)
+		if !a.Problem.known() {
+			a.Problem.Kind = ""
+		}
+	}
+	if a.ID == "" && a.Problem != nil {
+		return nil, a.Problem // the function says that it did not accept the call
+	}
+	if a.ID != h.ID || a.Cluster != h.Cluster || a.Class != h.Class || a.UID != about.Failure.Service.UID || a.Attempt != about.Attempt {
+		return nil, fmt.Errorf("the answer of the function is to another call: %w", ErrUnsure)
+	}
+	if a.Answer == nil {
+		a.Answer = json.RawMessage("{}")
+	}
+	if a.Problem != nil {
+		return &a, a.Problem
+	}
+	return &a, nil
+}

@@ -1,0 +1,186 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/hand/invoke"
+)
+
+// idleConnections is how many connections to one function are kept for the next calls.
+const idleConnections = 32
+
+// An Endpoint is where the function of one class takes calls. It has connections of its own, so that a slow function holds no other's.
+type Endpoint struct {
+	target
+	keys invoke.Keys
+
+	mu     sync.Mutex
+	roots  []byte       // what the file ca held when the client was made
+	client *http.Client // that trusts them
+}
+
+func newEndpoint(t target, keys invoke.Keys) (*Endpoint, error) {
+	e := &Endpoint{target: t, keys: keys}
+	return e, e.renew()
+}
+
+// URL returns the address that calls are posted to.
+func (e *Endpoint) URL() string { return e.url }
+
+// trusting returns a client that trusts the root certificates as they are now, since mounted ones change in place. While they can't be read,
+// it trusts those that were read last.
+func (e *Endpoint) trusting() *http.Client {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_ = e.renew() // if the last ones are wrong by now, the request says so
+	return e.client
+}
+
+// renew makes the client, unless there is one that trusts the certificates of the file. The caller holds the lock.
+func (e *Endpoint) renew() error {
+	var text []byte
+	if e.ca != "" {
+		var err error
+		if text, err = os.ReadFile(e.ca); err != nil {
+			return fmt.Errorf("read the root certificates: %w", err)
+		}
+	}
+	if e.client != nil && bytes.Equal(text, e.roots) {
+		return nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if e.ca != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("read the root certificates: %s holds none", e.ca)
+		}
+	}
+	if e.client != nil {
+		e.client.CloseIdleConnections()
+	}
+	e.roots, e.client = text, &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    5 * time.Second,
+			TLSClientConfig:        config,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    idleConnections,
+			IdleConnTimeout:        time.Minute,
+			MaxResponseHeaderBytes: 64 << 10,
+			DisableCompression:     true, // a small answer must not become a large one here
+		},
+		// A redirect would send the call to an address that nobody has chosen.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return nil
+}
+
+// Send posts a call and returns the body of the answer, as hand.Remote wants it. A call that could not be sent is a hand.ErrUnavailable; where
+// it may have arrived, the error is a hand.ErrUnsure.
+func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(call))
+	if err != nil {
+		return nil, fmt.Errorf("the address of the function can't be used: %w", hand.ErrUnavailable)
+	}
+	r.GetBody = nil // else net/http would send a call again when a connection ends
+	for name, value := range e.headers {
+		r.Header.Set(name, value)
+	}
+	if host := e.headers["Host"]; host != "" {
+		r.Host = host
+	}
+	r.Header.Set("User-Agent", "lbremedy")
+	r.Header.Set("Content-Type", hand.MediaType)
+	if err := e.signRequest(ctx, r, call); err != nil {
+		return nil, fmt.Errorf("sign the request: %s: %w", event.Redact(err.Error()), hand.ErrUnavailable)
+	}
+	resp, err := e.trusting().Do(r)
+	if err != nil {
+		kind := hand.ErrUnsure
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" || refusedByTLS(err) {
+			kind = hand.ErrUnavailable
+		}
+		return nil, fmt.Errorf("call the function: %s: %w", why(ctx, err), kind)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, hand.MaxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of the function: %s: %w", why(ctx, err), hand.ErrUnsure)
+	}
+	if fault, ok := invoke.FaultOf(resp.Header, body); ok {
+		return nil, fmt.Errorf("the function ended with an error: %s: %w", line(fault.Text), hand.ErrUnsure)
+	}
+	if json := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")); !json || invoke.Refused(body) {
+		return nil, fmt.Errorf("%s answers %d: %s: %w", r.URL.Host, resp.StatusCode, line(string(body)), answered(resp.StatusCode, body))
+	}
+	return body, nil
+}
+
+// answered returns the kind of an answer that is not the function's. A request that was refused has not reached it; after other answers nobody
+// knows.
+func answered(status int, body []byte) error {
+	if status >= 300 && status < 500 && status != http.StatusRequestTimeout || invoke.Refused(body) && status < 500 {
+		return hand.ErrUnavailable
+	}
+	return hand.ErrUnsure
+}
+
+func (e *Endpoint) signRequest(ctx context.Context, r *http.Request, body []byte) error {
+	if !e.api && !e.sign {
+		return nil
+	}
+	k, err := e.keys(ctx)
+	if err != nil {
+		return err
+	}
+	if e.api {
+		invoke.SignAPI(r, body, k, time.Now())
+	} else {
+		invoke.SignTrigger(r, k, time.Now())
+	}
+	return nil
+}
+
+// refusedByTLS reports whether a connection was not made because of the certificate.
+func refusedByTLS(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid)
+}
+
+// why says why there is no answer, without what the URL may hold besides the address.
+func why(ctx context.Context, err error) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "no answer came in time"
+	}
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err
+	}
+	return event.Redact(err.Error())
+}
+
+// line returns an answer that is not the function's as one line.
+func line(text string) string {
+	text = strings.Join(strings.Fields(event.Redact(strings.ToValidUTF8(text[:min(len(text), 4<<10)], "?"))), " ")
+	if len(text) > 500 {
+		text = strings.ToValidUTF8(text[:500], "") + "…"
+	}
+	return text
+}

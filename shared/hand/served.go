@@ -1,0 +1,159 @@
+package hand
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// A Served hand answers the signed calls of one cluster's engine for one class. Its methods may be called side by side.
+type Served struct {
+	Hand     Hand
+	Cluster  string
+	Class    string
+	Declares string     // digest of the class's declaration
+	Keys     PublicKeys // of the engine
+	Now      func() time.Time
+
+	mu   sync.Mutex
+	seen map[string]time.Time // expiry of the calls that came, by ID
+}
+
+// Answer answers a call. It never fails: the answer says what is wrong. The status is one of HTTP, for platforms that have one: 200 if the
+// hand was asked, also where it ends with a problem.
+func (s *Served) Answer(ctx context.Context, call []byte) (status int, answer []byte) {
+	a, err := s.answer(ctx, call)
+	status = http.StatusOK
+	if err != nil {
+		a = Answer{Problem: problemOf(err)}
+		if status = statuses[a.Problem.Kind]; status == 0 {
+			status = http.StatusBadRequest
+		}
+	}
+	if a.Problem != nil {
+		a.Problem.Text = event.Redact(a.Problem.Text)
+	}
+	text, err := json.Marshal(a)
+	if err == nil && len(text) <= MaxAnswer {
+		return status, text
+	}
+	if err == nil {
+		err = fmt.Errorf("the answer has %d bytes, more than %d", len(text), MaxAnswer)
+	}
+	a.Answer, a.Problem = nil, problemOf(fmt.Errorf("%w: %w", err, ErrInvalid))
+	text, _ = json.Marshal(a) // it holds plain text alone now
+	return status, text
+}
+
+// statuses of HTTP for calls that are not accepted.
+var statuses = map[string]int{
+	ErrDenied.Error(): http.StatusUnauthorized, ErrOutdated.Error(): http.StatusConflict, ErrClock.Error(): http.StatusPreconditionFailed,
+}
+
+// answer asks the hand. An error means that the call was not accepted, and nothing was read.
+func (s *Served) answer(ctx context.Context, call []byte) (a Answer, err error) {
+	h, data, err := s.Keys.unseal(call)
+	if err == nil {
+		err = s.accepts(h)
+	}
+	if err != nil {
+		return a, err
+	}
+	var about About
+	var ask func(context.Context) (any, error)
+	switch h.Type {
+	case TypeLook:
+		var q LookRequest
+		if err = json.Unmarshal(data, &q); err == nil {
+			about, ask = q.About, func(ctx context.Context) (any, error) { return s.Hand.Look(ctx, q) }
+		}
+	case TypeApply:
+		var o Order
+		if err = json.Unmarshal(data, &o); err == nil {
+			about, ask = o.About, func(ctx context.Context) (any, error) { return s.Hand.Apply(ctx, o) }
+		}
+	default:
+		err = fmt.Errorf("calls of type %.60q are unknown", h.Type)
+	}
+	switch {
+	case err != nil:
+	case about.Service == nil:
+		err = errors.New("the call holds no Service")
+	case about.Class != h.Class || about.Failure.Cluster != h.Cluster || about.Failure.Class != h.Class:
+		err = errors.New("the data of the call are about another class or cluster than the call")
+	case string(about.Service.UID) != about.Failure.Service.UID:
+		err = errors.New("the Service of the call is not that of its failure")
+	}
+	if err != nil {
+		return a, fmt.Errorf("%w: %w", err, ErrInvalid)
+	}
+	if !s.first(h) {
+		return a, fmt.Errorf("this call came before: %w", ErrDenied)
+	}
+	if h.Type == TypeApply {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, h.Expires.Sub(s.now())) // by the clock that accepted it
+		defer cancel()
+	}
+	a = Answer{ID: h.ID, Cluster: h.Cluster, Class: h.Class, UID: about.Failure.Service.UID, Attempt: about.Attempt}
+	said, err := ask(ctx)
+	a.Problem = problemOf(err)
+	if a.Answer, err = json.Marshal(said); err != nil {
+		a.Problem = problemOf(fmt.Errorf("encode the answer: %w: %w", err, ErrInvalid))
+	}
+	return a, nil
+}
+
+func (s *Served) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+// accepts returns why a signed call is not for this hand, or not now.
+func (s *Served) accepts(h head) error {
+	left := h.Expires.Sub(s.now())
+	switch {
+	case h.ID == "":
+		return fmt.Errorf("the call has no ID: %w", ErrInvalid)
+	case h.Cluster != s.Cluster:
+		return fmt.Errorf("the call is of cluster %.60q, and this hand is of %q: %w", h.Cluster, s.Cluster, ErrDenied)
+	case h.Class != s.Class:
+		return fmt.Errorf("the call is for class %.60q, and this hand is of %q: %w", h.Class, s.Class, ErrDenied)
+	case left <= 0:
+		return fmt.Errorf("the call expired %s ago by the clock of this hand: %w", -left, ErrClock)
+	case left > farthest:
+		return fmt.Errorf("the call expires in %s by the clock of this hand, later than in %s: %w", left, farthest, ErrClock)
+	case h.Declares != s.Declares:
+		return fmt.Errorf("engine and hand have different declarations of class %s: deploy the same release of both: %w", s.Class, ErrOutdated)
+	}
+	return nil
+}
+
+// first reports whether a call comes for the first time. Another instance of the hand may have had it. What protects the object then is that
+// a hand finds a step that was made, and that a write holds for the version in the order alone.
+func (s *Served) first(h head) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for id, expires := range s.seen {
+		if expires.Before(now) {
+			delete(s.seen, id)
+		}
+	}
+	if _, ok := s.seen[h.ID]; ok {
+		return false
+	}
+	if s.seen == nil {
+		s.seen = map[string]time.Time{}
+	}
+	s.seen[h.ID] = h.Expires
+	return true
+}
