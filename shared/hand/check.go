@@ -27,7 +27,7 @@ const (
 )
 
 // claimKey is how the places look that a plan may claim: a free address of a vSwitch, and the eviction of a Pod.
-var claimKey = regexp.MustCompile(`^(vswitch/|evict\.)[A-Za-z0-9._-]{1,300}$`)
+var claimKey = regexp.MustCompile(`^(vswitch|evict)\.[A-Za-z0-9._-]{1,300}$`)
 
 // checkLook reads the answer to a look, and returns why nothing of it may be used.
 func (r *Remote) checkLook(q LookRequest, data json.RawMessage, a *LookAnswer) error {
