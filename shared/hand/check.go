@@ -216,9 +216,13 @@ func command(text string) bool {
 	return false
 }
 
+// search is the one pipe that sentences have: what a command prints is searched for a word.
+var search = regexp.MustCompile(` \| grep [A-Za-z0-9./_-]+$`)
+
 // inert reports whether a shell that is given the text runs nothing but what it begins with, and opens no file: outside of single quotes there
 // is none of the characters by which a POSIX shell would. In double quotes those count that stay special there.
 func inert(text string) bool {
+	text = search.ReplaceAllString(text, "")
 	const plain, single, double = 0, '\'', '"'
 	in := rune(plain)
 	for _, r := range text {
