@@ -248,9 +248,9 @@ func TestRefusedOrder(t *testing.T) {
 	}
 }
 
-// An order expires so early that 30 s of the run are left, and is not sent if it would live for less than 2 s.
+// An order expires when half of the run's time has passed, and is not sent if the rest is less than a hand's clock may be behind.
 func TestOrderLife(t *testing.T) {
-	for left, want := range map[time.Duration]time.Duration{0: 25 * time.Second, 40 * time.Second: 10 * time.Second, 31 * time.Second: 0} {
+	for left, want := range map[time.Duration]time.Duration{0: 25 * time.Second, time.Minute: 25 * time.Second, 20 * time.Second: 10 * time.Second, 9 * time.Second: 0} {
 		ctx := t.Context()
 		if left > 0 {
 			var cancel context.CancelFunc
