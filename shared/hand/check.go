@@ -129,6 +129,9 @@ func (r *Remote) checkApply(o Order, data json.RawMessage, a *ApplyAnswer) error
 	if err != nil {
 		return fmt.Errorf("decode the step of the order: %w: %w", err, ErrInvalid)
 	}
+	if back, ok := step.Undo(); ok && o.Undo {
+		step = back
+	}
 	var may []string
 	for _, g := range step.Grants() {
 		may = append(may, g.String())

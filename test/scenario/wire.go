@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -27,6 +28,7 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 	function := &hand.Served{Hand: same{of.Hand(r)}, Cluster: cluster, Class: r.Class, Declares: declares, Keys: keys}
 	return &hand.Remote{
 		Class: r, Key: key, Decode: of.Decode, Known: known, Read: of.Kube.Service,
+		Pause: func(time.Duration) {}, // for answers that are lost, which none is here
 		Send: func(ctx context.Context, call []byte) ([]byte, error) {
 			_, answer := function.Answer(ctx, call)
 			return answer, nil
