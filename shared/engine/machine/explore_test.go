@@ -3,6 +3,8 @@ package machine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -264,7 +266,7 @@ func (x *explorer) used(w *world) uint16 {
 	for _, o := range w.orders {
 		used |= 1 << o.id
 	}
-	return used
+	return used | 1<<w.stray.id
 }
 
 // canonical makes equal what behaves alike: revisions are only compared, and a run that is over leaves nothing.
@@ -354,6 +356,9 @@ func (x *explorer) report(w *world, i int, rep Report) {
 		x.nexts[key] = got
 	}
 	if len(x.lists[got.list]) == 0 {
+		if a, ok := rep.(Applied); ok && a.ID != orderID(x.docs[e.doc]) {
+			return // it still waits for its own answer
+		}
 		violated("a run of engine %s hangs: %T %+v has no effects", x.name(w, i), rep, rep)
 	}
 	e.doc, e.list, e.at, e.sent = got.doc, got.list, 0, false
@@ -640,7 +645,7 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 			to := w
 			to.gone = f.For != Diagnose
 			reported(to, Looked{Answer: a}, ends, "look", string(a))
-		case Superseded, Person, Works:
+		case Superseded, Person:
 			answer(Looked{Answer: a}, ends)
 		case NotYet:
 			answer(Looked{Answer: a}, delays)
@@ -661,8 +666,14 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 			answer(Looked{Answer: a}, changes)
 		case StillFails:
 			answer(Looked{Answer: a}, repeats)
-		case Clear:
-			answer(Looked{Answer: a}, plans)
+		case Clear, Works:
+			to := w
+			to.checked[e.class] = true
+			k := clears
+			if a == Works {
+				k = ends
+			}
+			reported(to, Looked{Answer: a}, k, "look", string(a))
 		case Drifted:
 			if w.left.drift > 0 {
 				to := w
@@ -687,7 +698,7 @@ func (x *explorer) send(w world, i int, d Doc, emit func(world, action)) {
 		return
 	}
 	id, _ := strconv.Atoi(o.ID)
-	x.checkOrder(&w, id)
+	x.checkOrder(&w, id, *o)
 	to.eng[i].sent = true
 	n := slices.IndexFunc(to.orders[:], func(o out) bool { return o.id == 0 })
 	to.orders[n] = out{uint8(id), classOf(o.Class), uint8(o.Attempt), uint8(o.Step), o.Undo, left}
@@ -701,6 +712,21 @@ func (x *explorer) answers(w world, i int, emit func(world, action)) {
 	reported := func(to world, r Result, k kind, what string) {
 		x.report(&to, i, Applied{d.Order.ID, r})
 		emit(to, action{k, int8(i), what, string(r)})
+		if id, _ := strconv.Atoi(d.Order.ID); w.left.stray > 0 && w.stray.id == 0 && r != NoAnswer {
+			to.left.stray--
+			to.stray.id, to.stray.done = uint8(id), r == Done || r == Found
+			emit(to, action{faults, int8(i), what, string(r) + ", and again later"})
+		}
+	}
+	if w.stray.id != 0 {
+		r := Refused
+		if w.stray.done {
+			r = Done
+		}
+		to := w
+		to.stray.id, to.stray.done = 0, false
+		x.report(&to, i, Applied{strconv.Itoa(int(w.stray.id)), r})
+		emit(to, action{faults, int8(i), "stray answer", string(r)})
 	}
 	if n < 0 { // it is over, or was written without an answer
 		reported(w, NoAnswer, plain, "answer")
@@ -767,6 +793,12 @@ func (x *explorer) hand(w world, emit func(world, action)) {
 		to := w
 		remove(&to, n)
 		x.write(&to, o)
+		if w.left.stray > 0 && w.stray.id == 0 {
+			to := to
+			to.left.stray--
+			to.stray.id, to.stray.done = o.id, true
+			emit(to, action{faults, -1, "the hand writes", "its answer is late"})
+		}
 		emit(to, action{plain, -1, "the hand writes", "nobody hears"})
 	}
 }
@@ -951,15 +983,41 @@ func (x *explorer) asks(d Doc, class uint8) bool {
 	return i >= 0 && d.Cases[i].State == Asked
 }
 
+// TestExplore explores all scopes, and compares the ways that cases went with the table in CONTRIBUTING.md.
 func TestExplore(t *testing.T) {
+	moves := map[[2]State]bool{}
+	whole := true
 	for _, s := range scopes {
+		began := time.Now()
+		ran := false
 		t.Run(s.name, func(t *testing.T) {
-			began := time.Now()
+			ran = true
 			x, err := explore(s)
 			if err != nil {
 				t.Fatal(err)
 			}
+			maps.Copy(moves, x.moves)
 			t.Logf("%s: %d states, %d transitions, %d documents, %.1f s", s.name, len(x.states), len(x.to), len(x.docs), time.Since(began).Seconds())
 		})
+		whole = whole && ran
+	}
+	if !whole || t.Failed() {
+		return // some scopes were left out
+	}
+	page, err := os.ReadFile("../../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []State{Idle, Looking, Asked, Waiting, Applying, Verifying, Undoing} {
+		var to []string
+		for move := range moves {
+			if move[0] == from {
+				to = append(to, string(move[1]))
+			}
+		}
+		slices.Sort(to)
+		if line := "| " + string(from) + " | " + strings.Join(to, ", ") + " |"; !strings.Contains(string(page), "\n"+line) {
+			t.Errorf("CONTRIBUTING.md: the table of states has no line that begins with\n%s", line)
+		}
 	}
 }

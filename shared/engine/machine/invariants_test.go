@@ -29,6 +29,11 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 	if w.owed&^held != 0 {
 		violated("a record is lost")
 	}
+	if o := now.Order; o != nil && !o.Undo {
+		if c := now.Cases[x.caseOf(now, classOf(o.Class))]; c.Plan == nil || c.Attempt != o.Attempt {
+			violated("an order is in doubt, and its plan is dropped")
+		}
+	}
 	if o := now.Order; o != nil && orderID(old) != o.ID {
 		id, _ := strconv.Atoi(o.ID)
 		w.intents[id] = intent{stored: true, bad: ^uint8(0), class: classOf(o.Class), attempt: uint8(o.Attempt), undo: o.Undo}
@@ -43,6 +48,7 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 	}
 	for i, c := range now.Cases {
 		class := classOf(c.Class)
+		w.checked[class] = w.checked[class] && c.Undo != nil
 		if !c.rests() && now.Holder != old.Holder {
 			if w.begun[class]++; w.begun[class] > maxCrashes {
 				violated("a run begins after %d that never ended", maxCrashes)
@@ -94,7 +100,7 @@ func (x *explorer) refresh(w *world) {
 }
 
 // checkOrder checks what must hold when an order leaves that its hand would accept.
-func (x *explorer) checkOrder(w *world, id int) {
+func (x *explorer) checkOrder(w *world, id int, o Order) {
 	n := w.intents[id]
 	if !n.stored {
 		violated("an order without its intent, ID and expiry stored")
@@ -103,6 +109,9 @@ func (x *explorer) checkOrder(w *world, id int) {
 		if n.bad&(1<<i) != 0 {
 			violated("%s", name)
 		}
+	}
+	if o.Undo && !w.checked[classOf(o.Class)] {
+		violated("an undo begins, and not all targets were checked")
 	}
 	if w.orders[0].id != 0 {
 		violated("two orders are out")
@@ -124,6 +133,17 @@ func (x *explorer) check(w *world) {
 		if len(c.Done) > maxDone {
 			violated("%d attempts kept for undo", len(c.Done))
 		}
+		for attempt := 1; !w.gone && attempt <= int(x.scope.plans); attempt++ {
+			for step := range x.scope.steps {
+				made := w.made[class]&bit(attempt, step) != 0
+				if made && !known(c, attempt, step) && !ordered(d, c, attempt, step) {
+					violated("step %d of attempt %d is made and forgotten", step+1, attempt)
+				}
+				if !made && known(c, attempt, step) && !ordered(d, c, attempt, step) {
+					violated("step %d of attempt %d is in the document and not made", step+1, attempt)
+				}
+			}
+		}
 		begun := len(c.Done)
 		if c.Plan != nil {
 			begun++
@@ -131,26 +151,22 @@ func (x *explorer) check(w *world) {
 		if !x.scope.undoes && len(c.Attempts) > begun {
 			violated("%d attempts are counted, and %d were begun and not undone", len(c.Attempts), begun)
 		}
-		for attempt := 1; !w.gone && attempt <= int(x.scope.plans); attempt++ {
-			for step := range x.scope.steps {
-				if w.made[class]&bit(attempt, step) != 0 && !known(d, c, attempt, step) {
-					violated("step %d of attempt %d is made and forgotten", step+1, attempt)
-				}
-			}
-		}
 	}
 	if working > 1 || working == 1 != (d.Holder != "") {
 		violated("%d cases are worked on, and the holder is %q", working, d.Holder)
 	}
 }
 
-// known reports whether a document shows that a step is made, or may be made.
-func known(d Doc, c Case, attempt, step int) bool {
+// known reports whether a document shows that a step is made.
+func known(c Case, attempt, step int) bool {
 	if c.Plan != nil && c.Attempt == attempt && step < c.Plan.Next {
 		return true
 	}
-	if o := d.Order; o != nil && o.Class == c.Class && o.Attempt == attempt && o.Step == step {
-		return true
-	}
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && step < a.Steps })
+}
+
+// ordered reports whether a document shows that a step may be made or undone, so that it will be checked.
+func ordered(d Doc, c Case, attempt, step int) bool {
+	o := d.Order
+	return o != nil && o.Class == c.Class && o.Attempt == attempt && o.Step == step
 }

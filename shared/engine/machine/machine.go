@@ -155,8 +155,8 @@ type Input struct {
 	Report Report
 }
 
-// A Report says what has happened: Delivered, UndoAsked, Looked, Guarded, Taken, Flushed or Applied.
-type Report interface{ report() }
+// A Report says what has happened: a Delivered, UndoAsked, Looked, Guarded, Taken, Flushed or Applied.
+type Report any
 
 // Delivered begins a run: the stream has delivered a failure, for the first time or again.
 type Delivered struct {
@@ -242,16 +242,8 @@ const (
 	NoAnswer Result = "noanswer" // the call failed or timed out
 )
 
-func (Delivered) report() {}
-func (UndoAsked) report() {}
-func (Looked) report()    {}
-func (Guarded) report()   {}
-func (Taken) report()     {}
-func (Flushed) report()   {}
-func (Applied) report()   {}
-
-// An Effect is what the driver does next: Store, Flush, Look, Guard, Take, Send, Return or Ack.
-type Effect interface{ effect() }
+// An Effect is what the driver does next: a Store, Flush, Look, Guard, Take, Send, Return or Ack.
+type Effect any
 
 // Store compares the document's revision and sets the document as Next returned it.
 type Store struct{}
@@ -291,12 +283,3 @@ type Return struct{ After time.Duration }
 
 // Ack ends the run; its failure or request is answered.
 type Ack struct{}
-
-func (Store) effect()  {}
-func (Flush) effect()  {}
-func (Look) effect()   {}
-func (Guard) effect()  {}
-func (Take) effect()   {}
-func (Send) effect()   {}
-func (Return) effect() {}
-func (Ack) effect()    {}

@@ -69,27 +69,22 @@ type run struct {
 }
 
 func clone(d Doc) Doc {
-	copied := func(p *Plan) *Plan {
-		if p == nil {
-			return nil
-		}
-		plan := *p
-		return &plan
-	}
-	if d.Order != nil {
-		o := *d.Order
-		d.Order = &o
-	}
+	d.Order = copied(d.Order)
 	d.Cases, d.Outbox = slices.Clone(d.Cases), slices.Clone(d.Outbox)
 	for i := range d.Cases {
 		c := &d.Cases[i]
-		c.Attempts, c.Done, c.Plan = slices.Clone(c.Attempts), slices.Clone(c.Done), copied(c.Plan)
-		if c.Undo != nil {
-			u := *c.Undo
-			c.Undo = &u
-		}
+		c.Attempts, c.Done = slices.Clone(c.Attempts), slices.Clone(c.Done)
+		c.Plan, c.Undo = copied(c.Plan), copied(c.Undo)
 	}
 	return d
+}
+
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
 }
 
 func (r *run) do(e Effect) { r.effects = append(r.effects, e) }
@@ -249,7 +244,7 @@ func (r *run) proceed(c *Case) {
 // intend stores the next order and then reads the guards: they count only if they show the document with the order in it.
 func (r *run) intend(c *Case) {
 	if r.d.Active != "" && r.d.Active != c.Class {
-		r.wait(c, ForOther, r.in.Now.Add(later))
+		r.stuck(c, ForOther, later, 0)
 		return
 	}
 	o := Order{ID: r.in.Nonce, Class: c.Class, Attempt: c.Attempt, Expires: r.in.Now.Add(expiry)}
@@ -267,13 +262,12 @@ func (r *run) intend(c *Case) {
 func (r *run) flushed(a Flushed) {
 	c := r.working()
 	switch {
-	case c != nil && r.d.Holder != r.in.Engine: // another engine works on it by now
-	case a.OK && c != nil:
-		r.d.Outbox = nil
-		r.proceed(c)
 	case a.OK:
-		r.d.Outbox = nil
-		r.end()
+		if r.d.Outbox = nil; c == nil {
+			r.end()
+			return
+		}
+		r.proceed(c)
 	case c != nil:
 		r.stuck(c, ForAudit, 0, 0)
 	default:
@@ -398,7 +392,7 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	case g.Paused:
 		r.wait(c, ForPause, r.in.Now.Add(afterStop))
 	case r.d.Active != "" && r.d.Active != c.Class:
-		r.wait(c, ForOther, r.in.Now.Add(later))
+		r.stuck(c, ForOther, later, 0)
 	case len(c.Attempts) >= g.Attempts && g.Undoes && len(c.Done) > 0:
 		c.Undo, c.State, r.store = &Undo{}, Undoing, true
 		r.proceed(c)
@@ -450,9 +444,6 @@ func (r *run) taken(c *Case, a Taken) {
 	switch {
 	case c.Plan == nil || r.order(c) != nil:
 	case !a.OK:
-		if c.State == Looking {
-			c.Plan = nil
-		}
 		r.wait(c, ForPlace, r.in.Now.Add(afterStop))
 	case c.State == Applying:
 		r.proceed(c)
@@ -526,6 +517,18 @@ func (r *run) drop(c *Case) {
 	}
 	c.uncount(c.Plan.Begun)
 	c.Plan = nil
+	r.release(c)
+}
+
+// abandon drops a plan of which nothing is made before its case rests: it would be made anew, and keeps other classes from writing.
+func (r *run) abandon(c *Case) {
+	if !r.mayHaveWritten(c) && len(r.d.Outbox) == 0 {
+		r.drop(c)
+	}
+}
+
+// release lets other classes write.
+func (r *run) release(c *Case) {
 	if r.d.Active == c.Class {
 		r.d.Active = ""
 	}
@@ -543,9 +546,7 @@ func (r *run) archive(c *Case) {
 	c.Done = append(c.Done, Attempt{Number: c.Attempt, Steps: c.Plan.Next, Begun: c.Plan.Begun})
 	c.Done = c.Done[max(0, len(c.Done)-maxDone):]
 	c.Plan = nil
-	if r.d.Active == c.Class {
-		r.d.Active = ""
-	}
+	r.release(c)
 }
 
 func (c *Case) uncount(begun time.Time) {
@@ -569,12 +570,14 @@ func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 
 // wait ends the run; the case comes back.
 func (r *run) wait(c *Case, why Why, until time.Time) {
+	r.abandon(c)
 	c.State, c.Wait = Waiting, Wait{until, why}
 	r.rest(c)
 }
 
 // ask ends the run with a question.
 func (r *run) ask(c *Case, o Outcome) {
+	r.abandon(c)
 	if o == Drift {
 		r.stopUndo(c)
 	}
@@ -610,12 +613,9 @@ func (r *run) close(c *Case, o Outcome) {
 }
 
 func (r *run) stopUndo(c *Case) {
-	if c.Undo == nil {
-		return
-	}
-	c.Undo = nil
-	if r.d.Active == c.Class {
-		r.d.Active = ""
+	if c.Undo != nil {
+		c.Undo = nil
+		r.release(c)
 	}
 }
 

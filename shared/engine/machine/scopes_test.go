@@ -15,6 +15,10 @@ var scopes = []scope{
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 	{
+		name: "late answers", engines: 2, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{silence: 1, stray: 1, undo: 1},
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, results: []Result{Refused}, modes: []mode{good},
+	},
+	{
 		name: "undo", engines: 2, classes: 1, steps: 2, plans: 2, attempts: 2, places: 2, budget: budget{undo: 1, crash: 1, newer: 1},
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
@@ -55,7 +59,7 @@ var scopes = []scope{
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 	{
-		name: "errors", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{silence: 1},
+		name: "errors", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{silence: 1, crash: 1, undo: 1},
 		diagnose: []Answer{Planned, Failed, Unknown, NotYet}, prove: []Answer{Proven, Failed, Unknown, NotYet}, bars: []Answer{Clear, Failed, Unknown},
 		results: []Result{Refused}, modes: []mode{good, errors, unknown, refused, waiting},
 	},
@@ -69,8 +73,16 @@ var scopes = []scope{
 		diagnose: []Answer{Planned}, prove: []Answer{Proven, StillFails}, bars: []Answer{Clear}, modes: []mode{good, useless},
 	},
 	{
-		name: "classes", engines: 2, classes: 2, steps: 1, plans: 1, attempts: 1, places: 2, budget: budget{crash: 1, silence: 1},
+		name: "classes", engines: 2, classes: 2, steps: 1, plans: 1, attempts: 1, places: 2, budget: budget{crash: 1},
 		diagnose: []Answer{Planned}, prove: []Answer{Proven, Superseded}, bars: []Answer{Clear}, modes: []mode{good},
+	},
+	{
+		name: "classes and undo", engines: 1, classes: 2, steps: 1, plans: 1, attempts: 1, places: 2, budget: budget{silence: 1, undo: 1},
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
+	},
+	{
+		name: "a class is blocked", engines: 1, classes: 2, steps: 1, plans: 1, attempts: 1, places: 2, budget: budget{undo: 1},
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, results: []Result{Refused}, modes: []mode{refused},
 	},
 	{
 		name: "acknowledgements", engines: 2, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{lostAck: 1, crash: 1}, apart: true,

@@ -18,7 +18,8 @@ type kind uint8
 const (
 	plain    kind = iota // of an engine or of time: no choice
 	ends                 // a look finds that the failure is gone, or a matter for a person
-	plans                // a look finds a plan, or that an undo may begin
+	plans                // a look finds a plan
+	clears               // a look finds that an undo may begin
 	proves               // a look proves
 	fails                // a call fails
 	puzzles              // a look finds nothing out
@@ -103,13 +104,18 @@ type world struct {
 	intents [8]intent
 	owed    uint64 // entries that were stored and not appended
 	places  uint8
-	back    bool // a person has undone a fix of the first class
+	checked [2]bool // all targets of the undo were found as the steps left them
+	back    bool    // a person has undone a fix of the first class
 	gone    bool
 	begun   [2]uint8 // runs in a row that have begun and not rested
 	cut     struct { // a leader that is cut off, and what it shows
 		on  bool
 		rev uint8
 		control
+	}
+	stray struct { // an answer that is late, or comes again
+		id   uint8
+		done bool // else refused
 	}
 	late struct { // a write of a document that is under way, and may land
 		on  bool
@@ -121,7 +127,7 @@ type world struct {
 
 // A budget says how often things may happen in a scope.
 type budget struct {
-	crash, stall, silence, lostAck, newer, pause, cut, approve, undo, deny, lapse, drift, full uint8
+	crash, stall, silence, stray, lostAck, newer, pause, cut, approve, undo, deny, lapse, drift, full uint8
 }
 
 // A scope bounds an exploration.
@@ -153,11 +159,11 @@ type mode struct {
 }
 
 var (
-	good    = mode{"all goes well", []kind{plain, ends, plans, proves, writes, releases}}
+	good    = mode{"all goes well", []kind{plain, ends, plans, clears, proves, writes, releases}}
 	errors  = mode{"all calls fail", []kind{plain, fails, refuses, releases}}
 	unknown = mode{"nothing is found out", []kind{plain, puzzles, refuses, releases}}
-	refused = mode{"all orders are refused", []kind{plain, plans, refuses, proves, releases}}
-	useless = mode{"no plan works", []kind{plain, plans, writes, repeats, releases}}
-	waiting = mode{"it is never yet", []kind{plain, writes, delays, releases}}
-	strict  = mode{"the policy permits nothing", []kind{plain, plans, writes, proves}}
+	refused = mode{"all orders are refused", []kind{plain, plans, clears, refuses, proves, releases}}
+	useless = mode{"no plan works", []kind{plain, plans, clears, writes, repeats, releases}}
+	waiting = mode{"it is never yet", []kind{plain, clears, writes, delays, releases}}
+	strict  = mode{"the policy permits nothing", []kind{plain, plans, clears, writes, proves}}
 )
