@@ -128,8 +128,7 @@ func (x *explorer) trace(i int32) string {
 	return strings.Join(lines, "\n")
 }
 
-// intern returns the number of a document. What the model does not tell apart is made equal: times of attempts, and how long ago
-// things were, beyond what a jump of an hour distinguishes.
+// intern returns the number of a document. The model does not tell apart when attempts began, and waits of cases that do not wait.
 func (x *explorer) intern(d Doc) int32 {
 	d = clone(d)
 	d.Revision = 0
@@ -520,7 +519,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 				asked++
 			}
 			g := Guarded{
-				Revision: uint64(rev), Readable: true, Paused: c.paused, Permits: !c.denied, Undoes: x.scope.undoes, Attempts: x.scope.attempts,
+				Revision: uint64(rev), Readable: true, Paused: c.paused, Permits: !c.denied, Undoes: x.scope.undoes && !c.denied, Attempts: x.scope.attempts,
 				Approved: e.class == 0 && c.approval > 0 && int(c.approval) == asked,
 				Place:    c.taken[e.class]&(1<<attempt) != 0,
 			}
@@ -620,6 +619,11 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 		} else {
 			answer(Looked{Answer: Unmade}, plain)
 		}
+		if slices.Contains(x.scope.bars, Gone) {
+			to := w
+			to.gone = true
+			reported(to, Looked{Answer: Gone}, ends, "look", "gone")
+		}
 		if w.left.drift > 0 && made == d.Order.Undo {
 			to := w
 			to.left.drift--
@@ -686,7 +690,7 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 
 func bit(attempt, step int) uint16 { return 1 << (attempt*2 + step) }
 
-// send gives the hand an order. What has expired is refused there.
+// send gives the hand an order. An expired one is refused there.
 func (x *explorer) send(w world, i int, d Doc, emit func(world, action)) {
 	o := d.Order
 	left := int16(o.Expires.Sub(t0) / time.Second)

@@ -33,7 +33,7 @@ const (
 // A Why is the code of a wait.
 type Why string
 
-// What a case waits for.
+// The reasons to wait.
 const (
 	ForErrors  Why = "errors"  // a call failed, or the guards could not be read
 	ForUnknown Why = "unknown" // the class could not tell
@@ -70,7 +70,7 @@ const (
 	Spent         Outcome = "spent"   // no attempt is left
 	Lasts         Outcome = "lasts"   // no progress for an hour
 	Crashed       Outcome = "crashed" // three runs in a row never ended
-	Drift         Outcome = "drift"   // what is to be undone was changed by somebody else, or must not be undone any more
+	Drift         Outcome = "drift"   // a target of the undo was changed by somebody else, or the policy stopped the undo
 )
 
 // A Doc is the document of one object, reduced to what decides.

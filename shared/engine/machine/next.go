@@ -492,7 +492,7 @@ func (r *run) made(c *Case) {
 	if last.Steps--; last.Steps > 0 {
 		return
 	}
-	if c.Undo.Person { // what a person has undone is no attempt
+	if c.Undo.Person { // an attempt that a person has undone does not count
 		c.uncount(last.Begun)
 	}
 	c.Done = c.Done[:len(c.Done)-1]
@@ -510,7 +510,7 @@ func (r *run) moved(c *Case) {
 	r.stuck(c, ForMoved, 0, 0)
 }
 
-// drop forgets a plan of which nothing is made. An attempt that has written nothing is none.
+// drop forgets a plan of which nothing is made. An attempt that has written nothing does not count.
 func (r *run) drop(c *Case) {
 	if c.Plan == nil {
 		return
@@ -603,7 +603,7 @@ func (r *run) finish(c *Case, o Outcome) {
 	r.rest(c)
 }
 
-// close records how a case ended. What only repeats is not recorded again.
+// close records how a case ended, but a question that only repeats once.
 func (r *run) close(c *Case, o Outcome) {
 	c.Since, c.Errors = time.Time{}, 0
 	if c.Outcome != o || c.State == Idle {

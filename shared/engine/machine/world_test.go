@@ -83,7 +83,9 @@ const (
 	notAudited
 )
 
-var badNames = []string{"an order under a pause", "an order that neither policy nor approval allows", "an order over the budget", "an order that is not audited"}
+var badNames = []string{
+	"an order under a pause", "an order that neither policy nor approval allows", "an order over the budget", "an order that is not audited",
+}
 
 type control struct {
 	paused, denied bool
