@@ -498,17 +498,16 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	case Store:
 		x.store(w, i, done, over, emit)
 	case Flush:
+		if w.full {
+			reported(w, Flushed{}, plain, "flush", "the audit is full")
+			return
+		}
 		to := w
 		for _, entry := range d.Outbox {
 			to.owed &^= x.entry(entry)
 		}
 		x.refresh(&to)
 		reported(to, Flushed{OK: true}, plain, "flush", "")
-		if w.left.full > 0 {
-			to := w
-			to.left.full--
-			reported(to, Flushed{}, faults, "flush", "the audit is full")
-		}
 	case Look:
 		x.looks(w, f, d, e, reported)
 	case Guard:
@@ -636,7 +635,7 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 	}
 	for _, a := range answers {
 		switch a {
-		case Failed:
+		case Failed, nonsense:
 			answer(Looked{Answer: a}, fails)
 		case Unknown:
 			answer(Looked{Answer: a}, puzzles)
@@ -827,6 +826,12 @@ func (x *explorer) people(w world, emit func(world, action)) {
 	if w.paused {
 		act(releases, "the pause ends", func(to *world) { to.paused = false })
 	}
+	if w.left.full > 0 && !w.full {
+		act(faults, "the audit is full", func(to *world) { to.left.full--; to.full = true })
+	}
+	if w.full {
+		act(releases, "the audit has room", func(to *world) { to.full = false })
+	}
 	if w.left.deny > 0 && !w.denied {
 		act(person, "the policy permits nothing", func(to *world) { to.left.deny--; to.denied = true })
 	}
@@ -849,11 +854,17 @@ func (x *explorer) people(w world, emit func(world, action)) {
 		act(person, "a person wants an undo", func(to *world) { to.left.undo--; to.request.event++; to.begun[0] = 0 })
 	}
 	if i := x.caseOf(x.docs[w.doc], 0); w.left.approve > 0 && i >= 0 {
-		if c := x.docs[w.doc].Cases[i]; c.State == Asked && c.Outcome == NeedsApproval {
+		approve := func(attempt int) {
 			act(person, "a person approves", func(to *world) {
 				to.left.approve--
-				to.approval, to.begun[0] = uint8(c.Attempt+1), 0
+				to.approval, to.begun[0] = uint8(attempt), 0
 			})
+		}
+		switch c := x.docs[w.doc].Cases[i]; {
+		case c.State == Asked && c.Outcome == NeedsApproval:
+			approve(c.Attempt + 1)
+		case c.State == Asked && c.Outcome == Lasts && c.Plan != nil:
+			approve(c.Attempt)
 		}
 	}
 }

@@ -46,15 +46,19 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 			}
 		}
 	}
-	for i, c := range now.Cases {
+	for _, c := range now.Cases {
 		class := classOf(c.Class)
+		var was Case
+		if i := x.caseOf(old, class); i >= 0 {
+			was = old.Cases[i]
+		}
 		w.checked[class] = w.checked[class] && c.Undo != nil
 		if !c.rests() && now.Holder != old.Holder {
 			if w.begun[class]++; w.begun[class] > maxCrashes {
 				violated("a run begins after %d that never ended", maxCrashes)
 			}
 		}
-		if c.rests() && c.Wait.Why != ForCrash && (i >= len(old.Cases) || now.Cases[i].State != old.Cases[i].State) {
+		if c.rests() && c.Wait.Why != ForCrash && (c.State != was.State || c.Wait.Why != was.Wait.Why) {
 			w.begun[class] = 0
 		}
 	}
@@ -121,7 +125,7 @@ func (x *explorer) checkOrder(w *world, id int, o Order) {
 // check checks what must hold in every state.
 func (x *explorer) check(w *world) {
 	d := x.docs[w.doc]
-	if len(d.Outbox) > 4 {
+	if len(d.Outbox) > maxOutbox {
 		violated("%d records in the outbox", len(d.Outbox))
 	}
 	working := 0

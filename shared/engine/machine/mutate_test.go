@@ -39,7 +39,7 @@ var mutations = []mutation{
 	},
 	{
 		"the policy or an approval permits each order", "policy",
-		"case !o.Undo && !permitted && !c.approved(g):", "case false:", "neither policy nor approval allows",
+		"case !o.Undo && !permitted && !g.Approved && !(c.Plan.Approved && c.Plan.Next > 0):", "case false:", "neither policy nor approval allows",
 	},
 	{
 		"the policy alone does not repeat what a person has undone", "undo",
@@ -56,6 +56,10 @@ var mutations = []mutation{
 	{
 		"no order leaves while the outbox holds records", "audit",
 		"if len(r.d.Outbox) > 0 {\n\t\tr.do(Flush{})\n\t\treturn\n\t}\n\tif o :=", "if o :=", "",
+	},
+	{
+		"an answer that fits no question is an error", "errors",
+		"if len(r.effects) == 0 { //", "if false { //", "hangs",
 	},
 	{
 		"an answer is stored before the next order", "silence",

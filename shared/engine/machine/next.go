@@ -21,6 +21,7 @@ const (
 
 	maxCrashes = 3
 	maxDone    = 3
+	maxOutbox  = 4
 )
 
 // backOff is how long a case waits after so many runs in a row without progress.
@@ -290,6 +291,9 @@ func (r *run) looked(c *Case, a Looked) {
 	case c.State == Undoing:
 		r.barred(c, a)
 	}
+	if len(r.effects) == 0 { // no answer to this question: a hand may lie
+		r.stuck(c, ForErrors, 0, 0)
+	}
 }
 
 // checked goes on after an order without an answer, whose step was looked at.
@@ -418,7 +422,7 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.wait(c, ForPause, r.in.Now.Add(afterStop))
 	case o.Undo && !c.Undo.Person && !g.Undoes:
 		r.ask(c, Drift)
-	case !o.Undo && !permitted && !c.approved(g):
+	case !o.Undo && !permitted && !g.Approved && !(c.Plan.Approved && c.Plan.Next > 0): // an approval may be withdrawn before the first step
 		r.stuck(c, ForPolicy, afterStop, 0)
 	case !o.Undo && !g.Place: // it has lapsed
 		r.store = true
@@ -430,14 +434,6 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.d.Order = &o
 		r.do(Send{o})
 	}
-}
-
-// approved reports whether a person's approval holds: it may be withdrawn until the first step is made.
-func (c *Case) approved(g Guarded) bool {
-	if c.Plan.Next == 0 {
-		return g.Approved
-	}
-	return c.Plan.Approved
 }
 
 func (r *run) taken(c *Case, a Taken) {
@@ -550,7 +546,7 @@ func (r *run) archive(c *Case) {
 }
 
 func (c *Case) uncount(begun time.Time) {
-	if i := slices.Index(c.Attempts, begun); i >= 0 {
+	if i := slices.IndexFunc(c.Attempts, begun.Equal); i >= 0 {
 		c.Attempts = slices.Delete(c.Attempts, i, i+1)
 	}
 }
@@ -603,10 +599,11 @@ func (r *run) finish(c *Case, o Outcome) {
 	r.rest(c)
 }
 
-// close records how a case ended, but a question that only repeats once.
+// close records how a case ended, but a question that repeats only once. Where the audit takes no record, the document
+// alone says so once the outbox is full.
 func (r *run) close(c *Case, o Outcome) {
 	c.Since, c.Errors = time.Time{}, 0
-	if c.Outcome != o || c.State == Idle {
+	if (c.Outcome != o || c.State == Idle) && len(r.d.Outbox) < maxOutbox {
 		r.record(c, c.Attempt, string(o), 0)
 	}
 	c.Outcome = o

@@ -51,7 +51,7 @@ var scopes = []scope{
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good, strict},
 	},
 	{
-		name: "policy", engines: 1, classes: 1, steps: 2, plans: 2, attempts: 1, places: 2, budget: budget{deny: 1, cut: 1},
+		name: "policy", engines: 1, classes: 1, steps: 2, plans: 2, attempts: 1, places: 2, budget: budget{deny: 1, cut: 1, approve: 1},
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good, strict},
 	},
 	{
@@ -60,7 +60,8 @@ var scopes = []scope{
 	},
 	{
 		name: "errors", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{silence: 1, crash: 1, undo: 1},
-		diagnose: []Answer{Planned, Failed, Unknown, NotYet}, prove: []Answer{Proven, Failed, Unknown, NotYet}, bars: []Answer{Clear, Failed, Unknown},
+		diagnose: []Answer{Planned, Failed, Unknown, NotYet, nonsense}, prove: []Answer{Proven, Failed, Unknown, NotYet, nonsense},
+		bars:    []Answer{Clear, Failed, Unknown, nonsense},
 		results: []Result{Refused}, modes: []mode{good, errors, unknown, refused, waiting},
 	},
 	{
@@ -87,6 +88,10 @@ var scopes = []scope{
 	{
 		name: "acknowledgements", engines: 2, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{lostAck: 1, crash: 1}, apart: true,
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
+	},
+	{
+		name: "full audit", engines: 1, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{full: 1, crash: 3}, relook: true,
+		diagnose: []Answer{Planned, Person}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 	{
 		name: "audit", engines: 2, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{full: 2, crash: 1},

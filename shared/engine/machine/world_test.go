@@ -10,6 +10,8 @@ import (
 
 var t0 = time.Unix(1_000_000, 0).UTC()
 
+const nonsense Answer = "nonsense" // of a hand that lies
+
 const proof = 7 * time.Minute // of all plans of the model
 
 // A kind says by whose choice a transition happens.
@@ -109,6 +111,7 @@ type world struct {
 	checked [2]bool // all targets of the undo were found as the steps left them
 	back    bool    // a person has undone a fix of the first class
 	gone    bool
+	full    bool     // the audit takes no record
 	begun   [2]uint8 // runs in a row that have begun and not rested
 	cut     struct { // a leader that is cut off, and what it shows
 		on  bool
