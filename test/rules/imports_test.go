@@ -219,6 +219,10 @@ var rows = []row{
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
 	},
 	{
+		who: []string{"shared/engine/machine"},
+		why: "it decides on values alone, and a driver does the rest",
+	},
+	{
 		who: []string{"shared/hand"},
 		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/ccm", "shared/remedy", "shared/say"},
 		why: "a hand does what the engine asks for, and knows neither the stream nor the policy",

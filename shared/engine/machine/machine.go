@@ -1,0 +1,285 @@
+// Package machine decides what an engine does for one object. Next takes the object's document and a report of what has
+// happened; it returns the document as it is to be stored, and the effects that follow. It has no I/O, no clock and no goroutine.
+//
+// It guarantees, with two engines, crashes and late or lost answers at any point: at most one order is out for an object; an
+// order is stored before it leaves, and leaves only under guards that are current; every case ends or becomes a question; every
+// step that was made can be undone. The tests explore all reachable states of small scopes, and show that they find
+// the loss of each rule.
+//
+// A driver does the effects, and owes the machine this: it performs effects in order, and ends the run if a Store loses its
+// comparison (a lost acknowledgement is resolved by the nonce). It begins a run with a Delivered or an UndoAsked on
+// a document that it has just read, has one run per object, and reports each answer to the run that asked for it. An
+// order is signed with the ID and the expiry that Send carries. All times are the server's.
+//
+// Begin with Next in next.go, then read proceed.
+package machine
+
+import "time"
+
+// A State says where a case stands.
+type State string
+
+// The states. In the first three a case rests; in the others a run works on it, and the document has a holder.
+const (
+	Idle      State = "idle"      // nothing is open
+	Asked     State = "asked"     // a person has to decide or do something
+	Waiting   State = "waiting"   // it comes back when its wait is over
+	Looking   State = "looking"   // no step is made; the class diagnoses
+	Applying  State = "applying"  // a plan has begun
+	Verifying State = "verifying" // all steps are made; proof is awaited
+	Undoing   State = "undoing"   // made steps are being undone
+)
+
+// A Why is the code of a wait.
+type Why string
+
+// The reasons to wait.
+const (
+	ForErrors  Why = "errors"  // a call failed, or the guards could not be read
+	ForUnknown Why = "unknown" // the class could not tell
+	ForAudit   Why = "audit"   // the audit takes no record
+	ForCause   Why = "cause"   // the class expects the failure to end by itself
+	ForMoved   Why = "moved"   // the target changed under the plan
+	ForPause   Why = "pause"
+	ForPolicy  Why = "policy" // policy or breaker do not permit the rest of the plan
+	ForPlace   Why = "place"  // a budget or a claim has no place left
+	ForOther   Why = "other"  // the plan of another class has begun
+	ForAnswer  Why = "answer" // an order without an answer may still write
+	ForSync    Why = "sync"   // the controller has not synced yet
+	ForRetry   Why = "retry"  // the attempt did not work
+	ForCrash   Why = "crash"  // the holder died; the wait is over at once
+)
+
+// A Wait is the only form of "later".
+type Wait struct {
+	Until time.Time
+	Why   Why
+}
+
+// An Outcome is the code of how a case ended, or of its question.
+type Outcome string
+
+// The outcomes.
+const (
+	GoneBy        Outcome = "gone" // the object or the failure is gone without a plan
+	Fixed         Outcome = "fixed"
+	SupersededBy  Outcome = "superseded"
+	Undone        Outcome = "undone"
+	NeedsAction   Outcome = "needs-action"
+	NeedsApproval Outcome = "needs-approval"
+	Spent         Outcome = "spent"   // no attempt is left
+	Lasts         Outcome = "lasts"   // no progress for an hour
+	Crashed       Outcome = "crashed" // three runs in a row never ended
+	Drift         Outcome = "drift"   // a target of the undo was changed by somebody else, or the policy stopped the undo
+)
+
+// A Doc is the document of one object, reduced to what decides.
+type Doc struct {
+	Revision uint64 // that the bucket shows for it; kept by the driver, not stored
+	Nonce    string // of the last write
+	Holder   string // engine that works on it; empty: none
+	Active   string // class whose plan or undo has begun; no other gets an order
+	Order    *Order // the order that is out, or whose result is not known; written before it is signed
+	Cases    []Case // sorted by class
+	Outbox   []Entry
+}
+
+// A Case is a failure of one object and class.
+type Case struct {
+	Class    string
+	State    State
+	Event    uint64 // newest failure that a run has taken up; failures are numbered by the stream
+	Request  uint64 // newest request of a person to undo that was taken up
+	Wait     Wait
+	Outcome  Outcome // of the newest end or question
+	Attempt  int     // number of the newest plan that began; never used again
+	Attempts []time.Time
+	Since    time.Time // from when on there was no progress; zero: there is
+	Errors   int       // in a row, up to the longest back-off
+	Crashes  int       // runs in a row that never ended
+	Plan     *Plan
+	Undo     *Undo
+	Done     []Attempt // at most 3, oldest first
+	Back     bool      // a person has undone a fix of this failure: the policy alone permits no other
+}
+
+// A Plan is what was planned and how far it got.
+type Plan struct {
+	Steps    int
+	Resync   bool          // the last step only makes the controller sync again
+	Proof    time.Duration // how long proof is awaited after the last step
+	Next     int           // first step that is not known to be made
+	Approved bool          // a person permits it, not the policy
+	Begun    time.Time
+	Written  time.Time // of the last made step
+}
+
+// An Undo is an undo that was asked for.
+type Undo struct {
+	Person bool // asked for by a person, not by the policy
+	Begun  bool // all targets were checked, and an order was stored
+}
+
+// An Attempt is a plan that is over, and may be undone.
+type Attempt struct {
+	Number int
+	Steps  int // so many of its steps are made, from the first on
+	Begun  time.Time
+}
+
+// An Order is what an engine asks a hand to write.
+type Order struct {
+	ID      string
+	Class   string
+	Attempt int
+	Step    int
+	Undo    bool
+	Expires time.Time
+}
+
+// An Entry is an audit record that is not known to be appended.
+type Entry struct {
+	Class   string
+	Attempt int
+	Code    string // an outcome, or planned, made or unmade
+	Step    int
+}
+
+// An Input is one report, and the circumstances under which it came.
+type Input struct {
+	Now    time.Time // the server's
+	Engine string    // that asks; every start of an engine has another name
+	Nonce  string    // never used before
+	Class  string    // whose failure the run handles
+	Person bool      // the run handles a person's request to undo, not a failure
+	Report Report
+}
+
+// A Report says what has happened: a Delivered, UndoAsked, Looked, Guarded, Taken, Flushed or Applied.
+type Report any
+
+// Delivered begins a run: the stream has delivered a failure, for the first time or again.
+type Delivered struct {
+	Event uint64
+	Lives bool // the document's holder has a fresh heartbeat, and a run if it is this engine
+	Again bool // a person has answered the case's question
+}
+
+// UndoAsked begins a run: a person wants what was written for the class to be undone.
+type UndoAsked struct {
+	Request uint64
+	Lives   bool // as in Delivered
+}
+
+// Looked is the answer of a look. The document tells what it was for.
+type Looked struct {
+	Answer   Answer
+	Plan     Plan          // of Planned
+	After    time.Duration // of NotYet: when to look again; zero: the machine chooses
+	Patience time.Duration // of NotYet: how long that may last, if longer than an hour
+}
+
+// An Answer is what a look has found.
+type Answer string
+
+// The answers, by the purpose of the look.
+const (
+	Failed  Answer = "error"
+	Unknown Answer = "unknown"
+	Gone    Answer = "gone" // the object, or its failure
+
+	Superseded Answer = "superseded"  // Diagnose, Prove: another class is newer, and this cause is gone
+	Planned    Answer = "plan"        // Diagnose
+	Person     Answer = "person"      // Diagnose: only a person can end it
+	NotYet     Answer = "not yet"     // Diagnose, Prove
+	Proven     Answer = "proven"      // Prove
+	Changed    Answer = "changed"     // Prove: somebody changed the object after the last step
+	StillFails Answer = "still fails" // Prove: the same failure came again
+
+	Made    Answer = "made"    // Check
+	Unmade  Answer = "unmade"  // Check
+	Clear   Answer = "clear"   // Bars: all targets are as the steps left them
+	Works   Answer = "works"   // Bars: the fix works by now
+	Drifted Answer = "drifted" // Check, Bars: a target is neither as found nor as left
+)
+
+// Guarded is what control, budgets, approvals, the policy and the object showed before an order, read in one request with the document.
+type Guarded struct {
+	Revision uint64 // of the document in the answer
+	Readable bool   // all was read
+	Paused   bool   // by a pause or a freeze
+	Permits  bool   // policy and breaker permit the plan
+	Approved bool   // a person has approved the plan for the next attempt, or for the one that has begun
+	Place    bool   // the budgets and claims show the place that was taken for the attempt
+	Undoes   bool   // the policy undoes fixes that did not work
+	Attempts int    // that the policy permits in a day
+	Synced   bool   // the controller has synced since the last step
+}
+
+// Taken says whether budgets and claims had a place for the attempt.
+type Taken struct{ OK bool }
+
+// Flushed says whether all of the outbox is in the audit.
+type Flushed struct{ OK bool }
+
+// Applied is the answer of an order.
+type Applied struct {
+	ID     string
+	Result Result
+}
+
+// A Result is what became of an order.
+type Result string
+
+// The results. Only NoAnswer and Unsure leave open whether the step was made.
+const (
+	Done     Result = "done"
+	Found    Result = "found"    // it was made before
+	Moved    Result = "moved"    // its target is not as planned; nothing was written
+	Blocked  Result = "blocked"  // nothing was written
+	Refused  Result = "refused"  // an error before anything was written
+	Unsure   Result = "unsure"   // the hand has sent a write, and got no answer
+	NoAnswer Result = "noanswer" // the call failed or timed out
+)
+
+// An Effect is what the driver does next: a Store, Flush, Look, Guard, Take, Send, Return or Ack.
+type Effect any
+
+// Store compares the document's revision and sets the document as Next returned it.
+type Store struct{}
+
+// Flush appends the outbox to the audit; an entry that is there already counts as appended.
+type Flush struct{}
+
+// Look asks the hand to read.
+type Look struct {
+	For  Purpose
+	Step int  // of Check
+	Undo bool // of Check: the step's undo is meant
+}
+
+// A Purpose is what a look is for.
+type Purpose string
+
+// The purposes.
+const (
+	Diagnose Purpose = "diagnose"
+	Check    Purpose = "check" // was this step made?
+	Bars     Purpose = "bars"  // may all made steps be undone?
+	Prove    Purpose = "prove"
+)
+
+// Guard reads what Guarded holds.
+type Guard struct{}
+
+// Take takes places in the budgets and claims; a place that this attempt has already stays its own.
+type Take struct{ Attempt int }
+
+// Send signs the order and gives it to the hand, once.
+type Send struct{ Order Order }
+
+// Return ends the run; its failure or request is to be delivered again.
+type Return struct{ After time.Duration }
+
+// Ack ends the run; its failure or request is answered.
+type Ack struct{}
