@@ -140,7 +140,7 @@ vars:
     enableRequestMetrics: true
     enableInstanceMetrics: true
     logBeginRule: None
-  # Where an asynchronous invocation goes that failed for good. The courier invokes synchronously.
+  # Where an asynchronous invocation goes that failed for good. The engine invokes synchronously.
   async:
     maxAsyncRetryAttempts: 3
     maxAsyncEventAgeInSeconds: 3600
