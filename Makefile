@@ -194,7 +194,7 @@ deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 de
 
 deploy-knative: ## Say what the functions on Knative would change in a cluster; APPLY=1 does it. Settings: infra/knative/README.md.
 	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),$(VERSION))' -digests '$(DIGESTS)' -cluster '$(CLUSTER)' -region '$(REGION)' \
-		-nats '$(or $(NATS),tls://nats:4222)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
+		-engine-keys '$(ENGINE_KEYS)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
 		-initial-scale '$(INITIAL_SCALE)' $(if $(APPLY),-apply) $(if $(FORCE),-force)
 
 images: ## Build the images of all programs into bin/images; PROGRAMS=a,b chooses. Needs no registry and no Docker.
