@@ -155,14 +155,14 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	out[policyfile.SchemaFile] = text
-	if out[valuesFile], err = chartValues(dir, text); err != nil {
-		return nil, err
-	}
 	if out["shared/remedy/declared.go"], err = declared(sections); err != nil {
 		return nil, err
 	}
 	// Nor may one in a routes file send a call elsewhere.
 	if out[route.SchemaFile], err = schema.Of(dir, "routes.v1.json", "The routes file of lbremedy up", route.File{}, false); err != nil {
+		return nil, err
+	}
+	if out[valuesFile], err = chartValues(dir, out[policyfile.SchemaFile], out[route.SchemaFile]); err != nil {
 		return nil, err
 	}
 	// What "lbremedy doctor -o json" prints may gain fields.

@@ -70,8 +70,8 @@ func charted() placing {
 		Limits: "{{ toJson $.Values.knative.resources }}", Annotations: "{{ toJson $.Values.knative.scaling }}",
 		Heap:   heap("$.Values.knative", 8),
 		Env:    `{{- with include "lbremedy.env" (list $ $.Values.knative) }}{{ . | nindent 8 }}{{ end }}`,
-		At:     `{{- with include "lbremedy.mounts" (list $ $.Values.knative) }}{{ . | nindent 8 }}{{ end }}`,
-		Under:  `{{- with include "lbremedy.volumes" (list $ $.Values.knative) }}{{ . | nindent 6 }}{{ end }}`,
+		At:     `{{- with include "lbremedy.mounts" (list $ $.Values.knative) }}{{ printf "volumeMounts:\n%s" . | nindent 8 }}{{ end }}`,
+		Under:  `{{- with include "lbremedy.volumes" (list $ $.Values.knative) }}{{ printf "volumes:\n%s" . | nindent 6 }}{{ end }}`,
 		Pulled: pulled,
 	}
 }
@@ -184,7 +184,7 @@ spec:
         envFrom: [{configMapRef: {name: lbremedy}}]
         env:
         [[.Heap]]
-        - {name: LBREMEDY_ENGINE_KEYS, value: [[printf "%q" .Keys]]}
+        - {name: LBREMEDY_ENGINE_KEYS, value: "[[.Keys]]"}
         [[- with .Env]]
         [[.]][[end]]
         startupProbe: {httpGet: {path: /health/liveness, port: 8080}, periodSeconds: 1, timeoutSeconds: 3, failureThreshold: 300}
