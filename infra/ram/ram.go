@@ -233,9 +233,8 @@ var invoke = Document{Version: "1", Statement: []Statement{
 
 // runtime is what Function Compute does in a role's name where its own
 // service-linked role, AliyunServiceRoleForFC, is missing: network interfaces in
-// the VPC, as AliyunECSNetworkInterfaceManagementAccess allows them, log lines, and
-// messages to the failure destination. The function's code has these rights too
-// while the policy is attached, so that the service-linked role is better
+// the VPC, as AliyunECSNetworkInterfaceManagementAccess allows them, and log lines.
+// The function's code has these rights too while the policy is attached, so that the service-linked role is better
 // (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
 var runtime = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Resource: all, Action: []string{
@@ -244,8 +243,6 @@ var runtime = Document{Version: "1", Statement: []Statement{
 		"vpc:DescribeVSwitchAttributes",
 	}},
 	{Effect: "Allow", Resource: []string{"acs:log:*:*:project/*/logstore/*"}, Action: []string{"log:PostLogStoreLogs"}},
-	{Effect: "Allow", Resource: []string{"acs:mns:*:*:/queues/*/messages", "acs:mns:*:*:/topics/*/messages"},
-		Action: []string{"mns:PublishMessage", "mns:SendMessage"}},
 }}
 
 // Narrow returns the text of a policy or trust policy for one account, region and
