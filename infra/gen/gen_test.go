@@ -264,7 +264,8 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wants := range map[string][]string{
-		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:VERSION", `{name: LBREMEDY_ENGINE_KEYS, value: "ENGINE-KEYS"}`},
+		"infra/knative/services.yaml": {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:VERSION",
+			`{name: LBREMEDY_ENGINE_KEYS, value: "ENGINE-KEYS"}`},
 		"infra/knative/bindings.yaml":   {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml": {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
 		"infra/cluster/rbac.yaml": {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor",

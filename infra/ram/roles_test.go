@@ -127,8 +127,8 @@ Nothing was done: --apply runs these commands.
 
 	// The engine calls our functions, by the name that they have, and no others, and no class does.
 	made := t.TempDir()
-	if out, err := shell(t, made, append(base, "--trust", "rrsa", "--class", "engine", "--class", "busy", "--name", "heal", "--invoke", "--apply")...); err != nil ||
-		strings.Count(out, "--PolicyName heal-invoke --RoleName ") != 1 || !strings.Contains(out, "--PolicyName heal-invoke --RoleName heal-engine") {
+	out, err = shell(t, made, append(base, "--trust", "rrsa", "--class", "engine", "--class", "busy", "--name", "heal", "--invoke", "--apply")...)
+	if err != nil || strings.Count(out, "--PolicyName heal-invoke --RoleName ") != 1 || !strings.Contains(out, "--PolicyName heal-invoke --RoleName heal-engine") {
 		t.Errorf("the engine: %v: %s", err, out)
 	}
 	same(t, made, "policy-heal-invoke", `{"Version": "1", "Statement": [{"Effect": "Allow", "Action": ["fc:InvokeFunction"],

@@ -1054,8 +1054,10 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]map[string]any{
-		"up":      nil,
-		"fc":      {"default": map[string]any{"invoke": map[string]any{"function": "lbremedy-{class}", "account": "123456", "region": "cn-hangzhou", "internal": true}}},
+		"up": nil,
+		"fc": {"default": map[string]any{"invoke": map[string]any{
+			"function": "lbremedy-{class}", "account": "123456", "region": "cn-hangzhou", "internal": true,
+		}}},
 		"knative": {"default": map[string]any{"url": "http://lbremedy-{class}.healing.svc.cluster.local"}},
 		"chosen": {"routes": map[string]any{
 			"busy":        map[string]any{"url": "http://lbremedy-{class}.healing.svc.cluster.local"},
