@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// These tests run on a node of their own, which has Knative and NATS: the chart's mode courier, with
-// the functions of some classes. They use one release, one after the other; the last one removes it.
+// These tests run on a node of their own, which has Knative and NATS: two Pods of lbremedy up, and the
+// functions of some classes, which these call. They use one release, one after the other; the last one removes it.
 
 var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	ctx := context.Background()
@@ -26,19 +26,19 @@ var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := p.courierValues("values", nil)
+	values, err := p.withFunctions("values", nil)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	if err := p.installCourier(ctx, values); err != nil {
+	if err := p.installFunctions(ctx, values); err != nil {
 		return nil, err
 	}
-	s.fact("Chart", "mode courier, functions of %d classes on Knative: all ready %.1f s after helm began", len(chosen), time.Since(began).Seconds())
+	s.fact("Chart", "functions of %d classes on Knative: all ready %.1f s after helm began", len(chosen), time.Since(began).Seconds())
 	return p, nil
 })
 
-// onKnative returns the node, with the chart installed in mode courier and all of it ready.
+// onKnative returns the node, with the chart installed and all of it ready.
 func onKnative(t *testing.T) *platformNode {
 	t.Helper()
 	return must(joinedPlatform())(t)
@@ -92,7 +92,7 @@ func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Logf("%d Services were broken meanwhile; each was fixed by one write", len(services))
 }
 
-// call calls a function as the courier does, by its name, and returns the status and how long it took.
+// call asks a function, by the name that the engine calls it by, and returns the status and how long it took.
 func (p *platformNode) call(ctx context.Context, class, path string) (int, time.Duration, error) {
 	began := time.Now()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
@@ -151,7 +151,7 @@ func TestKnativeProcesses(t *testing.T) {
 	p := onKnative(t)
 	for _, program := range []struct {
 		name, arg string
-	}{{"exporter", ""}, {"courier", ""}, {"lbremedy", "--parts=notifier"}, {"busy", ""}, {"nats-server", ""}} {
+	}{{"lbremedy", "--routes=/etc/lbremedy/routes.yaml"}, {"busy", ""}, {"nats-server", ""}} {
 		t.Run(program.name, func(t *testing.T) {
 			if program.name == "busy" {
 				if status, _, err := p.call(t.Context(), "busy", "/health/readiness"); err != nil || status != http.StatusOK {
@@ -173,42 +173,39 @@ func TestKnativeProcesses(t *testing.T) {
 // A program that is told to end does so by itself, within its grace period.
 func TestKnativeEnds(t *testing.T) {
 	p := onKnative(t)
-	for _, component := range []string{"exporter", "courier", "notifier"} {
-		t.Run(component, func(t *testing.T) {
-			pods := must(p.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component}))(t)
-			if len(pods.Items) == 0 {
-				t.Fatal("there is no Pod of it")
-			}
-			pod := pods.Items[0]
-			watch := must(p.kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name}))(t)
-			defer watch.Stop()
-			began := time.Now()
-			if err := p.kube.CoreV1().Pods(namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			code := int32(-1)
-			for e := range watch.ResultChan() {
-				q, ok := e.Object.(*corev1.Pod)
-				if !ok {
-					t.Fatalf("watch the Pod: %v", e.Object)
-				}
-				if c := q.Status.ContainerStatuses; len(c) > 0 && c[0].State.Terminated != nil {
-					code = c[0].State.Terminated.ExitCode
-				}
-				if e.Type == "DELETED" {
-					break
-				}
-			}
-			grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
-			if took := time.Since(began); code != 0 || took >= grace {
-				t.Errorf("it ended after %s with exit code %d; want 0, within %s", took, code, grace)
-			} else {
-				t.Logf("it ended after %.1f s, of %s", took.Seconds(), grace)
-			}
-			if err := rollout(t.Context(), namespace, "deployment/lbremedy-"+component); err != nil {
-				t.Fatal(err)
-			}
-		})
+	const component = "up"
+	pods := must(p.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component}))(t)
+	if len(pods.Items) == 0 {
+		t.Fatal("there is no Pod of it")
+	}
+	pod := pods.Items[0]
+	watch := must(p.kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name}))(t)
+	defer watch.Stop()
+	began := time.Now()
+	if err := p.kube.CoreV1().Pods(namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	code := int32(-1)
+	for e := range watch.ResultChan() {
+		q, ok := e.Object.(*corev1.Pod)
+		if !ok {
+			t.Fatalf("watch the Pod: %v", e.Object)
+		}
+		if c := q.Status.ContainerStatuses; len(c) > 0 && c[0].State.Terminated != nil {
+			code = c[0].State.Terminated.ExitCode
+		}
+		if e.Type == "DELETED" {
+			break
+		}
+	}
+	grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	if took := time.Since(began); code != 0 || took >= grace {
+		t.Errorf("it ended after %s with exit code %d; want 0, within %s", took, code, grace)
+	} else {
+		t.Logf("it ended after %.1f s, of %s", took.Seconds(), grace)
+	}
+	if err := rollout(t.Context(), namespace, "deployment/lbremedy-"+component); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -247,17 +244,8 @@ func TestKnativeFromZero(t *testing.T) {
 	}
 	p.fixedOnce(t, "zero")
 	log := must(kubectl(t.Context(), "-n", namespace, "logs", "-l", "serving.knative.dev/service=lbremedy-vswitch-ip-exhausted", "-c", "function", "--tail=-1"))(t)
-	runs := 0
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, `"run ended"`) {
-			runs++
-			if count := strings.Count(line, `"class":`); count != 1 {
-				t.Errorf("the line of a run names the class %d times: %s", count, line)
-			}
-		}
-	}
-	if runs == 0 {
-		t.Errorf("the function's log has no line of a run:\n%s", log)
+	if !strings.Contains(log, `"call answered"`) {
+		t.Errorf("the function's log has no line of a call:\n%s", log)
 	}
 	records := must(p.records(t.Context(), "zero"))(t)
 	t.Logf("from the failure to the proof that it is over: %.1f s, with the start of an instance",
@@ -287,19 +275,60 @@ func TestKnativeRoles(t *testing.T) {
 	}
 }
 
-// What needs a person is told where the policy says.
-func TestKnativeNotifier(t *testing.T) {
+// People are notified of a question where the policy says.
+func TestKnativeNotifies(t *testing.T) {
 	p := onKnative(t)
 	if err := p.breakWith(t.Context(), "question", "vsw-does-not-exist"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the notifier tells of the question", func() bool {
+	eventually(t, "the question is on the Service", func() bool {
 		events := must(p.kube.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=question"}))(t)
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.HasPrefix(e.Reason, "LBRemedyNeeds") })
 	})
 	if count := must(p.writes("question"))(t); count != 0 {
 		t.Errorf("the Service of which a person was asked was written %d times", count)
 	}
+}
+
+// A function obeys the engine alone: without its signature nothing is read and nothing is written.
+func TestKnativeStranger(t *testing.T) {
+	p := onKnative(t)
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/", strings.NewReader("e30.e30.c2lnbmF0dXJl")))(t)
+	r.Host = "lbremedy-busy." + namespace + ".svc.cluster.local"
+	r.Header.Set("Content-Type", "application/jose")
+	answer := must(http.DefaultClient.Do(r))(t)
+	defer answer.Body.Close()
+	text := must(io.ReadAll(answer.Body))(t)
+	if answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("it answers %d: %s", answer.StatusCode, text)
+	}
+	pods := must(p.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=function"}))(t)
+	for _, pod := range pods.Items {
+		for _, v := range pod.Spec.Volumes {
+			if v.Secret != nil {
+				t.Errorf("%s has the Secret %s", pod.Name, v.Secret.SecretName)
+			}
+		}
+	}
+}
+
+// The engines go one after the other, without time to end, while Services fail: nothing is lost, and nothing is written twice.
+func TestKnativeEnginesKilled(t *testing.T) {
+	p := onKnative(t)
+	stop := p.broken(t, "engine")
+	for range 4 {
+		pods := must(p.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=up"}))(t)
+		if len(pods.Items) == 0 {
+			t.Fatal("there is no engine")
+		}
+		if err := p.kube.CoreV1().Pods(namespace).Delete(t.Context(), pods.Items[0].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := rolledOut(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.nothingLost(t, stop())
 }
 
 // The Pods of NATS go one after the other while Services fail: nothing is lost, and nothing is written twice.
@@ -331,8 +360,8 @@ func TestKnativeRevisionReplaced(t *testing.T) {
 	}
 	before := revision()
 	stop := p.broken(t, "revision")
-	values := must(p.courierValues("values", map[string]any{"env": []map[string]string{{"name": "GOGC", "value": "90"}}}))(t)
-	if err := p.installCourier(t.Context(), values); err != nil {
+	values := must(p.withFunctions("values", map[string]any{"env": []map[string]string{{"name": "GOGC", "value": "90"}}}))(t)
+	if err := p.installFunctions(t.Context(), values); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "there is another revision", func() bool { return revision() != before })
@@ -359,7 +388,7 @@ func TestKnativeDeploy(t *testing.T) {
 	deploy := func() string {
 		t.Helper()
 		out, err := p.inRepository(t.Context(), "make", "--no-print-directory", "deploy-knative", "REGISTRY="+images, "TAG="+p.version,
-			"CLUSTER="+clusterID, "REGION="+region, "NATS=tls://nats."+namespace+".svc:4222", "INITIAL_SCALE=0", "APPLY=1")
+			"CLUSTER="+clusterID, "REGION="+region, "ENGINE_KEYS="+p.key, "INITIAL_SCALE=0", "APPLY=1")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@
 // names, and gets its RAM role for the token of its ServiceAccount. That the cloud and the
 // controller are those of test/sim is all that is not real.
 //
-// The tests beside it do that and more, and on another node install the chart's mode courier, with NATS of
-// three Pods and functions on Knative.
+// The tests beside it do that and more, and on another node install the chart with functions on Knative, two
+// Pods that call them, and NATS of three Pods.
 //
 // CCM_BIN names a real controller, which replaces the simulated one, and CCM_VERSION its
 // release. KEEP=1 leaves the cluster running until Ctrl-C and says how to look around.
@@ -202,7 +202,7 @@ func (n *node) up(ctx context.Context, s *screen) error {
 	if err := install(ctx, n.chart(), file); err != nil {
 		return err
 	}
-	s.fact("Chart", "%s %s, mode up, into a namespace that enforces restricted: Pod ready %.1f s after helm began", charts, n.chartVersion(), since())
+	s.fact("Chart", "%s %s, into a namespace that enforces restricted: Pod ready %.1f s after helm began", charts, n.chartVersion(), since())
 	return nil
 }
 

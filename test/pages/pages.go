@@ -43,7 +43,6 @@ var runners = []runner{
 	{"lbremedy ", "test/e2e/safety"},
 	{"infra/ram/roles.sh ", "infra/ram"},
 	{"go run ./infra/keys ", "infra/keys"},
-	{"bin/courier --check ", "events/cmd/courier"},
 }
 
 // Runner returns the folder of the test that runs the command, empty if there is none.

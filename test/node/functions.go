@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +24,7 @@ type platformNode struct {
 	keys    string // the folder of the keys of NATS' users
 	program string // the operator's
 	ingress *ingress
-	token   string // by which the courier calls functions
+	key     string // public half of the engine's
 	closers []io.Closer
 }
 
@@ -100,7 +98,7 @@ func (p *platformNode) inRepository(ctx context.Context, name string, args ...st
 }
 
 // installNATS makes the namespace, which enforces the strictest of the Pod Security Standards, the
-// keys and certificates, by infra/keys, and NATS, with infra/nats/values.yaml.
+// engine's key, the keys and certificates of NATS, by infra/keys, and NATS, with infra/nats/values.yaml.
 func (p *platformNode) installNATS(ctx context.Context) error {
 	if err := prepare(ctx, p.dir, 3); err != nil {
 		return err
@@ -116,10 +114,13 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 			return err
 		}
 	}
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	p.token = hex.EncodeToString(secret)
-	if _, err := kubectl(ctx, "-n", namespace, "create", "secret", "generic", "lbremedy-endpoint", "--from-literal=token="+p.token); err != nil {
+	file := filepath.Join(p.keys, "engine.pem")
+	public, err := run(ctx, nil, p.program, "keys", file)
+	if err != nil {
+		return err
+	}
+	p.key = strings.TrimSpace(public)
+	if _, err := kubectl(ctx, "-n", namespace, "create", "secret", "generic", "lbremedy-engine", "--from-file="+file); err != nil {
 		return err
 	}
 	objects, err := natsObjects(p.root)
@@ -150,20 +151,22 @@ func (p *platformNode) setup(ctx context.Context) error {
 	}
 }
 
-// courierValues writes the values of the chart's mode courier, with more of functions, into a file.
-func (p *platformNode) courierValues(name string, functions map[string]any) (string, error) {
+// withFunctions writes values of the chart with functions on Knative and two Pods of lbremedy up, and with more of knative, into a file.
+func (p *platformNode) withFunctions(name string, knative map[string]any) (string, error) {
 	type object = map[string]any
 	f := object{
-		"platform": "knative", "classes": chosen,
+		"engineKeys": []string{p.key}, "classes": chosen,
 		// A test can't wait for two minutes.
 		"scaling": object{"autoscaling.knative.dev/scale-to-zero-pod-retention-period": "0s"},
 	}
-	maps.Copy(f, functions)
+	maps.Copy(f, knative)
 	data, err := json.Marshal(object{
-		"mode": "courier", "cluster": clusterID, "region": region, "image": object{"registry": images},
+		"cluster": clusterID, "region": region, "image": object{"registry": images},
 		"nats":                   object{"url": "tls://nats." + namespace + ".svc:4222"},
 		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
-		"functions":              f,
+		"functions":              "knative",
+		"knative":                f,
+		"up":                     object{"replicas": 2},
 		"policy": object{
 			"mode": "fix", "risk": "low", "budgets": object{"class": 1000, "share": "100%", "least": 1000},
 			"tell": []object{{"name": "events", "kind": "event"}},
@@ -179,15 +182,10 @@ func (p *platformNode) courierValues(name string, functions map[string]any) (str
 	return file, nil
 }
 
-// installCourier installs the chart in mode courier, or upgrades it, and returns when all is ready.
-func (p *platformNode) installCourier(ctx context.Context, values string) error {
-	if err := helm(ctx, p.chart(), values); err != nil {
+// installFunctions installs the chart with functions, or upgrades it, and returns when all is ready.
+func (p *platformNode) installFunctions(ctx context.Context, values string) error {
+	if err := install(ctx, p.chart(), values); err != nil {
 		return err
-	}
-	for _, name := range []string{"exporter", "courier", "notifier"} {
-		if err := rollout(ctx, namespace, "deployment/lbremedy-"+name); err != nil {
-			return err
-		}
 	}
 	return p.functionsReady(ctx)
 }
