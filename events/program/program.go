@@ -62,11 +62,11 @@ func Main(name string, run Run) int {
 type Flags struct {
 	Cluster, Table, Listen string
 
-	nats, token, creds, nkey, inbox, ca, level string
-	env                                        func(string) string
-	set                                        *flag.FlagSet
-	version                                    string
-	shown                                      *bool
+	nats, token, creds, nkey, ca, level string
+	env                                 func(string) string
+	set                                 *flag.FlagSet
+	version                             string
+	shown                               *bool
 }
 
 // New returns the shared flags of a program. A flag that isn't given takes its
@@ -78,7 +78,6 @@ func New(name, version string, env func(string) string) *Flags {
 	f.Text(&f.nats, "nats", "LBREMEDY_NATS", "nats://127.0.0.1:4222", "`URL` of NATS; several separated by commas")
 	f.Text(&f.creds, "nats-creds", "LBREMEDY_NATS_CREDS", "", "`file` with credentials for NATS")
 	f.Text(&f.nkey, "nats-nkey", "LBREMEDY_NATS_NKEY", "", "`file` with the seed of a user of NATS")
-	f.Text(&f.inbox, "nats-inbox", "LBREMEDY_NATS_INBOX", "", "`beginning` of the subjects of answers, where the user may not use _INBOX")
 	f.Text(&f.ca, "nats-ca", "LBREMEDY_NATS_CA", "", "`file` with the root certificates of NATS")
 	f.Text(&f.Table, "table", "LBREMEDY_TABLE", "", "JSON `file` with another table of classes than the built-in one")
 	f.Text(&f.Listen, "listen", "LBREMEDY_LISTEN", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
@@ -158,7 +157,7 @@ func (f *Flags) Clusters() ([]string, error) {
 func (f *Flags) Stream(cluster string, log *slog.Logger) stream.Config {
 	own := strings.NewReplacer("{cluster}", cluster)
 	return stream.Config{
-		URL: f.nats, Token: f.token, Creds: own.Replace(f.creds), NKey: own.Replace(f.nkey), Inbox: f.inbox, Cluster: cluster, CA: f.ca,
+		URL: f.nats, Token: f.token, Creds: own.Replace(f.creds), NKey: own.Replace(f.nkey), CA: f.ca,
 		Name: "lbremedy " + f.set.Name() + " " + cluster, Log: log,
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A runtime of Function Compute that the one program of a class runs under.
@@ -50,7 +49,7 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	var out []function
 	for _, r := range all {
 		out = append(out, function{
-			Class: r.Class, Title: r.Title(), Inbox: stream.InboxOf(r.Class),
+			Class: r.Class, Title: r.Title(), Inbox: "_INBOX_" + r.Class,
 			Internet: slices.ContainsFunc(r.Grants(), func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
 			Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(r.Class, "-", "_")),
 			CPU:      "0.1", Memory: 128, Timeout: 130, Concurrency: rt.Concurrency,

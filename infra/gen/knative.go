@@ -10,7 +10,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Where the plain manifests put things. The chart has values in place of them.
@@ -52,7 +51,7 @@ func image(class string) string { return registry + "/" + class + ":" + version 
 func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
-		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: image(r.Class), Role: name,
+		Class: r.Class, Name: name, Inbox: "_INBOX_" + r.Class, Namespace: namespace, Image: image(r.Class), Role: name,
 		Limits: functionResources, Annotations: functionScaling, Heap: functionHeap,
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}
@@ -61,7 +60,7 @@ func plain(r *remedy.Remedy) placing {
 // charted returns how every class is placed in the chart, which loops over their IDs.
 func charted() placing {
 	return placing{
-		Class: "{{ $class }}", Name: "lbremedy-{{ $class }}", Inbox: stream.InboxOf("{{ $class }}"), Namespace: "{{ $.Release.Namespace }}",
+		Class: "{{ $class }}", Name: "lbremedy-{{ $class }}", Inbox: "_INBOX_{{ $class }}", Namespace: "{{ $.Release.Namespace }}",
 		Image:  `{{ include "lbremedy.image" (list $ $class) }}`,
 		Role:   "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
 		IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",

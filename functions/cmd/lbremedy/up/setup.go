@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func setup(p *cli.Program) *cobra.Command {
@@ -70,11 +69,6 @@ clusters.`,
 				return err
 			}
 			done = append(done, changed...)
-			for _, cluster := range clusters { // a courier may not create it, by its permissions in NATS
-				if _, err := s.SetupFollower(cmd.Context(), stream.CourierFollower(cluster), cluster); err != nil {
-					return err
-				}
-			}
 			if file != "" {
 				for _, cluster := range clusters {
 					if _, err := policy.PutInForce(cmd.Context(), s, cluster, allowed); err != nil {
