@@ -142,7 +142,7 @@ POD_TEST = cd test/node && ../../bin/sandbox node -- ../../bin/node.test -test.v
 
 # One release serves all: what node-test names is built for both of its nodes. These stand beside each other, as each waits
 # more than it computes.
-node-test: NODE_PROGRAMS := lbremedy,exporter,courier,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
+node-test: NODE_PROGRAMS := lbremedy,exporter,busy,tag-missing,throttling,vswitch-ip-exhausted,vswitch-not-found
 node-test: bin/node.test ## Test the chart, its Pods and functions on Knative on a real kubelet; needs what "make node" needs.
 	@bin/sandbox build --platform >/dev/null
 	@log=$$(mktemp); ($(POD_TEST)) >"$$log" 2>&1 & pod=$$!; \
@@ -173,7 +173,7 @@ capture: build bin/sandbox ## Record ten minutes of lbremedy: dashboard.png, bin
 
 build: ## Build the programs into bin, the functions into bin/functions.
 	@mkdir -p bin/functions
-	@$(BUILD) -o bin/ ./functions/cmd/lbremedy ./events/cmd/exporter ./events/cmd/courier
+	@$(BUILD) -o bin/ ./functions/cmd/lbremedy ./events/cmd/exporter
 	@set -- $(addprefix ./,$(wildcard functions/*/cmd/*)); [ $$# -eq 0 ] || $(BUILD) -o bin/functions/ "$$@"
 
 build-fc: ## Build the zips for Function Compute into bin/fc, with SHA256SUMS; CLASSES=a,b chooses.
@@ -194,7 +194,7 @@ deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 de
 
 deploy-knative: ## Say what the functions on Knative would change in a cluster; APPLY=1 does it. Settings: infra/knative/README.md.
 	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),$(VERSION))' -digests '$(DIGESTS)' -cluster '$(CLUSTER)' -region '$(REGION)' \
-		-nats '$(or $(NATS),tls://nats:4222)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
+		-engine-keys '$(ENGINE_KEYS)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
 		-initial-scale '$(INITIAL_SCALE)' $(if $(APPLY),-apply) $(if $(FORCE),-force)
 
 images: ## Build the images of all programs into bin/images; PROGRAMS=a,b chooses. Needs no registry and no Docker.

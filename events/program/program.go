@@ -1,6 +1,6 @@
-// Package program is what the programs that move events have in common: how they
-// end, the flags of a cluster, of NATS and of the log, the table of classes, and the
-// listener for health and metrics. What they do is in their own packages.
+// Package program is the frame of a program that moves events: how it ends, the flags of a
+// cluster, of NATS and of the log, the table of classes, and the listener for health and
+// metrics.
 //
 // The standard flags do for programs without commands. Those with commands are built
 // with shared/command.
@@ -18,8 +18,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -131,34 +129,11 @@ func (f *Flags) ValidCluster() error {
 	return nil
 }
 
-// Clusters returns the clusters that the flag names, separated by commas, of a program
-// that serves several. Each is valid and there once.
-func (f *Flags) Clusters() ([]string, error) {
-	if f.Cluster == "" {
-		return nil, f.ValidCluster()
-	}
-	var all []string
-	for _, id := range strings.Split(f.Cluster, ",") {
-		id = strings.TrimSpace(id)
-		if err := event.ValidCluster(id); err != nil {
-			return nil, Wrong(fmt.Errorf("--cluster: %w", err))
-		}
-		if slices.Contains(all, id) {
-			return nil, Wrong(fmt.Errorf("--cluster: %s is named twice", id))
-		}
-		all = append(all, id)
-	}
-	return all, nil
-}
-
-// Stream returns how to reach NATS, under the name of the program and the cluster. {cluster}
-// in the files of its key and its credentials stands for the cluster: each has users of
-// its own.
-func (f *Flags) Stream(cluster string, log *slog.Logger) stream.Config {
-	own := strings.NewReplacer("{cluster}", cluster)
+// Stream returns how to reach NATS, under the name of the program and the cluster.
+func (f *Flags) Stream(log *slog.Logger) stream.Config {
 	return stream.Config{
-		URL: f.nats, Token: f.token, Creds: own.Replace(f.creds), NKey: own.Replace(f.nkey), CA: f.ca,
-		Name: "lbremedy " + f.set.Name() + " " + cluster, Log: log,
+		URL: f.nats, Token: f.token, Creds: f.creds, NKey: f.nkey, CA: f.ca,
+		Name: "lbremedy " + f.set.Name() + " " + f.Cluster, Log: log,
 	}
 }
 

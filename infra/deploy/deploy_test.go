@@ -22,6 +22,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
+// engineKeys are two public keys of engines.
+var engineKeys = strings.Repeat("A", 43) + "," + strings.Repeat("_", 42) + "8"
+
 func settings(namespace, value string) object {
 	return object{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "lbremedy", "namespace": namespace},
@@ -129,7 +132,7 @@ func TestServiceAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	namespace := c.Namespace(t)
-	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: namespace, cluster: "c1", region: "cn-a", nats: "tls://nats:4222"}
+	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: namespace, cluster: "c1", region: "cn-a", engineKeys: engineKeys}
 	objects := func(without string) []object {
 		t.Helper()
 		all, err := o.objects()
@@ -270,11 +273,11 @@ func knative(t *testing.T, c *cluster.Cluster) {
 
 // The manifests get the names of the installation, and nothing of the plain ones stays.
 func TestObjects(t *testing.T) {
-	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222"}
+	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", engineKeys: engineKeys}
 	limited, scaled := base, base
 	limited.only = "shop"
 	scaled.initialScale = "0"
-	for name, o := range map[string]options{"courier": base, "limited": limited, "scaled": scaled} {
+	for name, o := range map[string]options{"whole": base, "limited": limited, "scaled": scaled} {
 		t.Run(name, func(t *testing.T) {
 			all, err := o.objects()
 			if err != nil {
@@ -284,7 +287,7 @@ func TestObjects(t *testing.T) {
 			for _, m := range all {
 				count[m.text("kind")]++
 				text := shown(m)
-				for _, not := range []string{"registry.invalid", ":VERSION", `"namespace":"lbremedy"`, `"namespace":"default"`} {
+				for _, not := range []string{"registry.invalid", ":VERSION", "ENGINE-KEYS", "NATS", `"namespace":"lbremedy"`, `"namespace":"default"`} {
 					if strings.Contains(text, not) {
 						t.Errorf("%s holds %s", m, not)
 					}
@@ -292,8 +295,11 @@ func TestObjects(t *testing.T) {
 				if m.text("kind") == "Service" && strings.Contains(text, `"autoscaling.knative.dev/initial-scale":"0"`) != (o.initialScale != "") {
 					t.Errorf("%s starts with another scale: %s", m, text)
 				}
-				if m.text("metadata", "name") == "lbremedy-doctor" {
+				if m.text("kind") == "ClusterRole" && m.text("metadata", "name") != "" && slices.Contains(others, m.text("metadata", "name")) {
 					t.Errorf("%s is deployed, and is no function's", m)
+				}
+				if m.text("kind") == "Service" && !strings.Contains(text, `{"name":"LBREMEDY_ENGINE_KEYS","value":"`+engineKeys+`"}`) {
+					t.Errorf("%s accepts no engine: %s", m, text)
 				}
 				if m.text("kind") == "ConfigMap" && (m.text("data", "ALIBABA_CLOUD_VPC_ENDPOINT_ENABLED") != "true" ||
 					m.text("data", "ALIBABA_CLOUD_STS_REGION") != "cn-a") {
@@ -309,12 +315,14 @@ func TestObjects(t *testing.T) {
 			}
 		})
 	}
-	good := options{root: "../..", registry: "r", tag: "v1", cluster: "c", region: "r"}
+	good := options{root: "../..", registry: "r", tag: "v1", cluster: "c", region: "r", engineKeys: engineKeys}
 	for want, alter := range map[string]func(*options){
 		"registry of the images": func(o *options) { o.registry = "" },
 		"name the tag":           func(o *options) { o.tag = "" },
 		"name the ACK cluster":   func(o *options) { o.cluster = "" },
 		"its region":             func(o *options) { o.region = "" },
+		"engine's public keys":   func(o *options) { o.engineKeys = "" },
+		"is not an Ed25519 key":  func(o *options) { o.engineKeys = "-----BEGIN" },
 		`instances, not "none"`:  func(o *options) { o.initialScale = "none" },
 		"read the manifests":     func(o *options) { o.root = "nowhere" },
 	} {
@@ -329,7 +337,7 @@ func TestObjects(t *testing.T) {
 // With the digests of make images each image is named by its own; one that has none is
 // an error.
 func TestDigests(t *testing.T) {
-	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222"}
+	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", engineKeys: engineKeys}
 	classes, err := os.ReadFile("../cluster/classes.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func main() {
 	flag.StringVar(&o.namespace, "namespace", "lbremedy", "namespace of the functions")
 	flag.StringVar(&o.cluster, "cluster", "", "ID of the ACK cluster; required")
 	flag.StringVar(&o.region, "region", "", "region of the cluster; required")
-	flag.StringVar(&o.nats, "nats", "tls://nats:4222", "URL of NATS, as the functions see it")
+	flag.StringVar(&o.engineKeys, "engine-keys", "", "public keys of the engine, as lbremedy keys prints them, with commas between; required")
 	flag.StringVar(&o.initialScale, "initial-scale", "", "instances with which a new revision of a function begins; empty: one")
 	flag.StringVar(&o.only, "only", "", "namespace in which alone Services are touched; empty: the whole cluster")
 	flag.BoolVar(&o.apply, "apply", false, "change the cluster")

@@ -12,12 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/config"
+	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
 // options say what is deployed, and where.
 type options struct {
-	root, registry, tag, digests, namespace, cluster, region, nats, only, initialScale string
-	apply, force                                                                       bool
+	root, registry, tag, digests, namespace, cluster, region, engineKeys, only, initialScale string
+	apply, force                                                                             bool
 }
 
 // An object is one of Kubernetes's.
@@ -72,11 +73,15 @@ func (o object) String() string {
 	return o.text("kind") + " " + name
 }
 
+// others are the ClusterRoles of the manifests that no function has.
+var others = []string{"lbremedy-exporter", "lbremedy-up", "lbremedy-engine", "lbremedy-notifier", "lbremedy-doctor", "lbremedy-chat", "lbremedy-probe"}
+
 // objects returns what is to be in the cluster, in the order in which it can be made.
 func (o options) objects() ([]object, error) {
 	var errs []error
 	for _, need := range []struct{ what, value string }{
 		{"the registry of the images with -registry", o.registry}, {"the ACK cluster with -cluster", o.cluster}, {"its region with -region", o.region},
+		{"the engine's public keys with -engine-keys", o.engineKeys},
 	} {
 		if need.value == "" {
 			errs = append(errs, fmt.Errorf("name %s", need.what))
@@ -87,6 +92,10 @@ func (o options) objects() ([]object, error) {
 	}
 	if n, err := strconv.Atoi(o.initialScale); o.initialScale != "" && (err != nil || n < 0) {
 		errs = append(errs, fmt.Errorf("the initial scale is a number of instances, not %q", o.initialScale))
+	}
+	if o.engineKeys != "" {
+		_, err := hand.ParsePublicKeys(o.engineKeys)
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -102,7 +111,7 @@ func (o options) objects() ([]object, error) {
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "lbremedy", "namespace": o.namespace, "labels": map[string]any{"app.kubernetes.io/part-of": "lbremedy"}},
 		"data": map[string]any{
-			"LBREMEDY_CLUSTER": o.cluster, "LBREMEDY_REGION": o.region, "LBREMEDY_NATS": o.nats, "LBREMEDY_CLOUD_VPC": "true",
+			"LBREMEDY_CLUSTER": o.cluster, "LBREMEDY_REGION": o.region, "LBREMEDY_CLOUD_VPC": "true",
 			"ALIBABA_CLOUD_VPC_ENDPOINT_ENABLED": "true", "ALIBABA_CLOUD_STS_REGION": o.region, // for the SDK, which asks STS for the role
 		},
 	}}
@@ -121,7 +130,7 @@ func (o options) objects() ([]object, error) {
 				return nil, fmt.Errorf("read %s: %w", file, err)
 			}
 			role, _, _ := strings.Cut(m.text("metadata", "name"), ".")
-			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up" || role == "lbremedy-doctor") {
+			if len(m) == 0 || m.text("kind") == "ClusterRole" && slices.Contains(others, role) {
 				continue // comments, and what no function has
 			}
 			if err := o.place(m, named); err != nil {
@@ -194,6 +203,11 @@ func (o options) place(m object, named func(image string) (string, error)) error
 			return err
 		}
 		container["image"] = o.registry + "/" + name + version
+		for _, v := range container["env"].([]any) {
+			if variable := v.(map[string]any); variable["name"] == "LBREMEDY_ENGINE_KEYS" {
+				variable["value"] = o.engineKeys
+			}
+		}
 	}
 	return nil
 }

@@ -14,10 +14,9 @@ export LBREMEDY_FC_COMPONENT=$PWD/infra/fc/stub
 # What a shell has to have, with examples; nothing of the caller's counts.
 while read -r name; do unset "$name"; done < <(compgen -e | grep '^LBREMEDY_' | grep -v '^LBREMEDY_FC_COMPONENT$' || true)
 export LBREMEDY_FC_ACCOUNT=1234567890123456 LBREMEDY_REGION=cn-hangzhou LBREMEDY_CLUSTER=c0ffee
-export LBREMEDY_NATS=nats://nats.example:4222
+export LBREMEDY_ENGINE_KEYS=$(printf 'k%.0s' {1..43})
 export LBREMEDY_FC_VPC=vpc-example LBREMEDY_FC_VSWITCH=vsw-example LBREMEDY_FC_SECURITY_GROUP=sg-example
 export LBREMEDY_FC_LOG_PROJECT=logs-of-ours
-export LBREMEDY_FC_FAILED=acs:mns:cn-hangzhou:1234567890123456:/queues/lbremedy-failed/messages
 
 # s runs the tool and keeps what it says. It tells root not to be root, and that goes.
 s() { infra/fc/s.sh "$@" 2>&1 | grep -v 'not recommended to run the command as root' >"$work/said"; }
@@ -56,13 +55,12 @@ refused 'a variable that there is not' 's/\${vars.region}/${vars.regoin}/' 'vars
 refused 'a variable that is not set' 's/LBREMEDY_FC_VPC/LBREMEDY_FC_VCP/' "LBREMEDY_FC_VCP') not found"
 refused 'an environment variable that there is not' 's/LBREMEDY_CLUSTER: /LBREMEDY_CLUTSER: /' 'environmentVariables must'
 refused 'an endpoint that is open to anybody' 's/authType: function/authType: anonymous/' 'authType'
+refused 'a key of the engine that is none' 's/\${vars.engineKeys}/secret/' 'LBREMEDY_ENGINE_KEYS must match'
 refused 'more than 4 KB of environment' "s/\${vars.kubeconfigData}/$(printf 'x%.0s' {1..4096})/" 'LBREMEDY_KUBECONFIG_DATA must NOT have more than'
 
 # A deployment goes the same way up to the component, and the stub prints what it gets.
 go run ./infra/fc/pack -classes busy -o "$work/zips" >/dev/null
-export LBREMEDY_FC_ZIPS=$work/zips LBREMEDY_FC_KEYS=$work/keys
-mkdir "$work/keys"
-echo SUBUSY >"$work/keys/busy.seed"
+export LBREMEDY_FC_ZIPS=$work/zips
 deploy() { infra/fc/deploy.sh "$@" >"$work/said" 2>&1; }
 for runtime in custom.debian12 go1; do
 	deploy --class busy --runtime $runtime || fail 'the dry run fails'
@@ -71,14 +69,13 @@ for runtime in custom.debian12 go1; do
 	! grep -q 'stub deploys' "$work/said" || fail 'the dry run deploys'
 	deploy --class busy --runtime $runtime --apply || fail 'the deployment fails'
 	grep -q "stub deploys {.*\"functionName\":\"lbremedy-busy\".*\"runtime\":\"$runtime\"" "$work/said" || fail 'the deployment does not deploy'
-	grep -q '"LBREMEDY_NATS_SEED":"SUBUSY"' "$work/said" || fail 'the deployment has no key'
-	grep -q 'stub sees LBREMEDY_NATS_SEED_BUSY$' "$work/said" || fail 'the tool sees other keys'
+	grep -q "\"LBREMEDY_ENGINE_KEYS\":\"$LBREMEDY_ENGINE_KEYS\"" "$work/said" || fail 'the function does not know the engine'
 	echo "deployed to the stub: busy on $runtime"
 done
 LBREMEDY_FC_COMPONENT=$work/no-such-component deploy --class busy || fail 'the dry run fails where nothing can be compared'
 grep -q 'could not be read' "$work/said" || fail 'the dry run does not say that it could not compare'
-if LBREMEDY_FC_KEYS=$work deploy --class busy; then fail 'a function without its key is deployed'; fi
-grep -q 'busy.seed is missing' "$work/said" || fail 'a key that is missing is not named'
+if LBREMEDY_ENGINE_KEYS=secret deploy --class busy; then fail 'a function that no engine can call is deployed'; fi
+grep -q 'LBREMEDY_ENGINE_KEYS must match' "$work/said" || fail 'the bad key is not named'
 if LBREMEDY_CLUSTER='c 1' deploy --class busy; then fail 'a bad cluster ID is deployed'; fi
 grep -q 'LBREMEDY_CLUSTER must match' "$work/said" || fail 'the bad cluster ID is not named'
 echo 'x' >>"$work/zips/busy.zip"

@@ -12,9 +12,6 @@ help() {
 		and compares with what is deployed where that can be reached. Nothing changes
 		without --apply.
 
-		The key of each function's NATS user is read from <class>.seed in the folder
-		LBREMEDY_FC_KEYS ("keys" by default; empty: NATS has no keys).
-
 		  --runtime NAME   custom.debian12 (the default) or go1
 		  --class CLASS    this class alone; may be given several times
 		  --apply          deploy
@@ -46,9 +43,6 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 plain() { grep -v 'not recommended to run the command as root' || true; }
-
-# The tool comes from a registry, and sees the environment. It gets the key of the function that it deploys, and no other.
-while read -r name; do unset "$name"; done < <(compgen -e | grep '^LBREMEDY_NATS_SEED' || true)
 
 [ ${#classes[@]} -gt 0 ] || while read -r class; do classes+=("$class"); done < <(sed -n '/^resources:/,$ s/^  \([a-z0-9-]*\):$/\1/p' "$file")
 
@@ -100,22 +94,9 @@ S_HOME=$work/home LBREMEDY_FC_COMPONENT=$PWD/infra/fc/stub infra/fc/s.sh verify 
 	die "$file is not what infra/fc/schema.json says: correct the variables that are named above"
 }
 
-keys=${LBREMEDY_FC_KEYS-keys}
-[ -z "$keys" ] || for class in "${classes[@]}"; do
-	[ -r "$keys/$class.seed" ] || die "$keys/$class.seed is missing: make it with infra/keys, or name its folder with LBREMEDY_FC_KEYS"
-	[[ $(<"$keys/$class.seed") =~ ^SU[A-Z0-9]+$ ]] || die "$keys/$class.seed holds no seed of a NATS user"
-done
-
-tool() { # a command of the tool, for each of the chosen functions with its key
-	local class name seed
-	for class in "${classes[@]}"; do
-		name=LBREMEDY_NATS_SEED_$(printf '%s' "$class" | tr a-z- A-Z_) seed=''
-		[ -z "$keys" ] || seed=$(<"$keys/$class.seed")
-		(
-			[ -z "$seed" ] || export "$name=$seed" # an argument of env could be seen by others
-			exec infra/fc/s.sh "$class" "$@" -t "$file"
-		) || return
-	done
+tool() { # a command of the tool, for each of the chosen functions
+	local class
+	for class in "${classes[@]}"; do infra/fc/s.sh "$class" "$@" -t "$file" || return; done
 }
 
 if [ -n "$apply" ]; then

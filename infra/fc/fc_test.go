@@ -28,9 +28,8 @@ var files = []string{"../../s.yaml", "go1.yaml"}
 func environment() map[string]string {
 	return map[string]string{
 		"LBREMEDY_FC_ACCOUNT": "1234567890123456", "LBREMEDY_REGION": "cn-hangzhou", "LBREMEDY_CLUSTER": "c0ffee",
-		"LBREMEDY_NATS": "nats://nats.example:4222", "LBREMEDY_FC_VPC": "vpc-1", "LBREMEDY_FC_VSWITCH": "vsw-1",
+		"LBREMEDY_ENGINE_KEYS": strings.Repeat("k", 43) + "," + strings.Repeat("_", 43), "LBREMEDY_FC_VPC": "vpc-1", "LBREMEDY_FC_VSWITCH": "vsw-1",
 		"LBREMEDY_FC_SECURITY_GROUP": "sg-1", "LBREMEDY_FC_LOG_PROJECT": "logs-of-ours",
-		"LBREMEDY_FC_FAILED": "acs:mns:cn-hangzhou:1234567890123456:/queues/lbremedy-failed/messages",
 	}
 }
 
@@ -175,7 +174,7 @@ func TestTypos(t *testing.T) {
 		"a property":            {edit: replace("memorySize: 128", "memorysize: 128"), want: "memorysize"},
 		"a runtime":             {edit: replace("runtime: custom.debian12", "runtime: custom.debian21"), want: "runtime"},
 		"memory":                {edit: replace("memorySize: 128", "memorySize: 100"), want: "memorySize"},
-		"a time":                {edit: replace("timeout: 130", "timeout: 13"), want: "timeout"},
+		"a time":                {edit: replace("timeout: 90", "timeout: 9"), want: "timeout"},
 		"an unknown variable":   {edit: replace("${vars.region}", "${vars.regoin}"), want: "regoin"},
 		"a variable of vars":    {edit: replace("  cluster: ", "  clutser: "), want: "vars has no cluster"},
 		"no variable":           {edit: replace("LBREMEDY_FC_VPC", "LBREMEDY_FC_VCP"), want: "LBREMEDY_FC_VCP"},
@@ -188,7 +187,9 @@ func TestTypos(t *testing.T) {
 		"go1 with a server":     {edit: replace("runtime: custom.debian12", "runtime: go1"), want: "handler"},
 		"an account":            {env: map[string]string{"LBREMEDY_FC_ACCOUNT": "me"}, want: "account"},
 		"a role of another one": {edit: replace("role: acs:ram::${vars.account}", "role: acs:ram::*"), want: "role"},
-		"NATS without scheme":   {env: map[string]string{"LBREMEDY_NATS": "nats.example:4222"}, want: "nats"},
+		"a secret as a key":     {env: map[string]string{"LBREMEDY_ENGINE_KEYS": "-----BEGIN PRIVATE KEY-----"}, want: "engineKeys"},
+		"too many keys": {env: map[string]string{"LBREMEDY_ENGINE_KEYS": strings.Repeat(strings.Repeat("k", 43)+",", 4) + strings.Repeat("k", 43)},
+			want: "LBREMEDY_ENGINE_KEYS"},
 		"too much environment": {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data", "LBREMEDY_KUBECONFIG_DATA": strings.Repeat("x", 4096)},
 			want: "LBREMEDY_KUBECONFIG_DATA"},
 		"no kubeconfig":    {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data"}, want: "LBREMEDY_KUBECONFIG_DATA"},
@@ -196,7 +197,7 @@ func TestTypos(t *testing.T) {
 		"nobody to act as": {edit: replace("        LBREMEDY_KUBECONFIG_AS: ", "        LBREMEDY_KUBECONFIG_SA: "), want: "LBREMEDY_KUBECONFIG_AS"},
 		"as another":       {edit: replace("AS: system:serviceaccount:", "AS: system:"), want: "LBREMEDY_KUBECONFIG_AS"},
 		"a timer":          {edit: replace("        triggerType: http", "        triggerType: timer"), want: "triggerType"},
-		"a seed":           {env: map[string]string{"LBREMEDY_NATS_SEED_BUSY": "secret"}, want: "LBREMEDY_NATS_SEED"},
+		"no key":           {edit: replace("        LBREMEDY_ENGINE_KEYS: ", "        LBREMEDY_ENGINE_KEY: "), want: "LBREMEDY_ENGINE_KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, env := read(t, files[0]), environment()
@@ -332,8 +333,8 @@ func TestDeployBadInput(t *testing.T) {
 	}
 }
 
-// The tool comes from a registry. Of the NATS keys it sees at a time that of the function it deploys, whatever the shell has.
-func TestSeeds(t *testing.T) {
+// Each chosen function is deployed by itself, and no secret is in what a function gets.
+func TestDeploys(t *testing.T) {
 	work := t.TempDir()
 	folder := func(name string) string {
 		dir := filepath.Join(work, name)
@@ -347,23 +348,19 @@ func TestSeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keys, zips, cache, seen := folder("keys"), folder("zips"), folder("cache/lbremedy/serverless-devs-3.1.10/package/bin"), filepath.Join(work, "seen")
+	zips, cache, seen := folder("zips"), folder("cache/lbremedy/serverless-devs-3.1.10/package/bin"), filepath.Join(work, "seen")
 	write(cache, "s", "")
 	write(zips, "SHA256SUMS", "")
-	write(keys, "operator.seed", "SUOPERATOR\n")
 	var all []string
 	for _, r := range functions.All {
 		all = append(all, r.Class)
 	}
-	for _, class := range all {
-		write(keys, class+".seed", seedOf(class)+"\n")
-	}
 	// In place of node, which checks the zips and runs the tool.
 	const node = `[ "$1" = - ] && exit
-{ shift; printf '%s' "$*"; env | sed -n 's/^\(LBREMEDY_NATS_SEED[A-Z_]*=.*\)/ \1/p' | sort | tr -d '\n'; printf '\n'; } >>"$SEEN"
+shift; printf '%s\n' "$*" >>"$SEEN"
 echo '{}'`
 	path := tools(t, map[string]string{"node": node, "npm": "exit 9"})
-	for _, name := range []string{"env", "grep", "sed", "sort", "tr"} {
+	for _, name := range []string{"grep", "sed"} {
 		found, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)
@@ -371,16 +368,6 @@ echo '{}'`
 		if err := os.Symlink(found, filepath.Join(path, name)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	deploy := func(keys string, args ...string) (string, error) {
-		if err := os.WriteFile(seen, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c := exec.CommandContext(t.Context(), "./deploy.sh", args...)
-		c.Env = []string{"PATH=" + path, "HOME=" + work, "XDG_CACHE_HOME=" + filepath.Join(work, "cache"), "LBREMEDY_FC_ZIPS=" + zips,
-			"LBREMEDY_FC_KEYS=" + keys, "LBREMEDY_NATS_SEED=SUSHELL", "LBREMEDY_NATS_SEED_QUOTA=SUSHELL", "SEEN=" + seen}
-		out, err := c.CombinedOutput()
-		return string(out), err
 	}
 	for name, tt := range map[string]struct {
 		args    []string
@@ -392,24 +379,22 @@ echo '{}'`
 		"a dry run": {[]string{"--class", "busy", "--class", "quota"}, []string{"busy", "quota"}, "plan"},
 		"of go1":    {[]string{"--runtime", "go1", "--class", "busy", "--apply"}, []string{"busy"}, "deploy"},
 	} {
-		out, err := deploy(keys, tt.args...)
-		if err != nil {
+		if err := os.WriteFile(seen, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), "./deploy.sh", tt.args...)
+		c.Env = []string{"PATH=" + path, "HOME=" + work, "XDG_CACHE_HOME=" + filepath.Join(work, "cache"), "LBREMEDY_FC_ZIPS=" + zips, "SEEN=" + seen}
+		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 		var got []string
 		for line := range strings.Lines(read(t, seen)) {
 			words := strings.Fields(line)
 			if words[0] == "preview" || words[0] == "verify" {
-				if strings.Contains(line, "SEED") {
-					t.Errorf("%s: %s has a seed", name, line)
-				}
 				continue
 			}
-			class := words[0]
-			got = append(got, class)
-			seed := " LBREMEDY_NATS_SEED_" + variable(class) + "=" + seedOf(class)
-			if words[1] != tt.command || !strings.HasSuffix(strings.TrimSpace(line), seed) || strings.Count(line, "SEED") != strings.Count(seed, "SEED") {
-				t.Errorf("%s: the tool is run as %q, want %s %s with nothing but%s", name, line, class, tt.command, seed)
+			if got = append(got, words[0]); words[1] != tt.command {
+				t.Errorf("%s: the tool is run as %q, want %s", name, line, tt.command)
 			}
 		}
 		slices.Sort(got)
@@ -417,31 +402,12 @@ echo '{}'`
 			t.Errorf("%s: the tool is run for %v, want %v", name, got, want)
 		}
 	}
-
-	// A function without its key could not reach NATS: nothing is deployed then, of any class.
-	if err := os.Remove(filepath.Join(keys, "quota.seed")); err != nil {
-		t.Fatal(err)
-	}
-	other := folder("other")
-	for _, class := range all {
-		write(other, class+".seed", "a secret that is no seed\n")
-	}
-	for at, want := range map[string]string{keys: "quota.seed is missing", filepath.Join(work, "no-such-folder"): "is missing", other: "holds no seed"} {
-		out, err := deploy(at, "--apply")
-		if err == nil || !strings.Contains(out, want) || strings.Contains(read(t, seen), "deploy") {
-			t.Errorf("got %v, %s; want an error that says %q, before anything is deployed", err, out, want)
+	for _, name := range files {
+		if text := read(t, name); regexp.MustCompile(`(?i)nats|seed|token|password|private`).MatchString(text) {
+			t.Errorf("%s names a secret: %s", name, regexp.MustCompile(`(?i).*(nats|seed|token|password|private).*`).FindString(text))
 		}
 	}
-	if out, err := deploy("", "--class", "busy", "--apply"); err != nil || strings.Contains(read(t, seen), "SEED") { // a NATS without keys
-		t.Errorf("got %v, %s, and the tool saw %s", err, out, read(t, seen))
-	}
 }
-
-// variable returns what the name of a class is in the name of a variable.
-func variable(class string) string { return strings.ToUpper(strings.ReplaceAll(class, "-", "_")) }
-
-// seedOf returns what stands for the key of a class.
-func seedOf(class string) string { return "SU" + strings.ReplaceAll(variable(class), "_", "") }
 
 // What a page exports, each program sees that is started afterwards.
 func TestPageExportsNoSeed(t *testing.T) {

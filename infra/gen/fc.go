@@ -20,8 +20,8 @@ type runtime struct {
 	HTTP        bool   // the program listens; otherwise the platform's SDK feeds it
 }
 
-// A run is little work and much waiting, for the cloud and for the proof that it
-// worked: an instance takes several. go1 feeds an instance one at a time.
+// A call is little work and much waiting for the cloud: an instance takes several. go1
+// feeds an instance one at a time.
 var runtimes = []runtime{
 	{Name: "custom.debian12", File: "s.yaml", Root: ".", Concurrency: 10, HTTP: true},
 	{Name: "go1", File: "infra/fc/go1.yaml", Root: "../..", Concurrency: 1},
@@ -36,8 +36,6 @@ type function struct {
 	Class       string
 	Title       string
 	Internet    bool
-	Inbox       string
-	Seed        string // variable that holds the key of the class's NATS user
 	CPU         string
 	Memory      int // MB
 	Timeout     int // seconds
@@ -49,10 +47,9 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	var out []function
 	for _, r := range all {
 		out = append(out, function{
-			Class: r.Class, Title: r.Title(), Inbox: "_INBOX_" + r.Class,
+			Class: r.Class, Title: r.Title(),
 			Internet: slices.ContainsFunc(r.Grants(), func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
-			Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(r.Class, "-", "_")),
-			CPU:      "0.1", Memory: 128, Timeout: 130, Concurrency: rt.Concurrency,
+			CPU:      "0.1", Memory: 128, Timeout: 90, Concurrency: rt.Concurrency,
 		})
 	}
 	return out
@@ -121,13 +118,14 @@ vars:
   cluster: ${env('LBREMEDY_CLUSTER')}
   # Where make build-fc has put the zips, seen from this file.
   zips: ${env('LBREMEDY_FC_ZIPS', '{{.Runtime.Root}}/bin/fc')}
-  # NATS inside the VPC: nats://host:4222, several with commas between.
-  nats: ${env('LBREMEDY_NATS')}
+  # Public keys of the engine, as "lbremedy keys" prints them, with commas between. They are not secret.
+  engineKeys: ${env('LBREMEDY_ENGINE_KEYS')}
   # cs: each function fetches a temporary kubeconfig, and acts as the ServiceAccount lbremedy-<class> of this
   # namespace (infra/fc/identities.yaml). data: LBREMEDY_KUBECONFIG_DATA holds a kubeconfig.
   namespace: ${env('LBREMEDY_FC_NAMESPACE', 'lbremedy')}
   kubeconfigFrom: ${env('LBREMEDY_KUBECONFIG_FROM', 'cs')}
   kubeconfigData: ${env('LBREMEDY_KUBECONFIG_DATA', '')}
+  # The API server has an address in the VPC of the cluster alone.
   network:
     vpcId: ${env('LBREMEDY_FC_VPC')}
     vSwitchIds:
@@ -139,13 +137,6 @@ vars:
     enableRequestMetrics: true
     enableInstanceMetrics: true
     logBeginRule: None
-  # Where an asynchronous invocation goes that failed for good. The courier invokes synchronously.
-  async:
-    maxAsyncRetryAttempts: 3
-    maxAsyncEventAgeInSeconds: 3600
-    destinationConfig:
-      onFailure:
-        destination: ${env('LBREMEDY_FC_FAILED')}
   # Signed calls only, and none from the Internet.
   http:
     authType: function
@@ -187,7 +178,6 @@ resources:
       role: acs:ram::${vars.account}:role/${vars.name}-{{.Class}}
       vpcConfig: ${vars.network}
       logConfig: ${vars.logs}
-      asyncInvokeConfig: ${vars.async}
       environmentVariables:
         LBREMEDY_CLUSTER: ${vars.cluster}
         LBREMEDY_REGION: ${vars.region}
@@ -195,9 +185,7 @@ resources:
         LBREMEDY_KUBECONFIG_FROM: ${vars.kubeconfigFrom}
         LBREMEDY_KUBECONFIG_AS: system:serviceaccount:${vars.namespace}:lbremedy-{{.Class}}
         LBREMEDY_KUBECONFIG_DATA: ${vars.kubeconfigData}
-        LBREMEDY_NATS: ${vars.nats}
-        LBREMEDY_NATS_INBOX: {{.Inbox}}
-        LBREMEDY_NATS_SEED: ${env('{{.Seed}}', '')}
+        LBREMEDY_ENGINE_KEYS: ${vars.engineKeys}
       tags:
       - key: app
         value: lbremedy

@@ -14,7 +14,6 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events/courier"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
@@ -22,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/schema"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -42,7 +42,7 @@ func check(all []*remedy.Remedy, names []string) error {
 		if err := r.Validate(); err != nil {
 			errs = append(errs, err)
 		}
-		taken := []string{upClass, notifierClass, doctorClass, chatClass, "exporter", "courier"}
+		taken := []string{upClass, engineClass, notifierClass, doctorClass, chatClass, probeClass, "exporter"}
 		if slices.Contains(taken, r.Class) || strings.HasPrefix(r.Class, doctor.ClassPrefix) {
 			errs = append(errs, fmt.Errorf("class %s: a program has what belongs to that name: choose another ID", r.Class))
 		}
@@ -153,14 +153,14 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	out[policyfile.SchemaFile] = text
-	if out[valuesFile], err = chartValues(dir, text); err != nil {
-		return nil, err
-	}
 	if out["shared/remedy/declared.go"], err = declared(sections); err != nil {
 		return nil, err
 	}
-	// Nor may one in a routes file send an event elsewhere.
-	if out[courier.SchemaFile], err = schema.Of(dir, "routes.v1.json", "The routes file of the courier", courier.File{}, false); err != nil {
+	// Nor may one in a routes file send a call elsewhere.
+	if out[route.SchemaFile], err = schema.Of(dir, "routes.v1.json", "The routes file of lbremedy up", route.File{}, false); err != nil {
+		return nil, err
+	}
+	if out[valuesFile], err = chartValues(dir, out[policyfile.SchemaFile], out[route.SchemaFile]); err != nil {
 		return nil, err
 	}
 	// What "lbremedy doctor -o json" prints may gain fields.

@@ -9,11 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
@@ -261,11 +264,11 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wants := range map[string][]string{
-		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:VERSION", `value: "_INBOX_busy"`},
+		"infra/knative/services.yaml":   {"name: lbremedy-busy", "image: registry.invalid/lbremedy/zone-shortage:VERSION", `{name: LBREMEDY_ENGINE_KEYS, value: "ENGINE-KEYS"}`},
 		"infra/knative/bindings.yaml":   {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml": {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
 		"infra/cluster/rbac.yaml": {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor",
-			"name: lbremedy-up"},
+			"name: lbremedy-up", "name: lbremedy-engine"},
 		"infra/nats/accounts.conf":               {"$NKEY_BUSY"},
 		"infra/ram/generated/class/doctor.json":  {"slb:DescribeLoadBalancers"},
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},
@@ -276,6 +279,24 @@ func TestManifests(t *testing.T) {
 			if !strings.Contains(string(got[name]), want) {
 				t.Errorf("%s lacks %q", name, want)
 			}
+		}
+	}
+	for doc := range strings.SplitSeq(string(got["infra/cluster/rbac.yaml"]), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Name == "lbremedy-engine" && (len(role.Rules) == 0 || slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+			return r.Resources[0] != "events" && !strings.HasPrefix(r.Resources[0], "approvals") && slices.ContainsFunc(r.Verbs, func(verb string) bool {
+				return verb != "get" && verb != "list" && verb != "watch"
+			})
+		})) {
+			t.Errorf("an engine whose classes are functions writes more than Events and Approvals: %+v", role.Rules)
+		}
+	}
+	for _, name := range []string{"s.yaml", "infra/fc/go1.yaml", "infra/knative/services.yaml", "infra/cluster/templates/functions.yaml"} {
+		if text := strings.ToLower(string(got[name])); strings.Contains(text, "nats") || strings.Contains(text, "secretkeyref") || strings.Contains(text, "token") {
+			t.Errorf("%s gives functions a secret", name)
 		}
 	}
 	if strings.Contains(string(got["infra/cluster/rbac-parts.yaml"]), "- patch") {

@@ -21,19 +21,22 @@ const (
 	// version stands for the tag of the images, which infra/deploy sets. There is no image
 	// of that tag, and none of another is meant.
 	version = "VERSION"
+	// keys stands for the engine's public keys, which infra/deploy sets.
+	keys = "ENGINE-KEYS"
 )
 
 // A placing says how one class's manifests are written: with fixed names, or with
 // the expressions of a chart.
 type placing struct {
-	Class, Name, Inbox, Namespace string
-	Image, Role                   string // of the RAM role
-	IfRole, End                   string // around the annotation that names the RAM role
-	Limits, Annotations           string // of the function, as YAML in one line
-	Heap                          string // the line with GOMEMLIMIT, below the limit
-	System                        bool   // whether the class reads parts of the controller
-	Env, At, Under                string // of the chart: what values add, as variables, mounts and volumes
-	Secrets, Pulled               string // of the chart: those of NATS, and those that images are pulled with
+	Class, Name, Namespace string
+	Image, Role            string // of the RAM role
+	IfRole, End            string // around the annotation that names the RAM role
+	Limits, Annotations    string // of the function, as YAML in one line
+	Heap                   string // the line with GOMEMLIMIT, below the limit
+	System                 bool   // whether the class reads parts of the controller
+	Env, At, Under         string // of the chart: what values add, as variables, mounts and volumes
+	Keys                   string // public keys of the engine
+	Pulled                 string // of the chart: the Secrets that images are pulled with
 }
 
 // What a function needs, from the measurements of infra/knative/README.md.
@@ -51,7 +54,7 @@ func image(class string) string { return registry + "/" + class + ":" + version 
 func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
-		Class: r.Class, Name: name, Inbox: "_INBOX_" + r.Class, Namespace: namespace, Image: image(r.Class), Role: name,
+		Class: r.Class, Name: name, Namespace: namespace, Keys: keys, Image: image(r.Class), Role: name,
 		Limits: functionResources, Annotations: functionScaling, Heap: functionHeap,
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}
@@ -60,17 +63,16 @@ func plain(r *remedy.Remedy) placing {
 // charted returns how every class is placed in the chart, which loops over their IDs.
 func charted() placing {
 	return placing{
-		Class: "{{ $class }}", Name: "lbremedy-{{ $class }}", Inbox: "_INBOX_{{ $class }}", Namespace: "{{ $.Release.Namespace }}",
+		Class: "{{ $class }}", Name: "lbremedy-{{ $class }}", Namespace: "{{ $.Release.Namespace }}", Keys: `{{ join "," $.Values.knative.engineKeys }}`,
 		Image:  `{{ include "lbremedy.image" (list $ $class) }}`,
 		Role:   "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
 		IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
-		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}",
-		Heap:    heap("$.Values.functions", 8),
-		Env:     `{{- with include "lbremedy.env" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
-		At:      `{{- with include "lbremedy.mounts" (list $ $.Values.functions) }}{{ . | nindent 8 }}{{ end }}`,
-		Under:   `{{- with include "lbremedy.volumes" (list $ $.Values.functions) }}{{ . | nindent 6 }}{{ end }}`,
-		Secrets: `{{- include "lbremedy.nats.sources" (list $ $class) | nindent 10 }}`,
-		Pulled:  pulled,
+		Limits: "{{ toJson $.Values.knative.resources }}", Annotations: "{{ toJson $.Values.knative.scaling }}",
+		Heap:   heap("$.Values.knative", 8),
+		Env:    `{{- with include "lbremedy.env" (list $ $.Values.knative) }}{{ . | nindent 8 }}{{ end }}`,
+		At:     `{{- with include "lbremedy.mounts" (list $ $.Values.knative) }}{{ printf "volumeMounts:\n%s" . | nindent 8 }}{{ end }}`,
+		Under:  `{{- with include "lbremedy.volumes" (list $ $.Values.knative) }}{{ printf "volumes:\n%s" . | nindent 6 }}{{ end }}`,
+		Pulled: pulled,
 	}
 }
 
@@ -105,7 +107,7 @@ func knative(all []*remedy.Remedy) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the list of classes: %w", err)
 	}
-	chart := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if eq .Values.functions.platform \"knative\" }}\n" +
+	chart := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if eq .Values.functions \"knative\" }}\n" +
 		"{{- range $class := include \"lbremedy.classes\" . | fromYamlArray }}\n")
 	if err := write(chart, serviceTemplate, charted()); err != nil {
 		return nil, err
@@ -149,9 +151,9 @@ metadata:
   [[.End]][[end]]
 `
 
-// The Service is reachable inside the cluster alone. What the engine writes it writes
-// under the journal, so that instances may come and go; a run ends by two minutes,
-// and the platform's limits stand above that.
+// The Service is reachable inside the cluster alone. It keeps nothing between two calls, so
+// that instances may come and go; a call takes at most 75 s, and the platform's limit stands
+// above that. The engine's keys are public.
 var serviceTemplate = manifest("Service", accountText+`---
 apiVersion: serving.knative.dev/v1
 kind: Service
@@ -171,7 +173,7 @@ spec:
     spec:
       serviceAccountName: [[.Name]]
       containerConcurrency: 32
-      timeoutSeconds: 150
+      timeoutSeconds: 90
       enableServiceLinks: false
       [[- with .Pulled]]
       [[.]][[end]]
@@ -182,10 +184,7 @@ spec:
         envFrom: [{configMapRef: {name: lbremedy}}]
         env:
         [[.Heap]]
-        - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
-        - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
-        - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}
-        - {name: LBREMEDY_ENDPOINT_TOKEN_FILE, value: /var/run/lbremedy/token}
+        - {name: LBREMEDY_ENGINE_KEYS, value: "[[.Keys]]"}
         [[- with .Env]]
         [[.]][[end]]
         startupProbe: {httpGet: {path: /health/liveness, port: 8080}, periodSeconds: 1, timeoutSeconds: 3, failureThreshold: 300}
@@ -199,20 +198,8 @@ spec:
           readOnlyRootFilesystem: true
           capabilities: {drop: [ALL]}
           seccompProfile: {type: RuntimeDefault}
-        volumeMounts:
-        - {name: secrets, mountPath: /var/run/lbremedy, readOnly: true}
         [[- with .At]]
         [[.]][[end]]
-      volumes:
-      - name: secrets
-        projected:
-          sources:
-          [[- with .Secrets]]
-          [[.]][[else]]
-          - secret: {name: [[printf "%q" (print "lbremedy-nats-" .Class)]], items: [{key: seed, path: seed}]}
-          - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
-          [[- end]]
-          - secret: {name: lbremedy-endpoint, items: [{key: token, path: token}]}
       [[- with .Under]]
       [[.]][[end]]
 `)

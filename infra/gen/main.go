@@ -1,7 +1,7 @@
 // Gen writes what follows from the remedies themselves: the classifier's table,
 // the catalogue of the classes, what each class may do in a cluster and on Alibaba
 // Cloud, the manifests of their functions, and the JSON schemas of what is on the
-// wire, of the policy file and of the courier's routes file.
+// wire, of the policy file and of the routes file.
 //
 // It is the second stage of "make gen". The first, stage1, writes the list of
 // remedies that this one imports. Neither writes a file that is as it should be.

@@ -41,32 +41,40 @@ func policyLimits(all []*remedy.Remedy) []schema.Limit {
 	return limits
 }
 
-// valuesFile is the schema of the chart's values. It is written by hand but for the definition
-// of the policy, since Helm reads no other file.
+// valuesFile is the schema of the chart's values. It is written by hand but for the definitions
+// of the policy and the routes, since Helm reads no other file.
 const valuesFile = "infra/cluster/values.schema.json"
 
-// policyDefinition begins the definition of the policy in it, which ends with the first brace
-// of the same indentation.
-const policyDefinition = "\n    \"policy\": { \"$comment\": \"From the schema of the policy file.\",\n"
-
-// chartValues returns the schema of the chart's values with that of the policy file.
-func chartValues(dir string, of []byte) ([]byte, error) {
+// chartValues returns the schema of the chart's values with those of the policy file and the routes file.
+func chartValues(dir string, policy, routes []byte) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(dir, valuesFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the schema of the chart's values: %w", err)
 	}
-	before, rest, begins := strings.Cut(string(text), policyDefinition)
+	for name, of := range map[string][]byte{"policy": policy, "routes": routes} {
+		if text, err = define(text, name, of); err != nil {
+			return nil, err
+		}
+	}
+	return text, nil
+}
+
+// define returns the schema of the chart's values with another definition, which ends with the first brace
+// of the same indentation.
+func define(text []byte, name string, of []byte) ([]byte, error) {
+	begin := fmt.Sprintf("\n    %q: { \"$comment\": \"From the schema of the %s file.\",\n", name, name)
+	before, rest, begins := strings.Cut(string(text), begin)
 	_, after, ends := strings.Cut(rest, "\n    }")
 	if !begins || !ends {
-		return nil, fmt.Errorf("%s lacks the definition of the policy, which begins with %q", valuesFile, policyDefinition)
+		return nil, fmt.Errorf("%s lacks the definition of the %s, which begins with %q", valuesFile, name, begin)
 	}
 	var lines []string
-	for line := range strings.Lines(strings.ReplaceAll(string(of), `"#/$defs/`, `"#/$defs/policy/$defs/`)) {
+	for line := range strings.Lines(strings.ReplaceAll(string(of), `"#/$defs/`, `"#/$defs/`+name+`/$defs/`)) {
 		// An ID would begin a document of its own, in which the definitions were looked for.
 		if strings.HasPrefix(line, `  "$id"`) || strings.HasPrefix(line, `  "$schema"`) {
 			continue
 		}
 		lines = append(lines, "    "+line)
 	}
-	return []byte(before + policyDefinition + strings.TrimSuffix(strings.Join(lines[1:], ""), "\n") + after), nil
+	return []byte(before + begin + strings.TrimSuffix(strings.Join(lines[1:], ""), "\n") + after), nil
 }

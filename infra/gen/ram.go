@@ -14,14 +14,15 @@ import (
 )
 
 // ramPolicies adds the RAM policies to the files: those of the classes, that of what
-// notifies people, which may write to Alibaba Cloud's support, and that of "lbremedy up", which
-// looks its cluster up besides; and that of the doctor.
+// notifies people, which may write to Alibaba Cloud's support, and those of "lbremedy up", which
+// looks its cluster up besides, with and without classes; and that of the doctor.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
 		grants[r.Class] = r.Grants()
 	}
 	grants[upClass] = slices.Concat(together(all).Grants(), ticket.SupportGrants, []grant.Grant{grant.DescribeClusterDetail})
+	grants[engineClass] = append(slices.Clip(ticket.SupportGrants), grant.DescribeClusterDetail)
 	grants[notifierClass] = ticket.SupportGrants
 	grants[doctorClass] = checks.Grants()
 	files, err := ram.Files(grants)

@@ -36,6 +36,10 @@ type holder struct {
 // which does the work of all.
 const upClass = "up"
 
+// engineClass takes the place of a class in the names of what belongs to "lbremedy up" where
+// functions handle all classes.
+const engineClass = "engine"
+
 // notifierClass takes the place of a class in the names of what belongs to the part of
 // "lbremedy up" that notifies people, where it runs alone.
 const notifierClass = "notifier"
@@ -64,7 +68,7 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns all that rights are generated for: each class, the exporter, what
-// notifies people, and "lbremedy up", which is all of them; the doctor; answers from chats; and probes. Where
+// notifies people, and "lbremedy up", which is all of them, or all but the classes; the doctor; answers from chats; and probes. Where
 // "lbremedy up" runs the doctor, it gets the doctor's beside its own, and so does who takes answers from
 // chats, and who probes.
 func holders(all []*remedy.Remedy) []holder {
@@ -77,6 +81,7 @@ func holders(all []*remedy.Remedy) []holder {
 	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, notifier},
 		holder{"lbremedy-" + doctorClass, checks.Grants()}, holder{"lbremedy-" + chatClass, approval.RelayGrants},
 		holder{"lbremedy-" + probeClass, probe.Grants},
+		holder{"lbremedy-" + engineClass, slices.Concat(new(remedy.Remedy).Grants(), exporter.Grants, notifier)},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, notifier)})
 }
 
@@ -107,7 +112,7 @@ func partRoles(all []*remedy.Remedy) ([]byte, error) {
 			continue // it is for a whole cluster, or one namespace, whichever Services may be touched
 		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {
-			if part == "cluster" && h.role == "lbremedy-"+upClass {
+			if part == "cluster" && (h.role == "lbremedy-"+upClass || h.role == "lbremedy-"+engineClass) {
 				of = append(slices.Clip(of), grant.GetServices) // its exporter proves whose each Event is
 			}
 			if part == "system" && slices.Contains(h.grants, grant.GetServiceAccounts) {

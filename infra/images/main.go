@@ -12,7 +12,7 @@
 // Compute gets: a class whose code did not change keeps its digest, and a release of
 // others starts no Pod of it anew. Which release such an image belongs to say its tags
 // and the digests.yaml of the release; its label version is the beginning of the
-// program's own SHA-256. Exporter, courier and lbremedy print their version, and are
+// program's own SHA-256. Exporter and lbremedy print their version, and are
 // new with each.
 //
 // For tests on a machine that has no registry it can be one itself.
@@ -141,7 +141,6 @@ func choose(root, only, version string) ([]program, error) {
 		return nil, fmt.Errorf("read the list of classes: %w", err)
 	}
 	all := []program{
-		{name: "courier", dir: "events/cmd/courier", stamp: version},
 		{name: "exporter", dir: "events/cmd/exporter", stamp: version},
 		{name: "lbremedy", dir: "functions/cmd/lbremedy", stamp: version},
 	}

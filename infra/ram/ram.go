@@ -151,17 +151,17 @@ func (d Document) JSON() []byte {
 }
 
 // Files returns the policies and trust policies of lbremedy by name, below a folder
-// of their own: class/<class>.json of each class that has RAM actions, and of the
-// courier, which calls the functions of Function Compute; trust/fc.json
+// of their own: class/<class>.json of each class that has RAM actions; trust/fc.json
 // and trust/rrsa.json of who may take the roles, kubeconfig.json for functions that
-// fetch their kubeconfig from the container service, and runtime.json for accounts
-// where Function Compute has no service-linked role. grants gives the classes' grants.
+// fetch their kubeconfig from the container service, invoke.json for an engine that calls
+// functions of Function Compute, and runtime.json for accounts where Function Compute has
+// no service-linked role. grants gives the classes' grants.
 func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	out := map[string][]byte{
-		"trust/fc.json":      []byte(trustFC),
-		"trust/rrsa.json":    []byte(trustRRSA),
-		"runtime.json":       runtime.JSON(),
-		"class/courier.json": courier.JSON(),
+		"trust/fc.json":   []byte(trustFC),
+		"trust/rrsa.json": []byte(trustRRSA),
+		"runtime.json":    runtime.JSON(),
+		"invoke.json":     invoke.JSON(),
 	}
 	for class, g := range grants {
 		d, err := Policy(g)
@@ -224,18 +224,17 @@ const trustRRSA = `{
 }
 `
 
-// courier is what the courier does where the classes are functions of Function Compute:
-// it calls those whose names begin as ours do
+// invoke is what the engine does where classes are functions of Function Compute: it calls
+// those whose names begin as ours do
 // (https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/user-guide/policies-for-ram-users).
-var courier = Document{Version: "1", Statement: []Statement{
+var invoke = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Action: []string{"fc:InvokeFunction"}, Resource: []string{"acs:fc:*:*:functions/lbremedy-*"}},
 }}
 
 // runtime is what Function Compute does in a role's name where its own
 // service-linked role, AliyunServiceRoleForFC, is missing: network interfaces in
-// the VPC, as AliyunECSNetworkInterfaceManagementAccess allows them, log lines, and
-// messages to the failure destination. The function's code has these rights too
-// while the policy is attached, so that the service-linked role is better
+// the VPC, as AliyunECSNetworkInterfaceManagementAccess allows them, and log lines.
+// The function's code has these rights too while the policy is attached, so that the service-linked role is better
 // (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
 var runtime = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Resource: all, Action: []string{
@@ -244,8 +243,6 @@ var runtime = Document{Version: "1", Statement: []Statement{
 		"vpc:DescribeVSwitchAttributes",
 	}},
 	{Effect: "Allow", Resource: []string{"acs:log:*:*:project/*/logstore/*"}, Action: []string{"log:PostLogStoreLogs"}},
-	{Effect: "Allow", Resource: []string{"acs:mns:*:*:/queues/*/messages", "acs:mns:*:*:/topics/*/messages"},
-		Action: []string{"mns:PublishMessage", "mns:SendMessage"}},
 }}
 
 // Narrow returns the text of a policy or trust policy for one account, region and

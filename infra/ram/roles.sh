@@ -18,10 +18,12 @@ help() {
 		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
-		  --class CLASS       this class alone, or up for "lbremedy up", or notifier for its part
-		                      that opens tickets, or courier where it calls Function Compute, or
-		                      doctor for a console in a Pod of its own; may be given several times
+		  --class CLASS       this class alone, or up for "lbremedy up", or engine for "lbremedy up"
+		                      where functions handle all classes, or notifier for its part that
+		                      opens tickets, or doctor for a console in a Pod of its own; may be
+		                      given several times
 		  --doctor            "lbremedy up" runs the doctor, too
+		  --invoke            "lbremedy up" calls functions of Function Compute
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
 		  --remove            remove the roles and their policies, instead of making them
@@ -34,7 +36,7 @@ die() {
 	exit 2
 }
 
-account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' doctor='' remove='' extra=() classes=()
+account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' doctor='' invoke='' remove='' extra=() classes=()
 while [ $# -gt 0 ]; do
 	flag=$1
 	shift
@@ -43,6 +45,7 @@ while [ $# -gt 0 ]; do
 	--apply) apply=yes ;;
 	--remove) remove=yes ;;
 	--doctor) doctor=yes ;;
+	--invoke) invoke=yes ;;
 	--kubeconfig | --runtime) extra+=("${flag#--}") ;;
 	--account | --region | --cluster | --trust | --namespace | --issuer | --name | --class)
 		[ $# -gt 0 ] || die "$flag needs a value"
@@ -129,12 +132,13 @@ drop() {
 }
 
 known() {
-	case $1 in up | notifier | courier | doctor) return ;; esac
+	case $1 in up | engine | notifier | doctor) return ;; esac
 	every | grep -x -e "$1" >/dev/null || die "there is no class $1: see functions/README.md"
 }
 
 if [ -n "$remove" ]; then
 	[ -z "$doctor" ] || extra+=(doctor)
+	[ -z "$invoke" ] || extra+=(invoke)
 	for class in "${classes[@]}"; do
 		known "$class"
 		role=$name-$class
@@ -162,10 +166,17 @@ for class in "${classes[@]}"; do
 		policy "$role" "class/$class.json"
 		attach "$role" "$role"
 	fi
-	if [ -n "$doctor" ] && [ "$class" = up ]; then
-		policy "$name-doctor" class/doctor.json
-		attach "$name-doctor" "$role"
-	fi
+	case $class in up | engine)
+		if [ -n "$doctor" ]; then
+			policy "$name-doctor" class/doctor.json
+			attach "$name-doctor" "$role"
+		fi
+		if [ -n "$invoke" ]; then
+			policy "$name-invoke" invoke.json
+			attach "$name-invoke" "$role"
+		fi
+		;;
+	esac
 	for more in ${extra[@]+"${extra[@]}"}; do attach "$name-$more" "$role"; done
 done
 [ -n "$apply" ] || echo 'Nothing was done: --apply runs these commands.' >&2

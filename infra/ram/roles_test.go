@@ -125,12 +125,13 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("without the doctor: %v: %s", err, out)
 	}
 
-	// The courier calls our functions, by the name that they have, and no others.
+	// The engine calls our functions, by the name that they have, and no others, and no class does.
 	made := t.TempDir()
-	if out, err := shell(t, made, append(base, "--trust", "rrsa", "--class", "courier", "--name", "heal", "--apply")...); err != nil {
-		t.Errorf("the courier: %v: %s", err, out)
+	if out, err := shell(t, made, append(base, "--trust", "rrsa", "--class", "engine", "--class", "busy", "--name", "heal", "--invoke", "--apply")...); err != nil ||
+		strings.Count(out, "--PolicyName heal-invoke --RoleName ") != 1 || !strings.Contains(out, "--PolicyName heal-invoke --RoleName heal-engine") {
+		t.Errorf("the engine: %v: %s", err, out)
 	}
-	same(t, made, "policy-heal-courier", `{"Version": "1", "Statement": [{"Effect": "Allow", "Action": ["fc:InvokeFunction"],
+	same(t, made, "policy-heal-invoke", `{"Version": "1", "Statement": [{"Effect": "Allow", "Action": ["fc:InvokeFunction"],
 		"Resource": ["acs:fc:cn-hangzhou:1234567890123456:functions/heal-*"]}]}`)
 
 	// The notifier.

@@ -1,6 +1,6 @@
 // Release builds what people get of a version: for each platform an archive with lbremedy,
 // its completions and the licences of all that is linked into it, and the manifest by which
-// krew installs it as a plugin of kubectl; exporter and courier for Linux; the functions for
+// krew installs it as a plugin of kubectl; the exporter for Linux; the functions for
 // Function Compute; what is applied to a cluster or an account without them; and with
 // infra/images all images and the chart, their SBOMs and where they are from. SHA256SUMS
 // names it all.
@@ -171,12 +171,11 @@ func replaceable(out string) error {
 	return nil
 }
 
-// The programs of which there are archives, by their packages. Exporter and courier run
+// The programs of which there are archives, by their packages. The exporter runs
 // beside a cluster, on Linux.
 const (
 	operator = "./functions/cmd/lbremedy"
 	exporter = "./events/cmd/exporter"
-	courier  = "./events/cmd/courier"
 )
 
 // programs writes the archives of programs, and the manifest for krew.
@@ -191,7 +190,7 @@ func (r release) programs(ctx context.Context, work string) error {
 	}
 	var built []download
 	for _, p := range r.platforms {
-		for _, pkg := range []string{operator, exporter, courier} {
+		for _, pkg := range []string{operator, exporter} {
 			if pkg != operator && p.OS != "linux" {
 				continue
 			}
@@ -237,14 +236,14 @@ func (r release) functions(ctx context.Context, work string) error {
 	args := []string{"run", "./infra/fc/pack", "-o", zips}
 	if r.only != "" {
 		classes := slices.DeleteFunc(strings.Split(r.only, ","), func(name string) bool {
-			return name == "lbremedy" || name == "exporter" || name == "courier"
+			return name == "lbremedy" || name == "exporter"
 		})
 		args = append(args, "-classes", strings.Join(classes, ","))
 	}
 	if _, err := run(ctx, r.dir, clean(), "go", args...); err != nil {
 		return fmt.Errorf("build the functions: %w", err)
 	}
-	licences, err := licences(ctx, r.dir, platform{"linux", "amd64"}, operator, exporter, courier, "./functions/...")
+	licences, err := licences(ctx, r.dir, platform{"linux", "amd64"}, operator, exporter, "./functions/...")
 	if err != nil {
 		return err
 	}

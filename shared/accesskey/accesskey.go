@@ -1,5 +1,5 @@
 // Package accesskey looks for an access key of Alibaba Cloud by the chain of an SDK.
-// There are two: that of the API clients, and that of the signer of the courier.
+// There are two: that of the API clients, and that of the signer of calls.
 package accesskey
 
 import (

@@ -34,7 +34,7 @@ const (
 	// relayed says of an Approval with a chat that the notifier creates it, and may. The right is asked for
 	// without a namespace: who is somebody in one namespace can't give it to a ServiceAccount of theirs
 	// that is called like the notifier's.
-	relayed = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(notifier|up)$') && ` +
+	relayed = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(notifier|up|engine)$') && ` +
 		`authorizer.group('lbremedy.io').resource('approvals').check('relay').allowed()`
 )
 

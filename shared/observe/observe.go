@@ -2,8 +2,8 @@
 //
 // It knows no class and asks nobody: programs hand it what they have anyway, such as
 // the counters of an exporter, the records of runs and the state of the stream.
-// Function programs stay small and don't import it. What they do is in the records
-// that they settle, and worker and courier count those.
+// Function programs stay small and don't import it: the engine counts what their answers
+// lead to.
 //
 // Labels are bounded: class, outcome, phase, kind and the like, never the name of a
 // Service, a case or an error text. What a record says is of its writer, who can be
@@ -59,23 +59,14 @@ var fixSeconds = []float64{5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600, 24 * 36
 // New returns the metrics of a program that is responsible for a cluster. It says
 // of the process what Prometheus' own clients say, and its version.
 func New(version, cluster string) *Metrics {
-	m := of(prometheus.NewRegistry(), cluster)
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.gauge("lbremedy_build_info", "Version of the program; always 1.", prometheus.Labels{"version": version}, func() float64 { return 1 })
-	return m
-}
-
-// Of returns metrics of the same program about another cluster, which the same Handler
-// answers. What Runs and the like count is of the cluster whose metrics they are called on.
-func (m *Metrics) Of(cluster string) *Metrics {
-	return of(m.registry, cluster)
-}
-
-func of(registry *prometheus.Registry, cluster string) *Metrics {
-	return &Metrics{
+	registry := prometheus.NewRegistry()
+	m := &Metrics{
 		registry: registry, ours: prometheus.WrapRegistererWith(prometheus.Labels{"cluster": cluster}, registry),
 		began: time.Now(), met: map[[sha256.Size]byte]met{},
 	}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.gauge("lbremedy_build_info", "Version of the program; always 1.", prometheus.Labels{"version": version}, func() float64 { return 1 })
+	return m
 }
 
 // Handler answers GET /metrics. Where a metric can't be read, it answers with 500

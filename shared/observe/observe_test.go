@@ -55,28 +55,6 @@ func expect(t *testing.T, m *Metrics, want map[string]string) {
 	}
 }
 
-// Two clusters of one program are counted apart, on one page.
-func TestOf(t *testing.T) {
-	t.Parallel()
-	one := New("v1", "c1")
-	two := one.Of("c2")
-	for _, m := range []*Metrics{one, two} {
-		m.Runs([]string{"busy"}, nil)
-		m.Courier([]string{"busy"})
-	}
-	two.Seen(record(func(*event.Record) {}), nil)
-	lines := scrape(t, one)
-	for _, want := range []string{
-		`lbremedy_runs_total{class="busy",cluster="c1",outcome="fixed"} 0`,
-		`lbremedy_runs_total{class="busy",cluster="c2",outcome="fixed"} 1`,
-		`lbremedy_courier_ended_total{class="busy",cluster="c2",end="acked"} 0`,
-	} {
-		if !slices.Contains(lines, want) {
-			t.Errorf("there is no %s in\n%s", want, strings.Join(lines, "\n"))
-		}
-	}
-}
-
 func record(change func(*event.Record)) event.Record {
 	now := time.Now().Add(time.Second)
 	r := event.Record{
@@ -385,10 +363,6 @@ func TestCatalogue(t *testing.T) {
 	s := m.Doctor([]string{"room"}, time.Hour)
 	s.Ended(time.Now(), time.Second, map[[2]string]int{{"room", "critical"}: 2}, map[string]int{"room": 1})
 	m.Probe([]string{"busy"}, time.Hour).Late("busy")
-	c := m.Courier([]string{"busy"})
-	c.Took("busy")
-	c.Posted("busy", 204, time.Second)
-	c.Route("busy", true)
 
 	help, kind, labels := map[string]string{}, map[string]string{}, map[string]map[string]bool{}
 	for _, l := range scrape(t, m) {

@@ -2,9 +2,8 @@
 // comes to an outcome in the journal.
 //
 // A probe is a Kubernetes Event about a Service of its own, event.ProbeService, which is no load balancer and serves
-// nobody. The exporter publishes it as a failure of the class that it names, a worker, or a courier and the
-// function behind it, takes it in, and the run reads policy, Service and namespace and writes its outcome, as for any
-// failure. It ends before the class is asked, whatever the Service is: a probe can cause no read of the cloud and no write.
+// nobody. The exporter publishes it as a failure of the class that it names, a worker takes it in, and the run reads
+// policy, Service and namespace and writes its outcome, as for any failure. It ends before the class is asked, whatever the Service is: a probe can cause no read of the cloud and no write.
 // So it shows that each part runs, is connected and may do what it needs to begin; it does not show that a class can read
 // its part of the cloud, which "lbremedy preflight" looks at.
 //

@@ -335,7 +335,8 @@ func TestPlainManifests(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"services.yaml", "bindings.yaml"} {
-		for _, doc := range documents(manifest(t, "infra/knative/"+name)) {
+		text := bytes.ReplaceAll(manifest(t, "infra/knative/"+name), []byte(`"ENGINE-KEYS"`), []byte(strings.Repeat("A", 43)))
+		for _, doc := range documents(text) {
 			o := new(unstructured.Unstructured)
 			if err := strict(doc, &o.Object); err != nil {
 				t.Fatal(err)
@@ -350,54 +351,59 @@ func TestPlainManifests(t *testing.T) {
 // A value that nobody knows, or that can't be, is refused before anything is rendered.
 func TestValues(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, want string }{
-		"unknown value":    {"up", "{modes: up}", "modes"},
-		"unknown below":    {"up", "{exporter: {replica: 2}}", "replica"},
-		"other mode":       {"up", "{mode: both}", "mode"},
-		"no cluster":       {"up", "{cluster: ''}", "cluster"},
-		"no registry":      {"up", "{image: {registry: ''}}", "image.registry"},
-		"no tag":           {"up", "{image: {tag: ''}}", "image.tag"},
-		"a missing digest": {"knative", "{image: {tag: '', digests: {exporter: 'sha256:" + strings.Repeat("0", 64) + "'}}}", "image.tag"},
-		"bad digest":       {"up", "{image: {digests: {lbremedy: latest}}}", "digests"},
-		"bad namespace":    {"up", "{rbac: {namespaces: [Shop]}}", "namespaces"},
-		"no replica":       {"fc", "{exporter: {replicas: 0}}", "replicas"},
-		"two notifiers":    {"fc", "{notifier: {replicas: 2}}", "replicas"},
-		"no NATS":          {"fc", "{nats: {url: ''}}", "nats.url"},
-		"other NATS":       {"fc", "{nats: {url: 'http://nats'}}", "url"},
-		"no routes":        {"fc", "{courier: {routes: null}}", "courier.routes"},
-		"no account":       {"up", "{rrsa: {provider: 'acs:ram::1:oidc-provider/x'}}", "rrsa.account"},
-		"no CIDR":          {"up", "{networkPolicy: {openAPI: {cidrs: [anywhere]}}}", "cidrs"},
-		"no CIDR of NATS":  {"up", "{networkPolicy: {nats: {cidrs: [nats.example.com]}}}", "cidrs"},
-		"no writers":       {"up", "{rbac: {eventWriters: {mode: Deny}}}", "rbac.eventWriters"},
-		"other writers":    {"up", "{rbac: {eventWriters: {mode: Refuse, users: [ccm]}}}", "mode"},
-		"no user":          {"up", "{rbac: {eventWriters: {mode: Warn, users: ['']}}}", "users"},
-		"a bad account":    {"up", "{rbac: {eventWriters: {mode: Warn, serviceAccounts: [ccm]}}}", "serviceAccounts"},
-		"no size":          {"up", "{nats: {streams: {journal: {size: much}}}}", "size"},
-		"a small size":     {"up", "{nats: {streams: {journal: {size: 63Ki}}}}", "size"},
-		"an age of zero":   {"up", "{nats: {streams: {journal: {age: 0d}}}}", "age"},
-		"no age":           {"up", "{nats: {streams: {dead: {age: '30'}}}}", "age"},
-		"no such stream":   {"up", "{nats: {streams: {cases: {size: 1Gi}}}}", "cases"},
-		"sizes of others":  {"fc", "{nats: {streams: {journal: {size: 4Gi}}}}", "lbremedy setup --journal-size"},
-		"no rate":          {"up", "{exporter: {budget: {rate: 0}}}", "rate"},
-		"a doctor apart":   {"fc", "{doctor: {enabled: true}}", "doctor.enabled: the doctor runs in the Pod of mode up"},
-		"other interval":   {"up", "{doctor: {every: hourly}}", "every"},
-		"too often":        {"up", "{doctor: {every: 4m}}", "every"},
-		"probed too often": {"up", "{probe: {every: 2m}}", "every"},
-		"no memory":        {"up", "{exporter: {resources: {limits: {memory: much}}}}", "memory"},
-		"no memory of up":  {"up", "{up: {resources: {limits: {memory: 1 Gi}}}}", "memory"},
-		"no policy's mode": {"up", "{policy: {mode: fixx}}", "mode"},
-		"no policy's risk": {"fc", "{policy: {mode: fix, risk: lowish}}", "risk"},
-		"no policy's rule": {"up", "{policy: {rules: [{namespace: [a], mode: fix}]}}", "namespace"},
-		"no such class":    {"up", "{policy: {classes: {tag-mising: {mode: fix}}}}", "tag-mising"},
-		"no such sink":     {"up", "{policy: {tell: [{name: e, kind: pager}]}}", "kind"},
-		"no share":         {"up", "{policy: {budgets: {share: 120%}}}", "share"},
-		"no freeze":        {"up", "{policy: {freezes: [{name: a, from: '9', until: '10:00'}]}}", "from"},
-		"tokens in clear":  {"up", "{console: {enabled: true, url: 'http://lbremedy.example.com'}}", "url"},
-		"another loopback": {"up", "{console: {enabled: true, url: 'http://localhost:8383'}}", "url"},
-		"a console's path": {"up", "{console: {enabled: true, url: 'https://example.com/lbremedy'}}", "url"},
-		"no class of ours": {"chosen", "{functions: {classes: [tag-mising]}}", "functions.classes: there is no class tag-mising"},
-		"two authorities":  {"chosen", "{certificateAuthorities: {secret: ca}}", "certificateAuthorities"},
-		"no mount path":    {"chosen", "{courier: {volumeMounts: [{name: more}]}}", "mountPath"},
-		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
+		"unknown value":     {"up", "{modes: up}", "modes"},
+		"unknown below":     {"up", "{up: {replica: 2}}", "replica"},
+		"other functions":   {"up", "{functions: openfaas}", "functions"},
+		"a courier":         {"up", "{mode: courier}", "mode"},
+		"no cluster":        {"up", "{cluster: ''}", "cluster"},
+		"no registry":       {"up", "{image: {registry: ''}}", "image.registry"},
+		"no tag":            {"up", "{image: {tag: ''}}", "image.tag"},
+		"a missing digest":  {"knative", "{image: {tag: '', digests: {exporter: 'sha256:" + strings.Repeat("0", 64) + "'}}}", "image.tag"},
+		"bad digest":        {"up", "{image: {digests: {lbremedy: latest}}}", "digests"},
+		"bad namespace":     {"up", "{rbac: {namespaces: [Shop]}}", "namespaces"},
+		"no replica":        {"fc", "{up: {replicas: 0}}", "replicas"},
+		"several on a disk": {"up", "{up: {replicas: 2}}", "up.replicas: several need a NATS that they share"},
+		"no NATS":           {"fc", "{nats: {url: ''}}", "up.replicas"},
+		"other NATS":        {"fc", "{nats: {url: 'http://nats'}}", "url"},
+		"no routes":         {"up", "{functions: fc}", "routes: say where the functions are"},
+		"another's routes":  {"knative", "{routes: {default: {url: 'http://a'}}}", "routes: the chart writes them itself unless functions is fc"},
+		"unused routes":     {"up", "{routes: {default: {url: 'http://a'}}}", "routes: the chart writes them itself unless functions is fc"},
+		"a route's field":   {"fc", "{routes: {routes: {busy: {url: 'http://a', auth: {fc: true}}}}}", "auth"},
+		"no keys":           {"knative", "{knative: {engineKeys: []}}", "knative.engineKeys: name the public key"},
+		"a secret as key":   {"knative", "{knative: {engineKeys: ['-----BEGIN PRIVATE KEY-----']}}", "engineKeys"},
+		"no Secret":         {"knative", "{engineKey: {secret: ''}}", "secret"},
+		"no account":        {"up", "{rrsa: {provider: 'acs:ram::1:oidc-provider/x'}}", "rrsa.account"},
+		"no CIDR":           {"up", "{networkPolicy: {openAPI: {cidrs: [anywhere]}}}", "cidrs"},
+		"no CIDR of NATS":   {"up", "{networkPolicy: {nats: {cidrs: [nats.example.com]}}}", "cidrs"},
+		"no writers":        {"up", "{rbac: {eventWriters: {mode: Deny}}}", "rbac.eventWriters"},
+		"other writers":     {"up", "{rbac: {eventWriters: {mode: Refuse, users: [ccm]}}}", "mode"},
+		"no user":           {"up", "{rbac: {eventWriters: {mode: Warn, users: ['']}}}", "users"},
+		"a bad account":     {"up", "{rbac: {eventWriters: {mode: Warn, serviceAccounts: [ccm]}}}", "serviceAccounts"},
+		"no size":           {"up", "{nats: {streams: {journal: {size: much}}}}", "size"},
+		"a small size":      {"up", "{nats: {streams: {journal: {size: 63Ki}}}}", "size"},
+		"an age of zero":    {"up", "{nats: {streams: {journal: {age: 0d}}}}", "age"},
+		"no age":            {"up", "{nats: {streams: {dead: {age: '30'}}}}", "age"},
+		"no such stream":    {"up", "{nats: {streams: {cases: {size: 1Gi}}}}", "cases"},
+		"no rate":           {"up", "{up: {budget: {rate: 0}}}", "rate"},
+		"other interval":    {"up", "{doctor: {every: hourly}}", "every"},
+		"too often":         {"up", "{doctor: {every: 4m}}", "every"},
+		"probed too often":  {"up", "{probe: {every: 2m}}", "every"},
+		"no memory":         {"up", "{console: {resources: {limits: {memory: much}}}}", "memory"},
+		"no memory of up":   {"up", "{up: {resources: {limits: {memory: 1 Gi}}}}", "memory"},
+		"no policy's mode":  {"up", "{policy: {mode: fixx}}", "mode"},
+		"no policy's risk":  {"fc", "{policy: {mode: fix, risk: lowish}}", "risk"},
+		"no policy's rule":  {"up", "{policy: {rules: [{namespace: [a], mode: fix}]}}", "namespace"},
+		"no such class":     {"up", "{policy: {classes: {tag-mising: {mode: fix}}}}", "tag-mising"},
+		"no such sink":      {"up", "{policy: {tell: [{name: e, kind: pager}]}}", "kind"},
+		"no share":          {"up", "{policy: {budgets: {share: 120%}}}", "share"},
+		"no freeze":         {"up", "{policy: {freezes: [{name: a, from: '9', until: '10:00'}]}}", "from"},
+		"tokens in clear":   {"up", "{console: {enabled: true, url: 'http://lbremedy.example.com'}}", "url"},
+		"another loopback":  {"up", "{console: {enabled: true, url: 'http://localhost:8383'}}", "url"},
+		"a console's path":  {"up", "{console: {enabled: true, url: 'https://example.com/lbremedy'}}", "url"},
+		"no class of ours":  {"chosen", "{knative: {classes: [tag-mising]}}", "knative.classes: there is no class tag-mising"},
+		"two authorities":   {"chosen", "{certificateAuthorities: {secret: ca}}", "certificateAuthorities"},
+		"no mount path":     {"chosen", "{up: {volumeMounts: [{name: more}]}}", "mountPath"},
+		"other annotation":  {"knative", "{knative: {scaling: {min-scale: '0'}}}", "scaling"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := readValues(t, "testdata/"+tt.base+".yaml")
@@ -419,7 +425,7 @@ func TestPages(t *testing.T) {
 		export = regexp.MustCompile(`(?m)^export ([A-Z_]+)=(\S+)`)
 		file   = regexp.MustCompile(`(?ms)^cat >(values|policy)\.yaml <<'?EOF'?\n(.*?)^EOF$`)
 	)
-	for page, program := range map[string]string{"cluster": "lbremedy-up", "knative": "lbremedy-courier", "fc": "lbremedy-courier"} {
+	for page, account := range map[string]string{"cluster": "lbremedy-up", "knative": "lbremedy-engine", "fc": "lbremedy-engine"} {
 		text, err := os.ReadFile(filepath.Join(root, "infra", page, "README.md"))
 		if err != nil {
 			t.Fatal(err)
@@ -446,9 +452,10 @@ func TestPages(t *testing.T) {
 		values["policy"] = *values["policy"].(*map[string]any)
 		values["image"].(map[string]any)["tag"] = "v1" // of digests.yaml
 		if !slices.ContainsFunc(objects(t, values, "lbremedy"), func(o *unstructured.Unstructured) bool {
-			return o.GetKind() == "Deployment" && o.GetName() == program
+			spec, ok := podOf(o)
+			return ok && o.GetKind() == "Deployment" && spec["serviceAccountName"] == account
 		}) {
-			t.Errorf("%s: the chart makes no %s of the page's values", page, program)
+			t.Errorf("%s: the chart makes nothing that runs as %s of the page's values", page, account)
 		}
 	}
 }
@@ -490,12 +497,12 @@ func TestSTS(t *testing.T) {
 func TestChosen(t *testing.T) {
 	chosen := readValues(t, "testdata/chosen.yaml")
 	one := readValues(t, "testdata/up.yaml")
-	one["up"], one["certificateAuthorities"] = chosen["exporter"], map[string]any{"secret": "company-ca"}
+	one["up"], one["certificateAuthorities"] = chosen["up"], map[string]any{"secret": "company-ca"}
 	for name, tt := range map[string]struct {
 		values map[string]any
 		pods   []string
 	}{
-		"chosen":  {chosen, []string{"busy", "console", "courier", "exporter", "notifier", "tag-missing"}},
+		"chosen":  {chosen, []string{"busy", "console", "tag-missing", "up"}},
 		"one Pod": {one, []string{"up"}},
 	} {
 		var pods []string
@@ -523,8 +530,18 @@ func TestChosen(t *testing.T) {
 			if o.GetName() == "lbremedy-console" {
 				wants = wants[:3]
 			}
+			function := o.GetKind() != "Deployment"
 			if name != "one Pod" {
-				wants = append(wants, `"name":"seed-of-`, `"name":"nats-authority"`, `"imagePullSecrets":[{"name":"pull"}]`)
+				wants = append(wants, `"imagePullSecrets":[{"name":"pull"}]`)
+			}
+			if name != "one Pod" && !function {
+				wants = append(wants, `"name":"seed-of-`, `"name":"nats-authority"`, `{"name":"LBREMEDY_NATS","value":"tls://nats.lbremedy.svc:4222"}`)
+			}
+			if name != "one Pod" && o.GetName() == "lbremedy-up" {
+				wants = append(wants, `"--routes=/etc/lbremedy/routes.yaml"`, `"secret":{"items":[{"key":"private.pem","path":"engine.pem"}],"secretName":"my-engine"}`)
+			}
+			if function && (bytes.Contains(text, []byte("NATS")) || bytes.Contains(text, []byte(`"secret`))) {
+				t.Errorf("%s: the function %s has a secret:\n%s", name, o.GetName(), text)
 			}
 			for _, want := range wants {
 				if !bytes.Contains(text, []byte(want)) {
@@ -583,7 +600,7 @@ func TestInitialScale(t *testing.T) {
 	scaler.AllowZeroInitialScale = true
 	allows.Autoscaler = &scaler
 	values := readValues(t, "testdata/knative.yaml")
-	values["functions"].(map[string]any)["scaling"] = map[string]any{"autoscaling.knative.dev/initial-scale": "0"}
+	values["knative"].(map[string]any)["scaling"] = map[string]any{"autoscaling.knative.dev/initial-scale": "0"}
 	functions := 0
 	for _, o := range objects(t, values, "lbremedy") {
 		if o.GroupVersionKind().Group != "serving.knative.dev" {
@@ -672,11 +689,8 @@ func TestMemory(t *testing.T) {
 		"bytes":        {"up", "{up: {resources: {limits: {memory: 536870912}}}}", map[string]string{"lbremedy-up/up": "536870912 400MiB"}},
 		"no limit":     {"up", "{up: {resources: {limits: {memory: null}}}}", map[string]string{"lbremedy-up/up": "- -"}},
 		"by hand":      {"up", "{up: {env: [{name: GOMEMLIMIT, value: 100MiB}]}}", map[string]string{"lbremedy-up/up": "256Mi 100MiB"}},
-		"programs": {"fc", "{console: {enabled: true}, courier: {resources: {limits: {memory: 192M}}}}", map[string]string{
-			"lbremedy-exporter/exporter": "96Mi 48MiB", "lbremedy-courier/courier": "192M 152MiB", "lbremedy-notifier/notifier": "192Mi 150MiB",
-			"lbremedy-console/console": "384Mi 320MiB",
-		}},
-		"functions": {"knative", "{functions: {resources: {limits: {memory: 192Mi}}}}", map[string]string{"lbremedy-busy/function": "192Mi 160MiB"}},
+		"programs":     {"fc", "{console: {enabled: true}}", map[string]string{"lbremedy-up/up": "256Mi 200MiB", "lbremedy-console/console": "384Mi 320MiB"}},
+		"functions":    {"knative", "{knative: {resources: {limits: {memory: 192Mi}}}}", map[string]string{"lbremedy-busy/function": "192Mi 160MiB"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var more map[string]any
@@ -720,9 +734,7 @@ func TestNotes(t *testing.T) {
 		"the one in NATS":    {"{nats: {url: 'nats://nats:4222'}}", "The policy in force is the one in NATS"},
 		"a rule that fixes":  {"{policy: {mode: observe, rules: [{namespaces: [sandbox], mode: fix}]}}", "The policy of the values is in force: "},
 		"both":               {"{nats: {url: 'nats://nats:4222'}, policy: {rules: [{namespaces: [sandbox], mode: fix}]}}", "The policy of the values is in force: "},
-		"functions": {"{mode: courier, courier: {routes: {default: {post: 'http://a'}}}, nats: {url: 'nats://nats:4222'}, " +
-			"policy: {rules: [{namespaces: [sandbox], mode: fix}]}}",
-			"The policy of the values is in force, put into NATS by lbremedy-notifier: "},
+		"functions":          {"{functions: fc, routes: {routes: {busy: {url: 'http://a'}}}, policy: {mode: fix}}", "Functions read and write for some classes."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var more map[string]any
@@ -847,58 +859,68 @@ func TestRightsElsewhere(t *testing.T) {
 	}
 }
 
-// Beside couriers one notifier runs, as nobody but itself: what it may do in the cluster
-// is to write Events, and to take over the Approvals of people. A Pod that does all has none
-// beside it.
-func TestNotifier(t *testing.T) {
-	got := map[string]*unstructured.Unstructured{}
-	for _, o := range objects(t, readValues(t, "testdata/fc.yaml"), "lbremedy") {
-		if o.GetName() == "lbremedy-notifier" {
-			got[o.GetKind()] = o
-		}
-	}
-	for _, kind := range []string{"ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "ClusterRole",
-		"ClusterRoleBinding"} {
-		if got[kind] == nil {
-			t.Fatalf("the notifier has no %s", kind)
-		}
-	}
-	role := new(rbacv1.ClusterRole)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(got["ClusterRole"].Object, role); err != nil {
-		t.Fatal(err)
-	}
-	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
-	}
-	if diff := cmp.Diff([]rbacv1.PolicyRule{
-		rule("", "events", "create", "patch"),
-		rule("admissionregistration.k8s.io", "validatingadmissionpolicies", "get"),
-		rule("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "get"),
-		rule("lbremedy.io", "approvals", "delete", "get", "list", "watch"),
-		rule("lbremedy.io", "approvals/status", "patch"),
-	}, role.Rules); diff != "" {
-		t.Errorf("its rights (-want +got):\n%s", diff)
-	}
-	text, err := json.Marshal(got["Deployment"].Object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		`"replicas":1`, `"--parts=notifier"`, `"--policy=/etc/lbremedy/policy.yaml"`, `"name":"lbremedy-policy"`, `"serviceAccountName":"lbremedy-notifier"`,
-		`"lbremedy-nats-notifier"`, `"_INBOX_notifier"`, `"DING_URL"`, `acme/lbremedy:v1.2.3"`,
+// Where functions handle all classes, lbremedy up writes neither to Services nor to the cloud. If one class is left, it has the rights of all.
+func TestEngine(t *testing.T) {
+	for name, tt := range map[string]struct{ base, values, account string }{
+		"one Pod":         {"up", "{}", "lbremedy-up"},
+		"Knative":         {"knative", "{}", "lbremedy-engine"},
+		"some on Knative": {"knative", "{knative: {classes: [busy]}}", "lbremedy-up"},
+		"FC":              {"fc", "{}", "lbremedy-engine"},
+		"some on FC":      {"up", "{functions: fc, routes: {routes: {busy: {url: 'https://a'}}}}", "lbremedy-up"},
+		"with a doctor":   {"fc", "{doctor: {enabled: true}, rbac: {chat: true}, probe: {enabled: true}}", "lbremedy-engine"},
 	} {
-		if !bytes.Contains(text, []byte(want)) {
-			t.Errorf("its Deployment lacks %s:\n%s", want, text)
-		}
-	}
-	for _, o := range objects(t, readValues(t, "testdata/up.yaml"), "lbremedy") {
-		if o.GetName() == "lbremedy-notifier" {
-			t.Errorf("mode up has the %s of a notifier", o.GetKind())
-		}
+		t.Run(name, func(t *testing.T) {
+			var more map[string]any
+			if err := yaml.Unmarshal([]byte(tt.values), &more); err != nil {
+				t.Fatal(err)
+			}
+			writes, roles, account := map[string]bool{}, map[string][]rbacv1.PolicyRule{}, ""
+			var bound []string
+			for _, o := range objects(t, loader.MergeMaps(readValues(t, "testdata/"+tt.base+".yaml"), more), "lbremedy") {
+				switch o.GetKind() {
+				case "Deployment":
+					spec, _ := podOf(o)
+					if o.GetName() == "lbremedy-up" {
+						account, _ = spec["serviceAccountName"].(string)
+					}
+				case "ClusterRole":
+					role := new(rbacv1.ClusterRole)
+					if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+						t.Fatal(err)
+					}
+					roles[role.Name] = role.Rules
+				case "ClusterRoleBinding", "RoleBinding":
+					subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+					if subjects[0].(map[string]any)["name"] == tt.account {
+						role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+						bound = append(bound, role)
+					}
+				case "ServiceAccount":
+					if o.GetName() == tt.account && o.GetAnnotations()["pod-identity.alibabacloud.com/role-name"] != tt.account {
+						t.Errorf("its RAM role is %v", o.GetAnnotations())
+					}
+				}
+			}
+			for _, role := range bound {
+				for _, rule := range roles[role] {
+					for _, verb := range rule.Verbs {
+						if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+							writes[rule.Resources[0]] = true
+						}
+					}
+				}
+			}
+			if account != tt.account || !slices.Contains(bound, tt.account) {
+				t.Errorf("it runs as %s, bound to %v, want %s", account, bound, tt.account)
+			}
+			if writes["services"] != (tt.account == "lbremedy-up") || !writes["events"] {
+				t.Errorf("it writes %v", slices.Sorted(maps.Keys(writes)))
+			}
+		})
 	}
 }
 
-// The console may only read: it is the doctor to the cluster and the viewer to NATS. Where the
+// The console may only read: it is the doctor to the cluster and the user console to NATS. Where the
 // NATS is in the Pod of "lbremedy up", it is a container there.
 func TestConsole(t *testing.T) {
 	for base, want := range map[string]struct {
@@ -909,12 +931,12 @@ func TestConsole(t *testing.T) {
 	}{
 		"up-console": {"lbremedy-up", "lbremedy-up", []string{
 			`"--url=http://127.0.0.1:8383"`, `"mountPath":"/var/lib/lbremedy","name":"state","readOnly":true`,
-		}, []string{"nats-viewer"}},
+		}, []string{"nats-console"}},
 		"up-shared": {"lbremedy-console", "lbremedy-doctor", []string{
 			`"--url=https://lbremedy.example.com"`, `"--tls-cert=/var/run/lbremedy-tls/tls.crt"`, `"secretName":"lbremedy-tls"`, `"scheme":"HTTPS"`,
-			`"lbremedy-nats-viewer"`, `"_INBOX_viewer"`, `acs:ram::123456:role/lbremedy-doctor`,
+			`"lbremedy-nats-console"`, `acs:ram::123456:role/lbremedy-doctor`,
 		}, []string{"/var/lib/lbremedy"}},
-		"knative": {"lbremedy-console", "lbremedy-doctor", []string{`"--login"`, `"scheme":"HTTP"`, `"lbremedy-nats-viewer"`}, []string{"lbremedy-tls"}},
+		"chosen": {"lbremedy-console", "lbremedy-doctor", []string{`"--login"`, `"scheme":"HTTP"`, `"seed-of-console"`}, []string{"lbremedy-tls"}},
 	} {
 		t.Run(base, func(t *testing.T) {
 			have := map[string]*unstructured.Unstructured{}
@@ -1003,60 +1025,72 @@ func TestNetwork(t *testing.T) {
 // A NATS outside the cluster is reached where the values say, and at its port alone.
 func TestNetworkOfNATS(t *testing.T) {
 	for file, want := range map[string]string{
-		"up-shared": `"ports":[{"port":4223,"protocol":"TCP"}],"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}},{"ipBlock":{"cidr":"10.2.0.3/32"}}]`, "knative": "",
+		"up-shared": `"ports":[{"port":4223,"protocol":"TCP"}],"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}},{"ipBlock":{"cidr":"10.2.0.3/32"}}]`,
+		"chosen":    `"ports":[{"port":4222,"protocol":"TCP"}],"to":[{"namespaceSelector"`,
 	} {
+		reach := map[string]bool{}
 		for _, o := range objects(t, readValues(t, "testdata/"+file+".yaml"), "lbremedy") {
-			if o.GetKind() != "NetworkPolicy" || o.GetName() != "lbremedy-common" {
+			if o.GetKind() != "NetworkPolicy" {
 				continue
 			}
 			text, err := json.Marshal(o.Object)
-			if err != nil || !bytes.Contains(text, []byte(want)) || bytes.Contains(text, []byte("ipBlock")) != (want != "") {
-				t.Errorf("%s: all may reach %s, %v", file, text, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reach[o.GetName()] = bytes.Contains(text, []byte(want))
+		}
+		for name, reaches := range reach {
+			if reaches != (name == "lbremedy-up" || name == "lbremedy-console") {
+				t.Errorf("%s, %s: it reaches NATS: %t", file, name, reaches)
 			}
 		}
 	}
 }
 
-// The courier itself takes the routes that the chart writes.
+// The routes that the chart writes are what the schema of the routes file allows, and nothing else reaches the file.
 func TestRoutes(t *testing.T) {
-	courier := filepath.Join(t.TempDir(), "courier")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", courier, "./events/cmd/courier")
-	build.Dir = root
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the courier: %v\n%s", err, said)
+	text, err := os.ReadFile(filepath.Join(root, "shared/event/schema/routes.v1.json"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	checked := 0
-	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/limited.yaml", "testdata/chosen.yaml"} {
-		for _, o := range objects(t, readValues(t, file), "lbremedy") {
+	for file, want := range map[string]map[string]any{
+		"up":      nil,
+		"fc":      {"default": map[string]any{"invoke": map[string]any{"function": "lbremedy-{class}", "account": "123456", "region": "cn-hangzhou", "internal": true}}},
+		"knative": {"default": map[string]any{"url": "http://lbremedy-{class}.healing.svc.cluster.local"}},
+		"chosen": {"routes": map[string]any{
+			"busy":        map[string]any{"url": "http://lbremedy-{class}.healing.svc.cluster.local"},
+			"tag-missing": map[string]any{"url": "http://lbremedy-{class}.healing.svc.cluster.local"},
+		}},
+	} {
+		var got map[string]any
+		for _, o := range objects(t, readValues(t, "testdata/"+file+".yaml"), "healing") {
 			routes, found, err := unstructured.NestedString(o.Object, "data", "routes.yaml")
 			if err != nil || !found {
 				continue
 			}
-			name := filepath.Join(t.TempDir(), "routes.yaml")
-			if err := os.WriteFile(name, []byte(routes), 0o600); err != nil {
-				t.Fatal(err)
+			if err := yaml.UnmarshalStrict([]byte(routes), &got); err != nil {
+				t.Fatalf("%s: %v\n%s", file, err, routes)
 			}
-			if said, err := exec.Command(courier, "--check", name).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v: %s\n%s", file, err, said, routes)
+			if err := util.ValidateAgainstSingleSchema(common.Values(got), text); err != nil {
+				t.Errorf("%s: %v\n%s", file, err, routes)
 			}
-			checked++
 		}
-	}
-	if checked != 4 {
-		t.Errorf("%d files of routes, want 4", checked)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
 	}
 }
 
 // Who probes may create Events and read a Service in the one namespace of the probes' Service, which is no load balancer,
 // and only where there are probes.
 func TestProbe(t *testing.T) {
-	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-notifier"} {
+	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, probed := range []bool{false, true} {
 			values := readValues(t, file)
 			values["probe"] = map[string]any{"enabled": probed, "every": "30m", "classes": []any{"busy", "quota"}}
 			var found, args []string
 			for _, o := range objects(t, values, "lbremedy") {
-				if o.GetKind() == "Deployment" && o.GetName() == who {
+				if o.GetKind() == "Deployment" && o.GetName() == "lbremedy-up" {
 					containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
 					if err != nil {
 						t.Fatal(err)
@@ -1107,7 +1141,7 @@ func TestProbe(t *testing.T) {
 
 // Only where people answer in chats may the one that notifies create Approvals, and in the name of others.
 func TestChat(t *testing.T) {
-	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-notifier"} {
+	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, chat := range []bool{false, true} {
 			values := readValues(t, file)
 			rbac, ok := values["rbac"].(map[string]any)

@@ -125,14 +125,14 @@ func TestKnativeMistakes(t *testing.T) {
 	}{
 		{"containerConcurrency: 32", "containerConcurency: 32", `unknown field "spec.template.spec.containerConcurency"`},
 		{"containerConcurrency: 32", "containerConcurrency: 1001", "containerConcurrency"},
-		{"timeoutSeconds: 150", "timeoutSeconds: 601", "timeoutSeconds"},
+		{"timeoutSeconds: 90", "timeoutSeconds: 601", "timeoutSeconds"},
 		{`min-scale: "0"`, `min-scale: "-1"`, "min-scale"},
 		{"max-scale: \"5\"", "max-scale: five", "max-scale"},
-		{"{name: LBREMEDY_NATS_CA,", "{name: PORT,", "PORT"},
+		{"{name: LBREMEDY_ENGINE_KEYS,", "{name: PORT,", "PORT"},
 		{"readOnlyRootFilesystem", "readonlyRootFilesystem", "unknown field"},
 		{"runAsNonRoot: true", "privileged: true", "privileged"},
 		{"name: http1", "name: grpc", "grpc"},
-		{"{name: secrets, mountPath", "{name: secret, mountPath", "volume"},
+		{"securityContext:", "volumeMounts: [{name: secret, mountPath: /a}]\n        securityContext:", "volume"},
 		{"serviceAccountName: ", "serviceAccountName: -", "serviceAccountName"},
 	} {
 		t.Run(tt.with, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestJudge(t *testing.T) {
 		{"a cloud write without an entry", func(e *evidence) { cut(e, "u1", event.Intent) }, "slb:TagResources at 00:00:02.000 by worker-1"},
 		{"a write after the end", func(e *evidence) { again(e, 1, 5.5, "worker-2") }, "the journal announced no write: it held settled fixed"},
 		{"a write of another", func(e *evidence) { e.Writes[1].Who = "worker-1" }, "the lease was worker-2's"},
-		{"a cloud write of another", func(e *evidence) { e.Writes[0].Who = "function" }, "the lease was worker-1's"},
+		{"a cloud write of another", func(e *evidence) { e.Writes[0].Who = "worker-2" }, "the lease was worker-1's"},
 		{"another step", func(e *evidence) { e.Writes[1].Keys = []string{"other"} }, "the journal announced another step: annotate a=b"},
 		{"another load balancer", func(e *evidence) { e.Writes[0].Targets = []string{"lb-2"} }, "the journal announced another step: tag lb-1"},
 		{"another attempt", func(e *evidence) { e.Writes[1].Mark = "case-u2.2" }, "it bears the mark case-u2.2"},

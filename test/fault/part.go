@@ -30,7 +30,7 @@ type assignment struct {
 
 	Port   int      // where it listens
 	Peers  int      // of a node of NATS: its port for the others
-	Routes []string // of a node of NATS: the others; of a courier: its function
+	Routes []string // of a node of NATS: the others
 }
 
 // roleVariable holds the assignment of a process that is a part, as JSON.

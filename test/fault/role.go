@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -20,7 +18,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/lbremedy/lbremedy/events/courier"
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -29,7 +26,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -58,7 +54,7 @@ func play() {
 		os.Exit(0)
 	}()
 	roles := map[string]func(context.Context, assignment) error{
-		"nats": natsMain, "exporter": exporterMain, "worker": workerMain, "function": functionMain, "courier": courierMain,
+		"nats": natsMain, "exporter": exporterMain, "worker": workerMain,
 	}
 	if err := roles[a.Role](ctx, a); err != nil {
 		fmt.Fprintln(os.Stderr, a.Name+":", event.Redact(err.Error()))
@@ -125,57 +121,17 @@ func exporterMain(ctx context.Context, a assignment) error {
 	return x.Run(ctx)
 }
 
-// answering returns a host that answers for the part's classes.
-func (a assignment) answering(ctx context.Context) (*host.Host, error) {
+func workerMain(ctx context.Context, a assignment) error {
 	env, err := host.Connect(ctx, a.config())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	env.Bound, env.Now = bound, wrong(filepath.Join(a.Dir, clock))
-	return &host.Host{Env: env.Env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool {
+	h := &host.Host{Env: env.Env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool {
 		return !slices.Contains(a.Classes, r.Class)
-	})}, nil
-}
-
-func workerMain(ctx context.Context, a assignment) error {
-	h, err := a.answering(ctx)
-	if err != nil {
-		return err
-	}
+	})}
 	defer h.Env.Stream.Close()
 	return h.Work(ctx, 16)
-}
-
-// functionMain runs the classes behind an endpoint.
-func functionMain(ctx context.Context, a assignment) error {
-	h, err := a.answering(ctx)
-	if err != nil {
-		return err
-	}
-	defer h.Env.Stream.Close()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", a.Port))
-	if err != nil {
-		return err
-	}
-	s := &http.Server{Handler: (&serve.Endpoint{Handle: h.Handle, Log: h.Env.Log}).Handler(), ReadHeaderTimeout: time.Minute}
-	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-func courierMain(ctx context.Context, a assignment) error {
-	s, err := a.config().Stream(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	routes, err := courier.Parse(fmt.Appendf(nil, "default: {url: \"http://%s/\", timeout: 15s}\n", a.Routes[0]), []string{a.Cluster}, a.Classes)
-	if err != nil {
-		return err
-	}
-	return courier.New(courier.Config{Cluster: a.Cluster, Stream: s, Log: logger()}).Run(ctx, routes[a.Cluster], nil)
 }
 
 // wrong returns a clock that is wrong by what a file says, which is read all the time. What

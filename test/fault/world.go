@@ -273,18 +273,10 @@ func (w *world) shorten(ctx context.Context, class string) error {
 }
 
 func (w *world) startParts(ctx context.Context) error {
-	free, err := ports(1)
-	if err != nil {
-		return err
-	}
-	function, err := newProxy(local(free[0]))
-	if err != nil {
-		return err
-	}
 	for _, one := range []struct {
 		role, name, rights string
 	}{
-		{"exporter", "exporter", "exporter"}, {"worker", "worker-1", "up"}, {"worker", "worker-2", "up"}, {"function", "function", "up"}, {"courier", "courier", ""},
+		{"exporter", "exporter", "exporter"}, {"worker", "worker-1", "up"}, {"worker", "worker-2", "up"},
 	} {
 		a := assignment{Role: one.role, Name: one.name, Cluster: w.bed.ID, Region: w.bed.Cloud.Region(), Classes: classes()}
 		proxies := map[string][]*proxy{}
@@ -298,17 +290,8 @@ func (w *world) startParts(ctx context.Context) error {
 			clients = append(clients, "nats://"+to.addr())
 		}
 		a.NATS = strings.Join(clients, ",")
-		if one.rights != "" {
-			if err := w.admit(ctx, &a, one.rights, proxies); err != nil {
-				return fmt.Errorf("give %s its rights: %w", one.name, err)
-			}
-		}
-		switch one.role {
-		case "function":
-			a.Port = free[0]
-		case "courier":
-			a.Routes = []string{function.addr()}
-			proxies["function"] = []*proxy{function}
+		if err := w.admit(ctx, &a, one.rights, proxies); err != nil {
+			return fmt.Errorf("give %s its rights: %w", one.name, err)
 		}
 		if err := w.keep(a); err != nil {
 			return err

@@ -44,7 +44,6 @@ var runners = []runner{
 	{"infra/ram/roles.sh ", "infra/ram"},
 	{"go run ./infra/keys ", "infra/keys"},
 	{"openssl ", "infra/keys"},
-	{"bin/courier --check ", "events/cmd/courier"},
 }
 
 // Runner returns the folder of the test that runs the command, empty if there is none.

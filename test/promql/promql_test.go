@@ -236,16 +236,6 @@ func since(before, v float64) func(int) float64 {
 
 const calls = `lbremedy_cloud_calls_total{cluster="c",action="A",product="slb",result=`
 
-const (
-	posts   = `lbremedy_courier_posts_total{class="a",cluster="c",status=`
-	routeUp = `lbremedy_courier_route_up{class="a",cluster="c",pod=`
-)
-
-// also has other series that make an alert fire.
-var also = map[string][]series{
-	"LbremedyRouteDown": {{posts + `"none",pod="x"}`, always(0)}, {routeUp + `"x"}`, since(1, 0)}, {routeUp + `"y"}`, since(1, 0)}}, // nothing can be sent
-}
-
 // fires says for each alert which series make it fire, and which similar ones don't.
 var fires = map[string]struct{ ill, well []series }{
 	"LbremedyAbsent":             {nil, []series{{`lbremedy_exporter_ready{cluster="c"}`, always(1)}}},
@@ -290,13 +280,6 @@ var fires = map[string]struct{ ill, well []series }{
 		[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="retried"}`, since(0, 1)}}},
 	"LbremedyTicketsRefused": {[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="refused"}`, since(0, 1)}},
 		[]series{{`lbremedy_notifications_total{cluster="c",sink="s",kind="opened"}`, growing(1)}}},
-	"LbremedyRouteRefused": {[]series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="refused"}`, since(0, 1)}},
-		[]series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="later"}`, growing(1)}}},
-	"LbremedyRouteDown": {
-		[]series{{posts + `"none",pod="x"}`, growing(.25)}, {routeUp + `"x"}`, since(1, 0)}, {routeUp + `"y"}`, always(1)}}, // y has nothing to send
-		[]series{{posts + `"none",pod="x"}`, since(0, 1)}, {routeUp + `"x"}`, since(1, 0)}, // once, and y delivered it
-			{posts + `"2xx",pod="y"}`, func(minute int) float64 { return float64(minute / 64) }}, {routeUp + `"y"}`, always(1)}},
-	},
 	"LbremedyDoctorStopped": {
 		[]series{{`lbremedy_doctor_last_timestamp_seconds{cluster="c"}`, always(0)}, {`lbremedy_doctor_interval_seconds{cluster="c"}`, always(3600)}},
 		[]series{{`lbremedy_doctor_last_timestamp_seconds{cluster="c"}`, func(minute int) float64 { return float64(minute / 60 * 3600) }},
@@ -449,9 +432,6 @@ func TestAlerts(t *testing.T) {
 			}
 			if at := fired(t, engine, r, example.ill); at < 0 {
 				t.Error("it does not fire")
-			}
-			if more, ok := also[r.Alert]; ok && fired(t, engine, r, more) < 0 {
-				t.Error("it does not fire for the other reason")
 			}
 			if at := fired(t, engine, r, example.well); at >= 0 {
 				t.Errorf("it fires at minute %d, though all is well", at)

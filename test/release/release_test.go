@@ -208,7 +208,7 @@ func TestRelease(t *testing.T) {
 	must(t, out, nil, "sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS")
 	machine := "_" + version + "_linux_" + runtime.GOARCH + ".tar.gz"
 	for _, file := range []string{
-		"lbremedy" + machine, "exporter" + machine, "courier" + machine, "functions_" + version + ".tar.gz", "infra_" + version + ".tar.gz", "lbremedy-0.1.0.tgz",
+		"lbremedy" + machine, "exporter" + machine, "functions_" + version + ".tar.gz", "infra_" + version + ".tar.gz", "lbremedy-0.1.0.tgz",
 		"approvals.yaml", "alerts.yaml", "dashboard.json", "s.yaml", "krew.yaml", "NOTES.md", "LICENSES-OF-LIBRARIES", "provenance.intoto.json",
 		"images/digests.yaml",
 	} {

@@ -148,14 +148,14 @@ var rows = []row{
 		why: "it moves events and knows no class",
 	},
 	{
-		who: []string{"events/courier/invoke"},
+		who: []string{"shared/hand/invoke"},
 		may: []string{"shared/accesskey"},
 		why: "it signs requests and knows nothing of what they hold",
 	},
 	{
-		who: []string{"events/courier"},
-		may: []string{"shared/config", "shared/event", "events/courier/invoke", "shared/stream", "shared/observe", "shared/retry"},
-		why: "it moves events and knows no class",
+		who: []string{"shared/hand/route"},
+		may: []string{"shared/config", "shared/event", "shared/hand", "shared/hand/invoke"},
+		why: "it posts calls and knows no class",
 	},
 	{
 		who: []string{"events/program"},
@@ -331,11 +331,11 @@ func imports(tr *tree) []string {
 // of its import path. One home each, so that a library can be replaced, and so
 // that one place shows what we need of it.
 var homes = map[string][]string{
-	"github.com/alibabacloud-go/tea/dara":    {"events/courier/invoke"},
+	"github.com/alibabacloud-go/tea/dara":    {"shared/hand/invoke"},
 	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
-	"github.com/aliyun/credentials-go":       {"events/courier/invoke"},
+	"github.com/aliyun/credentials-go":       {"shared/hand/invoke"},
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
-	"github.com/golang-jwt/jwt/v5":           {"shared/serve", "events/courier"},
+	"github.com/golang-jwt/jwt/v5":           {"shared/serve", "shared/hand"},
 	"github.com/google/go-containerregistry": {"infra/images"},
 	"github.com/google/uuid":                 {"shared/event"},
 	"github.com/gorilla/websocket":           {"shared/chat"},
@@ -362,7 +362,7 @@ var homes = map[string][]string{
 	"k8s.io/klog/v2":                         {"shared/ccm"}, // in the signatures of component-helpers
 
 	// Vocabulary: types that are spoken between packages.
-	"github.com/cloudevents/sdk-go/v2/event": {"events/...", "shared/event", "shared/host", "shared/serve", "shared/ticket"},
+	"github.com/cloudevents/sdk-go/v2/event": {"events/...", "shared/event", "shared/hand", "shared/host", "shared/serve", "shared/ticket"},
 	"github.com/cloudevents/sdk-go/v2/types": {"shared/event"},
 	"k8s.io/api":                             {"shared/...", "events/exporter", "functions/...", "infra/gen"},
 	"k8s.io/apimachinery":                    {"shared/...", "events/exporter", "functions/cmd/lbremedy/up", "infra/deploy"},
@@ -383,7 +383,7 @@ var homes = map[string][]string{
 	"sigs.k8s.io/yaml":  {"shared/ccm", "shared/command", "functions/cmd/lbremedy/*", "infra/..."},
 
 	// The signer and no more: the client has no context and reads without limits.
-	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"events/courier/invoke"},
+	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"shared/hand/invoke"},
 
 	// They bring every API group, or caches, into programs that stay small.
 	"k8s.io/client-go/discovery":  {"infra/deploy"},

@@ -59,7 +59,7 @@ func Beside(t testing.TB, ctx context.Context, name string, run func(context.Con
 	t.Cleanup(func() { cancel(); wait.Wait() })
 }
 
-// Build builds these packages of the module, such as "./events/cmd/courier", into
+// Build builds these packages of the module, such as "./events/cmd/exporter", into
 // a folder, as "make build" does: without C, and without this machine's paths.
 func Build(dir string, packages []string) error {
 	root, err := sources()

@@ -107,7 +107,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		return program.Wrong(err)
 	}
 	// What can fail is tried before anything is served.
-	s, err := stream.Connect(ctx, o.Stream(o.Cluster, log))
+	s, err := stream.Connect(ctx, o.Stream(log))
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- join "\n" $lines }}
 {{- end }}
 
-{{- /* What the Pods of all programs have in common: (list $ name). */}}
+{{- /* What the Pods of all programs have in common: (list $ name account). */}}
 {{- define "lbremedy.pod" -}}
-{{- $ := index . 0 }}{{ $name := index . 1 -}}
-serviceAccountName: lbremedy-{{ $name }}
+{{- $ := index . 0 -}}
+serviceAccountName: {{ index . 2 }}
 enableServiceLinks: false
 securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
 {{- with include "lbremedy.placed" $ }}
@@ -44,11 +44,10 @@ topologySpreadConstraints:
 - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {{ include "lbremedy.selector" . | fromYaml | toJson }}}}
 {{- end }}
 
-{{- /* What the containers of all programs have in common: (list $ name user). */}}
+{{- /* The container of lbremedy up, without variables and mounts. */}}
 {{- define "lbremedy.container" -}}
-{{- $ := index . 0 }}{{ $name := index . 1 }}{{ $user := index . 2 -}}
-image: {{ include "lbremedy.image" (list $ (index . 3)) }}
-imagePullPolicy: {{ $.Values.image.pullPolicy }}
+image: {{ include "lbremedy.image" (list . "lbremedy") }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
 ports: [{name: http, containerPort: 8080}]
 envFrom: [{configMapRef: {name: lbremedy}}]
 # It answers once it has connected: until then nobody asks whether it is ready, and for five minutes nobody ends it.
@@ -79,6 +78,7 @@ which the kernel counts, too. What env of the values says has the last word. */}
 
 {{- /* The variables of NATS, for a program that uses one: (list $ user). */}}
 {{- define "lbremedy.nats" -}}
+- {name: LBREMEDY_NATS, value: {{ (index . 0).Values.nats.url | quote }}}
 - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
 - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
 {{- end }}
@@ -137,23 +137,48 @@ which the kernel counts, too. What env of the values says has the last word. */}
 {{- join "\n" $lines }}
 {{- end }}
 
-{{- /* The classes that have a function, as a YAML list. */}}
+{{- /* The classes that are Services of Knative, as a YAML list. */}}
 {{- define "lbremedy.classes" -}}
 {{- $all := .Files.Get "classes.yaml" | fromYamlArray }}
-{{- range $class := .Values.functions.classes }}
-{{- if not (has $class $all) }}{{ fail (printf "functions.classes: there is no class %s" $class) }}{{ end }}
+{{- range $class := .Values.knative.classes }}
+{{- if not (has $class $all) }}{{ fail (printf "knative.classes: there is no class %s" $class) }}{{ end }}
 {{- end }}
-{{- .Values.functions.classes | default $all | sortAlpha | uniq | toYaml }}
+{{- .Values.knative.classes | default $all | sortAlpha | uniq | toYaml }}
 {{- end }}
 
-{{- /* The programs of the mode, as a YAML list. */}}
-{{- define "lbremedy.programs" -}}
-{{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier, notifier]{{ end }}
+{{- /* The routes file, or empty. */}}
+{{- define "lbremedy.routes" -}}
+{{- if eq .Values.functions "fc" }}
+{{- if not .Values.routes }}{{ fail "routes: say where the functions are" }}{{ end }}
+{{- toYaml .Values.routes }}
+{{- else if .Values.routes }}{{ fail "routes: the chart writes them itself unless functions is fc" }}
+{{- else if eq .Values.functions "knative" }}
+{{- if not .Values.knative.engineKeys }}{{ fail "knative.engineKeys: name the public key that lbremedy keys prints" }}{{ end }}
+{{- $route := printf "{url: \"http://lbremedy-{class}.%s.svc.cluster.local\"}" .Release.Namespace }}
+{{- if .Values.knative.classes -}}
+routes:
+  {{- range $class := include "lbremedy.classes" . | fromYamlArray }}
+  {{ $class }}: {{ $route }}
+  {{- end }}
+{{- else -}}
+default: {{ $route }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The ServiceAccount of lbremedy up. Where functions handle all classes, it writes neither to Services nor to the cloud. */}}
+{{- define "lbremedy.account" -}}
+{{- $routes := include "lbremedy.routes" . | fromYaml }}
+{{- $local := false }}
+{{- range $class := .Files.Get "classes.yaml" | fromYamlArray }}
+{{- if not (or (hasKey $routes "default") (hasKey (get $routes "routes" | default dict) $class)) }}{{ $local = true }}{{ end }}
+{{- end }}
+{{- ternary "lbremedy-up" "lbremedy-engine" $local }}
 {{- end }}
 
 {{- /* Where the console runs: in the Pod with the NATS, in one of its own, or empty. */}}
 {{- define "lbremedy.console.place" -}}
-{{- if .Values.console.enabled }}{{ ternary "beside" "apart" (and (eq .Values.mode "up") (not .Values.nats.url)) }}{{ end }}
+{{- if .Values.console.enabled }}{{ ternary "beside" "apart" (not .Values.nats.url) }}{{ end }}
 {{- end }}
 
 {{- /* The container of the console, without variables and mounts. */}}

@@ -2,12 +2,10 @@
 // HTTP trigger that asks for a signature, and to its API InvokeFunction.
 //
 // Keys are found by Alibaba's credentials-go and signatures made by the core of its
-// maintained clients, darabonba-openapi: this is the only package that imports them
-// for the courier. The request itself is sent by who asked for the signature, as
-// Alibaba describes it for HTTP triggers. The generated client
-// fc-20230330 would add no more than the path and four headers to that core, and take
-// away what a courier needs: it knows no context, reads answers without a limit, and
-// does not hand out the Retry-After of an error.
+// maintained clients, darabonba-openapi: no other package imports them. The caller
+// sends the request itself, as Alibaba describes it for HTTP triggers. The generated
+// client fc-20230330 would add no more than the path and four headers to that core: it
+// has no context, reads answers without a limit, and may send a request twice.
 package invoke
 
 import (

@@ -4,7 +4,7 @@
 //
 // It makes spans from records alone. Function programs don't know of it: they pass
 // the trace context of their event on and say in their records what took how long, and
-// whoever reads those, up or the courier, calls Seen. An ID of a span is a digest
+// whoever reads those, up, calls Seen. An ID of a span is a digest
 // of what the span is about, so that a record which comes twice, or to two readers,
 // yields the same spans again and never others.
 //

@@ -1,6 +1,6 @@
-// Package clusters runs two clusters that share one NATS and one courier: two API servers,
-// two simulated clouds, an exporter and "lbremedy up" for each, and functions for each
-// behind the courier. All of them are users of NATS as infra/keys makes them.
+// Package clusters runs two clusters that share one NATS: two API servers, two simulated
+// clouds, an exporter, an engine and functions for each. Exporters and engines are users of
+// NATS as infra/keys makes them; functions have the public key of their engine alone.
 package clusters
 
 import (
@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,11 +27,11 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -119,7 +120,7 @@ func newRig(t *testing.T) *rig {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, keys: filepath.Join(t.TempDir(), "keys"), places: map[string]*place{}}
-	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./events/cmd/courier", "./infra/keys"}))
+	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./infra/keys"}))
 	if out, err := exec.CommandContext(ctx, filepath.Join(built, "keys"), "-dir", r.keys, "-cluster", one+","+two).CombinedOutput(); err != nil {
 		t.Fatalf("make the keys: %v\n%s", err, out)
 	}
@@ -136,7 +137,7 @@ func newRig(t *testing.T) *rig {
 		r.places[id] = p
 	}
 	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
-	r.operator = r.as("", "operator")
+	r.operator = r.as(accounts.Operator)
 	shell.Beside(r, r.ctx, "the journal", func(ctx context.Context) error {
 		return r.operator.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
 	})
@@ -165,26 +166,25 @@ func (r *rig) serve() {
 	r.url = s.ClientURL()
 }
 
-// seed returns the file with the key of a user; of no cluster for those who are none's.
-func (r *rig) seed(cluster, user string) string { return filepath.Join(r.keys, cluster, user+".seed") }
+// seed returns the file with the key of a user.
+func (r *rig) seed(user string) string { return filepath.Join(r.keys, user+".seed") }
 
 // as connects as a user.
-func (r *rig) as(cluster, user string) *stream.Stream {
+func (r *rig) as(user string) *stream.Stream {
 	r.Helper()
-	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(cluster, user), Inbox: stream.InboxOf(user), Cluster: cluster, Grace: time.Second})
+	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(user), Grace: time.Second})
 }
 
 // environ returns the environment of a program of a cluster that is a user of NATS.
-func (r *rig) environ(cluster, seed, user string) []string {
-	return append(r.places[cluster].testbed.Environ(r.url, ""),
-		"LBREMEDY_NATS_NKEY="+seed, "LBREMEDY_NATS_INBOX="+stream.InboxOf(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
+func (r *rig) environ(cluster, user string) []string {
+	return append(r.places[cluster].testbed.Environ(r.url, ""), "LBREMEDY_NATS_NKEY="+r.seed(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
 // says runs the operator's program for a cluster, and wants this in what it prints.
 func (r *rig) says(cluster, want string, args ...string) {
 	r.Helper()
 	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
-	cmd.Env = r.environ(cluster, r.seed("", "operator"), "operator")
+	cmd.Env = r.environ(cluster, accounts.Operator)
 	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte(want)) {
 		r.Fatalf("%v: %v, %s; want %q", args, err, out, want)
 	}
@@ -283,24 +283,62 @@ func (r *rig) fail(cluster, class, service string) {
 	r.must(r.places[cluster].testbed.Fail(r.ctx, f))
 }
 
-// functions starts the functions of a cluster, of two classes, and returns where they are.
-func (r *rig) functions(cluster string) string {
+// A function is a class of a cluster behind HTTP, with the rights of the class. It counts the steps that it has made.
+type function struct {
+	*hand.Served
+	made atomic.Int64
+}
+
+func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call, err := io.ReadAll(io.LimitReader(r.Body, hand.MaxCall+1))
+	if err != nil {
+		return
+	}
+	status, answer := f.Answer(r.Context(), call)
+	if strings.Contains(string(answer), `"state":"done"`) {
+		f.made.Add(1)
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(answer)
+}
+
+// functions starts the functions of a cluster, of two classes, for the engine with that public key. It returns a file of routes to them.
+func (r *rig) functions(cluster, key string) (routes string, all map[string]*function) {
 	r.Helper()
-	mux := http.NewServeMux()
+	keys, err := hand.ParsePublicKeys(key)
+	r.must(err)
+	mux, all := http.NewServeMux(), map[string]*function{}
 	for _, class := range []string{full, lost} {
-		env, err := r.places[cluster].testbed.Env(r.ctx, r.as(cluster, class), class)
+		env, err := r.places[cluster].testbed.Env(r.ctx, nil, class)
 		r.must(err)
-		env.Who, env.Watch = "http", 10*time.Second
-		h := &host.Host{Env: env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(f *remedy.Remedy) bool { return f.Class != class })}
-		mux.Handle("/"+class+"/", http.StripPrefix("/"+class, (&serve.Endpoint{Handle: h.Handle}).Handler()))
+		of := functions.All[slices.IndexFunc(functions.All, func(f *remedy.Remedy) bool { return f.Class == class })]
+		all[class] = &function{Served: &hand.Served{Hand: env.Hand(of), Cluster: cluster, Class: class, Declares: of.Declaration().Digest(), Keys: keys}}
+		mux.Handle("/"+class, all[class])
 	}
 	server := httptest.NewServer(mux)
 	r.Cleanup(server.Close)
-	return server.URL
+	text := fmt.Sprintf("routes: {%s: {url: '%s/%[1]s'}, %[3]s: {url: '%[2]s/%[3]s'}}", full, server.URL, lost)
+	return shell.File(r, "routes.yaml", text), all
 }
 
-// Two clusters share one NATS: each is healed by its own functions and its own workers,
-// and what holds one of them back is nothing to the other.
+// key makes the key pair of an engine, and returns the file of its private half, and its public half.
+func (r *rig) key() (file, public string) {
+	r.Helper()
+	file = filepath.Join(r.TempDir(), "engine.pem")
+	out, err := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), "keys", file).Output()
+	r.must(err)
+	return file, strings.TrimSpace(string(out))
+}
+
+// engine starts the engine of a cluster. The returned function ends it.
+func (r *rig) engine(cluster string, args ...string) (end func()) {
+	r.Helper()
+	args = append([]string{"up", "--parts", "worker,notifier", "--secrets", os.TempDir()}, args...)
+	return r.start(r.environ(cluster, accounts.Engine), "lbremedy", args...)
+}
+
+// Two clusters share one NATS: each is repaired by its own functions and its own engine,
+// and what holds one of them back does not hold back the other.
 func TestClusters(t *testing.T) {
 	r := newRig(t)
 	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"
@@ -308,46 +346,50 @@ func TestClusters(t *testing.T) {
 	r.policy(one, narrow)
 	r.policy(two, narrow+"classes: {tag-missing: {risk: high}}\n")
 	for id, p := range r.places {
-		x, err := p.testbed.Exporter(r.ctx, r.as(id, "exporter"))
+		x, err := p.testbed.Exporter(r.ctx, r.as(accounts.Exporter(id)))
 		r.must(err)
 		shell.Beside(r, r.ctx, "the exporter of "+id, x.Run)
 	}
-	// The functions of the second cluster are not where its route says: its failures wait.
-	routes := shell.File(t, "routes.yaml", fmt.Sprintf("clusters:\n  %s: {default: {url: '%s/{class}/'}}\n  %s: {default: {url: "+
-		"'http://127.0.0.1:1/{class}'}}\n", one, r.functions(one), two))
+	// Each function accepts the calls of its own cluster's engine alone: the second cluster's engine has the wrong key at first.
+	file, public := r.key()
+	other, otherPublic := r.key()
+	routes, hands := r.functions(one, public)
+	otherRoutes, otherHands := r.functions(two, otherPublic)
 	health := "127.0.0.1:" + shell.Port(t)
-	endCourier := r.start([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, "courier", "--cluster="+one+","+two, "--nats="+r.url,
-		"--routes="+routes, "--listen="+health,
-		"--nats-nkey="+filepath.Join(r.keys, "{cluster}", "courier.seed"), "--nats-inbox="+stream.InboxOf("courier"), "--drain=20s")
+	ends := []func(){
+		r.engine(one, "--routes", routes, "--engine-key", file, "--listen", health),
+		r.engine(two, "--routes", otherRoutes, "--engine-key", file),
+	}
 
 	// Other failures in each, of Services with the same name.
 	r.fail(two, lost, "web")
 	r.fail(one, full, "web")
-	if rec := r.fixed(one, "web"); rec.Class != full || rec.Who != "http" {
-		t.Errorf("web in %s is of class %s, fixed by %s", one, rec.Class, rec.Who)
+	if rec := r.fixed(one, "web"); rec.Class != full || hands[full].made.Load() == 0 || hands[lost].made.Load() != 0 {
+		t.Errorf("web in %s is of class %s", one, rec.Class)
 	}
-	r.must(os.WriteFile(routes, fmt.Appendf(nil, "clusters:\n  %s: {default: {hold: true}}\n  %s: {default: {url: '%s/{class}/'}}\n", one, two,
-		r.functions(two)), 0o600))
-	if rec := r.fixed(two, "web"); rec.Class != lost || rec.Who != "http" {
-		t.Errorf("web in %s is of class %s, fixed by %s", two, rec.Class, rec.Who)
+	if r.places[two].testbed.Healed("web") || otherHands[lost].made.Load() != 0 {
+		t.Errorf("a function of %s obeyed the engine of %s", two, one)
 	}
-	for id, class := range map[string]string{one: full, two: lost} {
-		counted := fmt.Sprintf("lbremedy_runs_total{class=%q,cluster=%q,outcome=\"fixed\"} 1", class, id)
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for !strings.Contains(r.get("http://"+health+"/metrics"), counted) {
-			select {
-			case <-tick.C:
-			case <-r.ctx.Done():
-				t.Fatalf("the run in %s was never counted", id)
-			}
+	ends[1]()
+	ends[1] = r.engine(two, "--routes", otherRoutes, "--engine-key", other)
+	if rec := r.fixed(two, "web"); rec.Class != lost || otherHands[lost].made.Load() == 0 || otherHands[full].made.Load() != 0 {
+		t.Errorf("web in %s is of class %s", two, rec.Class)
+	}
+	counted := fmt.Sprintf("lbremedy_runs_total{class=%q,cluster=%q,outcome=\"fixed\"} 1", full, one)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(r.get("http://"+health+"/metrics"), counted) {
+		select {
+		case <-tick.C:
+		case <-r.ctx.Done():
+			t.Fatalf("the run in %s was never counted", one)
 		}
 	}
 
-	// From here on workers answer, beside the courier of the second cluster alone.
-	endCourier()
-	for id := range r.places {
-		r.start(r.environ(id, r.seed(id, "worker"), "worker"), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir())
+	// From here on the engines have all classes in their own process.
+	for i, id := range []string{one, two} {
+		ends[i]()
+		r.engine(id)
 	}
 
 	// Budgets: a place that one cluster has taken is none of the other's.

@@ -32,7 +32,7 @@ func TestParts(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown part":          {[]string{"--parts", "exporter,courier"}, `--parts: there is no part "courier": want some of exporter,worker,notifier`},
+		"unknown part":          {[]string{"--parts", "exporter,engine"}, `--parts: there is no part "engine": want some of exporter,worker,notifier`},
 		"no part":               {[]string{"--parts", ""}, `--parts: "" names an empty part: want some of`},
 		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: "worker,,notifier" names an empty part`},
 		"notifier without NATS": {[]string{"--parts", "notifier"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},

@@ -66,8 +66,8 @@ func probeCommand(p *cli.Program) *cobra.Command {
 		Use:   "probe",
 		Short: "Make a failure that harms nobody and see whether it comes to an outcome",
 		Long: `Make an Event that fails nothing for each class, about the Service lbremedy-probe, and see
-whether each comes to an outcome in the journal: through exporter, NATS and the worker, or
-the courier and the function. Nothing is written for it, and no class is asked.
+whether each comes to an outcome in the journal: through exporter, NATS and the worker.
+Nothing is written for it, and no class is asked.
 
 Create the Service before:
 

@@ -81,8 +81,7 @@ all classes and the notifier run in this one process until it is interrupted.
 
 With --parts it runs only some of them, next to others on the NATS of --nats: the exporter
 stores failures, the worker handles them, and the notifier opens tickets, takes over the
-Approvals of the cluster and exports the metrics of the stream. Functions behind a courier
-need a notifier alone.
+Approvals of the cluster and exports the metrics of the stream.
 
 With --probe the notifier makes an Event that fails nothing for each class, about the
 Service lbremedy-probe, and measures when it comes to an outcome. Nothing is written for

@@ -14,9 +14,8 @@ class Stub {
     return JSON.stringify({ ...whole.definitions.props, definitions: whole.definitions });
   }
 
-  // deploy prints the properties as one line, and the names of the keys that it sees, and deploys nothing.
+  // deploy prints the properties as one line and deploys nothing.
   async deploy(inputs) {
-    console.log('stub sees ' + Object.keys(process.env).filter((name) => name.startsWith('LBREMEDY_NATS_SEED')).join(' '));
     console.log('stub deploys ' + JSON.stringify(inputs.props));
     return { functionName: inputs.props.functionName };
   }
