@@ -60,11 +60,11 @@ func Main(name string, run Run) int {
 type Flags struct {
 	Cluster, Table, Listen string
 
-	nats, token, creds, nkey, inbox, ca, level string
-	env                                        func(string) string
-	set                                        *flag.FlagSet
-	version                                    string
-	shown                                      *bool
+	nats, token, creds, nkey, ca, level string
+	env                                 func(string) string
+	set                                 *flag.FlagSet
+	version                             string
+	shown                               *bool
 }
 
 // New returns the shared flags of a program. A flag that isn't given takes its
@@ -76,7 +76,6 @@ func New(name, version string, env func(string) string) *Flags {
 	f.Text(&f.nats, "nats", "LBREMEDY_NATS", "nats://127.0.0.1:4222", "`URL` of NATS; several separated by commas")
 	f.Text(&f.creds, "nats-creds", "LBREMEDY_NATS_CREDS", "", "`file` with credentials for NATS")
 	f.Text(&f.nkey, "nats-nkey", "LBREMEDY_NATS_NKEY", "", "`file` with the seed of a user of NATS")
-	f.Text(&f.inbox, "nats-inbox", "LBREMEDY_NATS_INBOX", "", "`beginning` of the subjects of answers, where the user may not use _INBOX")
 	f.Text(&f.ca, "nats-ca", "LBREMEDY_NATS_CA", "", "`file` with the root certificates of NATS")
 	f.Text(&f.Table, "table", "LBREMEDY_TABLE", "", "JSON `file` with another table of classes than the built-in one")
 	f.Text(&f.Listen, "listen", "LBREMEDY_LISTEN", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
@@ -133,7 +132,7 @@ func (f *Flags) ValidCluster() error {
 // Stream returns how to reach NATS, under the name of the program and the cluster.
 func (f *Flags) Stream(log *slog.Logger) stream.Config {
 	return stream.Config{
-		URL: f.nats, Token: f.token, Creds: f.creds, NKey: f.nkey, Inbox: f.inbox, Cluster: f.Cluster, CA: f.ca,
+		URL: f.nats, Token: f.token, Creds: f.creds, NKey: f.nkey, CA: f.ca,
 		Name: "lbremedy " + f.set.Name() + " " + f.Cluster, Log: log,
 	}
 }

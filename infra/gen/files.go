@@ -99,6 +99,7 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	out := map[string][]byte{
 		"shared/event/table/table.go": text,
 		"functions/README.md":         catalogue.Bytes(),
+		"infra/nats/accounts.conf":    accounts(),
 	}
 	for name, text := range schemas {
 		out["shared/event/schema/"+name] = text
@@ -116,9 +117,6 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
-		return nil, err
-	}
-	if out["infra/nats/accounts.conf"], err = accounts(all); err != nil {
 		return nil, err
 	}
 	if out[wordingFile], err = wording(dir, all); err != nil {

@@ -270,7 +270,6 @@ func TestManifests(t *testing.T) {
 		"infra/knative/namespaced.yaml": {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
 		"infra/cluster/rbac.yaml": {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-notifier", "name: lbremedy-doctor",
 			"name: lbremedy-up", "name: lbremedy-engine"},
-		"infra/nats/accounts.conf":               {"$NKEY_BUSY"},
 		"infra/ram/generated/class/doctor.json":  {"slb:DescribeLoadBalancers"},
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},
 		"infra/cluster/classes.yaml":             {"- busy\n- zone-shortage\n"},

@@ -141,14 +141,11 @@ func (s *world) begin() {
 	s.must(err)
 	c, err := kube.New(config)
 	s.must(err)
-	may := stream.PermitNotifier("c1")
-	server := nats.Start(s.T, embedded.Options{Users: []embedded.User{
-		{Name: "admin", Password: "p"}, {Name: "notifier", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
-	}})
-	s.stream = nats.Connect(s.T, stream.Config{URL: server.URL(), User: "admin", Password: "p", Cluster: "c1"})
+	server := nats.Start(s.T, embedded.Options{})
+	s.stream = nats.Connect(s.T, stream.Config{URL: server.URL()})
 	_, err = s.stream.Setup(s.Context(), []string{"vswitch-ip-exhausted"}, stream.Settings{Clusters: []string{"c1"}})
 	s.must(err)
-	own := nats.Connect(s.T, stream.Config{URL: server.URL(), User: "notifier", Password: "p", Inbox: stream.InboxOf("notifier"), Cluster: "c1"})
+	own := nats.Connect(s.T, stream.Config{URL: server.URL()})
 	s.bringer = &approval.Bringer{Cluster: "c1", Kube: c, Writer: kube.NewWriter(c), Stream: own, Log: slog.New(slog.DiscardHandler), Said: func(string) {}}
 	s.run(s.bringer)
 }

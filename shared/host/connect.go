@@ -35,8 +35,6 @@ type Config struct {
 	NATSToken  string // LBREMEDY_NATS_TOKEN
 	NATSCreds  string // LBREMEDY_NATS_CREDS: file with a user's JWT and key
 	NATSNKey   string // LBREMEDY_NATS_NKEY: file with a user's seed
-	NATSSeed   string // LBREMEDY_NATS_SEED: the user's seed itself, where no file can be had
-	NATSInbox  string // LBREMEDY_NATS_INBOX: beginning of the subjects of answers, where the user may not use _INBOX
 	NATSCA     string // LBREMEDY_NATS_CA: file with the server's root certificates
 	Endpoint   string // LBREMEDY_CLOUD_ENDPOINT: host:port that answers for all products; empty: the real endpoints
 	Scheme     string // LBREMEDY_CLOUD_SCHEME: HTTPS, or HTTP for a loopback endpoint
@@ -61,8 +59,7 @@ func FromEnv() Config {
 		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
 		From: os.Getenv("LBREMEDY_KUBECONFIG_FROM"), As: os.Getenv("LBREMEDY_KUBECONFIG_AS"), Data: os.Getenv("LBREMEDY_KUBECONFIG_DATA"),
 		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"),
-		NATSCA:   os.Getenv("LBREMEDY_NATS_CA"),
-		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSInbox: os.Getenv("LBREMEDY_NATS_INBOX"), NATSSeed: os.Getenv("LBREMEDY_NATS_SEED"),
+		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
 		Endpoint: os.Getenv("LBREMEDY_CLOUD_ENDPOINT"), Scheme: os.Getenv("LBREMEDY_CLOUD_SCHEME"), VPC: os.Getenv("LBREMEDY_CLOUD_VPC") == "true",
 	}
 }
@@ -190,7 +187,7 @@ func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
 
 func (c Config) stream() stream.Config {
 	return stream.Config{
-		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Seed: c.NATSSeed, Inbox: c.NATSInbox, Cluster: c.Cluster, CA: c.NATSCA,
+		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, CA: c.NATSCA,
 		Name: "lbremedy " + c.Who, Handlers: c.Handlers, Grace: Grace, Log: c.Log,
 	}
 }

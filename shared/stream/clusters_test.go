@@ -91,7 +91,7 @@ func TestClusters(t *testing.T) {
 	if _, err := s.Setup(t.Context(), []string{class}, Settings{Clusters: []string{"c_set-up"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SetupFollower(t.Context(), CourierFollower("c_set-up"), "c_set-up"); err != nil {
+	if _, err := s.SetupFollower(t.Context(), "tell-ops_c_set-up", "c_set-up"); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"policy", "policy.c-policy", "pause.c-typo", "ledger.c-ledger.e1", "services.c-counted", "history.c-typo.1"} {

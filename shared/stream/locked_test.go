@@ -160,10 +160,18 @@ func TestServerAsksForNKey(t *testing.T) {
 	_, other := user(t)
 	address := run(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
 	connects(t, "its seed", stream.Config{URL: "nats://" + address, NKey: write(t, "seed", seed)}, "")
-	connects(t, "its seed itself", stream.Config{URL: "nats://" + address, Seed: string(seed)}, "")
-	connects(t, "another's seed itself", stream.Config{URL: "nats://" + address, Seed: string(other)}, "refuses these credentials")
 	connects(t, "another's seed", stream.Config{URL: "nats://" + address, NKey: write(t, "seed", other)}, "refuses these credentials")
 	connects(t, "no seed", stream.Config{URL: "nats://" + address}, "refuses these credentials")
+}
+
+// A key file that holds something else is an error that does not quote it.
+func TestNKey(t *testing.T) {
+	t.Parallel()
+	name := write(t, "seed", []byte("a secret that is no seed"))
+	_, err := stream.Connect(t.Context(), stream.Config{URL: "nats://127.0.0.1:1", NKey: name})
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), name) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // A user shows a credentials file: a JWT that an operator's account signed, and the

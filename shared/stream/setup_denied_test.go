@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -19,18 +19,9 @@ import (
 // should be, and does without waiting what it can't do.
 func TestSetupOrUseWithoutRights(t *testing.T) {
 	t.Parallel()
-	may := stream.PermitExporter("c1")
-	server := nats.Start(t, embedded.Options{Users: []embedded.User{
-		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
-	}})
-	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
-	s := nats.Connect(t, stream.Config{URL: server.URL(), User: "exporter", Password: "p", Inbox: stream.InboxOf("exporter"), Cluster: "c1"})
-	conn, err := natsgo.Connect(server.URL(), natsgo.UserInfo("admin", "p"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
+	server := nats.Install(t, "c1")
+	admin, s := server.As(accounts.Operator), server.As(accounts.Exporter("c1"))
+	js, err := jetstream.New(server.Plain(accounts.Operator))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 )
 
 // Names of the streams.
@@ -79,12 +78,9 @@ type Config struct {
 	Token    string // token that the server asks for; empty: none
 	Creds    string // file with a user's JWT and key; empty: none
 	NKey     string // file with a user's seed; empty: none
-	Seed     string // a user's seed itself; empty: none
 	User     string // name and password of a user; empty: none
 	Password string
 	CA       string        // file with the root certificates of the server; empty: the system's
-	Inbox    string        // beginning of the subjects of answers, as InboxOf says; empty: _INBOX
-	Cluster  string        // that the user is for, whose answers come below Inbox; empty: all
 	Name     string        // name of this client in the server's reports; empty: lbremedy
 	Grace    time.Duration // how long Consume lets running handlers finish; zero: 25 s
 	Handlers int           // most handlers that Consume runs at once, over all classes together; zero: as many as their workers
@@ -202,22 +198,8 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		}
 		opts = append(opts, seed)
 	}
-	if c.Seed != "" {
-		pair, err := nkeys.FromSeed([]byte(c.Seed))
-		if err != nil || !strings.HasPrefix(c.Seed, "SU") {
-			return nil, errors.New("read the NATS key: what is given is no seed of a user, which begins with SU")
-		}
-		public, err := pair.PublicKey()
-		if err != nil {
-			return nil, errors.New("read the NATS key: the seed makes no public key")
-		}
-		opts = append(opts, nats.Nkey(public, pair.Sign))
-	}
 	if c.User != "" {
 		opts = append(opts, nats.UserInfo(c.User, c.Password))
-	}
-	if c.Inbox != "" {
-		opts = append(opts, nats.CustomInboxPrefix(inboxIn(c.Inbox, c.Cluster)))
 	}
 	if c.CA != "" {
 		text, err := os.ReadFile(c.CA)

@@ -920,7 +920,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// The console may only read: it is the doctor to the cluster and the viewer to NATS. Where the
+// The console may only read: it is the doctor to the cluster and the user console to NATS. Where the
 // NATS is in the Pod of "lbremedy up", it is a container there.
 func TestConsole(t *testing.T) {
 	for base, want := range map[string]struct {
@@ -931,12 +931,12 @@ func TestConsole(t *testing.T) {
 	}{
 		"up-console": {"lbremedy-up", "lbremedy-up", []string{
 			`"--url=http://127.0.0.1:8383"`, `"mountPath":"/var/lib/lbremedy","name":"state","readOnly":true`,
-		}, []string{"nats-viewer"}},
+		}, []string{"nats-console"}},
 		"up-shared": {"lbremedy-console", "lbremedy-doctor", []string{
 			`"--url=https://lbremedy.example.com"`, `"--tls-cert=/var/run/lbremedy-tls/tls.crt"`, `"secretName":"lbremedy-tls"`, `"scheme":"HTTPS"`,
-			`"lbremedy-nats-viewer"`, `"_INBOX_viewer"`, `acs:ram::123456:role/lbremedy-doctor`,
+			`"lbremedy-nats-console"`, `acs:ram::123456:role/lbremedy-doctor`,
 		}, []string{"/var/lib/lbremedy"}},
-		"chosen": {"lbremedy-console", "lbremedy-doctor", []string{`"--login"`, `"scheme":"HTTP"`, `"seed-of-viewer"`}, []string{"lbremedy-tls"}},
+		"chosen": {"lbremedy-console", "lbremedy-doctor", []string{`"--login"`, `"scheme":"HTTP"`, `"seed-of-console"`}, []string{"lbremedy-tls"}},
 	} {
 		t.Run(base, func(t *testing.T) {
 			have := map[string]*unstructured.Unstructured{}

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -26,27 +25,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// asWorker starts a server, and connects to it as the user by which "lbremedy up" runs the doctor.
-func asWorker(t *testing.T) *stream.Stream {
+// streams starts a server with a policy, and connects to it.
+func streams(t *testing.T) *stream.Stream {
 	t.Helper()
-	all, err := stream.Users(testbed.ClusterID, nil)
-	if err != nil {
+	s := nats.Streams(t)
+	if err := s.Put(t.Context(), "policy", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
-	may := all["worker"]
-	server := nats.Start(t, embedded.Options{Users: []embedded.User{
-		{Name: "admin", Password: "p"}, {Name: "worker", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
-	}})
-	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
-	if _, err := admin.Setup(t.Context(), nil, stream.Settings{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Put(t.Context(), "policy", []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
-	return nats.Connect(t, stream.Config{
-		URL: server.URL(), User: "worker", Password: "p", Inbox: stream.InboxOf("worker"), Cluster: testbed.ClusterID,
-	})
+	return s
 }
 
 // scheduled runs the doctor once and returns what could not be done or told of it; nil: all could.
@@ -63,8 +49,8 @@ func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, chec
 	return r, err
 }
 
-// On a timer the doctor works with its ClusterRole, its RAM policy and the NATS user of "lbremedy up",
-// as they are generated, and all of its checks can tell how things stand. Without any
+// On a timer the doctor works with its ClusterRole and its RAM policy, as they are generated, and all
+// of its checks can tell how things stand. Without any
 // one of its verbs or actions one of them can't.
 func TestDoctor(t *testing.T) {
 	c := cluster.Alone(t)
@@ -129,7 +115,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env, err := tb.Env(ctx, asWorker(t), "doctor")
+	env, err := tb.Env(ctx, streams(t), "doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +148,7 @@ func TestDoctor(t *testing.T) {
 		}
 		t.Cleanup(account.Close)
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
-			lacking.Stream = asWorker(t)
+			lacking.Stream = streams(t)
 		}
 		if _, err := scheduled(ctx, &lacking, account, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/test/pages"
 )
 
 // chosen are the classes that have a function here.
@@ -77,7 +79,7 @@ func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, 
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.program, append(args, "--cluster", clusterID)...)
 	cmd.Env = append(os.Environ(), "LBREMEDY_NATS=tls://"+natsAddress+":4222", "LBREMEDY_NATS_CA="+filepath.Join(p.keys, "ca.crt"),
-		"LBREMEDY_NATS_NKEY="+filepath.Join(p.keys, "operator.seed"), "LBREMEDY_NATS_INBOX=_INBOX_operator", "LBREMEDY_LANGUAGE=en")
+		"LBREMEDY_NATS_NKEY="+filepath.Join(p.keys, "operator.seed"), "LBREMEDY_LANGUAGE=en")
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
 		return out.String(), fmt.Errorf("lbremedy %s: %w\n%s", strings.Join(args, " "), err, strings.TrimSpace(log.String()+"\n"+out.String()))
@@ -106,11 +108,18 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 	if _, err := kubectl(ctx, "label", "namespace", namespace, "pod-identity.alibabacloud.com/injection=on"); err != nil {
 		return err
 	}
-	if _, err := p.inRepository(ctx, "go", "run", "./infra/keys", "-dir", p.keys, "-cluster", clusterID, "-tls", "-names", natsAddress); err != nil {
+	if _, err := p.inRepository(ctx, "go", "run", "./infra/keys", "-dir", p.keys, "-cluster", clusterID); err != nil {
 		return err
 	}
-	for _, f := range []string{"secrets.yaml", "ca.yaml", "tls.yaml"} {
-		if _, err := kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(p.keys, f)); err != nil {
+	if err := p.certify(ctx); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"apply", "--server-side", "-f", filepath.Join(p.keys, "secrets.yaml")},
+		{"-n", namespace, "create", "secret", "generic", "lbremedy-nats-ca", "--from-file=" + filepath.Join(p.keys, "ca.crt")},
+		{"-n", namespace, "create", "secret", "tls", "lbremedy-nats-tls", "--cert=" + filepath.Join(p.keys, "tls.crt"), "--key=" + filepath.Join(p.keys, "tls.key")},
+	} {
+		if _, err := kubectl(ctx, args...); err != nil {
 			return err
 		}
 	}
@@ -131,6 +140,25 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 		return err
 	}
 	return rollout(ctx, namespace, "statefulset/nats")
+}
+
+// certify makes the certificates of NATS as infra/nats/README.md says, for the address of its Service, too.
+func (p *platformNode) certify(ctx context.Context) error {
+	const page = "infra/nats/README.md"
+	text, err := os.ReadFile(filepath.Join(p.root, page))
+	if err != nil {
+		return fmt.Errorf("read how certificates are made: %w", err)
+	}
+	commands, _ := pages.Read(page, string(text))
+	for _, c := range commands {
+		if !strings.HasPrefix(c.Text, "openssl ") {
+			continue
+		}
+		if _, err := p.inRepository(ctx, "sh", "-c", strings.NewReplacer(" keys/", " "+p.keys+"/", "IP:127.0.0.1", "IP:"+natsAddress).Replace(c.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setup makes the streams, as soon as NATS is reached: its Pods can be ready before kube-proxy knows them,

@@ -43,6 +43,7 @@ var runners = []runner{
 	{"lbremedy ", "test/e2e/safety"},
 	{"infra/ram/roles.sh ", "infra/ram"},
 	{"go run ./infra/keys ", "infra/keys"},
+	{"openssl ", "infra/keys"},
 }
 
 // Runner returns the folder of the test that runs the command, empty if there is none.

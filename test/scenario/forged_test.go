@@ -102,7 +102,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 		if testing.Short() {
 			texts = texts[:1]
 		}
-		nats.Empty(t, on.url, "admin", "admin")
+		nats.Empty(t, on.url, "engine", "engine")
 		w.as(t, on, r, journal)
 		w.calls.keep()
 		for i, text := range texts {

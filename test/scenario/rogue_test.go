@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +31,7 @@ func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 func (r rogue) as(s remedy.Step) remedy.Step { return rogue{s.(step.Annotate), r.try} }
 
 // A function that goes past the engine is refused by those whom it asks: the API
-// server, its admission policy, RAM, NATS. The words name what it may not do, and
+// server, its admission policy, RAM. The words name what it may not do, and
 // nothing is written.
 func TestRogue(t *testing.T) {
 	on := newGround(t, lawful().Class)
@@ -86,29 +85,4 @@ func TestRogue(t *testing.T) {
 			}
 		})
 	}
-	t.Run("another's subjects", func(t *testing.T) {
-		w := build(t, on, lawful(), file(t, example))
-		st, uid := w.env.Stream, string(w.svc.UID)
-		for doing, try := range map[string]func(context.Context) error{
-			"append to its journal": func(ctx context.Context) error {
-				return st.Journal(clusterID, uid, "tag-missing").Append(ctx, "1", nil, []byte("{}"))
-			},
-			"write the policy": func(ctx context.Context) error {
-				return st.Put(ctx, "policy", []byte("{}"))
-			},
-			"agree to a plan": func(ctx context.Context) error {
-				return st.Put(ctx, "approval."+clusterID+"."+uid+".tag-missing", []byte("{}"))
-			},
-		} {
-			t.Run(doing, func(t *testing.T) {
-				t.Parallel()
-				// The server does not answer whom it refuses.
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if err := try(ctx); err == nil {
-					t.Error("it was allowed")
-				}
-			})
-		}
-	})
 }

@@ -20,10 +20,9 @@
 // cluster that is about a Service gets the Service's UID.
 //
 // A scenario runs on a real API server as the ServiceAccount of the class with its
-// generated ClusterRole, the generated admission policy in force, on a real JetStream
-// as the user of the class, and against the simulated cloud as a caller with the
-// generated RAM policy. After the write the simulated
-// controller starts and syncs the Service.
+// generated ClusterRole, the generated admission policy in force, on a real JetStream,
+// and against the simulated cloud as a caller with the generated RAM policy. After the
+// write the simulated controller starts and syncs the Service.
 //
 // The laws:
 //

@@ -217,7 +217,6 @@ func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cl
 // anew, and starting NATS for each would take longer than all else.
 type ground struct {
 	cluster *cluster.Cluster
-	class   string
 	url     string // of NATS
 
 	who     string // whose rights were granted last
@@ -229,18 +228,12 @@ type ground struct {
 
 func newGround(t *testing.T, class string) *ground {
 	t.Helper()
-	may, err := stream.Permit(clusterID, class)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := nats.Start(t, embedded.Options{Users: []embedded.User{
-		{Name: "admin", Password: "admin"}, {Name: class, Password: class, Publish: may.Publish, Subscribe: may.Subscribe},
-	}})
-	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "admin"})
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{{Name: "engine", Password: "engine"}}})
+	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "engine", Password: "engine"})
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	on := &ground{cluster: cluster.Alone(t), class: class, url: server.URL(), furnished: map[string]bool{}}
+	on := &ground{cluster: cluster.Alone(t), url: server.URL(), furnished: map[string]bool{}}
 	t.Cleanup(func() { clean(t, on.cluster, "shop") })
 	return on
 }
@@ -282,11 +275,11 @@ func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.
 	return rest.CopyConfig(g.acts)
 }
 
-// stream empties all streams, and returns a connection as the user that the class has.
+// stream empties all streams, and returns a connection.
 func (g *ground) stream(t *testing.T) *stream.Stream {
 	t.Helper()
-	nats.Empty(t, g.url, "admin", "admin")
-	return nats.Connect(t, stream.Config{URL: g.url, User: g.class, Password: g.class, Inbox: stream.InboxOf(g.class), Cluster: clusterID})
+	nats.Empty(t, g.url, "engine", "engine")
+	return nats.Connect(t, stream.Config{URL: g.url, User: "engine", Password: "engine"})
 }
 
 // fill replaces the names that only the set-up world knows.

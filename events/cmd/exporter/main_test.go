@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	accounts "github.com/lbremedy/lbremedy/infra/nats"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -69,7 +71,7 @@ func TestHelpAndVersion(t *testing.T) {
 			t.Errorf("%s: %v", flagged, err)
 		}
 		// It connects to NATS by all that a function does.
-		for _, name := range []string{"NATS", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY", "NATS_INBOX", "NATS_CA"} {
+		for _, name := range []string{"NATS", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY", "NATS_CA"} {
 			if flagged == "--help" && !strings.Contains(out.String(), "$LBREMEDY_"+name) {
 				t.Errorf("%s does not name LBREMEDY_%s", flagged, name)
 			}
@@ -78,6 +80,26 @@ func TestHelpAndVersion(t *testing.T) {
 			t.Errorf("%s prints %q", flagged, out.String())
 		}
 	}
+}
+
+// fails creates a Service and an Event that it fails, and returns its UID.
+func fails(ctx context.Context, t *testing.T, c *cluster.Cluster, ns string) string {
+	t.Helper()
+	svc, err := c.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Client().CoreV1().Events(ns).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "web.1"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web", UID: svc.UID},
+		Reason:         "SyncLoadBalancerFailed", Type: "Warning", Source: corev1.EventSource{Component: "service-controller"},
+		Message: "Error syncing load balancer []: Message: The specified VSwitch has no available ip.",
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(svc.UID)
 }
 
 // TestProgram proves that the program, configured by its environment alone, sets up
@@ -97,21 +119,7 @@ func TestProgram(t *testing.T) {
 		ended <- run(running, nil, shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+server.URL(),
 			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address), &out, &errs)
 	}()
-	svc, err := j.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid := string(svc.UID)
-	_, err = j.Client().CoreV1().Events(ns).Create(ctx, &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: "web.1"},
-		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web", UID: svc.UID},
-		Reason:         "SyncLoadBalancerFailed", Type: "Warning", Source: corev1.EventSource{Component: "service-controller"},
-		Message: "Error syncing load balancer []: Message: The specified VSwitch has no available ip.",
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	uid := fails(ctx, t, j, ns)
 	s := nats.Connect(t, stream.Config{URL: server.URL(), Token: "t0ken"})
 	stored := func() bool {
 		_, err := s.Last(ctx, stream.Failed, "lbremedy.failed.c1.vswitch-ip-exhausted."+uid)
@@ -150,25 +158,23 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestWithoutRights proves that the program starts as a user of NATS who may not change
-// streams, says what is not as it should be, and is told to run the setup where none ran.
-func TestWithoutRights(t *testing.T) {
+// TestOwnAccount proves that the program does all that it does for a user with an account of its own: it
+// says what is not as it should be, and where no setup ran that one has to, publishes, and keeps its
+// progress and its page.
+func TestOwnAccount(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	j := cluster.Join(t)
-	may := stream.PermitExporter("c1")
-	server := nats.Start(t, embedded.Options{Users: []embedded.User{
-		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
-	}})
+	ns := j.Namespace(t)
+	server := nats.Install(t, "c1")
 	address := "127.0.0.1:" + shell.Port(t)
-	env := shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+strings.Replace(server.URL(), "nats://",
-		"nats://exporter:p@", 1),
-		"LBREMEDY_NATS_INBOX="+stream.InboxOf("exporter"), "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address)
+	env := shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+server.URL,
+		"LBREMEDY_NATS_NKEY="+server.Seed(accounts.Exporter("c1")), "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address)
 	var out, errs bytes.Buffer
 	if err := run(ctx, nil, env, &out, &errs); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "run lbremedy setup") {
 		t.Fatalf("without streams the program ended with %v", err)
 	}
-	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
+	admin := server.As(accounts.Operator)
 	if _, err := admin.Setup(ctx, nil, stream.Settings{CasesBytes: 2 << 30}); err != nil {
 		t.Fatal(err)
 	}
@@ -177,13 +183,21 @@ func TestWithoutRights(t *testing.T) {
 	go func() { ended <- run(running, nil, env, &out, &errs) }()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for ready := false; !ready; {
+	uid := fails(ctx, t, j, ns)
+	stored := func() bool {
+		_, failure := admin.Last(ctx, stream.Failed, "lbremedy.failed.c1.vswitch-ip-exhausted."+uid)
+		_, progress := admin.Progress(ctx, "c1")
+		pages, page := admin.Keys(ctx, "ledger.c1.*")
+		_, count := admin.Get(ctx, event.CountKey("c1"))
+		return errors.Join(failure, progress, page, count) == nil && len(pages) == 1
+	}
+	for ready := false; !ready || !stored(); {
 		select {
 		case <-tick.C:
 		case err := <-ended:
 			t.Fatalf("the program ended with %v:\n%s", err, errs.String())
 		case <-ctx.Done():
-			t.Fatal("the program is not ready")
+			t.Fatalf("ready: %v; not all is stored", ready)
 		}
 		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
 			resp.Body.Close()

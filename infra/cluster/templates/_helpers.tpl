@@ -80,7 +80,6 @@ which the kernel counts, too. What env of the values says has the last word. */}
 {{- define "lbremedy.nats" -}}
 - {name: LBREMEDY_NATS, value: {{ (index . 0).Values.nats.url | quote }}}
 - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
-- {name: LBREMEDY_NATS_INBOX, value: _INBOX_{{ index . 1 }}}
 - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
 {{- end }}
 {{- define "lbremedy.nats.sources" -}}

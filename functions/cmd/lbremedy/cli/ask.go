@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Agree asks a person whether to remove something, and returns nil if the answer is yes.
@@ -99,12 +99,13 @@ func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
 	return kube.New(kube.As(config, token))
 }
 
-// NATSUser returns the name by which NATS knows whoever calls, as far as the flags tell.
+// NATSUser returns the name of the file that holds the caller's key of NATS, without its extension: infra/keys calls it as the
+// user. NATS proves it to nobody else.
 func (p *Program) NATSUser() string {
-	if user, ok := strings.CutPrefix(p.natsInbox, stream.InboxOf("")); ok && user != "" {
-		return user
+	if p.natsNKey == "" {
+		return "without a name"
 	}
-	return "without a name"
+	return strings.TrimSuffix(filepath.Base(p.natsNKey), ".seed")
 }
 
 // Whoami returns the name of the user; empty if it is not known.

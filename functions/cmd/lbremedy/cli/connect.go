@@ -38,7 +38,7 @@ func (p *Program) Log() *slog.Logger {
 func (p *Program) Host() host.Config {
 	return host.Config{
 		Cluster: p.Cluster, Region: p.Region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
-		NATS: p.NATS, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSNKey: p.natsNKey, NATSInbox: p.natsInbox, NATSCA: p.natsCA,
+		NATS: p.NATS, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSNKey: p.natsNKey, NATSCA: p.natsCA,
 		Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Who: "cli", Log: p.Log(),
 	}
 }

@@ -19,8 +19,8 @@ type Settings struct {
 	file, use                                string
 	given                                    map[string]any // what flags say, and neither variables nor the file; nil: not settled
 	Cluster, Region, kubeconfig, kubecontext string
-	NATS, natsToken, natsCreds, natsCA       string
-	natsNKey, natsInbox                      string
+	NATS, natsToken, natsCreds, natsNKey     string
+	natsCA                                   string
 	endpoint, scheme                         string
 	vpc                                      bool
 	State                                    string
@@ -41,7 +41,6 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 	f.StringVar(&s.natsToken, "nats-token", "", "`token` for NATS; other users can read flags, so prefer LBREMEDY_NATS_TOKEN")
 	f.StringVar(&s.natsCreds, "nats-creds", "", "credentials `file` for NATS")
 	f.StringVar(&s.natsNKey, "nats-nkey", "", "`file` with the seed of a NATS user")
-	f.StringVar(&s.natsInbox, "nats-inbox", "", "`prefix` of reply subjects, if the NATS user may not use _INBOX")
 	f.StringVar(&s.natsCA, "nats-ca", "", "`file` with the root certificates of NATS")
 	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` to use instead of all endpoints of Alibaba Cloud")
 	f.StringVar(&s.scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")

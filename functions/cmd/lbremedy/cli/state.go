@@ -140,7 +140,7 @@ func (p *Program) Stream(ctx context.Context) (*stream.Stream, error) {
 		return nil, err
 	}
 	c.NATS, c.NATSToken, c.NATSCreds, c.NATSCA = at.URL, at.Token, "", ""
-	c.NATSNKey, c.NATSInbox = "", ""
+	c.NATSNKey = ""
 	s, err := Dial(ctx, c)
 	if errors.Is(err, stream.ErrUnavailable) {
 		return nil, say.Errorf("\"lbremedy up\" does not run on the state directory %s: start it, or name a NATS with --nats: %w", dir, err)

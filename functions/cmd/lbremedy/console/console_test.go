@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"testing"
 
+	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -342,27 +344,17 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// A user who may only read sees all, and changes while they happen.
-func TestViewer(t *testing.T) {
-	may := stream.PermitViewer()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
-		{Name: "all", Password: "all"}, {Name: "viewer", Password: "viewer", Publish: may.Publish, Subscribe: may.Subscribe},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: "all", Password: "all"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+// A console with an account of its own sees all, and changes while they happen; and so do the commands that only read.
+func TestOwnAccount(t *testing.T) {
+	server := nats.Install(t, "c1")
+	s := server.As(accounts.Engine)
 	if _, err := s.Setup(t.Context(), []string{"tag-missing"}, stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	env := operator.Home(t)
-	env["LBREMEDY_NATS"] = strings.Replace(server.URL(), "nats://", "nats://viewer:viewer@", 1)
-	env["LBREMEDY_NATS_INBOX"] = stream.InboxOf("viewer")
+	env["LBREMEDY_NATS"], env["LBREMEDY_NATS_NKEY"] = server.URL, server.Seed(accounts.Console)
+	trusted := maps.Clone(env)
+	trusted["LBREMEDY_NATS_NKEY"] = server.Seed(accounts.Operator)
 	x := start(t, operator.Call{Env: env}, "--cluster", "c1")
 	x.until("/cases", "None")
 	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {
@@ -370,6 +362,15 @@ func TestViewer(t *testing.T) {
 	}
 	x.until("/cases?result=fixed", "shop/web")
 	if text := x.get("/", http.StatusOK); strings.Contains(text, "unknown") {
-		t.Errorf("something is unknown to a viewer: %s", text)
+		t.Errorf("something is unknown to the console: %s", text)
+	}
+	for _, args := range [][]string{
+		{"ls"}, {"show", "shop/web"}, {"ledger"}, {"tickets", "ls"}, {"dead", "ls"}, {"policy", "show"}, {"policy", "history"}, {"breaker", "ls"},
+	} {
+		args = append(args, "--cluster", "c1")
+		got, want := operator.Call{Env: env}.Run(t.Context(), args...), operator.Call{Env: trusted}.Run(t.Context(), args...)
+		if got.Code != want.Code || got.Out != want.Out || got.Err != want.Err {
+			t.Errorf("%v: code %d, said %s %s; the operator gets %d, %s %s", args, got.Code, got.Out, got.Err, want.Code, want.Out, want.Err)
+		}
 	}
 }

@@ -211,7 +211,7 @@ func (u *upRun) run(ctx context.Context) error {
 		}
 		defer server.Close()
 		config.NATS, config.NATSToken, config.NATSCreds, config.NATSCA = at.URL, at.Token, "", ""
-		config.NATSNKey, config.NATSInbox = "", ""
+		config.NATSNKey = ""
 	}
 	s, err := cli.Dial(ctx, config)
 	if err != nil {
@@ -261,9 +261,8 @@ func (u *upRun) endTraces(ctx context.Context) {
 	}
 }
 
-// putInForce puts the policy of the file in force, or observing where there is none; the clicks of its people count from then on. What it
-// may is the policy's; that its history can't be written, by a NATS user of an earlier
-// release, is logged.
+// putInForce puts the policy of the file in force, or observing where there is none; the clicks of its people count from then on. That
+// its history can't be written is logged.
 func (u *upRun) putInForce(ctx context.Context, s *stream.Stream, v policy.Version) error {
 	v.At, v.By, v.Why = u.Now(), "lbremedy up", "no policy file"
 	if u.policy != "" {
