@@ -33,8 +33,7 @@
 //     second more of them. LBREMEDY_BENCH_EVENTS stores another number.
 //   - size, start: the function programs as they are built for release, and how long
 //     one takes until it says that it is ready, beside an empty HTTP server. Medians of 15.
-//   - idle: the memory of a function program and of the courier that nobody calls. The
-//     courier has a consumer for each class.
+//   - idle: the memory of a function program that nobody calls.
 //   - worker: events of Services that are gone, and the same events once more, which
 //     the journal answers. The worker is in this process, NATS in another.
 //   - broken: 1,000 Services that stay broken, in three ways, and what they leave in the
@@ -49,9 +48,7 @@
 //     such as 10m: whether each was delivered, and how late.
 //   - soak: as many failures as there are in 8 hours of a controller that retries every five minutes, one round after the
 //     other, with Services that come and go: whether memory, goroutines, file handles, journal and consumers stay level.
-//   - courier: messages that wait, until a function in this process has answered the
-//     last, beside a loop that posts the same bodies with as many hands. The function
-//     answers at once, or after a run of 5 ms.
+//   - remote: as write, one Service after the other, where a function in a process of its own handles the class.
 //   - classify: one message of the corpus of package event.
 package bench
 
@@ -123,7 +120,7 @@ func BenchmarkFigures(b *testing.B) {
 		{"soak", (*rig).soak},
 		{"cause", (*rig).cause},
 		{"scale", (*rig).scale},
-		{"courier", (*rig).courier},
+		{"remote", (*rig).remote},
 		{"classify", (*rig).classify},
 		{"size", (*rig).size},
 		{"start", (*rig).start},

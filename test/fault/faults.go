@@ -30,9 +30,9 @@ type kind struct {
 
 // kinds are all that can go wrong, in the order of the table.
 var kinds = []kind{
-	{name: "kill a part", strike: kill("exporter", "worker", "function", "courier")},
+	{name: "kill a part", strike: kill("exporter", "worker", "function")},
 	{name: "kill a node of NATS", strike: kill("nats")},
-	{name: "stop a part", least: 12 * time.Second, most: 15 * time.Second, strike: stop("exporter", "worker", "function", "courier")},
+	{name: "stop a part", least: 12 * time.Second, most: 15 * time.Second, strike: stop("exporter", "worker", "function")},
 	{name: "stop a node of NATS", least: 3 * time.Second, most: 12 * time.Second, strike: stop("nats")},
 	{name: "slow node of NATS", least: 4 * time.Second, most: 8 * time.Second, strike: slow},
 	{name: "leader steps down", strike: stepDown},
@@ -138,7 +138,7 @@ var links = []string{"nats", "kube", "cloud", "function"}
 func partition(m mode) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		for {
-			p, to := pick(w, r, "exporter", "worker", "function", "courier"), links[r.IntN(len(links))]
+			p, to := pick(w, r, "exporter", "worker", "function"), links[r.IntN(len(links))]
 			if all := p.proxies[to]; len(all) > 0 {
 				through(all, m)
 				return p.Name + " to " + to, func(context.Context) error { through(all, pass); return nil }, nil

@@ -1,6 +1,5 @@
-// Package clusters runs two clusters that share one NATS and one courier: two API servers,
-// two simulated clouds, an exporter and "lbremedy up" for each, and functions for each
-// behind the courier. All of them are users of NATS as infra/keys makes them.
+// Package clusters runs two clusters that share one NATS: two API servers, two simulated clouds, and for each an exporter, "lbremedy up" and the
+// programs of two functions. Exporters and engines are users of NATS as infra/keys makes them.
 package clusters
 
 import (
@@ -9,13 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,13 +23,10 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/serve"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -75,6 +71,7 @@ type rig struct {
 type place struct {
 	testbed  *testbed.Testbed
 	receiver *receiver
+	key      hand.Key // of its engine
 }
 
 // A receiver is where people of one cluster are told.
@@ -119,14 +116,15 @@ func newRig(t *testing.T) *rig {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, keys: filepath.Join(t.TempDir(), "keys"), places: map[string]*place{}}
-	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./events/cmd/courier", "./infra/keys"}))
+	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./functions/tagmissing/cmd/tagmissing", "./functions/vswitchipexhausted/cmd/vswitchipexhausted", "./infra/keys"}))
 	if out, err := exec.CommandContext(ctx, filepath.Join(built, "keys"), "-dir", r.keys, "-cluster", one+","+two).CombinedOutput(); err != nil {
 		t.Fatalf("make the keys: %v\n%s", err, out)
 	}
 	r.serve()
 	for id, c := range map[string]*cluster.Cluster{one: first, two: second} {
-		p := &place{receiver: &receiver{}}
-		var err error
+		key, err := hand.NewKey()
+		r.must(err)
+		p := &place{receiver: &receiver{}, key: key}
 		p.testbed, err = testbed.Start(ctx, testbed.Options{Cluster: c, ID: id, Namespace: "shop", BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 		r.must(err)
 		t.Cleanup(p.testbed.Close)
@@ -171,20 +169,20 @@ func (r *rig) seed(cluster, user string) string { return filepath.Join(r.keys, c
 // as connects as a user.
 func (r *rig) as(cluster, user string) *stream.Stream {
 	r.Helper()
-	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(cluster, user), Inbox: stream.InboxOf(user), Cluster: cluster, Grace: time.Second})
+	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(cluster, user), Cluster: cluster, Grace: time.Second})
 }
 
 // environ returns the environment of a program of a cluster that is a user of NATS.
-func (r *rig) environ(cluster, seed, user string) []string {
+func (r *rig) environ(cluster, seed string) []string {
 	return append(r.places[cluster].testbed.Environ(r.url, ""),
-		"LBREMEDY_NATS_NKEY="+seed, "LBREMEDY_NATS_INBOX="+stream.InboxOf(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
+		"LBREMEDY_NATS_NKEY="+seed, "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
 // says runs the operator's program for a cluster, and wants this in what it prints.
 func (r *rig) says(cluster, want string, args ...string) {
 	r.Helper()
 	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
-	cmd.Env = r.environ(cluster, r.seed("", "operator"), "operator")
+	cmd.Env = r.environ(cluster, r.seed("", "operator"))
 	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte(want)) {
 		r.Fatalf("%v: %v, %s; want %q", args, err, out, want)
 	}
@@ -283,24 +281,35 @@ func (r *rig) fail(cluster, class, service string) {
 	r.must(r.places[cluster].testbed.Fail(r.ctx, f))
 }
 
-// functions starts the functions of a cluster, of two classes, and returns where they are.
-func (r *rig) functions(cluster string) string {
+// programs are the functions of both clusters, by class.
+var programs = map[string]string{full: "vswitchipexhausted", lost: "tagmissing"}
+
+// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file that names them.
+func (r *rig) functions(cluster string) (routes string) {
 	r.Helper()
-	mux := http.NewServeMux()
-	for _, class := range []string{full, lost} {
-		env, err := r.places[cluster].testbed.Env(r.ctx, r.as(cluster, class), class)
+	text := "routes:\n"
+	for class, program := range programs {
+		port, err := strconv.Atoi(shell.Port(r))
 		r.must(err)
-		env.Who, env.Watch = "http", 10*time.Second
-		h := &host.Host{Env: env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(f *remedy.Remedy) bool { return f.Class != class })}
-		mux.Handle("/"+class+"/", http.StripPrefix("/"+class, (&serve.Endpoint{Handle: h.Handle}).Handler()))
+		env, err := r.places[cluster].testbed.Function(r.ctx, class, r.TempDir(), r.places[cluster].key.Public(), port)
+		r.must(err)
+		r.start(append(env, "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH")), program)
+		text += fmt.Sprintf("  %s: {url: 'http://127.0.0.1:%d'}\n", class, port)
 	}
-	server := httptest.NewServer(mux)
-	r.Cleanup(server.Close)
-	return server.URL
+	return shell.File(r, "routes.yaml", text)
 }
 
-// Two clusters share one NATS: each is healed by its own functions and its own workers,
-// and what holds one of them back is nothing to the other.
+// engine starts the engine of a cluster.
+func (r *rig) engine(cluster, routes string) (end func()) {
+	r.Helper()
+	key := filepath.Join(r.TempDir(), "engine.pem")
+	r.must(os.WriteFile(key, r.places[cluster].key.PEM(), 0o600))
+	return r.start(r.environ(cluster, r.seed("", "engine")), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir(),
+		"--routes", routes, "--engine-key", key)
+}
+
+// Two clusters share one NATS: each is healed by its own engine and its own functions, and what holds one of them back is nothing to the
+// other.
 func TestClusters(t *testing.T) {
 	r := newRig(t)
 	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"
@@ -312,42 +321,27 @@ func TestClusters(t *testing.T) {
 		r.must(err)
 		shell.Beside(r, r.ctx, "the exporter of "+id, x.Run)
 	}
-	// The functions of the second cluster are not where its route says: its failures wait.
-	routes := shell.File(t, "routes.yaml", fmt.Sprintf("clusters:\n  %s: {default: {url: '%s/{class}/'}}\n  %s: {default: {url: "+
-		"'http://127.0.0.1:1/{class}'}}\n", one, r.functions(one), two))
-	health := "127.0.0.1:" + shell.Port(t)
-	endCourier := r.start([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, "courier", "--cluster="+one+","+two, "--nats="+r.url,
-		"--routes="+routes, "--listen="+health,
-		"--nats-nkey="+filepath.Join(r.keys, "{cluster}", "courier.seed"), "--nats-inbox="+stream.InboxOf("courier"), "--drain=20s")
+	first := r.functions(one)
+	r.engine(one, first)
+	// The routes of the second cluster lead to the functions of the first one, which do not accept its calls.
+	wrong := r.engine(two, first)
 
 	// Other failures in each, of Services with the same name.
 	r.fail(two, lost, "web")
 	r.fail(one, full, "web")
-	if rec := r.fixed(one, "web"); rec.Class != full || rec.Who != "http" {
-		t.Errorf("web in %s is of class %s, fixed by %s", one, rec.Class, rec.Who)
+	if rec := r.fixed(one, "web"); rec.Class != full {
+		t.Errorf("web in %s is of class %s", one, rec.Class)
 	}
-	r.must(os.WriteFile(routes, fmt.Appendf(nil, "clusters:\n  %s: {default: {hold: true}}\n  %s: {default: {url: '%s/{class}/'}}\n", one, two,
-		r.functions(two)), 0o600))
-	if rec := r.fixed(two, "web"); rec.Class != lost || rec.Who != "http" {
-		t.Errorf("web in %s is of class %s, fixed by %s", two, rec.Class, rec.Who)
+	r.ends(two, "web", "refused", func(rec event.Record) bool {
+		return strings.Contains(rec.Error, "the signature of the call is not accepted")
+	})
+	if writes := r.places[two].testbed.WorkerWrites(); len(writes) > 0 {
+		t.Errorf("in %s, whose functions are not called, %v was written", two, writes)
 	}
-	for id, class := range map[string]string{one: full, two: lost} {
-		counted := fmt.Sprintf("lbremedy_runs_total{class=%q,cluster=%q,outcome=\"fixed\"} 1", class, id)
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for !strings.Contains(r.get("http://"+health+"/metrics"), counted) {
-			select {
-			case <-tick.C:
-			case <-r.ctx.Done():
-				t.Fatalf("the run in %s was never counted", id)
-			}
-		}
-	}
-
-	// From here on workers answer, beside the courier of the second cluster alone.
-	endCourier()
-	for id := range r.places {
-		r.start(r.environ(id, r.seed(id, "worker"), "worker"), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir())
+	wrong()
+	r.engine(two, r.functions(two))
+	if rec := r.fixed(two, "web"); rec.Class != lost {
+		t.Errorf("web in %s is of class %s", two, rec.Class)
 	}
 
 	// Budgets: a place that one cluster has taken is none of the other's.
@@ -436,15 +430,4 @@ func TestClusters(t *testing.T) {
 // held reports of a record whether this holds it back.
 func held(by event.Hold) func(event.Record) bool {
 	return func(rec event.Record) bool { return rec.Held == by }
-}
-
-// get returns what an address answers.
-func (r *rig) get(url string) string {
-	r.Helper()
-	resp, err := http.Get(url)
-	r.must(err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	r.must(err)
-	return string(text)
 }
