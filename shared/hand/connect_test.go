@@ -47,7 +47,8 @@ func TestConfig(t *testing.T) {
 		"no kubeconfig": func(c *hand.Config) { c.Kubeconfig = "no/such/file" },
 		"a bad one":     func(c *hand.Config) { c.Kubeconfig = file(t, "{") },
 		"a bad address": func(c *hand.Config) {
-			c.Kubeconfig = file(t, `{"clusters":[{"name":"a","cluster":{"server":"::"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`)
+			c.Kubeconfig = file(t, `{"clusters":[{"name":"a","cluster":{"server":"::"}}],"current-context":"a",`+
+				`"contexts":[{"name":"a","context":{"cluster":"a"}}]}`)
 		},
 		"a bad endpoint": func(c *hand.Config) { c.Endpoint = "example.com:80" },
 	} {
@@ -80,7 +81,8 @@ func TestKubeconfigFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clients.Kube.Namespace(t.Context(), ns); !errors.Is(err, kube.ErrUnavailable) || !strings.Contains(err.Error(), "cs:DescribeClusterUserKubeconfig") {
+	if _, err := clients.Kube.Namespace(t.Context(), ns); !errors.Is(err, kube.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "cs:DescribeClusterUserKubeconfig") {
 		t.Errorf("without the permission: got %v", err)
 	}
 	d, err := ram.Policy([]grant.Grant{grant.DescribeClusterUserKubeconfig})

@@ -55,11 +55,12 @@ func FuzzEndpoint(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	key := newKey(f)
 	w := &world{engine: key, svc: &corev1.Service{}}
-	look, err := json.Marshal(hand.LookRequest{About: w.about(), For: hand.Diagnose, Steps: []hand.Step{{Kind: "annotate", Step: json.RawMessage(`{"set":{"a":"b"}}`)}}})
+	annotate := hand.Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"a":"b"}}`)}
+	look, err := json.Marshal(hand.LookRequest{About: w.about(), For: hand.Diagnose, Steps: []hand.Step{annotate}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	order, err := json.Marshal(hand.Order{About: w.about(), Step: hand.Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"a":"b"}}`)}, Undo: true})
+	order, err := json.Marshal(hand.Order{About: w.about(), Step: annotate, Undo: true})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -523,7 +523,8 @@ func TestPanic(t *testing.T) {
 			a := httptest.NewRecorder()
 			tt.d.Handler().ServeHTTP(a, httptest.NewRequest("POST", "/", bytes.NewReader(w.call(t, same))))
 			var said hand.Answer
-			if err := json.Unmarshal(a.Body.Bytes(), &said); err != nil || a.Code != tt.status || said.Problem == nil || !strings.Contains(said.Problem.Text, "panicked") {
+			if err := json.Unmarshal(a.Body.Bytes(), &said); err != nil || a.Code != tt.status || said.Problem == nil ||
+				!strings.Contains(said.Problem.Text, "panicked") {
 				t.Errorf("%s: got %d: %s", name, a.Code, a.Body)
 			}
 			if a.Code == 500 && (!errors.Is(said.Problem, hand.ErrUnsure) || a.Header().Get("x-fc-status") != "404") {
