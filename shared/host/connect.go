@@ -2,93 +2,40 @@ package host
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
-	"fmt"
-	"log/slog"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Config says which cluster, cloud and stream a host works on. Each field has
-// an environment variable, which FromEnv reads.
+// A Config says which cluster, cloud and stream a host works on. The fields from NATS to NATSCA have an environment variable each, which
+// FromEnv reads.
 type Config struct {
-	Cluster    string // LBREMEDY_CLUSTER: ID of the ACK cluster
-	Region     string // LBREMEDY_REGION: its region, such as cn-hangzhou
-	Kubeconfig string // LBREMEDY_KUBECONFIG: empty: the pod's own, then KUBECONFIG, then ~/.kube/config
-	Context    string // LBREMEDY_CONTEXT: context in the kubeconfig; empty: the current one
-	From       string // LBREMEDY_KUBECONFIG_FROM: cs: fetched from the container service; data: Data; empty: Kubeconfig
-	As         string // LBREMEDY_KUBECONFIG_AS: user in whose name requests are made with a kubeconfig from cs, such as a ServiceAccount
-	Data       string // LBREMEDY_KUBECONFIG_DATA: the text of a kubeconfig, or its base64
-	NATS       string // LBREMEDY_NATS: nats://host:port, several with commas between
-	NATSToken  string // LBREMEDY_NATS_TOKEN
-	NATSCreds  string // LBREMEDY_NATS_CREDS: file with a user's JWT and key
-	NATSNKey   string // LBREMEDY_NATS_NKEY: file with a user's seed
-	NATSCA     string // LBREMEDY_NATS_CA: file with the server's root certificates
-	Endpoint   string // LBREMEDY_CLOUD_ENDPOINT: host:port that answers for all products; empty: the real endpoints
-	Scheme     string // LBREMEDY_CLOUD_SCHEME: HTTPS, or HTTP for a loopback endpoint
-	VPC        bool   // LBREMEDY_CLOUD_VPC=true: use the endpoints inside the VPC
+	hand.Config
 
-	Who         string            // worker, http, fc or cli, for the journal
-	Watch       time.Duration     // how long a run watches for success; zero: 60 s
-	Handlers    int               // most runs at once; zero: no limit over the classes
-	Credentials cloud.Credentials // nil: the SDK's default chain
-	Meter       func(cloud.Call)  // told about each request to the cloud; nil: nobody is
-	Log         *slog.Logger
+	NATS      string // LBREMEDY_NATS: nats://host:port, several with commas between
+	NATSToken string // LBREMEDY_NATS_TOKEN
+	NATSCreds string // LBREMEDY_NATS_CREDS: file with a user's JWT and key
+	NATSNKey  string // LBREMEDY_NATS_NKEY: file with a user's seed
+	NATSCA    string // LBREMEDY_NATS_CA: file with the server's root certificates
+
+	Who      string        // worker or cli, for the journal
+	Watch    time.Duration // how long a run watches for success; zero: 60 s
+	Handlers int           // most runs at once; zero: no limit over the classes
 }
-
-// recall is for how long looks share what they read about the cluster, its VPC and the region's load balancers, and who fails with whom. It adds
-// to the age of what a plan is made from, which a run holds below 5 s.
-const recall = time.Second
 
 // FromEnv returns the configuration that the environment gives.
 func FromEnv() Config {
 	return Config{
-		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
-		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
-		From: os.Getenv("LBREMEDY_KUBECONFIG_FROM"), As: os.Getenv("LBREMEDY_KUBECONFIG_AS"), Data: os.Getenv("LBREMEDY_KUBECONFIG_DATA"),
-		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"),
+		Config: hand.ConfigFromEnv(),
+		NATS:   os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"),
 		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
-		Endpoint: os.Getenv("LBREMEDY_CLOUD_ENDPOINT"), Scheme: os.Getenv("LBREMEDY_CLOUD_SCHEME"), VPC: os.Getenv("LBREMEDY_CLOUD_VPC") == "true",
 	}
-}
-
-// Validate returns what is missing or wrong, one sentence each with the way out, or nil.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Cluster == "" {
-		errs = append(errs, errors.New("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster"))
-	} else if err := event.ValidCluster(c.Cluster); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Region == "" {
-		errs = append(errs, errors.New("no region is named: set --region or LBREMEDY_REGION, such as cn-hangzhou"))
-	}
-	switch {
-	case c.From == "data" && c.Data == "":
-		errs = append(errs, errors.New("LBREMEDY_KUBECONFIG_FROM is data, and LBREMEDY_KUBECONFIG_DATA is empty: set it to the text of a kubeconfig"))
-	case c.From != "data" && c.Data != "":
-		errs = append(errs, errors.New("LBREMEDY_KUBECONFIG_DATA is set and not used: set LBREMEDY_KUBECONFIG_FROM to data"))
-	case c.From != "" && c.From != "data" && c.From != "cs":
-		errs = append(errs, fmt.Errorf("the kubeconfig can't come from %q: set LBREMEDY_KUBECONFIG_FROM to cs or data, or leave it out", c.From))
-	case c.From != "" && (c.Kubeconfig != "" || c.Context != ""):
-		errs = append(errs, fmt.Errorf("LBREMEDY_KUBECONFIG_FROM is %s, and a kubeconfig file or context is named as well: choose one", c.From))
-	}
-	if s := strings.ToUpper(c.Scheme); s != "" && s != "HTTP" && s != "HTTPS" {
-		errs = append(errs, fmt.Errorf("the scheme %q is neither HTTPS nor HTTP: correct LBREMEDY_CLOUD_SCHEME", c.Scheme))
-	}
-	return errors.Join(errs...)
 }
 
 // A Connection is what runs of this process share, and what its hands, which are local, reach the cluster and the cloud with.
@@ -99,65 +46,15 @@ type Connection struct {
 
 // Look connects to the cluster and the cloud alone: enough for engine.Look.
 func Look(c Config) (*Connection, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	account, accountWriter, err := cloud.New(cloud.Config{
-		Region: c.Region, ClusterID: c.Cluster, Endpoint: c.Endpoint, Scheme: strings.ToUpper(c.Scheme), VPC: c.VPC, Credentials: c.Credentials, Meter: c.Meter,
-		Recall: recall,
-	})
+	clients, err := c.Clients(step.Decode)
 	if err != nil {
 		return nil, err
-	}
-	cluster, err := c.kube(account)
-	if err != nil {
-		return nil, err
-	}
-	clients := &hand.Clients{
-		Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: accountWriter, Decode: step.Decode, Crowd: remedy.NewCrowd(recall),
-		Log: c.Log,
 	}
 	return &Connection{Clients: clients, Env: &engine.Env{
-		Cluster: c.Cluster, Kube: cluster, Hand: clients.Hand,
+		Cluster: c.Cluster, Kube: clients.Kube, Hand: clients.Hand,
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
 	}}, nil
-}
-
-// life is how long a kubeconfig of the container service is good for: short, because
-// it stays good for that long wherever it gets to, and cheap to renew.
-const life = time.Hour
-
-// kube returns the cluster. What account fetches a kubeconfig with is the key of the
-// request for which it is fetched: on Function Compute the function's own role.
-func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
-	if c.From == "cs" {
-		return kube.Leased(func(ctx context.Context) (kube.Lease, error) {
-			k, err := account.CS.Kubeconfig(ctx, life)
-			return kube.Lease{Kubeconfig: k.Text, Ends: k.Ends, As: c.As}, err
-		})
-	}
-	if c.From == "data" {
-		config, err := kube.Read(plain(c.Data))
-		if err != nil {
-			return nil, err
-		}
-		return kube.New(config)
-	}
-	config, err := kube.Load(c.Kubeconfig, c.Context)
-	if err != nil {
-		return nil, err
-	}
-	return kube.New(config)
-}
-
-// plain returns what a text says that may be written in base64: no kubeconfig is
-// base64 by itself.
-func plain(data string) []byte {
-	if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(data)); err == nil {
-		return text
-	}
-	return []byte(data)
 }
 
 // Connect connects to the cluster, the cloud and the stream. The policy is the

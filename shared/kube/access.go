@@ -89,3 +89,12 @@ func (c *Cluster) Clock(ctx context.Context) (time.Time, error) {
 	}
 	return at, nil
 }
+
+// Version returns the version of the API server, such as v1.36.1. Everybody whom it knows may read it.
+func (c *Cluster) Version(ctx context.Context) (string, error) {
+	var answer struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	err := c.call(ctx, "read the version of the API server", request{verb: "GET", path: "/version"}, &answer)
+	return answer.GitVersion, err
+}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"path"
 	"strconv"
@@ -17,16 +15,15 @@ import (
 	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// margin is how long before Function Compute ends an invocation a run has to end, so
-// that the answer and the journal are written.
+// margin is how long before Function Compute ends an invocation a call has to end, so
+// that the answer still leaves.
 const margin = 2 * time.Second
 
-// context returns what a request's run stands under: under Function Compute the
+// context returns the context of a request's call: under Function Compute it has the
 // credentials, the ID and the end of the invocation that its headers say.
 func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, h := r.Context(), r.Header
@@ -34,9 +31,7 @@ func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc
 		return ctx, func() {}
 	}
 	ctx = withKey(ctx, h.Get("x-fc-access-key-id"), h.Get("x-fc-access-key-secret"), h.Get("x-fc-security-token"))
-	if id := h.Get("x-fc-request-id"); id != "" {
-		ctx = host.WithRequest(ctx, id)
-	}
+	ctx = withRequest(ctx, h.Get("x-fc-request-id"))
 	var end time.Time
 	if s, err := strconv.ParseInt(h.Get("x-fc-function-timeout"), 10, 32); err == nil && s > 0 {
 		end = time.Now().Add(time.Duration(s) * time.Second)
@@ -58,73 +53,29 @@ func before(ctx context.Context, end time.Time) (context.Context, context.Cancel
 	return context.WithDeadline(ctx, end.Add(-min(margin, time.Until(end)/4)))
 }
 
-// Invoke answers one invocation of Function Compute's Go runtime. Of an HTTP trigger it
-// is a request, and the answer says the status; of all else it is one or more
-// CloudEvents in JSON, and an error makes the platform count the invocation as failed; a
-// Dead one is for good, and a Misdirected one is the sender's fault.
+// Invoke answers one invocation of Function Compute's Go runtime: of an HTTP trigger it is a request, and the answer says the status; of all
+// else it is a call. It returns no error, since the platform would put another answer in the place of the hand's.
 func (d *Endpoint) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
 	var id string
 	if fcc, ok := fccontext.FromContext(ctx); ok {
-		c := fcc.Credentials
-		ctx = withKey(ctx, c.AccessKeyId, c.AccessKeySecret, c.SecurityToken)
-		if id = fcc.RequestID; id != "" {
-			ctx = host.WithRequest(ctx, id)
-		}
+		id = fcc.RequestID
+		ctx = withRequest(withKey(ctx, fcc.Credentials.AccessKeyId, fcc.Credentials.AccessKeySecret, fcc.Credentials.SecurityToken), id)
 	}
 	end, _ := ctx.Deadline()
 	ctx, cancel := before(ctx, end)
 	defer cancel()
 	r, err := trigger(payload)
-	if r != nil {
+	switch {
+	case err != nil:
+		status, text := refusal(http.StatusBadRequest, hand.ErrInvalid, err.Error())
+		d.log(ctx, status, text)
+		return text, nil
+	case r != nil:
 		r.Header.Set("x-fc-request-id", id)
 		return d.triggered(r.WithContext(ctx))
 	}
-	if err == nil && len(payload) > MaxBody {
-		err = fmt.Errorf("the payload has more than %d bytes", MaxBody)
-	}
-	if err != nil {
-		return nil, Dead(d.failed(id, err.Error()))
-	}
-	list, err := decode(http.Header{}, payload)
-	if err != nil {
-		return nil, Dead(d.failed(id, err.Error()))
-	}
-	reply := d.handle(ctx, list)
-	switch {
-	case errors.Is(reply.Err, engine.ErrForeign):
-		return nil, Misdirected(d.failed(id, reply.Dead))
-	case reply.Dead != "":
-		return nil, Dead(d.failed(id, reply.Dead))
-	case reply.Retry > 0 && reply.Record.Class != "": // the host has logged the run
-		return nil, errors.New(event.Redact(because(reply)))
-	case reply.Retry > 0:
-		return nil, errors.New(d.failed(id, because(reply)))
-	}
-	return json.Marshal(map[string]string{"case": reply.Record.Case, "result": string(reply.Record.Result)})
-}
-
-// Dead is the error of an invocation whose event can never be handled. Function
-// Compute's Go runtime passes on the name of an error's type, and the courier knows it
-// by this one.
-type Dead string
-
-// Error says why.
-func (d Dead) Error() string { return string(d) }
-
-// Misdirected is the error of an invocation whose event is another cluster's: who sent it
-// here is wrong, and not the event.
-type Misdirected string
-
-// Error says why.
-func (m Misdirected) Error() string { return string(m) }
-
-// failed logs why an invocation fails, and returns it without secrets.
-func (d *Endpoint) failed(id, text string) string {
-	text = event.Redact(text)
-	if d.Log != nil {
-		d.Log.Warn("event not settled", "request", id, "error", text)
-	}
-	return text
+	_, text := d.answer(ctx, payload)
+	return text, nil
 }
 
 // triggered answers the request of an HTTP trigger, as the endpoint answers any.
@@ -158,9 +109,9 @@ func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 // then lets those in hand finish. The SDK's loop can't be ended and has no ear for
 // SIGTERM: it goes on until the process ends.
 func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
-	correct(api, &d.hands)
+	correct(api, &d.inHand)
 	fc.RegisterInitializerFunction(d.initialize)
-	fc.RegisterPreStopFunction(d.hands.wait)
+	fc.RegisterPreStopFunction(d.inHand.wait)
 	go fc.Start(d.Invoke)
 	if d.Log != nil {
 		d.Log.Info("function is ready", "address", api)
@@ -168,7 +119,7 @@ func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	<-ctx.Done()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
-	d.hands.close(last)
+	d.inHand.close(last)
 	return nil
 }
 
@@ -176,17 +127,17 @@ func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 // invocation without a deadline or a timeout unanswered, and asks an API that is away
 // again without a pause. The SDK takes no client of ours; its requests pass through
 // here because it uses the default one. Here, too, is seen when an answer has arrived:
-// an invocation is in hand until then, and not only until its run has ended.
-func correct(api string, h *hands) {
+// an invocation is in hand until then, and not only until its call has ended.
+func correct(api string, in *inHand) {
 	transport := http.DefaultTransport.(*http.Transport)
-	transport.RegisterProtocol("http", &corrected{api: api, to: transport.Clone(), hands: h})
+	transport.RegisterProtocol("http", &corrected{api: api, to: transport.Clone(), in: in})
 }
 
 type corrected struct {
-	api   string
-	to    *http.Transport
-	hands *hands
-	held  sync.Map // by ID of the request: the invocations of events in hand
+	api  string
+	to   *http.Transport
+	in   *inHand
+	held sync.Map // by ID of the request: the invocations in hand that are no hooks
 }
 
 // again is the pause before an API that failed is asked again.
@@ -204,7 +155,7 @@ func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.URL.Path, "/next") {
 		id := path.Base(path.Dir(r.URL.Path)) // …/<ID>/response, or …/<ID>/error
 		if _, ok := m.held.LoadAndDelete(id); ok {
-			m.hands.end()
+			m.in.end()
 		}
 		return a, err
 	}
@@ -223,85 +174,38 @@ func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, err := strconv.ParseInt(a.Header.Get("x-fc-function-deadline"), 10, 64); err != nil {
 		a.Header.Set("x-fc-function-deadline", strconv.FormatInt(time.Now().Add(time.Duration(s)*time.Second).UnixMilli(), 10))
 	}
-	// A hook waits for the events in hand, and must not wait for itself.
+	// A hook waits for the calls in hand, and must not wait for itself.
 	if kind := a.Header.Get("x-fc-function-type"); kind == "" || kind == "0" {
 		m.held.Store(a.Header.Get("x-fc-request-id"), true)
-		m.hands.hold()
+		m.in.hold()
 	}
 	return a, nil
 }
 
-// initialize checks that events can be answered. The SDK takes no error of an
+// initialize checks that calls can be answered. The SDK takes no error of an
 // initializer: a panic is how one fails, and the SDK hands its text on.
 func (d *Endpoint) initialize(ctx context.Context) {
+	if fcc, ok := fccontext.FromContext(ctx); ok {
+		ctx = withKey(ctx, fcc.Credentials.AccessKeyId, fcc.Credentials.AccessKeySecret, fcc.Credentials.SecurityToken)
+	}
 	if err := d.prepared(ctx); err != nil {
 		panic(event.Redact(err.Error()))
 	}
 }
 
-// hands are the requests in hand.
-type hands struct {
-	mu     sync.Mutex
-	held   int
-	free   chan struct{} // closed when none is held any more; nil: nobody waits
-	closed bool
-}
-
-// hold takes a request in hand that has come already.
-func (h *hands) hold() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held++
-}
-
-// begin takes a request in hand, and reports whether one may.
-func (h *hands) begin() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return false
-	}
-	h.held++
-	return true
-}
-
-func (h *hands) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.held--; h.held == 0 && h.free != nil {
-		close(h.free)
-		h.free = nil
-	}
-}
-
-// wait waits until nothing is in hand, or ctx ends.
-func (h *hands) wait(ctx context.Context) {
-	h.mu.Lock()
-	if h.held == 0 {
-		h.mu.Unlock()
-		return
-	}
-	if h.free == nil {
-		h.free = make(chan struct{})
-	}
-	free := h.free
-	h.mu.Unlock()
-	select {
-	case <-free:
-	case <-ctx.Done():
-	}
-}
-
-// close takes nothing more in hand, and waits for the rest.
-func (h *hands) close(ctx context.Context) {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
-	h.wait(ctx)
-}
-
 // keyOf is where the function's own credentials lie in a request's context.
 type keyOf struct{}
+
+// requestOf is where the platform's ID of a request lies in its context.
+type requestOf struct{}
+
+// withRequest keeps the ID of a request for the log.
+func withRequest(ctx context.Context, id string) context.Context {
+	if id == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, requestOf{}, id)
+}
 
 // withKey keeps the credentials that Function Compute sends with each request to
 // a function that has a role.

@@ -11,17 +11,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
-	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 // fcTrigger returns what an HTTP trigger hands to the Go runtime.
@@ -38,53 +39,35 @@ func fcTrigger(t testing.TB, method, path string, headers map[string]string, bod
 	return text
 }
 
-// The requests of an HTTP trigger are answered as the endpoint answers any, and what the
-// caller says is never taken for what the platform says.
+// The requests of an HTTP trigger are answered as the endpoint answers any, and what the caller says is never taken for what the platform says.
 func TestTrigger(t *testing.T) {
 	t.Parallel()
-	e := failure(someService)
-	structured := marshal(t, e)
-	json64 := base64.StdEncoding.EncodeToString([]byte(structured))
-	media := map[string]string{"content-type": "application/cloudevents+json", "authorization": "Bearer sesame"}
-	binary := map[string]string{"content-type": "application/json", "authorization": "bearer sesame", "ce-specversion": "1.0", "ce-id": e.ID(),
-		"ce-source": e.Source(), "ce-type": e.Type()}
-	forged := map[string]string{"authorization": "Bearer sesame", "x-fc-access-key-id": "stranger", "X-Fc-Access-Key-Secret": "s"}
+	w := build(t)
+	forged := map[string]string{"x-fc-access-key-id": "stranger", "X-Fc-Access-Key-Secret": "s"}
+	plain := func() string { return string(w.call(t, same)) }
 	for _, tt := range []struct {
 		name    string
 		payload []byte
-		reply   host.Reply
 		status  int
-		after   string
 		says    string
 	}{
-		{"structured", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{}, 204, "", ""},
-		{"in Base64", fcTrigger(t, "POST", "/", media, json64, true), host.Reply{}, 204, "", ""},
-		{"binary", fcTrigger(t, "POST", "/?a=b", binary, string(e.Data()), false), host.Reply{}, 204, "", ""},
-		{"forged headers", fcTrigger(t, "POST", "/", forged, structured, false), host.Reply{}, 204, "", ""},
-		{"later", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Retry: 7 * time.Second}, 503, "7", "again in 7s"},
-		{"dead", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "nobody knows"}, 422, "", "nobody knows"},
-		{"of another cluster", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "not for this host", Err: engine.ErrForeign}, 421, "",
-			"not for this host"},
-		{"no token", fcTrigger(t, "POST", "/", nil, structured, false), host.Reply{}, 401, "", "shows none"},
-		{"a reader", fcTrigger(t, "GET", "/", media, "", false), host.Reply{}, 405, "", ""},
-		{"live", fcTrigger(t, "GET", "/healthz", nil, "", false), host.Reply{}, 200, "", ""},
-		{"another path", fcTrigger(t, "POST", "/other", media, structured, false), host.Reply{}, 404, "", ""},
-		{"no path", fcTrigger(t, "", ":", media, structured, false), host.Reply{}, 204, "", ""},
-		{"too large", fcTrigger(t, "POST", "/", media, strings.Repeat(" ", MaxBody)+structured, false), host.Reply{}, 422, "", "more than"},
+		{"plain", fcTrigger(t, "POST", "/", nil, plain(), false), 200, "The account is"},
+		{"in Base64", fcTrigger(t, "POST", "/?a=b", nil, base64.StdEncoding.EncodeToString([]byte(plain())), true), 200, "The account is"},
+		{"forged headers", fcTrigger(t, "POST", "/", forged, plain(), false), 200, "The account is"},
+		{"without a path", fcTrigger(t, "", ":", nil, plain(), false), 200, "The account is"},
+		{"a call that is refused", fcTrigger(t, "POST", "/", nil, "x", false), 400, "JWS"},
+		{"a reader", fcTrigger(t, "GET", "/", nil, "", false), 405, ""},
+		{"live", fcTrigger(t, "GET", "/healthz", nil, "", false), 200, ""},
+		{"another path", fcTrigger(t, "POST", "/other", nil, plain(), false), 404, ""},
+		{"too large", fcTrigger(t, "POST", "/", nil, strings.Repeat(" ", hand.MaxCall)+plain(), false), 413, "more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := &Endpoint{FC: true, Tokens: func() ([]string, error) { return []string{"sesame"}, nil },
-				Handle: func(ctx context.Context, got cloudevents.Event) host.Reply {
-					if got.ID() != e.ID() || !bytes.Equal(got.Data(), e.Data()) {
-						t.Errorf("the event became %s", got)
-					}
-					if k, _ := Key(cloud.Static(cloud.Key{}))(ctx); k.ID != "own" {
-						t.Errorf("the run has the credentials of %q", k.ID)
-					}
-					return tt.reply
-				}}
-			ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{RequestID: "r-1", Credentials: fccontext.Credentials{AccessKeyId: "own"}})
+			d := w.endpoint(t, asks)
+			d.FC = true
+			ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{
+				RequestID: "r-1", Credentials: fccontext.Credentials{AccessKeyId: w.key.AccessKeyID, AccessKeySecret: w.key.Secret},
+			})
 			text, err := d.Invoke(ctx, tt.payload)
 			if err != nil {
 				t.Fatal(err)
@@ -94,88 +77,41 @@ func TestTrigger(t *testing.T) {
 				Headers    map[string]string
 				Body       string
 			}
-			if err := json.Unmarshal(text, &got); err != nil || got.StatusCode != tt.status || got.Headers["Retry-After"] != tt.after ||
-				!strings.Contains(got.Body, tt.says) {
+			if err := json.Unmarshal(text, &got); err != nil || got.StatusCode != tt.status || !strings.Contains(got.Body, tt.says) {
 				t.Errorf("got %s, %v", text, err)
 			}
 		})
 	}
-	d := &Endpoint{}
+	d := w.endpoint(t, asks)
 	for _, payload := range []string{`{"version":"v2","requestContext":{}}`, `{"version":"v1","isBase64Encoded":true,"body":"%","requestContext":{}}`} {
-		if got, err := d.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), "HTTP trigger") {
+		got, err := d.Invoke(t.Context(), []byte(payload))
+		var said hand.Answer
+		if err == nil {
+			err = json.Unmarshal(got, &said)
+		}
+		if err != nil || said.Problem == nil || !strings.Contains(said.Problem.Text, "HTTP trigger") {
 			t.Errorf("%s: got %s, %v", payload, got, err)
 		}
 	}
-	if _, err := d.Invoke(t.Context(), bytes.Repeat([]byte(" "), MaxBody+1)); err == nil || !strings.Contains(err.Error(), "more than") {
-		t.Errorf("too large: %v", err)
-	}
 }
 
-// A batch is answered as the worst of its events, and each is handled.
-func TestBatch(t *testing.T) {
-	t.Parallel()
-	dead, later, soon := host.Reply{Dead: "no"}, host.Reply{Retry: 9 * time.Second}, host.Reply{Retry: time.Second, Err: errors.New("boom")}
-	for _, tt := range []struct {
-		replies []host.Reply
-		status  int
-		after   string
-	}{
-		{[]host.Reply{{}, {}, {}}, 204, ""},
-		{[]host.Reply{{}, dead, {}}, 422, ""},
-		{[]host.Reply{dead, soon, {}}, 503, "1"},
-		{[]host.Reply{soon, dead, later}, 503, "9"},
-		{[]host.Reply{{}, soon}, 503, "1"},
-	} {
-		parts := make([]string, len(tt.replies))
-		for i := range parts {
-			e := failure(someService)
-			e.SetID(fmt.Sprint(i))
-			parts[i] = marshal(t, e)
-		}
-		var handled atomic.Int64
-		d := &Endpoint{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
-			handled.Add(1)
-			var i int
-			fmt.Sscan(e.ID(), &i)
-			return tt.replies[i]
-		}}
-		a := httptest.NewRecorder()
-		d.Handler().ServeHTTP(a, httptest.NewRequest("POST", "/", strings.NewReader("["+strings.Join(parts, ",")+"]")))
-		if a.Code != tt.status || a.Header().Get("Retry-After") != tt.after || int(handled.Load()) != len(parts) {
-			t.Errorf("%v: got %d, Retry-After %q, %d handled", tt.replies, a.Code, a.Header().Get("Retry-After"), handled.Load())
-		}
-	}
-}
-
-// A panic of a run ends neither the endpoint nor the other events of a batch.
-func TestPanic(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	d := &Endpoint{Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Handle: func(context.Context, cloudevents.Event) host.Reply { panic("oh AccessKeyId=LTAI4FakeFakeFake1234") }}
-	text := marshal(t, failure(someService))
-	a := httptest.NewRecorder()
-	d.Handler().ServeHTTP(a, httptest.NewRequest("POST", "/", strings.NewReader("["+text+","+text+"]")))
-	if a.Code != http.StatusServiceUnavailable || strings.Contains(log.String(), "LTAI4") || !strings.Contains(log.String(), "run panicked") {
-		t.Errorf("got %d: %s, %s", a.Code, a.Body, &log)
-	}
-}
-
-// A run ends a moment before the platform ends its invocation, and names it in the log.
+// A call ends a moment before the platform ends its invocation, and the log names the platform's request.
 func TestInvocation(t *testing.T) {
 	t.Parallel()
-	body := marshal(t, failure(someService))
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		var left time.Duration
 		var log bytes.Buffer
-		d := &Endpoint{FC: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+		key := newKey(t)
+		w := &world{engine: key, svc: &corev1.Service{}}
+		d := bare(t, key, class(func(ctx context.Context, _ *remedy.Case) (remedy.Plan, error) {
 			left = 0
 			if end, ok := ctx.Deadline(); ok {
 				left = time.Until(end)
 			}
-			return host.Reply{Dead: "no"}
-		}}
+			return remedy.Plan{Finding: say.F("Ask."), Ask: say.F("Ask.")}, nil
+		}))
+		d.Log = slog.New(slog.NewTextHandler(&log, nil))
 		for _, tt := range []struct {
 			timeout, deadline string
 			fc                bool
@@ -190,14 +126,15 @@ func TestInvocation(t *testing.T) {
 			{"60", "", false, 0},
 		} {
 			d.FC = tt.fc
-			q := httptest.NewRequest("POST", "/invoke", strings.NewReader(body))
+			q := httptest.NewRequest("POST", "/invoke", bytes.NewReader(w.call(t, same)))
 			q.Header.Set("x-fc-request-id", "r-7")
 			q.Header.Set("x-fc-function-timeout", tt.timeout)
 			q.Header.Set("x-fc-function-deadline", tt.deadline)
 			log.Reset()
-			d.Handler().ServeHTTP(httptest.NewRecorder(), q)
-			if left.Round(time.Second) != tt.want {
-				t.Errorf("%+v: %s were left", tt, left)
+			a := httptest.NewRecorder()
+			d.Handler().ServeHTTP(a, q)
+			if a.Code != 200 || left.Round(time.Second) != tt.want {
+				t.Errorf("%+v: %s were left; it answers %s", tt, left, a.Body)
 			}
 			if strings.Contains(log.String(), "request=r-7") != tt.fc {
 				t.Errorf("%+v: the log says %s", tt, &log)
@@ -205,44 +142,59 @@ func TestInvocation(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		if _, err := d.Invoke(ctx, []byte(body)); err == nil || left != 18*time.Second {
+		if _, err := d.Invoke(ctx, w.call(t, same)); err != nil || left != 18*time.Second {
 			t.Errorf("invoked with 20 s: %s were left, %v", left, err)
 		}
 	})
 }
 
-// Who stops waits for what is in hand, and takes nothing more.
-func TestHands(t *testing.T) {
+// bare returns the endpoint of a class that reads nothing.
+func bare(t testing.TB, key hand.Key, r *remedy.Remedy) *Endpoint {
+	t.Helper()
+	keys, err := hand.ParsePublicKeys(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := (&hand.Clients{Decode: step.Decode}).Hand(r)
+	return &Endpoint{Hand: &hand.Served{Hand: local, Cluster: "c-1", Class: r.Class, Declares: r.Declaration().Digest(), Keys: keys}}
+}
+
+// A function that ends waits for the calls in hand, and takes no more.
+func TestInHand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
-		d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { <-end; return host.Reply{} }}
-		body := marshal(t, failure(someService))
-		post := func(method, path string) int {
+		key := newKey(t)
+		w := &world{engine: key, svc: &corev1.Service{}}
+		d := bare(t, key, class(func(context.Context, *remedy.Case) (remedy.Plan, error) {
+			<-end
+			return remedy.Plan{Finding: say.F("Ask."), Ask: say.F("Ask.")}, nil
+		}))
+		ask := func(method, path string) (int, string) {
 			a := httptest.NewRecorder()
-			d.Handler().ServeHTTP(a, httptest.NewRequest(method, path, strings.NewReader(body)))
-			return a.Code
+			d.Handler().ServeHTTP(a, httptest.NewRequest(method, path, bytes.NewReader(w.call(t, same))))
+			return a.Code, a.Body.String()
 		}
 		got, stopped := make(chan int, 1), make(chan int, 1)
-		go func() { got <- post("POST", "/") }()
+		go func() { status, _ := ask("POST", "/"); got <- status }()
 		synctest.Wait()
-		go func() { stopped <- post("GET", "/pre-stop") }()
+		go func() { status, _ := ask("GET", "/pre-stop"); stopped <- status }()
 		ended := make(chan struct{})
-		go func() { d.hands.close(t.Context()); close(ended) }()
+		go func() { d.inHand.close(t.Context()); close(ended) }()
 		synctest.Wait()
 		select {
 		case <-stopped:
-			t.Error("it stopped with an event in hand")
+			t.Error("it stopped with a call in hand")
 		case <-ended:
-			t.Error("it ended with an event in hand")
+			t.Error("it ended with a call in hand")
 		default:
 		}
-		if status := post("POST", "/"); status != http.StatusServiceUnavailable {
-			t.Errorf("while it ends an event got %d", status)
+		if status, said := ask("POST", "/"); status != http.StatusServiceUnavailable || !strings.Contains(said, hand.ErrUnavailable.Error()) {
+			t.Errorf("while it ends a call got %d: %s", status, said)
 		}
 		close(end)
-		if status := <-got; status != http.StatusNoContent {
-			t.Errorf("the event in hand got %d", status)
+		if status := <-got; status != http.StatusOK {
+			t.Errorf("the call in hand got %d", status)
 		}
 		if status := <-stopped; status != http.StatusOK {
 			t.Errorf("the hook got %d", status)
@@ -250,21 +202,72 @@ func TestHands(t *testing.T) {
 		<-ended
 		soon, cancel := context.WithCancel(t.Context())
 		cancel()
-		d.hands.held = 1
-		d.hands.wait(soon) // gives up
+		d.inHand.held = 1
+		d.inHand.wait(soon) // gives up
 	})
+}
+
+// The credentials that Function Compute sends along are used where Function Compute sends them, and nowhere else: in the account of a stranger
+// other things would seem wrong.
+func TestKey(t *testing.T) {
+	t.Parallel()
+	var got cloud.Key
+	key := newKey(t)
+	w := &world{engine: key, svc: &corev1.Service{}}
+	d := bare(t, key, class(func(ctx context.Context, _ *remedy.Case) (remedy.Plan, error) {
+		got, _ = Key(cloud.Static(cloud.Key{ID: "own"}))(ctx)
+		return remedy.Plan{Finding: say.F("Ask."), Ask: say.F("Ask.")}, nil
+	}))
+	sent := cloud.Key{ID: "id", Secret: "secret", Token: "token"}
+	for _, tt := range []struct {
+		fc   bool
+		id   string
+		want cloud.Key
+	}{
+		{true, "id", sent}, {true, "", cloud.Key{ID: "own"}}, {false, "id", cloud.Key{ID: "own"}},
+	} {
+		q := httptest.NewRequest("POST", "/invoke", bytes.NewReader(w.call(t, same)))
+		if tt.id != "" {
+			q.Header.Set("x-fc-access-key-id", tt.id)
+		}
+		q.Header.Set("x-fc-access-key-secret", "secret")
+		q.Header.Set("x-fc-security-token", "token")
+		d.FC = tt.fc
+		d.Handler().ServeHTTP(httptest.NewRecorder(), q)
+		if got != tt.want {
+			t.Errorf("in FC %t, with the ID %q sent: got %v", tt.fc, tt.id, got)
+		}
+		ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{Credentials: fccontext.Credentials{
+			AccessKeyId: tt.id, AccessKeySecret: "secret", SecurityToken: "token",
+		}})
+		if _, err := d.Invoke(ctx, w.call(t, same)); err != nil {
+			t.Error(err)
+		}
+		if want := map[string]cloud.Key{"id": sent, "": {ID: "own"}}[tt.id]; got != want {
+			t.Errorf("invoked with the ID %q: got %v", tt.id, got)
+		}
+	}
+}
+
+// Without credentials of its own or in the request, a program looks where the SDK does.
+func TestKeyOfTheEnvironment(t *testing.T) {
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "env")
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "secret")
+	if k, err := Key(nil)(t.Context()); err != nil || k.ID != "env" {
+		t.Errorf("got %v, %v", k.ID, err)
+	}
 }
 
 // The initializer of the Go runtime fails by a panic, which is how the SDK wants it.
 func TestInitialize(t *testing.T) {
 	t.Parallel()
 	defer func() {
-		if v := recover(); v != "NATS is away" {
+		if v := recover(); v != "the cluster is away" {
 			t.Errorf("it panics with %v", v)
 		}
 	}()
 	(&Endpoint{}).initialize(t.Context())
-	(&Endpoint{Ready: func(context.Context) error { return errors.New("NATS is away") }}).initialize(t.Context())
+	(&Endpoint{Ready: func(context.Context) error { return errors.New("the cluster is away") }}).initialize(t.Context())
 }
 
 // What the platform leaves out is added, an API that is away is asked after a pause,
@@ -279,7 +282,7 @@ func TestCorrected(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer api.Close()
-	m := &corrected{api: strings.TrimPrefix(api.URL, "http://"), to: &http.Transport{}, hands: &hands{}}
+	m := &corrected{api: strings.TrimPrefix(api.URL, "http://"), to: &http.Transport{}, in: &inHand{}}
 	defer m.to.CloseIdleConnections()
 	ask := func(ctx context.Context, url string) (*http.Response, time.Duration, error) {
 		t.Helper()
@@ -314,16 +317,16 @@ func TestCorrected(t *testing.T) {
 		}
 	}
 
-	// An event is in hand until its answer has arrived; a hook is not.
+	// An invocation is in hand until its answer has arrived; a hook is not.
 	for _, kind := range []string{"0", "1", "2", ""} {
 		header = http.Header{}
 		header.Set("x-fc-function-type", kind)
 		header.Set("x-fc-request-id", "r"+kind)
-		m.hands.held = 0
+		m.in.held = 0
 		if _, _, err := ask(t.Context(), api.URL+"/2020-11-11/runtime/invocation/next"); err != nil {
 			t.Fatal(err)
 		}
-		if n := m.hands.held; (n == 1) != (kind == "0" || kind == "") {
+		if n := m.in.held; (n == 1) != (kind == "0" || kind == "") {
 			t.Errorf("of kind %q %d are in hand", kind, n)
 		}
 		for range 2 {
@@ -331,8 +334,8 @@ func TestCorrected(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if m.hands.held != 0 {
-			t.Errorf("of kind %q %d are in hand after the answer", kind, m.hands.held)
+		if m.in.held != 0 {
+			t.Errorf("of kind %q %d are in hand after the answer", kind, m.in.held)
 		}
 	}
 	status = http.StatusInternalServerError

@@ -3,93 +3,107 @@ package serve
 import (
 	"bytes"
 	"context"
-	"errors"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
-	cloudevents "github.com/cloudevents/sdk-go/v2"
-	"github.com/golang-jwt/jwt/v5"
+	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// FuzzEndpoint sends anything to the endpoint. It answers, and hands on nothing but valid
-// CloudEvents.
+// plan answers without reading anything.
+func plan(context.Context, *remedy.Case) (remedy.Plan, error) {
+	return remedy.Plan{Finding: say.F("Ask."), Ask: say.F("Ask.")}, nil
+}
+
+// FuzzEndpoint sends anything to the endpoint. It answers all of it, and whatever is posted where calls are gets an Answer.
 func FuzzEndpoint(f *testing.F) {
-	structured := `{"specversion":"1.0","id":"1","type":"t","source":"/s","datacontenttype":"application/json","data":{"a":1}}`
-	f.Add("POST", "/", "application/cloudevents+json", "", "", []byte(structured))
-	f.Add("POST", "/invoke", "", "", "", []byte(structured[:40]))
-	f.Add("POST", "/", "application/json", "1.0", "1", []byte(`{"a":1}`))
-	f.Add("POST", "/", "application/cloudevents-batch+json", "", "", []byte(`[`+structured+`]`))
-	f.Add("POST", "/", "text/plain; charset=\"", "0.3", "%", []byte{0xff})
-	f.Add("GET", "/healthz", "", "", "", []byte{})
-	f.Add("POST", "/", "", "", "", []byte(wrapped(f, nil, structured)))
-	f.Add("POST", "/", "", "", "", []byte(wrapped(f, map[string]string{"ce-specversion": "1.0"}, "x")))
-	f.Add("POST", "/", "", "", "", fcTrigger(f, "POST", "/", nil, structured, false))
-	f.Add("POST", "/", "", "", "", fcTrigger(f, "GE T", "%", map[string]string{"a b": "\n"}, "=", true))
-	d := &Endpoint{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
-		if err := e.Validate(); err != nil {
-			panic(err)
-		}
-		return host.Reply{}
-	}}
+	key := newKey(f)
+	w := &world{engine: key, svc: &corev1.Service{}}
+	good := w.call(f, same)
+	f.Add("POST", "/", []byte(good))
+	f.Add("POST", "/invoke", []byte(good[:40]))
+	f.Add("GET", "/healthz", []byte{})
+	f.Add("POST", "/", fcTrigger(f, "POST", "/", nil, string(good), false))
+	f.Add("POST", "/", fcTrigger(f, "GE T", "%", map[string]string{"a b": "\n"}, "=", true))
+	d := bare(f, key, class(plan))
 	h := d.Handler()
-	f.Fuzz(func(t *testing.T, method, path, media, version, id string, body []byte) {
+	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		r.Method, r.URL.Path = method, path
-		r.Header = http.Header{"Content-Type": {media}, "Ce-Type": {"t"}, "Ce-Source": {"/s"}, "Ce-Id": {id}}
-		if version != "" {
-			r.Header["Ce-Specversion"] = []string{version}
+		a := httptest.NewRecorder()
+		h.ServeHTTP(a, r)
+		var said hand.Answer
+		if a.Code < 200 || a.Code >= 500 || method == http.MethodPost && (path == "/" || path == "/invoke") && json.Unmarshal(a.Body.Bytes(), &said) != nil {
+			t.Errorf("%s %q: status %d: %s", method, path, a.Code, a.Body)
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code < 200 || w.Code > 599 || w.Code == http.StatusInternalServerError {
-			t.Errorf("%s %q: status %d", method, path, w.Code)
-		}
-		if _, err := d.Invoke(t.Context(), body); err == nil && len(body) == 0 {
-			t.Error("an empty payload was answered")
+		if got, err := d.Invoke(t.Context(), body); err != nil || !json.Valid(got) {
+			t.Errorf("invoked: %s, %v", got, err)
 		}
 	})
 }
 
-// FuzzVerify shows anything as a token. Nothing but what the issuer signed is good,
-// and what is wrong is the caller's fault.
-func FuzzVerify(f *testing.F) {
-	v := verifier(f, map[string]string{"KEYS": put(f, jwks("ed", "p256"))})
-	good := sign(f, jwt.SigningMethodEdDSA, signers()["ed"], map[string]any{"kid": "ed"}, claims())
-	f.Add(good)
-	f.Add(good[:len(good)-1])
-	f.Add("e30.e30.")
-	f.Add("eyJhbGciOiJub25lIn0.e30.")
-	f.Fuzz(func(t *testing.T, token string) {
-		if err := v.Verify(t.Context(), token); err == nil && token != good || err != nil && !errors.Is(err, errStranger) {
-			t.Errorf("%q: %v", token, err)
-		}
-	})
-}
-
-// FuzzKeys reads anything as the keys of an issuer. What comes out is a public key
-// that verifies without a panic.
-func FuzzKeys(f *testing.F) {
-	f.Add([]byte(jwks("rsa", "p256", "p521", "ed")))
-	f.Add([]byte(pemOf(f, "p384")))
-	f.Add([]byte(`{"keys":[{"kty":"RSA","n":"","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA"},{"kty":"oct","k":"AA"}]}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		all, err := parseKeys(text)
-		if (err == nil) != (len(all) > 0) || len(all) > mostKeys {
-			t.Fatalf("%d keys, %v", len(all), err)
-		}
-		for _, k := range all {
-			if !usable(k.public) {
-				t.Errorf("the key %v can't be used", k)
+// FuzzAnswer has the engine's key, and signs anything: an event, its data, or both. The hand answers within its bounds and does not panic, and a
+// call that was not accepted is answered with a problem alone.
+func FuzzAnswer(f *testing.F) {
+	key := newKey(f)
+	w := &world{engine: key, svc: &corev1.Service{}}
+	annotate := hand.Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"a":"b"}}`)}
+	look, err := json.Marshal(hand.LookRequest{About: w.about(), For: hand.Diagnose, Steps: []hand.Step{annotate}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	order, err := json.Marshal(hand.Order{About: w.about(), Step: annotate, Undo: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(hand.TypeLook, look, []byte(nil))
+	f.Add(hand.TypeApply, order, []byte(nil))
+	f.Add(hand.TypeLook, []byte(`{"service":{},"now":0,"steps":[null],"idle":-1,"made":-9}`), []byte(nil))
+	f.Add("", []byte("[]"), []byte(`{"specversion":"1.0","data_base64":"AA","id":7}`))
+	f.Add(hand.TypeLook, []byte(strings.Repeat("[", 10_000)), []byte(nil))
+	for _, purpose := range []hand.Purpose{hand.Check, hand.Bars, hand.Cause} {
+		f.Add(hand.TypeLook, bytes.Replace(look, []byte(hand.Diagnose), []byte(purpose), 1), []byte(nil))
+	}
+	served := bare(f, key, class(plan)).Hand
+	f.Fuzz(func(t *testing.T, kind string, data, payload []byte) {
+		call := w.call(t, func(c *call) {
+			c.event["type"] = kind
+			c.seal = nil
+		})
+		parts := strings.Split(string(call), ".")
+		if payload == nil { // these data in a good event
+			var e map[string]json.RawMessage
+			text, err := base64.RawURLEncoding.DecodeString(parts[1])
+			if err == nil {
+				err = json.Unmarshal(text, &e)
 			}
-			for _, method := range []jwt.SigningMethod{jwt.SigningMethodRS256, jwt.SigningMethodES256, jwt.SigningMethodES384, jwt.SigningMethodES512,
-				jwt.SigningMethodEdDSA} {
-				if k.fits("", method.Alg()) && method.Verify("a", make([]byte, 64), k.public) == nil {
-					t.Errorf("no signature is good for %v", k)
-				}
+			if err != nil {
+				t.Fatal(err)
 			}
+			e["data"] = data
+			if payload, err = json.Marshal(e); err != nil {
+				return // the data are no JSON
+			}
+		}
+		signed := parts[0] + "." + base64.RawURLEncoding.EncodeToString(payload)
+		call = sign(t, key, signed)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		status, text := served.Answer(ctx, call)
+		var a hand.Answer
+		if err := json.Unmarshal(text, &a); err != nil || len(text) > hand.MaxAnswer || status < 200 || status >= 500 {
+			t.Fatalf("status %d, %d bytes: %v", status, len(text), err)
+		}
+		if status != http.StatusOK && (a.Problem == nil || a.Answer != nil || a.ID != "") || status == http.StatusOK && a.ID == "" {
+			t.Errorf("status %d: %s", status, text)
 		}
 	})
 }

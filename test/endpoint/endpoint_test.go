@@ -1,5 +1,5 @@
-// Package endpoint runs the program of a function as Function Compute and Knative do, built
-// as it is shipped, on a real API server, a real JetStream and a simulated cloud.
+// Package endpoint runs the program of a function as Function Compute and Knative do, built as it is shipped, on a real API server and a simulated
+// cloud. It is called as the engine calls it.
 //
 // One class goes through all that may happen, and every class through both runtimes.
 package endpoint
@@ -8,7 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,8 +16,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,12 +28,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
+	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/cluster"
-	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -66,27 +70,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A world is what a function needs: a Service that has failed, a cloud, a stream.
+// A world is what a function needs: a Service that has failed, a cluster and a cloud.
 type world struct {
-	cloud  *sim.Cloud
-	gate   *gate // before the cloud
-	nats   *gate // before NATS
-	key    sim.Credentials
-	svc    *corev1.Service
-	env    []string
-	stream *stream.Stream
+	cloud   *sim.Cloud
+	gate    *gate // before the cloud
+	key     sim.Credentials
+	cluster *kube.Cluster
+	svc     *corev1.Service
+	engine  hand.Key
+	env     []string
 }
 
 func build(t *testing.T) *world {
 	t.Helper()
-	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	w := &world{cloud: sim.New(t, nil)}
 	w.key = w.cloud.Client("function", "*")
-	w.gate, w.nats = newGate(t, w.cloud.Addr()), newGate(t, strings.TrimPrefix(server.URL(), "nats://"))
-	w.stream = nats.Connect(t, stream.Config{URL: server.URL(), Token: "sesame"})
-	if _, err := w.stream.Setup(t.Context(), (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{"c-1"}}); err != nil {
-		t.Fatal(err)
-	}
+	w.gate = newGate(t, w.cloud.Addr())
 	k := cluster.Join(t)
 	var err error
 	w.svc, err = k.Client().CoreV1().Services(k.Namespace(t)).Create(t.Context(), &corev1.Service{
@@ -96,10 +95,19 @@ func build(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config, err := kube.Load(k.Kubeconfig, "")
+	if err == nil {
+		w.cluster, err = kube.New(config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.engine, err = hand.NewKey(); err != nil {
+		t.Fatal(err)
+	}
 	w.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
-		"LBREMEDY_CLUSTER=c-1", "LBREMEDY_REGION=" + w.cloud.Region(), "LBREMEDY_KUBECONFIG=" + k.Kubeconfig,
-		"LBREMEDY_NATS=nats://" + w.nats.addr(), "LBREMEDY_NATS_TOKEN=sesame",
+		"LBREMEDY_CLUSTER=c-1", "LBREMEDY_REGION=" + w.cloud.Region(), "LBREMEDY_KUBECONFIG=" + k.Kubeconfig, "LBREMEDY_ENGINE_KEYS=" + w.engine.Public(),
 		"LBREMEDY_CLOUD_ENDPOINT=" + w.gate.addr(), "LBREMEDY_CLOUD_SCHEME=HTTP",
 	}
 	return w
@@ -110,31 +118,73 @@ func (w *world) own() []string {
 	return []string{"ALIBABA_CLOUD_ACCESS_KEY_ID=" + w.key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + w.key.Secret}
 }
 
-// event returns a failure of the Service, another one for each version.
-func (w *world) event(t *testing.T, version string) []byte {
+// remedyOf returns the remedy of a class.
+func remedyOf(t *testing.T, class string) *remedy.Remedy {
 	t.Helper()
-	return failure(t, class, version, w.svc.Namespace, w.svc.Name, string(w.svc.UID))
+	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == class })
+	if i < 0 {
+		t.Fatalf("the class %s does not exist", class)
+	}
+	return functions.All[i]
 }
 
-// failure returns a failure of any class and Service.
-func failure(t *testing.T, class, version, namespace, name, uid string) []byte {
-	t.Helper()
-	e, err := event.NewFailed(event.Failure{
-		Cluster: "c-1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller",
-		Message: "Error syncing load balancer []: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:x]",
-		Service: event.Service{Namespace: namespace, Name: name, UID: uid},
-		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: version},
-		Count:   1, First: time.Now(), Last: time.Now(),
-	})
-	if err != nil {
-		t.Fatal(err)
+// hand returns the engine's side of a class's hand.
+func (w *world) hand(r *remedy.Remedy, send func(context.Context, []byte) ([]byte, error)) *hand.Remote {
+	return &hand.Remote{
+		Class: r, Key: w.engine, Decode: step.Decode, Known: functions.Chinese(chinese.Language)().Has, Send: send, Read: w.cluster.Service,
 	}
-	text, err := event.EncodeJSON(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
+
+// about is a call about the Service as it is now.
+func (w *world) about(t *testing.T, class string) hand.About {
+	t.Helper()
+	svc, err := w.cluster.Service(t.Context(), w.svc.Namespace, w.svc.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hand.About{
+		Class: class, Case: "3f9a12bc-1", Attempt: 1, Service: svc, Now: time.Now(),
+		Failure: event.Failure{
+			Cluster: "c-1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller",
+			Message: "Error syncing load balancer []: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:x]",
+			Service: event.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
+			Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "1"},
+			Count:   1, First: time.Now(), Last: time.Now(),
+		},
+	}
+}
+
+// looks asks the hand for a plan.
+func (w *world) looks(t *testing.T, h *hand.Remote) error {
+	t.Helper()
+	a, err := h.Look(t.Context(), hand.LookRequest{About: w.about(t, h.Class.Class), For: hand.Diagnose})
+	if err == nil && a.Verdict == remedy.Yes && a.Plan == nil {
+		t.Error("there is neither a plan nor an error")
+	}
+	return err
+}
+
+// orders has the hand touch the Service, which leaves its mark on it.
+func (w *world) orders(t *testing.T, h *hand.Remote) {
+	t.Helper()
+	steps, err := hand.Steps([]remedy.Step{step.Touch{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := w.about(t, h.Class.Class)
+	about.Attempt = int(marks.Add(1))
+	a, err := h.Apply(t.Context(), hand.Order{About: about, Step: steps[0], Fresh: true})
+	if err != nil || a.State != hand.Done || len(a.Calls) != 1 {
+		t.Errorf("the order: %+v, %v", a, err)
+	}
+	if svc := w.about(t, h.Class.Class).Service; svc.ResourceVersion == about.Service.ResourceVersion ||
+		svc.Annotations[ccm.Resync] != fmt.Sprintf("%s.%d", about.Case, about.Attempt) {
+		t.Errorf("the Service has the mark %q", svc.Annotations[ccm.Resync])
+	}
+}
+
+// marks counts orders, so that each leaves another mark.
+var marks atomic.Int64
 
 // A gate passes connections on, unless it is shut: then they wait until it opens.
 type gate struct {
@@ -143,7 +193,6 @@ type gate struct {
 
 	mu   sync.Mutex
 	shut chan struct{} // nil: it is open
-	mute chan struct{} // closed: the connections of before carry nothing more
 	live []net.Conn
 }
 
@@ -153,7 +202,7 @@ func newGate(t *testing.T, to string) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{listen: l, arrived: make(chan struct{}, 100), mute: make(chan struct{})}
+	g := &gate{listen: l, arrived: make(chan struct{}, 100)}
 	t.Cleanup(func() { l.Close(); g.open() })
 	go func() {
 		for {
@@ -162,7 +211,7 @@ func newGate(t *testing.T, to string) *gate {
 				return
 			}
 			g.mu.Lock()
-			shut, mute := g.shut, g.mute
+			shut := g.shut
 			g.mu.Unlock()
 			go func() {
 				defer in.Close()
@@ -181,19 +230,7 @@ func newGate(t *testing.T, to string) *gate {
 				ended := make(chan struct{}, 2)
 				pass := func(to, from net.Conn) {
 					defer func() { ended <- struct{}{} }()
-					b := make([]byte, 32<<10)
-					for {
-						n, err := from.Read(b)
-						select {
-						case <-mute:
-							_, _ = io.Copy(io.Discard, from) // until it gives up
-							return
-						default:
-						}
-						if _, failed := to.Write(b[:n]); failed != nil || err != nil {
-							return
-						}
-					}
+					_, _ = io.Copy(to, from) // until one of the two ends
 				}
 				go pass(out, in)
 				go pass(in, out)
@@ -230,15 +267,6 @@ func (g *gate) cut() {
 		_ = c.Close() // it may have ended
 	}
 	g.live = nil
-}
-
-// deaden lets the connections of now carry nothing more, without ending them: as those
-// of a frozen instance, which its peers have given up.
-func (g *gate) deaden() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.mute)
-	g.mute = make(chan struct{})
 }
 
 // A function is a running program.
@@ -346,74 +374,33 @@ func (f *function) ends(t *testing.T) {
 	}
 }
 
-// post sends an event to a path and returns the answer with its body.
-func (f *function) post(t *testing.T, client *http.Client, path, media string, body []byte, header map[string]string) (*http.Response, string) {
-	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+// posts returns how calls are posted to a path of the program.
+func (f *function) posts(client *http.Client, path string, header map[string]string) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, call []byte) ([]byte, error) {
+		a, text, err := f.post(ctx, client, path, call, header)
+		if err == nil && a.Header.Get("x-fc-status") != "200" {
+			err = fmt.Errorf("status %d, x-fc-status %s", a.StatusCode, a.Header.Get("x-fc-status"))
+		}
+		return text, err
 	}
-	q.Header.Set("Content-Type", media)
+}
+
+// post sends a call to a path and returns the answer with its body.
+func (f *function) post(ctx context.Context, client *http.Client, path string, call []byte, header map[string]string) (*http.Response, []byte, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+path, bytes.NewReader(call))
+	if err != nil {
+		return nil, nil, err
+	}
 	for k, v := range header {
 		q.Header.Set(k, v)
 	}
 	a, err := client.Do(q)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, string(text)
-}
-
-const structured = "application/cloudevents+json"
-
-// settled returns the event of the world's Service that was settled last, and how. Both
-// are empty if none was.
-func (w *world) settled(t *testing.T) (string, event.Result) {
-	t.Helper()
-	r := w.last(t, class, string(w.svc.UID))
-	if r.Phase != event.Settled {
-		return "", ""
-	}
-	return r.Event, r.Result
-}
-
-// last returns the last record of a Service and class, as it stands since the last run
-// that ended as it says; the zero record if there is none.
-func (w *world) last(t *testing.T, class, uid string) event.Record {
-	t.Helper()
-	var r event.Record
-	m, err := w.stream.Journal("c-1", uid, class).Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m == nil {
-		return r
-	}
-	if err := json.Unmarshal(m.Data, &r); err != nil {
-		t.Fatal(err)
-	}
-	var since event.Running
-	data, err := w.stream.Get(t.Context(), event.RunKey("c-1", uid, class))
-	if err == nil {
-		err = json.Unmarshal(data, &since)
-	}
-	if err != nil && !errors.Is(err, stream.ErrNotFound) {
-		t.Fatal(err)
-	}
-	return since.Since(r)
-}
-
-// isSettled checks that the event of this version is.
-func (w *world) isSettled(t *testing.T, version string) {
-	t.Helper()
-	if event, how := w.settled(t); !strings.HasSuffix(event, "."+version) || !how.Settled() {
-		t.Errorf("the journal has settled %q as %q, and not version %s", event, how, version)
-	}
+	return a, text, err
 }
 
 func stop(t *testing.T, f *function) {

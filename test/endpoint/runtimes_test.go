@@ -4,32 +4,36 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/accesskey"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/hand/invoke"
+	"github.com/lbremedy/lbremedy/shared/hand/route"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/core"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// The program under Function Compute's Go runtime, with the real SDK in it.
+// The program in Function Compute's Go runtime, with the real SDK in it, called by the API InvokeFunction as the engine calls it.
 func TestGoRuntime(t *testing.T) {
 	t.Parallel()
 	w, platform := build(t), fc.New(t)
 	f := w.start(t, platform.Environ(class)...)
-	role := func(payload []byte) fc.Invocation {
-		return fc.Invocation{Payload: payload, Key: w.key.AccessKeyID, Secret: w.key.Secret, Token: w.key.Token}
-	}
+	role := fc.Invocation{Key: w.key.AccessKeyID, Secret: w.key.Secret, Token: w.key.Token}
 	invoke := func(what string, i fc.Invocation) fc.Answer {
 		t.Helper()
 		a, err := platform.Invoke(t.Context(), i)
@@ -39,46 +43,71 @@ func TestGoRuntime(t *testing.T) {
 		return a
 	}
 	for range 2 {
-		if a := invoke("initialise", fc.Invocation{Kind: fc.Initializer}); a.Failure != nil {
+		if a := invoke("initialize", fc.Invocation{Kind: fc.Initializer}); a.Failure != nil {
 			t.Errorf("the initializer says %s", a.Payload)
 		}
 	}
-	if a := invoke("an event", role(w.event(t, "1"))); a.Failure != nil || !strings.Contains(string(a.Payload), `"result":`) {
-		t.Errorf("an event got %s", a.Payload)
+	h := w.hand(remedyOf(t, class), w.gateway(t, platform, &role))
+	if err := w.looks(t, h); err != nil {
+		t.Error(err)
 	}
-	w.isSettled(t, "1")
 	if len(w.cloud.CallsOf("function")) == 0 {
 		t.Error("no call came with the credentials of the invocation")
 	}
-	f.logged(t, `"msg":"run ended".*"request":"request-3"`, 1)
-
-	later := role(w.event(t, "2"))
-	later.Header = map[string]string{"x-fc-function-deadline": "", "x-fc-function-timeout": ""}
-	if a := invoke("without a deadline", later); a.Failure != nil {
-		t.Errorf("without a deadline it got %s", a.Payload)
+	f.logged(t, `"msg":"call answered".*"request":"request-3"`, 1)
+	w.orders(t, h)
+	role.Header = map[string]string{"x-fc-function-deadline": "", "x-fc-function-timeout": ""}
+	if err := w.looks(t, h); err != nil {
+		t.Errorf("without a deadline: %v", err)
 	}
-	for what, payload := range map[string]string{"garbage": "{", "text": "hello", "too much": strings.Repeat(" ", 300<<10)} {
-		if a := invoke(what, role([]byte(payload))); a.Failure == nil || a.Failure.Type != "Dead" {
+	role.Header = nil
+
+	for what, payload := range map[string]string{"garbage": "{", "text": "hello", "too much": strings.Repeat(" ", 5<<20) + "."} {
+		bad := role
+		bad.Payload = []byte(payload)
+		var said hand.Answer
+		if a := invoke(what, bad); a.Failure != nil || json.Unmarshal(a.Payload, &said) != nil || !errors.Is(said.Problem, hand.ErrInvalid) {
 			t.Errorf("%s got %s", what, a.Payload)
 		}
 	}
-	request, err := json.Marshal(map[string]any{
-		"version": "v1", "rawPath": "/", "body": string(w.event(t, "3")), "headers": map[string]string{"Content-Type": structured},
-		"requestContext": map[string]any{"http": map[string]string{"method": "POST", "path": "/"}},
+	trigger := w.hand(h.Class, func(ctx context.Context, call []byte) ([]byte, error) {
+		request, err := json.Marshal(map[string]any{
+			"version": "v1", "rawPath": "/", "body": string(call), "headers": map[string]string{"Content-Type": hand.MediaType},
+			"requestContext": map[string]any{"http": map[string]string{"method": "POST", "path": "/"}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		of := role
+		of.Payload = request
+		a, err := platform.Invoke(ctx, of)
+		var answer struct {
+			StatusCode int
+			Body       string
+		}
+		if err == nil {
+			err = json.Unmarshal(a.Payload, &answer)
+		}
+		if err == nil && answer.StatusCode != 200 {
+			err = fmt.Errorf("status %d", answer.StatusCode)
+		}
+		return []byte(answer.Body), err
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err := w.looks(t, trigger); err != nil {
+		t.Errorf("by an HTTP trigger: %v", err)
 	}
-	if a := invoke("an HTTP trigger", role(request)); a.Failure != nil || !strings.Contains(string(a.Payload), `"statusCode":204`) {
-		t.Errorf("an HTTP trigger got %s", a.Payload)
-	}
-	w.isSettled(t, "3")
 
-	// A role that may do nothing: the event comes again.
-	nobody := w.cloud.Client("nobody")
-	a := invoke("a role without permission", fc.Invocation{Payload: w.event(t, "4"), Key: nobody.AccessKeyID, Secret: nobody.Secret})
-	if a.Failure == nil || a.Failure.Type == "Dead" || !strings.Contains(a.Failure.Message, "NoPermission") && !strings.Contains(a.Failure.Message, "Forbidden") {
-		t.Errorf("a role without permission got %s", a.Payload)
+	// A role that may do nothing, and an engine of another release: the engine learns what it is.
+	nobody, own := w.cloud.Client("nobody"), role
+	role.Key, role.Secret, role.Token = nobody.AccessKeyID, nobody.Secret, ""
+	if err := w.looks(t, h); !errors.Is(err, hand.ErrDenied) {
+		t.Errorf("a role without permission got %v", err)
+	}
+	role = own
+	newer := *h.Class
+	newer.Creates = !newer.Creates
+	if err := w.looks(t, w.hand(&newer, h.Send)); !errors.Is(err, hand.ErrOutdated) {
+		t.Errorf("another release got %v", err)
 	}
 
 	// An API that is away is not asked without a pause.
@@ -86,7 +115,7 @@ func TestGoRuntime(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(1500*time.Millisecond, cancel)
 	before := platform.Polls()
-	if _, err := platform.Invoke(ended, role(w.event(t, "5"))); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := platform.Invoke(ended, role); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if n := platform.Polls() - before; n > 4 {
@@ -94,24 +123,46 @@ func TestGoRuntime(t *testing.T) {
 	}
 	platform.Away(false)
 
-	// With SIGTERM in mid-run the event in hand is finished and answered.
+	// With SIGTERM the call in hand is finished and answered.
 	w.hold(t)
-	got := make(chan fc.Answer, 1)
-	go func() {
-		a, err := platform.Invoke(t.Context(), role(w.event(t, "6")))
-		if err != nil {
-			t.Error(err)
-		}
-		got <- a
-	}()
+	got := make(chan error, 1)
+	go func() { got <- w.looks(t, h) }()
 	w.held(t)
 	stop(t, f)
 	w.gate.open()
-	if a := <-got; a.Failure != nil {
-		t.Errorf("the event in hand got %s", a.Payload)
+	if err := <-got; err != nil {
+		t.Errorf("the call in hand: %v", err)
 	}
 	f.ends(t)
-	w.isSettled(t, "6")
+}
+
+// gateway returns how the engine invokes a function by the API. What the platform adds to each invocation is in of.
+func (w *world) gateway(t *testing.T, platform *fc.Runtime, of *fc.Invocation) func(context.Context, []byte) ([]byte, error) {
+	t.Helper()
+	caller := core.Credentials{AccessKeyID: "engine", Secret: "secret"}
+	gateway := httptest.NewServer(&fc.Gateway{Callers: []core.Credentials{caller}, Functions: map[string]func([]byte) (string, string){
+		"lbremedy-" + class: func(body []byte) (kind, text string) {
+			i := *of
+			i.Payload = body
+			a, err := platform.Invoke(t.Context(), i)
+			switch {
+			case err != nil:
+				return "Timeout", err.Error()
+			case a.Failure != nil:
+				return a.Failure.Type, a.Failure.Message
+			}
+			return "", string(a.Payload)
+		},
+	}})
+	t.Cleanup(gateway.Close)
+	file := shell.File(t, "routes.yaml", `routes: {`+class+`: {invoke: {function: "lbremedy-{class}", account: "1", region: cn-hangzhou, endpoint: "`+gateway.URL+`"}}}`)
+	to, err := route.Load(file, "c-1", []string{class}, func(context.Context) (invoke.Key, error) {
+		return accesskey.Key{ID: caller.AccessKeyID, Secret: caller.Secret}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to[class].Send
 }
 
 // hold keeps the next call to the cloud until the gate opens.
@@ -136,98 +187,78 @@ func TestCustomRuntime(t *testing.T) {
 	t.Parallel()
 	w := build(t)
 	f := w.start(t, "FC_FUNCTION_NAME="+class, "FC_CUSTOM_LISTEN_PORT=0")
-	role := map[string]string{
-		"x-fc-request-id": "r-1", "x-fc-function-timeout": "60", "x-fc-control-path": "/invoke",
-		"x-fc-access-key-id": w.key.AccessKeyID, "x-fc-access-key-secret": w.key.Secret, "x-fc-security-token": w.key.Token,
+	role := map[string]string{"x-fc-request-id": "r-1", "x-fc-function-timeout": "60", "x-fc-control-path": "/invoke", "Content-Type": "application/octet-stream"}
+	be := func(key sim.Credentials) {
+		role["x-fc-access-key-id"], role["x-fc-access-key-secret"], role["x-fc-security-token"] = key.AccessKeyID, key.Secret, key.Token
 	}
+	be(w.key)
 	for range 2 {
-		if a, said := f.post(t, http.DefaultClient, "/initialize", "", nil, role); a.StatusCode != 200 || a.Header.Get("x-fc-status") != "200" {
-			t.Errorf("initialised: %d, %s", a.StatusCode, said)
+		if a, said, err := f.post(t.Context(), http.DefaultClient, "/initialize", nil, role); err != nil || a.StatusCode != 200 || a.Header.Get("x-fc-status") != "200" {
+			t.Errorf("initialized: %s, %v", said, err)
 		}
 	}
-	a, said := f.post(t, http.DefaultClient, "/invoke", "application/octet-stream", w.event(t, "1"), role)
-	if a.StatusCode != 204 || a.Header.Get("x-fc-status") != "200" {
-		t.Errorf("an event: %d, x-fc-status %s: %s", a.StatusCode, a.Header.Get("x-fc-status"), said)
+	h := w.hand(remedyOf(t, class), f.posts(http.DefaultClient, "/invoke", role))
+	if err := w.looks(t, h); err != nil {
+		t.Error(err)
 	}
-	w.isSettled(t, "1")
 	if len(w.cloud.CallsOf("function")) == 0 {
 		t.Error("the credentials of the request were not used")
 	}
-	f.logged(t, `"msg":"run ended".*"request":"r-1"`, 1)
-	nobody := w.cloud.Client("nobody")
-	const line = `"msg":"(event not settled|run failed)".*"request":"r-1"`
-	bad := []struct {
-		name, media string
-		body        []byte
-		key         sim.Credentials
-		status      int
-		says        string
+	w.orders(t, h)
+	f.logged(t, `"msg":"call answered".*"request":"r-1"`, 2)
+	for _, tt := range []struct {
+		name   string
+		body   string
+		status int
 	}{
-		{"a payload over the limit", "application/octet-stream", append([]byte(strings.Repeat(" ", 300<<10)), w.event(t, "2")...), w.key, 422, "more than"},
-		{"a wrong content type", "text/plain", w.event(t, "2"), w.key, 422, "content type"},
-		{"garbage", "application/octet-stream", []byte("{"), w.key, 422, "invalid event"},
-		{"a role without permission", "application/octet-stream", w.event(t, "2"), nobody, 503, ""},
-	}
-	for i, tt := range bad {
-		role["x-fc-access-key-id"], role["x-fc-access-key-secret"], role["x-fc-security-token"] = tt.key.AccessKeyID, tt.key.Secret, tt.key.Token
-		a, said := f.post(t, http.DefaultClient, "/invoke", tt.media, tt.body, role)
-		again := a.Header.Get("Retry-After") != ""
-		if a.StatusCode != tt.status || a.Header.Get("x-fc-status") != "404" || again != (tt.status == 503) || tt.status == 422 && !strings.Contains(said, tt.says) {
-			t.Errorf("%s: %d, x-fc-status %s: %s", tt.name, a.StatusCode, a.Header.Get("x-fc-status"), said)
+		{"a payload over the limit", strings.Repeat(" ", 5<<20), 413},
+		{"garbage", "{", 400},
+	} {
+		a, said, err := f.post(t.Context(), http.DefaultClient, "/invoke", []byte(tt.body), role)
+		if err != nil || a.StatusCode != tt.status || a.Header.Get("x-fc-status") != "200" || !strings.Contains(string(said), hand.ErrInvalid.Error()) {
+			t.Errorf("%s: %s, %v", tt.name, said, err)
 		}
-		f.logged(t, line, i+1)
 	}
-	role["x-fc-access-key-id"], role["x-fc-access-key-secret"], role["x-fc-security-token"] = w.key.AccessKeyID, w.key.Secret, w.key.Token
+	f.logged(t, `"msg":"call refused".*"request":"r-1"`, 2)
+	be(w.cloud.Client("nobody"))
+	if err := w.looks(t, h); !errors.Is(err, hand.ErrDenied) {
+		t.Errorf("a role without permission got %v", err)
+	}
+	be(w.key)
 
-	// The instance is frozen for longer than a connection is trusted, and its peers
-	// give it up. What it is frozen for is what is tested: no signal stands for it.
+	// An instance is frozen, and its peers give its connections up.
 	if err := f.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	w.nats.deaden()
-	<-time.After(21 * time.Second)
+	w.gate.cut()
 	if err := f.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if a, said := f.post(t, http.DefaultClient, "/invoke", "application/octet-stream", w.event(t, "3"), role); a.StatusCode != 204 {
-		t.Errorf("after it was frozen: %d, %s", a.StatusCode, said)
+	if err := w.looks(t, h); err != nil {
+		t.Errorf("after it was frozen: %v", err)
 	}
-	w.isSettled(t, "3")
-	f.logged(t, `"msg":"run ended".*"event":"[^"]*\.3"`, 1)
-	if n := len(regexp.MustCompile(line).FindAllString(f.log(), -1)); n != len(bad) {
-		t.Errorf("%d lines in the log for %d refusals", n, len(bad))
-	}
-
-	// SIGTERM in mid-run.
-	w.inHand(t, f, http.DefaultClient, "/invoke", "4", role)
+	w.inHand(t, f, h)
 }
 
-// inHand sends SIGTERM while an event is in hand, which is settled all the same.
-func (w *world) inHand(t *testing.T, f *function, client *http.Client, path, version string, header map[string]string) {
+// inHand sends SIGTERM while a call is in hand, which is answered all the same.
+func (w *world) inHand(t *testing.T, f *function, h *hand.Remote) {
 	t.Helper()
 	w.hold(t)
-	got := make(chan int, 1)
-	body := w.event(t, version)
-	go func() {
-		a, said := f.post(t, client, path, structured, body, header)
-		if a.StatusCode != 204 {
-			t.Errorf("the event in hand: %d, %s", a.StatusCode, said)
-		}
-		got <- a.StatusCode
-	}()
+	got := make(chan error, 1)
+	go func() { got <- w.looks(t, h) }()
 	w.held(t)
 	stop(t, f)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	f.refuses(ctx)
 	w.gate.open()
-	<-got
+	if err := <-got; err != nil {
+		t.Errorf("the call in hand: %v", err)
+	}
 	f.ends(t)
-	w.isSettled(t, version)
 }
 
-// The program as a container of Knative: the port that it names, HTTP/1 and h2c, and a
-// readiness that says what is missing.
+// The program as a container of Knative: the port that it names, HTTP/1 and h2c, and readiness.
 func TestKnative(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -235,71 +266,53 @@ func TestKnative(t *testing.T) {
 	h2c := &http.Transport{Protocols: new(http.Protocols)}
 	h2c.Protocols.SetUnencryptedHTTP2(true)
 	defer h2c.CloseIdleConnections()
-	ready := func(client *http.Client) int {
-		t.Helper()
+	for i, client := range []*http.Client{http.DefaultClient, {Transport: h2c}} {
 		a, err := client.Get(f.url + "/health/readiness")
 		if err != nil {
 			t.Fatal(err)
 		}
 		a.Body.Close()
-		return a.StatusCode
-	}
-	for i, client := range []*http.Client{http.DefaultClient, {Transport: h2c}} {
-		version := []string{"1", "2"}[i]
-		if status := ready(client); status != 200 {
-			t.Errorf("ready: %d", status)
+		if a.StatusCode != 200 || a.ProtoMajor != i+1 {
+			t.Errorf("ready: %d by %s", a.StatusCode, a.Proto)
 		}
-		a, said := f.post(t, client, "/", structured, w.event(t, version), nil)
-		if a.StatusCode != 204 || a.ProtoMajor != i+1 {
-			t.Errorf("%s: %d, %s", a.Proto, a.StatusCode, said)
+		h := w.hand(remedyOf(t, class), f.posts(client, "/", nil))
+		if err := w.looks(t, h); err != nil {
+			t.Errorf("%s: %v", a.Proto, err)
 		}
-		w.isSettled(t, version)
+		w.orders(t, h)
 	}
-	f.logged(t, "the endpoint asks for no token: whoever reaches the Knative Service may call", 1)
-
-	// NATS is away: not ready, and the event comes again.
-	w.nats.close()
-	w.nats.deaden()
-	if status := ready(http.DefaultClient); status != 503 {
-		t.Errorf("without NATS it is ready: %d", status)
-	}
-	if a, said := f.post(t, http.DefaultClient, "/", structured, w.event(t, "3"), nil); a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
-		t.Errorf("without NATS: %d, %s", a.StatusCode, said)
-	}
-	w.nats.open()
-
-	f = w.start(t, append(w.own(), "K_SERVICE="+class, "PORT=0")...)
-	w.inHand(t, f, &http.Client{Transport: h2c}, "/", "4", nil)
+	w.inHand(t, f, w.hand(remedyOf(t, class), f.posts(&http.Client{Transport: h2c}, "/", nil)))
 }
 
-// Without a platform before it an endpoint that asks for no token listens to its own machine;
-// with a token it refuses strangers; and a cluster that is away brings the event back.
-func TestBareEndpoint(t *testing.T) {
+// A function listens to everybody and answers the engine alone. Without a cluster it is not ready, and says so to the engine too.
+func TestAnywhere(t *testing.T) {
 	t.Parallel()
 	w := build(t)
 	f := w.start(t, append(w.own(), "PORT=0", away(t))...)
-	f.logged(t, `listens to this machine alone.*"address":"127\.0\.0\.1:`, 1)
-	a, said := f.post(t, http.DefaultClient, "/", structured, w.event(t, "1"), nil)
-	if a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
-		t.Errorf("without a cluster: %d, %s", a.StatusCode, said)
+	f.logged(t, `"msg":"function is ready","class":"`+class+`","address":"\[::\]:`, 1)
+	if a, err := http.Get(f.url + "/readyz"); err != nil || a.StatusCode != 503 {
+		t.Errorf("without a cluster it is ready: %v", err)
+	} else {
+		a.Body.Close()
 	}
+	h := w.hand(remedyOf(t, class), f.posts(http.DefaultClient, "/", nil))
+	if err := w.looks(t, h); !errors.Is(err, hand.ErrUnavailable) {
+		t.Errorf("without a cluster: %v", err)
+	}
+	stranger := *h
+	var err error
+	if stranger.Key, err = hand.NewKey(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.looks(t, &stranger); !errors.Is(err, hand.ErrDenied) {
+		t.Errorf("a stranger: %v", err)
+	}
+	f.logged(t, `"status":401,"error":"the signature of the call is not accepted`, 1)
 	stop(t, f)
 	f.ends(t)
-
-	f = w.start(t, append(w.own(), "PORT=0", "LBREMEDY_ENDPOINT_TOKEN=sesame")...)
-	for token, want := range map[string]int{"": 401, "Bearer other": 401, "Bearer sesame": 204} {
-		if a, said := f.post(t, http.DefaultClient, "/", structured, w.event(t, "2"), map[string]string{"Authorization": token}); a.StatusCode != want {
-			t.Errorf("%q: %d, %s", token, a.StatusCode, said)
-		}
-	}
-	f.logged(t, `"status":401,"error":"the caller's token is not good here`, 2)
-	if strings.Contains(f.log(), "Bearer") || strings.Contains(f.log(), "sesame") {
-		t.Error("a token stands in the log")
-	}
 }
 
-// Each class's program answers under both runtimes, and settles an event on a Service
-// that is gone: configuration, endpoint, journal and cluster are in order.
+// Each class's program answers in both runtimes: configuration, endpoint, declaration and clients are in order.
 func TestEveryProgram(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -309,32 +322,25 @@ func TestEveryProgram(t *testing.T) {
 	}
 	role := fc.Invocation{Key: w.key.AccessKeyID, Secret: w.key.Secret, Token: w.key.Token}
 	header := map[string]string{"x-fc-access-key-id": role.Key, "x-fc-access-key-secret": role.Secret, "x-fc-security-token": role.Token}
-	for i, r := range functions.All {
+	for _, r := range functions.All {
 		t.Run(r.Class, func(t *testing.T) {
-			uid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
-			settled := func(version string) {
-				t.Helper()
-				if rec := w.last(t, r.Class, uid); rec.Result != event.Gone || !strings.HasSuffix(rec.Event, "."+version) {
-					t.Errorf("version %s: it is settled as %s of %q", version, rec.Result, rec.Event)
-				}
-			}
 			platform := fc.New(t)
 			f := w.startOf(t, r.Class, platform.Environ(r.Class)...)
-			role.Payload = failure(t, r.Class, "1", w.svc.Namespace, "gone", uid)
-			if a, err := platform.Invoke(t.Context(), role); err != nil || a.Failure != nil {
-				t.Errorf("under the Go runtime: %s, %v", a.Payload, err)
+			if err := w.looks(t, w.hand(r, func(ctx context.Context, call []byte) ([]byte, error) {
+				of := role
+				of.Payload = call
+				a, err := platform.Invoke(ctx, of)
+				return a.Payload, err
+			})); err != nil {
+				t.Errorf("in the Go runtime: %v", err)
 			}
-			settled("1")
 			stop(t, f)
 			f.ends(t)
 
 			f = w.startOf(t, r.Class, "FC_FUNCTION_NAME="+r.Class, "FC_CUSTOM_LISTEN_PORT=0")
-			body := failure(t, r.Class, "2", w.svc.Namespace, "gone", uid)
-			if a, said := f.post(t, http.DefaultClient, "/invoke", "application/octet-stream", body, header); a.StatusCode != 204 ||
-				a.Header.Get("x-fc-status") != "200" {
-				t.Errorf("as a custom runtime: %d, %s", a.StatusCode, said)
+			if err := w.looks(t, w.hand(r, f.posts(http.DefaultClient, "/invoke", header))); err != nil {
+				t.Errorf("as a custom runtime: %v", err)
 			}
-			settled("2")
 			stop(t, f)
 			f.ends(t)
 		})
@@ -358,6 +364,15 @@ func TestSize(t *testing.T) {
 	}
 	largest, bytesOf := "", int64(0)
 	for _, f := range files {
+		built, err := buildinfo.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range built.Deps {
+			if strings.HasPrefix(m.Path, "github.com/nats-io/") || strings.HasPrefix(m.Path, "github.com/prometheus/") || strings.HasPrefix(m.Path, "go.opentelemetry.io/") {
+				t.Errorf("%s has %s in it", f.Name(), m.Path)
+			}
+		}
 		if info, err := f.Info(); err != nil {
 			t.Fatal(err)
 		} else if info.Size() > bytesOf {

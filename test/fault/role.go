@@ -101,8 +101,11 @@ func logger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)
 // config returns how the part reaches what is around it.
 func (a assignment) config() host.Config {
 	return host.Config{
-		Cluster: a.Cluster, Region: a.Region, Kubeconfig: a.Kubeconfig, NATS: a.NATS, Endpoint: a.Cloud, Scheme: "HTTP", Who: a.Name, Watch: watch, Handlers: 32,
-		Credentials: cloud.Static(cloud.Key{ID: a.KeyID, Secret: a.Secret}), Log: logger(),
+		Config: hand.Config{
+			Cluster: a.Cluster, Region: a.Region, Kubeconfig: a.Kubeconfig, Endpoint: a.Cloud, Scheme: "HTTP",
+			Credentials: cloud.Static(cloud.Key{ID: a.KeyID, Secret: a.Secret}), Log: logger(),
+		},
+		NATS: a.NATS, Who: a.Name, Watch: watch, Handlers: 32,
 	}
 }
 

@@ -24,6 +24,7 @@ var keys = map[string]string{
 	"about":     "what a Kubernetes Event is about",
 	"address":   "that an endpoint listens on",
 	"again":     "how long until something is tried again",
+	"call":      "ID of a call of a function",
 	"button":    "that somebody has clicked in a chat",
 	"cases":     "numbers of cases: opened, closed, that stand, as a sentence",
 	"change":    "what a set-up has changed, as a sentence",
@@ -56,6 +57,7 @@ var keys = map[string]string{
 	"text":      "what a step does",
 	"unknown":   "number of things that the doctor could not tell",
 	"ticket":    "key of a ticket",
+	"uid":       "of the object that a call is about",
 	"user":      "of a chat, as its platform knows them",
 	"version":   "of the program, or a resource version",
 }

@@ -59,6 +59,13 @@ func TestRules(t *testing.T) {
 			want: []string{"infra/gen/stage1 must not import functions"}},
 		{name: "unknown package", rule: imports, file: "shared/new/n.go", text: "package new", want: []string{"no row"}},
 
+		{name: "function to engine", rule: reach, file: "functions/busy/cmd/busy/main.go", text: "package main\n" + ours + `shared/engine"`,
+			want: []string{"functions/busy/cmd/busy imports shared/engine"}},
+		{name: "function to NATS", rule: reach, file: "functions/busy/cmd/busy/main.go", text: "package main\n" + `import "github.com/nats-io/nats.go/jetstream"`,
+			want: []string{"imports github.com/nats-io/nats.go/jetstream"}},
+		{name: "function to hand", rule: reach, file: "functions/busy/cmd/busy/main.go", text: "package main\n" + ours + `shared/serve"`},
+		{name: "engine to stream", rule: reach, file: "shared/engine/r.go", text: "package engine\n" + ours + `shared/stream"`},
+
 		{name: "home", rule: libraries, file: "shared/stream/s.go", text: "package stream\n" + `import "github.com/nats-io/nats.go/jetstream"`},
 		{name: "not home", rule: libraries, file: "shared/host/h.go", text: "package host\n" + `import "github.com/nats-io/nats.go/jetstream"`,
 			want: []string{"only shared/stream may"}},

@@ -178,6 +178,7 @@ type rule struct {
 
 var rules = []rule{
 	{"imports", imports},
+	{"reach", reach},
 	{"libraries", libraries},
 	{"test libraries", testLibraries},
 	{"class code", classCode},

@@ -24,6 +24,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -134,7 +135,7 @@ func newRig(t *testing.T) *rig {
 		r.places[id] = p
 	}
 	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
-	r.operator = r.as("", "operator")
+	r.operator = r.as(accounts.Operator)
 	shell.Beside(r, r.ctx, "the journal", func(ctx context.Context) error {
 		return r.operator.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
 	})
@@ -163,26 +164,26 @@ func (r *rig) serve() {
 	r.url = s.ClientURL()
 }
 
-// seed returns the file with the key of a user; of no cluster for those who are none's.
-func (r *rig) seed(cluster, user string) string { return filepath.Join(r.keys, cluster, user+".seed") }
+// seed returns the file with the key of a user.
+func (r *rig) seed(user string) string { return filepath.Join(r.keys, user+".seed") }
 
 // as connects as a user.
-func (r *rig) as(cluster, user string) *stream.Stream {
+func (r *rig) as(user string) *stream.Stream {
 	r.Helper()
-	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(cluster, user), Cluster: cluster, Grace: time.Second})
+	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(user), Grace: time.Second})
 }
 
 // environ returns the environment of a program of a cluster that is a user of NATS.
-func (r *rig) environ(cluster, seed string) []string {
+func (r *rig) environ(cluster, user string) []string {
 	return append(r.places[cluster].testbed.Environ(r.url, ""),
-		"LBREMEDY_NATS_NKEY="+seed, "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
+		"LBREMEDY_NATS_NKEY="+r.seed(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
 // says runs the operator's program for a cluster, and wants this in what it prints.
 func (r *rig) says(cluster, want string, args ...string) {
 	r.Helper()
 	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
-	cmd.Env = r.environ(cluster, r.seed("", "operator"))
+	cmd.Env = r.environ(cluster, accounts.Operator)
 	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte(want)) {
 		r.Fatalf("%v: %v, %s; want %q", args, err, out, want)
 	}
@@ -304,7 +305,7 @@ func (r *rig) engine(cluster, routes string) (end func()) {
 	r.Helper()
 	key := filepath.Join(r.TempDir(), "engine.pem")
 	r.must(os.WriteFile(key, r.places[cluster].key.PEM(), 0o600))
-	return r.start(r.environ(cluster, r.seed("", "engine")), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir(),
+	return r.start(r.environ(cluster, accounts.Engine), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir(),
 		"--routes", routes, "--engine-key", key)
 }
 
@@ -317,7 +318,7 @@ func TestClusters(t *testing.T) {
 	r.policy(one, narrow)
 	r.policy(two, narrow+"classes: {tag-missing: {risk: high}}\n")
 	for id, p := range r.places {
-		x, err := p.testbed.Exporter(r.ctx, r.as(id, "exporter"))
+		x, err := p.testbed.Exporter(r.ctx, r.as(accounts.Exporter(id)))
 		r.must(err)
 		shell.Beside(r, r.ctx, "the exporter of "+id, x.Run)
 	}

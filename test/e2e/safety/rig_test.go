@@ -45,6 +45,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -165,8 +166,11 @@ func (r *rig) worker() *host.Connection {
 	r.Helper()
 	key := r.testbed.Cloud.Client(worker, "*")
 	env, err := host.Look(host.Config{
-		Cluster: testbed.ClusterID, Region: r.testbed.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.testbed.Cloud.Addr(), Scheme: "HTTP",
-		Who: "worker", Watch: 4 * time.Second, Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
+		Config: hand.Config{
+			Cluster: testbed.ClusterID, Region: r.testbed.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.testbed.Cloud.Addr(), Scheme: "HTTP",
+			Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
+		},
+		Who: "worker", Watch: 4 * time.Second,
 	})
 	r.must(err)
 	env.Stream, env.Now = r.stream, r.now

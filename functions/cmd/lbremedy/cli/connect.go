@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
@@ -37,9 +38,12 @@ func (p *Program) Log() *slog.Logger {
 // Host returns the configuration of a host as the flags have it.
 func (p *Program) Host() host.Config {
 	return host.Config{
-		Cluster: p.Cluster, Region: p.Region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
+		Config: hand.Config{
+			Cluster: p.Cluster, Region: p.Region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
+			Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Log: p.Log(),
+		},
 		NATS: p.NATS, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSNKey: p.natsNKey, NATSCA: p.natsCA,
-		Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Who: "cli", Log: p.Log(),
+		Who: "cli",
 	}
 }
 

@@ -1,0 +1,66 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// trigger reads the request that an HTTP trigger of Function Compute hands to its Go
+// runtime as a payload; nil if the payload is something else.
+func trigger(payload []byte) (*http.Request, error) {
+	var event struct {
+		Version   string            `json:"version"`
+		Path      string            `json:"rawPath"`
+		Body      string            `json:"body"`
+		Encoded   bool              `json:"isBase64Encoded"`
+		Headers   map[string]string `json:"headers"`
+		Triggered *struct {
+			HTTP struct{ Method, Path string } `json:"http"`
+		} `json:"requestContext"`
+	}
+	if json.Unmarshal(payload, &event) != nil || event.Triggered == nil || event.Version == "" {
+		return nil, nil
+	}
+	if event.Version != "v1" {
+		return nil, fmt.Errorf("the HTTP trigger sends version %q of its events, not v1", event.Version)
+	}
+	body := []byte(event.Body)
+	if event.Encoded {
+		var err error
+		if body, err = base64.StdEncoding.DecodeString(event.Body); err != nil {
+			return nil, errors.New("the HTTP trigger says that the body is Base64, and it is not")
+		}
+	}
+	path, err := url.ParseRequestURI(event.Path)
+	if err != nil {
+		path = &url.URL{Path: "/"}
+	}
+	r := &http.Request{
+		Method: strings.ToUpper(event.Triggered.HTTP.Method), URL: &url.URL{Path: path.Path},
+		Header: http.Header{}, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if r.Method == "" {
+		r.Method = http.MethodPost
+	}
+	if len(body) > 0 {
+		r.Body, r.ContentLength = readCloser{bytes.NewReader(body)}, int64(len(body))
+	}
+	for name, value := range event.Headers {
+		// What the platform says comes beside the payload; here it would be the caller's word.
+		if !strings.HasPrefix(strings.ToLower(name), "x-fc-") {
+			r.Header.Set(name, value)
+		}
+	}
+	return r, nil
+}
+
+type readCloser struct{ *bytes.Reader }
+
+// Close does nothing.
+func (readCloser) Close() error { return nil }
