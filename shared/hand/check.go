@@ -222,8 +222,9 @@ func command(text string) bool {
 // search is the one pipe that sentences have: what a command prints is searched for a word.
 var search = regexp.MustCompile(` \| grep [A-Za-z0-9./_-]+$`)
 
-// harmless reports whether all commands of a text are inert. Several stand with && between them.
+// harmless reports whether all commands of a text are inert. Several stand with && between them, and a value may hold the time.
 func harmless(text string) bool {
+	text = strings.ReplaceAll(text, "-$(date +%s) ", "-1 ")
 	for i, part := range strings.Split(text, " && ") {
 		if !inert(search.ReplaceAllString(part, "")) || i > 0 && !command(part) {
 			return false
