@@ -455,7 +455,7 @@ func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 	} else {
 		result = backOff(&x.rec, cause)
 		if errors.Is(cause, hand.ErrUnsure) && x.doubt {
-			x.rec.Wait = max(x.rec.Wait, time.Minute) // for a write that is still on its way to take effect before the step is checked
+			x.rec.Wait = max(x.rec.Wait, x.env.bound()/2) // for a write that is still on its way to take effect before the step is checked
 		}
 	}
 	rec, err := x.settle(ctx, result)

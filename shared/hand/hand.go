@@ -1,17 +1,14 @@
-// Package hand does for one class what needs the class's rights: it reads the cluster and the cloud, runs the class's code,
-// and makes one step. The engine decides: when to look, whether a plan is applied, which step is next.
+// Package hand does for one class what needs the class's rights: it reads the cluster and the cloud, runs the class's code, and makes one step.
+// The engine decides: when to look, whether a plan is applied, which step is next.
 //
-// What crosses between the two is plain data that survives JSON, errors by their kinds too, so that a hand may run in a
-// process of its own. A hand keeps nothing between two calls, and takes the time from the call. Local is a hand in the
-// engine's own process, and the only one so far.
+// A Local hand is in the engine's own process. A Remote hand is a function: its calls are signed (call.go), a Served hand on the other side
+// answers them, and every answer is checked before anything of it is used (check.go). A hand keeps nothing between two calls, and takes the
+// time of a case from the call. Package route posts calls; package serve is the program of a function.
 //
-// A call carries the Service as the engine has read it last, and an answer carries it as the write has left it: else
-// each side would read it again for each call. A write holds only for the version in the call. Steps cross as the class
-// has declared them, also to be undone: the hand works out their way back, and refuses what its class does not declare.
+// A call carries the Service as the engine has read it last. A write holds only for the version in the call. Steps cross as the class has
+// declared them, also to be undone: the hand works out their way back, and refuses what its class does not declare.
 //
-// The engine calls Look while it still writes its lease. A local hand reads ahead then, and runs no code of the class
-// before the lease is there (Behind): an event that kills the process is counted by its lease. Local hands of one process
-// share who fails with whom (Clients.Crowd).
+// Begin with Hand and the types below it.
 package hand
 
 import (
@@ -143,6 +140,9 @@ type ApplyAnswer struct {
 }
 
 type behindKey struct{}
+
+// The engine calls Look while it still writes its lease. An event that kills the process is counted by its lease, so that no code of the class
+// runs before.
 
 // Behind returns a context in which a local hand reads ahead at once, and runs no code of its class until wait has
 // returned nil. An error of it ends the look.

@@ -34,7 +34,6 @@ type Remote struct {
 
 const (
 	callTimeout = 75 * time.Second // of a look
-	afterExpiry = 30 * time.Second // of the run's time that is left when an order expires: nothing else is sent for the object meanwhile
 	leastLife   = 2 * time.Second  // of an order: a shorter one would hardly arrive
 	skew        = 5 * time.Second  // by which a hand's clock may be behind: a hand that is more behind refuses the call
 )
@@ -68,8 +67,8 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 	return a, problem(err)
 }
 
-// Apply has the function make a step. The order expires so early that at least 30 s of the run's time are left then. If no answer came that can
-// be used, the state is Lost, and Apply returns when no hand accepts the order any more.
+// Apply has the function make a step. The order expires when at most half of the run's time that is left has passed: other runs wait for the
+// rest. If no answer came that can be used, the state is Lost, and Apply returns when no hand accepts the order any more.
 func (r *Remote) Apply(ctx context.Context, o Order) (ApplyAnswer, error) {
 	began := time.Now()
 	a, life, err := r.apply(ctx, o)
@@ -89,7 +88,10 @@ func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.D
 	now := r.now()
 	life = callLife
 	if end, ok := ctx.Deadline(); ok {
-		life = min(life, time.Until(end)-afterExpiry)
+		left := time.Until(end)
+		if life = min(life, left/2); left-life < skew {
+			life = 0
+		}
 	}
 	if life < leastLife {
 		return a, life, fmt.Errorf("send the order: the time of this run is nearly over: %w", context.DeadlineExceeded)

@@ -1,40 +1,45 @@
 package remedy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
 // A Declaration is a remedy as data, without its code: everything the engine needs to know of a class whose code runs elsewhere.
 type Declaration struct {
-	Class       string        `json:"class"`
-	Doc         string        `json:"doc"`
-	Codes       []string      `json:"codes,omitempty"`
-	Texts       []string      `json:"texts,omitempty"`
-	Reads       []grant.Grant `json:"reads,omitempty"`
-	Steps       []string      `json:"steps,omitempty"`    // kinds
-	Sections    []string      `json:"sections,omitempty"` // names
-	Annotations []string      `json:"annotations,omitempty"`
-	Risks       []Risk        `json:"risks,omitempty"`
-	Scope       Scope         `json:"scope,omitempty"`
-	OptIn       bool          `json:"optIn,omitempty"`
-	Deleting    bool          `json:"deleting,omitempty"`
-	Backends    bool          `json:"backends,omitempty"`
-	Creates     bool          `json:"creates,omitempty"`
-	Sees        bool          `json:"sees,omitempty"`
-	Formats     []string      `json:"formats,omitempty"` // of its sentences, in package fmt's verbs; a class in Go uses those of the program
+	Class       string   `json:"class"`
+	Doc         string   `json:"doc,omitempty"`
+	Codes       []string `json:"codes,omitempty"`
+	Texts       []string `json:"texts,omitempty"`
+	Reads       []string `json:"reads,omitempty"`       // grants, such as "vpc:DescribeVSwitches" and "list endpointslices.discovery.k8s.io"
+	Steps       []string `json:"steps,omitempty"`       // kinds
+	Sections    []string `json:"sections,omitempty"`    // names
+	Annotations []string `json:"annotations,omitempty"` // as in Remedy
+	Risks       []Risk   `json:"risks,omitempty"`
+	Scope       Scope    `json:"scope,omitempty"`
+	OptIn       bool     `json:"optIn,omitempty"`
+	Deleting    bool     `json:"deleting,omitempty"`
+	Backends    bool     `json:"backends,omitempty"`
+	Creates     bool     `json:"creates,omitempty"`
+	Sees        bool     `json:"sees,omitempty"`
+	Formats     []string `json:"formats,omitempty"` // of its sentences, with the verbs of Go's fmt; a class in Go uses those of the program
 }
 
 // Declaration returns the remedy as data.
 func (r *Remedy) Declaration() Declaration {
 	d := Declaration{
-		Class: r.Class, Doc: r.Doc, Codes: r.Codes, Texts: r.Texts, Reads: r.Reads, Annotations: r.Annotations, Risks: r.Risks, Scope: r.Scope,
+		Class: r.Class, Doc: r.Doc, Codes: r.Codes, Texts: r.Texts, Annotations: r.Annotations, Risks: r.Risks, Scope: r.Scope,
 		OptIn: r.OptIn, Deleting: r.Deleting, Backends: r.Backends, Creates: r.Creates, Sees: r.Sees, Formats: r.Formats,
+	}
+	for _, g := range r.Reads {
+		d.Reads = append(d.Reads, g.String())
 	}
 	for _, s := range r.Steps {
 		d.Steps = append(d.Steps, s.Kind())
@@ -45,15 +50,26 @@ func (r *Remedy) Declaration() Declaration {
 	return d
 }
 
-// Digest returns 32 hex digits over everything but the class's page. Engine and hand must have the same.
+// Digest returns the SHA-256 of everything but the class's page, in hex: of the declaration in JSON without doc, with sorted keys, without
+// spaces and without fields that are empty. Engine and hand must have the same.
 func (d Declaration) Digest() string {
 	d.Doc = ""
+	var sorted map[string]any
+	var text bytes.Buffer
 	data, err := json.Marshal(d)
+	if err == nil {
+		err = json.Unmarshal(data, &sorted)
+	}
+	if err == nil {
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false)
+		err = e.Encode(sorted)
+	}
 	if err != nil {
 		panic(fmt.Sprintf("remedy: a declaration does not encode: %v", err))
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
+	sum := sha256.Sum256(bytes.TrimSpace(text.Bytes()))
+	return hex.EncodeToString(sum[:])
 }
 
 // Remedy returns the remedy of a class whose code runs elsewhere. Its steps are of kinds in all. It has no Diagnose and no
@@ -66,8 +82,15 @@ func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 		return nil, fmt.Errorf("the declaration of %s has sections of the policy, which only classes in Go can have", d.Class)
 	}
 	r := &Remedy{
-		Class: d.Class, Doc: d.Doc, Codes: d.Codes, Texts: d.Texts, Reads: d.Reads, Annotations: d.Annotations, Risks: d.Risks, Scope: d.Scope,
+		Class: d.Class, Doc: d.Doc, Codes: d.Codes, Texts: d.Texts, Annotations: d.Annotations, Risks: d.Risks, Scope: d.Scope,
 		OptIn: d.OptIn, Deleting: d.Deleting, Backends: d.Backends, Creates: d.Creates, Sees: d.Sees, Formats: d.Formats,
+	}
+	for _, text := range d.Reads {
+		g, ok := readGrant(text)
+		if !ok {
+			return nil, fmt.Errorf("the declaration of %s has the read %q, which is neither a RAM action nor a verb and a resource", d.Class, text)
+		}
+		r.Reads = append(r.Reads, g)
 	}
 	for _, kind := range d.Steps {
 		found := false
@@ -81,4 +104,14 @@ func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 		}
 	}
 	return r, nil
+}
+
+// readGrant reads a grant as Grant.String writes it.
+func readGrant(text string) (grant.Grant, bool) {
+	if product, action, ok := strings.Cut(text, ":"); ok {
+		return grant.Grant{Action: text}, product != "" && action != ""
+	}
+	verb, resource, _ := strings.Cut(text, " ")
+	resource, group, _ := strings.Cut(resource, ".")
+	return grant.Grant{Verb: verb, Resource: resource, Group: group}, verb != "" && resource != ""
 }

@@ -206,6 +206,20 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
+// MarshalText writes the verdict as a word.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads such a word.
+func (v *Verdict) UnmarshalText(word []byte) error {
+	for _, known := range []Verdict{Unknown, Yes, No} {
+		if known.String() == string(word) {
+			*v = known
+			return nil
+		}
+	}
+	return fmt.Errorf("the verdict is %.40q, not yes, no or unknown", word)
+}
+
 // Risk says what a step or plan can do to those who use the Service.
 type Risk int
 

@@ -48,6 +48,7 @@
 //     such as 10m: whether each was delivered, and how late.
 //   - soak: as many failures as there are in 8 hours of a controller that retries every five minutes, one round after the
 //     other, with Services that come and go: whether memory, goroutines, file handles, journal and consumers stay level.
+//   - remote: as write, one Service after the other, where a function in a process of its own handles the class.
 //   - classify: one message of the corpus of package event.
 package bench
 
@@ -119,6 +120,7 @@ func BenchmarkFigures(b *testing.B) {
 		{"soak", (*rig).soak},
 		{"cause", (*rig).cause},
 		{"scale", (*rig).scale},
+		{"remote", (*rig).remote},
 		{"classify", (*rig).classify},
 		{"size", (*rig).size},
 		{"start", (*rig).start},

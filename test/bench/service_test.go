@@ -36,14 +36,15 @@ type up struct {
 // up returns the program that the benchmarks of Services share.
 func (r *rig) up(b *testing.B) *up {
 	b.Helper()
-	r.upOnce.Do(func() { r.running = r.startUp(b) })
+	r.upOnce.Do(func() { r.running = r.startUp(b, func(*testbed.Testbed) {}) })
 	if r.running == nil {
 		b.Fatal("lbremedy does not run")
 	}
 	return r.running
 }
 
-func (r *rig) startUp(b *testing.B) *up {
+// startUp starts the program with these arguments, after before has seen its testbed.
+func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...string) *up {
 	b.Helper()
 	tb, err := testbed.Start(b.Context(), testbed.Options{Cluster: r.cluster(b), Namespace: "heal", Room: 4000})
 	if err != nil {
@@ -55,9 +56,11 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err != nil {
 		b.Fatal(err)
 	}
+	before(tb)
 	state, address := r.top.TempDir(), "127.0.0.1:"+shell.Port(b)
 	env := append(tb.Environ("", ""), "XDG_CONFIG_HOME="+state, "GOMEMLIMIT=200MiB") // as in its Pod; a person's settings are not for here
-	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", policy, "--listen", address, "--state-dir", state)
+	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env,
+		append([]string{"up", "--policy", policy, "--listen", address, "--state-dir", state}, args...)...)
 	await(b, time.Minute, func() error { return p.asked("http://" + address + "/readyz") })
 	data, err := os.ReadFile(filepath.Join(state, "nats.json"))
 	if err != nil {
@@ -113,6 +116,7 @@ func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)
 // what one of them makes too much of; and what becomes of them.
 type street struct {
 	*rig
+	testbed    *testbed.Testbed
 	namespaces []string
 	services   []*corev1.Service
 	answered   []time.Time // when the API server had answered to the create of the Event
@@ -128,7 +132,7 @@ var way = []string{"exported", string(event.Intent), string(event.Step)}
 func (r *rig) street(b *testing.B, u *up, n int) *street {
 	b.Helper()
 	s := &street{
-		rig: r, services: make([]*corev1.Service, n), answered: make([]time.Time, n),
+		rig: r, testbed: u.testbed, services: make([]*corev1.Service, n), answered: make([]time.Time, n),
 		written: newSightings(), touched: newSightings(), settled: newSightings(), stored: map[string]*sightings{},
 	}
 	for _, name := range way {
@@ -229,7 +233,7 @@ func (s *street) sync(ctx context.Context, i int) error {
 // room gives the cluster a vSwitch with more room than all others. Services that
 // were moved before have their claims elsewhere then, as if ten minutes had passed.
 func (s *street) room(i int) {
-	s.running.testbed.Cloud.Edit(func(st *sim.State) {
+	s.testbed.Cloud.Edit(func(st *sim.State) {
 		id := fmt.Sprintf("vsw-i-room-%d", i)
 		vsw := *st.VSwitches[testbed.RoomyVSwitchI]
 		vsw.ID, vsw.CIDR, vsw.Free = id, "", new(4001+i)
@@ -270,12 +274,8 @@ func (r *rig) write(b *testing.B) {
 		if i >= warm {
 			plain = append(plain, at.Sub(s.answered[i]))
 		}
-		must(s.fail(b.Context(), i, "SyncLoadBalancerFailed"))
-		at = s.written.wait(b, 30*time.Second, s.uid(i))[0]
-		must(s.sync(b.Context(), i))
-		s.settled.wait(b, 30*time.Second, s.uid(i))
-		if i >= warm {
-			took = append(took, at.Sub(s.answered[i]))
+		if one := s.single(b, i); i >= warm {
+			took = append(took, one)
 		}
 	}
 	r.atMost(b, "one p99", "ms", ms(quantile(took, 0.99)), 15)

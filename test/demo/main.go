@@ -63,6 +63,9 @@ const (
 var policyText []byte
 
 func main() {
+	if serveFunction() {
+		return
+	}
 	// What client-go says of the simulated controller's connections is for nobody here.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -229,7 +232,7 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	defer server.Close()
 	s.fact("NATS", "JetStream at %s, each message on disk (fsync) before it counts", server.URL())
 
-	h, end, err := lbremedy(ctx, s, tb, server.URL(), token)
+	h, end, err := lbremedy(ctx, s, tb, dir, server.URL(), token)
 	if err != nil {
 		return err
 	}
@@ -306,8 +309,8 @@ func console(ctx context.Context, dir string, tb *testbed.Testbed, url, token st
 	return operator.Call{Env: environ}.Console(ctx)
 }
 
-// lbremedy starts the exporter and the worker. end ends them.
-func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, url, token string) (_ *host.Host, end func(), err error) {
+// lbremedy starts the exporter, the worker and a function. end ends them.
+func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, token string) (_ *host.Host, end func(), err error) {
 	st, err := stream.Connect(ctx, stream.Config{URL: url, Token: token, Name: "lbremedy demo", Grace: time.Second})
 	if err != nil {
 		return nil, nil, err
@@ -335,8 +338,13 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, url, token st
 	if h.Env, err = tb.Env(ctx, st, "up"); err != nil {
 		return nil, nil, err
 	}
+	endFunction, err := function(ctx, s, tb, h.Env, dir)
+	if err != nil {
+		return nil, nil, err
+	}
 	e, err := tb.Exporter(ctx, st)
 	if err != nil {
+		endFunction()
 		return nil, nil, err
 	}
 	s.fact("lbremedy", "exporter and worker in fix mode, with the rights that %d classes declare", len(h.Remedies))
@@ -353,7 +361,7 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, url, token st
 			}
 		})
 	}
-	return h, func() { cancel(); wait.Wait(); st.Close() }, nil
+	return h, func() { cancel(); wait.Wait(); st.Close(); endFunction() }, nil
 }
 
 // summary says in a few words what a policy allows.

@@ -30,9 +30,9 @@ type kind struct {
 
 // kinds are all that can go wrong, in the order of the table.
 var kinds = []kind{
-	{name: "kill a part", strike: kill("exporter", "worker")},
+	{name: "kill a part", strike: kill("exporter", "worker", "function")},
 	{name: "kill a node of NATS", strike: kill("nats")},
-	{name: "stop a part", least: 12 * time.Second, most: 15 * time.Second, strike: stop("exporter", "worker")},
+	{name: "stop a part", least: 12 * time.Second, most: 15 * time.Second, strike: stop("exporter", "worker", "function")},
 	{name: "stop a node of NATS", least: 3 * time.Second, most: 12 * time.Second, strike: stop("nats")},
 	{name: "slow node of NATS", least: 4 * time.Second, most: 8 * time.Second, strike: slow},
 	{name: "leader steps down", strike: stepDown},
@@ -132,13 +132,13 @@ func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context
 }
 
 // links are the connections of a part that can break.
-var links = []string{"nats", "kube", "cloud"}
+var links = []string{"nats", "kube", "cloud", "function"}
 
 // partition breaks all connections of one part to one of the others.
 func partition(m mode) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		for {
-			p, to := pick(w, r, "exporter", "worker"), links[r.IntN(len(links))]
+			p, to := pick(w, r, "exporter", "worker", "function"), links[r.IntN(len(links))]
 			if all := p.proxies[to]; len(all) > 0 {
 				through(all, m)
 				return p.Name + " to " + to, func(context.Context) error { through(all, pass); return nil }, nil
@@ -182,7 +182,7 @@ func silent(_ context.Context, w *world, _ *rand.Rand) (string, func(context.Con
 
 // twice has one part hear each answer of the cloud twice.
 func twice(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
-	p := pick(w, r, "worker")
+	p := pick(w, r, "worker", "function")
 	through(p.proxies["cloud"], double)
 	return p.Name, func(context.Context) error { through(p.proxies["cloud"], pass); return nil }, nil
 }
@@ -259,7 +259,7 @@ func compact(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 // answers lays a fault on the calls of all that are parts of lbremedy.
 func answers(f sim.Fault) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
-		p := pick(w, r, "worker")
+		p := pick(w, r, "worker", "function")
 		f := f
 		f.Caller = p.Name
 		lift := w.bed.Cloud.Fault(f)
@@ -270,7 +270,7 @@ func answers(f sim.Fault) strike {
 // clockStep sets the clock of a part wrong, and right again.
 func clockStep(by time.Duration) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
-		p := pick(w, r, "worker")
+		p := pick(w, r, "worker", "function")
 		return p.Name, func(context.Context) error { return p.skew(0) }, p.skew(by)
 	}
 }

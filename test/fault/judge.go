@@ -170,7 +170,7 @@ func (e evidence) covers(w write) (*event.Record, string) {
 			why = append(why, "the journal held nothing about the Service")
 		case rec.Phase != event.Intent && rec.Phase != event.Step || rec.Next >= len(rec.Steps):
 			why = append(why, fmt.Sprintf("the journal announced no write: it held %s %s", rec.Phase, rec.Result))
-		case rec.Who != w.Who:
+		case rec.Who != w.Who && !(rec.Who == remoteWorker && w.Who == function):
 			why = append(why, fmt.Sprintf("the lease was %s's", rec.Who))
 		case w.Where == "cluster" && w.Mark != "" && w.Mark != fmt.Sprintf("%s.%d", rec.Case, rec.Attempt):
 			why = append(why, fmt.Sprintf("it bears the mark %s, and the journal announced %s.%d", w.Mark, rec.Case, rec.Attempt))

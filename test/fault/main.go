@@ -3,7 +3,7 @@
 // A history follows from its seed: some Services fail in different classes, while two things go
 // wrong at random moments. All parts run as processes: three nodes of NATS that keep
 // each message three times and write it to disk first, two API servers on one etcd, two
-// workers and the exporter. Cloud and controller are the
+// workers, a function that one of them calls, and the exporter. Cloud and controller are the
 // simulated ones, in this process. Each part reaches each of the others through a proxy.
 //
 // The judge believes nobody who was there. What was written it takes from the audit logs of the

@@ -30,7 +30,8 @@ type assignment struct {
 
 	Port   int      // where it listens
 	Peers  int      // of a node of NATS: its port for the others
-	Routes []string // of a node of NATS: the others
+	Routes []string // of a node of NATS: the others; of a worker: its function
+	Key    string   // of a worker that has a function: the private key; of the function: the public half
 }
 
 // roleVariable holds the assignment of a process that is a part, as JSON.

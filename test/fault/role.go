@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -21,11 +23,15 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -54,7 +60,7 @@ func play() {
 		os.Exit(0)
 	}()
 	roles := map[string]func(context.Context, assignment) error{
-		"nats": natsMain, "exporter": exporterMain, "worker": workerMain,
+		"nats": natsMain, "exporter": exporterMain, "worker": workerMain, "function": functionMain,
 	}
 	if err := roles[a.Role](ctx, a); err != nil {
 		fmt.Fprintln(os.Stderr, a.Name+":", event.Redact(err.Error()))
@@ -121,17 +127,78 @@ func exporterMain(ctx context.Context, a assignment) error {
 	return x.Run(ctx)
 }
 
+// workerMain runs the engine. Where the assignment has a route, a function handles the classes.
 func workerMain(ctx context.Context, a assignment) error {
 	env, err := host.Connect(ctx, a.config())
 	if err != nil {
 		return err
 	}
+	defer env.Stream.Close()
 	env.Bound, env.Now = bound, wrong(filepath.Join(a.Dir, clock))
-	h := &host.Host{Env: env.Env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool {
-		return !slices.Contains(a.Classes, r.Class)
-	})}
-	defer h.Env.Stream.Close()
-	return h.Work(ctx, 16)
+	remedies := slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool { return !slices.Contains(a.Classes, r.Class) })
+	if len(a.Routes) > 0 {
+		if err := a.callFunction(env.Env); err != nil {
+			return err
+		}
+	}
+	return (&host.Host{Env: env.Env, Remedies: remedies}).Work(ctx, 16)
+}
+
+// callFunction has the engine call the function for all classes.
+func (a assignment) callFunction(env *engine.Env) error {
+	key, err := hand.ParseKey([]byte(a.Key))
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(a.Dir, "routes.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "default: {url: \"http://%s/{class}\"}\n", a.Routes[0]), 0o600); err != nil {
+		return err
+	}
+	endpoints, err := route.Load(file, a.Cluster, a.Classes, nil)
+	if err != nil {
+		return err
+	}
+	known := functions.Chinese(chinese.Language)().Has
+	env.Hand = func(r *remedy.Remedy) hand.Hand {
+		return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: known, Send: endpoints[r.Class].Send, Read: env.Kube.Service}
+	}
+	return nil
+}
+
+// functionMain serves the hands of all classes. It has no way to NATS.
+func functionMain(ctx context.Context, a assignment) error {
+	env, err := host.Look(a.config())
+	if err != nil {
+		return err
+	}
+	keys, err := hand.ParsePublicKeys(a.Key)
+	if err != nil {
+		return err
+	}
+	mux, now := http.NewServeMux(), wrong(filepath.Join(a.Dir, clock))
+	for _, r := range functions.All {
+		served := &hand.Served{Hand: env.Clients.Hand(r), Cluster: a.Cluster, Class: r.Class, Declares: r.Declaration().Digest(), Keys: keys, Now: now}
+		mux.HandleFunc("POST /"+r.Class, func(w http.ResponseWriter, q *http.Request) {
+			call, err := io.ReadAll(http.MaxBytesReader(w, q.Body, hand.MaxCall))
+			if err != nil {
+				http.Error(w, "the call broke off", http.StatusBadRequest)
+				return
+			}
+			status, answer := served.Answer(q.Context(), call)
+			w.WriteHeader(status)
+			_, _ = w.Write(answer)
+		})
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", a.Port))
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // wrong returns a clock that is wrong by what a file says, which is read all the time. What

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -272,16 +273,37 @@ func (w *world) shorten(ctx context.Context, class string) error {
 	return err
 }
 
+// function is the part that makes the steps of the other one.
+const (
+	function     = "function"
+	remoteWorker = "worker-2"
+)
+
 func (w *world) startParts(ctx context.Context) error {
+	free, err := ports(1)
+	if err != nil {
+		return err
+	}
+	way, err := newProxy(local(free[0]))
+	if err != nil {
+		return err
+	}
+	key, err := hand.NewKey()
+	if err != nil {
+		return err
+	}
 	for _, one := range []struct {
 		role, name, rights string
 	}{
-		{"exporter", "exporter", "exporter"}, {"worker", "worker-1", "up"}, {"worker", "worker-2", "up"},
+		{"exporter", "exporter", "exporter"}, {"worker", "worker-1", "up"}, {"worker", remoteWorker, "up"}, {"function", function, "up"},
 	} {
 		a := assignment{Role: one.role, Name: one.name, Cluster: w.bed.ID, Region: w.bed.Cloud.Region(), Classes: classes()}
 		proxies := map[string][]*proxy{}
 		var clients []string
 		for _, p := range w.of("nats") {
+			if one.name == function {
+				break // it has no way to NATS
+			}
 			to, err := newProxy(local(p.Port))
 			if err != nil {
 				return err
@@ -292,6 +314,13 @@ func (w *world) startParts(ctx context.Context) error {
 		a.NATS = strings.Join(clients, ",")
 		if err := w.admit(ctx, &a, one.rights, proxies); err != nil {
 			return fmt.Errorf("give %s its rights: %w", one.name, err)
+		}
+		switch one.name {
+		case function:
+			a.Port, a.Key = free[0], key.Public()
+		case remoteWorker:
+			a.Routes, a.Key = []string{way.addr()}, string(key.PEM())
+			proxies["function"] = []*proxy{way}
 		}
 		if err := w.keep(a); err != nil {
 			return err

@@ -1,6 +1,5 @@
-// Package clusters runs two clusters that share one NATS: two API servers, two simulated
-// clouds, an exporter, an engine and functions for each. Exporters and engines are users of
-// NATS as infra/keys makes them; functions have the public key of their engine alone.
+// Package clusters runs two clusters that share one NATS: two API servers, two simulated clouds, and for each an exporter, "lbremedy up" and the
+// programs of two functions. Exporters and engines are users of NATS as infra/keys makes them.
 package clusters
 
 import (
@@ -9,28 +8,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -75,6 +71,7 @@ type rig struct {
 type place struct {
 	testbed  *testbed.Testbed
 	receiver *receiver
+	key      hand.Key // of its engine
 }
 
 // A receiver is where people of one cluster are told.
@@ -119,14 +116,15 @@ func newRig(t *testing.T) *rig {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, keys: filepath.Join(t.TempDir(), "keys"), places: map[string]*place{}}
-	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./infra/keys"}))
+	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./functions/tagmissing/cmd/tagmissing", "./functions/vswitchipexhausted/cmd/vswitchipexhausted", "./infra/keys"}))
 	if out, err := exec.CommandContext(ctx, filepath.Join(built, "keys"), "-dir", r.keys, "-cluster", one+","+two).CombinedOutput(); err != nil {
 		t.Fatalf("make the keys: %v\n%s", err, out)
 	}
 	r.serve()
 	for id, c := range map[string]*cluster.Cluster{one: first, two: second} {
-		p := &place{receiver: &receiver{}}
-		var err error
+		key, err := hand.NewKey()
+		r.must(err)
+		p := &place{receiver: &receiver{}, key: key}
 		p.testbed, err = testbed.Start(ctx, testbed.Options{Cluster: c, ID: id, Namespace: "shop", BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 		r.must(err)
 		t.Cleanup(p.testbed.Close)
@@ -171,20 +169,20 @@ func (r *rig) seed(cluster, user string) string { return filepath.Join(r.keys, c
 // as connects as a user.
 func (r *rig) as(cluster, user string) *stream.Stream {
 	r.Helper()
-	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(cluster, user), Inbox: stream.InboxOf(user), Cluster: cluster, Grace: time.Second})
+	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(cluster, user), Cluster: cluster, Grace: time.Second})
 }
 
 // environ returns the environment of a program of a cluster that is a user of NATS.
-func (r *rig) environ(cluster, seed, user string) []string {
+func (r *rig) environ(cluster, seed string) []string {
 	return append(r.places[cluster].testbed.Environ(r.url, ""),
-		"LBREMEDY_NATS_NKEY="+seed, "LBREMEDY_NATS_INBOX="+stream.InboxOf(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
+		"LBREMEDY_NATS_NKEY="+seed, "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
 // says runs the operator's program for a cluster, and wants this in what it prints.
 func (r *rig) says(cluster, want string, args ...string) {
 	r.Helper()
 	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
-	cmd.Env = r.environ(cluster, r.seed("", "operator"), "operator")
+	cmd.Env = r.environ(cluster, r.seed("", "operator"))
 	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte(want)) {
 		r.Fatalf("%v: %v, %s; want %q", args, err, out, want)
 	}
@@ -283,62 +281,35 @@ func (r *rig) fail(cluster, class, service string) {
 	r.must(r.places[cluster].testbed.Fail(r.ctx, f))
 }
 
-// A function is a class of a cluster behind HTTP, with the rights of the class. It counts the steps that it has made.
-type function struct {
-	*hand.Served
-	made atomic.Int64
-}
+// programs are the functions of both clusters, by class.
+var programs = map[string]string{full: "vswitchipexhausted", lost: "tagmissing"}
 
-func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	call, err := io.ReadAll(io.LimitReader(r.Body, hand.MaxCall+1))
-	if err != nil {
-		return
-	}
-	status, answer := f.Answer(r.Context(), call)
-	if strings.Contains(string(answer), `"state":"done"`) {
-		f.made.Add(1)
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(answer)
-}
-
-// functions starts the functions of a cluster, of two classes, for the engine with that public key. It returns a file of routes to them.
-func (r *rig) functions(cluster, key string) (routes string, all map[string]*function) {
+// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file that names them.
+func (r *rig) functions(cluster string) (routes string) {
 	r.Helper()
-	keys, err := hand.ParsePublicKeys(key)
-	r.must(err)
-	mux, all := http.NewServeMux(), map[string]*function{}
-	for _, class := range []string{full, lost} {
-		env, err := r.places[cluster].testbed.Env(r.ctx, nil, class)
+	text := "routes:\n"
+	for class, program := range programs {
+		port, err := strconv.Atoi(shell.Port(r))
 		r.must(err)
-		of := functions.All[slices.IndexFunc(functions.All, func(f *remedy.Remedy) bool { return f.Class == class })]
-		all[class] = &function{Served: &hand.Served{Hand: env.Hand(of), Cluster: cluster, Class: class, Declares: of.Declaration().Digest(), Keys: keys}}
-		mux.Handle("/"+class, all[class])
+		env, err := r.places[cluster].testbed.Function(r.ctx, class, r.TempDir(), r.places[cluster].key.Public(), port)
+		r.must(err)
+		r.start(append(env, "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH")), program)
+		text += fmt.Sprintf("  %s: {url: 'http://127.0.0.1:%d'}\n", class, port)
 	}
-	server := httptest.NewServer(mux)
-	r.Cleanup(server.Close)
-	text := fmt.Sprintf("routes: {%s: {url: '%s/%[1]s'}, %[3]s: {url: '%[2]s/%[3]s'}}", full, server.URL, lost)
-	return shell.File(r, "routes.yaml", text), all
+	return shell.File(r, "routes.yaml", text)
 }
 
-// key makes the key pair of an engine, and returns the file of its private half, and its public half.
-func (r *rig) key() (file, public string) {
+// engine starts the engine of a cluster.
+func (r *rig) engine(cluster, routes string) (end func()) {
 	r.Helper()
-	file = filepath.Join(r.TempDir(), "engine.pem")
-	out, err := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), "keys", file).Output()
-	r.must(err)
-	return file, strings.TrimSpace(string(out))
+	key := filepath.Join(r.TempDir(), "engine.pem")
+	r.must(os.WriteFile(key, r.places[cluster].key.PEM(), 0o600))
+	return r.start(r.environ(cluster, r.seed("", "engine")), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir(),
+		"--routes", routes, "--engine-key", key)
 }
 
-// engine starts the engine of a cluster. The returned function ends it.
-func (r *rig) engine(cluster string, args ...string) (end func()) {
-	r.Helper()
-	args = append([]string{"up", "--parts", "worker,notifier", "--secrets", os.TempDir()}, args...)
-	return r.start(r.environ(cluster, r.seed(cluster, "worker"), "worker"), "lbremedy", args...)
-}
-
-// Two clusters share one NATS: each is repaired by its own functions and its own engine,
-// and what holds one of them back does not hold back the other.
+// Two clusters share one NATS: each is healed by its own engine and its own functions, and what holds one of them back is nothing to the
+// other.
 func TestClusters(t *testing.T) {
 	r := newRig(t)
 	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"
@@ -350,46 +321,27 @@ func TestClusters(t *testing.T) {
 		r.must(err)
 		shell.Beside(r, r.ctx, "the exporter of "+id, x.Run)
 	}
-	// Each function accepts the calls of its own cluster's engine alone: the second cluster's engine has the wrong key at first.
-	file, public := r.key()
-	other, otherPublic := r.key()
-	routes, hands := r.functions(one, public)
-	otherRoutes, otherHands := r.functions(two, otherPublic)
-	health := "127.0.0.1:" + shell.Port(t)
-	ends := []func(){
-		r.engine(one, "--routes", routes, "--engine-key", file, "--listen", health),
-		r.engine(two, "--routes", otherRoutes, "--engine-key", file),
-	}
+	first := r.functions(one)
+	r.engine(one, first)
+	// The routes of the second cluster lead to the functions of the first one, which do not accept its calls.
+	wrong := r.engine(two, first)
 
 	// Other failures in each, of Services with the same name.
 	r.fail(two, lost, "web")
 	r.fail(one, full, "web")
-	if rec := r.fixed(one, "web"); rec.Class != full || hands[full].made.Load() == 0 || hands[lost].made.Load() != 0 {
+	if rec := r.fixed(one, "web"); rec.Class != full {
 		t.Errorf("web in %s is of class %s", one, rec.Class)
 	}
-	if r.places[two].testbed.Healed("web") || otherHands[lost].made.Load() != 0 {
-		t.Errorf("a function of %s obeyed the engine of %s", two, one)
+	r.ends(two, "web", "refused", func(rec event.Record) bool {
+		return strings.Contains(rec.Error, "the signature of the call is not accepted")
+	})
+	if writes := r.places[two].testbed.WorkerWrites(); len(writes) > 0 {
+		t.Errorf("in %s, whose functions are not called, %v was written", two, writes)
 	}
-	ends[1]()
-	ends[1] = r.engine(two, "--routes", otherRoutes, "--engine-key", other)
-	if rec := r.fixed(two, "web"); rec.Class != lost || otherHands[lost].made.Load() == 0 || otherHands[full].made.Load() != 0 {
+	wrong()
+	r.engine(two, r.functions(two))
+	if rec := r.fixed(two, "web"); rec.Class != lost {
 		t.Errorf("web in %s is of class %s", two, rec.Class)
-	}
-	counted := fmt.Sprintf("lbremedy_runs_total{class=%q,cluster=%q,outcome=\"fixed\"} 1", full, one)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !strings.Contains(r.get("http://"+health+"/metrics"), counted) {
-		select {
-		case <-tick.C:
-		case <-r.ctx.Done():
-			t.Fatalf("the run in %s was never counted", one)
-		}
-	}
-
-	// From here on the engines have all classes in their own process.
-	for i, id := range []string{one, two} {
-		ends[i]()
-		r.engine(id)
 	}
 
 	// Budgets: a place that one cluster has taken is none of the other's.
@@ -478,15 +430,4 @@ func TestClusters(t *testing.T) {
 // held reports of a record whether this holds it back.
 func held(by event.Hold) func(event.Record) bool {
 	return func(rec event.Record) bool { return rec.Held == by }
-}
-
-// get returns what an address answers.
-func (r *rig) get(url string) string {
-	r.Helper()
-	resp, err := http.Get(url)
-	r.must(err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	r.must(err)
-	return string(text)
 }
