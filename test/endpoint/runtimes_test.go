@@ -155,7 +155,10 @@ func (w *world) gateway(t *testing.T, platform *fc.Runtime, of *fc.Invocation) f
 		},
 	}})
 	t.Cleanup(gateway.Close)
-	file := shell.File(t, "routes.yaml", `routes: {`+class+`: {invoke: {function: "lbremedy-{class}", account: "1234567890123456", region: cn-hangzhou, endpoint: "`+gateway.URL+`"}}}`)
+	file := shell.File(t, "routes.yaml", `
+routes:
+  `+class+`: {invoke: {function: "lbremedy-{class}", account: "1234567890123456", region: cn-hangzhou, endpoint: "`+gateway.URL+`"}}
+`)
 	to, err := route.Load(file, "c-1", []string{class}, func(context.Context) (invoke.Key, error) {
 		return accesskey.Key{ID: caller.AccessKeyID, Secret: caller.Secret}, nil
 	})
