@@ -291,6 +291,9 @@ func TestOtherReads(t *testing.T) {
 	if len(sets) != 1 || sets[0].Name != "terway" || sets[0].Spec.Template.Spec.Containers[0].Image != "ccm:v2.14.0" {
 		t.Errorf("DaemonSets: %+v", sets)
 	}
+	if v, err := c.Version(ctx); err != nil || !strings.HasPrefix(v, "v1.") {
+		t.Errorf("the version is %q, %v", v, err)
+	}
 }
 
 // makeEvent makes an Event about a Service, as the controller's recorder does.

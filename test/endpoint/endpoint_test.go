@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,18 +78,23 @@ type world struct {
 	svc     *corev1.Service
 	engine  hand.Key
 	env     []string
+	touched int // orders, each of which leaves another mark
 }
 
 func build(t *testing.T) *world {
 	t.Helper()
-	w := &world{cloud: sim.New(t, nil)}
+	w := &world{cloud: sim.New(t, &sim.World{
+		Cluster: sim.Cluster{ID: "c-1", VPC: "vpc-1"}, VPCs: []sim.VPC{{ID: "vpc-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}},
+	})}
 	w.key = w.cloud.Client("function", "*")
 	w.gate = newGate(t, w.cloud.Addr())
 	k := cluster.Join(t)
 	var err error
 	w.svc, err = k.Client().CoreV1().Services(k.Namespace(t)).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Finalizers: []string{"service.k8s.alibaba/resources"}},
-		Spec:       corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web", Finalizers: []string{"service.k8s.alibaba/resources"}, Annotations: map[string]string{ccm.Prefix + "id": "lb-bp1gone000000000000"},
+		},
+		Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -164,27 +168,31 @@ func (w *world) looks(t *testing.T, h *hand.Remote) error {
 	return err
 }
 
-// orders has the hand touch the Service, which leaves its mark on it.
-func (w *world) orders(t *testing.T, h *hand.Remote) {
+// touches has the hand touch the Service.
+func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) {
 	t.Helper()
 	steps, err := hand.Steps([]remedy.Step{step.Touch{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	about := w.about(t, h.Class.Class)
-	about.Attempt = int(marks.Add(1))
-	a, err := h.Apply(t.Context(), hand.Order{About: about, Step: steps[0], Fresh: true})
+	w.touched++
+	about.Attempt = w.touched
+	return h.Apply(t.Context(), hand.Order{About: about, Step: steps[0], Fresh: true})
+}
+
+// orders has the hand touch the Service, which leaves its mark on it.
+func (w *world) orders(t *testing.T, h *hand.Remote) {
+	t.Helper()
+	a, err := w.touches(t, h)
 	if err != nil || a.State != hand.Done || len(a.Calls) != 1 {
 		t.Errorf("the order: %+v, %v", a, err)
 	}
-	if svc := w.about(t, h.Class.Class).Service; svc.ResourceVersion == about.Service.ResourceVersion ||
-		svc.Annotations[ccm.Resync] != fmt.Sprintf("%s.%d", about.Case, about.Attempt) {
-		t.Errorf("the Service has the mark %q", svc.Annotations[ccm.Resync])
+	about := w.about(t, h.Class.Class)
+	if mark := about.Service.Annotations[ccm.Resync]; mark != fmt.Sprintf("%s.%d", about.Case, w.touched) {
+		t.Errorf("the Service has the mark %q", mark)
 	}
 }
-
-// marks counts orders, so that each leaves another mark.
-var marks atomic.Int64
 
 // A gate passes connections on, unless it is shut: then they wait until it opens.
 type gate struct {

@@ -155,7 +155,10 @@ func (w *world) gateway(t *testing.T, platform *fc.Runtime, of *fc.Invocation) f
 		},
 	}})
 	t.Cleanup(gateway.Close)
-	file := shell.File(t, "routes.yaml", `routes: {`+class+`: {invoke: {function: "lbremedy-{class}", account: "1", region: cn-hangzhou, endpoint: "`+gateway.URL+`"}}}`)
+	file := shell.File(t, "routes.yaml", `
+routes:
+  `+class+`: {invoke: {function: "lbremedy-{class}", account: "1234567890123456", region: cn-hangzhou, endpoint: "`+gateway.URL+`"}}
+`)
 	to, err := route.Load(file, "c-1", []string{class}, func(context.Context) (invoke.Key, error) {
 		return accesskey.Key{ID: caller.AccessKeyID, Secret: caller.Secret}, nil
 	})
@@ -193,7 +196,8 @@ func TestCustomRuntime(t *testing.T) {
 	}
 	be(w.key)
 	for range 2 {
-		if a, said, err := f.post(t.Context(), http.DefaultClient, "/initialize", nil, role); err != nil || a.StatusCode != 200 || a.Header.Get("x-fc-status") != "200" {
+		a, said, err := f.post(t.Context(), http.DefaultClient, "/initialize", nil, role)
+		if err != nil || a.StatusCode != 200 || a.Header.Get("x-fc-status") != "200" {
 			t.Errorf("initialized: %s, %v", said, err)
 		}
 	}
@@ -296,8 +300,8 @@ func TestAnywhere(t *testing.T) {
 		a.Body.Close()
 	}
 	h := w.hand(remedyOf(t, class), f.posts(http.DefaultClient, "/", nil))
-	if err := w.looks(t, h); !errors.Is(err, hand.ErrUnavailable) {
-		t.Errorf("without a cluster: %v", err)
+	if a, err := w.touches(t, h); !errors.Is(err, hand.ErrUnavailable) || a.State == hand.Done {
+		t.Errorf("without a cluster: %+v, %v", a, err)
 	}
 	stranger := *h
 	var err error
@@ -369,8 +373,10 @@ func TestSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range built.Deps {
-			if strings.HasPrefix(m.Path, "github.com/nats-io/") || strings.HasPrefix(m.Path, "github.com/prometheus/") || strings.HasPrefix(m.Path, "go.opentelemetry.io/") {
-				t.Errorf("%s has %s in it", f.Name(), m.Path)
+			for _, never := range []string{"github.com/nats-io/", "github.com/prometheus/", "go.opentelemetry.io/"} {
+				if strings.HasPrefix(m.Path, never) {
+					t.Errorf("%s has %s in it", f.Name(), m.Path)
+				}
 			}
 		}
 		if info, err := f.Info(); err != nil {
@@ -394,8 +400,9 @@ func TestSize(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if bytesOf > 20_250_000 || packed.Len() > 7_400_000 {
-		t.Errorf("%s has %d bytes, %d of them packed: 20.25 and 7.4 million are allowed; go tool nm -size -sort size tells what is large", largest, bytesOf,
+	t.Logf("%s is the largest program: %d bytes, %d packed", largest, bytesOf, packed.Len())
+	if bytesOf > 18_600_000 || packed.Len() > 6_900_000 {
+		t.Errorf("%s has %d bytes, %d of them packed: 18.6 and 6.9 million are allowed; go tool nm -size -sort size tells what is large", largest, bytesOf,
 			packed.Len())
 	}
 }
