@@ -140,7 +140,7 @@ func TestKilledAfterOrder(t *testing.T) {
 			on := r.remote()
 			on.after = func(order bool) error {
 				if order {
-					return kill(nil)
+					return kill(t.Context())
 				}
 				return nil
 			}
