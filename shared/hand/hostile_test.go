@@ -194,10 +194,15 @@ func TestHostileApply(t *testing.T) {
 		want       string
 		undeclared bool
 	}{
-		"the truth":            {said: hand.ApplyAnswer{State: hand.Done, Calls: []event.Call{{Action: patch}}}, state: hand.Done},
-		"a state of its own":   {said: hand.ApplyAnswer{State: "fixed"}, state: hand.Lost, want: "does not exist"},
-		"a call of others":     {said: hand.ApplyAnswer{State: hand.Done, Calls: []event.Call{{Action: "ecs:DeleteInstance"}}}, state: hand.Lost, want: "does not declare", undeclared: true},
-		"65 calls":             {said: hand.ApplyAnswer{State: hand.Done, Calls: slices.Repeat([]event.Call{{Action: patch}}, 65)}, state: hand.Lost, want: "64 calls"},
+		"the truth":          {said: hand.ApplyAnswer{State: hand.Done, Calls: []event.Call{{Action: patch}}}, state: hand.Done},
+		"a state of its own": {said: hand.ApplyAnswer{State: "fixed"}, state: hand.Lost, want: "does not exist"},
+		"a call of others": {
+			said: hand.ApplyAnswer{State: hand.Done, Calls: []event.Call{{Action: "ecs:DeleteInstance"}}}, state: hand.Lost, want: "does not declare",
+			undeclared: true,
+		},
+		"65 calls": {
+			said: hand.ApplyAnswer{State: hand.Done, Calls: slices.Repeat([]event.Call{{Action: patch}}, 65)}, state: hand.Lost, want: "64 calls",
+		},
 		"a text that hides":    {said: hand.ApplyAnswer{State: hand.Moved, Differs: "\x1b[1m"}, state: hand.Lost, want: "hide"},
 		"another Service":      {said: hand.ApplyAnswer{State: hand.Done, Service: &corev1.Service{}}, state: hand.Lost, want: "another Service"},
 		"the answer to a look": {said: hand.LookAnswer{Verdict: remedy.No}, state: hand.Lost, want: "not that to an order"},
@@ -250,7 +255,9 @@ func TestRefusedOrder(t *testing.T) {
 
 // An order expires when half of the run's time has passed, and is not sent if the rest is less than a hand's clock may be behind.
 func TestOrderLife(t *testing.T) {
-	for left, want := range map[time.Duration]time.Duration{0: 25 * time.Second, time.Minute: 25 * time.Second, 20 * time.Second: 10 * time.Second, 9 * time.Second: 0} {
+	for left, want := range map[time.Duration]time.Duration{
+		0: 25 * time.Second, time.Minute: 25 * time.Second, 20 * time.Second: 10 * time.Second, 9 * time.Second: 0,
+	} {
 		ctx := t.Context()
 		if left > 0 {
 			var cancel context.CancelFunc

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -86,9 +85,9 @@ func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 		OptIn: d.OptIn, Deleting: d.Deleting, Backends: d.Backends, Creates: d.Creates, Sees: d.Sees, Formats: d.Formats,
 	}
 	for _, text := range d.Reads {
-		g, ok := readGrant(text)
-		if !ok {
-			return nil, fmt.Errorf("the declaration of %s has the read %q, which is neither a RAM action nor a verb and a resource", d.Class, text)
+		g, err := grant.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("the declaration of %s: %w", d.Class, err)
 		}
 		r.Reads = append(r.Reads, g)
 	}
@@ -104,14 +103,4 @@ func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 		}
 	}
 	return r, nil
-}
-
-// readGrant reads a grant as Grant.String writes it.
-func readGrant(text string) (grant.Grant, bool) {
-	if product, action, ok := strings.Cut(text, ":"); ok {
-		return grant.Grant{Action: text}, product != "" && action != ""
-	}
-	verb, resource, _ := strings.Cut(text, " ")
-	resource, group, _ := strings.Cut(resource, ".")
-	return grant.Grant{Verb: verb, Resource: resource, Group: group}, verb != "" && resource != ""
 }

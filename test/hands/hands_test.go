@@ -317,7 +317,7 @@ func (w *world) value(of hand.About) string {
 	return svc.Annotations[annotation]
 }
 
-// A call that is not the engine's, or not for this hand, or not for now, reads nothing and writes nothing.
+// A call that is not the engine's, or not for this hand, or expired, reads nothing and writes nothing.
 func TestHostileCallers(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, last := w.remote()

@@ -117,7 +117,9 @@ func newRig(t *testing.T) *rig {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, keys: filepath.Join(t.TempDir(), "keys"), places: map[string]*place{}}
-	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./functions/tagmissing/cmd/tagmissing", "./functions/vswitchipexhausted/cmd/vswitchipexhausted", "./infra/keys"}))
+	r.must(shell.Build(built, []string{
+		"./functions/cmd/lbremedy", "./functions/tagmissing/cmd/tagmissing", "./functions/vswitchipexhausted/cmd/vswitchipexhausted", "./infra/keys",
+	}))
 	if out, err := exec.CommandContext(ctx, filepath.Join(built, "keys"), "-dir", r.keys, "-cluster", one+","+two).CombinedOutput(); err != nil {
 		t.Fatalf("make the keys: %v\n%s", err, out)
 	}
