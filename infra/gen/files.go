@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/schema"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
@@ -162,6 +163,22 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	}
 	if out[valuesFile], err = chartValues(dir, out[policyfile.SchemaFile], out[route.SchemaFile]); err != nil {
 		return nil, err
+	}
+	for _, of := range []struct {
+		name, title string
+		value       any
+	}{
+		{"declaration.v1.json", "What a class declares", remedy.Declaration{}},
+		{"look.v1.json", "A look: the data of a call of type io.lbremedy.look.v1", hand.LookRequest{}},
+		{"look-answer.v1.json", "What a hand has found out", hand.LookAnswer{}},
+		{"apply.v1.json", "An order: the data of a call of type io.lbremedy.apply.v1", hand.Order{}},
+		{"apply-answer.v1.json", "What became of an order", hand.ApplyAnswer{}},
+		{"answer.v1.json", "The answer to a call", hand.Answer{}},
+	} {
+		// A hand must take fields that it does not know. The engine takes no others than these.
+		if out["shared/hand/schema/"+of.name], err = schema.Of(dir, of.name, of.title, of.value, true, event.Failure{}, remedy.Plan{}, hand.Error{}); err != nil {
+			return nil, err
+		}
 	}
 	// What "lbremedy doctor -o json" prints may gain fields.
 	if out[doctor.SchemaFile], err = schema.Of(dir, "doctor.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {

@@ -59,7 +59,17 @@ const (
 	Cause    Purpose = "cause"    // Verdict: whether the class still finds its cause
 	Prove    Purpose = "prove"    // Verdict: as Cause, of a Service that shows a sync: its address must be its load balancer's
 	Flow     Purpose = "flow"     // Flow: whether traffic can
+	Nothing  Purpose = "nothing"  // nothing: it shows that the hand accepts calls
 )
+
+// Words returns the purposes.
+func (Purpose) Words() []string {
+	var all []string
+	for _, p := range []Purpose{Diagnose, Check, Compare, Backup, Bars, Cause, Prove, Flow, Nothing} {
+		all = append(all, string(p))
+	}
+	return all
+}
 
 // A LookRequest asks a hand to read.
 type LookRequest struct {
@@ -121,6 +131,11 @@ const (
 	Moved State = "moved" // its target is neither as the plan found it nor as the step would leave it
 	Lost  State = "lost"  // the order was sent, and no answer came: it may have been made
 )
+
+// Words returns the states that a hand answers.
+func (State) Words() []string {
+	return []string{string(Todo), string(Done), string(Found), string(Moved)}
+}
 
 // An Order asks a hand to make one step.
 type Order struct {

@@ -144,6 +144,8 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 	case Flow:
 		a.Flow, err = flow(ctx, c)
 		return err
+	case Nothing:
+		return nil
 	}
 	return fmt.Errorf("a look for %q is not known: %w", q.For, ErrInvalid)
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -30,6 +31,8 @@ type Remote struct {
 
 	// Pause waits until an order has expired of which no answer came. nil: time.Sleep.
 	Pause func(time.Duration)
+	// Called is called after each call with what came of it: answered, refused, unavailable or unsure. nil: nobody counts.
+	Called func(class, result string, took time.Duration)
 }
 
 const (
@@ -43,6 +46,17 @@ func (r *Remote) now() time.Time {
 		return r.Now()
 	}
 	return time.Now()
+}
+
+// Reaches returns nil if the function accepts calls of this engine. Nothing is read for it.
+func (r *Remote) Reaches(ctx context.Context, cluster string) error {
+	none := &corev1.Service{}
+	none.UID = "none"
+	about := About{Class: r.Class.Class, Service: none, Now: r.now(), Failure: event.Failure{
+		Cluster: cluster, Class: r.Class.Class, Service: event.Service{UID: string(none.UID)},
+	}}
+	_, err := r.Look(ctx, LookRequest{About: about, For: Nothing})
+	return err
 }
 
 // Look asks the function.
@@ -148,7 +162,30 @@ func (r *Remote) call(ctx context.Context, h head, about About, data any) (*Answ
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrInvalid)
 	}
+	began := time.Now()
 	body, err := r.Send(ctx, sealed)
+	a, err := r.read(h, about, body, err)
+	if r.Called != nil {
+		r.Called(h.Class, resultOf(a, err), time.Since(began))
+	}
+	return a, err
+}
+
+// resultOf says what came of a call.
+func resultOf(a *Answer, err error) string {
+	switch {
+	case a != nil:
+		return "answered"
+	case errors.Is(err, ErrUnavailable):
+		return "unavailable"
+	case errors.Is(err, ErrUnsure):
+		return "unsure"
+	}
+	return "refused"
+}
+
+// read reads the answer to a call, as call returns it.
+func (r *Remote) read(h head, about About, body []byte, err error) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -363,6 +363,7 @@ func TestCatalogue(t *testing.T) {
 	s := m.Doctor([]string{"room"}, time.Hour)
 	s.Ended(time.Now(), time.Second, map[[2]string]int{{"room", "critical"}: 2}, map[string]int{"room": 1})
 	m.Probe([]string{"busy"}, time.Hour).Late("busy")
+	m.Functions([]string{"busy"}).Called("busy", "answered", time.Second)
 
 	help, kind, labels := map[string]string{}, map[string]string{}, map[string]map[string]bool{}
 	for _, l := range scrape(t, m) {
@@ -414,4 +415,19 @@ func TestCatalogue(t *testing.T) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("the catalogue is old; write it with: go test ./shared/observe -run TestCatalogue -update\n%s", diff)
 	}
+}
+
+// Calls of functions are counted by what came of them, and are there before the first one.
+func TestFunctions(t *testing.T) {
+	m := New("v1", "c1")
+	f := m.Functions([]string{"quota"})
+	expect(t, m, map[string]string{`lbremedy_function_calls_total{class="quota",result="unsure"}`: "0"})
+	f.Called("quota", "answered", time.Second)
+	f.Called("quota", "answered", time.Second)
+	f.Called("quota", "refused", time.Second)
+	expect(t, m, map[string]string{
+		`lbremedy_function_calls_total{class="quota",result="answered"}`: "2", `lbremedy_function_calls_total{class="quota",result="refused"}`: "1",
+		`lbremedy_function_call_seconds_count{class="quota"}`: "3",
+	})
+	(*Functions)(nil).Called("quota", "answered", time.Second)
 }

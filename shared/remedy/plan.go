@@ -36,7 +36,7 @@ type Plan struct {
 // A Claim is one of a limited number of places, such as the free addresses of a
 // vSwitch. It is held for ten minutes: by then the cloud's own figures show it.
 type Claim struct {
-	Key string // what is limited, such as "vswitch/vsw-1"
+	Key string // what is limited, such as "vswitch.vsw-1"
 	Of  int    // how many places there are
 }
 

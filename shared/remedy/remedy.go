@@ -206,6 +206,9 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
+// Words returns the verdicts as words.
+func (Verdict) Words() []string { return []string{Unknown.String(), Yes.String(), No.String()} }
+
 // MarshalText writes the verdict as a word.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 

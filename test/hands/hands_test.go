@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -219,12 +220,38 @@ func (w *world) remote() (*hand.Remote, *[]byte) {
 		Send: func(ctx context.Context, call []byte) ([]byte, error) {
 			*last = call
 			_, answer, err := w.send(ctx, call)
+			w.fits(call, answer)
 			if err != nil {
 				err = errors.Join(err, hand.ErrUnsure)
 			}
 			return answer, err
 		},
 	}, last
+}
+
+// fits wants a call and its answer to be as the published schemas say.
+func (w *world) fits(call, answer []byte) {
+	w.Helper()
+	name := map[string]string{"io.lbremedy.look.v1": "look", "io.lbremedy.apply.v1": "apply"}
+	event := payload(w, call)
+	of := name[event["type"].(string)]
+	var said map[string]any
+	if err := json.Unmarshal(answer, &said); err != nil {
+		w.Errorf("the answer is not JSON: %v", err)
+		return
+	}
+	for schema, value := range map[string]any{of: event["data"], "answer": said, of + "-answer": said["answer"]} {
+		if value == nil {
+			continue // of a call that is refused
+		}
+		s, err := jsonschema.NewCompiler().Compile("../../shared/hand/schema/" + schema + ".v1.json")
+		if err == nil {
+			err = s.Validate(value)
+		}
+		if err != nil {
+			w.Errorf("%s: %v", schema, err)
+		}
+	}
 }
 
 // service creates a Service, and returns what a call about it says.
@@ -240,6 +267,22 @@ func (w *world) service() hand.About {
 	return hand.About{Class: w.class.Class, Case: "case-1", Attempt: 1, Service: svc, Now: time.Now(), Failure: event.Failure{
 		Cluster: clusterID, Class: w.class.Class, Service: event.Service{Namespace: ns, Name: "web", UID: string(svc.UID)},
 	}}
+}
+
+// A hand that is reached says so without reading anything, and one of another cluster does not.
+func TestReaches(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		h, _ := w.remote()
+		if err := h.Reaches(t.Context(), clusterID); err != nil {
+			t.Error(err)
+		}
+		if err := h.Reaches(t.Context(), "c-2"); !errors.Is(err, hand.ErrDenied) {
+			t.Errorf("from another cluster: %v", err)
+		}
+		if n := w.asked.Load(); n != 0 {
+			t.Errorf("%d requests reached the API server", n)
+		}
+	})
 }
 
 // A Service is diagnosed, fixed, proven and undone.
@@ -416,7 +459,7 @@ func pemBytes(t *testing.T, k hand.Key) (ed25519.PrivateKey, error) {
 }
 
 // payload returns the CloudEvent of a call.
-func payload(t *testing.T, call []byte) map[string]any {
+func payload(t testing.TB, call []byte) map[string]any {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(string(call), ".")[1])
 	event := map[string]any{}

@@ -234,6 +234,9 @@ func since(before, v float64) func(int) float64 {
 	}
 }
 
+// function begins the series of the calls of a function, which its result follows.
+const function = `lbremedy_function_calls_total{class="a",cluster="c",result=`
+
 const calls = `lbremedy_cloud_calls_total{cluster="c",action="A",product="slb",result=`
 
 // fires says for each alert which series make it fire, and which similar ones don't.
@@ -268,6 +271,8 @@ var fires = map[string]struct{ ill, well []series }{
 		[]series{{`lbremedy_runs_total{class="a",cluster="c",outcome="unsettled"}`, since(0, 1)}}},
 	"LbremedyRunErrors": {[]series{{`lbremedy_run_errors_total{class="a",cluster="c"}`, growing(1)}},
 		[]series{{`lbremedy_run_errors_total{class="a",cluster="c"}`, growing(.5)}}},
+	"LbremedyFunctionDown": {[]series{{function + `"refused"}`, growing(1)}, {function + `"answered"}`, always(7)}},
+		[]series{{function + `"unsure"}`, growing(1)}, {function + `"answered"}`, growing(1)}}},
 	"LbremedyThrottled": {[]series{{calls + `"throttled"}`, growing(2)}, {calls + `"ok"}`, growing(8)}}, []series{{calls + `"throttled"}`, growing(1)},
 		{calls + `"ok"}`, growing(19)}}},
 	"LbremedyCloudUnanswered": {[]series{{calls + `"unanswered"}`, growing(3)}, {calls + `"ok"}`, growing(7)}}, []series{{calls + `"refused"}`, growing(9)},

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 )
@@ -175,7 +176,13 @@ func reflector(said map[string]string, open bool) *jsonschema.Reflector {
 		AllowAdditionalProperties: open,
 		ExpandedStruct:            true,
 		Mapper:                    enumerate,
-		CommentMap:                said,
+		Namer: func(t reflect.Type) string { // event has a Service, too
+			if t == reflect.TypeFor[corev1.Service]() {
+				return "Kubernetes" + t.Name()
+			}
+			return "" // as the type is called
+		},
+		CommentMap: said,
 	}
 }
 
@@ -212,7 +219,15 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 		}
 		return &jsonschema.Schema{Type: "string", Enum: values}
 	}
+	if w, ok := reflect.Zero(t).Interface().(worder); ok {
+		for _, word := range w.Words() {
+			values = append(values, word)
+		}
+		return &jsonschema.Schema{Type: "string", Enum: values}
+	}
 	switch t {
+	case reflect.TypeFor[corev1.Service]():
+		return &jsonschema.Schema{Type: "object", Description: "A Service as the API server returns it."}
 	case reflect.TypeFor[event.Result]():
 		values = []any{
 			event.Gone, event.Superseded, event.Planned, event.Asked, event.Waiting,

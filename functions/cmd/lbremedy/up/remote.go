@@ -1,6 +1,7 @@
 package up
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,10 +10,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/hand/invoke"
 	"github.com/lbremedy/lbremedy/shared/hand/route"
@@ -44,16 +47,40 @@ func (u *upRun) hands(env *host.Connection) error {
 		return command.Wrong("--routes: %w", err)
 	}
 	sentences := functions.Chinese(chinese.Language)()
+	count := u.metrics.Functions(slices.Sorted(maps.Keys(endpoints)))
+	u.functions = map[string]*hand.Remote{}
+	for _, r := range functions.All {
+		if to, ok := endpoints[r.Class]; ok {
+			u.functions[r.Class] = &hand.Remote{
+				Class: r, Key: key, Decode: env.Decode, Known: sentences.Has, Send: to.Send, Read: env.Kube.Service, Now: env.Now, Called: count.Called,
+			}
+		}
+	}
 	local := env.Env.Hand
 	env.Env.Hand = func(r *remedy.Remedy) hand.Hand {
-		to, ok := endpoints[r.Class]
-		if !ok {
-			return local(r)
+		if h, ok := u.functions[r.Class]; ok {
+			return h
 		}
-		return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: sentences.Has, Send: to.Send, Read: env.Kube.Service, Now: env.Now}
+		return local(r)
 	}
 	u.Note("Functions handle %d of %d classes: %s.", len(endpoints), len(functions.All), strings.Join(slices.Sorted(maps.Keys(endpoints)), ", "))
 	return nil
+}
+
+// reach calls each function once, a few at a time, and says which do not accept calls. A failure of such a class is tried again until its
+// function does.
+func (u *upRun) reach(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(8)
+	for class, h := range u.functions {
+		g.Go(func() error {
+			if err := h.Reaches(ctx, u.Cluster); err != nil && ctx.Err() == nil {
+				u.Log().Warn("a function does not accept calls; failures of its class wait", "class", class, "error", event.Redact(err.Error()))
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 // makeKey makes the engine's key pair, unless the file holds one, and prints its public half.

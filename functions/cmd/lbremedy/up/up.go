@@ -29,6 +29,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/observe/trace"
@@ -51,6 +52,7 @@ type upRun struct {
 	*cli.Program
 	policy, listen string
 	routes, key    string // --routes, --engine-key
+	functions      map[string]*hand.Remote
 	taken          string // the text of the policy file that is in force
 	chosen         string // --parts
 	parts          parts
@@ -392,6 +394,9 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 	}
 	if u.policy != "" {
 		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })
+	}
+	if len(u.functions) > 0 && u.parts.worker {
+		begin = append(begin, func() error { return u.reach(ctx) })
 	}
 	if listener != nil {
 		u.Note("Health: http://%s/readyz", listener.Addr())
