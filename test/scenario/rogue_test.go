@@ -75,6 +75,7 @@ func TestRogue(t *testing.T) {
 			r.Steps = []remedy.Step{rogue{try: tt.try}}
 			s := file(t, strings.Replace(example, "vswitches:", "loadBalancers:\n- {id: lb-1, address: 192.168.0.9, addressType: intranet}\nvswitches:", 1))
 			w := build(t, on, r, s)
+			w.env.Hand = w.hands.Hand // the engine would refuse the answer of a function that tells of such a call
 			before := w.snapshot(t)
 			rec, err := engine.Run(t.Context(), w.env, r, w.event)
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(rec.Error, tt.says) {

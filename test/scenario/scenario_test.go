@@ -49,6 +49,8 @@ func lawful() *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: "vswitch-ip-exhausted", Doc: "# Full", Reads: []grant.Grant{grant.DescribeVSwitches}, Steps: []remedy.Step{step.Annotate{}},
 		Annotations: []string{"vswitch-id"},
+		Formats: []string{"vsw-a is full.", "vsw-a %s.", "Choose a zone: %s.", "f", "a",
+			"By the way.", "Do it by hand.", "It seems that all is full.", "Make room."},
 		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			if _, err := full(ctx, c); err != nil {
 				return remedy.Plan{}, err
