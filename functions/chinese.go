@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/lbremedy/lbremedy/shared/say"
+	sentences "github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
 // chinese holds what the folders of classes and of the doctor have in Chinese. This package embeds
@@ -50,6 +51,14 @@ func page(l *say.Language, name, english string) string {
 func Chinese(base func() *say.Language) func() *say.Language {
 	return sync.OnceValue(func() *say.Language { return with(base(), chinese) })
 }
+
+// Sentence reports whether a format is one of the sentences of classes.
+func Sentence(format string) bool {
+	_, ok := folderSentences()[format]
+	return ok || sentences.ForClasses(format)
+}
+
+var folderSentences = sync.OnceValue(func() map[string]string { return with(&say.Language{Twins: map[string]string{}}, chinese).Twins })
 
 func with(base *say.Language, folders fs.FS) *say.Language {
 	l := *base

@@ -22,6 +22,9 @@ type application struct {
 	reserved bool // the plan was parked until a moment that is its own
 }
 
+// mostClaimed is how often a class may choose other places in one run, since each choice leaves claims behind for ten minutes.
+const mostClaimed = 16
+
 // write claims what the plan needs, journals the intent and applies the steps.
 func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record, error) {
 	if ok, err := x.afford(ctx); err != nil {
@@ -29,13 +32,16 @@ func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record
 	} else if !ok {
 		return x.settle(ctx, x.rec.Result)
 	}
-	for {
+	for tries := 0; ; tries++ {
 		taken, err := x.claim(ctx, plan.Claims)
 		if err != nil {
 			return x.fail(ctx, err)
 		}
 		if taken {
 			break
+		}
+		if tries == mostClaimed {
+			return x.fail(ctx, fmt.Errorf("class %s chose places that are taken %d times", x.r.Class, tries))
 		}
 		// A place is gone. The class is asked again and told so.
 		var ok bool

@@ -142,6 +142,11 @@ func (x *reversal) ready(ctx context.Context, rec event.Record, applied []event.
 	if left := max(x.env.writing(prev), x.env.writing(other)); left > 0 {
 		return fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
 	}
+	if i := prev.Next; prev.Phase == event.Settled && prev.Result == event.Waiting && i < len(prev.Steps) && prev.Steps[i].Unknown {
+		if left := prev.Wait - x.env.since(prev.At); left > 0 {
+			return fmt.Errorf("case %s: step %d may still be carried out; try again in %s", rec.Case, i+1, left.Round(time.Second))
+		}
+	}
 	x.begin(prev)
 	x.c.ID = rec.Case
 	x.rec.Undoing = true

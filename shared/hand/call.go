@@ -29,6 +29,8 @@ const (
 	MaxCall   = 4 << 20   // bytes of a call: an object of Kubernetes has at most 1.5 MiB (etcd's --max-request-bytes), a third more in Base64
 	MaxAnswer = 512 << 10 // bytes of an answer
 
+	mostHeader = 512 // bytes of the encoded header of a call
+
 	// A hand accepts a call until its expiry, and none that expires later than this by the hand's own clock.
 	farthest = 30 * time.Second
 	// The engine lets a call expire after this: a hand whose clock is 5 s behind still accepts it.
@@ -164,6 +166,10 @@ func (keys PublicKeys) unseal(call []byte) (head, json.RawMessage, error) {
 	}
 	if len(call) > MaxCall {
 		return refused(ErrInvalid, "the call has more than %d bytes", MaxCall)
+	}
+	// The parser reads the header, whatever its size, before it verifies the signature.
+	if at := bytes.IndexByte(call, '.'); at < 0 || at > mostHeader {
+		return refused(ErrInvalid, "the call is not a JWS in compact form")
 	}
 	var body payload
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())

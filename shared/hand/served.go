@@ -51,6 +51,9 @@ func (s *Served) Answer(ctx context.Context, call []byte) (status int, answer []
 	return status, text
 }
 
+// stale is how old an order may be whose step need not be checked: it waited for this hand to start.
+const stale = 5 * time.Second
+
 // statuses of HTTP for calls that are not accepted.
 var statuses = map[string]int{
 	ErrDenied.Error(): http.StatusUnauthorized, ErrOutdated.Error(): http.StatusConflict, ErrClock.Error(): http.StatusPreconditionFailed,
@@ -76,6 +79,7 @@ func (s *Served) answer(ctx context.Context, call []byte) (a Answer, err error) 
 	case TypeApply:
 		var o Order
 		if err = json.Unmarshal(data, &o); err == nil {
+			o.Fresh = o.Fresh && s.now().Sub(h.Made) <= stale
 			about, ask = o.About, func(ctx context.Context) (any, error) { return s.Hand.Apply(ctx, o) }
 		}
 	default:
@@ -129,6 +133,8 @@ func (s *Served) accepts(h head) error {
 		return fmt.Errorf("the call is for class %.60q, and this hand is of %q: %w", h.Class, s.Class, ErrDenied)
 	case left <= 0:
 		return fmt.Errorf("the call expired %s ago by the clock of this hand: %w", -left, ErrClock)
+	case h.Made.Sub(s.now()) > skew:
+		return fmt.Errorf("the call was made %s from now by the clock of this hand: %w", h.Made.Sub(s.now()), ErrClock)
 	case left > farthest:
 		return fmt.Errorf("the call expires in %s by the clock of this hand, later than in %s: %w", left, farthest, ErrClock)
 	case h.Declares != s.Declares:

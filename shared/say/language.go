@@ -44,11 +44,8 @@ func (l *Language) Format(english string) string {
 	return english
 }
 
-// Has reports whether the language has a twin of an English format, or is put together from such.
-func (l *Language) Has(english string) bool {
-	_, ok := l.Twins[english]
-	return ok || list().MatchString(english)
-}
+// IsList reports whether a format is one of Items or Clauses, or of a Literal: it says nothing by itself.
+func IsList(format string) bool { return list().MatchString(format) }
 
 // list matches the formats of Items and Clauses, and between what stands between their verbs.
 var (

@@ -58,6 +58,7 @@ func TestTrigger(t *testing.T) {
 		{"a call that is refused", fcTrigger(t, "POST", "/", nil, "x", false), 400, "JWS"},
 		{"a reader", fcTrigger(t, "GET", "/", nil, "", false), 405, ""},
 		{"live", fcTrigger(t, "GET", "/healthz", nil, "", false), 200, ""},
+		{"the end of the platform", fcTrigger(t, "GET", "/pre-stop", nil, "", false), 404, ""},
 		{"another path", fcTrigger(t, "POST", "/other", nil, plain(), false), 404, ""},
 		{"too large", fcTrigger(t, "POST", "/", nil, strings.Repeat(" ", hand.MaxCall)+plain(), false), 413, "more than"},
 	} {

@@ -31,7 +31,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say/chinese"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -161,9 +160,8 @@ func (a assignment) callFunction(env *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	known := functions.Chinese(chinese.Language)().Has
 	env.Hand = func(r *remedy.Remedy) hand.Hand {
-		return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: known, Send: endpoints[r.Class].Send, Read: env.Kube.Service}
+		return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: functions.Sentence, Send: endpoints[r.Class].Send, Read: env.Kube.Service}
 	}
 	return nil
 }

@@ -135,10 +135,11 @@ func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 // answered returns the kind of an answer that is not the function's. A request that was refused has not reached it; after other answers nobody
 // knows.
 func answered(status int, body []byte) error {
-	if status >= 300 && status < 500 && status != http.StatusRequestTimeout || invoke.Refused(body) && status < 500 {
-		return hand.ErrUnavailable
+	const clientClosed = 499 // of nginx: the client has gone, and the request may go on
+	if status < 300 && !invoke.Refused(body) || status >= 500 || status == http.StatusRequestTimeout || status == clientClosed {
+		return hand.ErrUnsure
 	}
-	return hand.ErrUnsure
+	return hand.ErrUnavailable
 }
 
 func (e *Endpoint) signRequest(ctx context.Context, r *http.Request, body []byte) error {

@@ -33,18 +33,37 @@ var Language = sync.OnceValue(func() *say.Language {
 		panic(fmt.Sprintf("list the catalogue: %v", err))
 	}
 	for _, name := range names {
-		data, err := files.ReadFile(name)
-		twins := map[string]string{}
-		if err == nil {
-			err = json.Unmarshal(data, &twins)
-		}
-		if err != nil {
-			panic(fmt.Sprintf("read the catalogue %s: %v", name, err))
-		}
-		maps.Copy(l.Twins, twins)
+		maps.Copy(l.Twins, read(name))
 	}
 	return l
 })
+
+// ForClasses reports whether an English format is one of those that class code uses, in package ccm, in steps or in a class.
+func ForClasses(format string) bool {
+	_, ok := forClasses()[format]
+	return ok
+}
+
+var forClasses = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for _, name := range []string{"classes.json", "ccm.json", "steps.json", "words.json"} {
+		maps.Copy(all, read(name))
+	}
+	return all
+})
+
+// read reads a file of the catalogue.
+func read(name string) map[string]string {
+	data, err := files.ReadFile(name)
+	twins := map[string]string{}
+	if err == nil {
+		err = json.Unmarshal(data, &twins)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("read the catalogue %s: %v", name, err))
+	}
+	return twins
+}
 
 // tight: full-width punctuation brings its own space, and nothing stands between Chinese words.
 func tight(end, begin rune) bool {

@@ -112,7 +112,7 @@ def opened(call):
     try:
         head, body, signature = call.decode("ascii").strip().split(".")
         header, sig = json.loads(unbase(head)), unbase(signature)
-        kid, alg, critical = header.get("kid"), header.get("alg"), "crit" in header
+        kid, alg, critical = str(header.get("kid")), header.get("alg"), "crit" in header
     except (ValueError, AttributeError):
         raise Problem("invalid", "the call is not a JWS in compact form")
     if alg != "EdDSA" or critical or kid not in KEYS or not verified(KEYS[kid], f"{head}.{body}".encode(), sig):
@@ -232,9 +232,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         size = int(self.headers.get("Content-Length") or 0)
-        if size > MOST_CALL:
+        if not 0 <= size <= MOST_CALL:
             self.close_connection = True
-            self.send(400, {"problem": {"type": "invalid", "detail": "the call is too long"}})
+            self.send(400, {"problem": {"type": "invalid", "detail": "the call has no length, or is too long"}})
             return
         try:
             kind, ident, data, left = opened(self.rfile.read(size))
