@@ -140,7 +140,7 @@ func TestHostileLook(t *testing.T) {
 		"a claim of no place": {with(func(p *hand.Plan) { p.Claims[0].Of = 0 }), "claims"},
 		"a huge step": {with(func(p *hand.Plan) {
 			p.Steps[0] = data(t, step.Annotate{Set: map[string]string{prefix + "vswitch-id": strings.Repeat("<", 60<<10)}})
-		}), "300"},
+		}), "307200"},
 		"a list":              {with(func(p *hand.Plan) { p.Note = say.F("%s, %s", "paste", "this") }), "does not have"},
 		"too few arguments":   {with(func(p *hand.Plan) { p.Note = say.Text{{Format: sentence}} }), "do not fit"},
 		"a command in a text": {with(func(p *hand.Plan) { p.Ask = say.F(inside, say.F("%s", "$(id)"), "x") }), "not a word"},

@@ -142,7 +142,7 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 // others are the methods that read one object, watch, ask or write.
 var others = []string{
 	"Service", "ServiceUID", "ServiceAccount", "Namespace", "Pod", "Approval", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed", "CreateApproval",
-	"WatchLoadBalancers", "WatchEvents", "WatchService", "AwaitApproval",
+	"WatchLoadBalancers", "WatchEvents", "WatchService", "AwaitApproval", "Version",
 }
 
 // memoryOfAFunction returns the least memory that the chart gives to what lists.
@@ -153,18 +153,18 @@ func memoryOfAFunction(t *testing.T) uint64 {
 		t.Fatal(err)
 	}
 	var values struct {
-		Functions struct {
+		Knative struct {
 			Resources struct {
 				Limits struct {
 					Memory resource.Quantity `json:"memory"`
 				} `json:"limits"`
 			} `json:"resources"`
-		} `json:"functions"`
+		} `json:"knative"`
 	}
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
-	return uint64(values.Functions.Resources.Limits.Memory.Value())
+	return uint64(values.Knative.Resources.Limits.Memory.Value())
 }
 
 // peak returns the most memory that was live while f ran, beyond what was before.

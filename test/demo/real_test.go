@@ -15,6 +15,9 @@ import (
 
 func TestMain(m *testing.M) {
 	standin.Main()
+	if serveFunction() {
+		return
+	}
 	os.Exit(m.Run())
 }
 
