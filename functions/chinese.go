@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/lbremedy/lbremedy/shared/say"
-	sentences "github.com/lbremedy/lbremedy/shared/say/chinese"
+	catalogue "github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
 // chinese holds what the folders of classes and of the doctor have in Chinese. This package embeds
@@ -52,13 +52,13 @@ func Chinese(base func() *say.Language) func() *say.Language {
 	return sync.OnceValue(func() *say.Language { return with(base(), chinese) })
 }
 
-// Sentence reports whether a format is one of the sentences of classes.
+// Sentence reports whether a format is one of the sentences of this program.
 func Sentence(format string) bool {
-	_, ok := folderSentences()[format]
-	return ok || sentences.ForClasses(format)
+	_, ok := sentences().Twins[format]
+	return ok
 }
 
-var folderSentences = sync.OnceValue(func() map[string]string { return with(&say.Language{Twins: map[string]string{}}, chinese).Twins })
+var sentences = Chinese(catalogue.Language)
 
 func with(base *say.Language, folders fs.FS) *say.Language {
 	l := *base

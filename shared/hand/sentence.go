@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// sentences returns why a text may not reach a person. Each of its formats is one of the sentences of classes, or of the class's declaration,
+// sentences returns why a text may not reach a person. Each of its formats is one of the program's sentences, or of the class's declaration,
 // so that a function chooses among sentences and fills in what it has found. A list, and free text such as a name, stand only inside a
 // sentence.
 func (r *Remote) sentences(t say.Text, nested bool) error {

@@ -38,20 +38,6 @@ var Language = sync.OnceValue(func() *say.Language {
 	return l
 })
 
-// ForClasses reports whether an English format is one of those that class code uses, in package ccm, in steps or in a class.
-func ForClasses(format string) bool {
-	_, ok := forClasses()[format]
-	return ok
-}
-
-var forClasses = sync.OnceValue(func() map[string]string {
-	all := map[string]string{}
-	for _, name := range []string{"classes.json", "ccm.json", "steps.json", "words.json"} {
-		maps.Copy(all, read(name))
-	}
-	return all
-})
-
 // read reads a file of the catalogue.
 func read(name string) map[string]string {
 	data, err := files.ReadFile(name)
