@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/lbremedy/lbremedy/shared/say"
-	catalogue "github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
 // chinese holds what the folders of classes and of the doctor have in Chinese. This package embeds
@@ -51,14 +50,6 @@ func page(l *say.Language, name, english string) string {
 func Chinese(base func() *say.Language) func() *say.Language {
 	return sync.OnceValue(func() *say.Language { return with(base(), chinese) })
 }
-
-// Sentence reports whether a format is one of the sentences of this program.
-func Sentence(format string) bool {
-	_, ok := sentences().Twins[format]
-	return ok
-}
-
-var sentences = Chinese(catalogue.Language)
 
 func with(base *say.Language, folders fs.FS) *say.Language {
 	l := *base

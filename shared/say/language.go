@@ -44,6 +44,12 @@ func (l *Language) Format(english string) string {
 	return english
 }
 
+// Has reports whether the language has a twin of an English format.
+func (l *Language) Has(english string) bool {
+	_, ok := l.Twins[english]
+	return ok
+}
+
 // IsList reports whether a format is one of Items or Clauses, or of a Literal: it says nothing by itself.
 func IsList(format string) bool { return list().MatchString(format) }
 

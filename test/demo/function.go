@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -81,10 +82,10 @@ func function(ctx context.Context, s *screen, tb *testbed.Testbed, env *engine.E
 		end()
 		return nil, err
 	}
-	local := env.Hand
+	local, known := env.Hand, functions.Chinese(chinese.Language)()
 	env.Hand = func(r *remedy.Remedy) hand.Hand {
 		if to := endpoints[r.Class]; to != nil {
-			return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: functions.Sentence, Send: to.Send, Read: env.Kube.Service}
+			return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: known.Has, Send: to.Send, Read: env.Kube.Service}
 		}
 		return local(r)
 	}

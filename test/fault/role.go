@@ -31,6 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -160,8 +161,9 @@ func (a assignment) callFunction(env *engine.Env) error {
 	if err != nil {
 		return err
 	}
+	known := functions.Chinese(chinese.Language)()
 	env.Hand = func(r *remedy.Remedy) hand.Hand {
-		return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: functions.Sentence, Send: endpoints[r.Class].Send, Read: env.Kube.Service}
+		return &hand.Remote{Class: r, Key: key, Decode: env.Decode, Known: known.Has, Send: endpoints[r.Class].Send, Read: env.Kube.Service}
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func (w *world) remote() (*hand.Remote, *[]byte) {
 		w.Fatal(err)
 	}
 	return &hand.Remote{
-		Class: w.class, Key: w.key, Decode: step.Decode, Known: func(format string) bool { _, ok := chinese.Language().Twins[format]; return ok }, Read: c.Service, Pause: func(time.Duration) {},
+		Class: w.class, Key: w.key, Decode: step.Decode, Known: chinese.Language().Has, Read: c.Service, Pause: func(time.Duration) {},
 		Send: func(ctx context.Context, call []byte) ([]byte, error) {
 			*last = call
 			_, answer, err := w.send(ctx, call)

@@ -38,7 +38,7 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 
 // known reports whether a format is one that people can read: of the catalogue, or of the class's folder, in which its tests run.
 func known(format string) bool {
-	if _, ok := chinese.Language().Twins[format]; ok {
+	if chinese.Language().Has(format) {
 		return true
 	}
 	text, err := os.ReadFile("say.zh.json")

@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
 // hands has the classes that the routes file names handled by functions, and the others in this process.
@@ -45,12 +46,13 @@ func (u *upRun) hands(env *host.Connection) error {
 	if err != nil {
 		return command.Wrong("--routes: %w", err)
 	}
+	known := functions.Chinese(chinese.Language)()
 	count := u.metrics.Functions(slices.Sorted(maps.Keys(endpoints)))
 	u.functions = map[string]*hand.Remote{}
 	for _, r := range functions.All {
 		if to, ok := endpoints[r.Class]; ok {
 			u.functions[r.Class] = &hand.Remote{
-				Class: r, Key: key, Decode: env.Decode, Known: functions.Sentence, Send: to.Send, Read: env.Kube.Service, Now: env.Now, Called: count.Called,
+				Class: r, Key: key, Decode: env.Decode, Known: known.Has, Send: to.Send, Read: env.Kube.Service, Now: env.Now, Called: count.Called,
 			}
 		}
 	}
