@@ -20,7 +20,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/pages"
 )
@@ -103,17 +102,15 @@ func TestKeys(t *testing.T) {
 	for i, cluster := range []string{"c1", "C1-b_2"} {
 		file := []string{"secrets.yaml", "secrets-C1-b_2.yaml"}[i]
 		got := secrets(t, dir, file)
-		key, err := hand.ParseKey([]byte(got["lbremedy-engine"]["engine.pem"]))
-		if err != nil || !strings.Contains(said.String(), "In cluster "+cluster+": kubectl apply --server-side -f "+filepath.Join(dir, file)+
-			"\nIts functions accept LBREMEDY_ENGINE_KEYS="+key.Public()+"\n") {
-			t.Errorf("%v; it said %q", err, said.String())
+		if !strings.Contains(said.String(), "In cluster "+cluster+": kubectl apply --server-side -f "+filepath.Join(dir, file)+"\n") {
+			t.Errorf("it said %q", said.String())
 		}
 		for secret, user := range map[string]string{"engine": nats.Engine, "console": nats.Console, "exporter": nats.Exporter(cluster)} {
 			if seed := got["lbremedy-nats-"+secret]["seed"]; seed == "" || seed != read(t, dir, user+".seed") {
 				t.Errorf("%s: the seed of %s is not its own", file, secret)
 			}
 		}
-		if server := got["lbremedy-nats-users"]; (server != nil) != (i == 0) || len(got) != 5-i {
+		if server := got["lbremedy-nats-users"]; (server != nil) != (i == 0) || len(got) != 4-i {
 			t.Errorf("%s has %d Secrets; with the server's: %v", file, len(got), server != nil)
 		}
 	}
@@ -135,7 +132,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range before {
-		if kept := read(t, dir, name) == text; kept != (strings.HasSuffix(name, ".pem") || strings.HasSuffix(name, ".seed") && name != "console.seed") {
+		if kept := read(t, dir, name) == text; kept != (strings.HasSuffix(name, ".seed") && name != "console.seed") {
 			t.Errorf("%s is as it was: %v", name, kept)
 		}
 	}
@@ -152,7 +149,6 @@ func TestKeys(t *testing.T) {
 	for what, file := range map[string][2]string{
 		"no seed":             {"console.seed", "a secret that is no seed"},
 		"another kind of key": {"console.seed", "SOAH6T3UXVBJHYAJB3DSZS5YGWHGAHMZJTYMQHVOUALV2OZQX2T6FDWOZI"},
-		"no key":              {"engine-c1.pem", "a secret that is no key"},
 	} {
 		good := read(t, dir, file[0])
 		for _, text := range []string{file[1], good} {

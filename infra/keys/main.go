@@ -1,5 +1,5 @@
-// Keys makes the keys of an installation, and the Secrets that Kubernetes needs of them: the key of each user of NATS, and the
-// key pair with which the engine of each cluster signs calls of functions. Keys that are in the folder stay.
+// Keys makes the keys of the users of NATS, and the Secrets that Kubernetes needs of them. Keys that are in the folder stay. "lbremedy keys" makes
+// the key pair with which an engine signs calls of functions.
 package main
 
 import (
@@ -19,7 +19,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
 func main() {
@@ -53,17 +52,9 @@ func run(dir string, clusters []string, namespace string, out io.Writer) error {
 	server := map[string]string{"accounts.conf": string(nats.Accounts(clusters...)), "keys.conf": public}
 	files := maps.Clone(server)
 	for i, cluster := range clusters {
-		key, err := kept(filepath.Join(dir, "engine-"+cluster+".pem"), newKey)
-		if err != nil {
-			return err
-		}
-		pair, err := hand.ParseKey([]byte(key))
-		if err != nil {
-			return fmt.Errorf("engine-%s.pem: %w", cluster, err)
-		}
 		secrets := map[string]map[string]string{
 			"lbremedy-nats-engine": {"seed": seeds[nats.Engine]}, "lbremedy-nats-console": {"seed": seeds[nats.Console]},
-			"lbremedy-nats-exporter": {"seed": seeds[nats.Exporter(cluster)]}, "lbremedy-engine": {"engine.pem": key},
+			"lbremedy-nats-exporter": {"seed": seeds[nats.Exporter(cluster)]},
 		}
 		name := "secrets-" + cluster + ".yaml"
 		if i == 0 {
@@ -77,8 +68,7 @@ func run(dir string, clusters []string, namespace string, out io.Writer) error {
 			}
 			files[name] += "---\n" + string(text)
 		}
-		fmt.Fprintf(out, "In cluster %s: kubectl apply --server-side -f %s\nIts functions accept LBREMEDY_ENGINE_KEYS=%s\n", cluster, filepath.Join(dir, name),
-			pair.Public())
+		fmt.Fprintf(out, "In cluster %s: kubectl apply --server-side -f %s\n", cluster, filepath.Join(dir, name))
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -129,12 +119,4 @@ func newSeed() ([]byte, error) {
 		return nil, err
 	}
 	return pair.Seed()
-}
-
-func newKey() ([]byte, error) {
-	key, err := hand.NewKey()
-	if err != nil {
-		return nil, err
-	}
-	return key.PEM(), nil
 }

@@ -166,7 +166,7 @@ func wrong(format string, args ...any) error {
 // oneLine returns what may be logged of a text that is not a sentence.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if hidden(r) {
+		if r == '\n' || hidden(r) {
 			return ' '
 		}
 		return r

@@ -148,7 +148,7 @@ func TestHostileLook(t *testing.T) {
 		"an option":           {with(func(p *hand.Plan) { p.Ask = say.F(inside, "shop --server=https://evil.example", "x") }), "not a word"},
 		"an option before":    {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl --server=https://evil.example get pods") }), "elsewhere"},
 		"a hard space":        {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl\u00a0get pods; touch x") }), "hide"},
-		"a second line":       {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl\nget pods; touch x") }), "hide"},
+		"a second line":       {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl\nget pods; touch x") }), "would run"},
 		"a filler":            {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kubectl\u3164 get pods; touch x") }), "hide"},
 		"a seam":              {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kube\ufdd0ctl get pods; touch x") }), "hide"},
 		"a command in pieces": {with(func(p *hand.Plan) { p.Ask = say.F(sentence, say.Literal("kubectl").Then(say.Literal("get pods; id"))) }), "would run"},

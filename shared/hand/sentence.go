@@ -24,16 +24,18 @@ func (r *Remote) sentences(t say.Text, nested bool) error {
 		}
 		for i, a := range m.Args {
 			text, ok := a.(string)
+			pieces := true // of free text; sentences have been looked at
 			if inner, is := a.(say.Text); is {
 				if err := r.sentences(inner, true); err != nil {
 					return err
 				}
 				text, ok = inner.String(), true
+				pieces = !slices.ContainsFunc(inner, func(m say.Message) bool { return !say.IsList(m.Format) })
 			}
 			if !ok {
 				continue // a number or a truth value
 			}
-			if err := argument(text); err != nil {
+			if err := argument(text); pieces && err != nil {
 				return err
 			}
 			// A format may repeat or reorder its arguments: then each of them must be fit for a command.
@@ -68,16 +70,16 @@ func argument(text string) error {
 		return wrong("a text has more than %d bytes", mostText)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, hidden):
 		return wrong("a text has characters that hide what it says: %.100q", text)
-	case command(text) && !harmless(text), pipes.MatchString(text):
+	case command(strings.ReplaceAll(text, "\n", " ")) && (strings.Contains(text, "\n") || !harmless(text)), pipes.MatchString(text):
 		return wrong("a command has a part that a shell would run, or an option that sends it elsewhere: %.100q", text)
 	}
 	return nil
 }
 
-// hidden reports whether a rune does not show, breaks the line, looks like a space, or changes how others show, as those do that turn the
-// direction of writing.
+// hidden reports whether a rune does not show, looks like a space, or changes how others show, as those do that turn the direction of writing.
+// What the controller says may have several lines.
 func hidden(r rune) bool {
-	return !unicode.IsPrint(r) || strings.ContainsRune("\u034f\u115f\u1160\u2800\u3164\uffa0", r) || unicode.Is(unicode.Variation_Selector, r)
+	return r != '\n' && !unicode.IsPrint(r) || strings.ContainsRune("\u034f\u115f\u1160\u2800\u3164\uffa0", r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
 // commands are the programs whose commands sentences have.

@@ -139,7 +139,7 @@ func TestLaws(t *testing.T) {
 		{name: "an undeclared read", wrong: func(r *remedy.Remedy) { r.Reads = nil }, law: 1, says: "vpc"},
 		{name: "a sentence that is no message", wrong: func(r *remedy.Remedy) {
 			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Finding = say.Literal("vsw-a is full.") })
-		}, law: 1, says: "in the finding no message says"},
+		}, law: 1, says: "a sentence that its class does not have"},
 		{name: "an argument in English", wrong: func(r *remedy.Remedy) {
 			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Finding = say.F("vsw-a %s.", "has no address left") })
 		}, law: 1, says: `an argument says "has no address left"`},
