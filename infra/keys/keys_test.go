@@ -39,7 +39,7 @@ func shown(t *testing.T, dir string, commands []pages.Command) {
 	}
 }
 
-// What the pages show makes keys and certificates.
+// The commands on the pages make keys and certificates.
 func TestPages(t *testing.T) {
 	dirs := map[string]string{}
 	for _, c := range pages.Of(t, root, "infra/keys") {
@@ -147,7 +147,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	for what, file := range map[string][2]string{
-		"no seed":             {"console.seed", "a secret that is no seed"},
+		"no seed":             {"console.seed", "a secret, not a seed"},
 		"another kind of key": {"console.seed", "SOAH6T3UXVBJHYAJB3DSZS5YGWHGAHMZJTYMQHVOUALV2OZQX2T6FDWOZI"},
 	} {
 		good := read(t, dir, file[0])

@@ -236,7 +236,6 @@ func (c *consumer) take(m *nats.Msg) {
 		c.stream.log.Warn("a message without metadata came to a worker", "consumer", c.name, "error", err)
 		return
 	}
-	c.stream.touch()
 	c.asked, c.refused, c.pause = max(c.asked-1, 0), "", 0
 	j := &job{msg: m, got: message(m.Subject, m.Header, m.Data, meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered)}
 	c.jobs[j] = struct{}{}

@@ -69,7 +69,6 @@ const (
 	dialTimeout = 2 * time.Second  // of one attempt to connect
 	returnWait  = 5 * time.Second  // how long a lost acknowledgement waits for the connection to come back
 	defaultEnd  = 25 * time.Second // Config.Grace
-	idleLimit   = 20 * time.Second // a connection unused for longer is not trusted after a pause
 )
 
 // A Config says where NATS is and who asks.
@@ -100,7 +99,6 @@ type Stream struct {
 	longest time.Duration // that a handler may take
 	link    atomic.Pointer[link]
 	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
-	used    atomic.Int64  // wall clock of the last call, in nanoseconds
 	cut     atomic.Int64  // handlers that were cancelled at the end
 	known   memory
 	fulls   fulls
@@ -155,7 +153,6 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 		s.nc.Close()
 		return nil, fmt.Errorf("use JetStream at %s: %w", s.where, err)
 	}
-	s.touch()
 	return s, nil
 }
 
@@ -320,26 +317,6 @@ func (s *Stream) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Wake makes the connection fit for use after a pause. A function whose
-// instance was frozen calls it before a run: a connection that was idle for more
-// than 20 s is made anew, since it may be dead without anybody having noticed.
-func (s *Stream) Wake(ctx context.Context) error {
-	// The wall clock, because the monotonic one may stand still in a frozen instance.
-	idle := time.Duration(time.Now().UnixNano() - s.used.Load())
-	l := s.link.Load()
-	lost := l.alive.Err() != nil
-	if idle > idleLimit && !lost {
-		if err := s.nc.ForceReconnect(); err != nil {
-			return fmt.Errorf("reconnect to NATS: %w: %w", ErrUnavailable, err)
-		}
-		lost = true
-	}
-	if lost && !l.back(ctx, returnWait) {
-		return fmt.Errorf("reconnect to NATS at %s: %w", s.where, cmp.Or(ctx.Err(), ErrUnavailable))
-	}
-	return s.Ping(ctx)
-}
-
 // back waits until the link after this one stands, and reports whether it does.
 func (l *link) back(ctx context.Context, most time.Duration) bool {
 	timer := time.NewTimer(most)
@@ -360,8 +337,6 @@ func (s *Stream) Rest(ctx context.Context, pause time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-func (s *Stream) touch() { s.used.Store(time.Now().UnixNano()) }
-
 // within returns a context for one request: it ends with ctx, after callTimeout, or
 // with the connection. ErrUnavailable: there is no connection now.
 func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFunc, error) {
@@ -372,7 +347,6 @@ func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFun
 	if l.alive.Err() != nil {
 		return nil, nil, fmt.Errorf("%w: no connection to %s", ErrUnavailable, s.where)
 	}
-	s.touch()
 	in, cancel := context.WithTimeout(ctx, callTimeout)
 	stop := context.AfterFunc(l.alive, cancel)
 	return in, func() { stop(); cancel() }, nil

@@ -376,35 +376,6 @@ func TestRequestInFlightEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-func TestWake(t *testing.T) {
-	p := newProxy(t, serve(t, embedded.Options{}).URL())
-	s := connect(t, Config{URL: p.url()})
-	setup(t, s)
-	before := s.link.Load()
-	if err := s.Wake(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s.link.Load() != before {
-		t.Error("a connection in use was made anew")
-	}
-	// A frozen instance: the connection swallows all, and nobody has noticed.
-	p.silence()
-	s.used.Store(time.Now().Add(-time.Minute).UnixNano())
-	if err := s.Wake(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(t.Context(), "k", []byte("v")); err != nil {
-		t.Error(err)
-	}
-	p.cut(true)
-	lost(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := s.Wake(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without NATS: got %v", err)
-	}
-}
-
 // A pause ends when NATS is back, however long it was to be.
 func TestRest(t *testing.T) {
 	p := newProxy(t, serve(t, embedded.Options{}).URL())

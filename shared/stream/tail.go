@@ -120,7 +120,6 @@ func (s *Stream) pullAll(ctx context.Context, l *link, stream, consumer string, 
 			return last, nil
 		case m := <-arrived:
 			silent.Reset(3 * pullBeat)
-			s.touch()
 			meta, err := m.Metadata()
 			if err != nil { // the server's word: what is stored comes with where it stands
 				switch lastOf(m.Header, "Status") {

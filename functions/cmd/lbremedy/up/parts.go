@@ -18,7 +18,7 @@ const allParts = "exporter,worker,notifier"
 
 // readParts reads the value of --parts.
 func readParts(list string) (parts, error) {
-	want := say.F("want some of %s", allParts)
+	want := say.F("choose from %s", allParts)
 	var p parts
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)

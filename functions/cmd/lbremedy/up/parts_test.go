@@ -32,8 +32,8 @@ func TestParts(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown part":          {[]string{"--parts", "exporter,engine"}, `--parts: there is no part "engine": want some of exporter,worker,notifier`},
-		"no part":               {[]string{"--parts", ""}, `--parts: "" names an empty part: want some of`},
+		"unknown part":          {[]string{"--parts", "exporter,engine"}, `--parts: there is no part "engine": choose from exporter,worker,notifier`},
+		"no part":               {[]string{"--parts", ""}, `--parts: "" names an empty part: choose from`},
 		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: "worker,,notifier" names an empty part`},
 		"notifier without NATS": {[]string{"--parts", "notifier"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},
 		"worker without NATS":   {[]string{"--parts", "worker,notifier"}, "name the NATS that they share"},

@@ -263,7 +263,7 @@ func (u *upRun) endTraces(ctx context.Context) {
 	}
 }
 
-// putInForce puts the policy of the file in force, or observing where there is none; the clicks of its people count from then on. That
+// putInForce puts the policy of the file in force, or observe mode without a file. From then on the clicks of its people count. That
 // its history can't be written is logged.
 func (u *upRun) putInForce(ctx context.Context, s *stream.Stream, v policy.Version) error {
 	v.At, v.By, v.Why = u.Now(), "lbremedy up", "no policy file"
