@@ -103,6 +103,7 @@ type Stream struct {
 	known   memory
 	fulls   fulls
 	budgets budgets
+	changes changes
 	deny    denials
 	pace    sync.Mutex // one reservation at a time, so that a process never contends with itself
 }

@@ -215,8 +215,13 @@ var rows = []row{
 	{
 		who: []string{"shared/engine"},
 		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy", "shared/hand",
-			"shared/policy", "shared/say"},
+			"shared/policy", "shared/say", "shared/engine/control"},
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
+	},
+	{
+		who: []string{"shared/engine/control"},
+		may: []string{"shared/event", "shared/stream", "shared/say"},
+		why: "it keeps what limits writes, and knows neither policy nor remedy",
 	},
 	{
 		who: []string{"shared/engine/machine"},

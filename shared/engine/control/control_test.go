@@ -1,0 +1,127 @@
+package control_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fresh returns a connection to a NATS of its own.
+func fresh(t testing.TB) *stream.Stream {
+	t.Helper()
+	s := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL()})
+	_, err := s.Setup(t.Context(), nil, stream.Settings{})
+	must(t, err)
+	return s
+}
+
+func TestUpdate(t *testing.T) {
+	s, ctx := fresh(t), t.Context()
+	began := time.Now()
+	must(t, control.Update(ctx, s, "c1", func(d *control.Doc, now time.Time) error {
+		d.Policy = &control.Policy{Version: "3", Text: "mode: fix\n", Since: now}
+		return nil
+	}))
+	kept := errors.New("not now")
+	err := control.Update(ctx, s, "c1", func(d *control.Doc, _ time.Time) error {
+		d.Policy = nil
+		return kept
+	})
+	if !errors.Is(err, kept) {
+		t.Errorf("the error of a change is %v", err)
+	}
+	must(t, control.SetPause(ctx, s, control.Pause{Cluster: "c1", By: "ann"}, false))
+	d, err := control.Read(ctx, s, "c1")
+	must(t, err)
+	if d.Policy == nil || d.Policy.Text != "mode: fix\n" || d.Policy.Since.Before(began.Add(-time.Second)) || d.Pause == nil || d.Pause.By != "ann" {
+		t.Errorf("the document holds %+v", d)
+	}
+	err = control.Update(ctx, s, "c1", func(d *control.Doc, _ time.Time) error {
+		d.Policy.Text = strings.Repeat("x", stream.MostDocument)
+		return nil
+	})
+	if !errors.Is(err, stream.ErrTooLarge) {
+		t.Errorf("a huge policy is stored: %v", err)
+	}
+	for _, cluster := range []string{"a.b", "*", ">", strings.Repeat("c", 65)} {
+		if err := control.Update(ctx, s, cluster, func(*control.Doc, time.Time) error { return nil }); err == nil {
+			t.Errorf("there is a document of a cluster %q", cluster)
+		}
+	}
+}
+
+// Whatever lies under the key and is not a document of that cluster pauses it and opens its breakers, until a person resumes.
+func TestUnreadable(t *testing.T) {
+	s, ctx := fresh(t), t.Context()
+	must(t, control.SetPause(ctx, s, control.Pause{Cluster: "other", By: "ann"}, false))
+	other, err := s.Get(ctx, control.Key("other"))
+	must(t, err)
+	large, err := json.Marshal(map[string]any{"v": 1, "cluster": "c1", "pause": map[string]string{"cluster": "c1", "by": strings.Repeat("a", 8<<10)}})
+	must(t, err)
+	for name, value := range map[string][]byte{
+		"empty":             {},
+		"no JSON":           []byte("{"),
+		"null":              []byte("null"),
+		"a list":            []byte("[]"),
+		"another cluster's": other,
+		"no version":        []byte(`{"cluster":"c1"}`),
+		"newer":             []byte(`{"v":2,"cluster":"c1"}`),
+		"unknown field":     []byte(`{"v":1,"cluster":"c1","resumed":true}`),
+		"more behind it":    []byte(`{"v":1,"cluster":"c1"}{}`),
+		"wrong type":        []byte(`{"v":1,"cluster":"c1","breakers":["tag-missing"]}`),
+		"nobody's pause":    []byte(`{"v":1,"cluster":"c1","pause":{"cluster":"c1","by":""}}`),
+		"foreign pause":     []byte(`{"v":1,"cluster":"c1","pause":{"cluster":"c2","by":"ann"}}`),
+		"null breaker":      []byte(`{"v":1,"cluster":"c1","breakers":{"tag-missing":null}}`),
+		"foreign breaker":   []byte(`{"v":1,"cluster":"c1","breakers":{"tag-missing":{"cluster":"c2","class":"tag-missing","at":"2026-01-01T00:00:00Z","why":""}}}`),
+		"no class":          []byte(`{"v":1,"cluster":"c1","failed":{"A.B":[]}}`),
+		"large text":        large,
+		"huge":              bytes.Repeat([]byte(" "), 1<<20-1<<10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, s.Put(ctx, control.Key("c1"), value))
+			view, err := s.View(ctx, control.Keys("c1")...)
+			must(t, err)
+			if p := control.PauseIn(view, "c1"); p == nil {
+				t.Error("the cluster is not paused")
+			}
+			if b := control.BreakerIn(view, "c1", "any"); b == nil {
+				t.Error("the breaker of a class is closed")
+			}
+			if all, err := control.Breakers(ctx, s, "c1"); err != nil || len(all) != 1 {
+				t.Errorf("the open breakers are %v, %v", all, err)
+			}
+			if _, err := control.CloseBreaker(ctx, s, "c1", "any"); !errors.Is(err, control.ErrUnreadable) {
+				t.Errorf("to close a breaker says %v", err)
+			}
+			if err := control.Update(ctx, s, "c1", func(*control.Doc, time.Time) error { return nil }); !errors.Is(err, control.ErrUnreadable) {
+				t.Errorf("a change says %v", err)
+			}
+			must(t, control.SetPause(ctx, s, control.Pause{Cluster: "c1", By: "ann"}, false)) // it is paused
+			if was, err := control.Resume(ctx, s, "c1"); err != nil || was == nil || was.By != "somebody" {
+				t.Errorf("resume ends %v, %v", was, err)
+			}
+			if p, err := control.Paused(ctx, s, "c1"); err != nil || p != nil {
+				t.Errorf("after resume there is %v, %v", p, err)
+			}
+		})
+	}
+	must(t, s.Put(ctx, control.Key(""), []byte(`{"v":1,"policy":{"version":"","text":"","since":"2026-01-01T00:00:00Z"}}`)))
+	if p, err := control.Paused(ctx, s, "c1"); err != nil || p == nil {
+		t.Errorf("an unreadable document of all clusters does not pause: %v", err)
+	}
+}
