@@ -15,6 +15,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -42,7 +43,7 @@ import (
 // the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
 // know which cases stand), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its
 // checks, those that are gone too where their cases are to be closed, and the keys
-// lock.<event.DoctorLock>* and event.DoctorKey.
+// claim.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env   // with a stream
 	Cloud  *cloud.Reader // what it reads of the account
@@ -82,14 +83,18 @@ const (
 
 // Run checks the cluster once and tells what changed. ErrElsewhere: another does.
 func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
-	unlock, held, err := p.Env.Stream.Lock(ctx, event.DoctorLock+p.Env.Cluster, p.Env.Who, longest)
+	unlock, held, err := control.Lock(ctx, p.Env.Stream, event.DoctorLock+p.Env.Cluster, p.Env.Who, longest)
 	if err != nil {
 		return RunResult{}, fmt.Errorf("lock the scheduled run: %w", err)
 	}
 	if !held {
 		return RunResult{}, ErrElsewhere
 	}
-	defer unlock()
+	defer func() {
+		if err := unlock(); err != nil {
+			p.log().Warn("the lock of the scheduled run stays until it runs out", "error", event.Redact(err.Error()))
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	s, r, err := Run(ctx, Source{

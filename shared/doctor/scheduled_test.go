@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -157,11 +158,11 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
-	unlock, held, err := p.Env.Stream.Lock(t.Context(), "doctor.c1", "another", time.Minute)
+	unlock, held, err := control.Lock(t.Context(), p.Env.Stream, "doctor.c1", "another", time.Minute)
 	if err != nil || !held {
 		t.Fatal(held, err)
 	}
-	defer unlock()
+	defer func() { _ = unlock() }()
 	if _, err := p.Run(t.Context()); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("got %v", err)
 	}

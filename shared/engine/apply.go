@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -77,10 +78,7 @@ func (x *application) waits(ctx context.Context, h history, plan remedy.Plan) er
 		x.rec.SetRule(say.F("Another run may be writing to the Service now."))
 		return nil
 	}
-	look := func(ctx context.Context, key string, of int, owner string, _ time.Duration) (bool, error) {
-		return x.env.Stream.Claimable(ctx, key, of, owner)
-	}
-	if ok, err := x.affords(ctx, look); err != nil || !ok {
+	if ok, err := x.affords(ctx, true); err != nil || !ok {
 		return err
 	}
 	free, err := x.env.targetsFree(ctx, plan.Steps)
@@ -122,9 +120,9 @@ func (x *application) try(ctx context.Context, steps []remedy.Step) error {
 // that the case now says so.
 func (x *application) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	for _, cl := range claims {
-		ok, err := x.env.Stream.Claim(ctx, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
+		ok, err := control.Take(ctx, x.env.Stream, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
 		if err != nil {
-			return false, fmt.Errorf("claim a place in %s: %w", cl.Key, err)
+			return false, err
 		}
 		if ok {
 			continue
@@ -434,9 +432,9 @@ func (e *Env) due(s remedy.Step, rec event.Record) time.Duration {
 // pace waits for the cluster's next free moment for such a step. If it lies beyond
 // this run's time, the time until then is returned.
 func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
-	wait, err := e.Stream.Pace(ctx, "touch."+e.Cluster, every)
+	wait, err := control.Reserve(ctx, e.Stream, e.Cluster, every)
 	if err != nil {
-		return 0, fmt.Errorf("reserve a moment to write: %w", err)
+		return 0, err
 	}
 	if wait > e.watch() {
 		return wait, nil
@@ -454,14 +452,16 @@ func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, err
 // lockTargets takes the locks of all that the rest of the plan writes beside the
 // Service, which the journal locks.
 func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) (unlock func(), held bool, err error) {
-	var unlocks []func()
+	var unlocks []func() error
 	unlock = func() {
 		for _, u := range unlocks {
-			u()
+			if err := u(); err != nil {
+				e.log().Warn("the lock of a target stays until it runs out", "error", err)
+			}
 		}
 	}
 	for _, t := range targets(steps) {
-		u, ok, err := e.Stream.Lock(ctx, "target."+t, uid, e.bound())
+		u, ok, err := control.Lock(ctx, e.Stream, "target."+t, uid, e.bound())
 		if err != nil {
 			return unlock, false, fmt.Errorf("lock %s: %w", t, err)
 		}
@@ -476,11 +476,11 @@ func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) 
 // targetsFree reports whether lockTargets would get the locks, and takes none.
 func (e *Env) targetsFree(ctx context.Context, steps []remedy.Step) (bool, error) {
 	for _, t := range targets(steps) {
-		held, err := e.Stream.Locked(ctx, "target."+t)
+		free, err := control.Free(ctx, e.Stream, "target."+t, 1)
 		if err != nil {
 			return false, fmt.Errorf("lock %s: %w", t, err)
 		}
-		if held {
+		if !free {
 			return false, nil
 		}
 	}

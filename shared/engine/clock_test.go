@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -227,7 +228,7 @@ func TestPaceClock(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 		r := build(t)
-		_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
+		_, err := control.Reserve(t.Context(), r.env.Stream, r.env.Cluster, 5*time.Second)
 		r.must(err)
 		r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
 		r.advance(wrong)
@@ -357,7 +358,7 @@ func TestUnsaid(t *testing.T) {
 			tt.write(r)
 			r.wrote(1)
 			if tt.paused {
-				r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+				r.must(control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
 			}
 			r.advance(tt.after)
 			r.ends(event.Waiting)
@@ -419,12 +420,12 @@ func TestParkedUntried(t *testing.T) {
 	r := build(t)
 	r.steps = twoSteps()
 	r.once("after 1", func(ctx context.Context) error {
-		return engine.SetPause(ctx, r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"})
+		return control.SetPause(ctx, r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false)
 	})
 	r.ends(event.Waiting)
 	r.annotate("new")
 	r.advance(18 * time.Minute)
-	_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+	_, err := control.Resume(r.Context(), r.env.Stream, r.env.Cluster)
 	r.must(err)
 	_, err, _ = r.try(r.event)
 	r.must(err)

@@ -103,7 +103,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 		return false, err
 	}
 	if allowed && g.breaker != nil {
-		allowed, rule = false, g.breaker.text()
+		allowed, rule = false, g.breaker.Text()
 	}
 	// What a person has said no to stays undone, whatever the policy allows by now.
 	if x.approvals.rejected(answers, &x.rec) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -38,11 +39,11 @@ func (e *Env) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
 }
 
 // paused returns the pause that is in force now; nil if there is none.
-func (e *Env) paused(ctx context.Context) (*Pause, error) {
+func (e *Env) paused(ctx context.Context) (*control.Pause, error) {
 	if e.Stream == nil {
 		return nil, nil
 	}
-	pause, err := Paused(ctx, e.Stream, e.Cluster)
+	pause, err := control.Paused(ctx, e.Stream, e.Cluster)
 	if err != nil {
 		return nil, unreadable{err}
 	}
@@ -50,7 +51,7 @@ func (e *Env) paused(ctx context.Context) (*Pause, error) {
 }
 
 // held returns what holds back every write, with this pause or none.
-func (e *Env) held(pause *Pause, p remedy.Policy) *hold {
+func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	if pause != nil {
 		return &hold{by: event.HeldByPause, rule: pause.Text(), wait: pausedWait}
 	}
@@ -64,8 +65,8 @@ func (e *Env) held(pause *Pause, p remedy.Policy) *hold {
 // guards are what the stream holds that may keep a plan from being applied, and the policy in force, all read at one moment:
 // who has seen no pause, since it is over, sees what was put in force in it.
 type guards struct {
-	breaker *Breaker // of the class, if it is open
-	pause   *Pause   // in force
+	breaker *control.Breaker // of the class, if it is open
+	pause   *control.Pause   // in force
 	answers stream.View
 	policy  remedy.Policy
 }
@@ -77,15 +78,12 @@ func (x *run) guards(ctx context.Context) (g guards, err error) {
 		g.policy, err = e.policy(now, x.r.Sections)
 		return g, err
 	}
-	open, rules := breakerKey(e.Cluster, x.r.Class), policy.Keys(e.Cluster)
-	g.answers, err = e.Stream.View(now, slices.Concat(pauseKeys(e.Cluster), []string{open}, rules, x.approvals.keys())...)
+	rules := policy.Keys(e.Cluster)
+	g.answers, err = e.Stream.View(now, slices.Concat(control.Keys(e.Cluster), rules, x.approvals.keys())...)
 	if err != nil {
 		return g, unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
-	if b, ok := g.answers[open]; ok {
-		g.breaker = readBreaker(b.Value, e.Cluster, x.r.Class)
-	}
-	g.pause = pauseIn(g.answers, e.Cluster)
+	g.breaker, g.pause = control.BreakerIn(g.answers, e.Cluster, x.r.Class), control.PauseIn(g.answers, e.Cluster)
 	g.policy, err = e.policy(stream.Within(now, g.answers, rules...), x.r.Sections)
 	return g, err
 }
@@ -132,15 +130,15 @@ func (x *run) keep(h *hold) {
 // afford takes the places in the budgets that a plan needs which nobody has agreed
 // to, and reports whether it may begin. What waits for an hour becomes a question.
 func (x *application) afford(ctx context.Context) (bool, error) {
-	return x.affords(ctx, x.env.Stream.Claim)
+	return x.affords(ctx, false)
 }
 
-// affords is afford, with what takes a place or only looks for one.
-func (x *application) affords(ctx context.Context, claim claiming) (bool, error) {
+// affords is afford. If it is dry, it takes no place.
+func (x *application) affords(ctx context.Context, dry bool) (bool, error) {
 	if x.rec.Approved != nil {
 		return true, nil
 	}
-	why, wait, err := x.env.spend(ctx, claim, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
+	why, wait, err := x.env.spend(ctx, dry, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
 	if err != nil || len(why) == 0 {
 		return err == nil, err
 	}

@@ -96,8 +96,8 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	// It waited, and what it was decided by may have changed: as long as nothing is written, that holds it back as it would a new plan.
 	why := say.Text(nil)
 	if g.breaker != nil {
-		why = g.breaker.text()
-	} else if why, _, err = x.env.spend(ctx, x.env.Stream.Claim, x.c.Policy.Budgets, x.r.Class, uid); err != nil {
+		why = g.breaker.Text()
+	} else if why, _, err = x.env.spend(ctx, false, x.c.Policy.Budgets, x.r.Class, uid); err != nil {
 		return ends(x.fail(ctx, err))
 	}
 	if len(why) == 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -272,10 +273,10 @@ func TestUnknown(t *testing.T) {
 		"it took too long, and a pause": func(r *rig) {
 			r.once("patched", func(context.Context) error { return errTimeout })
 			rec, _, _ := r.try(r.event)
-			r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+			r.must(control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
 			r.advance(rec.Wait)
 			r.ends(event.Waiting)
-			r.must(r.env.Stream.Delete(r.Context(), "pause."+r.env.Cluster))
+			r.must(r.env.Stream.Delete(r.Context(), control.Key(r.env.Cluster)))
 			r.advance(18 * time.Minute)
 		},
 		"it came late": func(r *rig) {
@@ -303,7 +304,7 @@ func TestUnknown(t *testing.T) {
 	r.on("check 1", boom)
 	r.advance(2 * time.Minute)
 	rec := r.fails("boom")
-	r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+	r.must(control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
 	r.on("check 1", nil)
 	r.advance(rec.Wait)
 	r.ends(event.Waiting)

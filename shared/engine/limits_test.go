@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -137,6 +138,15 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
+// spend has another Service take the only place of the class.
+func (r *rig) spend() {
+	r.Helper()
+	room, err := control.Spend(r.Context(), r.env.Stream, r.env.Cluster, class, "00000000-0000-4000-8000-000000000000", 1, 100)
+	if r.must(err); !room.OK() {
+		r.Fatal("there is no place for another Service")
+	}
+}
+
 // held answers the rig's event, and wants it to be held back and nothing written.
 func (r *rig) held(by event.Hold, rule string) event.Record {
 	r.Helper()
@@ -160,7 +170,7 @@ func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.publish(r.event)
-	r.must(engine.SetPause(t.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+	r.must(control.SetPause(t.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
 	for range 20 {
 		r.held(event.HeldByPause, "Paused by ann")
 		r.advance(time.Minute)
@@ -183,16 +193,16 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	ctx, s := t.Context(), r.env.Stream
-	r.must(engine.SetPause(ctx, s, engine.Pause{Cluster: r.env.Cluster, By: "ann", At: time.Now(), Why: "night"}))
-	r.must(engine.SetPause(ctx, s, engine.Pause{Cluster: r.env.Cluster, By: "bob"}))
+	r.must(control.SetPause(ctx, s, control.Pause{Cluster: r.env.Cluster, By: "ann", At: time.Now(), Why: "night"}, false))
+	r.must(control.SetPause(ctx, s, control.Pause{Cluster: r.env.Cluster, By: "bob"}, false))
 	rec := r.held(event.HeldByPause, "Paused by ann")
 	if rec.Wait > 10*time.Second || !strings.HasSuffix(rec.Rule, ": night.") {
 		t.Errorf("held for %s: %s", rec.Wait, rec.Rule)
 	}
-	if was, err := engine.Resume(ctx, s, r.env.Cluster); err != nil || was == nil || was.By != "ann" {
+	if was, err := control.Resume(ctx, s, r.env.Cluster); err != nil || was == nil || was.By != "ann" {
 		t.Errorf("resumed %+v, %v", was, err)
 	}
-	if was, err := engine.Resume(ctx, s, r.env.Cluster); err != nil || was != nil {
+	if was, err := control.Resume(ctx, s, r.env.Cluster); err != nil || was != nil {
 		t.Errorf("resumed again %+v, %v", was, err)
 	}
 	before := r.count("diagnose")
@@ -206,14 +216,14 @@ func TestPause(t *testing.T) {
 	r = build(t)
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: step.Annotate{Set: map[string]string{"a/b": "c"}}}}
 	r.on("after 1", func(ctx context.Context) error {
-		return r.env.Stream.Put(ctx, "pause."+r.env.Cluster, []byte("{"))
+		return r.env.Stream.Put(ctx, control.Key(r.env.Cluster), []byte("{"))
 	})
 	rec = r.ends(event.Waiting)
 	if r.wrote(1); rec.Next != 1 || !strings.Contains(rec.Rule, "Paused by somebody") {
 		t.Errorf("%d steps are written: %s", rec.Next, rec.Rule)
 	}
 	r.on("after 1", nil)
-	_, err := engine.Resume(ctx, r.env.Stream, r.env.Cluster)
+	_, err := control.Resume(ctx, r.env.Stream, r.env.Cluster)
 	r.must(err)
 	r.advance(rec.Wait)
 	if rec := r.ends(event.Waiting); rec.Next != 2 {
@@ -379,7 +389,7 @@ func TestBreaker(t *testing.T) {
 			if r.wrote(0); !strings.Contains(rec.Rule, "The breaker of the class fake has been open since") || !strings.Contains(rec.Rule, tt.why) {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
-			open, err := engine.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
+			open, err := control.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
 			if err != nil || len(open) != 1 || open[0].Class != class || open[0].Cluster != r.env.Cluster {
 				t.Fatalf("open are %+v, %v", open, err)
 			}
@@ -389,11 +399,11 @@ func TestBreaker(t *testing.T) {
 			other.event.Failure.Cluster = other.env.Cluster
 			other.ends(event.Waiting)
 			other.wrote(1)
-			closed, err := engine.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class)
+			closed, err := control.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class)
 			if err != nil || !closed {
 				t.Fatalf("closed: %t, %v", closed, err)
 			}
-			if closed, err := engine.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class); err != nil || closed {
+			if closed, err := control.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class); err != nil || closed {
 				t.Errorf("closed again: %t, %v", closed, err)
 			}
 			// What opened it counts no more.
@@ -414,18 +424,12 @@ func TestParkedMeetsTheGuards(t *testing.T) {
 		want  event.Result
 	}{
 		"the breaker is open": {func(r *rig) {
-			r.must(r.env.Stream.Put(r.Context(), "breaker."+r.env.Cluster+"."+class, []byte("{}")))
+			_, err := control.OpenBreaker(r.Context(), r.env.Stream, r.env.Cluster, class, say.F("Now."))
+			r.must(err)
 		}, "", event.Asked},
 		"its place is another's": {func(r *rig) {
-			keys, err := r.env.Stream.Keys(r.Context(), "claim.budget."+r.env.Cluster+"."+class+".*")
-			r.must(err)
-			for _, k := range keys {
-				r.must(r.env.Stream.Delete(r.Context(), k))
-			}
-			ok, err := r.env.Stream.Claim(r.Context(), "budget."+r.env.Cluster+"."+class, 1, "other", time.Hour)
-			if r.must(err); !ok {
-				r.Fatal("there is no place for another Service")
-			}
+			r.must(r.env.Stream.Delete(r.Context(), control.BudgetKey(r.env.Cluster)))
+			r.spend()
 		}, event.HeldByBudget, event.Waiting},
 		"nothing": {func(*rig) {}, "", event.Waiting},
 	} {
@@ -573,9 +577,9 @@ func TestApprove(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
 		agree(r, rec, "ann")
-		r.must(engine.SetPause(t.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "bob"}))
+		r.must(control.SetPause(t.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "bob"}, false))
 		rec = r.held(event.HeldByPause, "Paused by bob")
-		_, err := engine.Resume(t.Context(), r.env.Stream, r.env.Cluster)
+		_, err := control.Resume(t.Context(), r.env.Stream, r.env.Cluster)
 		r.must(err)
 		r.advance(rec.Wait)
 		r.ends(event.Waiting)
@@ -792,8 +796,7 @@ func TestStricterMeanwhile(t *testing.T) {
 			r.annotate("old")
 		}, 2, func(p *remedy.Policy) { p.Budgets.Attempts = 1 }, event.Failed, ""},
 		"the budget": {func(r *rig) {
-			_, err := r.env.Stream.Claim(r.Context(), "budget."+r.env.Cluster+"."+class, 1, "other", time.Hour)
-			r.must(err)
+			r.spend()
 		}, 2, func(p *remedy.Policy) { p.Budgets.Class = 1 }, event.Waiting, event.HeldByBudget},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1041,10 +1044,10 @@ func TestTakeBack(t *testing.T) {
 func TestTakeBackHeld(t *testing.T) {
 	t.Parallel()
 	pause := func(r *rig) {
-		r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+		r.must(control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
 	}
 	resume := func(r *rig) {
-		_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+		_, err := control.Resume(r.Context(), r.env.Stream, r.env.Cluster)
 		r.must(err)
 	}
 	change := func(edit func(*remedy.Policy)) func(*rig) {
@@ -1160,11 +1163,11 @@ func TestTakeBackWorks(t *testing.T) {
 	}
 	pause := func(r *rig) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return engine.SetPause(ctx, r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"})
+			return control.SetPause(ctx, r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false)
 		}
 	}
 	resume := func(r *rig) {
-		_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+		_, err := control.Resume(r.Context(), r.env.Stream, r.env.Cluster)
 		r.must(err)
 	}
 	for _, tt := range []struct {
@@ -1270,7 +1273,7 @@ func TestHeldBetweenSteps(t *testing.T) {
 		says string
 	}{
 		"pause": {func(r *rig) {
-			r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+			r.must(control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
 		}, "Paused by ann"},
 		"freeze": {func(r *rig) {
 			p := r.policy

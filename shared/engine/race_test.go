@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -243,7 +244,7 @@ func TestTargets(t *testing.T) {
 	}
 	r.fails("lock x..y")
 	r.wrote(0)
-	_, held, err := r.env.Stream.Lock(t.Context(), "target."+target, "test", time.Second)
+	_, held, err := control.Lock(t.Context(), r.env.Stream, "target."+target, "test", time.Second)
 	if err != nil || !held {
 		t.Errorf("the first lock was kept: %t, %v", held, err)
 	}
@@ -292,7 +293,7 @@ func TestPaceSoon(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
-	_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
+	_, err := control.Reserve(t.Context(), r.env.Stream, r.env.Cluster, 5*time.Second)
 	r.must(err)
 	r.env.Watch = 20 * time.Second
 	r.env.Bound = 500 * time.Millisecond
@@ -300,7 +301,7 @@ func TestPaceSoon(t *testing.T) {
 	r.wrote(0)
 
 	r.env.Bound = 0
-	r.must(r.env.Stream.Delete(t.Context(), "pace.touch."+r.env.Cluster)) // as if it had passed
+	r.must(r.env.Stream.Delete(t.Context(), control.BudgetKey(r.env.Cluster))) // as if it had passed
 	r.advance(15 * time.Second)
 	r.on("after 1", r.syncs)
 	r.ends(event.Fixed)
@@ -324,10 +325,10 @@ func TestBehind(t *testing.T) {
 	}{
 		"pause": {
 			func(r *rig) error {
-				return engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"})
+				return control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false)
 			},
 			func(r *rig) error {
-				_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+				_, err := control.Resume(r.Context(), r.env.Stream, r.env.Cluster)
 				return err
 			},
 			func(rec event.Record) bool { return rec.Held == event.HeldByPause },
@@ -403,12 +404,14 @@ func TestPaceStale(t *testing.T) {
 			t.Parallel()
 			r := build(t)
 			r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
-			_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
+			_, err := control.Reserve(t.Context(), r.env.Stream, r.env.Cluster, 5*time.Second)
 			r.must(err)
-			reserved := func() uint64 {
-				e, err := r.env.Stream.Entry(r.Context(), "pace.touch."+r.env.Cluster)
+			reserved := func() time.Time {
+				value, err := r.env.Stream.Get(r.Context(), control.BudgetKey(r.env.Cluster))
 				r.must(err)
-				return e.Revision
+				var b control.Budget
+				r.must(json.Unmarshal(value, &b))
+				return b.Resync
 			}
 			before := reserved()
 			var late atomic.Bool
@@ -422,7 +425,7 @@ func TestPaceStale(t *testing.T) {
 				rec, _, _ := r.try(r.event)
 				ended <- rec
 			}()
-			shell.Until(t, "the run waits for its moment", func() bool { return reserved() > before })
+			shell.Until(t, "the run waits for its moment", func() bool { return reserved().After(before) })
 			if tt.late != nil {
 				tt.late(r)
 			}
@@ -511,7 +514,7 @@ func TestPaceLost(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
-	_, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 3*time.Second)
+	_, err := control.Reserve(t.Context(), r.env.Stream, r.env.Cluster, 3*time.Second)
 	r.must(err)
 	r.env.Watch = 20 * time.Second
 	ended := make(chan event.Record, 1)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -200,7 +200,7 @@ func TestUndeclaredCall(t *testing.T) {
 		return answer
 	}
 	r.fails("does not declare")
-	open, err := engine.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
+	open, err := control.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
 	if err != nil || len(open) != 1 || open[0].Class != class {
 		t.Errorf("the breakers are %v (%v)", open, err)
 	}

@@ -58,6 +58,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -340,7 +341,6 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	if on.next == afresh && !on.stale {
 		x.ahead = x.gather(ctx) // reading takes nothing from a run that has the lease
 		defer func() { x.ahead.drop() }()
-		go x.env.Stream.ReadPlaces(ctx, classBudgetKey(x.env.Cluster, x.r.Class), budgetKey(x.env.Cluster))
 	}
 	if wait, err := x.enter(ctx, h); err != nil {
 		return unread, err
@@ -449,7 +449,7 @@ func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 		x.rec.Steps = nil
 	}
 	result := event.Waiting
-	if errors.As(cause, new(unreadable)) {
+	if errors.As(cause, new(unreadable)) || errors.Is(cause, control.ErrUnreadable) {
 		// Nobody knows what is allowed: that is a pause, however long it lasts.
 		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
 	} else {

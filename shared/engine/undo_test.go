@@ -14,6 +14,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -133,7 +134,7 @@ func TestUndoRefuses(t *testing.T) {
 		{"a check fails", func(r *rig, _ *event.Record) { r.on("check 1 back", boom) }, "check undo 1: boom"},
 		{"a write fails", func(r *rig, _ *event.Record) { r.once("PATCH", boom) }, "undo 1, "},
 		{"another case writes to the same", func(r *rig, _ *event.Record) {
-			_, held, err := r.env.Stream.Lock(r.Context(), "target.slb/"+r.lb, "test", time.Minute)
+			_, held, err := control.Lock(r.Context(), r.env.Stream, "target.slb/"+r.lb, "test", time.Minute)
 			if err != nil || !held {
 				t.Errorf("lock: %t, %v", held, err)
 			}
@@ -408,7 +409,7 @@ func TestLookMeetsTheGuards(t *testing.T) {
 	}{
 		"nothing in the way": {func(*rig) {}, event.Planned, ""},
 		"paused": {func(r *rig) {
-			r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+			r.must(control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
 		}, event.Waiting, "Paused by ann"},
 		"undone by a person": {func(r *rig) {
 			rec := r.ends(event.Waiting)
@@ -420,12 +421,11 @@ func TestLookMeetsTheGuards(t *testing.T) {
 		}, event.Asked, "was undone at"},
 		"the budget is spent": {func(r *rig) {
 			r.policy.Budgets = remedy.Budgets{Class: 1, Least: 1}
-			_, err := r.env.Stream.Claim(r.Context(), "budget."+r.env.Cluster+"."+class, 1, "another", time.Minute)
-			r.must(err)
+			r.spend()
 		}, event.Waiting, "The budget of the class is spent"},
 		"another case writes to the same": {func(r *rig) {
 			r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}
-			_, held, err := r.env.Stream.Lock(r.Context(), "target.slb/"+r.lb, "test", time.Minute)
+			_, held, err := control.Lock(r.Context(), r.env.Stream, "target.slb/"+r.lb, "test", time.Minute)
 			if err != nil || !held {
 				r.Errorf("lock: %t, %v", held, err)
 			}

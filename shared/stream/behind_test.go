@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// Where a node answers that stays behind the others, neither a view since a revision nor the end of a key is made up: both
+// Where a node answers that stays behind the others, neither a view since a revision nor a change of a document is made up: both
 // say so, after as long as a request may take.
 func TestBehindForGood(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,9 @@ func TestBehindForGood(t *testing.T) {
 	must(err)
 	must(s.Put(t.Context(), "pause", []byte("1")))
 	for what, do := range map[string]func() error{
-		"take": func() error { _, err := s.Take(t.Context(), "pause"); return err },
+		"change": func() error {
+			return stream.ChangeDocument(t.Context(), s, "pause", 0, func([]byte) int { return 0 }, func(int, time.Time) (bool, error) { return true, nil })
+		},
 		"view": func() error { _, err := s.View(stream.Since(t.Context(), "before", 1000), "pause"); return err },
 	} {
 		t.Run(what, func(t *testing.T) {

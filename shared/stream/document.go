@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,19 +39,21 @@ func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(v
 }
 
 // ChangeDocument changes the document under a key by compare-and-set. read makes it of the value of the key, which is nil if
-// the key has none; change changes it and reports whether it did. Where another process was faster, both are called
+// the key has none; change changes it and reports whether it is to be stored. Where another process was faster, both are called
 // again. An error of change is returned, and leaves the document as it was.
 //
 // One goroutine per key does all changes that this process wants at once with one read and one write, so that the number of
-// those who contend for a document is that of the processes. If ctx ends first, the change may still be made, so what change
+// those who contend for a document is that of the processes. With a TTL the key is gone so long after its last change; nothing
+// that decides may depend on it. If ctx ends first, the change may still be made, so what change
 // sets may be used only if there is no error.
-func ChangeDocument[T any](ctx context.Context, s *Stream, key string, read func(value []byte) T, change func(doc T, now time.Time) (bool, error)) error {
-	return s.change(ctx, key,
+func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
+	change func(doc T, now time.Time) (bool, error)) error {
+	return s.change(ctx, key, ttl,
 		func(value []byte) any { return read(value) },
 		func(doc any, now time.Time) (bool, error) { return change(doc.(T), now) })
 }
 
-func (s *Stream) change(ctx context.Context, key string, read func([]byte) any, do func(any, time.Time) (bool, error)) error {
+func (s *Stream) change(ctx context.Context, key string, ttl time.Duration, read func([]byte) any, do func(any, time.Time) (bool, error)) error {
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	mine := &change{until, do, make(chan error, 1)}
@@ -64,7 +65,7 @@ func (s *Stream) change(ctx context.Context, key string, read func([]byte) any, 
 	s.changes.all[key] = append(waiting, mine)
 	s.changes.mu.Unlock()
 	if !served {
-		go s.serveChanges(key, read)
+		go s.serveChanges(key, ttl, read)
 	}
 	select {
 	case err := <-mine.done:
@@ -78,7 +79,7 @@ func (s *Stream) change(ctx context.Context, key string, read func([]byte) any, 
 }
 
 // serveChanges does all changes of a key that wait, and those that come meanwhile.
-func (s *Stream) serveChanges(key string, read func([]byte) any) {
+func (s *Stream) serveChanges(key string, ttl time.Duration, read func([]byte) any) {
 	for try := 0; ; try++ {
 		s.changes.mu.Lock()
 		batch := slices.DeleteFunc(s.changes.all[key], func(c *change) bool { return c.ctx.Err() != nil })
@@ -90,7 +91,7 @@ func (s *Stream) serveChanges(key string, read func([]byte) any) {
 		s.changes.all[key] = nil
 		s.changes.mu.Unlock()
 
-		batch, err := s.changeOnce(key, batch, read)
+		batch, err := s.changeOnce(key, ttl, batch, read)
 		if err == nil {
 			try = -1
 		}
@@ -101,14 +102,18 @@ func (s *Stream) serveChanges(key string, read func([]byte) any) {
 			s.changes.mu.Unlock()
 			continue
 		}
-		for _, c := range batch {
-			c.done <- err
-		}
+		answer(batch, err)
+	}
+}
+
+func answer(batch []*change, err error) {
+	for _, c := range batch {
+		c.done <- err
 	}
 }
 
 // changeOnce makes changes with one read and one write, and returns those that are not answered yet.
-func (s *Stream) changeOnce(key string, batch []*change, read func([]byte) any) ([]*change, error) {
+func (s *Stream) changeOnce(key string, ttl time.Duration, batch []*change, read func([]byte) any) ([]*change, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	e, now, err := s.document(ctx, key)
@@ -137,15 +142,24 @@ func (s *Stream) changeOnce(key string, batch []*change, read func([]byte) any) 
 		switch {
 		case err != nil:
 			return batch, fmt.Errorf("encode key %s: %w", key, err)
-		case bytes.Equal(value, e.Value):
-			return batch, nil
+		case len(value) > MostDocument && len(batch) > 1: // one by one shows which of them makes it so
+			var again []*change
+			for _, c := range batch {
+				one, err := s.changeOnce(key, ttl, []*change{c}, read)
+				if errors.Is(err, ErrConflict) {
+					again = append(again, one...)
+					continue
+				}
+				answer(one, err)
+			}
+			if again != nil {
+				err = ErrConflict
+			}
+			return again, err
 		case len(value) > MostDocument:
-			last := len(batch) - 1
-			batch[last].done <- fmt.Errorf("change key %s: %w: %d bytes, at most %d", key, ErrTooLarge, len(value), MostDocument)
-			batch = batch[:last]
-			continue
+			return batch, fmt.Errorf("change key %s: %w: %d bytes, at most %d", key, ErrTooLarge, len(value), MostDocument)
 		}
-		_, err = s.Swap(ctx, key, value, e.Revision, 0)
+		_, err = s.Swap(ctx, key, value, e.Revision, ttl)
 		return batch, err
 	}
 }

@@ -311,8 +311,8 @@ func (r *forgery) keys(ctx context.Context) {
 	if _, err := r.s.Swap(ctx, key(1), []byte("b"), e.Revision, 0); err != nil {
 		r.Errorf("write the forged key: %v", err)
 	}
-	if value, err := r.s.Take(ctx, key(1)); err != nil || string(value) != "b" {
-		r.Errorf("took %q, %v", value, err)
+	if err := r.s.Delete(ctx, key(1)); err != nil {
+		r.Errorf("delete the key: %v", err)
 	}
 	if ok, err := r.s.Create(ctx, key(1), []byte("b"), time.Hour); err != nil || !ok {
 		r.Errorf("create the key again: %v, %v", ok, err)

@@ -36,7 +36,7 @@ const (
 // few milliseconds behind on a replica, and as long as a node is cut off from the others on that one.
 //
 // A key may be any text without empty parts between its dots. Keys that begin
-// with claim, lock, pace or progress and a dot belong to the methods of those names.
+// with progress and a dot belong to the methods of that name.
 func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
 	m, err := s.entry(ctx, key)
 	if err != nil {
@@ -68,37 +68,10 @@ func (s *Stream) Create(ctx context.Context, key string, value []byte, ttl time.
 
 // Delete removes a key; it is no error if there is none.
 func (s *Stream) Delete(ctx context.Context, key string) error {
-	if err := s.remove(ctx, key, nil); err != nil {
+	if err := s.remove(ctx, key); err != nil {
 		return fmt.Errorf("delete key %s: %w", key, err)
 	}
 	return nil
-}
-
-// Take removes a key and returns the value that it had; ErrNotFound if it had none. Both are what all nodes have agreed on,
-// whichever has answered; ErrUnavailable if one that is behind the others answers for longer than a request may take.
-func (s *Stream) Take(ctx context.Context, key string) ([]byte, error) {
-	until, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	for try := 0; ; try++ {
-		m, err := s.entry(ctx, key)
-		none := errors.Is(err, ErrNotFound)
-		if err == nil || none {
-			err = s.remove(ctx, key, &m.Sequence)
-		}
-		switch {
-		case errors.Is(err, ErrConflict): // somebody was faster, or what was read lags behind
-			if err = pause(until, try); err != nil {
-				err = behind(err)
-			}
-		case err == nil && none:
-			err = ErrNotFound
-		case err == nil:
-			return m.Data, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("take key %s: %w", key, err)
-		}
-	}
 }
 
 // Keys returns the keys that match a filter, in the order of their last change.
@@ -357,8 +330,8 @@ func (s *Stream) create(ctx context.Context, key string, value []byte, ttl time.
 	return s.set(ctx, key, value, &mark.Sequence, ttl)
 }
 
-// remove purges a key, with expect only if its revision is that one.
-func (s *Stream) remove(ctx context.Context, key string, expect *uint64) error {
+// remove purges a key.
+func (s *Stream) remove(ctx context.Context, key string) error {
 	subject, err := subjectOf(key)
 	if err != nil {
 		return err
@@ -367,7 +340,7 @@ func (s *Stream) remove(ctx context.Context, key string, expect *uint64) error {
 	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
 	m.Header.Set("KV-Operation", "PURGE")
 	m.Header.Set(jetstream.MsgTTLHeader, markerTTL.String())
-	_, err = s.once(ctx, bucketStream, m, expect)
+	_, err = s.once(ctx, bucketStream, m, nil)
 	return err
 }
 
@@ -410,90 +383,6 @@ func keyOf(subject string) string {
 		b.WriteByte(subject[i])
 	}
 	return b.String()
-}
-
-// Locked reports whether somebody holds a lock.
-func (s *Stream) Locked(ctx context.Context, key string) (bool, error) {
-	_, err := s.entry(ctx, "lock."+key)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("lock %s: %w", key, err)
-	}
-	return true, nil
-}
-
-// Lock takes a lock that nobody holds, and reports whether it did. It ends with
-// unlock or after ttl, whichever is first; it is not renewed. The owner is for
-// people to read: who asks twice is refused the second time. Unlock is never nil.
-func (s *Stream) Lock(ctx context.Context, key, owner string, ttl time.Duration) (unlock func(), held bool, err error) {
-	name := "lock." + key
-	revision, err := s.create(ctx, name, []byte(owner), ttl)
-	if errors.Is(err, ErrConflict) {
-		return func() {}, false, nil
-	}
-	if err != nil {
-		return func() {}, false, fmt.Errorf("lock %s: %w", key, err)
-	}
-	return func() {
-		// A run that was cancelled must not leave its lock behind.
-		err := s.remove(context.WithoutCancel(ctx), name, &revision)
-		if err != nil && !errors.Is(err, ErrConflict) { // a conflict: it had run out
-			s.log.Warn("a lock stays until it runs out", "lock", key, "error", err)
-		}
-	}, true, nil
-}
-
-// Pace reserves the next free moment of a key, now or `every` after the one reserved before, whichever is later, and
-// returns how long it is until then. All moments are of the server's clock: those who share a key may have clocks that
-// are wrong.
-func (s *Stream) Pace(ctx context.Context, key string, every time.Duration) (time.Duration, error) {
-	s.pace.Lock()
-	defer s.pace.Unlock()
-	wait, err := s.reserve(ctx, "pace."+key, every)
-	if err != nil {
-		return 0, fmt.Errorf("reserve a moment of %s: %w", key, err)
-	}
-	return wait, nil
-}
-
-// reserve is Pace. What lies under the key is the earliest that the last moment could be; it is no earlier than
-// when that was stored.
-func (s *Stream) reserve(ctx context.Context, name string, every time.Duration) (time.Duration, error) {
-	for try := 0; ; try++ {
-		last, err := s.entry(ctx, name)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return 0, err
-		}
-		var at time.Time // the first of all is at once
-		if err == nil {
-			before, err := time.Parse(time.RFC3339Nano, string(last.Data))
-			if err != nil {
-				return 0, err
-			}
-			if last.Time.After(before) {
-				before = last.Time
-			}
-			at = before.Add(every)
-		}
-		_, err = s.set(ctx, name, []byte(at.UTC().Format(time.RFC3339Nano)), &last.Sequence, 0)
-		if errors.Is(err, ErrConflict) {
-			if err := pause(ctx, try); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		if err != nil || at.IsZero() {
-			return 0, err
-		}
-		// Ours, or a later one: the server says when it was stored, and that was just now.
-		now, err := s.entry(ctx, name)
-		if err != nil {
-			return 0, err
-		}
-		return max(0, at.Sub(now.Time)), nil
-	}
 }
 
 // Progress returns the resourceVersion up to which a cluster's events are stored; ErrNotFound if none was saved.
@@ -564,7 +453,7 @@ func (s *Stream) Heard(ctx context.Context, cluster string) (time.Time, error) {
 // ResetProgress forgets the progress of a cluster, which is the only way back:
 // after its etcd was restored, versions are smaller than those saved.
 func (s *Stream) ResetProgress(ctx context.Context, cluster string) error {
-	if err := s.remove(ctx, "progress."+cluster, nil); err != nil {
+	if err := s.remove(ctx, "progress."+cluster); err != nil {
 		return fmt.Errorf("reset the progress of cluster %s: %w", cluster, err)
 	}
 	return nil

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,9 +60,6 @@ func TestKeys(t *testing.T) {
 		if err := s.Put(ctx, bad, nil); err == nil {
 			t.Errorf("the key %q is accepted", bad)
 		}
-		if _, err := s.Claim(ctx, bad, 1, "o", time.Second); err == nil {
-			t.Errorf("a claim of %q is accepted", bad)
-		}
 	}
 }
 
@@ -77,12 +71,6 @@ func TestKeysAreGoneAfterTheirTime(t *testing.T) {
 		if ok, err := s.Create(ctx, "head", []byte("v"), time.Second); err != nil || !ok {
 			t.Fatalf("round %d: got %t, %v", round, ok, err)
 		}
-		if ok, err := s.Claim(ctx, "budget", 1, fmt.Sprint(round), time.Millisecond); err != nil || !ok {
-			t.Fatalf("round %d: got %t, %v", round, ok, err)
-		}
-		if _, held, err := s.Lock(ctx, "slb/lb-1", "me", time.Second); err != nil || !held {
-			t.Fatalf("round %d: got %t, %v", round, held, err)
-		}
 		eventually(t, "the keys to expire", func() bool {
 			keys, err := s.Keys(ctx, ">")
 			if err != nil {
@@ -90,84 +78,6 @@ func TestKeysAreGoneAfterTheirTime(t *testing.T) {
 			}
 			return len(keys) == 0
 		})
-	}
-}
-
-func TestLock(t *testing.T) {
-	s := fresh(t)
-	ctx := t.Context()
-	const key = "ram/k8sMasterRolePolicy-Ccm-1"
-	var held atomic.Int64
-	unlocks := make(chan func(), 20)
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			unlock, ok, err := s.Lock(ctx, key, "same owner", time.Minute)
-			if err != nil {
-				t.Error(err)
-			}
-			if ok {
-				held.Add(1)
-				unlocks <- unlock
-			} else {
-				unlock()
-			}
-		})
-	}
-	all.Wait()
-	if held.Load() != 1 {
-		t.Fatalf("%d hold the lock", held.Load())
-	}
-	first := <-unlocks
-	if ok, err := s.Locked(ctx, key); err != nil || !ok {
-		t.Errorf("got %t, %v", ok, err)
-	}
-	first()
-	if ok, err := s.Locked(ctx, key); err != nil || ok {
-		t.Errorf("got %t, %v", ok, err)
-	}
-	_, ok, err := s.Lock(ctx, key, "another", time.Minute)
-	if err != nil || !ok {
-		t.Fatalf("after unlock: got %t, %v", ok, err)
-	}
-	first() // whose lock is over takes away nobody else's
-	if _, ok, err := s.Lock(ctx, key, "third", time.Minute); err != nil || ok {
-		t.Errorf("got %t, %v", ok, err)
-	}
-}
-
-func TestPace(t *testing.T) {
-	const n, every = 30, 10 * time.Millisecond
-	one := fresh(t)
-	two := connect(t, Config{URL: one.nc.ConnectedUrl()})
-	began := time.Now()
-	moments := make([]time.Time, n)
-	var all sync.WaitGroup
-	for i := range n {
-		s := []*Stream{one, two}[i%2]
-		all.Go(func() {
-			wait, err := s.Pace(t.Context(), "touch", every)
-			if err != nil {
-				t.Error(err)
-			}
-			moments[i] = time.Now().Add(wait)
-		})
-	}
-	all.Wait()
-	slices.SortFunc(moments, time.Time.Compare)
-	for i, at := range moments {
-		if early := began.Add(time.Duration(i) * every).Sub(at); early > 0 {
-			t.Errorf("moment %d of %d comes %s early", i, n, early)
-		}
-	}
-	if wait, err := one.Pace(t.Context(), "touch", every); err != nil || wait > n*every {
-		t.Errorf("after %d moments it is %s, %v", n, wait, err)
-	}
-	if err := one.Put(t.Context(), "pace.broken", []byte("no time")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := one.Pace(t.Context(), "broken", every); err == nil || !strings.Contains(err.Error(), "reserve a moment of broken") {
-		t.Errorf("got %v", err)
 	}
 }
 

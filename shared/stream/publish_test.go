@@ -199,13 +199,6 @@ func TestInHand(t *testing.T) {
 		"put":    func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Put(ctx, "k", nil) },
 		"delete": func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Delete(ctx, "k") },
 		"swap":   func(ctx context.Context, s *Stream) (uint64, error) { return s.Swap(ctx, "k", nil, 5, 0) },
-		"lock": func(ctx context.Context, s *Stream) (uint64, error) {
-			_, held, err := s.Lock(ctx, "k", "me", time.Minute)
-			if err == nil && !held {
-				err = ErrConflict
-			}
-			return 7, err
-		},
 		"append": func(ctx context.Context, s *Stream) (uint64, error) {
 			j := s.Journal("c1", "u1", "tag-missing")
 			err := j.Append(ctx, "1", nil, nil)
@@ -221,13 +214,13 @@ func TestInHand(t *testing.T) {
 		answers []string // to one try after the other; the last one to all that follow
 		want    error
 	}{
-		"stored":          {"put delete swap lock append", []string{lost, inHand, inHand, before}, nil},
+		"stored":          {"put delete swap append", []string{lost, inHand, inHand, before}, nil},
 		"stored late":     {"put swap append", slices.Concat([]string{lost}, slices.Repeat([]string{inHand}, 20), []string{before}), nil},
-		"dropped":         {"put delete swap lock append publish", []string{lost, inHand, now}, nil},
+		"dropped":         {"put delete swap append publish", []string{lost, inHand, now}, nil},
 		"another's":       {"put publish", []string{inHand, now}, nil},
-		"another first":   {"swap lock append", []string{lost, inHand, wrong}, ErrConflict},
+		"another first":   {"swap append", []string{lost, inHand, wrong}, ErrConflict},
 		"nobody knows":    {"swap append", []string{lost, inHand}, ErrUnavailable},
-		"refused at once": {"swap lock append", []string{wrong}, ErrConflict},
+		"refused at once": {"swap append", []string{wrong}, ErrConflict},
 	} {
 		for of := range strings.FieldsSeq(tt.of) {
 			t.Run(name+", "+of, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (c Settings) streams() []jetstream.StreamConfig {
 		MaxAge: cmp.Or(c.DeadAge, deadAge), MaxBytes: cmp.Or(c.DeadBytes, 128<<20), Metadata: given(c.DeadBytes, c.DeadAge),
 	}, {
 		Name: bucketStream, Subjects: []string{bucketPrefix + ">"},
-		Description:       "Keys of lbremedy: policy, pause, budgets, locks, progress",
+		Description:       "Keys of lbremedy: control, budgets, claims, progress",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxMessage,
 		MaxBytes: cmp.Or(c.KeysBytes, 128<<20), Metadata: given(c.KeysBytes, 0),
 		DenyDelete: true, AllowMsgTTL: true,

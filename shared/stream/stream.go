@@ -31,7 +31,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -102,10 +101,8 @@ type Stream struct {
 	cut     atomic.Int64  // handlers that were cancelled at the end
 	known   memory
 	fulls   fulls
-	budgets budgets
 	changes changes
 	deny    denials
-	pace    sync.Mutex // one reservation at a time, so that a process never contends with itself
 }
 
 // A link is one life of the connection, from connect to disconnect.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -76,11 +77,14 @@ func (l *Looker) now() time.Time {
 // round looks at the Services whose turn it is. Those that can't be looked at don't keep
 // the others from it; their errors are joined.
 func (l *Looker) round(ctx context.Context) error {
-	unlock, held, err := l.Env.Stream.Lock(ctx, "again."+l.Env.Cluster, l.Env.Who, 5*time.Minute)
+	unlock, held, err := control.Lock(ctx, l.Env.Stream, "again."+l.Env.Cluster, l.Env.Who, 5*time.Minute)
 	if err != nil || !held {
 		return err
 	}
-	defer unlock()
+	return errors.Join(l.lookAgain(ctx), unlock())
+}
+
+func (l *Looker) lookAgain(ctx context.Context) error {
 	due, err := l.due(ctx)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 )
 
 func TestMain(m *testing.M) {
@@ -75,23 +75,23 @@ func TestResumeCutOff(t *testing.T) {
 	must(insist(ctx, func() error { _, err := behind.Get(ctx, "before"); return err }))
 
 	through(w.around(0), hold)
-	must(insist(ctx, func() error { return engine.SetPause(ctx, ahead, engine.Pause{Cluster: "c1", By: "test"}) }))
+	must(insist(ctx, func() error { return control.SetPause(ctx, ahead, control.Pause{Cluster: "c1", By: "test"}, false) }))
 	for range 10 { // which node answers is left to chance
 		soon, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-		if p, err := engine.Resume(soon, behind, "c1"); err == nil {
+		if p, err := control.Resume(soon, behind, "c1"); err == nil {
 			t.Errorf("cut off, it says %v", p)
 		}
 		cancel()
 	}
 	through(w.around(0), pass)
 	must(insist(ctx, func() error {
-		p, err := engine.Resume(ctx, behind, "c1")
+		p, err := control.Resume(ctx, behind, "c1")
 		if err == nil && p == nil {
 			t.Error("there is no pause")
 		}
 		return err
 	}))
-	if p, err := engine.Resume(ctx, behind, "c1"); err != nil || p != nil {
+	if p, err := control.Resume(ctx, behind, "c1"); err != nil || p != nil {
 		t.Errorf("there is still %v, %v", p, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -323,7 +323,7 @@ func pause(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Co
 // pause puts a pause in force for the cluster or, if that is empty, for all, until resume is called.
 func (w *world) pause(ctx context.Context, cluster string) (resume func(context.Context) error, err error) {
 	err = insist(ctx, func() error {
-		return engine.ReplacePause(ctx, w.stream, engine.Pause{Cluster: cluster, By: "the judge", At: time.Now()})
+		return control.SetPause(ctx, w.stream, control.Pause{Cluster: cluster, By: "the judge", At: time.Now()}, true)
 	})
 	if err != nil {
 		return nil, err
@@ -331,7 +331,7 @@ func (w *world) pause(ctx context.Context, cluster string) (resume func(context.
 	over := w.quiet()
 	return func(ctx context.Context) error {
 		over()
-		return insist(ctx, func() error { _, err := engine.Resume(ctx, w.stream, cluster); return err })
+		return insist(ctx, func() error { _, err := control.Resume(ctx, w.stream, cluster); return err })
 	}, nil
 }
 

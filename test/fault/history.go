@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -149,17 +149,11 @@ func (h *history) limit(ctx context.Context, w *world) error {
 		if err := policy.Publish(ctx, w.stream, w.bed.ID, p); err != nil {
 			return err
 		}
-		keys, err := w.stream.Keys(ctx, "claim.budget.>")
-		if err != nil {
+		if err := w.stream.Delete(ctx, control.BudgetKey(w.bed.ID)); err != nil {
 			return err
 		}
-		for _, k := range keys {
-			if err := w.stream.Delete(ctx, k); err != nil {
-				return err
-			}
-		}
 		for _, class := range classes() {
-			if _, err := engine.CloseBreaker(ctx, w.stream, w.bed.ID, class); err != nil {
+			if _, err := control.CloseBreaker(ctx, w.stream, w.bed.ID, class); err != nil {
 				return err
 			}
 		}

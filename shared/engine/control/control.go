@@ -84,7 +84,7 @@ func update(ctx context.Context, s *stream.Stream, cluster string, change func(d
 			return err
 		}
 	}
-	return stream.ChangeDocument(ctx, s, Key(cluster), func(value []byte) *Doc { return read(value, cluster) },
+	return stream.ChangeDocument(ctx, s, Key(cluster), 0, func(value []byte) *Doc { return read(value, cluster) },
 		func(d *Doc, now time.Time) (bool, error) {
 			if err := change(d, now); err != nil || d.broken != nil {
 				return false, err

@@ -25,9 +25,10 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	accounts "github.com/lbremedy/lbremedy/infra/nats"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -365,8 +366,6 @@ func TestClusters(t *testing.T) {
 	}
 	freeze := careful + fmt.Sprintf("freezes: [{name: office, from: %q, until: %q}]\n", time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().
 		Add(time.Hour).Format(time.RFC3339))
-	breaker, err := json.Marshal(engine.Breaker{Cluster: one, Class: full, At: time.Now(), Why: "It is a test."})
-	r.must(err)
 	for _, tt := range []struct {
 		name      string
 		hold, end func()
@@ -380,7 +379,10 @@ func TestClusters(t *testing.T) {
 		{"observe", func() { r.policy(one, "mode: observe\n") }, func() { r.policy(one, careful) },
 			func(rec event.Record) bool { return rec.Result == event.Planned }},
 		{"breaker",
-			func() { r.must(r.operator.Put(r.ctx, "breaker."+one+"."+full, breaker)) },
+			func() {
+				_, err := control.OpenBreaker(r.ctx, r.operator, one, full, say.F("It is a test."))
+				r.must(err)
+			},
 			func() { r.says(one, full+" may write again in cluster "+one+".", "breaker", "close", full) },
 			rule("The breaker of the class " + full + " has been open since")},
 	} {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -100,15 +100,13 @@ func TestBudget(t *testing.T) {
 		if most == services {
 			return
 		}
-		// The server drops the places after ten minutes.
-		keys, err := r.stream.Keys(r.ctx, "claim.budget."+testbed.ClusterID+"."+full+".*")
+		// The places end after ten minutes.
+		_, taken, err := control.Spent(r.ctx, r.stream, testbed.ClusterID)
 		r.must(err)
-		if len(keys) != places {
-			t.Fatalf("in window %d the places taken are %v", window, keys)
+		if taken[full] != places {
+			t.Fatalf("in window %d the places taken are %v", window, taken)
 		}
-		for _, k := range keys {
-			r.must(r.stream.Delete(r.ctx, k))
-		}
+		r.must(r.stream.Delete(r.ctx, control.BudgetKey(testbed.ClusterID)))
 	}
 }
 
@@ -132,7 +130,7 @@ func TestBreaker(t *testing.T) {
 	}
 	open := func() int {
 		t.Helper()
-		all, err := engine.Breakers(context.WithoutCancel(r.ctx), r.stream, testbed.ClusterID)
+		all, err := control.Breakers(context.WithoutCancel(r.ctx), r.stream, testbed.ClusterID)
 		r.must(err)
 		return len(all)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -114,7 +115,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 			return err
 		}
 	}
-	paused, err := engine.Paused(ctx, s, steps[0].Cluster)
+	paused, err := control.Paused(ctx, s, steps[0].Cluster)
 	if err != nil {
 		return err
 	}

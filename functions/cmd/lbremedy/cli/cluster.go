@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -77,7 +77,7 @@ func (p *Program) CaseStream(ctx context.Context) (*stream.Stream, error) {
 // NotePause says beside the data which pause is in force in the cluster that the flags
 // name, or in any if they name none.
 func (p *Program) NotePause(ctx context.Context, s *stream.Stream) {
-	all, err := engine.Pauses(ctx, s)
+	all, err := control.Pauses(ctx, s)
 	if err != nil {
 		p.Note("Whether writes are paused is unknown: %s.", command.Clean(event.Redact(err.Error())))
 		return
@@ -91,7 +91,7 @@ func (p *Program) NotePause(ctx context.Context, s *stream.Stream) {
 }
 
 // PauseLine says which clusters a pause is for, who made it, when and why.
-func PauseLine(one engine.Pause) say.Text {
+func PauseLine(one control.Pause) say.Text {
 	text := one.Text().Map(command.Clean)
 	if one.Cluster != "" {
 		return say.F("Cluster %s: %s", one.Cluster, text)

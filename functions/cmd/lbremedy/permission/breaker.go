@@ -1,14 +1,13 @@
 package permission
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 )
 
 func breaker(p *cli.Program) *cobra.Command {
@@ -28,12 +27,12 @@ breaker is open, and its plans need approval until a person closes it.`,
 				return err
 			}
 			defer s.Close()
-			open, err := engine.Breakers(cmd.Context(), s, cmp.Or(p.Cluster, "*"))
+			open, err := control.Breakers(cmd.Context(), s, p.Cluster)
 			if err != nil {
 				return err
 			}
 			if open == nil {
-				open = []engine.Breaker{}
+				open = []control.Breaker{}
 			}
 			return p.Print(open, func() {
 				if len(open) == 0 {
@@ -66,16 +65,16 @@ breaker is open, and its plans need approval until a person closes it.`,
 			if err := cli.KnownCluster(cmd.Context(), s, p.Cluster); err != nil {
 				return err
 			}
-			open, err := engine.Breakers(cmd.Context(), s, cmp.Or(p.Cluster, "*"))
+			open, err := control.Breakers(cmd.Context(), s, p.Cluster)
 			if err != nil {
 				return err
 			}
-			closed := []engine.Breaker{}
+			closed := []control.Breaker{}
 			for _, b := range open {
 				if b.Class != args[0] {
 					continue
 				}
-				was, err := engine.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)
+				was, err := control.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)
 				if err != nil {
 					return err
 				}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -47,7 +47,7 @@ is. --replace puts yours in its place.`,
 				return err
 			}
 			who := p.Person(ctx, by)
-			one := engine.Pause{Cluster: cluster, By: by, At: p.Now(), Why: why, Identity: who.Identity, Host: who.Host}
+			one := control.Pause{Cluster: cluster, By: by, At: p.Now(), Why: why, Identity: who.Identity, Host: who.Host}
 			all, err := setPause(ctx, p, s, one, replace)
 			if err != nil {
 				return err
@@ -64,21 +64,21 @@ is. --replace puts yours in its place.`,
 
 // setPause puts a pause in force, says whose stands in its place or whose it replaces, and
 // returns all pauses.
-func setPause(ctx context.Context, p *cli.Program, s *stream.Stream, mine engine.Pause, replace bool) ([]engine.Pause, error) {
-	same := func(one engine.Pause) bool { return one.Cluster == mine.Cluster }
-	before, err := engine.Pauses(ctx, s)
+func setPause(ctx context.Context, p *cli.Program, s *stream.Stream, mine control.Pause, replace bool) ([]control.Pause, error) {
+	same := func(one control.Pause) bool { return one.Cluster == mine.Cluster }
+	before, err := control.Pauses(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if i := slices.IndexFunc(before, same); i >= 0 && replace {
-		if err := engine.ReplacePause(ctx, s, mine); err != nil {
+		if err := control.SetPause(ctx, s, mine, true); err != nil {
 			return nil, err
 		}
 		p.Note("Replaced. %s", cli.PauseLine(before[i]))
-	} else if err := engine.SetPause(ctx, s, mine); err != nil {
+	} else if err := control.SetPause(ctx, s, mine, false); err != nil {
 		return nil, err
 	}
-	all, err := engine.Pauses(ctx, s)
+	all, err := control.Pauses(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +113,14 @@ command asks first, or wants --all. --this-cluster ends only the pause of that c
 				return err
 			}
 			defer s.Close()
-			all, err := engine.Pauses(ctx, s)
+			all, err := control.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}
-			end, remain := all, []engine.Pause{}
+			end, remain := all, []control.Pause{}
 			if here {
-				end = slices.DeleteFunc(slices.Clone(all), func(one engine.Pause) bool { return one.Cluster != cluster })
-				remain = slices.DeleteFunc(slices.Clone(all), func(one engine.Pause) bool { return one.Cluster == cluster })
+				end = slices.DeleteFunc(slices.Clone(all), func(one control.Pause) bool { return one.Cluster != cluster })
+				remain = slices.DeleteFunc(slices.Clone(all), func(one control.Pause) bool { return one.Cluster == cluster })
 				if len(end) == 0 {
 					if err := cli.KnownCluster(ctx, s, cluster); err != nil {
 						return err
@@ -131,14 +131,14 @@ command asks first, or wants --all. --this-cluster ends only the pause of that c
 					return err
 				}
 			}
-			ended := []engine.Pause{}
+			ended := []control.Pause{}
 			for _, one := range end {
-				if _, err := engine.Resume(ctx, s, one.Cluster); err != nil {
+				if _, err := control.Resume(ctx, s, one.Cluster); err != nil {
 					return err
 				}
 				ended = append(ended, one)
 			}
-			return p.Print(map[string][]engine.Pause{"ended": ended, "remain": remain}, func() {
+			return p.Print(map[string][]control.Pause{"ended": ended, "remain": remain}, func() {
 				if len(ended) == 0 {
 					fmt.Fprintln(p.Out, p.Phrase("There was no pause to end."))
 				}
@@ -157,7 +157,7 @@ command asks first, or wants --all. --this-cluster ends only the pause of that c
 }
 
 // agreeToEnd returns nil if it is clear that these pauses are to end, or a person says so.
-func agreeToEnd(p *cli.Program, all []engine.Pause) error {
+func agreeToEnd(p *cli.Program, all []control.Pause) error {
 	foreign := len(all) == 1 && all[0].Cluster != "" && p.Cluster != "" && all[0].Cluster != p.Cluster
 	if len(all) == 0 || len(all) == 1 && !foreign {
 		return nil
@@ -193,7 +193,7 @@ func only(p *cli.Program, here bool) (string, error) {
 }
 
 // pauses prints the pauses that are in force.
-func pauses(p *cli.Program, all []engine.Pause) {
+func pauses(p *cli.Program, all []control.Pause) {
 	for _, one := range all {
 		fmt.Fprintln(p.Out, p.Tell(cli.PauseLine(one)))
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -18,7 +18,7 @@ func TestPause(t *testing.T) {
 	}
 	inForce := func(want int) {
 		t.Helper()
-		if all, err := engine.Pauses(t.Context(), s); err != nil || len(all) != want {
+		if all, err := control.Pauses(t.Context(), s); err != nil || len(all) != want {
 			t.Fatalf("%d pauses, want %d: %v, %v", len(all), want, all, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -119,7 +119,7 @@ that was applied are not kept.`,
 				_, err = p.Out.Write(text)
 				return err
 			}
-			paused, err := engine.Pauses(ctx, s)
+			paused, err := control.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}

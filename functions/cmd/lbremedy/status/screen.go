@@ -7,7 +7,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -144,7 +144,7 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 }
 
 // pause says what a pause is about.
-func pause(one engine.Pause) say.Text {
+func pause(one control.Pause) say.Text {
 	text := one.Text().Map(command.Clean)
 	if one.Cluster == "" {
 		return say.F("All clusters: %s", text)

@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -45,8 +45,8 @@ type Status struct {
 	allows     say.Text          // the same
 	frozen     say.Text          // Freeze
 	Freeze     string            `json:"freeze,omitempty"` // that is in force, as a sentence
-	Pauses     []engine.Pause    `json:"pauses,omitempty"` // that are in force here
-	Breakers   []engine.Breaker  `json:"breakers,omitempty"`
+	Pauses     []control.Pause   `json:"pauses,omitempty"` // that are in force here
+	Breakers   []control.Breaker `json:"breakers,omitempty"`
 	Exporter   *Exporter         `json:"exporter,omitempty"`
 	Backlog    *Backlog          `json:"backlog,omitempty"`
 	Cases      *journal.Tally    `json:"cases,omitempty"`
@@ -257,12 +257,12 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 			r.frozen, r.Freeze = frozen, frozen.String()
 		}
 	}
-	pauses, err := engine.Pauses(ctx, s)
+	pauses, err := control.Pauses(ctx, s)
 	if err != nil {
 		r.unknown(err, "pauses")
 	}
-	r.Pauses = slices.DeleteFunc(pauses, func(one engine.Pause) bool { return one.Cluster != "" && one.Cluster != r.Cluster })
-	if r.Breakers, err = engine.Breakers(ctx, s, r.Cluster); err != nil {
+	r.Pauses = slices.DeleteFunc(pauses, func(one control.Pause) bool { return one.Cluster != "" && one.Cluster != r.Cluster })
+	if r.Breakers, err = control.Breakers(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "breakers")
 	}
 }

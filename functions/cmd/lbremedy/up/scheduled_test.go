@@ -12,6 +12,7 @@ import (
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -48,7 +49,7 @@ func TestReport(t *testing.T) {
 func TestDiesInItsRuns(t *testing.T) {
 	t.Parallel()
 	env := &engine.Env{Cluster: "c1", Who: "worker", Stream: nats.Streams(t)}
-	if _, held, err := env.Stream.Lock(t.Context(), "doctor.c1", "the dead one", time.Minute); err != nil || !held {
+	if _, held, err := control.Lock(t.Context(), env.Stream, "doctor.c1", "the dead one", time.Minute); err != nil || !held {
 		t.Fatal(held, err)
 	}
 	m := observe.New("v1", "c1")

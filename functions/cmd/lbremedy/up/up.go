@@ -27,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -573,14 +574,14 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream, books *stream.Bo
 		return now, err
 	}
 	now.Left, now.ClusterLeft = left.Class, left.Cluster
-	open, err := engine.Breakers(ctx, s, u.Cluster)
+	open, err := control.Breakers(ctx, s, u.Cluster)
 	if err != nil {
 		return now, err
 	}
 	for _, b := range open {
 		now.Open = append(now.Open, b.Class)
 	}
-	paused, err := engine.Paused(ctx, s, u.Cluster)
+	paused, err := control.Paused(ctx, s, u.Cluster)
 	if err != nil {
 		return now, err
 	}

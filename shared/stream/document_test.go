@@ -1,0 +1,180 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// Counts are a document.
+type counts map[string]int
+
+func readCounts(value []byte) counts {
+	all := counts{}
+	if value != nil && json.Unmarshal(value, &all) != nil {
+		return counts{"unreadable": 1}
+	}
+	return all
+}
+
+func countOne(ctx context.Context, s *Stream, name string) error {
+	return ChangeDocument(ctx, s, "counts", 0, readCounts, func(all counts, _ time.Time) (bool, error) {
+		all[name]++
+		return true, nil
+	})
+}
+
+func counted(t *testing.T, s *Stream) counts {
+	t.Helper()
+	all, _, err := ReadDocument(t.Context(), s, "counts", readCounts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// No change is lost where two processes make them at once, and what comes at once takes few writes.
+func TestChangeDocument(t *testing.T) {
+	t.Parallel()
+	const each = 500
+	one := fresh(t)
+	two := connect(t, Config{URL: one.nc.ConnectedUrl()})
+	var all sync.WaitGroup
+	for i := range 2 * each {
+		all.Go(func() {
+			if err := countOne(t.Context(), []*Stream{one, two}[i%2], "n"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := counted(t, two); got["n"] != 2*each {
+		t.Errorf("%d changes count %d", 2*each, got["n"])
+	}
+	e, err := one.Entry(t.Context(), "counts")
+	if err != nil || e.Revision > each/2 {
+		t.Errorf("%d changes took %d writes, %v", 2*each, e.Revision, err)
+	}
+	one.changes.mu.Lock()
+	defer one.changes.mu.Unlock()
+	if len(one.changes.all) > 0 {
+		t.Errorf("%d keys are still served", len(one.changes.all))
+	}
+}
+
+// A change whose acknowledgement is lost is made once.
+func TestChangeWithoutAcknowledgement(t *testing.T) {
+	t.Parallel()
+	server := serve(t, embedded.Options{})
+	sees := connect(t, Config{URL: server.URL()})
+	setup(t, sees)
+	p := newProxy(t, server.URL())
+	s := connect(t, Config{URL: p.url()})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(all counts, _ time.Time) (bool, error) {
+			p.silence()
+			all["n"]++
+			return true, nil
+		})
+	}()
+	eventually(t, "the change to be stored", func() bool { return counted(t, sees)["n"] > 0 })
+	p.cut(false)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := counted(t, sees)["n"]; got != 1 {
+		t.Errorf("it was made %d times", got)
+	}
+}
+
+// A change that fails, or makes the document too large, fails alone, and leaves nothing of itself behind.
+func TestChangeFails(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	no := errors.New("no")
+	gate := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() { // the others wait for it, and are done together
+		err := ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(counts, time.Time) (bool, error) {
+			<-gate
+			return false, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the first change", func() bool {
+		s.changes.mu.Lock()
+		defer s.changes.mu.Unlock()
+		waiting, served := s.changes.all["counts"]
+		return served && len(waiting) == 0
+	})
+	for i := range 20 {
+		all.Go(func() {
+			name, want := strconv.Itoa(i), error(nil)
+			switch i % 5 {
+			case 3:
+				want = no
+			case 4:
+				name, want = strings.Repeat(name, MostDocument), ErrTooLarge
+			}
+			err := ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(all counts, _ time.Time) (bool, error) {
+				all[name]++
+				if want == no {
+					return true, no
+				}
+				return true, nil
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("change %d says %v", i, err)
+			}
+		})
+	}
+	close(gate)
+	all.Wait()
+	if got := counted(t, s); len(got) != 12 {
+		t.Errorf("%d of 12 changes are made", len(got))
+	}
+}
+
+// Who no longer waits is not kept, and its change is not begun.
+func TestChangeEnds(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	began, gate, ended := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	go func() {
+		ended <- ChangeDocument(ctx, s, "counts", 0, readCounts, func(all counts, _ time.Time) (bool, error) {
+			close(began)
+			<-gate
+			return false, nil
+		})
+	}()
+	<-began
+	go func() { ended <- countOne(ctx, s, "late") }()
+	cancel()
+	for range 2 {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+	close(gate)
+	if err := countOne(t.Context(), s, "next"); err != nil {
+		t.Fatal(err)
+	}
+	if got := counted(t, s); got["late"] != 0 || got["next"] != 1 {
+		t.Errorf("counted %v", got)
+	}
+	s.Close()
+	if err := countOne(t.Context(), s, "n"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without a connection: %v", err)
+	}
+}
