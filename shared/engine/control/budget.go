@@ -31,6 +31,7 @@ type Budget struct {
 	Resync  time.Time                   `json:"resync,omitzero"` // the last moment that is reserved for a resync
 
 	broken  error
+	redated bool           // a place is from a server whose clock was ahead
 	now     time.Time      // for which the next three are counted
 	owners  map[string]int // how many places in Taken a Service has
 	classes map[string]int // how many places count in the budget of a class
@@ -85,8 +86,8 @@ func (b *Budget) count(now time.Time) {
 	next := now.Unix() + 1
 	for class, taken := range b.Taken {
 		for uid, at := range taken {
-			if at > next { // by a server whose clock was ahead
-				at = next
+			if at > next {
+				at, b.redated = next, true
 				taken[uid] = at
 			}
 			if counts(at, ClusterWindow, now) {
@@ -194,7 +195,7 @@ func changeBudget(ctx context.Context, s *stream.Stream, cluster string, change 
 		if b.broken != nil {
 			return false, b.broken
 		}
-		return change(b, now), nil
+		return change(b, now) || b.redated, nil
 	})
 }
 

@@ -24,7 +24,8 @@ type Claim struct {
 	Resource string               `json:"resource"`
 	Places   map[string]time.Time `json:"places,omitempty"` // their ends, by owner
 
-	broken error
+	broken  error
+	redated bool // a place is from a server whose clock was ahead
 }
 
 // ClaimKey returns the key of the places of a resource.
@@ -51,8 +52,8 @@ func readClaim(resource string) func(value []byte) *Claim {
 // drop drops the places that are over.
 func (c *Claim) drop(now time.Time) {
 	for owner, end := range c.Places {
-		if most := now.Add(longest); end.After(most) { // by a server whose clock was ahead
-			c.Places[owner] = most
+		if most := now.Add(longest); end.After(most) {
+			c.Places[owner], c.redated = most, true
 		}
 		if !end.After(now) {
 			delete(c.Places, owner)
@@ -135,6 +136,6 @@ func changeClaim(ctx context.Context, s *stream.Stream, resource string, change 
 		if c.broken != nil {
 			return false, c.broken
 		}
-		return change(c, now), nil
+		return change(c, now) || c.redated, nil
 	})
 }

@@ -1,0 +1,517 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+)
+
+const class = "tag-missing"
+
+func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// spend takes a place for a Service, and returns whether it has one.
+func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster int) control.Room {
+	t.Helper()
+	r, err := control.Spend(t.Context(), s, "c1", class, uid(n), ofClass, ofCluster)
+	must(t, err)
+	return r
+}
+
+// Two engines never give more places than there are, and whoever is told so has one, also where acknowledgements get lost.
+func TestEnginesContend(t *testing.T) {
+	t.Parallel()
+	const services, ofClass, ofCluster = 60, 20, 50
+	for name, cuts := range map[string]bool{"connected": false, "acknowledgements get lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := nats.Start(t, embedded.Options{})
+			sees := nats.Connect(t, stream.Config{URL: server.URL()})
+			_, err := sees.Setup(t.Context(), nil, stream.Settings{})
+			must(t, err)
+			link := between(t, server.URL())
+			engines := []*stream.Stream{nats.Connect(t, stream.Config{URL: link.url()}), nats.Connect(t, stream.Config{URL: link.url()})}
+			done := make(chan struct{})
+			var cutting, all sync.WaitGroup
+			if cuts {
+				cutting.Go(func() { // each time when something was stored, whether it is acknowledged or not
+					seen := uint64(0)
+					for {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						if e, err := sees.Entry(t.Context(), control.BudgetKey("c1")); err == nil && e.Revision > seen {
+							seen = e.Revision
+							link.cut()
+						}
+					}
+				})
+			}
+			var mu sync.Mutex
+			told := map[string]int{}
+			lacking := map[string]bool{}
+			for n := range services {
+				for _, s := range engines { // both for the same Services
+					for _, class := range []string{"a", "b", "c"} {
+						all.Go(func() {
+							for {
+								r, err := control.Spend(t.Context(), s, "c1", class, uid(n), ofClass, ofCluster)
+								mu.Lock()
+								switch {
+								case err == nil && r.OK():
+									told[class+" "+uid(n)]++
+								case err == nil && !r.Cluster:
+									lacking["cluster"] = true
+								case err == nil:
+									lacking[class] = true
+								case !errors.Is(err, stream.ErrUnavailable):
+									t.Error(err)
+								}
+								mu.Unlock()
+								if err == nil || !errors.Is(err, stream.ErrUnavailable) {
+									return
+								}
+							}
+						})
+					}
+				}
+			}
+			all.Wait()
+			close(done)
+			cutting.Wait()
+			if link.mu.Lock(); cuts && link.cuts == 0 {
+				t.Error("no connection was cut")
+			}
+			link.mu.Unlock()
+			value, err := sees.Get(t.Context(), control.BudgetKey("c1"))
+			must(t, err)
+			var b control.Budget
+			must(t, json.Unmarshal(value, &b))
+			owners := map[string]bool{}
+			for class, taken := range b.Taken {
+				if len(taken) > ofClass {
+					t.Errorf("%d of %d places of class %s are taken", len(taken), ofClass, class)
+				}
+				for uid := range taken {
+					owners[uid] = true
+					if told[class+" "+uid] == 0 {
+						t.Errorf("a place of class %s is taken for %s, and nobody was told", class, uid)
+					}
+					delete(told, class+" "+uid)
+				}
+			}
+			if len(told) > 0 {
+				t.Errorf("without a place are %v", told)
+			}
+			if len(owners) > ofCluster || len(owners) < ofClass {
+				t.Errorf("%d of %d places of the cluster are taken", len(owners), ofCluster)
+			}
+			if len(lacking) == 0 {
+				t.Error("nobody is refused")
+			}
+		})
+	}
+}
+
+// A Service that asks twice has one place, in its class and in its cluster, and a place in another class takes none of the
+// cluster's.
+func TestSpendTwice(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	for range 3 {
+		if r := spend(t, s, class, 1, 1, 1); !r.OK() {
+			t.Errorf("the Service that has the only place is told %+v", r)
+		}
+	}
+	if r := spend(t, s, class, 2, 1, 2); r.Class {
+		t.Errorf("another one is told %+v", r)
+	}
+	if r := spend(t, s, "other", 1, 1, 1); !r.OK() {
+		t.Errorf("in another class it is told %+v", r)
+	}
+	if r := spend(t, s, "third", 2, 1, 1); !r.Class || r.Cluster {
+		t.Errorf("another one is told %+v", r)
+	}
+	services, classes, err := control.Spent(t.Context(), s, "c1")
+	if err != nil || services != 1 || len(classes) != 2 || classes[class] != 1 {
+		t.Errorf("spent are %d and %v, %v", services, classes, err)
+	}
+	if r := spend(t, s, class, 3, 0, 0); r.Class || r.Cluster {
+		t.Errorf("of no budget it is told %+v", r)
+	}
+	for owner, want := range map[int]bool{1: true, 2: false} {
+		r, err := control.Spendable(t.Context(), s, "c1", class, uid(owner), 1, 9)
+		if err != nil || r.OK() != want {
+			t.Errorf("%d is told that it could have %+v, %v", owner, r, err)
+		}
+	}
+	for _, bad := range [][2]string{{"A.B", uid(1)}, {class, "x"}, {class, ""}} {
+		if _, err := control.Spend(t.Context(), s, "c1", bad[0], bad[1], 9, 9); !errors.Is(err, event.ErrInvalid) {
+			t.Errorf("a place of class %q for %q: %v", bad[0], bad[1], err)
+		}
+	}
+}
+
+// Places end by the server's time, whatever the clock of this machine says.
+func TestPlacesEnd(t *testing.T) {
+	t.Parallel()
+	s := shift(t, time.Hour)
+	took := func(what string, class string, n int, want control.Room) {
+		t.Helper()
+		if r := spend(t, s.Stream, class, n, 1, 1); r != want {
+			t.Errorf("%s: %+v, want %+v", what, r, want)
+		}
+	}
+	claimed := func(what, owner string, want bool) {
+		t.Helper()
+		ok, err := control.Take(t.Context(), s.Stream, "vswitch.vsw-1", 1, owner, 10*time.Minute)
+		if err != nil || ok != want {
+			t.Errorf("%s: %t, %v", what, ok, err)
+		}
+	}
+	took("the first", class, 1, control.Room{Class: true, Cluster: true})
+	claimed("the first", "a", true)
+	took("at once", class, 2, control.Room{})
+	claimed("at once", "b", false)
+	s.pass(9 * time.Minute)
+	took("after 9 minutes", class, 2, control.Room{})
+	claimed("after 9 minutes", "b", false)
+	s.pass(2 * time.Minute)
+	took("after 11 minutes", class, 2, control.Room{Class: true})
+	claimed("after 11 minutes", "b", true)
+	claimed("after 11 minutes", "a", false)
+	s.pass(47 * time.Minute)
+	took("after 58 minutes", class, 2, control.Room{Class: true})
+	s.pass(3 * time.Minute)
+	took("after 61 minutes", class, 2, control.Room{Class: true, Cluster: true})
+	took("after 61 minutes", class, 1, control.Room{})
+
+	// Fixes that did not work count for ten minutes.
+	count := func(id string) *control.Breaker {
+		t.Helper()
+		b, err := control.Count(t.Context(), s.Stream, "c1", class, id, 1)
+		must(t, err)
+		return b
+	}
+	for _, id := range []string{"a", "a", "b"} { // one attempt counts once
+		if b := count(id); b != nil {
+			t.Errorf("the breaker opens: %s", b.Why)
+		}
+	}
+	s.pass(11 * time.Minute)
+	for _, id := range []string{"c", "d"} {
+		if b := count(id); b != nil {
+			t.Errorf("the breaker opens: %s", b.Why)
+		}
+	}
+	if b := count("e"); b == nil || b.At.Before(time.Now().Add(2*time.Hour)) {
+		t.Errorf("the breaker is %+v", b)
+	}
+	if b := count("f"); b != nil {
+		t.Error("an open breaker opens again")
+	}
+
+	// What a server has stored whose clock was a day ahead does not last for so long.
+	s.pass(24 * time.Hour)
+	took("a day later", class, 2, control.Room{Class: true, Cluster: true})
+	claimed("a day later", "b", true)
+	ahead := s.ahead.Swap(int64(time.Hour))
+	took("the server's clock is put back", class, 3, control.Room{})
+	claimed("the server's clock is put back", "c", false)
+	s.pass(61 * time.Minute)
+	if s.ahead.Load() > ahead {
+		t.Fatal("the clock was put back too little")
+	}
+	took("an hour later", class, 3, control.Room{Class: true, Cluster: true})
+	claimed("an hour later", "c", true)
+}
+
+// Moments for resyncs are apart, whoever reserves them.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	const n, every = 40, time.Minute
+	s := shift(t, time.Hour)
+	var all sync.WaitGroup
+	waits := make([]time.Duration, n)
+	for i := range n {
+		all.Go(func() {
+			var err error
+			if waits[i], err = control.Reserve(t.Context(), s.Stream, "c1", every); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(waits)
+	for i, wait := range waits {
+		if want := time.Duration(i) * every; wait > want || wait < want-every/2 {
+			t.Errorf("moment %d comes after %s", i, wait)
+		}
+	}
+	s.pass(48 * time.Hour)
+	if wait, err := control.Reserve(t.Context(), s.Stream, "c1", every); err != nil || wait != 0 {
+		t.Errorf("when all have passed the next one comes after %s, %v", wait, err)
+	}
+	s.pass(-47 * time.Hour)
+	if wait, err := control.Reserve(t.Context(), s.Stream, "c1", every); err != nil || wait > every {
+		t.Errorf("after one of another clock the next one comes after %s, %v", wait, err)
+	}
+}
+
+// A lock is held once, and a late give-back takes it from nobody.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	s := shift(t, 0)
+	lock := func(want bool) func() error {
+		t.Helper()
+		unlock, held, err := control.Lock(t.Context(), s.Stream, "target.slb/lb-1", "same", time.Minute)
+		if err != nil || held != want {
+			t.Fatalf("held: %t, %v", held, err)
+		}
+		return unlock
+	}
+	var held atomic.Int64
+	unlocks := make(chan func() error, 20)
+	var all sync.WaitGroup
+	for range cap(unlocks) {
+		all.Go(func() {
+			unlock, ok, err := control.Lock(t.Context(), s.Stream, "target.slb/lb-1", "same", time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				held.Add(1)
+				unlocks <- unlock
+			} else if err := unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if held.Load() != 1 {
+		t.Fatalf("%d hold the lock", held.Load())
+	}
+	first := <-unlocks
+	must(t, first())
+	second := lock(true)
+	must(t, first()) // again
+	lock(false)
+	s.pass(61 * time.Second)
+	third := lock(true)
+	must(t, second()) // late
+	if free, err := control.Free(t.Context(), s.Stream, "target.slb/lb-1", 1); err != nil || free {
+		t.Errorf("the place of the third is free: %t, %v", free, err)
+	}
+	must(t, third())
+	if free, err := control.Free(t.Context(), s.Stream, "target.slb/lb-1", 1); err != nil || !free {
+		t.Errorf("the place is not free: %t, %v", free, err)
+	}
+	// A run that is cancelled gives it back.
+	ctx, cancel := context.WithCancel(t.Context())
+	unlock, ok, err := control.Lock(ctx, s.Stream, "target.slb/lb-1", "same", time.Minute)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	cancel()
+	must(t, unlock())
+	lock(true)
+}
+
+// An owner of a claim keeps its place for as long as it asks for, and no owner has two.
+func TestTakeTwice(t *testing.T) {
+	t.Parallel()
+	s := shift(t, 0)
+	take := func(owner string, of int) bool {
+		t.Helper()
+		ok, err := control.Take(t.Context(), s.Stream, "vswitch.vsw-1", of, owner, 10*time.Minute)
+		must(t, err)
+		return ok
+	}
+	if !take("a", 2) || !take("a", 2) || !take("b", 2) || take("c", 2) {
+		t.Error("two places are not those of a and b")
+	}
+	s.pass(6 * time.Minute)
+	if !take("a", 1) { // it has one, however few there are now
+		t.Error("a has lost its place")
+	}
+	s.pass(6 * time.Minute)
+	if take("c", 1) || !take("c", 2) {
+		t.Error("the places are not those of a and c")
+	}
+	for _, bad := range []struct {
+		resource, owner string
+		ttl             time.Duration
+	}{
+		{"a..b", "a", time.Minute}, {strings.Repeat("r", 8<<10), "a", time.Minute}, {"r", "", time.Minute},
+		{"r", strings.Repeat("a", 300), time.Minute}, {"r", "a", 0}, {"r", "a", 2 * time.Hour},
+	} {
+		if _, err := control.Take(t.Context(), s.Stream, bad.resource, 1, bad.owner, bad.ttl); err == nil {
+			t.Errorf("a place in %.20q for %.20q for %s is taken", bad.resource, bad.owner, bad.ttl)
+		}
+	}
+}
+
+// Budgets and claims that can't be read give no place.
+func TestUnreadablePlaces(t *testing.T) {
+	t.Parallel()
+	s, ctx := fresh(t), t.Context()
+	for name, value := range map[string]string{
+		"empty":           "",
+		"null":            "null",
+		"a list":          "[]",
+		"newer":           `{"v":2,"cluster":"c1","resource":"r"}`,
+		"another's":       `{"v":1,"cluster":"c2","resource":"q"}`,
+		"an unknown word": `{"v":1,"cluster":"c1","resource":"r","more":1}`,
+		"no Service":      `{"v":1,"cluster":"c1","taken":{"tag-missing":{"x":1}}}`,
+		"no class":        `{"v":1,"cluster":"c1","taken":{"A.B":{}}}`,
+		"no time":         `{"v":1,"cluster":"c1","resource":"r","taken":{"tag-missing":{"` + uid(1) + `":"now"}},"places":{"a":1}}`,
+		"before all time": `{"v":1,"cluster":"c1","taken":{"tag-missing":{"` + uid(1) + `":-1}}}`,
+		"large":           strings.Repeat(" ", 900<<10),
+	} {
+		must(t, s.Put(ctx, control.BudgetKey("c1"), []byte(value)))
+		must(t, s.Put(ctx, control.ClaimKey("r"), []byte(value)))
+		_, spend := control.Spend(ctx, s, "c1", class, uid(1), 9, 9)
+		_, spendable := control.Spendable(ctx, s, "c1", class, uid(1), 9, 9)
+		_, _, spent := control.Spent(ctx, s, "c1")
+		_, reserve := control.Reserve(ctx, s, "c1", time.Second)
+		_, take := control.Take(ctx, s, "r", 9, "a", time.Minute)
+		_, free := control.Free(ctx, s, "r", 9)
+		for what, err := range map[string]error{"spend": spend, "spendable": spendable, "spent": spent, "reserve": reserve, "take": take, "free": free,
+			"give back": control.GiveBack(ctx, s, "r", "a")} {
+			if !errors.Is(err, control.ErrUnreadable) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+// As many Services as a budget holds fit into its document, and the next one is refused.
+func TestMostPlaces(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	var all sync.WaitGroup
+	const batches = 2
+	for b := range batches {
+		for n := range control.MostPlaces / batches {
+			all.Go(func() {
+				r, err := control.Spend(t.Context(), s, "c1", class, uid(b*control.MostPlaces/batches+n), 1<<20, 1<<20)
+				if err != nil || !r.OK() {
+					t.Error(r, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if r := spend(t, s, class, control.MostPlaces, 1<<20, 1<<20); r.Cluster {
+		t.Errorf("one more is told %+v", r)
+	}
+	value, err := s.Get(t.Context(), control.BudgetKey("c1"))
+	must(t, err)
+	t.Logf("%d places take %d bytes", control.MostPlaces, len(value))
+}
+
+// A link passes connections on, and cuts them when it is told to.
+type link struct {
+	listen net.Listener
+	mu     sync.Mutex
+	conns  []net.Conn
+	cuts   int
+}
+
+func between(t *testing.T, url string) *link {
+	t.Helper()
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := &link{listen: listen}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			in, err := listen.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://"))
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			l.mu.Lock()
+			l.conns = append(l.conns, in, out)
+			l.mu.Unlock()
+			pass := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				_, _ = to.Close(), from.Close()
+			}
+			all.Go(func() { pass(in, out) })
+			all.Go(func() { pass(out, in) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listen.Close()
+		l.cut()
+		all.Wait()
+	})
+	return l
+}
+
+func (l *link) url() string { return "nats://" + l.listen.Addr().String() }
+
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+	l.conns = nil
+	l.cuts++
+}
+
+// A thousand Services take places at once.
+func BenchmarkSpend(b *testing.B) {
+	const services = 1000
+	for _, sync := range []bool{false, true} {
+		for _, engines := range []int{1, 2} {
+			b.Run(fmt.Sprintf("sync=%t/engines=%d", sync, engines), func(b *testing.B) { benchmarkSpend(b, sync, engines, services) })
+		}
+	}
+}
+
+func benchmarkSpend(b *testing.B, syncs bool, engines, services int) {
+	server := nats.Start(b, embedded.Options{Sync: syncs})
+	var all []*stream.Stream
+	for range engines {
+		all = append(all, nats.Connect(b, stream.Config{URL: server.URL()}))
+	}
+	_, err := all[0].Setup(b.Context(), nil, stream.Settings{})
+	must(b, err)
+	for b.Loop() {
+		must(b, all[0].Delete(b.Context(), control.BudgetKey("c1")))
+		var wait sync.WaitGroup
+		for n := range services {
+			wait.Go(func() {
+				r, err := control.Spend(b.Context(), all[n%engines], "c1", class, uid(n), services, services)
+				if err != nil || !r.OK() {
+					b.Error(r, err)
+				}
+			})
+		}
+		wait.Wait()
+	}
+}
