@@ -208,7 +208,7 @@ func TestNodes(t *testing.T) {
 		if err := errors.Join(queues, lasts); err != nil || len(all) != 1 {
 			t.Errorf("the console reads %v: %v", all, err)
 		}
-		if err := on(node, nats.Operator).Put(ctx, "pause", []byte("{}")); err != nil {
+		if err := on(node, nats.Operator).Put(ctx, "control", []byte("{}")); err != nil {
 			t.Errorf("the operator pauses: %v", err)
 		}
 	}

@@ -81,13 +81,13 @@ func subjects() []string {
 	for _, cluster := range []string{mine, other} {
 		all = append(all, event.FailedSubject(cluster, class, uid), event.CaseSubject(cluster, uid, class), event.KeptSubject(cluster, uid, class),
 			"lbremedy.dead.failed."+cluster+"."+class+"."+uid, "lbremedy.dead.exporter."+cluster)
-		for _, key := range []string{"policy." + cluster, "pause." + cluster, "breaker." + cluster + "." + class,
+		for _, key := range []string{"policy." + cluster, "control." + cluster, "budget." + cluster,
 			"answer." + cluster + "." + uid + "." + class + ".0",
-			event.RunKey(cluster, uid, class), "claim.budget." + cluster + ".0", "progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster)} {
+			event.RunKey(cluster, uid, class), "progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster)} {
 			all = append(all, "$KV.lbremedy."+key)
 		}
 	}
-	return append(all, "$KV.lbremedy.policy", "$KV.lbremedy.pause", "$KV.lbremedy.lock.target.slb/lb-1")
+	return append(all, "$KV.lbremedy.policy", "$KV.lbremedy.control", "$KV.lbremedy.claim.target.slb/lb-1")
 }
 
 // state returns what the account holds that users may not change, in a form that can be compared: of each message where it
@@ -294,7 +294,7 @@ func headers() []string {
 	var all []string
 	target := event.FailedSubject(other, class, uid)
 	for _, fields := range [][]string{
-		{"Nats-Trace-Dest: " + target}, {"Nats-Trace-Dest: " + target, "Nats-Trace-Only: true"}, {"Nats-Trace-Dest: $KV.lbremedy.pause"},
+		{"Nats-Trace-Dest: " + target}, {"Nats-Trace-Dest: " + target, "Nats-Trace-Only: true"}, {"Nats-Trace-Dest: $KV.lbremedy.control"},
 		{`Nats-Request-Info: {"acc":"LBREMEDY","svc":"LBREMEDY","user":"x","reply":"` + target + `"}`},
 		{`Nats-Request-Info: {"acc":"LBREMEDY"}`, `Nats-Request-Info: {"acc":"SYSTEM","svc":"LBREMEDY"}`},
 		{"Nats-Rollup: all"}, {"Nats-Rollup: sub"}, {"Nats-Schedule: @every 1s", "Nats-Schedule-Target: " + target},
@@ -578,7 +578,7 @@ func TestRefused(t *testing.T) {
 				return nil
 			},
 			"makes a consumer": func(ctx context.Context) error {
-				_, err := js.CreateConsumer(ctx, stream.Failed, jetstream.ConsumerConfig{Name: "x", DeliverSubject: "$KV.lbremedy.pause"})
+				_, err := js.CreateConsumer(ctx, stream.Failed, jetstream.ConsumerConfig{Name: "x", DeliverSubject: "$KV.lbremedy.control"})
 				return err
 			},
 			"changes a stream": func(ctx context.Context) error {
@@ -607,7 +607,7 @@ func TestRefused(t *testing.T) {
 			all[p.user+" "+doing] = do
 		}
 		for _, of := range []string{
-			"policy", "policy." + mine, "tell." + mine, "pause", "breaker." + mine + "." + class,
+			"policy", "policy." + mine, "tell." + mine, "control", "control." + mine,
 			"approval." + mine + "." + uid + "." + class,
 			"answer." + mine + "." + uid + "." + class + ".0", event.RunKey(mine, uid, class), "progress." + other, "ledger." + other + ".e1", event.CountKey(other)} {
 			all[p.user+" writes "+of] = func(ctx context.Context) error { return c.Put(ctx, of, []byte("{}")) }
@@ -657,7 +657,7 @@ func ask(ctx context.Context, s *site, user, subject, data string) error {
 func TestTrusted(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	operator := s.As(accounts.Operator)
-	s.must(operator.Put(t.Context(), "pause", []byte("{}")))
+	s.must(operator.Put(t.Context(), "control", []byte("{}")))
 	if ok, err := operator.Remove(t.Context(), stream.Dead, 1); err != nil || !ok {
 		t.Errorf("remove a letter: %v, %v", ok, err)
 	}

@@ -24,7 +24,7 @@ type changes struct {
 
 // A change is one call of ChangeDocument.
 type change struct {
-	ctx  context.Context
+	ctx  context.Context // of the caller: when it ends, the change is not begun
 	do   func(doc any, now time.Time) (bool, error)
 	done chan error // takes one answer
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
@@ -106,7 +108,7 @@ func (u *UpRun) Address(t *testing.T) string {
 func (sc *Testbed) Asks(t *testing.T, u *UpRun, approvals string) event.Record {
 	t.Helper()
 	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })
-	if err := sc.Stream(t).Put(t.Context(), "breaker.c-cli.vswitch-ip-exhausted", []byte("{")); err != nil {
+	if _, err := control.OpenBreaker(t.Context(), sc.Stream(t), "c-cli", "vswitch-ip-exhausted", say.F("It is a test.")); err != nil {
 		t.Fatal(err)
 	}
 	file := Write(t, "policy.yaml", sc.Fixes()+"approvals: ["+approvals+"]\n")

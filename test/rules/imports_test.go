@@ -255,7 +255,7 @@ var rows = []row{
 	{
 		who: []string{"shared/ticket"},
 		may: []string{"shared/approval", "shared/chat", "shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry",
-			"shared/policy", "shared/remedy", "shared/engine", "shared/say"},
+			"shared/policy", "shared/remedy", "shared/engine", "shared/engine/control", "shared/say"},
 		why: "it tells what the journal holds",
 	},
 	{
@@ -280,7 +280,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/doctor"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine", "shared/say"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine",
+			"shared/engine/control", "shared/say"},
 		why: "it gathers for the checks and knows none",
 	},
 	{

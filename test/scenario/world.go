@@ -36,6 +36,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -177,7 +178,7 @@ func (w *world) claim(t *testing.T) {
 			t.Fatalf("section claims: %q is no key and number: %v", line, err)
 		}
 		for i := range n {
-			if ok, err := w.env.Stream.Claim(t.Context(), key, n, fmt.Sprintf("other-%d", i), time.Hour); err != nil || !ok {
+			if ok, err := control.Take(t.Context(), w.env.Stream, key, n, fmt.Sprintf("other-%d", i), time.Hour); err != nil || !ok {
 				t.Fatalf("section claims: %s: %t, %v", key, ok, err)
 			}
 		}

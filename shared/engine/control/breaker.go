@@ -41,6 +41,9 @@ func (b *Breaker) Text() say.Text {
 	return t.Then(b.Said)
 }
 
+// AnyClass stands for all classes, whose breakers are open where the document can't be read.
+const AnyClass = "*"
+
 // Breakers returns the open breakers of a cluster, or of all ("").
 func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker, error) {
 	docs, err := every(ctx, s)
@@ -56,7 +59,7 @@ func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker,
 			open = append(open, *d.Breakers[class])
 		}
 		if d.broken != nil {
-			open = append(open, *d.Breaker("*"))
+			open = append(open, *d.Breaker(AnyClass))
 		}
 	}
 	return open, nil

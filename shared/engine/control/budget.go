@@ -16,8 +16,8 @@ const (
 	ClusterWindow = time.Hour
 )
 
-// MostPlaces is how many places a Budget holds, in all classes together. Each takes 52 bytes, and all fit into a document.
-// Beyond it the budget of the cluster is spent, whatever the policy allows.
+// MostPlaces is how many places a document holds: a Budget of all classes together, a Claim of its resource. A place of a
+// Service takes some 50 bytes, and all fit into MostDocument. Beyond it there is none left, whatever the policy allows.
 const MostPlaces = 14_000
 
 // aheadMost is how far ahead moments are reserved. A moment beyond it was reserved by a server with another time.
@@ -53,7 +53,7 @@ func readBudget(cluster string) func(value []byte) *Budget {
 			err = b.check(cluster)
 		}
 		if err != nil {
-			b.broken = fmt.Errorf("%w: key %s: %w", ErrUnreadable, BudgetKey(cluster), err)
+			b.broken = unreadable(BudgetKey(cluster), err)
 		}
 		return b
 	}
@@ -83,7 +83,7 @@ func (b *Budget) count(now time.Time) {
 		return
 	}
 	b.now, b.owners, b.classes, b.places = now, map[string]int{}, map[string]int{}, 0
-	next := now.Unix() + 1
+	next := seconds(now, 0)
 	for class, taken := range b.Taken {
 		for uid, at := range taken {
 			if at > next {
@@ -149,7 +149,7 @@ func Spend(ctx context.Context, s *stream.Stream, cluster, class, uid string, of
 			b.owners[uid]++
 			b.places++
 		}
-		b.Taken[class][uid] = now.Unix() + 1
+		b.Taken[class][uid] = seconds(now, 0)
 		b.classes[class]++
 		return true
 	})

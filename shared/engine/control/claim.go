@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	longest    = time.Hour       // that a place of a claim may be taken for
-	kept       = 24 * time.Hour  // a document that nobody has changed for so long is removed; all its places are over
-	mostOwners = 1000            // of one resource
-	mostOwner  = 256             // bytes
-	leave      = 5 * time.Second // to give a place back
+	longest   = time.Hour       // that a place of a claim may be taken for
+	kept      = 24 * time.Hour  // a document that nobody has changed for so long is removed; all its places are over
+	mostOwner = 256             // bytes
+	leave     = 5 * time.Second // to give a place back
 )
 
 // A Claim holds who has the places of a resource, such as the free addresses of a vSwitch.
 type Claim struct {
-	V        int                  `json:"v"`
-	Resource string               `json:"resource"`
-	Places   map[string]time.Time `json:"places,omitempty"` // their ends, by owner
+	V        int              `json:"v"`
+	Resource string           `json:"resource"`
+	Places   map[string]int64 `json:"places,omitempty"` // their ends, in Unix seconds, by owner
 
 	broken  error
 	redated bool // a place is from a server whose clock was ahead
@@ -39,23 +38,26 @@ func readClaim(resource string) func(value []byte) *Claim {
 		}
 		*c = Claim{}
 		err := strict(value, c)
-		if err == nil && (c.V != version || c.Resource != resource || len(c.Places) > mostOwners) {
+		if err == nil && (c.V != version || c.Resource != resource || len(c.Places) > MostPlaces) {
 			err = fmt.Errorf("it has version %d, is of %.80q and has %d places", c.V, c.Resource, len(c.Places))
 		}
 		if err != nil {
-			c.broken = fmt.Errorf("%w: key %s: %w", ErrUnreadable, ClaimKey(resource), err)
+			c.broken = unreadable(ClaimKey(resource), err)
 		}
 		return c
 	}
 }
 
+// seconds returns a time so long after now in whole seconds, rounded up.
+func seconds(now time.Time, d time.Duration) int64 { return now.Add(d + time.Second - 1).Unix() }
+
 // drop drops the places that are over.
 func (c *Claim) drop(now time.Time) {
 	for owner, end := range c.Places {
-		if most := now.Add(longest); end.After(most) {
+		if most := seconds(now, longest); end > most {
 			c.Places[owner], c.redated = most, true
 		}
-		if !end.After(now) {
+		if end <= now.Unix() {
 			delete(c.Places, owner)
 		}
 	}
@@ -71,13 +73,13 @@ func Take(ctx context.Context, s *stream.Stream, resource string, of int, owner 
 	err := changeClaim(ctx, s, resource, func(c *Claim, now time.Time) bool {
 		c.drop(now)
 		end, has := c.Places[owner]
-		if ok = has || len(c.Places) < min(of, mostOwners); !ok || end.After(now.Add(ttl)) {
+		if ok = has || len(c.Places) < min(of, MostPlaces); !ok || end >= seconds(now, ttl) {
 			return false
 		}
 		if c.Places == nil {
-			c.Places = map[string]time.Time{}
+			c.Places = map[string]int64{}
 		}
-		c.Places[owner] = now.Add(ttl)
+		c.Places[owner] = seconds(now, ttl)
 		return true
 	})
 	if err != nil {

@@ -125,7 +125,7 @@ func read(value []byte, cluster string) *Doc {
 		err = d.check(cluster)
 	}
 	if err != nil {
-		return &Doc{Cluster: cluster, broken: fmt.Errorf("%w: key %s: %w", ErrUnreadable, Key(cluster), err)}
+		return &Doc{Cluster: cluster, broken: fmt.Errorf("%w: key %s: %w; lbremedy resume starts a new one", ErrUnreadable, Key(cluster), err)}
 	}
 	return d
 }
@@ -167,6 +167,11 @@ func (d *Doc) check(cluster string) error {
 		}
 	}
 	return nil
+}
+
+// unreadable says that the places under a key can't be read, and what helps.
+func unreadable(key string, err error) error {
+	return fmt.Errorf("%w: key %s: %w; if the key is deleted, all its places are free", ErrUnreadable, key, err)
 }
 
 // strict decodes JSON that has these fields and no others.

@@ -381,7 +381,7 @@ func TestUnreadablePlaces(t *testing.T) {
 		"an unknown word": `{"v":1,"cluster":"c1","resource":"r","more":1}`,
 		"no Service":      `{"v":1,"cluster":"c1","taken":{"tag-missing":{"x":1}}}`,
 		"no class":        `{"v":1,"cluster":"c1","taken":{"A.B":{}}}`,
-		"no time":         `{"v":1,"cluster":"c1","resource":"r","taken":{"tag-missing":{"` + uid(1) + `":"now"}},"places":{"a":1}}`,
+		"no time":         `{"v":1,"cluster":"c1","resource":"r","taken":{"tag-missing":{"` + uid(1) + `":"now"}},"places":{"a":"now"}}`,
 		"before all time": `{"v":1,"cluster":"c1","taken":{"tag-missing":{"` + uid(1) + `":-1}}}`,
 		"large":           strings.Repeat(" ", 900<<10),
 	} {

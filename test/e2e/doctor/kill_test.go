@@ -11,6 +11,7 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -102,7 +103,7 @@ func (r *rig) unlocked() {
 	if _, err := (&doctor.ScheduledRun{Env: r.env.Env, Cloud: r.env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a run that was killed stands, the next one ends with %v", err)
 	}
-	r.must(r.env.Stream.Delete(r.ctx, "lock.doctor."+testbed.ClusterID))
+	r.must(r.env.Stream.Delete(r.ctx, control.ClaimKey("doctor."+testbed.ClusterID)))
 }
 
 // scheduledGrants is what a scheduled run needs: what the checks declare, and the labels of a

@@ -71,7 +71,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 			}
 			closed := []control.Breaker{}
 			for _, b := range open {
-				if b.Class != args[0] {
+				if b.Class != args[0] && b.Class != control.AnyClass {
 					continue
 				}
 				was, err := control.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -67,13 +69,13 @@ func TestNight(t *testing.T) {
 
 	// The class has stopped itself: a person closes its breaker, or agrees to one plan.
 	s := sc.Stream(t)
-	if err := s.Put(t.Context(), "breaker.c-cli.vswitch-ip-exhausted", []byte("{")); err != nil {
+	if _, err := control.OpenBreaker(t.Context(), s, "c-cli", "vswitch-ip-exhausted", say.F("It is a test.")); err != nil {
 		t.Fatal(err)
 	}
 	sc.Wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")
 	policy(sc.Fixes())
 	asked := u.Until(t, func(r event.Record) bool { return r.Result == event.Asked })
-	if !strings.Contains(asked.Rule, "The breaker of the class vswitch-ip-exhausted is open") {
+	if !strings.Contains(asked.Rule, "The breaker of the class vswitch-ip-exhausted has been open since") {
 		t.Errorf("the rule is %q", asked.Rule)
 	}
 	untouched()

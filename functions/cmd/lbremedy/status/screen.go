@@ -45,6 +45,9 @@ func show(p *cli.Program, st Status) {
 	s.list("Pauses", "pauses", s.p.Phrase("None."), len(s.Pauses), func(i int) string { return s.p.Tell(pause(s.Pauses[i])) })
 	s.list("Breakers", "breakers", s.p.Phrase("None is open."), len(s.Breakers), func(i int) string {
 		b := s.Breakers[i]
+		if b.Class == control.AnyClass {
+			return s.p.Phrase("All classes are stopped: lbremedy resume")
+		}
 		return s.p.Phrase("%[1]s is stopped: lbremedy breaker close %[1]s", b.Class)
 	})
 	s.backlog()

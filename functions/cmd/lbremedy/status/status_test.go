@@ -12,7 +12,9 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
@@ -116,7 +118,7 @@ Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 		}
 	}
 	for i, class := range []string{"tag-missing", "quota", "busy", "credentials"} {
-		if err := s.Put(t.Context(), "breaker.c1."+class, []byte("{")); err != nil {
+		if _, err := control.OpenBreaker(t.Context(), s, "c1", class, say.F("It is a test.")); err != nil {
 			t.Fatal(err)
 		}
 		operator.Bury(t, s, class, operator.UID(20+i), "7", "no reason")

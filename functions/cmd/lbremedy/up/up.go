@@ -580,6 +580,9 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream, books *stream.Bo
 	}
 	for _, b := range open {
 		now.Open = append(now.Open, b.Class)
+		if b.Class == control.AnyClass {
+			now.Open = now.Classes
+		}
 	}
 	paused, err := control.Paused(ctx, s, u.Cluster)
 	if err != nil {
