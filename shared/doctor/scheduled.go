@@ -90,11 +90,7 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	if !held {
 		return RunResult{}, ErrElsewhere
 	}
-	defer func() {
-		if err := unlock(); err != nil {
-			p.log().Warn("the lock of the scheduled run stays until it runs out", "error", event.Redact(err.Error()))
-		}
-	}()
+	defer unlock()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	s, r, err := Run(ctx, Source{

@@ -162,7 +162,7 @@ func TestScheduledRunRefuses(t *testing.T) {
 	if err != nil || !held {
 		t.Fatal(held, err)
 	}
-	defer func() { _ = unlock() }()
+	defer unlock()
 	if _, err := p.Run(t.Context()); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("got %v", err)
 	}

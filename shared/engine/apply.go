@@ -120,7 +120,7 @@ func (x *application) try(ctx context.Context, steps []remedy.Step) error {
 // that the case now says so.
 func (x *application) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	for _, cl := range claims {
-		ok, err := control.Take(ctx, x.env.Stream, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
+		ok, err := control.Claim(ctx, x.env.Stream, false, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
 		if err != nil {
 			return false, err
 		}
@@ -452,12 +452,10 @@ func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, err
 // lockTargets takes the locks of all that the rest of the plan writes beside the
 // Service, which the journal locks.
 func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) (unlock func(), held bool, err error) {
-	var unlocks []func() error
+	var unlocks []func()
 	unlock = func() {
 		for _, u := range unlocks {
-			if err := u(); err != nil {
-				e.log().Warn("the lock of a target stays until it runs out", "error", err)
-			}
+			u()
 		}
 	}
 	for _, t := range targets(steps) {
@@ -476,12 +474,8 @@ func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) 
 // targetsFree reports whether lockTargets would get the locks, and takes none.
 func (e *Env) targetsFree(ctx context.Context, steps []remedy.Step) (bool, error) {
 	for _, t := range targets(steps) {
-		free, err := control.Free(ctx, e.Stream, "target."+t, 1)
-		if err != nil {
-			return false, fmt.Errorf("lock %s: %w", t, err)
-		}
-		if !free {
-			return false, nil
+		if free, err := control.Claim(ctx, e.Stream, true, "target."+t, 1, "nobody", 0); err != nil || !free {
+			return false, err
 		}
 	}
 	return true, nil

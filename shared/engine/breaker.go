@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/lbremedy/lbremedy/shared/engine/control"
@@ -21,23 +22,22 @@ func bore(rec event.Record, steps []remedy.Step) remedy.Risk {
 	return remedy.Plan{Risk: said, Steps: steps}.Highest()
 }
 
+// bears is how many fixes of low or medium risk that did not work lately open a breaker.
+const bears = 3
+
 // trip counts a fix of this risk that did not work, and opens the breaker of the class where it
 // has borne enough: one of high risk, or three in ten minutes.
 func (e *Env) trip(ctx context.Context, class string, rec event.Record, risk remedy.Risk, log *slog.Logger) error {
+	most, why := 1, say.F("A fix of high risk did not work: case %s.", rec.Case)
 	if risk < remedy.High {
-		opened, err := control.Count(ctx, e.Stream, e.Cluster, class, rec.Case, rec.Attempt)
-		return tell(opened, err, log)
+		most, why = bears, say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(control.Window.Minutes()), rec.Case)
 	}
-	return e.openBreaker(ctx, class, say.F("A fix of high risk did not work: case %s.", rec.Case), log)
+	return e.openBreaker(ctx, class, rec, most, why, log)
 }
 
-// openBreaker opens the breaker of a class, unless it is open.
-func (e *Env) openBreaker(ctx context.Context, class string, why say.Text, log *slog.Logger) error {
-	opened, err := control.OpenBreaker(ctx, e.Stream, e.Cluster, class, why)
-	return tell(opened, err, log)
-}
-
-func tell(opened *control.Breaker, err error, log *slog.Logger) error {
+// openBreaker opens the breaker of a class where so many attempts have not worked lately, this one counted.
+func (e *Env) openBreaker(ctx context.Context, class string, rec event.Record, most int, why say.Text, log *slog.Logger) error {
+	opened, err := control.Trip(ctx, e.Stream, e.Cluster, class, fmt.Sprintf("%s.%d", rec.Case, rec.Attempt), most, why)
 	if opened != nil {
 		log.Error("breaker opened", "reason", opened.Why)
 	}

@@ -26,13 +26,13 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 	if err != nil {
 		return Places{}, err
 	}
-	spent, of, err := control.Spent(ctx, s, cluster)
+	spent, err := control.Spent(ctx, s, cluster)
 	if err != nil {
 		return Places{}, err
 	}
-	p := Places{Cluster: max(0, b.OfCluster(count)-spent), Class: map[string]int{}}
+	p := Places{Cluster: max(0, b.OfCluster(count)-spent[""]), Class: map[string]int{}}
 	for _, c := range classes {
-		p.Class[c] = max(0, b.OfClass()-of[c])
+		p.Class[c] = max(0, b.OfClass()-spent[c])
 	}
 	return p, nil
 }
@@ -45,18 +45,15 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, class, uid 
 	if err != nil {
 		return nil, 0, err
 	}
-	take, most := control.Spend, b.OfCluster(services)
-	if dry {
-		take = control.Spendable
-	}
-	room, err := take(ctx, e.Stream, e.Cluster, class, uid, b.OfClass(), most)
+	most := b.OfCluster(services)
+	inClass, inCluster, err := control.Spend(ctx, e.Stream, dry, e.Cluster, class, uid, b.OfClass(), most)
 	switch {
 	case err != nil:
 		return nil, 0, err
-	case !room.Class:
+	case !inClass:
 		return say.F("The budget of the class is spent: %d Services in %d minutes.", b.OfClass(), int(control.ClassWindow.Minutes())), classWait, nil
-	case !room.Cluster:
-		return say.F("The budget of the cluster is spent: writes to %d of its %s in an hour.", min(most, control.MostPlaces),
+	case !inCluster:
+		return say.F("The budget of the cluster is spent: writes to %d of its %s in an hour.", min(most, control.MostServices),
 			say.Count(services, "LoadBalancer Service")), clusterWait, nil
 	}
 	return nil, 0, nil

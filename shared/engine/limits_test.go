@@ -141,8 +141,8 @@ func TestFrozen(t *testing.T) {
 // spend has another Service take the only place of the class.
 func (r *rig) spend() {
 	r.Helper()
-	room, err := control.Spend(r.Context(), r.env.Stream, r.env.Cluster, class, "00000000-0000-4000-8000-000000000000", 1, 100)
-	if r.must(err); !room.OK() {
+	_, ok, err := control.Spend(r.Context(), r.env.Stream, false, r.env.Cluster, class, "another", 1, 100)
+	if r.must(err); !ok {
 		r.Fatal("there is no place for another Service")
 	}
 }
@@ -424,7 +424,7 @@ func TestParkedMeetsTheGuards(t *testing.T) {
 		want  event.Result
 	}{
 		"the breaker is open": {func(r *rig) {
-			_, err := control.OpenBreaker(r.Context(), r.env.Stream, r.env.Cluster, class, say.F("Now."))
+			_, err := control.Trip(r.Context(), r.env.Stream, r.env.Cluster, class, "test.1", 1, say.F("Now."))
 			r.must(err)
 		}, "", event.Asked},
 		"its place is another's": {func(r *rig) {

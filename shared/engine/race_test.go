@@ -409,7 +409,7 @@ func TestPaceStale(t *testing.T) {
 			reserved := func() time.Time {
 				value, err := r.env.Stream.Get(r.Context(), control.BudgetKey(r.env.Cluster))
 				r.must(err)
-				var b control.Budget
+				var b control.Places
 				r.must(json.Unmarshal(value, &b))
 				return b.Resync
 			}

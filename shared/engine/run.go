@@ -30,8 +30,8 @@
 //
 // What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
 // nothing of the plan begun: the case is diagnosed afresh, never applied as it was
-// planned. Budgets are places, as the design has them; a person's approval overrides
-// them, the allowed risk and a breaker, and lasts for one attempt.
+// planned. Pauses, breakers and the places in budgets are documents of package control; a
+// person's approval overrides budgets, the allowed risk and a breaker, and lasts for one attempt.
 //
 // A plan in the journal is data, and what it says of its risk and of who agreed to it is
 // for people. A run that takes it over asks the class again as long as no step is made,

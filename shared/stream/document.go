@@ -8,10 +8,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // MostDocument is how many bytes a document has at most. NATS takes 1 MiB with the headers.
-const MostDocument = 768 << 10
+const MostDocument = 1<<20 - 16<<10
 
 // ErrTooLarge says that a document would be larger than MostDocument.
 var ErrTooLarge = errors.New("the document would be too large")
@@ -32,88 +34,87 @@ type change struct {
 // ReadDocument returns the document under a key, and the time of the server, which no clock of a client can shift.
 func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(value []byte) T) (doc T, now time.Time, err error) {
 	e, now, err := s.document(ctx, key)
-	if err != nil {
-		return doc, now, err
+	if err == nil {
+		doc = read(e.Value)
 	}
-	return read(e.Value), now, nil
+	return doc, now, err
 }
 
 // ChangeDocument changes the document under a key by compare-and-set. read makes it of the value of the key, which is nil if
 // the key has none; change changes it and reports whether it is to be stored. Where another process was faster, both are called
-// again. An error of change is returned, and leaves the document as it was.
+// again. An error of change is returned, and leaves the document as it was. With a TTL the key is gone so long after its last
+// change; nothing that decides may depend on it.
 //
 // One goroutine per key does all changes that this process wants at once with one read and one write, so that the number of
-// those who contend for a document is that of the processes. With a TTL the key is gone so long after its last change; nothing
-// that decides may depend on it. If ctx ends first, the change may still be made, so what change
-// sets may be used only if there is no error.
+// those who contend for a document is that of the processes. If ctx ends first, the change may still be made: what change sets
+// may be used only if there is no error.
 func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
-	change func(doc T, now time.Time) (bool, error)) error {
-	return s.change(ctx, key, ttl,
-		func(value []byte) any { return read(value) },
-		func(doc any, now time.Time) (bool, error) { return change(doc.(T), now) })
-}
-
-func (s *Stream) change(ctx context.Context, key string, ttl time.Duration, read func([]byte) any, do func(any, time.Time) (bool, error)) error {
+	do func(doc T, now time.Time) (bool, error)) error {
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	mine := &change{until, do, make(chan error, 1)}
-	s.changes.mu.Lock()
-	if s.changes.all == nil {
-		s.changes.all = map[string][]*change{}
+	mine := &change{until, func(doc any, now time.Time) (bool, error) { return do(doc.(T), now) }, make(chan error, 1)}
+	if !s.changes.put(key, mine) {
+		go s.serveChanges(key, ttl, func(value []byte) any { return read(value) })
 	}
-	waiting, served := s.changes.all[key]
-	s.changes.all[key] = append(waiting, mine)
-	s.changes.mu.Unlock()
-	if !served {
-		go s.serveChanges(key, ttl, read)
-	}
+	err := error(nil)
 	select {
-	case err := <-mine.done:
-		return err
+	case err = <-mine.done:
 	case <-until.Done():
-		if ctx.Err() != nil {
-			return fmt.Errorf("change key %s: %w", key, ctx.Err())
+		if err = ctx.Err(); err == nil {
+			err = behind(until.Err())
 		}
-		return fmt.Errorf("change key %s: %w", key, behind(until.Err()))
 	}
+	if err != nil {
+		return fmt.Errorf("change key %s: %w", key, err)
+	}
+	return nil
+}
+
+// put adds changes that wait, and reports whether the key is served.
+func (c *changes) put(key string, more ...*change) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string][]*change{}
+	}
+	waiting, served := c.all[key]
+	c.all[key] = append(waiting, more...)
+	return served
+}
+
+// take returns the changes of a key whose callers still wait. If there are none, the key is not served any more.
+func (c *changes) take(key string) []*change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	batch := slices.DeleteFunc(c.all[key], func(one *change) bool { return one.ctx.Err() != nil })
+	if c.all[key] = nil; len(batch) == 0 {
+		delete(c.all, key)
+	}
+	return batch
 }
 
 // serveChanges does all changes of a key that wait, and those that come meanwhile.
 func (s *Stream) serveChanges(key string, ttl time.Duration, read func([]byte) any) {
 	for try := 0; ; try++ {
-		s.changes.mu.Lock()
-		batch := slices.DeleteFunc(s.changes.all[key], func(c *change) bool { return c.ctx.Err() != nil })
+		batch := s.changes.take(key)
 		if len(batch) == 0 {
-			delete(s.changes.all, key)
-			s.changes.mu.Unlock()
 			return
 		}
-		s.changes.all[key] = nil
-		s.changes.mu.Unlock()
-
-		batch, err := s.changeOnce(key, ttl, batch, read)
-		if err == nil {
-			try = -1
-		}
-		if errors.Is(err, ErrConflict) { // of those who still want it, and those who have come, all try again
+		batch, err := s.changeAtOnce(key, ttl, batch, read)
+		if errors.Is(err, ErrConflict) {
+			s.changes.put(key, batch...)
 			_ = pause(context.Background(), try)
-			s.changes.mu.Lock()
-			s.changes.all[key] = append(batch, s.changes.all[key]...)
-			s.changes.mu.Unlock()
 			continue
 		}
-		answer(batch, err)
+		try = 0
+		for _, c := range batch {
+			c.done <- err
+		}
 	}
 }
 
-func answer(batch []*change, err error) {
-	for _, c := range batch {
-		c.done <- err
-	}
-}
-
-// changeOnce makes changes with one read and one write, and returns those that are not answered yet.
-func (s *Stream) changeOnce(key string, ttl time.Duration, batch []*change, read func([]byte) any) ([]*change, error) {
+// changeAtOnce makes changes with one read and one write, and returns those that are not answered yet.
+func (s *Stream) changeAtOnce(key string, ttl time.Duration, batch []*change, read func([]byte) any) ([]*change, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	e, now, err := s.document(ctx, key)
@@ -121,16 +122,15 @@ func (s *Stream) changeOnce(key string, ttl time.Duration, batch []*change, read
 		return batch, err
 	}
 	for {
-		doc, changed, refused := read(e.Value), false, -1
-		for i, c := range batch {
+		doc, changed := read(e.Value), false
+		refused := slices.IndexFunc(batch, func(c *change) bool {
 			did, err := c.do(doc, now)
 			if err != nil {
 				c.done <- err
-				refused = i
-				break
 			}
 			changed = changed || did
-		}
+			return err != nil
+		})
 		if refused >= 0 { // it may have changed the document by half
 			batch = slices.Delete(batch, refused, refused+1)
 			continue
@@ -139,58 +139,34 @@ func (s *Stream) changeOnce(key string, ttl time.Duration, batch []*change, read
 			return batch, nil
 		}
 		value, err := json.Marshal(doc)
-		switch {
-		case err != nil:
-			return batch, fmt.Errorf("encode key %s: %w", key, err)
-		case len(value) > MostDocument && len(batch) > 1: // one by one shows which of them makes it so
-			var again []*change
-			for _, c := range batch {
-				one, err := s.changeOnce(key, ttl, []*change{c}, read)
-				if errors.Is(err, ErrConflict) {
-					again = append(again, one...)
-					continue
-				}
-				answer(one, err)
-			}
-			if again != nil {
-				err = ErrConflict
-			}
-			return again, err
-		case len(value) > MostDocument:
-			return batch, fmt.Errorf("change key %s: %w: %d bytes, at most %d", key, ErrTooLarge, len(value), MostDocument)
+		if err == nil && len(value) > MostDocument {
+			err = fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(value), MostDocument)
 		}
-		_, err = s.Swap(ctx, key, value, e.Revision, ttl)
+		if err == nil {
+			_, err = s.Swap(ctx, key, value, e.Revision, ttl)
+		}
 		return batch, err
 	}
 }
 
-// document returns what a key holds and what time it is by the server's clock.
+// document returns what a key holds, and what time it is by the server's clock.
 func (s *Stream) document(ctx context.Context, key string) (e Entry, now time.Time, err error) {
-	type clock struct {
-		now time.Time
-		err error
-	}
-	told := make(chan clock, 1)
-	go func() {
-		info, err := s.info(ctx, bucketStream)
-		if err != nil {
-			told <- clock{err: err}
-			return
-		}
-		told <- clock{now: info.TimeStamp}
-	}()
+	var info *jetstream.StreamInfo
+	var untold error
+	var asked sync.WaitGroup
+	asked.Go(func() { info, untold = s.info(ctx, bucketStream) })
 	e, err = s.Entry(ctx, key)
-	c := <-told
+	asked.Wait()
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return e, now, err
-	case c.err != nil:
-		return e, now, fmt.Errorf("ask NATS for the time: %w", c.err)
-	case e.Time.After(c.now): // another node's clock has dated it
-		c.now = e.Time
-	}
-	if err == nil && e.Value == nil { // a message that is refused is a value that nobody can read
+	case untold != nil:
+		return e, now, fmt.Errorf("ask NATS for the time: %w", untold)
+	case err == nil && e.Value == nil: // a message that is refused is a value that nobody can read
 		e.Value = []byte{}
 	}
-	return e, c.now, nil
+	if now = info.TimeStamp; e.Time.After(now) { // another node's clock has dated it
+		now = e.Time
+	}
+	return e, now, nil
 }

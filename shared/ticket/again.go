@@ -81,10 +81,7 @@ func (l *Looker) round(ctx context.Context) error {
 	if err != nil || !held {
 		return err
 	}
-	return errors.Join(l.lookAgain(ctx), unlock())
-}
-
-func (l *Looker) lookAgain(ctx context.Context) error {
+	defer unlock()
 	due, err := l.due(ctx)
 	if err != nil {
 		return err

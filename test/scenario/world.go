@@ -178,7 +178,7 @@ func (w *world) claim(t *testing.T) {
 			t.Fatalf("section claims: %q is no key and number: %v", line, err)
 		}
 		for i := range n {
-			if ok, err := control.Take(t.Context(), w.env.Stream, key, n, fmt.Sprintf("other-%d", i), time.Hour); err != nil || !ok {
+			if ok, err := control.Claim(t.Context(), w.env.Stream, false, key, n, fmt.Sprintf("other-%d", i), time.Hour); err != nil || !ok {
 				t.Fatalf("section claims: %s: %t, %v", key, ok, err)
 			}
 		}

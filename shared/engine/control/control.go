@@ -11,31 +11,39 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// ErrUnreadable says that a document is none of this program's.
+// ErrUnreadable says that something else than a document of this program lies under its key.
 var ErrUnreadable = errors.New("the document can't be read")
 
-// A Doc is what people and the engine itself permit in one cluster, and the policy in force. That of all clusters has a pause alone.
-type Doc struct {
-	V        int                 `json:"v"`
-	Cluster  string              `json:"cluster,omitempty"` // empty: all clusters
-	Pause    *Pause              `json:"pause,omitempty"`
-	Breakers map[string]*Breaker `json:"breakers,omitempty"` // open ones, by class
-	Failed   map[string][]Failed `json:"failed,omitempty"`   // fixes that did not work lately, by class
-	Policy   *Policy             `json:"policy,omitempty"`
+// A Head begins each document.
+type Head struct {
+	V   int    `json:"v"`
+	Key string `json:"key"` // under which it lies
 
-	broken error // why the document can't be read
+	broken error // why it can't be read; it is empty then
 }
 
-// A Failed is a fix that did not work.
-type Failed struct {
-	Attempt string    `json:"attempt"` // its case and number
-	At      time.Time `json:"at"`
+func (h *Head) head() *Head { return h }
+
+// version is that of the documents' form.
+const version = 1
+
+// A Doc is what people and the engine itself permit in one cluster, and the policy in force. That of all clusters has a pause
+// alone.
+type Doc struct {
+	Head
+	Pause    *Pause                          `json:"pause,omitempty"`
+	Breakers map[string]Breaker              `json:"breakers,omitempty"` // open ones, by class
+	Failed   map[string]map[string]time.Time `json:"failed,omitempty"`   // when fixes did not work lately, by class and attempt
+	Policy   *Policy                         `json:"policy,omitempty"`
 }
 
 // A Policy is the one in force.
@@ -45,25 +53,14 @@ type Policy struct {
 	Since   time.Time `json:"since"`
 }
 
-// version is that of the documents' form.
-const version = 1
-
-// mostText bounds each text of a person, and mostClasses the classes that a document names.
-const (
-	mostText    = 4 << 10
-	mostClasses = 1000
-)
-
 // all is the key of the document of all clusters. Those of clusters have two parts.
 const all = "control"
 
 // Key returns the key of the document of a cluster, or that of all ("").
-func Key(cluster string) string {
-	if cluster == "" {
-		return all
-	}
-	return all + "." + cluster
-}
+func Key(cluster string) string { return strings.TrimSuffix(all+"."+cluster, ".") }
+
+// Keys are the keys of the documents that hold for a cluster, that of all clusters first.
+func Keys(cluster string) []string { return slices.Compact([]string{all, Key(cluster)}) }
 
 // Update changes the document of a cluster, or that of all (""). change may be called again, and is the only one that changes
 // the document then; now is the server's time. An error of it is returned, and leaves the document as it was.
@@ -79,18 +76,13 @@ func Update(ctx context.Context, s *stream.Stream, cluster string, change func(d
 
 // update is Update that also gives change a document that can't be read.
 func update(ctx context.Context, s *stream.Stream, cluster string, change func(d *Doc, now time.Time) error) error {
-	if cluster != "" {
-		if err := event.ValidCluster(cluster); err != nil {
-			return err
-		}
+	if err := event.ValidCluster(cluster); cluster != "" && err != nil {
+		return err
 	}
-	return stream.ChangeDocument(ctx, s, Key(cluster), 0, func(value []byte) *Doc { return read(value, cluster) },
-		func(d *Doc, now time.Time) (bool, error) {
-			if err := change(d, now); err != nil || d.broken != nil {
-				return false, err
-			}
-			return true, d.check(cluster)
-		})
+	return stream.ChangeDocument(ctx, s, Key(cluster), 0, reader[Doc](Key(cluster)), func(d *Doc, now time.Time) (bool, error) {
+		err := change(d, now)
+		return d.broken == nil, err // also if it changes nothing: to have stored it shows that it was current
+	})
 }
 
 // Read returns the document of a cluster, or that of all (""). One that can't be read is an ErrUnreadable.
@@ -99,86 +91,58 @@ func Read(ctx context.Context, s *stream.Stream, cluster string) (*Doc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what is permitted: %w", err)
 	}
-	d := in(view, cluster)
+	d := in(view, Key(cluster))
 	return d, d.broken
 }
 
-// in returns the document of a cluster that a view holds, or an empty one.
-func in(view stream.View, cluster string) *Doc {
-	e, ok := view[Key(cluster)]
-	if !ok {
-		return empty(cluster)
-	}
-	return read(append([]byte{}, e.Value...), cluster) // without a value it is one that nobody can read
-}
-
-func empty(cluster string) *Doc { return &Doc{V: version, Cluster: cluster} }
-
-// read makes a document of a value, or an empty one of nil.
-func read(value []byte, cluster string) *Doc {
-	if value == nil {
-		return empty(cluster)
-	}
-	d := new(Doc)
-	err := strict(value, d)
-	if err == nil {
-		err = d.check(cluster)
-	}
+// every calls f for the documents that there are, that of all clusters first.
+func every(ctx context.Context, s *stream.Stream, f func(cluster string, d *Doc)) error {
+	view, err := s.View(ctx, all, all+".*")
 	if err != nil {
-		return &Doc{Cluster: cluster, broken: fmt.Errorf("%w: key %s: %w; lbremedy resume starts a new one", ErrUnreadable, Key(cluster), err)}
+		return fmt.Errorf("read what is permitted: %w", err)
 	}
-	return d
-}
-
-// check returns what is wrong with a document.
-func (d *Doc) check(cluster string) error {
-	if d.V != version || d.Cluster != cluster {
-		return fmt.Errorf("it has version %d and is of cluster %q", d.V, d.Cluster)
-	}
-	if p := d.Pause; p != nil {
-		if p.By == "" || p.Cluster != cluster {
-			return errors.New("its pause has no person, or is of another cluster")
-		}
-		for _, text := range []string{p.By, p.Why, p.Identity, p.Host} {
-			if len(text) > mostText {
-				return fmt.Errorf("its pause has a text of %d bytes, at most %d are allowed", len(text), mostText)
-			}
-		}
-	}
-	if cluster == "" && (d.Breakers != nil || d.Failed != nil || d.Policy != nil) {
-		return errors.New("that of all clusters has more than a pause")
-	}
-	if max(len(d.Breakers), len(d.Failed)) > mostClasses {
-		return fmt.Errorf("it has more than %d classes", mostClasses)
-	}
-	for class, b := range d.Breakers {
-		if b == nil || b.Class != class || b.Cluster != cluster || event.ValidClass(class) != nil || len(b.Why) > mostText {
-			return fmt.Errorf("the breaker of class %.80q is none", class)
-		}
-	}
-	for class, failed := range d.Failed {
-		if event.ValidClass(class) != nil || len(failed) > bears {
-			return fmt.Errorf("the failed fixes of class %.80q are none", class)
-		}
-		for _, f := range failed {
-			if len(f.Attempt) > mostText {
-				return fmt.Errorf("a failed fix of class %s has a name of %d bytes", class, len(f.Attempt))
-			}
-		}
+	for _, key := range slices.Sorted(maps.Keys(view)) {
+		f(strings.TrimPrefix(key[len(all):], "."), in(view, key))
 	}
 	return nil
 }
 
-// unreadable says that the places under a key can't be read, and what helps.
-func unreadable(key string, err error) error {
-	return fmt.Errorf("%w: key %s: %w; if the key is deleted, all its places are free", ErrUnreadable, key, err)
+// in returns the document that a view holds under a key, or an empty one.
+func in(view stream.View, key string) *Doc {
+	e, ok := view[key]
+	if ok && e.Value == nil { // a message that was refused
+		e.Value = []byte{}
+	}
+	return reader[Doc](key)(e.Value)
+}
+
+// reader returns what makes a document of the value of a key; nil: it has none.
+func reader[T any, P interface {
+	*T
+	head() *Head
+}](key string) func(value []byte) P {
+	empty := func(why error) P {
+		d := P(new(T))
+		*d.head() = Head{version, key, why}
+		return d
+	}
+	return func(value []byte) P {
+		if value == nil {
+			return empty(nil)
+		}
+		d := P(new(T))
+		if err := strict(value, d); err != nil {
+			return empty(fmt.Errorf("%w: key %s: %w", ErrUnreadable, key, err))
+		}
+		if h := d.head(); h.V != version || h.Key != key {
+			return empty(fmt.Errorf("%w: key %s: it has version %d and is of key %.80q", ErrUnreadable, key, h.V, h.Key))
+		}
+		return d
+	}
 }
 
 // strict decodes JSON that has these fields and no others.
 func strict(data []byte, into any) error {
-	if len(data) > stream.MostDocument {
-		return fmt.Errorf("it has %d bytes, and at most %d are read", len(data), stream.MostDocument)
-	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {

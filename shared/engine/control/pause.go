@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -42,20 +40,12 @@ func (p Pause) Text() say.Text {
 
 // SetPause puts a pause in force, unless its cluster has one; with replace, also then.
 func SetPause(ctx context.Context, s *stream.Stream, p Pause, replace bool) error {
-	err := update(ctx, s, p.Cluster, func(d *Doc, _ time.Time) error {
-		switch {
-		case d.pause() != nil && !replace:
-			return nil
-		case d.broken != nil:
-			*d = *empty(p.Cluster)
+	return update(ctx, s, p.Cluster, func(d *Doc, _ time.Time) error {
+		if replace || d.pause(p.Cluster) == nil {
+			d.Pause, d.broken = &p, nil
 		}
-		d.Pause = &p
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("pause: %w", err)
-	}
-	return nil
 }
 
 // Resume ends the pause of a cluster, or that of all (""), and returns it; nil if there was none. Where the document can't be
@@ -63,11 +53,8 @@ func SetPause(ctx context.Context, s *stream.Stream, p Pause, replace bool) erro
 func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	var was *Pause
 	err := update(ctx, s, cluster, func(d *Doc, _ time.Time) error {
-		was = d.pause()
-		if d.broken != nil {
-			*d = *empty(cluster)
-		}
-		d.Pause = nil
+		was = d.pause(cluster)
+		d.Pause, d.broken = nil, nil
 		return nil
 	})
 	if err != nil {
@@ -78,33 +65,13 @@ func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, erro
 
 // Pauses returns all pauses that are in force, that of all clusters first.
 func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
-	docs, err := every(ctx, s)
-	if err != nil {
-		return nil, err
-	}
 	found := []Pause{}
-	for _, d := range docs {
-		if p := d.pause(); p != nil {
+	err := every(ctx, s, func(cluster string, d *Doc) {
+		if p := d.pause(cluster); p != nil {
 			found = append(found, *p)
 		}
-	}
-	return found, nil
-}
-
-// every returns the documents that there are, that of all clusters first.
-func every(ctx context.Context, s *stream.Stream) ([]*Doc, error) {
-	view, err := s.View(ctx, all, all+".*")
-	if err != nil {
-		return nil, fmt.Errorf("read what is permitted: %w", err)
-	}
-	var docs []*Doc
-	for _, key := range slices.Sorted(maps.Keys(view)) {
-		cluster := strings.TrimPrefix(strings.TrimPrefix(key, all), ".")
-		if cluster == "" || event.ValidCluster(cluster) == nil {
-			docs = append(docs, in(view, cluster))
-		}
-	}
-	return docs, nil
+	})
+	return found, err
 }
 
 // Paused returns the pause that is in force in a cluster; nil if there is none. An error leaves that open: without an answer
@@ -117,21 +84,128 @@ func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, erro
 	return PauseIn(view, cluster), nil
 }
 
-// Keys are the keys of the documents that hold for a cluster, that of all clusters first.
-func Keys(cluster string) []string { return slices.Compact([]string{Key(""), Key(cluster)}) }
-
 // PauseIn is Paused for what Keys held.
 func PauseIn(view stream.View, cluster string) *Pause {
-	if p := in(view, "").pause(); p != nil {
+	if p := in(view, all).pause(""); p != nil {
 		return p
 	}
-	return in(view, cluster).pause()
+	return in(view, Key(cluster)).pause(cluster)
 }
 
 // pause returns the pause that the document holds, or is.
-func (d *Doc) pause() *Pause {
-	if d.broken != nil {
-		return &Pause{Cluster: d.Cluster, By: "somebody", Why: "the document with pause, breakers and policy can't be read; to resume starts a new one"}
+func (d *Doc) pause(cluster string) *Pause {
+	switch {
+	case d.broken != nil:
+		return &Pause{Cluster: cluster, By: "somebody", Why: "the document with pause, breakers and policy can't be read; resume replaces it"}
+	case d.Pause != nil:
+		d.Pause.Cluster = cluster
 	}
 	return d.Pause
+}
+
+// A Breaker is open when fixes of a class did not work: from then on the class asks,
+// until a person closes it.
+type Breaker struct {
+	Cluster string    `json:"cluster"`
+	Class   string    `json:"class"`
+	At      time.Time `json:"at"`
+	Why     string    `json:"why"` // as a sentence
+	Said    say.Text  `json:"said,omitempty"`
+}
+
+// Text returns that the breaker is open, and why.
+func (b *Breaker) Text() say.Text {
+	t := say.F("The breaker of the class %s has been open since %s.", b.Class, b.At.Format(time.RFC3339))
+	if b.At.IsZero() {
+		t = say.F("The breaker of the class %s is open.", b.Class)
+	}
+	if b.Said.String() != b.Why {
+		return t.Then(say.Literal(b.Why))
+	}
+	return t.Then(b.Said)
+}
+
+// AnyClass stands for all classes, whose breakers are open where the document can't be read.
+const AnyClass = "*"
+
+// Breakers returns the open breakers of a cluster, or of all ("").
+func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker, error) {
+	var open []Breaker
+	err := every(ctx, s, func(of string, d *Doc) {
+		if of == "" || cluster != "" && of != cluster {
+			return
+		}
+		for _, class := range slices.Sorted(maps.Keys(d.Breakers)) {
+			open = append(open, *d.breaker(of, class))
+		}
+		if d.broken != nil {
+			open = append(open, *d.breaker(of, AnyClass))
+		}
+	})
+	return open, err
+}
+
+// BreakerIn returns the breaker of a class if it is open, else nil, of what Keys held.
+func BreakerIn(view stream.View, cluster, class string) *Breaker {
+	return in(view, Key(cluster)).breaker(cluster, class)
+}
+
+func (d *Doc) breaker(cluster, class string) *Breaker {
+	b, open := d.Breakers[class]
+	if d.broken != nil {
+		b.Said = say.F("The record of what opened it is unreadable.")
+		b.Why = b.Said.String()
+	} else if !open {
+		return nil
+	}
+	b.Cluster, b.Class = cluster, class
+	return &b
+}
+
+// CloseBreaker lets a class write again, and reports whether its breaker was open. The fixes that opened it count no more.
+func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) (was bool, err error) {
+	err = Update(ctx, s, cluster, func(d *Doc, _ time.Time) error {
+		_, was = d.Breakers[class]
+		delete(d.Breakers, class)
+		delete(d.Failed, class)
+		return nil
+	})
+	return err == nil && was, err
+}
+
+// Window is for how long fixes that did not work count.
+const Window = 10 * time.Minute
+
+// Trip counts an attempt of a class that did not work, once. Where so many have not worked lately, it opens the breaker of the
+// class, unless it is open, and returns it then.
+func Trip(ctx context.Context, s *stream.Stream, cluster, class, attempt string, most int, why say.Text) (*Breaker, error) {
+	var opened *Breaker
+	err := Update(ctx, s, cluster, func(d *Doc, now time.Time) error {
+		opened = nil
+		failed := map[string]time.Time{attempt: now}
+		for other, at := range d.Failed[class] {
+			if at.Add(Window).After(now) {
+				failed[other] = at
+			}
+		}
+		d.Failed = with(d.Failed, class, failed)
+		if _, open := d.Breakers[class]; !open && len(failed) >= most {
+			opened = &Breaker{Cluster: cluster, Class: class, At: now, Why: why.String(), Said: why}
+			d.Breakers = with(d.Breakers, class, *opened)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count a fix that did not work: %w", err)
+	}
+	return opened, nil
+}
+
+// with sets a key of a map that may be nil.
+func with[V any](m map[string]V, key string, value V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = value
+	return m
 }

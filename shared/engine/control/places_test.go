@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/engine/control"
-	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -25,12 +25,14 @@ const class = "tag-missing"
 
 func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// spend takes a place for a Service, and returns whether it has one.
-func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster int) control.Room {
+// A room says in which budgets a Service has a place.
+type room struct{ class, cluster bool }
+
+func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster int) room {
 	t.Helper()
-	r, err := control.Spend(t.Context(), s, "c1", class, uid(n), ofClass, ofCluster)
+	inClass, inCluster, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), ofClass, ofCluster)
 	must(t, err)
-	return r
+	return room{inClass, inCluster}
 }
 
 // Two engines never give more places than there are, and whoever is told so has one, also where acknowledgements get lost.
@@ -72,12 +74,12 @@ func TestEnginesContend(t *testing.T) {
 					for _, class := range []string{"a", "b", "c"} {
 						all.Go(func() {
 							for {
-								r, err := control.Spend(t.Context(), s, "c1", class, uid(n), ofClass, ofCluster)
+								inClass, inCluster, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), ofClass, ofCluster)
 								mu.Lock()
 								switch {
-								case err == nil && r.OK():
+								case err == nil && inCluster:
 									told[class+" "+uid(n)]++
-								case err == nil && !r.Cluster:
+								case err == nil && inClass:
 									lacking["cluster"] = true
 								case err == nil:
 									lacking[class] = true
@@ -102,15 +104,22 @@ func TestEnginesContend(t *testing.T) {
 			link.mu.Unlock()
 			value, err := sees.Get(t.Context(), control.BudgetKey("c1"))
 			must(t, err)
-			var b control.Budget
+			var b control.Places
 			must(t, json.Unmarshal(value, &b))
-			owners := map[string]bool{}
+			if n := len(b.Taken[""]); n > ofCluster || n < ofClass {
+				t.Errorf("%d of %d places of the cluster are taken", n, ofCluster)
+			}
 			for class, taken := range b.Taken {
+				if class == "" {
+					continue
+				}
 				if len(taken) > ofClass {
 					t.Errorf("%d of %d places of class %s are taken", len(taken), ofClass, class)
 				}
 				for uid := range taken {
-					owners[uid] = true
+					if b.Taken[""][uid] == 0 {
+						t.Errorf("%s has a place in class %s and none in the cluster", uid, class)
+					}
 					if told[class+" "+uid] == 0 {
 						t.Errorf("a place of class %s is taken for %s, and nobody was told", class, uid)
 					}
@@ -119,9 +128,6 @@ func TestEnginesContend(t *testing.T) {
 			}
 			if len(told) > 0 {
 				t.Errorf("without a place are %v", told)
-			}
-			if len(owners) > ofCluster || len(owners) < ofClass {
-				t.Errorf("%d of %d places of the cluster are taken", len(owners), ofCluster)
 			}
 			if len(lacking) == 0 {
 				t.Error("nobody is refused")
@@ -136,36 +142,37 @@ func TestSpendTwice(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	for range 3 {
-		if r := spend(t, s, class, 1, 1, 1); !r.OK() {
+		if r := spend(t, s, class, 1, 1, 1); !r.cluster {
 			t.Errorf("the Service that has the only place is told %+v", r)
 		}
 	}
-	if r := spend(t, s, class, 2, 1, 2); r.Class {
+	if r := spend(t, s, class, 2, 1, 2); r.class {
 		t.Errorf("another one is told %+v", r)
 	}
-	if r := spend(t, s, "other", 1, 1, 1); !r.OK() {
+	if r := spend(t, s, "other", 1, 1, 1); !r.cluster {
 		t.Errorf("in another class it is told %+v", r)
 	}
-	if r := spend(t, s, "third", 2, 1, 1); !r.Class || r.Cluster {
+	if r := spend(t, s, "third", 2, 1, 1); !r.class || r.cluster {
 		t.Errorf("another one is told %+v", r)
 	}
-	services, classes, err := control.Spent(t.Context(), s, "c1")
-	if err != nil || services != 1 || len(classes) != 2 || classes[class] != 1 {
-		t.Errorf("spent are %d and %v, %v", services, classes, err)
+	spent, err := control.Spent(t.Context(), s, "c1")
+	if err != nil || len(spent) != 3 || spent[""] != 1 || spent[class] != 1 || spent["other"] != 1 {
+		t.Errorf("spent are %v, %v", spent, err)
 	}
-	if r := spend(t, s, class, 3, 0, 0); r.Class || r.Cluster {
+	if r := spend(t, s, class, 3, 0, 0); r.class || r.cluster {
 		t.Errorf("of no budget it is told %+v", r)
 	}
 	for owner, want := range map[int]bool{1: true, 2: false} {
-		r, err := control.Spendable(t.Context(), s, "c1", class, uid(owner), 1, 9)
-		if err != nil || r.OK() != want {
-			t.Errorf("%d is told that it could have %+v, %v", owner, r, err)
+		_, ok, err := control.Spend(t.Context(), s, true, "c1", class, uid(owner), 1, 9)
+		if err != nil || ok != want {
+			t.Errorf("%d is told that it could have a place: %t, %v", owner, ok, err)
 		}
 	}
-	for _, bad := range [][2]string{{"A.B", uid(1)}, {class, "x"}, {class, ""}} {
-		if _, err := control.Spend(t.Context(), s, "c1", bad[0], bad[1], 9, 9); !errors.Is(err, event.ErrInvalid) {
-			t.Errorf("a place of class %q for %q: %v", bad[0], bad[1], err)
-		}
+	if _, ok, err := control.Spend(t.Context(), s, true, "c1", class, uid(4), 9, 9); err != nil || !ok {
+		t.Errorf("a new one is told %t, %v", ok, err)
+	}
+	if after, err := control.Spent(t.Context(), s, "c1"); err != nil || len(after) != 3 || after[""] != 1 {
+		t.Errorf("those who only ask have taken places: %v, %v", after, err)
 	}
 }
 
@@ -173,7 +180,7 @@ func TestSpendTwice(t *testing.T) {
 func TestPlacesEnd(t *testing.T) {
 	t.Parallel()
 	s := shift(t, time.Hour)
-	took := func(what string, class string, n int, want control.Room) {
+	took := func(what string, class string, n int, want room) {
 		t.Helper()
 		if r := spend(t, s.Stream, class, n, 1, 1); r != want {
 			t.Errorf("%s: %+v, want %+v", what, r, want)
@@ -181,32 +188,32 @@ func TestPlacesEnd(t *testing.T) {
 	}
 	claimed := func(what, owner string, want bool) {
 		t.Helper()
-		ok, err := control.Take(t.Context(), s.Stream, "vswitch.vsw-1", 1, owner, 10*time.Minute)
+		ok, err := control.Claim(t.Context(), s.Stream, false, "vswitch.vsw-1", 1, owner, 10*time.Minute)
 		if err != nil || ok != want {
 			t.Errorf("%s: %t, %v", what, ok, err)
 		}
 	}
-	took("the first", class, 1, control.Room{Class: true, Cluster: true})
+	took("the first", class, 1, room{class: true, cluster: true})
 	claimed("the first", "a", true)
-	took("at once", class, 2, control.Room{})
+	took("at once", class, 2, room{})
 	claimed("at once", "b", false)
 	s.pass(9 * time.Minute)
-	took("after 9 minutes", class, 2, control.Room{})
+	took("after 9 minutes", class, 2, room{})
 	claimed("after 9 minutes", "b", false)
 	s.pass(2 * time.Minute)
-	took("after 11 minutes", class, 2, control.Room{Class: true})
+	took("after 11 minutes", class, 2, room{class: true})
 	claimed("after 11 minutes", "b", true)
 	claimed("after 11 minutes", "a", false)
 	s.pass(47 * time.Minute)
-	took("after 58 minutes", class, 2, control.Room{Class: true})
+	took("after 58 minutes", class, 2, room{class: true})
 	s.pass(3 * time.Minute)
-	took("after 61 minutes", class, 2, control.Room{Class: true, Cluster: true})
-	took("after 61 minutes", class, 1, control.Room{})
+	took("after 61 minutes", class, 2, room{class: true, cluster: true})
+	took("after 61 minutes", class, 1, room{})
 
 	// Fixes that did not work count for ten minutes.
-	count := func(id string) *control.Breaker {
+	count := func(attempt string) *control.Breaker {
 		t.Helper()
-		b, err := control.Count(t.Context(), s.Stream, "c1", class, id, 1)
+		b, err := control.Trip(t.Context(), s.Stream, "c1", class, attempt, 3, say.F("It is a test."))
 		must(t, err)
 		return b
 	}
@@ -230,16 +237,16 @@ func TestPlacesEnd(t *testing.T) {
 
 	// What a server has stored whose clock was a day ahead does not last for so long.
 	s.pass(24 * time.Hour)
-	took("a day later", class, 2, control.Room{Class: true, Cluster: true})
+	took("a day later", class, 2, room{class: true, cluster: true})
 	claimed("a day later", "b", true)
 	ahead := s.ahead.Swap(int64(time.Hour))
-	took("the server's clock is put back", class, 3, control.Room{})
+	took("the server's clock is put back", class, 3, room{})
 	claimed("the server's clock is put back", "c", false)
 	s.pass(61 * time.Minute)
 	if s.ahead.Load() > ahead {
 		t.Fatal("the clock was put back too little")
 	}
-	took("an hour later", class, 3, control.Room{Class: true, Cluster: true})
+	took("an hour later", class, 3, room{class: true, cluster: true})
 	claimed("an hour later", "c", true)
 }
 
@@ -279,7 +286,13 @@ func TestReserve(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	s := shift(t, 0)
-	lock := func(want bool) func() error {
+	free := func() bool {
+		t.Helper()
+		ok, err := control.Claim(t.Context(), s.Stream, true, "target.slb/lb-1", 1, "nobody", 0)
+		must(t, err)
+		return ok
+	}
+	lock := func(want bool) func() {
 		t.Helper()
 		unlock, held, err := control.Lock(t.Context(), s.Stream, "target.slb/lb-1", "same", time.Minute)
 		if err != nil || held != want {
@@ -288,7 +301,7 @@ func TestLock(t *testing.T) {
 		return unlock
 	}
 	var held atomic.Int64
-	unlocks := make(chan func() error, 20)
+	unlocks := make(chan func(), 20)
 	var all sync.WaitGroup
 	for range cap(unlocks) {
 		all.Go(func() {
@@ -299,8 +312,8 @@ func TestLock(t *testing.T) {
 			if ok {
 				held.Add(1)
 				unlocks <- unlock
-			} else if err := unlock(); err != nil {
-				t.Error(err)
+			} else {
+				unlock()
 			}
 		})
 	}
@@ -309,19 +322,19 @@ func TestLock(t *testing.T) {
 		t.Fatalf("%d hold the lock", held.Load())
 	}
 	first := <-unlocks
-	must(t, first())
+	first()
 	second := lock(true)
-	must(t, first()) // again
+	first() // again
 	lock(false)
 	s.pass(61 * time.Second)
 	third := lock(true)
-	must(t, second()) // late
-	if free, err := control.Free(t.Context(), s.Stream, "target.slb/lb-1", 1); err != nil || free {
-		t.Errorf("the place of the third is free: %t, %v", free, err)
+	second() // late
+	if free() {
+		t.Error("the place of the third is free")
 	}
-	must(t, third())
-	if free, err := control.Free(t.Context(), s.Stream, "target.slb/lb-1", 1); err != nil || !free {
-		t.Errorf("the place is not free: %t, %v", free, err)
+	third()
+	if !free() {
+		t.Error("the place is not free")
 	}
 	// A run that is cancelled gives it back.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -330,7 +343,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	cancel()
-	must(t, unlock())
+	unlock()
 	lock(true)
 }
 
@@ -340,7 +353,7 @@ func TestTakeTwice(t *testing.T) {
 	s := shift(t, 0)
 	take := func(owner string, of int) bool {
 		t.Helper()
-		ok, err := control.Take(t.Context(), s.Stream, "vswitch.vsw-1", of, owner, 10*time.Minute)
+		ok, err := control.Claim(t.Context(), s.Stream, false, "vswitch.vsw-1", of, owner, 10*time.Minute)
 		must(t, err)
 		return ok
 	}
@@ -360,9 +373,9 @@ func TestTakeTwice(t *testing.T) {
 		ttl             time.Duration
 	}{
 		{"a..b", "a", time.Minute}, {strings.Repeat("r", 8<<10), "a", time.Minute}, {"r", "", time.Minute},
-		{"r", strings.Repeat("a", 300), time.Minute}, {"r", "a", 0}, {"r", "a", 2 * time.Hour},
+		{"r", strings.Repeat("a", 600), time.Minute}, {"r", "a", 2 * time.Hour},
 	} {
-		if _, err := control.Take(t.Context(), s.Stream, bad.resource, 1, bad.owner, bad.ttl); err == nil {
+		if _, err := control.Claim(t.Context(), s.Stream, false, bad.resource, 1, bad.owner, bad.ttl); err == nil {
 			t.Errorf("a place in %.20q for %.20q for %s is taken", bad.resource, bad.owner, bad.ttl)
 		}
 	}
@@ -376,25 +389,25 @@ func TestUnreadablePlaces(t *testing.T) {
 		"empty":           "",
 		"null":            "null",
 		"a list":          "[]",
-		"newer":           `{"v":2,"cluster":"c1","resource":"r"}`,
-		"another's":       `{"v":1,"cluster":"c2","resource":"q"}`,
-		"an unknown word": `{"v":1,"cluster":"c1","resource":"r","more":1}`,
-		"no Service":      `{"v":1,"cluster":"c1","taken":{"tag-missing":{"x":1}}}`,
-		"no class":        `{"v":1,"cluster":"c1","taken":{"A.B":{}}}`,
-		"no time":         `{"v":1,"cluster":"c1","resource":"r","taken":{"tag-missing":{"` + uid(1) + `":"now"}},"places":{"a":"now"}}`,
-		"before all time": `{"v":1,"cluster":"c1","taken":{"tag-missing":{"` + uid(1) + `":-1}}}`,
-		"large":           strings.Repeat(" ", 900<<10),
+		"newer":           `{"v":2,"key":"KEY"}`,
+		"another's":       `{"v":1,"key":"budget.c2"}`,
+		"an unknown word": `{"v":1,"key":"KEY","more":1}`,
+		"no places":       `{"v":1,"key":"KEY","taken":{"tag-missing":1}}`,
+		"no time":         `{"v":1,"key":"KEY","taken":{"tag-missing":{"` + uid(1) + `":"now"}}}`,
+		"no moment":       `{"v":1,"key":"KEY","resync":1}`,
+		"large":           strings.Repeat(" ", 1000<<10),
 	} {
-		must(t, s.Put(ctx, control.BudgetKey("c1"), []byte(value)))
-		must(t, s.Put(ctx, control.ClaimKey("r"), []byte(value)))
-		_, spend := control.Spend(ctx, s, "c1", class, uid(1), 9, 9)
-		_, spendable := control.Spendable(ctx, s, "c1", class, uid(1), 9, 9)
-		_, _, spent := control.Spent(ctx, s, "c1")
-		_, reserve := control.Reserve(ctx, s, "c1", time.Second)
-		_, take := control.Take(ctx, s, "r", 9, "a", time.Minute)
-		_, free := control.Free(ctx, s, "r", 9)
-		for what, err := range map[string]error{"spend": spend, "spendable": spendable, "spent": spent, "reserve": reserve, "take": take, "free": free,
-			"give back": control.GiveBack(ctx, s, "r", "a")} {
+		for _, key := range []string{control.BudgetKey("c1"), control.ClaimKey("r")} {
+			must(t, s.Put(ctx, key, []byte(strings.ReplaceAll(value, "KEY", key))))
+		}
+		all := map[string]error{}
+		for _, dry := range []bool{false, true} {
+			_, _, all[fmt.Sprint("spend ", dry)] = control.Spend(ctx, s, dry, "c1", class, uid(1), 9, 9)
+			_, all[fmt.Sprint("claim ", dry)] = control.Claim(ctx, s, dry, "r", 9, "a", time.Minute)
+		}
+		_, all["spent"] = control.Spent(ctx, s, "c1")
+		_, all["reserve"] = control.Reserve(ctx, s, "c1", time.Second)
+		for what, err := range all {
 			if !errors.Is(err, control.ErrUnreadable) {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
@@ -407,24 +420,21 @@ func TestMostPlaces(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	var all sync.WaitGroup
-	const batches = 2
-	for b := range batches {
-		for n := range control.MostPlaces / batches {
-			all.Go(func() {
-				r, err := control.Spend(t.Context(), s, "c1", class, uid(b*control.MostPlaces/batches+n), 1<<20, 1<<20)
-				if err != nil || !r.OK() {
-					t.Error(r, err)
-				}
-			})
-		}
-		all.Wait()
+	for n := range control.MostServices {
+		all.Go(func() {
+			_, ok, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), 1<<20, 1<<20)
+			if err != nil || !ok {
+				t.Error(ok, err)
+			}
+		})
 	}
-	if r := spend(t, s, class, control.MostPlaces, 1<<20, 1<<20); r.Cluster {
+	all.Wait()
+	if r := spend(t, s, class, control.MostServices, 1<<20, 1<<20); r.cluster {
 		t.Errorf("one more is told %+v", r)
 	}
 	value, err := s.Get(t.Context(), control.BudgetKey("c1"))
 	must(t, err)
-	t.Logf("%d places take %d bytes", control.MostPlaces, len(value))
+	t.Logf("%d Services take %d bytes", control.MostServices, len(value))
 }
 
 // A link passes connections on, and cuts them when it is told to.
@@ -506,9 +516,9 @@ func benchmarkSpend(b *testing.B, syncs bool, engines, services int) {
 		var wait sync.WaitGroup
 		for n := range services {
 			wait.Go(func() {
-				r, err := control.Spend(b.Context(), all[n%engines], "c1", class, uid(n), services, services)
-				if err != nil || !r.OK() {
-					b.Error(r, err)
+				_, ok, err := control.Spend(b.Context(), all[n%engines], false, "c1", class, uid(n), services, services)
+				if err != nil || !ok {
+					b.Error(ok, err)
 				}
 			})
 		}

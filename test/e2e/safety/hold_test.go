@@ -101,7 +101,7 @@ func TestBudget(t *testing.T) {
 			return
 		}
 		// The places end after ten minutes.
-		_, taken, err := control.Spent(r.ctx, r.stream, testbed.ClusterID)
+		taken, err := control.Spent(r.ctx, r.stream, testbed.ClusterID)
 		r.must(err)
 		if taken[full] != places {
 			t.Fatalf("in window %d the places taken are %v", window, taken)

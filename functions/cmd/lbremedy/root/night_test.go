@@ -69,7 +69,7 @@ func TestNight(t *testing.T) {
 
 	// The class has stopped itself: a person closes its breaker, or agrees to one plan.
 	s := sc.Stream(t)
-	if _, err := control.OpenBreaker(t.Context(), s, "c-cli", "vswitch-ip-exhausted", say.F("It is a test.")); err != nil {
+	if _, err := control.Trip(t.Context(), s, "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
 		t.Fatal(err)
 	}
 	sc.Wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")

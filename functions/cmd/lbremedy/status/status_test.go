@@ -118,7 +118,7 @@ Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 		}
 	}
 	for i, class := range []string{"tag-missing", "quota", "busy", "credentials"} {
-		if _, err := control.OpenBreaker(t.Context(), s, "c1", class, say.F("It is a test.")); err != nil {
+		if _, err := control.Trip(t.Context(), s, "c1", class, "test.1", 1, say.F("It is a test.")); err != nil {
 			t.Fatal(err)
 		}
 		operator.Bury(t, s, class, operator.UID(20+i), "7", "no reason")

@@ -1,0 +1,199 @@
+package control
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Service that is written to has a place in the budgets of its class and of its cluster for so long.
+const (
+	ClassWindow   = 10 * time.Minute
+	ClusterWindow = time.Hour
+)
+
+const (
+	// MostServices is how many Services have a place in the budgets of a cluster at once, whatever the policy allows. They fit
+	// into the document also if all were written to within ten minutes. Beyond it the budget of the cluster is spent.
+	MostServices = 10_000
+
+	longest  = time.Hour      // that a place is taken for
+	kept     = 24 * time.Hour // a document that nobody has changed for so long is removed; all it holds is over
+	mostName = 512            // bytes of an owner or a key
+)
+
+// Places holds who has the places of the budgets of a cluster, or of a resource such as the free addresses of a vSwitch.
+type Places struct {
+	Head
+	Taken  map[string]map[string]int64 `json:"taken,omitempty"` // ends, in Unix seconds, by class and owner; "": of the cluster, or resource
+	Resync time.Time                   `json:"resync,omitzero"` // the last moment that is reserved for a resync
+
+	now     time.Time // as of which places that are over are dropped
+	redated bool      // a place had a later end than any can have: a server gave it whose clock was ahead
+}
+
+// A want is what an owner wants to have a place in: one of so many, for so long.
+type want struct {
+	class string
+	of    int
+	ttl   time.Duration
+}
+
+// BudgetKey returns the key of the budgets of a cluster.
+func BudgetKey(cluster string) string { return "budget." + cluster }
+
+// ClaimKey returns the key of the places of a resource.
+func ClaimKey(resource string) string { return "claim." + resource }
+
+// seconds returns a time so long after now in whole seconds, rounded up.
+func seconds(now time.Time, d time.Duration) int64 { return now.Add(d + time.Second - 1).Unix() }
+
+// drop drops the places that are over.
+func (p *Places) drop(now time.Time) {
+	if p.now.Equal(now) {
+		return
+	}
+	p.now = now
+	most := seconds(now, longest)
+	for class, taken := range p.Taken {
+		for owner, end := range taken {
+			if end > most {
+				taken[owner], p.redated = most, true
+			}
+			if end <= now.Unix() {
+				delete(taken, owner)
+			}
+		}
+		if len(taken) == 0 {
+			delete(p.Taken, class)
+		}
+	}
+}
+
+// lacks returns the first of what an owner wants that has no place left; one past them: none.
+func (p *Places) lacks(owner string, wants []want) int {
+	for i, w := range wants {
+		if _, has := p.Taken[w.class][owner]; !has && len(p.Taken[w.class]) >= w.of {
+			return i
+		}
+	}
+	return len(wants)
+}
+
+// take takes a place in all that an owner wants, or in nothing, and returns what lacks. An owner that has a place keeps it, at
+// least for so long from now. If it is dry, it takes none.
+func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wants ...want) (lacks int, err error) {
+	tooLong := func(w want) bool { return w.ttl > longest }
+	if owner == "" || len(owner) > mostName || len(key) > mostName || slices.ContainsFunc(wants, tooLong) {
+		return 0, fmt.Errorf("%.80q can't have a place in %.80q, or not for so long", owner, key)
+	}
+	try := func(p *Places, now time.Time) bool {
+		p.drop(now)
+		if lacks = p.lacks(owner, wants); dry || lacks < len(wants) {
+			return false
+		}
+		for _, w := range wants {
+			p.Taken = with(p.Taken, w.class, with(p.Taken[w.class], owner, max(p.Taken[w.class][owner], seconds(now, w.ttl))))
+		}
+		return true
+	}
+	if dry {
+		p, err := read(ctx, s, key)
+		if err == nil {
+			try(p, p.now)
+		}
+		return lacks, err
+	}
+	if err := change(ctx, s, key, try); err != nil {
+		return 0, err
+	}
+	return lacks, nil
+}
+
+// read returns the places under a key, without those that are over.
+func read(ctx context.Context, s *stream.Stream, key string) (*Places, error) {
+	p, now, err := stream.ReadDocument(ctx, s, key, reader[Places](key))
+	if err == nil {
+		err = p.broken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the places of %s: %w", key, err)
+	}
+	p.drop(now)
+	return p, nil
+}
+
+func change(ctx context.Context, s *stream.Stream, key string, change func(p *Places, now time.Time) bool) error {
+	err := stream.ChangeDocument(ctx, s, key, kept, reader[Places](key), func(p *Places, now time.Time) (bool, error) {
+		return p.broken == nil && change(p, now) || p.redated, p.broken
+	})
+	if err != nil {
+		return fmt.Errorf("change the places of %s: %w", key, err)
+	}
+	return nil
+}
+
+// Spend takes a place for a Service in the budget of its class and in that of the cluster, or in neither, and reports what has
+// one: of any number of Services at most so many have one. If it is dry, it takes none.
+func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid string, ofClass, ofCluster int) (inClass, inCluster bool, err error) {
+	lacks, err := take(ctx, s, BudgetKey(cluster), uid, dry, want{class, ofClass, ClassWindow}, want{"", min(ofCluster, MostServices), ClusterWindow})
+	return err == nil && lacks > 0, err == nil && lacks > 1, err
+}
+
+// Spent returns how many Services have a place in the budget of a cluster (""), and in those of its classes.
+func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string]int, error) {
+	p, err := read(ctx, s, BudgetKey(cluster))
+	if err != nil {
+		return nil, err
+	}
+	spent := map[string]int{}
+	for class, taken := range p.Taken {
+		spent[class] = len(taken)
+	}
+	return spent, nil
+}
+
+// Claim takes one of the places of a resource for an owner, for so long, and reports whether it has one. If it is dry, it takes
+// none.
+func Claim(ctx context.Context, s *stream.Stream, dry bool, resource string, of int, owner string, ttl time.Duration) (bool, error) {
+	lacks, err := take(ctx, s, ClaimKey(resource), owner, dry, want{"", of, ttl})
+	return err == nil && lacks > 0, err
+}
+
+// Lock takes the only place of a resource, and reports whether it did. It is taken until unlock is called, or for so long.
+// Two calls never have it at once, whoever calls. Unlock is never nil.
+func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.Duration) (unlock func(), held bool, err error) {
+	owner := who + "/" + rand.Text() // a late unlock finds no place of this name, whoever has the resource then
+	held, err = Claim(ctx, s, false, resource, 1, owner, ttl)
+	if !held {
+		return func() {}, false, err
+	}
+	return func() { // also of a run that was cancelled; where it fails, the place ends by itself
+		_ = change(context.WithoutCancel(ctx), s, ClaimKey(resource), func(p *Places, _ time.Time) bool {
+			_, has := p.Taken[""][owner]
+			delete(p.Taken[""], owner)
+			return has
+		})
+	}, true, nil
+}
+
+// Reserve reserves the next free moment for a resync in a cluster, now or so long after the one before, whichever is later,
+// and returns how long it is until then.
+func Reserve(ctx context.Context, s *stream.Stream, cluster string, every time.Duration) (wait time.Duration, err error) {
+	err = change(ctx, s, BudgetKey(cluster), func(p *Places, now time.Time) bool {
+		at := now
+		if next := p.Resync.Add(every); next.After(now) && next.Before(now.Add(kept)) {
+			at = next
+		}
+		p.Resync, wait = at, at.Sub(now)
+		return true
+	})
+	if err != nil {
+		return 0, err
+	}
+	return wait, nil
+}
