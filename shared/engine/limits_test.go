@@ -212,7 +212,12 @@ func TestPause(t *testing.T) {
 		t.Error("it was not diagnosed afresh")
 	}
 
-	// Between two steps; a pause that can't be read is one.
+	// A document that can't be read is a pause, and asks nobody.
+	r = build(t)
+	r.must(r.env.Stream.Put(ctx, control.Key(r.env.Cluster), []byte("{")))
+	r.held(event.HeldByPause, "Paused by somebody")
+
+	// Between two steps, too.
 	r = build(t)
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: step.Annotate{Set: map[string]string{"a/b": "c"}}}}
 	r.on("after 1", func(ctx context.Context) error {

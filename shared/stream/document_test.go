@@ -145,7 +145,7 @@ func TestChangeFails(t *testing.T) {
 	}
 }
 
-// Who no longer waits is not kept, and its change is not begun.
+// A caller that no longer waits is not kept, and its change is not begun.
 func TestChangeEnds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -145,9 +145,14 @@ func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker,
 	return open, err
 }
 
-// BreakerIn returns the breaker of a class if it is open, else nil, of what Keys held.
+// BreakerIn returns the breaker of a class if it is open, else nil, of what Keys held. It returns none of a document that can't
+// be read: the pause that this is goes first, so that a case waits, and nobody is asked about its plan.
 func BreakerIn(view stream.View, cluster, class string) *Breaker {
-	return in(view, Key(cluster)).breaker(cluster, class)
+	d := in(view, Key(cluster))
+	if d.broken != nil {
+		return nil
+	}
+	return d.breaker(cluster, class)
 }
 
 func (d *Doc) breaker(cluster, class string) *Breaker {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -86,7 +87,7 @@ func TestPauseUnreadable(t *testing.T) {
 		says func(event.Record) string
 		want string
 	}{
-		"pause":  {"pause." + testbed.ClusterID, func(rec event.Record) string { return rec.Rule }, "Paused by somebody"},
+		"pause":  {control.Key(testbed.ClusterID), func(rec event.Record) string { return rec.Rule }, "Paused by somebody"},
 		"policy": {"policy." + testbed.ClusterID, func(rec event.Record) string { return rec.Error }, "read the policy in force"},
 	} {
 		t.Run(name, func(t *testing.T) {
