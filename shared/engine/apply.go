@@ -122,7 +122,7 @@ func (x *application) claim(ctx context.Context, claims []remedy.Claim) (bool, e
 	for _, cl := range claims {
 		ok, err := control.Claim(ctx, x.env.Stream, false, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("claim a place in %s: %w", cl.Key, err)
 		}
 		if ok {
 			continue
@@ -474,8 +474,12 @@ func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) 
 // targetsFree reports whether lockTargets would get the locks, and takes none.
 func (e *Env) targetsFree(ctx context.Context, steps []remedy.Step) (bool, error) {
 	for _, t := range targets(steps) {
-		if free, err := control.Claim(ctx, e.Stream, true, "target."+t, 1, "nobody", 0); err != nil || !free {
-			return false, err
+		free, err := control.Claim(ctx, e.Stream, true, "target."+t, 1, "nobody", 0)
+		if err != nil {
+			return false, fmt.Errorf("lock %s: %w", t, err)
+		}
+		if !free {
+			return false, nil
 		}
 	}
 	return true, nil

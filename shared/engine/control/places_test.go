@@ -357,7 +357,7 @@ func TestTakeTwice(t *testing.T) {
 		must(t, err)
 		return ok
 	}
-	if !take("a", 2) || !take("a", 2) || !take("b", 2) || take("c", 2) {
+	if !take("a", 2) || !take("b", 2) || !take("a", 2) || !take("b", 2) || take("c", 2) {
 		t.Error("two places are not those of a and b")
 	}
 	s.pass(6 * time.Minute)
