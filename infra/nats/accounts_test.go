@@ -83,7 +83,8 @@ func subjects() []string {
 			"lbremedy.dead.failed."+cluster+"."+class+"."+uid, "lbremedy.dead.exporter."+cluster)
 		for _, key := range []string{"policy." + cluster, "control." + cluster, "budget." + cluster,
 			"answer." + cluster + "." + uid + "." + class + ".0",
-			event.RunKey(cluster, uid, class), "progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster)} {
+			event.StateKey(cluster, uid), "engine." + cluster + ".e1",
+			"progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster)} {
 			all = append(all, "$KV.lbremedy."+key)
 		}
 	}
@@ -609,7 +610,8 @@ func TestRefused(t *testing.T) {
 		for _, of := range []string{
 			"policy", "policy." + mine, "tell." + mine, "control", "control." + mine,
 			"approval." + mine + "." + uid + "." + class,
-			"answer." + mine + "." + uid + "." + class + ".0", event.RunKey(mine, uid, class), "progress." + other, "ledger." + other + ".e1", event.CountKey(other)} {
+			"answer." + mine + "." + uid + "." + class + ".0", event.StateKey(mine, uid), "engine." + mine + ".e1",
+			"progress." + other, "ledger." + other + ".e1", event.CountKey(other)} {
 			all[p.user+" writes "+of] = func(ctx context.Context) error { return c.Put(ctx, of, []byte("{}")) }
 		}
 	}

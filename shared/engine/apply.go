@@ -19,14 +19,14 @@ import (
 // An application is the phase that writes: it applies a plan that is decided.
 type application struct {
 	*run
-	taken    bool // the plan was taken over from the journal, and must be judged
+	taken    bool // the plan was taken over from the document, and must be judged
 	reserved bool // the plan was parked until a moment that is its own
 }
 
 // mostClaimed is how often a class may choose other places in one run, since each choice leaves claims behind for ten minutes.
 const mostClaimed = 16
 
-// write claims what the plan needs, journals the intent and applies the steps.
+// write claims what the plan needs, stores the intent and applies the steps.
 func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record, error) {
 	if ok, err := x.afford(ctx); err != nil {
 		return x.fail(ctx, err)
@@ -62,6 +62,7 @@ func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[ccm.HashLabel]
 	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
 	x.rec.Decided, x.rec.Said.Decided = x.rec.Rule, x.rec.Said.Rule
+	x.object.order(x.rec.Attempt, 0, false)
 	if err := x.append(ctx, event.Intent); err != nil {
 		return x.lost(err)
 	}
@@ -72,8 +73,10 @@ func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record
 
 // waits finds out what would keep write from applying the plan now, and puts it into the
 // record. It takes nothing.
-func (x *application) waits(ctx context.Context, h history, plan remedy.Plan) error {
-	if left := max(x.env.writing(h.prev), x.env.writing(h.other)); left > 0 {
+func (x *application) waits(ctx context.Context, plan remedy.Plan) error {
+	if left, err := x.object.busy(ctx); err != nil {
+		return err
+	} else if left > 0 {
 		x.rec.Result, x.rec.Wait = event.Waiting, left
 		x.rec.SetRule(say.F("Another run may be writing to the Service now."))
 		return nil
@@ -178,7 +181,7 @@ func (x *run) gone(ctx context.Context, over say.Text) (event.Record, error) {
 	return x.settle(ctx, event.Gone)
 }
 
-// apply makes the steps from rec.Next on, each journalled before and after.
+// apply makes the steps from rec.Next on. The document has each before it is ordered, and after it is made.
 // check is set when a step may have been made already.
 func (x *application) apply(ctx context.Context, check bool) (event.Record, error) {
 	x.into = &x.rec.Timings.Apply
@@ -240,13 +243,15 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 			}
 		}
 		x.reserved = false
-		if err := x.lease.again(ctx, heard); errors.Is(err, stream.ErrConflict) {
+		if err := x.object.intend(ctx, x.rec.Attempt, x.rec.Next, false); errors.Is(err, stream.ErrConflict) {
 			return x.later(time.Second)
 		} else if err != nil {
 			return x.fail(ctx, err)
 		}
 		over, h, err := x.stopped(ctx, x.rec.Next > 0 || check && x.rec.Written.IsZero())
 		switch {
+		case errors.Is(err, stream.ErrConflict):
+			return x.later(time.Second)
 		case err != nil:
 			return x.fail(ctx, err)
 		case len(over) > 0:
@@ -282,7 +287,7 @@ func (x *application) apply(ctx context.Context, check bool) (event.Record, erro
 	return verification{x.run}.verify(ctx)
 }
 
-// made journals that the next step is made.
+// made stores that the next step is made.
 func (x *application) made(ctx context.Context) error {
 	x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
 	x.rec.Answers = x.failed
@@ -291,19 +296,19 @@ func (x *application) made(ctx context.Context) error {
 		made.Began = x.rec.Written
 	}
 	made.Ended, made.Found = x.rec.Written, !x.doubt && !slices.ContainsFunc(made.Calls, event.Call.Wrote) // a write may land late
-	x.doubt = false
+	x.doubt, x.object.doc.Order = false, nil
 	x.rec.Next++
 	return x.append(ctx, event.Step)
 }
 
 // forget looks whether the run that had a plan, which is too old to go on with, has made the step that it was about to
-// make, and journals that it has: what is not in the journal can't be undone. ended says that it has, or could not be told.
+// make, and stores that it has: what the document lacks can't be undone. ended says that it has, or could not be told.
 // A step that it had not tried when it was parked is not its own, whoever has made it since.
-func (x *application) forget(ctx context.Context, prev event.Record) (rec event.Record, ended bool, err error) {
+func (x *application) forget(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	begun, id, attempt := x.rec, x.c.ID, x.c.Attempt
 	var a hand.LookAnswer
-	if x.take(prev, goOn).next == goOn && x.doubt {
+	if x.take(goOn).next == goOn && x.doubt {
 		over, err := x.readService(ctx)
 		if err == nil && len(over) == 0 {
 			a, err = x.ask(ctx, hand.Check, false, x.steps[x.rec.Next])
@@ -325,7 +330,7 @@ func (x *application) forget(ctx context.Context, prev event.Record) (rec event.
 	if err := x.made(ctx); err != nil {
 		return ends(x.lost(err))
 	}
-	x.rec.AddNote(say.F("The plan is too old to go on with. What it has written is in the journal. The case is diagnosed again."))
+	x.rec.AddNote(say.F("The plan is too old to go on with. What it has written is recorded. The case is diagnosed again."))
 	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
 	return ends(x.settle(ctx, event.Waiting))
 }
@@ -450,7 +455,7 @@ func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, err
 }
 
 // lockTargets takes the locks of all that the rest of the plan writes beside the
-// Service, which the journal locks.
+// Service, which the run holds.
 func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) (unlock func(), held bool, err error) {
 	var unlocks []func()
 	unlock = func() {

@@ -410,28 +410,35 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// A journal that can't be read is no journal without an entry.
-func TestJournalUnreadable(t *testing.T) {
+// A document that can't be read is not one of an object of which nothing is known.
+func TestDocumentUnreadable(t *testing.T) {
 	t.Parallel()
-	for name, data := range map[string]string{"garbage": "{", "no record": "{}"} {
-		for _, of := range []string{class, "other"} {
-			t.Run(name+" of "+of, func(t *testing.T) {
-				t.Parallel()
-				r := build(t)
-				r.must(r.env.Stream.Journal(r.env.Cluster, string(r.svc.UID), of).Append(t.Context(), "x", map[string][]string{"ce-type": {"x"}}, []byte(data)))
-				if rec := r.fails("read the journal"); rec.Result != event.Waiting || rec.Wait < 10*time.Second {
-					t.Errorf("ended as %q, comes back after %s", rec.Result, rec.Wait)
-				}
-				r.wrote(0)
-			})
-		}
+	for name, data := range map[string]string{
+		"nothing": "", "garbage": "{", "no version": "{}", "a later version": `{"v":2}`, "an unknown field": `{"v":1,"more":1}`,
+		"a case of another class": `{"v":1,"cases":{"fake":{"record":{"class":"other"}}}}`, "a case that is empty": `{"v":1,"cases":{"fake":null}}`,
+		"an outbox without its record": `{"v":1,"outbox":[{"id":"1","class":"fake"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.must(r.env.Stream.Put(t.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)), []byte(data)))
+			if rec := r.fails("read the document"); rec.Result != event.Waiting || rec.Wait < 10*time.Second {
+				t.Errorf("ended as %q, comes back after %s", rec.Result, rec.Wait)
+			}
+			r.wrote(0)
+		})
 	}
-	r := build(t)
-	r.event.Failure.Service.UID = "a.b"
-	r.fails("read the journal")
 }
 
-// A journalled step that no program knows any more is planned anew.
+// An object whose UID makes no key has no document.
+func TestDocumentOfNothing(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.event.Failure.Service.UID = "a.b"
+	r.fails("read what is known of the object")
+}
+
+// A stored step that no program knows any more is planned anew.
 func TestUnknownStep(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -14,25 +14,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// forge stores a record after the last one of the rig's class, changed as somebody
-// would who may write to the journal.
+// forge changes the record in the document of the rig's Service.
 func (r *rig) forge(change func(*event.Record)) {
 	r.Helper()
-	j := r.env.Stream.Journal(r.env.Cluster, string(r.svc.UID), class)
-	last, err := j.Load(r.Context())
-	r.must(err)
-	rec, err := event.DecodeRecord(last.Subject, last.Header, last.Data)
-	r.must(err)
-	change(&rec)
+	d := r.document()
+	rec := d.Case(class).Record
+	change(rec)
 	rec.At = r.now()
-	e, err := event.NewRecord(rec)
+	data, err := json.Marshal(d)
 	r.must(err)
-	header, data, err := event.EncodeNATS(e)
-	r.must(err)
-	r.must(j.Append(r.Context(), e.ID(), header, data))
+	r.must(r.env.Stream.Put(r.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
 }
 
-// A plan that stands in the journal is data: what the class would not have planned is
+// A plan that stands in the document is data: what the class would not have planned is
 // refused, with nothing written, and the next failure is diagnosed afresh.
 func TestForgedPlan(t *testing.T) {
 	t.Parallel()
@@ -74,7 +68,7 @@ func TestForgedPlan(t *testing.T) {
 	}
 }
 
-// The risk of a plan in the journal is worked out again and never read: a record that says
+// The risk of a plan in the document is worked out again and never read: a record that says
 // less does not get by the policy, and one that says more keeps nothing back.
 func TestForgedRisk(t *testing.T) {
 	t.Parallel()

@@ -54,6 +54,9 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 	}
 	how.About, how.Step = x.about(), data[0]
 	how.Now = x.env.now()
+	if o := x.object; o != nil && o.doc.Order != nil && !how.Dry {
+		how.ID, how.Expires = o.doc.Order.ID, o.doc.Order.Expires
+	}
 	a, err := x.hand.Apply(ctx, how)
 	if a.Service != nil {
 		x.c.Service = a.Service

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"runtime"
@@ -79,6 +80,7 @@ type rig struct {
 
 	mu     sync.Mutex
 	skew   time.Duration
+	dead   []string // keys of the heartbeats of engines that have ended
 	policy remedy.Policy
 	hooks  map[string]func(context.Context) error
 	hits   map[string]int
@@ -128,6 +130,7 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 		},
 		Decode: r.decode, Who: "test", Watch: 200 * time.Millisecond, Now: r.now,
 	}
+	r.starts()
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}
 	r.class = &remedy.Remedy{
 		Class: class, Doc: "# Fake",
@@ -182,17 +185,29 @@ func (r *rig) apart() (url string) {
 	r.Helper()
 	url = nats.Start(r, embedded.Options{}).URL()
 	r.env.Stream = nats.Connect(r, stream.Config{URL: url})
+	r.starts()
 	_, err := r.env.Stream.Setup(r.Context(), nil, stream.Settings{})
 	r.must(err)
 	return url
 }
 
-// restart makes the rig's env that of a new process.
+// starts gives the rig's env an engine.
+func (r *rig) starts() {
+	r.env.Engine = engine.Start(r.Context(), r.env.Stream, r.env.Cluster, slog.New(slog.DiscardHandler))
+	r.Cleanup(r.env.Engine.Stop)
+}
+
+// restart makes the rig's env that of a new process, of which the old one was killed.
 func (r *rig) restart() {
 	r.Helper()
 	env := *r.env
+	env.Stream.Close()
 	env.Stream = r.connect()
+	dead, err := env.Stream.Keys(r.Context(), "engine."+env.Cluster+".*")
+	r.must(err)
+	r.dead = append(r.dead, dead...)
 	r.env = &env
+	r.starts()
 }
 
 // create creates the Service with its status, which the API server takes separately.
@@ -238,11 +253,28 @@ func (r *rig) now() time.Time {
 	return time.Now().Add(r.skew)
 }
 
-// advance moves the clock of all runs.
+// advance moves the clock of all runs. What has ended 15 s ago is dead.
 func (r *rig) advance(d time.Duration) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.skew += d
+	dead := r.dead
+	if d >= 15*time.Second {
+		r.dead = nil
+	}
+	r.mu.Unlock()
+	if d >= 15*time.Second {
+		for _, key := range dead {
+			r.must(r.env.Stream.Delete(r.Context(), key))
+		}
+	}
+}
+
+// stolen has another engine write the document of the rig's Service, and hold it.
+func (r *rig) stolen(ctx context.Context) error {
+	d := r.document()
+	d.Holder = "another"
+	data, err := json.Marshal(d)
+	return errors.Join(err, r.env.Stream.Put(ctx, event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
 }
 
 func (r *rig) setPolicy(p remedy.Policy) {
@@ -361,6 +393,15 @@ func (r *rig) journal() []event.Record {
 		return err
 	}))
 	return all
+}
+
+// applied returns what there is to take back of the newest case.
+func (r *rig) applied() ([]event.Record, time.Time) {
+	r.Helper()
+	all := r.journal()
+	applied, back, err := engine.Applied(r.Context(), r.env.Stream, all[len(all)-1])
+	r.must(err)
+	return applied, back
 }
 
 // sync does to the Service what the controller does at the end of a full sync,

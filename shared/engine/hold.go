@@ -83,6 +83,9 @@ func (x *run) guards(ctx context.Context) (g guards, err error) {
 	if err != nil {
 		return g, unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
+	if err := x.shows(g.answers); err != nil {
+		return g, err
+	}
 	g.breaker, g.pause = control.BreakerIn(g.answers, e.Cluster, x.r.Class), control.PauseIn(g.answers, e.Cluster)
 	g.policy, err = e.policy(stream.Within(now, g.answers, rules...), x.r.Sections)
 	return g, err

@@ -75,13 +75,13 @@ func TestKill(t *testing.T) {
 		point string
 		lease time.Duration // how long the next run waits
 	}{
-		{"diagnose", 10 * time.Second},          // started
+		{"diagnose", 15 * time.Second},          // started
 		{"before 1", 2 * time.Minute},           // intent
 		{"after 1", 2 * time.Minute},            // applied, and not journalled
 		{"before 2", 2 * time.Minute},           // between two steps
 		{"after 2", 2 * time.Minute},            //
-		{"WATCH", 10 * time.Second},             // all written
-		{"still fails after", 10 * time.Second}, // about to be proven
+		{"WATCH", 15 * time.Second},             // all written
+		{"still fails after", 15 * time.Second}, // about to be proven
 	} {
 		t.Run(tt.point, func(t *testing.T) {
 			t.Parallel()
@@ -246,7 +246,7 @@ func TestUnknown(t *testing.T) {
 			}}}
 			lost(r)
 			r.wrote(1)
-			applied, _ := engine.Applied(r.journal())
+			applied, _ := r.applied()
 			if len(applied) != 1 || len(applied[0].Made()) != 1 || !applied[0].Steps[0].Unknown {
 				t.Fatalf("what can be undone: %+v", applied)
 			}
@@ -290,7 +290,7 @@ func TestUnknown(t *testing.T) {
 			r := build(t)
 			wrote(r)
 			r.run()
-			applied, _ := engine.Applied(r.journal())
+			applied, _ := r.applied()
 			r.advance(3 * time.Minute)
 			if _, err := engine.Undo(t.Context(), r.env, r.class, applied); err != nil || r.live().Annotations[key] != "old" {
 				t.Errorf("the undo ends with %v, and the annotation is %q", err, r.live().Annotations[key])
@@ -308,7 +308,7 @@ func TestUnknown(t *testing.T) {
 	r.on("check 1", nil)
 	r.advance(rec.Wait)
 	r.ends(event.Waiting)
-	if applied, _ := engine.Applied(r.journal()); len(applied) != 0 {
+	if applied, _ := r.applied(); len(applied) != 0 {
 		t.Errorf("what can be undone: %+v", applied)
 	}
 }
@@ -330,7 +330,7 @@ func TestUnknownBeside(t *testing.T) {
 		rec, _, _ = r.try(r.event)
 	}
 	r.advance(3 * time.Minute)
-	applied, _ := engine.Applied(r.journal())
+	applied, _ := r.applied()
 	if len(applied) != 2 {
 		t.Fatalf("what can be undone: %+v", applied)
 	}

@@ -933,13 +933,13 @@ func TestTakenBackAsks(t *testing.T) {
 	r := build(t)
 	r.ends(event.Waiting)
 	r.advance(3 * time.Minute)
-	applied, back := engine.Applied(r.journal())
+	applied, back := r.applied()
 	if len(applied) != 1 || !back.IsZero() {
 		t.Fatalf("applied are %+v, back at %s", applied, back)
 	}
 	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
 	r.must(err)
-	if applied, back := engine.Applied(r.journal()); applied != nil || back.IsZero() {
+	if applied, back := r.applied(); applied != nil || back.IsZero() {
 		t.Errorf("applied are %+v, back at %s", applied, back)
 	}
 	r.advance(3 * time.Minute)
@@ -977,7 +977,7 @@ func TestUndoOfSeveralAttempts(t *testing.T) {
 	if got := r.live().Annotations[key]; got != "c" {
 		t.Fatalf("the annotation is %q", got)
 	}
-	applied, _ := engine.Applied(r.journal())
+	applied, _ := r.applied()
 	if len(applied) != 2 {
 		t.Fatalf("%d attempts", len(applied))
 	}
@@ -1128,7 +1128,7 @@ func TestTakeBackHeld(t *testing.T) {
 	}
 }
 
-// A run that has lost its lease takes nothing back.
+// A run whose document another engine has written takes nothing back.
 func TestTakeBackLost(t *testing.T) {
 	t.Parallel()
 	for point, done := range map[string]int{"check 2 back": 0, "after 2 back": 1} {
@@ -1140,18 +1140,16 @@ func TestTakeBackLost(t *testing.T) {
 			r.ends(event.Waiting)
 			r.advance(20 * time.Minute)
 			r.advance(r.ends(event.Waiting).Wait)
-			other, err := json.Marshal(event.Running{Holder: "another", Renewed: r.now()})
-			r.must(err)
 			r.once(point, func(context.Context) error {
 				defer time.Sleep(1100 * time.Millisecond) // what was renewed within a second is not renewed again
-				return r.env.Stream.Put(r.Context(), event.RunKey(r.env.Cluster, string(r.svc.UID), class), other)
+				return r.stolen(r.Context())
 			})
 			rec, _, _ := r.try(r.event)
 			if got := r.count("before 2 back") + r.count("before 1 back"); rec.Result != event.Waiting || got != done {
 				t.Errorf("it ends as %q, and %d steps are taken back, want %d", rec.Result, got, done)
 			}
-			if last := r.journal()[len(r.journal())-1]; last.Next != done {
-				t.Errorf("the journal says that %d steps are taken back, want %d", last.Next, done)
+			if d := r.document(); d.Holder != "another" {
+				t.Errorf("the object is held by %q", d.Holder)
 			}
 			r.wrote(2 + int64(done))
 		})

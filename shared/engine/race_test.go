@@ -523,14 +523,12 @@ func TestPaceLost(t *testing.T) {
 		ended <- rec
 	}()
 	shell.Until(t, "the run waits for its moment", func() bool { return len(r.journal()) == 1 })
-	other, err := json.Marshal(event.Running{Holder: "another", Renewed: r.now()})
-	r.must(err)
-	r.must(r.env.Stream.Put(t.Context(), event.RunKey(r.env.Cluster, string(r.svc.UID), class), other))
+	r.must(r.stolen(t.Context()))
 	if rec := <-ended; rec.Result != event.Waiting || rec.Next != 0 {
 		t.Errorf("it ends as %s after %d steps", rec.Result, rec.Next)
 	}
 	r.wrote(0)
-	if k := r.running(); k.Holder != "another" {
-		t.Errorf("the lease is %q's", k.Holder)
+	if d := r.document(); d.Holder != "another" {
+		t.Errorf("the object is held by %q", d.Holder)
 	}
 }

@@ -76,7 +76,8 @@ type Env struct {
 	Kube    *kube.Cluster                                       // what the engine itself reads: Services, namespaces, Events
 	Hand    func(*remedy.Remedy) hand.Hand                      // does for a class what needs its rights
 	Policy  func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
-	Decode  func(kind string, data []byte) (remedy.Step, error) // makes a journalled step again
+	Decode  func(kind string, data []byte) (remedy.Step, error) // makes a stored step again
+	Engine  *Engine                                             // that the runs are of; nil: each run is one of its own
 	Who     string                                              // worker, http, fc or cli, for the journal
 	Person  *event.Person                                       // who called the command, for the journal; nil: nobody did
 	Bound   time.Duration                                       // a run ends by then; zero: 2 min
@@ -84,6 +85,16 @@ type Env struct {
 	Crowded func() bool                                         // others wait for the place of a run that only watches; nil: never
 	Now     func() time.Time                                    // nil: time.Now
 	Log     *slog.Logger                                        // nil: discarded
+}
+
+// started returns the Env with an engine, which stop ends if it is one of its own.
+func (e *Env) started(ctx context.Context) (env *Env, stop func()) {
+	if e.Engine != nil || e.Stream == nil {
+		return e, func() {}
+	}
+	own := *e
+	own.Engine = Start(ctx, e.Stream, e.Cluster, e.Log)
+	return &own, own.Engine.Stop
 }
 
 // Limits of time.
@@ -101,7 +112,6 @@ const (
 	grace        = 2 * time.Minute        // that a sync takes, with what it queues for
 	echo         = 30 * time.Second       // a failure this soon after a write may be from before it
 	maxCrashes   = 3                      // runs that never ended, in a row
-	soon         = 5 * time.Second        // another class is asked again after this for the Service
 	glimpsed     = 5 * time.Minute        // what a pause or freeze holds is diagnosed again after this, and counts as looked at
 )
 
@@ -149,9 +159,11 @@ type Event struct {
 // could not write; the record, if it has a Wait, says when to come back, and the
 // event must be delivered again.
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
+	env, stop := env.started(ctx)
+	defer stop()
 	return answer(ctx, env, r, ev,
 		func(ctx context.Context, x *run) (event.Record, error) {
-			defer func() { x.lease.still() }()
+			defer func() { x.object.leave() }()
 			rec, err := x.phases(ctx)
 			return x.release(ctx, rec, err)
 		},
@@ -191,24 +203,20 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 // look finds out what run would do. Where a person asks and a stream is at hand it meets the
 // same guards. A case that the journal does not hold has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
-	var h history
 	if x.env.Stream != nil {
-		x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
-		var err error
-		if h, err = x.history(ctx); err != nil {
+		if err := x.load(ctx); err != nil {
 			return x.rec, err
 		}
 	}
-	x.prev = h.prev
 	if x.ev.Again && x.env.Stream != nil {
-		if on := x.resume(h); on.next != afresh {
-			return x.under(on), nil
+		if on, err := x.resume(ctx); err != nil || on.next != afresh {
+			return x.under(on), err
 		}
 	} else {
-		x.begin(h.prev)
+		x.begin()
 		x.sign()
 	}
-	if x.rec.Case != h.prev.Case {
+	if x.rec.Case != x.prev.Case {
 		x.rec.Case = ""
 	}
 	plan, ok, err := x.plan(ctx)
@@ -221,7 +229,7 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 	if x.env.Stream == nil || !x.ev.Again {
 		return x.rec, nil
 	}
-	return x.rec, (&application{run: x}).waits(ctx, h, plan)
+	return x.rec, (&application{run: x}).waits(ctx, plan)
 }
 
 // under returns what there is to say where run does not diagnose: a plan is under way.
@@ -269,7 +277,7 @@ type run struct {
 	failed    time.Time    // of the failure in hand, as who dated it says: compared with such times alone
 	c         *remedy.Case // what is known of the case; only a hand reads more
 	hand      hand.Hand
-	journal   *stream.Journal
+	object    *object // its document; nil: there is no stream
 	failures  failures
 	approvals approvals
 	rec       event.Record  // what the next append says
@@ -284,13 +292,11 @@ type run struct {
 	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
 	around    map[string]string // labels of the namespace; nil: they are not known
 
-	prev       event.Record   // the last record of the class
-	stored     stream.Message // it as NATS has it
-	lease      *lease
-	journalled bool // this run has appended to the journal,
-	settled    bool // also how it ended,
-	repeated   bool // or it ended as the last record says
-	tried      bool // this case has had an attempt before
+	prev     event.Record // the last record of the class
+	recorded bool         // this run has stored a record,
+	settled  bool         // also how it ended,
+	repeated bool         // or it ended as the last record says
+	tried    bool         // this case has had an attempt before
 }
 
 func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
@@ -318,40 +324,42 @@ var ErrForeign = errors.New("not for this host")
 
 // phases goes through the phases in order.
 func (x *run) phases(ctx context.Context) (event.Record, error) {
-	x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
-	h, err := x.history(ctx)
+	if err := x.load(ctx); err != nil {
+		return unread, err
+	}
+	on, err := x.resume(ctx)
 	if err != nil {
 		return unread, err
 	}
-	x.prev = h.prev
-	on := x.resume(h)
 	x.lap(&x.rec.Timings.Resume)
 	if on.next == answered {
-		return on.answer, nil
+		return on.answer, x.object.flush(ctx)
 	}
-	if left := x.env.writing(h.other); left > 0 {
+	if left, err := x.object.busy(ctx); err != nil {
+		return unread, err
+	} else if left > 0 {
 		return x.later(min(left, soon))
 	}
-	quick := (on.next == afresh || on.next == takeBack) && !x.ev.Again && x.env.since(x.lease.last(h.prev)) < glimpsed
-	if held := x.env.stands(ctx, h.prev); held != nil && quick {
-		x.keep(held) // the journal says so already
+	quick := (on.next == afresh || on.next == takeBack) && !x.ev.Again && x.env.since(x.last()) < glimpsed
+	if held := x.env.stands(ctx, x.prev); held != nil && quick {
+		x.keep(held) // the document says so already
 		x.rec.Undoing = on.next == takeBack
 		return x.rec, nil
 	}
 	if on.next == afresh && !on.stale {
-		x.ahead = x.gather(ctx) // reading takes nothing from a run that has the lease
+		x.ahead = x.gather(ctx) // reading takes nothing from a run that holds the object
 		defer func() { x.ahead.drop() }()
 	}
-	if wait, err := x.enter(ctx, h); err != nil {
+	if wait, err := x.enter(ctx); err != nil {
 		return unread, err
 	} else if wait > 0 {
 		return x.later(wait)
 	}
-	x.rec.Crashes = x.lease.state.Crashes
+	x.rec.Crashes = x.object.mine().Crashes
 	if x.rec.Crashes >= maxCrashes {
 		x.ahead.drop()
 		if on.stale {
-			x.take(h.prev, goOn) // for what it may have written
+			x.take(goOn) // for what it may have written
 		}
 		x.rec.SetFinding(say.F("%d runs on this event in a row never ended.", x.rec.Crashes))
 		x.rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
@@ -365,10 +373,10 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	case goOn:
 		return (&application{run: x, taken: true, reserved: on.reserved}).goOn(ctx)
 	case prove:
-		return verification{x}.prove(ctx, h.prev)
+		return verification{x}.prove(ctx)
 	}
 	if on.stale {
-		if rec, ended, err := (&application{run: x}).forget(ctx, h.prev); ended {
+		if rec, ended, err := (&application{run: x}).forget(ctx); ended {
 			return rec, err
 		}
 	}
@@ -382,23 +390,23 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	return (&application{run: x}).write(ctx, plan)
 }
 
-// enter takes the lease, and returns how long to wait if another run has it. A look that has been begun goes on meanwhile,
-// and ends with it.
-func (x *run) enter(ctx context.Context, h history) (wait time.Duration, err error) {
+// enter makes the run hold the object, and returns how long to wait if another run does. A look that has been begun goes on
+// meanwhile, and ends with it.
+func (x *run) enter(ctx context.Context) (wait time.Duration, err error) {
 	if x.ahead == nil {
-		return x.lease.enter(ctx, x.log)
+		return x.object.enter(ctx)
 	}
 	look, entered := x.ahead, make(chan struct{})
 	defer func() { <-entered }()
 	go func() {
 		defer close(entered)
-		if wait, err = x.lease.enter(ctx, x.log); wait > 0 || err != nil {
+		if wait, err = x.object.enter(ctx); wait > 0 || err != nil {
 			look.cancel()
 		}
 	}()
 	look.ask(x, func() error {
-		if <-entered; wait > 0 || err != nil || x.lease.state.Crashes >= maxCrashes {
-			return errors.New("the run does not have the lease") // or its class must not run again
+		if <-entered; wait > 0 || err != nil || x.object.mine().Crashes >= maxCrashes {
+			return errors.New("the run does not hold the object") // or its class must not run again
 		}
 		return nil
 	})
@@ -433,8 +441,7 @@ func (e *Env) policy(ctx context.Context, sections []remedy.Section) (remedy.Pol
 	return p, nil
 }
 
-// lost ends a run whose append failed: another run on the Service was first, or
-// the journal is away.
+// lost ends a run that could not store its record: another engine was first, or NATS is away.
 func (x *run) lost(err error) (event.Record, error) {
 	if errors.Is(err, stream.ErrConflict) {
 		return x.later(time.Second)
@@ -454,8 +461,8 @@ func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
 	} else {
 		result = backOff(&x.rec, cause)
-		if errors.Is(cause, hand.ErrUnsure) && x.doubt {
-			x.rec.Wait = max(x.rec.Wait, x.env.bound()/2) // for a write that is still on its way to take effect before the step is checked
+		if x.doubt {
+			x.rec.Wait = max(x.rec.Wait, orderLife+quietAfter) // the step is checked when no write can be on its way any more
 		}
 	}
 	rec, err := x.settle(ctx, result)

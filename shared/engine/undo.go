@@ -18,25 +18,18 @@ import (
 // ErrNoUndo says that a record holds a step that can't be taken back, or not any more.
 var ErrNoUndo = errors.New("there is no way back")
 
-// Applied returns what there is to take back in the history of one case, the oldest
-// record first: of each attempt that wrote something, or may have, the record that tells the most,
-// the newest attempt first. back is when it was taken back; zero if it was not.
-func Applied(history []event.Record) (applied []event.Record, back time.Time) {
-	for _, r := range slices.Backward(history) {
-		switch {
-		case r.Result == event.Undone && len(applied) > 0: // what is older is taken back, what came after is not
-			return applied, time.Time{}
-		case r.Result == event.Undone:
-			return nil, r.At
-		case len(r.Made()) == 0 || r.Undoing:
-		case r.Next < len(r.Made()) && r.Phase == event.Settled && r.Result == event.Waiting: // the next run looks
-		case len(applied) == 0 || applied[len(applied)-1].Attempt != r.Attempt:
-			applied = append(applied, r)
-		case len(r.Made()) > len(applied[len(applied)-1].Made()):
-			applied[len(applied)-1] = r
-		}
+// Applied returns what there is to take back of the case that a record is of: of each attempt that wrote something, or may have, the record that tells
+// the most, the newest attempt first. back is when it was taken back; zero if it was not.
+func Applied(ctx context.Context, s *stream.Stream, of event.Record) (applied []event.Record, back time.Time, err error) {
+	o, err := readObject(ctx, &Env{Cluster: of.Cluster, Stream: s}, of.Service.UID, of.Class, nil)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read what was written: %w", err)
 	}
-	return applied, time.Time{}
+	applied = o.mine().Attempts(of.Case)
+	if rec := o.mine().Record; len(applied) == 0 && rec != nil && rec.Case == of.Case && rec.Result == event.Undone {
+		back = rec.At
+	}
+	return applied, back, nil
 }
 
 // Undo takes back the steps of the attempts of a case, as [Applied] returns them, the
@@ -70,6 +63,11 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	defer func() { err = safe(err) }()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
+	if !how.dry {
+		var stop func()
+		env, stop = env.started(ctx)
+		defer stop()
+	}
 	if len(applied) == 0 {
 		return event.Record{}, errNothingApplied
 	}
@@ -83,6 +81,12 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		return event.Record{}, err
 	}
 	x := reversal{run: own, last: how.last, maybe: map[int]bool{}}
+	if how.by != nil {
+		x.object = how.by.object
+	} else {
+		defer func() { x.object.leave() }()
+		defer func() { out, err = x.release(ctx, out, err) }()
+	}
 	if how.dry {
 		x.unsure = map[string]bool{}
 	}
@@ -90,7 +94,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		return event.Record{}, err
 	}
 	if how.by != nil {
-		x.lease, x.c.Event, x.rec.Held = how.by.lease, how.by.c.Event, event.TakenBack
+		x.c.Event, x.rec.Held = how.by.c.Event, event.TakenBack
 		if rec, ended, err := x.stays(ctx); ended {
 			return rec, err
 		}
@@ -110,6 +114,13 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		return event.Record{}, err
 	}
 	for i, s := range x.steps {
+		if !x.dry() {
+			if err := x.object.intend(ctx, x.rec.Attempt, i, true); errors.Is(err, stream.ErrConflict) {
+				return x.later(time.Second)
+			} else if err != nil {
+				return x.halfUndone(ctx, err)
+			}
+		}
 		if how.by != nil {
 			if rec, ended, err := x.stays(ctx); ended {
 				return rec, err
@@ -117,6 +128,11 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		}
 		if err := x.takeBackStep(ctx, i, s); err != nil {
 			return x.halfUndone(ctx, err)
+		}
+		if !x.dry() && i+1 < len(x.steps) {
+			if err := x.append(ctx, event.Step); err != nil {
+				return x.lost(err)
+			}
 		}
 	}
 	x.rec.Held = ""
@@ -130,24 +146,23 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 // ready begins the record of the undo, and returns what keeps it from being one: another
 // run, a step that has no way back, a Service that is gone.
 func (x *reversal) ready(ctx context.Context, rec event.Record, applied []event.Record) error {
-	x.journal = x.env.Stream.Journal(x.env.Cluster, rec.Service.UID, x.r.Class)
-	prev, err := x.load(ctx)
-	if err != nil {
-		return err
-	}
-	other, err := x.env.others(ctx, rec.Service.UID, x.r.Class)
-	if err != nil {
-		return err
-	}
-	if left := max(x.env.writing(prev), x.env.writing(other)); left > 0 {
-		return fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
-	}
-	if i := prev.Next; prev.Phase == event.Settled && prev.Result == event.Waiting && i < len(prev.Steps) && prev.Steps[i].Unknown {
-		if left := prev.Wait - x.env.since(prev.At); left > 0 {
-			return fmt.Errorf("case %s: step %d may still be carried out; try again in %s", rec.Case, i+1, left.Round(time.Second))
+	if x.object == nil {
+		if err := x.load(ctx); err != nil {
+			return err
 		}
 	}
-	x.begin(prev)
+	x.prev = x.object.record()
+	left, err := x.object.busy(ctx)
+	if left == 0 && err == nil && x.object.holding == nil && !x.dry() {
+		left, err = x.object.enter(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if left > 0 {
+		return fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
+	}
+	x.begin()
 	x.c.ID = rec.Case
 	x.rec.Undoing = true
 	x.rec.Case = rec.Case
@@ -340,11 +355,6 @@ type reversal struct {
 // risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
 func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
-	if err := x.lease.again(ctx, heard); errors.Is(err, stream.ErrConflict) && x.rec.Next == 0 {
-		return ends(x.later(time.Second))
-	} else if err != nil { // also where a step is taken back, which the journal does not say yet
-		return ends(x.fail(ctx, err))
-	}
 	now := x.since(ctx)
 	if x.c.Policy, err = x.env.policy(now, x.r.Sections); err != nil {
 		return ends(x.fail(ctx, err))
@@ -432,17 +442,18 @@ func (x reversal) works(ctx context.Context) (say.Text, error) {
 	return say.F("The fix works by now and is not undone.").Then(proof), nil
 }
 
-// lastWrite returns the record of the last write of a case. An undo that began and never said how it ended
-// may have written, too: from then on.
-func lastWrite(history []event.Record) (last event.Record) {
-	for i, r := range history {
-		switch {
-		case !r.Written.IsZero():
-			last = r
-		case r.Undoing && r.Phase == event.Intent && (i+1 == len(history) || !history[i+1].Began.Equal(r.Began)):
-			last = r
-			last.Written = r.At
-		}
+// lastWrite returns the record of the last write of a case, given its attempts, the newest first. An undo that began and never
+// said how it ended may have written, too: from then on.
+func lastWrite(applied []event.Record, prev event.Record) (last event.Record) {
+	if len(applied) > 0 {
+		last = applied[0]
+	}
+	switch {
+	case prev.Undoing && !prev.Written.IsZero():
+		last = prev
+	case prev.Undoing && prev.Phase == event.Intent:
+		last = prev
+		last.Written = prev.At
 	}
 	return last
 }
@@ -462,25 +473,8 @@ func (x reversal) halfUndone(ctx context.Context, cause error) (event.Record, er
 // where they are spent. What can't be taken back is left, and a person is told.
 func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 	x.rec.Held = event.TakenBack // also where it must be tried again
-	var history []event.Record
-	var newest uint64
-	subject := event.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
-	err := x.env.Stream.Each(ctx, stream.Cases, subject, time.Time{}, func(m stream.Message) error {
-		rec, err := decode(m)
-		newest = m.Sequence
-		if err == nil && rec.Case == x.rec.Case {
-			history = append(history, rec)
-		}
-		return err
-	})
-	if err != nil {
-		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
-	}
-	if newest < x.stored.Sequence {
-		return x.later(time.Second) // a node of NATS has answered that is behind the others
-	}
-	applied, _ := Applied(history)
-	rec, err := undo(ctx, x.env, x.r, applied, undoing{by: x.run, last: lastWrite(history)})
+	applied := x.object.mine().Attempts(x.rec.Case)
+	rec, err := undo(ctx, x.env, x.r, applied, undoing{by: x.run, last: lastWrite(applied, x.prev)})
 	switch {
 	case err == nil || rec.Result != "":
 		return rec, err

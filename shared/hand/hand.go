@@ -144,6 +144,9 @@ type Order struct {
 	Undo  bool `json:"undo,omitempty"`  // its way back is meant
 	Fresh bool `json:"fresh,omitempty"` // what it rests on was read just now, and no step is made: it need not be checked
 	Dry   bool `json:"dry,omitempty"`   // it is only tried, as far as that can be: what can't be tried is an ErrUnsure
+
+	ID      string    `json:"-"` // under which the engine's document has it, and of the call
+	Expires time.Time `json:"-"` // no call expires later; zero: the call's own life
 }
 
 // An ApplyAnswer is what became of an order.

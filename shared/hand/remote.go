@@ -1,6 +1,7 @@
 package hand
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -107,12 +108,15 @@ func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.D
 			life = 0
 		}
 	}
+	if !o.Expires.IsZero() {
+		life = min(life, o.Expires.Sub(o.Now))
+	}
 	if life < leastLife {
 		return a, life, fmt.Errorf("send the order: the time of this run is nearly over: %w", context.DeadlineExceeded)
 	}
 	ctx, cancel := context.WithTimeout(ctx, life+skew)
 	defer cancel()
-	said, err := r.call(ctx, head{Type: TypeApply, Made: now, Expires: now.Add(life)}, o.About, o)
+	said, err := r.call(ctx, head{ID: o.ID, Type: TypeApply, Made: now, Expires: now.Add(life)}, o.About, o)
 	if said == nil {
 		if errors.Is(err, ErrUnsure) && !o.Dry {
 			a.State = Lost
@@ -156,7 +160,8 @@ func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service
 // call sends a call. It returns nil and an error if there is no answer of the function that can be used, else the answer and the problem it
 // tells of.
 func (r *Remote) call(ctx context.Context, h head, about About, data any) (*Answer, error) {
-	h.ID, h.Cluster, h.Class, h.Declares = rand.Text(), about.Failure.Cluster, r.Class.Class, r.Class.Declaration().Digest()
+	h.ID = cmp.Or(h.ID, rand.Text())
+	h.Cluster, h.Class, h.Declares = about.Failure.Cluster, r.Class.Class, r.Class.Declaration().Digest()
 	if about.Class != h.Class {
 		return nil, fmt.Errorf("this is the hand of class %s, and the call is for %q: %w", h.Class, about.Class, ErrInvalid)
 	}

@@ -130,6 +130,8 @@ func (h *Host) log(ctx context.Context, e cloudevents.Event, rec event.Record, e
 // hand finish. How many run over all classes is the stream's Config.Handlers. A run
 // that only watches for success gives its place up early where half of them are taken.
 func (h *Host) Work(ctx context.Context, n int) error {
+	of := engine.Start(ctx, h.Env.Stream, h.Env.Cluster, h.Env.Log)
+	defer of.Stop()
 	var wait sync.WaitGroup
 	errs := make([]error, len(h.Remedies))
 	ctx, cancel := context.WithCancel(ctx)
@@ -138,6 +140,7 @@ func (h *Host) Work(ctx context.Context, n int) error {
 		wait.Go(func() {
 			var busy atomic.Int64
 			env := *h.Env
+			env.Engine = of
 			env.Crowded = func() bool { return busy.Load() > int64(n/2) || env.Stream.Crowded() }
 			own := Host{Env: &env, Remedies: h.Remedies, Seen: h.Seen}
 			errs[i] = h.Env.Stream.Consume(ctx, h.Env.Cluster, r.Class, n, func(ctx context.Context, m stream.Message) stream.Reply {

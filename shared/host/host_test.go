@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -201,9 +202,14 @@ func TestHandleUnnoted(t *testing.T) {
 	}
 	diagnose, noted := r.Remedies[0].Diagnose, false
 	r.Remedies[0].Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-		if !noted { // another run has taken the lease, and given it back
+		if !noted { // another engine has taken the object, and given it back
 			noted = true
-			if err := r.Env.Stream.Put(ctx, event.RunKey("c-1", string(r.svc.UID), "asks"), []byte(`{"seen":1}`)); err != nil {
+			key := event.StateKey("c-1", string(r.svc.UID))
+			data, err := r.Env.Stream.Get(ctx, key)
+			if err == nil {
+				err = r.Env.Stream.Put(ctx, key, regexp.MustCompile(`"holder":"[^"]*"`).ReplaceAll(data, []byte(`"holder":""`)))
+			}
+			if err != nil {
 				return remedy.Plan{}, err
 			}
 		}

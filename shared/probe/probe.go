@@ -18,10 +18,8 @@ package probe
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -152,27 +150,22 @@ func (p *Prober) send(ctx context.Context, svc *corev1.Service, class string) (s
 
 // settled calls see with the IDs of the CloudEvents about the Service that were answered last, one for each class.
 func (p *Prober) settled(ctx context.Context, uid string, see func(id string)) error {
-	records, err := p.Stream.Lasts(ctx, stream.Cases, event.CaseSubject(p.Cluster, uid, "*"))
+	data, err := p.Stream.Get(ctx, event.StateKey(p.Cluster, uid))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("read the journal of the probes: %w", err)
+		return fmt.Errorf("read which probes were answered: %w", err)
 	}
-	runs, err := p.Stream.Entries(ctx, event.RunKey(p.Cluster, uid, "*"))
+	d, err := event.ReadDocument(data)
 	if err != nil {
-		return fmt.Errorf("read the journal of the probes: %w", err)
+		return nil // what can't be read answers nothing
 	}
-	again := map[string]event.Running{}
-	for _, e := range runs {
-		var r event.Running
-		if json.Unmarshal(e.Value, &r) == nil { // what can't be read answers nothing
-			again[e.Key[strings.LastIndexByte(e.Key, '.')+1:]] = r
-		}
-	}
-	for _, m := range records {
-		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-		if err != nil {
+	for _, c := range d.Cases {
+		if c.Record == nil {
 			continue
 		}
-		if r = again[r.Class].Since(r); r.Phase == event.Settled && r.Result.Settled() {
+		if r := c.Since(*c.Record); r.Phase == event.Settled && r.Result.Settled() {
 			see(r.Event)
 		}
 	}

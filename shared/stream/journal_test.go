@@ -52,10 +52,10 @@ func TestJournal(t *testing.T) {
 		t.Errorf("the record has headers %v", h)
 	}
 
-	// Another class of the same Service: it sees no record of its own, and the lock of all.
-	b := s.Journal("c1", "u1", "eni-not-found")
-	if got := load(t, b); got != "" {
-		t.Errorf("the other class holds %q", got)
+	// Another writer of the same object and class.
+	b := s.Journal("c1", "u1", "tag-missing")
+	if got := load(t, b); got != "settled" {
+		t.Errorf("the other writer sees %q", got)
 	}
 	if err := b.Append(ctx, "1", nil, []byte("b")); err != nil {
 		t.Fatal(err)
@@ -63,17 +63,17 @@ func TestJournal(t *testing.T) {
 	if err := again.Append(ctx, "2", nil, []byte("late")); !errors.Is(err, ErrConflict) {
 		t.Errorf("got %v, want %v", err, ErrConflict)
 	}
-	if err := s.Journal("c1", "u1", "x").Append(ctx, "3", nil, nil); !errors.Is(err, ErrConflict) {
+	if err := s.Journal("c1", "u1", "tag-missing").Append(ctx, "3", nil, nil); !errors.Is(err, ErrConflict) {
 		t.Errorf("without a Load: got %v, want %v", err, ErrConflict)
 	}
-	if got := load(t, again); got != "settled" {
+	if got := load(t, again); got != "b" {
 		t.Errorf("got %q", got)
 	}
 	if err := again.Append(ctx, "4", nil, []byte("now")); err != nil {
 		t.Error(err)
 	}
-	// Others are not in the way: another Service, another cluster, a UID that begins alike.
-	for _, free := range []*Journal{s.Journal("c1", "u2", "x"), s.Journal("c2", "u1", "x"), s.Journal("c1", "u11", "x")} {
+	// Others are not in the way: another class, another Service, another cluster, a UID that begins alike.
+	for _, free := range []*Journal{s.Journal("c1", "u1", "x"), s.Journal("c1", "u2", "x"), s.Journal("c2", "u1", "x"), s.Journal("c1", "u11", "x")} {
 		if err := free.Append(ctx, "5", nil, nil); err != nil {
 			t.Error(err)
 		}
@@ -103,7 +103,7 @@ func TestOneWriterOfManyWins(t *testing.T) {
 		ready.Add(writers)
 		for w := range writers {
 			all.Go(func() {
-				j := s.Journal("c1", "u1", "class-"+strconv.Itoa(w%5))
+				j := s.Journal("c1", "u1", "class")
 				_, err := j.Load(t.Context())
 				ready.Done()
 				if err != nil {
@@ -132,6 +132,42 @@ func TestOneWriterOfManyWins(t *testing.T) {
 	}
 }
 
+// A record of the audit is appended once, whatever the caller knows, and whoever has appended before it.
+func TestAudit(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	audit := func(id string, last uint64) uint64 {
+		t.Helper()
+		sequence, err := s.Audit(ctx, "c1", "u1", "tag-missing", id, nil, []byte(id), last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sequence
+	}
+	first := audit("a", 0)
+	if again := audit("a", 0); again != first {
+		t.Errorf("the same record is %d, and %d the second time", first, again)
+	}
+	if err := func() error {
+		j := s.Journal("c1", "u1", "tag-missing")
+		load(t, j)
+		return j.Append(ctx, "another", nil, nil)
+	}(); err != nil {
+		t.Fatal(err)
+	}
+	second := audit("b", first)
+	if audit("b", 99) != second {
+		t.Error("the record is appended again")
+	}
+	n := 0
+	if err := s.Each(ctx, Cases, "lbremedy.case.>", time.Time{}, func(Message) error { n++; return nil }); err != nil || n != 3 {
+		t.Errorf("%d records, %v", n, err)
+	}
+	if _, err := s.Audit(ctx, "c1", "a.b", "tag-missing", "c", nil, nil, 0); err == nil {
+		t.Error("a UID with a dot is taken")
+	}
+}
+
 // TestLostAcknowledgementOfAnAppend cuts the connection between a stored record and its
 // acknowledgement; the writer must learn that it has won, or that another came before it.
 func TestLostAcknowledgementOfAnAppend(t *testing.T) {
@@ -142,7 +178,7 @@ func TestLostAcknowledgementOfAnAppend(t *testing.T) {
 		conflict bool
 	}{
 		{name: "ours is stored"},
-		{name: "ours is stored, and another class went on", another: true},
+		{name: "ours is stored, and another writer went on", another: true, conflict: true},
 		{name: "another was first", before: true, conflict: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,7 +189,7 @@ func TestLostAcknowledgementOfAnAppend(t *testing.T) {
 			direct := connect(t, Config{URL: server.URL()})
 			j := s.Journal("c1", "u1", "tag-missing")
 			load(t, j)
-			other := direct.Journal("c1", "u1", "quota")
+			other := direct.Journal("c1", "u1", "tag-missing")
 			appendOther := func() {
 				load(t, other)
 				if err := other.Append(t.Context(), "other", nil, []byte("other")); err != nil {
@@ -185,7 +221,11 @@ func TestLostAcknowledgementOfAnAppend(t *testing.T) {
 			if err := direct.Each(t.Context(), Cases, j.subject, time.Time{}, func(Message) error { n++; return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if want := map[bool]int{false: 1, true: 0}[c.conflict]; n != want {
+			want := 1
+			if c.another {
+				want = 2
+			}
+			if n != want {
 				t.Errorf("%d records, want %d", n, want)
 			}
 			err = j.Append(t.Context(), "2", nil, []byte("next"))

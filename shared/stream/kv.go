@@ -53,6 +53,14 @@ func (s *Stream) Put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
+// PutFor sets the value of a key, which is gone after a time unless it is written again.
+func (s *Stream) PutFor(ctx context.Context, key string, value []byte, life time.Duration) error {
+	if _, err := s.set(ctx, key, value, nil, life); err != nil {
+		return fmt.Errorf("put key %s: %w", key, err)
+	}
+	return nil
+}
+
 // Create sets the value of a key that has none, and reports whether it did. With
 // a TTL, at least a second, the key is gone after it; without, it stays.
 func (s *Stream) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
@@ -162,7 +170,7 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 		}
 		if live(m) {
 			key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
-			view[key] = Entry{Key: key, Value: s.value(m), Revision: m.Sequence}
+			view[key] = Entry{Key: key, Value: s.value(m), Revision: m.Sequence, Time: m.Time}
 		}
 	}
 	return view, nil

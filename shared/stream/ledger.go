@@ -139,11 +139,11 @@ type Books struct {
 	cluster string
 	whole   time.Time // when all was read last
 	read    map[string]reach
-	failed  map[string]failed        // by subject in FAILED
-	dead    map[string]time.Time     // by origin: when its newest dead letter died
-	ends    map[string]end           // by subject in CASES
-	runs    map[string]event.Running // by subject in CASES: who runs
-	bad     map[string]string        // by subject: why what it holds can't be read
+	failed  map[string]failed             // by subject in FAILED
+	dead    map[string]time.Time          // by origin: when its newest dead letter died
+	ends    map[string]end                // by subject in CASES
+	runs    map[string]map[string]running // by UID and class
+	bad     map[string]string             // by subject: why what it holds can't be read
 }
 
 // A reach is how far a stream was read: last is the message that was read last, the others are the stream's own.
@@ -158,7 +158,7 @@ func (s *Stream) Books(cluster string) *Books { return &Books{stream: s, cluster
 // clear forgets all that was read.
 func (k *Books) clear() {
 	k.read, k.failed, k.dead, k.ends = map[string]reach{}, map[string]failed{}, map[string]time.Time{}, map[string]end{}
-	k.runs, k.bad = map[string]event.Running{}, map[string]string{}
+	k.runs, k.bad = map[string]map[string]running{}, map[string]string{}
 }
 
 // Ledger is Stream.Ledger.
@@ -226,7 +226,7 @@ func (k *Books) catchUp(ctx context.Context) error {
 		{Failed, event.FailedSubject(k.cluster, "*", "*"), k.failure},
 		{Dead, deadOf(strings.TrimSuffix(event.FailedSubject(k.cluster, "", ""), "..")), k.died},
 		{Cases, event.CaseSubject(k.cluster, "*", "*"), k.record},
-		{bucketStream, bucketPrefix + event.RunKey(k.cluster, "*", "*"), k.run},
+		{bucketStream, bucketPrefix + event.StateKey(k.cluster, "*"), k.document},
 	} {
 		// A node that is behind the others may answer: what it has not got yet is read the next time.
 		read := now[of.stream]
@@ -312,32 +312,48 @@ func (k *Books) record(m Message) error {
 	return nil
 }
 
-// run takes in who runs, and that later runs have ended as the newest record says.
-func (k *Books) run(m Message) error {
+// A running is what the document of an object says of a class.
+type running struct {
+	*event.Case
+	begun time.Time // when the run that holds the object has last written; zero: none does
+}
+
+// document takes in what the document of an object says: which runs have ended as the newest record says, and which one has begun.
+func (k *Books) document(m Message) error {
 	key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
 	delete(k.bad, m.Subject)
-	parts := strings.Split(key, ".")
-	var subject string
-	if len(parts) == 4 {
-		subject = event.CaseSubject(parts[1], parts[2], parts[3])
-		delete(k.runs, subject)
-	}
+	uid := key[strings.LastIndexByte(key, '.')+1:]
+	delete(k.runs, uid)
 	if !live(m) {
 		return nil
 	}
-	var r event.Running
-	if err := json.Unmarshal(m.Data, &r); err != nil || subject == "" {
+	d, err := event.ReadDocument(m.Data)
+	if err != nil {
 		k.bad[m.Subject] = fmt.Sprintf("The key %s can't be read: %v.", key, err)
 		return nil
 	}
-	k.runs[subject] = r
+	k.runs[uid] = map[string]running{}
+	for class, c := range d.Cases {
+		r := running{Case: &event.Case{Last: c.Last, Event: c.Event, Wait: c.Wait}}
+		if d.Holder != "" && d.Class == class {
+			r.begun = m.Time
+		}
+		k.runs[uid][class] = r
+	}
 	return nil
+}
+
+// run returns what the document says of a class, by the subject of their records.
+func (k *Books) run(subject string) (running, bool) {
+	parts := strings.Split(subject, ".")
+	r, ok := k.runs[parts[len(parts)-2]][parts[len(parts)-1]]
+	return r, ok
 }
 
 // end returns how a Service and class stand.
 func (k *Books) end(subject string) end {
 	e := k.ends[subject]
-	if r, ok := k.runs[subject]; ok {
+	if r, ok := k.run(subject); ok {
 		since := endOf(r.Since(e.record()), e.sequence)
 		since.event, since.again, since.stored = e.event, r.Event, e.stored
 		return since
@@ -415,8 +431,8 @@ func (b *balance) enter(f failed) {
 			}
 		}
 	}
-	if run := b.books.runs[f.subject]; run.Holder != "" && run.Renewed.After(loss.Since) {
-		open, loss.Since, loss.Why = true, run.Renewed, "A run on it began and never ended."
+	if run, _ := b.books.run(f.subject); run.begun.After(loss.Since) {
+		open, loss.Since, loss.Why = true, run.begun, "A run on it began and never ended."
 	}
 	switch {
 	case b.At.Sub(loss.Since) > b.late:

@@ -57,6 +57,11 @@ func TestBooks(t *testing.T) {
 		must(err)
 		must(j.Append(ctx, e.ID(), header, data))
 	}
+	document := func(c event.Case) []byte {
+		data, err := json.Marshal(event.Document{V: event.DocumentVersion, Cases: map[string]*event.Case{class: &c}})
+		must(err)
+		return data
+	}
 	var last Ledger
 	same := func(what string) {
 		t.Helper()
@@ -96,32 +101,29 @@ func TestBooks(t *testing.T) {
 	}
 
 	// A run that ended as the last record says, and one that goes on, are keys.
-	running, err := json.Marshal(event.Running{Last: now.Add(time.Second), Event: failed(0, 2).ID()})
-	must(err)
-	must(s.Put(ctx, event.RunKey(cluster, uid(0), class), running))
+	running := document(event.Case{Last: now.Add(time.Second), Event: failed(0, 2).ID()})
+	must(s.Put(ctx, event.StateKey(cluster, uid(0)), running))
 	same("answered as before")
 	if a := last.Classes[0]; a.Settled != many/2 {
 		t.Errorf("it is %+v", a)
 	}
 	// Who ended as the record says may have a clock that is behind that of who wrote it.
-	running, err = json.Marshal(event.Running{Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Seen: 2})
-	must(err)
-	must(s.Put(ctx, event.RunKey(cluster, uid(0), class), running))
+	running = document(event.Case{Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Seen: 2})
+	must(s.Put(ctx, event.StateKey(cluster, uid(0)), running))
 	same("answered as before, by a clock that is behind")
 	if a := last.Classes[0]; a.Settled != many/2 {
 		t.Errorf("it is %+v", a)
 	}
 	// One that was held up is answered after those that came later.
 	settles(0, 2, event.Asked)
-	running, err = json.Marshal(event.Running{Last: now.Add(time.Second), Event: failed(0, 1).ID(), Seen: 2})
-	must(err)
-	must(s.Put(ctx, event.RunKey(cluster, uid(0), class), running))
+	running = document(event.Case{Last: now.Add(time.Second), Event: failed(0, 1).ID(), Seen: 2})
+	must(s.Put(ctx, event.StateKey(cluster, uid(0)), running))
 	same("an older one was answered last")
 	if a := last.Classes[0]; a.Settled != many/2 {
 		t.Errorf("it is %+v", a)
 	}
 	settles(0, 1, event.Asked)
-	must(s.Delete(ctx, event.RunKey(cluster, uid(0), class)))
+	must(s.Delete(ctx, event.StateKey(cluster, uid(0))))
 	same("the key is gone")
 
 	// What had failed before a fix is over, also when a person has taken the fix back since.
@@ -164,12 +166,12 @@ func TestBooks(t *testing.T) {
 	same("the dead letter was dropped")
 
 	// What can't be read is said as long as it is there.
-	must(s.Put(ctx, event.RunKey(cluster, uid(1), class), []byte("{")))
+	must(s.Put(ctx, event.StateKey(cluster, uid(1)), []byte("{")))
 	same("a key that can't be read")
 	if len(last.Problems) != 2 { // and there is no exporter
 		t.Errorf("the problems are %q", last.Problems)
 	}
-	must(s.Put(ctx, event.RunKey(cluster, uid(1), class), running))
+	must(s.Put(ctx, event.StateKey(cluster, uid(1)), running))
 	same("it can be read again")
 
 	// What the stream holds no more is forgotten.

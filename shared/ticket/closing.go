@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -279,7 +280,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 			}
 			closed++
 			// What is counted alone leaves no record: the next run must begin to count anew.
-			if err := s.Delete(ctx, event.RunKey(m.Cluster, m.Service.UID, i.class)); err != nil {
+			if err := engine.Recount(ctx, s, m.Cluster, m.Service.UID, i.class); err != nil {
 				return closed, fmt.Errorf("%s: %w", doing, err)
 			}
 		}

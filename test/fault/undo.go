@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -54,13 +53,10 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 		if r == nil || !r.Result.Worked() || len(r.Steps) == 0 || r.Steps[0].Kind != "annotate" && r.Steps[0].Kind != "remove-annotation" {
 			continue
 		}
-		var story []event.Record
-		for _, rec := range e.Records {
-			if rec.Service.UID == s.UID && rec.Class == s.Class && rec.Case == r.Case {
-				story = append(story, rec.Record)
-			}
+		applied, _, err := engine.Applied(ctx, w.stream, *r)
+		if err != nil {
+			return nil, err
 		}
-		applied, _ := engine.Applied(story)
 		if len(applied) == 0 || slices.ContainsFunc(e.Writes, func(w write) bool { return w.UID == s.UID && e.lost(w) }) {
 			continue
 		}

@@ -6,7 +6,9 @@ package operator
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -171,8 +173,9 @@ func fill(f event.Failure, cluster string) event.Failure {
 // Message is what the controller says of a full vSwitch.
 const Message = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// Seed stores records in the journal of a stream, in order.
+// Seed stores records in CASES, in order, and the documents that an engine which wrote them would have left.
 func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error {
+	docs := map[string]*event.Document{}
 	for _, r := range records {
 		e, err := event.NewRecord(r)
 		if err != nil {
@@ -182,11 +185,35 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 		if err != nil {
 			return err
 		}
-		j := s.Journal(r.Cluster, r.Service.UID, r.Class)
-		if _, err := j.Load(ctx); err != nil {
+		key := event.StateKey(r.Cluster, r.Service.UID)
+		d := docs[key]
+		if d == nil {
+			d = &event.Document{V: event.DocumentVersion}
+			stored, err := s.Get(ctx, key)
+			if err == nil {
+				*d, err = event.ReadDocument(stored)
+			}
+			if err != nil && !errors.Is(err, stream.ErrNotFound) {
+				return err
+			}
+			docs[key] = d
+		}
+		c := d.Case(r.Class)
+		if c.Audited, err = s.Audit(ctx, r.Cluster, r.Service.UID, r.Class, e.ID()+"."+rand.Text(), header, data, c.Audited); err != nil {
 			return err
 		}
-		if err := j.Append(ctx, e.ID(), header, data); err != nil {
+		d.Append(r, e.ID())
+		d.Outbox = nil
+		if r.Phase == event.Settled {
+			c.Seen, c.First, c.Last, c.Event, c.Wait, c.Errors = 1, r.At, r.At, r.Event, r.Wait, r.Errors
+		}
+	}
+	for key, d := range docs {
+		data, err := json.Marshal(d)
+		if err == nil {
+			err = s.Put(ctx, key, data)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -65,8 +65,7 @@ it writes during a pause too, and says so.`,
 
 // undoable are the cases with steps that can be undone.
 var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal.History) bool {
-	steps, _ := engine.Applied(h)
-	return wrote(steps)
+	return wrote(event.Attempts(h))
 }}
 
 // wrote reports whether one of the attempts did more than trigger a resync, and find made what it wanted.
@@ -82,7 +81,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	if err != nil {
 		return err
 	}
-	steps, err := applied(h)
+	steps, err := applied(ctx, s, h)
 	if err != nil {
 		return err
 	}
@@ -132,9 +131,11 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 
 // applied returns what a case has applied and not taken back: a record of each
 // attempt, the newest first.
-func applied(h journal.History) ([]event.Record, error) {
-	steps, back := engine.Applied(h)
+func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.Record, error) {
+	steps, back, err := engine.Applied(ctx, s, h.Last())
 	switch {
+	case err != nil:
+		return nil, err
 	case !back.IsZero():
 		return nil, command.Wrong("case %s was already undone at %s", h.Last().Case, cli.Clock(back))
 	case len(steps) == 0:

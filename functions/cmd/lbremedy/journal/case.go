@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -82,24 +81,24 @@ func (r *Repeats) in(p *cli.Program) string {
 // countSeen returns the records as commands print them, with how often runs have ended as
 // they say. Of a Service, by its UID, or of all with "*".
 func countSeen(ctx context.Context, p *cli.Program, s *stream.Stream, uid string, records []event.Record) ([]Case, error) {
-	runs := map[string]event.Running{}
-	entries, err := s.Entries(ctx, event.RunKey(cmp.Or(p.Cluster, "*"), uid, "*"))
+	docs := map[string]event.Document{}
+	entries, err := s.Entries(ctx, event.StateKey(cmp.Or(p.Cluster, "*"), uid))
 	if err != nil {
 		return nil, fmt.Errorf("read how often cases were seen: %w", err)
 	}
 	for _, e := range entries {
-		var r event.Running
-		if err := json.Unmarshal(e.Value, &r); err != nil {
+		d, err := event.ReadDocument(e.Value)
+		if err != nil {
 			return nil, fmt.Errorf("read how often a case was seen, key %s: %w", e.Key, err)
 		}
-		runs[e.Key] = r
+		docs[e.Key] = d
 	}
 	list := make([]Case, len(records))
 	for i, rec := range records {
 		var seen *Repeats
 		// A count of an earlier record is none of this one.
-		if r := runs[event.RunKey(rec.Cluster, rec.Service.UID, rec.Class)]; r.Seen > 1 && !r.Since(rec).At.Equal(rec.At) {
-			seen = &Repeats{r.Seen, r.First, r.Last}
+		if c := docs[event.StateKey(rec.Cluster, rec.Service.UID)].Cases[rec.Class]; c != nil && c.Seen > 1 && !c.Since(rec).At.Equal(rec.At) {
+			seen = &Repeats{c.Seen, c.First, c.Last}
 		}
 		list[i] = printed(rec, seen)
 	}

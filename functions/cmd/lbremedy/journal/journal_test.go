@@ -211,18 +211,18 @@ func TestShowSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		known event.Running
+		known event.Case
 		want  string
 	}{
-		{event.Running{Seen: 1, First: asked.At, Last: asked.At}, ""},
-		{event.Running{Seen: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
-		{event.Running{Seen: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
+		{event.Case{Seen: 1, First: asked.At, Last: asked.At}, ""},
+		{event.Case{Seen: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
+		{event.Case{Seen: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
 	} {
-		data, err := json.Marshal(tt.known)
+		data, err := json.Marshal(event.Document{V: event.DocumentVersion, Cases: map[string]*event.Case{asked.Class: &tt.known}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Put(t.Context(), event.RunKey(asked.Cluster, asked.Service.UID, asked.Class), data); err != nil {
+		if err := s.Put(t.Context(), event.StateKey(asked.Cluster, asked.Service.UID), data); err != nil {
 			t.Fatal(err)
 		}
 		got := c.Run(t.Context(), "show", asked.Case)

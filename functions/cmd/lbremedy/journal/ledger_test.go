@@ -85,20 +85,23 @@ func TestLedger(t *testing.T) {
 	publish(8)
 	operator.Bury(t, s, "tag-missing", operator.UID(8), "7", "r")
 	// One that came back and changed nothing, and one that is being looked at for the first time.
-	running := func(i int, k event.Running) {
+	document := func(i int, d event.Document) {
 		t.Helper()
-		data, err := json.Marshal(k)
+		d.V = event.DocumentVersion
+		data, err := json.Marshal(d)
 		if err == nil {
-			err = s.Put(t.Context(), event.RunKey("c1", operator.UID(i), "tag-missing"), data)
+			err = s.Put(t.Context(), event.StateKey("c1", operator.UID(i)), data)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	journal(12, func(r *event.Record) { r.Result, r.Event, r.At = event.Asked, "another.1.6", ago(time.Hour) })
-	running(12, event.Running{Seen: 2, First: ago(time.Hour), Last: time.Now(), Event: "11111111-1111-1111-1111-111111111111.1.7"})
+	document(12, event.Document{Cases: map[string]*event.Case{
+		"tag-missing": {Seen: 2, First: ago(time.Hour), Last: time.Now(), Event: "11111111-1111-1111-1111-111111111111.1.7"},
+	}})
 	publish(13)
-	running(13, event.Running{Holder: "x", Renewed: time.Now()})
+	document(13, event.Document{Holder: "x", Class: "tag-missing", Cases: map[string]*event.Case{"tag-missing": {}}})
 	draw(0)
 	want := stream.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
 	if diff := cmp.Diff([]stream.Account{want}, draw(0).Classes); diff != "" {

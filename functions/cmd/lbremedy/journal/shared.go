@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -119,7 +118,7 @@ func lastUndo(ctx context.Context, s *stream.Stream, of event.Record) (undone ev
 		}
 		if r.Result == event.Undone && slices.ContainsFunc(r.Steps, func(s event.StepRecord) bool { return !s.Found }) {
 			undone = r
-			attempts, _ = engine.Applied(cases[r.Case])
+			attempts = event.Attempts(cases[r.Case])
 		}
 		cases[r.Case] = append(cases[r.Case], r)
 		return nil

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -181,7 +180,7 @@ func undonePlan(p *cli.Program, h History) {
 	if !h.Last().Undoing {
 		return
 	}
-	applied, _ := engine.Applied(slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing }))
+	applied := event.Attempts(slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing }))
 	for _, r := range applied {
 		r = r.In(p.Language())
 		fmt.Fprintln(p.Out)
