@@ -35,9 +35,8 @@ func approvals() ([]byte, error) {
 			"names": object{"kind": "Approval", "listKind": "ApprovalList", "plural": "approvals", "singular": "approval"},
 			"versions": []object{{
 				"name": "v1", "served": true, "storage": true,
-				"subresources": object{"status": object{}},
 				"additionalPrinterColumns": []object{
-					column("Case", ".spec.case"), column("Verdict", ".spec.verdict"), column("User", ".spec.user"), column("State", ".status.state"),
+					column("Case", ".spec.case"), column("Verdict", ".spec.verdict"), column("User", ".spec.user"),
 					{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 				},
 				"schema": object{"openAPIV3Schema": object{
@@ -45,10 +44,11 @@ func approvals() ([]byte, error) {
 					"description": "A person's answer to one plan of lbremedy, about a Service of the same namespace.",
 					"properties": object{
 						"spec": object{
-							"type": "object", "required": []string{"case", "plan", "attempt", "verdict", "user"},
+							"type": "object", "required": []string{"service", "case", "plan", "attempt", "verdict", "user"},
 							"x-kubernetes-validations": []object{{"rule": "self == oldSelf", "message": "an Approval cannot be changed: create another one"}},
 							"properties": object{
 								"cluster": text("^[A-Za-z0-9_-]+$", 64),
+								"service": text("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 63),
 								"case":    text("^[0-9a-fA-F]{8}-[0-9]{8}T[0-9]{6}$", 64),
 								"plan":    text("^[0-9a-f]{32}$", 32),
 								"attempt": object{"type": "integer", "minimum": 1},
@@ -67,17 +67,6 @@ func approvals() ([]byte, error) {
 								},
 								"comment":           object{"type": "string", "maxLength": 1024},
 								"expirationSeconds": object{"type": "integer", "format": "int64", "minimum": 60, "maximum": 30 * 24 * 3600, "default": 24 * 3600},
-							},
-						},
-						"status": object{
-							"type":        "object",
-							"description": "What became of the answer, for people. Nothing is decided by it.",
-							"properties": object{
-								"state":   object{"type": "string", "enum": []string{string(kube.Recorded), string(kube.Refused)}},
-								"message": object{"type": "string"},
-								"said": object{"type": "array", "description": "The message for readers of other languages.",
-									"items": object{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-								"time": object{"type": "string", "format": "date-time"},
 							},
 						},
 					},

@@ -77,12 +77,12 @@ func holders(all []*remedy.Remedy) []holder {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	notifier := slices.Concat(ticket.EventGrants, approval.Grants)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, notifier},
+	runs := slices.Concat(exporter.Grants, ticket.EventGrants, approval.Grants)
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, ticket.EventGrants},
 		holder{"lbremedy-" + doctorClass, checks.Grants()}, holder{"lbremedy-" + chatClass, approval.RelayGrants},
 		holder{"lbremedy-" + probeClass, probe.Grants},
-		holder{"lbremedy-" + engineClass, slices.Concat(new(remedy.Remedy).Grants(), exporter.Grants, notifier)},
-		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, notifier)})
+		holder{"lbremedy-" + engineClass, slices.Concat(new(remedy.Remedy).Grants(), runs)},
+		holder{roleOf(up), slices.Concat(up.Grants(), runs)})
 }
 
 // Of what is limited to some namespaces these reads still need the whole cluster:
@@ -90,7 +90,7 @@ func holders(all []*remedy.Remedy) []holder {
 // namespace, is found by listing Services and their Events, and Approvals are watched in all.
 var clusterWide = []grant.Grant{
 	grant.ListNodes, grant.GetNamespaces, grant.ListServices, grant.ListEvents, grant.WatchEvents,
-	grant.GetApprovals, grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
+	grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
 }
 
 // inSystem are the reads of the controller's own parts, which lie in kube-system.

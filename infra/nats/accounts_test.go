@@ -81,9 +81,7 @@ func subjects() []string {
 	for _, cluster := range []string{mine, other} {
 		all = append(all, event.FailedSubject(cluster, class, uid), event.CaseSubject(cluster, uid, class), event.KeptSubject(cluster, uid, class),
 			"lbremedy.dead.failed."+cluster+"."+class+"."+uid, "lbremedy.dead.exporter."+cluster)
-		for _, key := range []string{"policy." + cluster, "control." + cluster, "budget." + cluster,
-			"answer." + cluster + "." + uid + "." + class + ".0",
-			event.StateKey(cluster, uid), "engine." + cluster + ".e1",
+		for _, key := range []string{"policy." + cluster, "control." + cluster, "budget." + cluster, event.StateKey(cluster, uid), "engine." + cluster + ".e1",
 			"progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster)} {
 			all = append(all, "$KV.lbremedy."+key)
 		}
@@ -608,9 +606,7 @@ func TestRefused(t *testing.T) {
 			all[p.user+" "+doing] = do
 		}
 		for _, of := range []string{
-			"policy", "policy." + mine, "tell." + mine, "control", "control." + mine,
-			"approval." + mine + "." + uid + "." + class,
-			"answer." + mine + "." + uid + "." + class + ".0", event.StateKey(mine, uid), "engine." + mine + ".e1",
+			"policy", "policy." + mine, "tell." + mine, "control", "control." + mine, event.StateKey(mine, uid), "engine." + mine + ".e1",
 			"progress." + other, "ledger." + other + ".e1", event.CountKey(other)} {
 			all[p.user+" writes "+of] = func(ctx context.Context) error { return c.Put(ctx, of, []byte("{}")) }
 		}

@@ -1,12 +1,12 @@
-// Package approval is how a person's answer to a plan gets from the cluster into the journal.
+// Package approval is a person's answer to a plan: an Approval, an object in the namespace of the Service.
 //
-// An answer is an Approval, an object in the namespace of the Service. RBAC says who may
-// create one there; an admission policy holds what it says of its author to the user that the
-// API server authenticated, and nobody can change it afterwards.
+// RBAC says who may create one there. An admission policy holds what it says of its author to the user that the API server
+// authenticated, and nobody can change it afterwards. Nothing keeps a copy: the engine reads the objects themselves before it
+// decides and before it writes, and a Waker only makes it look again.
 //
-// The notifier alone may create one in the name of another user, who has answered in a chat: it
-// says which chat and which click, and the notifier has asked the API server whether that user
-// may create one there.
+// The notifier alone may create one in the name of another user, who has answered in a chat: it says which chat and which
+// click, and the notifier has asked the API server whether that user may create one there. To impersonate users would let it
+// do whatever they may; so it can do nothing but this.
 package approval
 
 import (
@@ -22,29 +22,92 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RelayGrants are what May and Relay need of the cluster beside Grants.
-var RelayGrants = []grant.Grant{grant.CreateApprovals, grant.RelayApprovals, grant.ReviewAccess}
+// Life is how long an approval lasts when a person does not say.
+const Life = 24 * time.Hour
 
-// To returns the answer of a user to the plan that a record asks about, to be created in the
-// namespace of its Service with that user's own credentials. Its name is the same each time:
-// one person answers one question once, and again where that answer does not count any more.
-func To(rec event.Record, verdict kube.Verdict, by kube.User, comment string, lasts time.Duration) kube.Approval {
+// RejectionLife is how long a rejected plan is not asked about again: as long as the journal keeps the case.
+const RejectionLife = 30 * 24 * time.Hour
+
+// RelayGrants are what May and an answer from a chat need of the cluster.
+var RelayGrants = []grant.Grant{grant.CreateApprovals, grant.RelayApprovals, grant.ListApprovals, grant.ReviewAccess}
+
+// ErrNotAsked says that an answer comes too late, or is to another plan.
+var ErrNotAsked = errors.New("no plan waits for an answer")
+
+// A late is an ErrNotAsked that says why.
+type late struct{ error }
+
+func (l late) Unwrap() []error { return []error{l.error, ErrNotAsked} }
+
+// Asks returns the error of an answer to a record that asks nothing: ErrNotAsked. nil: its plan waits for one.
+func Asks(rec event.Record) error {
+	switch {
+	case rec.Rejected != nil:
+		return late{say.Errorf("case %s has no plan that waits for an approval: %s rejected it at %s", rec.Case, rec.Rejected.By,
+			rec.Rejected.At.Format(time.RFC3339))}
+	case rec.Result == event.Planned:
+		return late{say.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Texts().Rule)}
+	case rec.Phase == event.Intent || rec.Phase == event.Step:
+		return late{say.Errorf("case %s has no plan that waits for an approval: it is being worked on. %s", rec.Case, rec.Texts().Rule)}
+	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
+		return late{say.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Texts().Rule)}
+	}
+	return nil
+}
+
+// Takes returns the error of an answer of a user that a record does not ask for: ErrNotAsked. nil: the plan of the record
+// waits for it, or the user has rejected it and takes that back by approving it, which nobody else can.
+func Takes(rec event.Record, verdict kube.Verdict, user string) error {
+	no := rec.Rejected
+	if no == nil || verdict == kube.Reject {
+		return Asks(rec)
+	}
+	if rec.Status() != event.Rejected || rec.Digest == "" || no.By != user {
+		return late{say.Errorf("case %s has no plan that waits for an approval: %s rejected it at %s, and alone can take that back", rec.Case, no.By,
+			no.At.Format(time.RFC3339))}
+	}
+	return nil
+}
+
+// A Reply is what somebody answers.
+type Reply struct {
+	Verdict kube.Verdict
+	Comment string
+	Lasts   time.Duration // zero: Life, and RejectionLife of a rejection
+	From    *Chatter      // who has said so in a chat; nil: the user whose credentials the cluster is reached with
+}
+
+// A Chatter is somebody in a chat, and the user of the cluster who that is.
+type Chatter struct {
+	User kube.User
+	Chat kube.Chat
+}
+
+// To returns the answer of a user to the plan that a record asks about, to be created in the namespace of its Service with
+// that user's own credentials. Its name is the same each time: one person answers one question once.
+func To(rec event.Record, by kube.User, r Reply) kube.Approval {
+	lasts := r.Lasts
+	switch {
+	case r.Verdict == kube.Reject:
+		lasts = RejectionLife
+	case lasts == 0:
+		lasts = Life
+	}
 	spec := kube.ApprovalSpec{
-		Cluster: rec.Cluster, Case: rec.Case, Plan: rec.Digest, Attempt: rec.NextAttempt(), Verdict: verdict,
-		User: by.Name, Groups: by.Groups, Comment: comment, ExpirationSeconds: int64(lasts / time.Second),
+		Cluster: rec.Cluster, Service: rec.Service.Name, Case: rec.Case, Plan: rec.Digest, Attempt: rec.NextAttempt(), Verdict: r.Verdict,
+		User: by.Name, Groups: by.Groups, Comment: r.Comment, ExpirationSeconds: int64(lasts / time.Second),
 	}
 	return kube.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: rec.Service.Namespace, Name: nameOf(spec, "")}, Spec: spec}
 }
 
-// A NotTaken is why the cluster takes no answer to a case: it has no Approvals, does not have
-// the Service, or can't be asked.
+// A NotTaken is why the cluster takes no answer to a case: it has no Approvals, does not have the Service, or can't be asked.
 type NotTaken struct{ Why error }
 
 // Error says why.
@@ -67,34 +130,47 @@ func (a Answered) Unwrap() error {
 	return say.Errorf("the user %s has answered this plan before, with %s, and the first answer stays", a.By, a.Verdict)
 }
 
-// Create answers the plan that a record asks about, in the name of the user whose credentials
-// the cluster is reached with. It returns the Approval as it is kept; where that user has given
-// the same answer before, that one. It returns a NotTaken where the cluster takes none,
-// kube.ErrDenied where the user may not answer, engine.ErrNotAsked where the record asks for no
-// such answer, and an Answered where the user has given another answer before.
-func Create(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, comment string, lasts time.Duration) (*kube.Approval, error) {
-	me, err := c.Me(ctx)
-	if err != nil {
+// Answer answers the plan that a record asks about, and returns the Approval as it is kept; where the user has given the same
+// answer before, that one. It returns a NotTaken where the cluster takes none, kube.ErrDenied where the user may not answer,
+// ErrNotAsked where the record asks for no such answer, and an Answered where the user has given another answer before.
+//
+// Of somebody in a chat the caller has asked May before.
+func Answer(ctx context.Context, c *kube.Cluster, rec event.Record, r Reply) (*kube.Approval, error) {
+	var me kube.User
+	var err error
+	if r.From != nil {
+		me = r.From.User
+	} else if me, err = c.Me(ctx); err != nil {
+		return nil, NotTaken{err}
+	} else if err := here(ctx, c, rec); err != nil {
 		return nil, NotTaken{err}
 	}
-	svc, err := c.Service(ctx, rec.Service.Namespace, rec.Service.Name)
-	if err == nil && string(svc.UID) != rec.Service.UID || errors.Is(err, kube.ErrNotFound) && !strings.HasPrefix(rec.Class, event.DoctorPrefix) {
-		return nil, NotTaken{say.Errorf("the Service of the case is not in this cluster, but in %s", rec.Cluster)}
-	}
-	to := engine.Approval{By: me.Name, Object: "new", Rejects: verdict == kube.Reject}
-	if err := to.Takes(rec); err != nil {
+	if err := Takes(rec, r.Verdict, me.Name); err != nil {
 		return nil, err
 	}
-	made, err := create(ctx, c, To(rec, verdict, me, comment, lasts))
+	want := To(rec, me, r)
+	if r.From != nil {
+		want.Spec.Chat = &r.From.Chat
+	}
+	made, err := create(ctx, c, rec, want)
 	switch {
-	case errors.Is(err, kube.ErrDenied) && own().MatchString(me.Name):
+	case r.From != nil || !errors.Is(err, kube.ErrDenied):
+		return made, err
+	case Own(me.Name):
 		return nil, say.Errorf("lbremedy does not answer its own questions, and %s is one of its ServiceAccounts: %w. "+
 			"Answer in the console, or create what --print prints with your own kubeconfig", me.Name, err)
-	case errors.Is(err, kube.ErrDenied):
-		return nil, say.Errorf("the user %s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
-			me.Name, rec.Service.Namespace, err, Approver)
 	}
-	return made, err
+	return nil, say.Errorf("the user %s may not answer in the namespace %s: %w. The ClusterRole %s allows it; somebody has to bind it",
+		me.Name, rec.Service.Namespace, err, Approver)
+}
+
+// here returns an error if the Service of a record is not the cluster's.
+func here(ctx context.Context, c *kube.Cluster, rec event.Record) error {
+	svc, err := c.Service(ctx, rec.Service.Namespace, rec.Service.Name)
+	if err == nil && string(svc.UID) != rec.Service.UID || errors.Is(err, kube.ErrNotFound) && !strings.HasPrefix(rec.Class, event.DoctorPrefix) {
+		return say.Errorf("the Service of the case is not in this cluster, but in %s", rec.Cluster)
+	}
+	return nil
 }
 
 // May reports whether a user may answer plans in a namespace. It needs grant.ReviewAccess.
@@ -105,37 +181,39 @@ func May(ctx context.Context, c *kube.Cluster, by kube.User, namespace string) (
 	})
 }
 
-// Relay answers the plan that a record asks about in the name of a user who has said so in a
-// chat, with the credentials of the notifier. Who calls it has asked May before. It returns what
-// Create returns.
-func Relay(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, by kube.User, from kube.Chat, lasts time.Duration,
-) (*kube.Approval, error) {
-	want := To(rec, verdict, by, "", lasts)
-	want.Spec.Chat = &from
-	return create(ctx, c, want)
-}
-
-// create creates an Approval, or returns the last one that the person gave to the same
-// question, if that still stands and says the same.
-func create(ctx context.Context, c *kube.Cluster, want kube.Approval) (*kube.Approval, error) {
+// create creates an Approval, or returns the one that the person gave to the same question, if that still stands and says the
+// same.
+func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Approval) (*kube.Approval, error) {
 	made, err := c.CreateApproval(ctx, want)
 	for tries := 0; errors.Is(err, kube.ErrConflict) && tries < 5; tries++ { // the same person answers in two places
 		now, err := c.Clock(ctx)
 		if err != nil {
 			return nil, err
 		}
-		last, err := lastLike(ctx, c, want)
+		all, err := c.Approvals(ctx, want.Namespace)
 		if err != nil {
 			return nil, err
 		}
-		if last != nil && stands(*last, now) && (last.Spec.Verdict == want.Spec.Verdict || last.Spec.Verdict == kube.Approve) {
-			if last.Spec.Verdict != want.Spec.Verdict {
-				return nil, Answered{want.Spec.User, last.Spec.Verdict}
-			}
-			return last, nil
-		}
-		if last != nil {
+		last := newest(all, want.Spec)
+		switch {
+		case last == nil: // it was deleted just now
+		case !Stands(*last, rec, now):
 			want.Name = nameOf(want.Spec, last.UID)
+		case last.Spec.Verdict == want.Spec.Verdict:
+			return last, nil
+		case last.Spec.Verdict == kube.Approve:
+			return nil, Answered{want.Spec.User, last.Spec.Verdict}
+		default:
+			want.Name = nameOf(want.Spec, last.UID)
+			// Times are whole seconds, and what is no later than a rejection does not take it back.
+			for !now.After(last.CreationTimestamp.Time) {
+				if !retry.Sleep(ctx, 100*time.Millisecond) {
+					return nil, context.Cause(ctx)
+				}
+				if now, err = c.Clock(ctx); err != nil {
+					return nil, err
+				}
+			}
 		}
 		if made, err = c.CreateApproval(ctx, want); !errors.Is(err, kube.ErrConflict) {
 			return made, err
@@ -150,39 +228,38 @@ func create(ctx context.Context, c *kube.Cluster, want kube.Approval) (*kube.App
 	return made, err
 }
 
-// lastLike returns the newest Approval of the same person to the same question; nil if there is
-// none.
-func lastLike(ctx context.Context, c *kube.Cluster, want kube.Approval) (*kube.Approval, error) {
-	all, err := c.Approvals(ctx, want.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	var last *kube.Approval
+// newest returns the newest Approval of the same person to the same question; nil if there is none.
+func newest(all []kube.Approval, want kube.ApprovalSpec) (last *kube.Approval) {
 	for i, a := range all {
 		s := a.Spec
-		if s.User == want.Spec.User && s.Case == want.Spec.Case && s.Plan == want.Spec.Plan && s.Attempt == want.Spec.Attempt &&
+		if s.User == want.User && s.Case == want.Case && s.Plan == want.Plan && s.Attempt == want.Attempt &&
 			(last == nil || a.CreationTimestamp.After(last.CreationTimestamp.Time)) {
 			last = &all[i]
 		}
 	}
-	return last, nil
+	return last
 }
 
-// stands reports whether an Approval counts, or may come to.
-func stands(a kube.Approval, now time.Time) bool {
-	return a.Status.State != kube.Refused && now.Before(a.CreationTimestamp.Add(lasts(a.Spec)))
+// Stands reports whether an answer to the plan that a record asks about lasts, and the engine has not said that it does not count.
+func Stands(a kube.Approval, rec event.Record, now time.Time) bool {
+	return now.Before(a.CreationTimestamp.Add(lasts(a.Spec))) && !strings.Contains(rec.Note, Discounted(a.Name, nil).String())
+}
+
+// Discounted returns what the engine notes of an Approval that does not count.
+func Discounted(name string, why say.Text) say.Text {
+	return say.F("The Approval %s does not count:", name).Then(why)
 }
 
 // lasts returns for how long an answer counts.
 func lasts(s kube.ApprovalSpec) time.Duration {
 	if s.Verdict == kube.Reject {
-		return engine.RejectionLife
+		return RejectionLife
 	}
-	return s.Lasts()
+	return time.Duration(s.ExpirationSeconds) * time.Second
 }
 
-// nameOf returns the name of an answer, which is the same each time, behind the last one that the
-// person gave to the same question; empty: there was none.
+// nameOf returns the name of an answer, which is the same each time, behind the last one that the person gave to the same
+// question; empty: there was none.
 func nameOf(s kube.ApprovalSpec, last types.UID) string {
 	text := fmt.Appendf(nil, "%s\n%s\n%d\n%s", s.Case, s.Plan, s.Attempt, s.User)
 	if last != "" {

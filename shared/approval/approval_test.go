@@ -2,7 +2,6 @@ package approval_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,33 +11,37 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/approval"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // approver is what the ClusterRole lbremedy-approver allows.
 var approver = []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
 
-// A world is a cluster, a journal and what brings the one's Approvals to the other.
+// A world is a cluster, and a journal of cases that ask.
 type world struct {
 	*testing.T
 	kube      *cluster.Cluster
+	engine    *kube.Cluster // as the engine sees it, with the rights that are generated for it and no others
 	stream    *stream.Stream
+	url       string
 	namespace string
 	cases     int
-	bringer   *approval.Bringer
 }
 
 // asks returns the record of a new case that asks about a plan, and keeps its failure.
@@ -80,25 +83,12 @@ func (s *world) as(user string, rules []rbacv1.PolicyRule, groups ...string) *ku
 	return c
 }
 
-// answer creates the answer of a user, as it is changed, and returns it once it was looked at.
-func (s *world) answer(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
-	s.Helper()
-	a := s.create(by, rec, change)
-	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
-	defer cancel()
-	done, err := by.AwaitApproval(ctx, *a)
-	s.must(err)
-	if done.Status.State == "" {
-		s.Fatalf("nobody looked at %+v", done)
-	}
-	return done
-}
-
+// create creates the answer of a user, as it is changed.
 func (s *world) create(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
 	s.Helper()
 	me, err := by.Me(s.Context())
 	s.must(err)
-	a := approval.To(rec, kube.Approve, me, "CHG-1", time.Hour)
+	a := approval.To(rec, me, approval.Reply{Verdict: kube.Approve, Comment: "CHG-1", Lasts: time.Hour})
 	if change != nil {
 		change(&a)
 	}
@@ -107,67 +97,53 @@ func (s *world) create(by *kube.Cluster, rec event.Record, change func(*kube.App
 	return made
 }
 
-// brought returns the answers to a case that are in NATS.
-func (s *world) brought(rec event.Record) []engine.Approval {
+// read returns the answers to the plan of a record that prove who gave them, and why others count for nothing.
+func (s *world) read(rec event.Record, now time.Time) (given []approval.Given, void string) {
 	s.Helper()
-	entries, err := s.stream.Entries(s.Context(), "answer."+rec.Cluster+"."+rec.Service.UID+".>")
+	given, all, err := approval.Read(s.Context(), s.engine, "c1", rec.Service, now)
 	s.must(err)
-	var all []engine.Approval
-	for _, e := range entries {
-		var a engine.Approval
-		s.must(json.Unmarshal(e.Value, &a))
-		all = append(all, a)
+	for _, v := range all {
+		if v.Digest != rec.Digest {
+			s.Errorf("%s is of the plan %s", v.Why, v.Digest)
+		}
+		void += v.Why.String()
 	}
-	return all
+	return given, void
 }
 
-// refused fails unless an answer does not count, for this reason.
-func (s *world) refused(doing string, rec event.Record, a *kube.Approval, why string, have int) {
+// refused fails unless an answer counts for nothing, for this reason.
+func (s *world) refused(doing string, rec event.Record, why string, have int) {
 	s.Helper()
-	if a.Status.State != kube.Refused || !strings.Contains(a.Status.Message, why) {
-		s.Errorf("%s: it is %q: %s; want %q", doing, a.Status.State, a.Status.Message, why)
-	}
-	if got := s.brought(rec); len(got) != have {
-		s.Errorf("%s: NATS has %+v", doing, got)
+	if given, void := s.read(rec, time.Now()); !strings.Contains(void, why) || (why == "") != (void == "") || len(given) != have {
+		s.Errorf("%s: %q; want %q; what counts is %+v", doing, void, why, given)
 	}
 }
 
-// begin runs what brings Approvals, with the rights of the notifier and no others.
+// begin makes a journal, and a cluster as the engine sees it.
 func (s *world) begin() {
 	s.Helper()
-	rights, err := identity.Of("notifier")
+	rights, err := identity.Of("engine")
 	s.must(err)
-	config, err := rights.Cluster(s.Context(), s.kube, "notifier")
+	config, err := rights.Cluster(s.Context(), s.kube, "engine")
 	s.must(err)
-	c, err := kube.New(config)
+	s.engine, err = kube.New(config)
 	s.must(err)
-	server := nats.Start(s.T, embedded.Options{})
-	s.stream = nats.Connect(s.T, stream.Config{URL: server.URL()})
+	s.url = nats.Start(s.T, embedded.Options{}).URL()
+	s.stream = nats.Connect(s.T, stream.Config{URL: s.url})
 	_, err = s.stream.Setup(s.Context(), []string{"vswitch-ip-exhausted"}, stream.Settings{Clusters: []string{"c1"}})
 	s.must(err)
-	own := nats.Connect(s.T, stream.Config{URL: server.URL()})
-	s.bringer = &approval.Bringer{Cluster: "c1", Kube: c, Writer: kube.NewWriter(c), Stream: own, Log: slog.New(slog.DiscardHandler), Said: func(string) {}}
-	s.run(s.bringer)
 }
 
-// run runs what brings Approvals until the test ends.
-func (s *world) run(b *approval.Bringer) {
-	ctx, cancel := context.WithCancel(s.Context())
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := b.Run(ctx); err != nil {
-			s.Error(err)
-		}
-	})
-	s.Cleanup(func() { cancel(); wait.Wait() })
-}
-
-// An answer that counts is one that the API server proves, of a person who may, to the plan
-// that waits. Of all others nothing gets to where a run looks for answers.
+// An answer that counts is one that the API server proves, of a person who may. Of all others nothing gets to where a plan is
+// decided.
 func TestApprovals(t *testing.T) {
 	c := cluster.Alone(t)
 	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
 	ctx := t.Context()
+	s.begin()
+	if given, void := s.read(s.asks(), time.Now()); len(given) > 0 || void != "" {
+		t.Errorf("a cluster without Approvals has %+v, %s", given, void)
+	}
 	remove, err := identity.Approve(ctx, c, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	s.must(err)
 	t.Cleanup(func() {
@@ -175,15 +151,15 @@ func TestApprovals(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s.begin()
 	admin, err := kube.New(c.Config)
 	s.must(err)
-	within(t, "the kind Approval is served", func() bool { _, err := admin.Approvals(ctx, s.namespace); return err == nil })
+	shell.Until(t, "the kind Approval is served", func() bool { _, err := admin.Approvals(ctx, s.namespace); return err == nil })
 	ann, bob := s.as("ann", approver, "network"), s.as("bob", approver)
 
 	// Without the admission policy nothing proves who ann is.
-	rec := s.asks()
-	s.refused("no policy", rec, s.answer(ann, rec, nil), "the admission policy lbremedy-approvals is not in the cluster", 0)
+	early := s.asks()
+	first := s.create(ann, early, nil)
+	s.refused("no policy", early, "the admission policy lbremedy-approvals is not in the cluster", 0)
 	rest, err := identity.Approve(ctx, c, "CustomResourceDefinition", "ClusterRole")
 	s.must(err)
 	t.Cleanup(func() {
@@ -191,15 +167,27 @@ func TestApprovals(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	rec = s.asks()
-	s.refused("too early", rec, s.answer(ann, rec, nil), "nothing proves who created it", 0)
-	within(t, "the admission policy is in force for a while", func() bool {
-		since, err := approval.Since(ctx, admin)
+	s.refused("too early", early, "nothing proves who created it", 0)
+	s.must(identity.Proves(ctx, c))
+	s.refused("from before the policy", early, "nothing proves who created it", 0)
+
+	// Once the engine has said so, the person answers again, by an object of another name.
+	give := func(by *kube.Cluster, rec event.Record, verdict kube.Verdict) *kube.Approval {
+		t.Helper()
+		made, err := approval.Answer(ctx, by, rec, approval.Reply{Verdict: verdict, Comment: "CHG-2", Lasts: time.Hour})
 		s.must(err)
-		now, err := admin.Clock(ctx)
-		s.must(err)
-		return now.After(since)
-	})
+		return made
+	}
+	early.Service.Name, early.Service.UID = s.service(early)
+	if same := give(ann, early, kube.Approve); same.UID != first.UID {
+		t.Errorf("the same answer is %s, and was %s", same.Name, first.Name)
+	}
+	_, void := s.read(early, time.Now())
+	early.Note = void
+	if again := give(ann, early, kube.Approve); again.UID == first.UID {
+		t.Errorf("the answer is %s again, which does not count", again.Name)
+	}
+	s.refused("one of before and one of after", early, "nothing proves who created it", 1)
 
 	// What the API server refuses.
 	may := func(by *kube.Cluster, doing, why string, change func(*kube.Approval)) {
@@ -207,14 +195,12 @@ func TestApprovals(t *testing.T) {
 		me, err := by.Me(ctx)
 		s.must(err)
 		rec := s.asks()
-		a := approval.To(rec, kube.Approve, me, "", time.Hour)
+		a := approval.To(rec, me, approval.Reply{Verdict: kube.Approve, Lasts: time.Hour})
 		change(&a)
 		if _, err := by.CreateApproval(ctx, a); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want %q", doing, err, why)
 		}
-		if got := s.brought(rec); len(got) > 0 {
-			t.Errorf("%s: NATS has %+v", doing, got)
-		}
+		s.refused(doing, rec, "", 0)
 	}
 	same := func(*kube.Approval) {}
 	may(bob, "in another's name", "spec.user must be the user", func(a *kube.Approval) { a.Spec.User = "ann" })
@@ -237,88 +223,61 @@ func TestApprovals(t *testing.T) {
 	s.must(err)
 	may(s.as("eddy", edit.Rules), "who may edit", "not allowed", same)
 	may(bob, "another verdict", "invalid", func(a *kube.Approval) { a.Spec.Verdict = "Perhaps" })
+	may(bob, "without a Service", "invalid", func(a *kube.Approval) { a.Spec.Service = "" })
 	may(bob, "for a year", "invalid", func(a *kube.Approval) { a.Spec.ExpirationSeconds = 365 * 24 * 3600 })
 
 	// What is created and does not count.
-	rec = s.asks()
+	rec := s.asks()
 	elsewhere := c.Namespace(t)
-	s.refused("wrong namespace", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere }), "is not about a Service of the namespace", 0)
-	// Another class has put a record of the case under a subject of its own, with a namespace in which ann may answer.
-	rec = s.asks()
-	forged := rec
-	forged.Service.Namespace = elsewhere
-	e, err := event.NewRecord(forged)
-	s.must(err)
-	header, data, err := event.EncodeNATS(e)
-	s.must(err)
-	j := s.stream.Journal(rec.Cluster, rec.Service.UID[:8]+"-ffff-ffff-ffff-ffffffffffff", "tag-missing")
-	_, err = j.Load(ctx)
-	s.must(err)
-	s.must(j.Append(ctx, e.ID(), header, data))
-	s.refused("a forged namespace", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere }), "is not about a Service of the namespace", 0)
-	// What nobody can read keeps no answer back, neither one beside it nor one that asks for it.
-	rec = s.asks()
-	j = s.stream.Journal(rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing")
-	s.must(j.Append(ctx, "x", nil, []byte("no record")))
-	if a := s.answer(ann, rec, nil); a.Status.State != kube.Recorded {
-		t.Errorf("beside what can't be read: %+v", a.Status)
-	}
-	s.must(s.stream.Journal(rec.Cluster, "eeeeeeee-0000-0000-0000-000000000000", "tag-missing").Append(ctx, "x", nil, []byte("no record")))
-	rec = s.asks()
-	s.refused("what can't be read", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Case = "unread", "eeeeeeee-20260102T150405" }),
-		"read the journal: invalid event", 0)
-	rec = s.asks()
-	s.refused("other digest", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Spec.Plan = strings.Repeat("0", 32) }), "and this answers 0000", 0)
-	s.refused("other case", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Case = "other", "ffffffff-20260102T150405" }), "there is no case", 0)
-	s.refused("other cluster", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" }), "is about the cluster c2", 0)
-	s.refused("other attempt", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Attempt = "attempt", 2 }), "asks about attempt 1", 0)
-	over := s.asks()
-	ended := over
-	ended.Result = event.Gone
-	s.journal(ended)
-	s.refused("too late", over, s.answer(ann, over, nil), "it is recovered", 0)
+	s.create(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere })
+	s.create(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Service = "service", "other" })
+	s.refused("of another namespace, or about another Service", rec, "", 0)
+	s.create(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" })
+	s.refused("of another cluster", rec, "The Approval cluster does not count: it is about the cluster c2, and this is c1.", 0)
 
 	// What counts, once for each person.
 	rec = s.asks()
-	first := s.answer(ann, rec, nil)
-	got := s.brought(rec)
-	if first.Status.State != kube.Recorded || len(got) != 1 || got[0].By != "ann" || got[0].Object != string(first.UID) || got[0].Comment != "CHG-1" ||
-		got[0].Attempt != 1 || got[0].Rejects || !slices.Contains(got[0].Groups, "network") || !got[0].At.Equal(first.CreationTimestamp.Time) ||
-		got[0].Until.Sub(got[0].At) != time.Hour {
-		t.Errorf("it is %+v, and NATS has %+v", first.Status, got)
+	first = s.create(ann, rec, nil)
+	got, _ := s.read(rec, time.Now())
+	if len(got) != 1 || got[0].By != "ann" || got[0].Object != string(first.UID) || got[0].Comment != "CHG-1" || got[0].Attempt != 1 ||
+		got[0].Rejects || got[0].Case != rec.Case ||
+		got[0].Digest != rec.Digest || !slices.Contains(got[0].Groups, "network") || !got[0].At.Equal(first.CreationTimestamp.Time) {
+		t.Errorf("it is %+v", got)
 	}
-	m, err := s.stream.Last(ctx, stream.Failed, event.FailedSubject(rec.Cluster, rec.Class, rec.Service.UID))
-	if err != nil || m.ID() != "approval."+string(first.UID) {
-		t.Errorf("the failure was not delivered again: %v, %v", m.ID(), err)
+	if got, _ := s.read(rec, first.CreationTimestamp.Add(time.Hour-time.Second)); len(got) != 1 {
+		t.Errorf("before its end it is %+v", got)
+	}
+	if got, _ := s.read(rec, first.CreationTimestamp.Add(time.Hour)); len(got) > 0 {
+		t.Errorf("after its end it is %+v", got)
 	}
 	me, err := ann.Me(ctx)
 	s.must(err)
-	if _, err := ann.CreateApproval(ctx, approval.To(rec, kube.Approve, me, "", time.Hour)); !errors.Is(err, kube.ErrConflict) {
+	if _, err := ann.CreateApproval(ctx, approval.To(rec, me, approval.Reply{Verdict: kube.Approve})); !errors.Is(err, kube.ErrConflict) {
 		t.Errorf("the same answer again: %v", err)
 	}
-	s.refused("twice", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Name = "again" }), "ann has answered this plan before", 1)
-	no := s.answer(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Verdict = "no", kube.Reject })
-	s.refused("another answer", rec, no, "ann has answered this plan before", 1)
-	client := c.Client().CoreV1().RESTClient()
-	path := "/apis/lbremedy.io/v1/namespaces/" + s.namespace + "/approvals/"
-	s.must(client.Delete().AbsPath(path + first.Name).Do(ctx).Error())
-	s.refused("deleted and made again", rec, s.answer(ann, rec, nil), "ann has answered this plan before", 1)
-	if a := s.answer(bob, rec, nil); a.Status.State != kube.Recorded || len(s.brought(rec)) != 2 {
-		t.Errorf("bob's is %+v, and NATS has %+v", a.Status, s.brought(rec))
+	s.after(first)
+	s.create(ann, rec, func(a *kube.Approval) { a.Name = "again" })
+	s.create(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Verdict = "no", kube.Reject })
+	if got, _ := s.read(rec, time.Now()); len(got) != 1 || got[0].Object != string(first.UID) {
+		t.Errorf("the first answer stays, and there is %+v", got)
 	}
+	s.create(bob, rec, nil)
+	s.refused("bob's, too", rec, "", 2)
 
 	// The notifier answers for somebody in a chat, and the answer says so.
 	rec = s.asks()
-	relayed := s.answer(notifier, rec, func(a *kube.Approval) {
-		a.Spec.User, a.Spec.Groups, a.Spec.Chat = "ann", []string{"network"}, chat
-	})
-	got = s.brought(rec)
-	if relayed.Status.State != kube.Recorded || len(got) != 1 || got[0].By != "ann" || got[0].Identity != "ann" ||
+	_, err = approval.Answer(ctx, s.as("system:serviceaccount:chat:lbremedy-notifier", []rbacv1.PolicyRule{
+		{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "relay"}}}), rec,
+		approval.Reply{Verdict: kube.Approve, From: &approval.Chatter{User: kube.User{Name: "ann", Groups: []string{"network"}}, Chat: *chat}})
+	s.must(err)
+	if got, _ := s.read(rec, time.Now()); len(got) != 1 || got[0].By != "ann" ||
 		got[0].Chat != "dingtalk-app user 0123, at the sink ops, by the click c1" || !slices.Equal(got[0].Groups, []string{"network"}) {
-		t.Errorf("it is %+v, and NATS has %+v", relayed.Status, got)
+		t.Errorf("it is %+v", got)
 	}
 
 	// Nobody changes one afterwards, an administrator included.
+	client := c.Client().CoreV1().RESTClient()
+	path := "/apis/lbremedy.io/v1/namespaces/" + s.namespace + "/approvals/"
 	for _, patch := range []string{`{"spec":{"user":"eve"}}`, `{"spec":{"plan":"` + strings.Repeat("1", 32) + `"}}`} {
 		if err := client.Patch(types.MergePatchType).AbsPath(path + "again").Body([]byte(patch)).Do(ctx).Error(); err == nil ||
 			!strings.Contains(err.Error(), "cannot be changed") {
@@ -326,101 +285,165 @@ func TestApprovals(t *testing.T) {
 		}
 	}
 
-	// A rejection lasts.
+	// A rejection lasts. Its giver takes it back by an approval, and nobody else does.
 	rec = s.asks()
-	no = s.answer(bob, rec, func(a *kube.Approval) { a.Spec.Verdict = kube.Reject })
-	if got := s.brought(rec); no.Status.State != kube.Recorded || len(got) != 1 || !got[0].Rejects || got[0].Until.Sub(got[0].At) != engine.RejectionLife {
-		t.Errorf("it is %+v, and NATS has %+v", no.Status, got)
+	rec.Service.Name, rec.Service.UID = s.service(rec)
+	no := give(bob, rec, kube.Reject)
+	for after, want := range map[time.Duration]int{approval.RejectionLife - time.Second: 1, approval.RejectionLife: 0} {
+		if got, _ := s.read(rec, no.CreationTimestamp.Add(after)); len(got) != want || want > 0 && !got[0].Rejects {
+			t.Errorf("after %s there is %+v", after, got)
+		}
 	}
-
-	// Who gave it takes it back by an approval, and nobody else does.
 	said := rec
 	said.Result, said.Rejected = event.Planned, &event.Approved{By: "bob", Object: string(no.UID), At: no.CreationTimestamp.Time}
-	s.journal(said)
-	if _, err := approval.Create(ctx, ann, said, kube.Approve, "", time.Hour); !errors.Is(err, engine.ErrNotAsked) {
+	if _, err := approval.Answer(ctx, ann, said, approval.Reply{Verdict: kube.Approve}); !errors.Is(err, approval.ErrNotAsked) {
 		t.Errorf("ann approves what bob has rejected: %v", err)
 	}
-	s.refused("another's approval", said, s.answer(ann, said, nil), "bob rejected it at", 1)
-	within(t, "a second passes", func() bool {
-		now, err := admin.Clock(ctx)
-		s.must(err)
-		return now.After(no.CreationTimestamp.Time)
-	})
-	give := func(by *kube.Cluster, rec event.Record) *kube.Approval {
-		t.Helper()
-		made, err := approval.Create(ctx, by, rec, kube.Approve, "CHG-2", time.Hour)
-		s.must(err)
-		late, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		made, err = by.AwaitApproval(late, *made)
-		s.must(err)
-		return made
+	back := give(bob, said, kube.Approve)
+	if got, _ := s.read(said, time.Now()); len(got) != 1 || got[0].Rejects || got[0].Object != string(back.UID) {
+		t.Errorf("it is %+v", got)
 	}
-	back := give(bob, said)
-	if got := s.brought(said); back.Status.State != kube.Recorded || len(got) != 1 || got[0].Rejects || got[0].Object != string(back.UID) {
-		t.Errorf("it is %+v, and NATS has %+v", back.Status, got)
-	}
-	if again := give(bob, said); again.UID != back.UID {
+	if again := give(bob, said, kube.Approve); again.UID != back.UID {
 		t.Errorf("the same once more is %+v", again)
 	}
 
-	// What does not count is answered again, by an Approval of another name.
-	rec = s.asks()
-	s.refused("for another cluster", rec, s.answer(ann, rec, func(a *kube.Approval) { a.Spec.Cluster = "c2" }), "is about the cluster c2", 0)
-	if a := give(ann, rec); a.Status.State != kube.Recorded || len(s.brought(rec)) != 1 {
-		t.Errorf("it is %+v", a.Status)
-	}
-
-	// So is what has expired; an answer for a second is not to be had outside of this test.
+	// An answer that has expired is given again; one for a second is not to be had outside of this test.
 	short := []byte(`[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/expirationSeconds/minimum","value":1}]`)
 	s.must(client.Patch(types.JSONPatchType).AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/approvals.lbremedy.io").Body(short).Do(ctx).Error())
 	rec = s.asks()
-	brief := approval.To(rec, kube.Approve, me, "", time.Second)
+	rec.Service.Name, rec.Service.UID = s.service(rec)
+	brief := approval.To(rec, me, approval.Reply{Verdict: kube.Approve, Lasts: time.Second})
 	var gone *kube.Approval
-	within(t, "an answer may be for a second", func() bool { gone, err = ann.CreateApproval(ctx, brief); return err == nil })
-	within(t, "it has expired", func() bool {
-		now, err := admin.Clock(ctx)
-		s.must(err)
-		return !now.Before(gone.CreationTimestamp.Add(time.Second)) && !time.Now().Before(gone.CreationTimestamp.Add(time.Second))
-	})
-	if a := give(ann, rec); a.UID == gone.UID || a.Status.State != kube.Recorded || len(s.brought(rec)) != 1 || s.brought(rec)[0].Object != string(a.UID) {
-		t.Errorf("it is %+v, and NATS has %+v", a, s.brought(rec))
+	shell.Until(t, "an answer may be for a second", func() bool { gone, err = ann.CreateApproval(ctx, brief); return err == nil })
+	s.after(gone)
+	if a := give(ann, rec, kube.Approve); a.UID == gone.UID {
+		t.Errorf("it is %+v", a)
 	}
+	s.refused("after one that expired", rec, "", 1)
 
 	// A policy that lets others in proves nothing, and neither does one that was put right just now.
 	weak := `{"spec":{"validationActions":["Warn"]}}`
 	bindings := c.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	_, err = bindings.Patch(ctx, approval.Policy, types.MergePatchType, []byte(weak), metav1.PatchOptions{})
 	s.must(err)
-	rec = s.asks()
-	s.refused("policy that warns", rec, s.answer(ann, rec, nil), "lacks the action Deny", 0)
+	s.refused("policy that warns", rec, "lacks the action Deny", 0)
 	_, err = bindings.Patch(ctx, approval.Policy, types.MergePatchType, []byte(strings.Replace(weak, "Warn", "Deny", 1)), metav1.PatchOptions{})
 	s.must(err)
-	rec = s.asks()
-	s.refused("policy of just now", rec, s.answer(ann, rec, nil), "nothing proves who created it", 0)
+	s.refused("policy of just now", rec, "nothing proves who created it", 0)
 
-	// After 30 days none can count any more, and they are gone.
-	if all, err := admin.Approvals(ctx, ""); err != nil || len(all) < 10 {
-		t.Errorf("before: %d, %v", len(all), err)
+	// Without a right to read them the answers are unknown.
+	for _, without := range approval.Grants {
+		if without == grant.WatchApprovals {
+			continue
+		}
+		var rules []rbacv1.PolicyRule
+		for _, g := range approval.Grants {
+			if g != without {
+				rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}, Verbs: []string{g.Verb}})
+			}
+		}
+		if _, _, err := approval.Read(ctx, s.as("without", rules), "c1", rec.Service, time.Now()); !errors.Is(err, kube.ErrDenied) {
+			t.Errorf("without %s: %v", without, err)
+		}
 	}
-	later := *s.bringer
-	later.Now = func() time.Time { return time.Now().Add(engine.RejectionLife) }
-	s.run(&later)
-	within(t, "old Approvals are gone", func() bool {
-		all, err := admin.Approvals(ctx, "")
+}
+
+// after waits until the API server's time is a second after the creation of an Approval.
+func (s *world) after(a *kube.Approval) {
+	s.Helper()
+	admin, err := kube.New(s.kube.Config)
+	s.must(err)
+	shell.Until(s.T, "a second passes", func() bool {
+		now, err := admin.Clock(s.Context())
 		s.must(err)
-		return len(all) == 0
+		return now.After(a.CreationTimestamp.Time)
 	})
 }
 
-// within waits until something holds.
-func within(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatal(what + ": it does not come")
+// service creates the Service of a record, and returns its name and UID.
+func (s *world) service(rec event.Record) (name, uid string) {
+	s.Helper()
+	svc, err := s.kube.Client().CoreV1().Services(s.namespace).Create(s.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: rec.Service.Name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	return svc.Name, string(svc.UID)
+}
+
+// A new answer has the failure delivered again, once, if a plan waits for it; nothing else does, and nothing that can't be read
+// keeps it back.
+func TestWaker(t *testing.T) {
+	c := cluster.Alone(t)
+	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
+	ctx := t.Context()
+	s.begin()
+	said := make(chan string, 10)
+	run := func() (stop func()) {
+		w := &approval.Waker{
+			Cluster: "c1", Kube: s.engine, Stream: nats.Connect(t, stream.Config{URL: s.url}), Log: slog.New(slog.DiscardHandler),
+			Said: func(text say.Text) { said <- text.String() },
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		return func() { cancel(); wait.Wait() }
+	}
+	stop := run()
+	if text := <-said; !strings.Contains(text, "the cluster has no approvals.lbremedy.io") || !strings.Contains(text, "lbremedy run") {
+		t.Errorf("without Approvals it says %q", text)
+	}
+	proven := identity.Approvals(t, c)
+	ann := s.as("ann", approver)
+	proven()
+	for text := ""; text != "Approvals: those in the cluster count."; text = <-said {
+		if strings.Contains(text, "has no") {
+			t.Error("it says twice that there are none")
 		}
 	}
+	delivered := func(rec event.Record) string {
+		t.Helper()
+		m, err := s.stream.Last(ctx, stream.Failed, event.FailedSubject(rec.Cluster, rec.Class, rec.Service.UID))
+		s.must(err)
+		return m.ID()
+	}
+	wakes := func(doing string, rec event.Record, a *kube.Approval) {
+		t.Helper()
+		shell.Until(t, doing+": it wakes", func() bool { return delivered(rec) == "approval."+string(a.UID) })
+	}
+
+	// Answers to plans that do not wait.
+	over, other, forged := s.asks(), s.asks(), s.asks()
+	ended := over
+	ended.Result = event.Gone
+	s.journal(ended)
+	elsewhere := c.Namespace(t)
+	s.create(ann, over, nil)
+	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Plan = "digest", strings.Repeat("0", 32) })
+	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Attempt = "attempt", 2 })
+	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Case = "case", "ffffffff-20260102T150405" })
+	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" })
+	s.create(ann, forged, func(a *kube.Approval) { a.Namespace = elsewhere })
+	// A record that nobody can read keeps no answer back.
+	rec := s.asks()
+	j := s.stream.Journal(rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing")
+	s.must(j.Append(ctx, "x", nil, []byte("no record")))
+	yes := s.create(ann, rec, nil)
+	wakes("beside what can't be read", rec, yes)
+	for _, rec := range []event.Record{over, other, forged} {
+		if id := delivered(rec); id != rec.Case {
+			t.Errorf("%s is delivered again by %s", rec.Case, id)
+		}
+	}
+
+	// One that comes while nobody watches is found afterwards.
+	stop()
+	rec = s.asks()
+	yes = s.create(ann, rec, nil)
+	stop = run()
+	defer stop()
+	wakes("while nobody watched", rec, yes)
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
+// ByHand is how a person applies a plan who has the rights, where nobody can answer it by an Approval.
+const ByHand = "lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST"
+
 // Names of what the chart puts into the cluster for Approvals.
 const (
 	Kind     = "approvals.lbremedy.io" // the CustomResourceDefinition
@@ -40,6 +43,9 @@ const (
 
 // own matches the users that are ServiceAccounts of lbremedy.
 var own = regex.New(accounts)
+
+// Own reports whether a user is a ServiceAccount of lbremedy, which does not answer its own questions.
+func Own(user string) bool { return own().MatchString(user) }
 
 // groups says that the groups of an Approval are those of who creates it.
 const groups = `!has(object.spec.groups) || has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`

@@ -341,7 +341,8 @@ func (x *application) forget(ctx context.Context) (rec event.Record, ended bool,
 // nothing left to do for the Service. What is read is read side by side.
 func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h *hold, err error) {
 	var g guards
-	reads := []func() error{func() (err error) { g, err = x.guards(ctx); return err }}
+	first := x.rec.Next == 0 && !x.doubt
+	reads := []func() error{func() (err error) { g, err = x.guards(ctx, first); return err }}
 	around := x.around
 	if again {
 		reads = append(reads,
@@ -359,9 +360,9 @@ func (x *application) stopped(ctx context.Context, again bool) (over say.Text, h
 	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
 		return nil, &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
 	}
-	if x.rec.Next == 0 && !x.doubt {
-		if h, err := x.objection(g); err != nil || h != nil {
-			return nil, h, err
+	if first {
+		if h := x.objection(g); h != nil {
+			return nil, h, nil
 		}
 	}
 	return nil, x.env.held(g.pause, g.policy), nil

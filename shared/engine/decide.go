@@ -81,7 +81,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	var g guards
 	if may.Mode == remedy.Fix { // else nothing more needs to be read
 		var err error
-		if g, err = x.guards(ctx); err != nil {
+		if g, err = x.guards(ctx, true); err != nil {
 			return false, err
 		}
 		// The policy that the class was asked with is from before the lease.
@@ -98,22 +98,18 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	if allowed && !x.rec.Back.IsZero() {
 		allowed, rule = false, say.F("The fix for this failure was undone at %s.", x.rec.Back.Format(time.RFC3339))
 	}
-	answers, err := x.approvals.in(g.answers)
-	if err != nil {
-		return false, err
-	}
 	if allowed && g.breaker != nil {
 		allowed, rule = false, g.breaker.Text()
 	}
 	// What a person has said no to stays undone, whatever the policy allows by now.
-	if x.approvals.rejected(answers, &x.rec) {
+	if g.answers.rejected(&x.rec) {
 		x.rec.Result = event.Planned
 		return false, nil
 	}
 	x.rec.SetRule(rule)
 	if !allowed {
 		want := x.c.Policy.Consent(risk)
-		if !x.approvals.approved(answers, &x.rec, x.c.Attempt, want) {
+		if !x.approved(g.answers, &x.rec, x.c.Attempt, want) {
 			x.rec.Result = event.Asked
 			x.rec.AddAsk(x.approval(want))
 			return false, nil
@@ -136,7 +132,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 // approval asks for a person's word for the plan. A case that is not in the journal can't be
 // approved.
 func (x *run) approval(want remedy.Consent) say.Text {
-	if want.Ruled && x.rec.Case != "" {
+	if want.Special() && x.rec.Case != "" {
 		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.Text(), x.rec.Case)
 	}
 	if x.rec.Case == "" {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -167,8 +166,7 @@ func TestForgedApproval(t *testing.T) {
 				lower.Risk = remedy.Low
 				if tt.agreed {
 					r.setPolicy(lower)
-					_, err := engine.Approve(t.Context(), r.env.Stream, r.ends(event.Asked), event.Person{Name: "ann"}, r.now(), engine.ApprovalLife)
-					r.must(err)
+					r.approve(r.ends(event.Asked), "ann")
 				}
 				r.once(fmt.Sprintf("before %d", tt.steps), kill)
 				r.dies()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
@@ -33,6 +34,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -404,6 +406,29 @@ func (r *rig) applied() ([]event.Record, time.Time) {
 	return applied, back
 }
 
+// answer has a person answer the plan of a record, as the API server proves it.
+func (r *rig) answer(rec event.Record, reply approval.Reply, name string, groups ...string) (*kube.Approval, error) {
+	r.Helper()
+	identity.Answerable(r, r.kube)
+	return approval.Answer(r.Context(), identity.Person(r, r.kube, name, groups...), rec, reply)
+}
+
+// approve has a person approve the plan of a record.
+func (r *rig) approve(rec event.Record, name string, groups ...string) *kube.Approval {
+	r.Helper()
+	a, err := r.answer(rec, approval.Reply{Verdict: kube.Approve}, name, groups...)
+	r.must(err)
+	return a
+}
+
+// reject has a person reject it.
+func (r *rig) reject(rec event.Record, name string) *kube.Approval {
+	r.Helper()
+	a, err := r.answer(rec, approval.Reply{Verdict: kube.Reject, Comment: "it is to go"}, name)
+	r.must(err)
+	return a
+}
+
 // sync does to the Service what the controller does at the end of a full sync,
 // in the way it does it: labels and status in one patch of the status.
 func (r *rig) sync(hash, ip string) {
@@ -469,6 +494,20 @@ func (t tap) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err := t.rig.hit(q.Context(), point); err != nil {
 		return nil, err
 	}
+	if strings.HasSuffix(q.URL.Path, "/approvals") {
+		if err := t.rig.hit(q.Context(), "approvals"); err != nil {
+			return nil, err
+		}
+	}
+	if strings.HasSuffix(q.URL.Path, "/"+approval.Policy) {
+		switch err := t.rig.hit(q.Context(), "guard"); {
+		case errors.Is(err, errNotFound):
+			return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"application/json"}}, Request: q,
+				Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))}, nil
+		case err != nil:
+			return nil, err
+		}
+	}
 	a, err := t.next.RoundTrip(q)
 	if err == nil && q.Method == http.MethodPatch && a.StatusCode == http.StatusOK && q.URL.Query().Get("dryRun") == "" {
 		t.rig.patches.Add(1)
@@ -484,6 +523,9 @@ func (t tap) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 	return a, err
 }
+
+// errNotFound has the API server not have an object.
+var errNotFound = errors.New("404")
 
 // errTimeout has the API server answer a request that it has made as one that took too long.
 var errTimeout = errors.New("504")

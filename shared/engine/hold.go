@@ -67,28 +67,38 @@ func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 type guards struct {
 	breaker *control.Breaker // of the class, if it is open
 	pause   *control.Pause   // in force
-	answers stream.View
 	policy  remedy.Policy
+	answers answers // what people have said of the plan, which the cluster holds; where they are read, too
 }
 
-// guards reads them as they were when the run last renewed its lease, or later.
-func (x *run) guards(ctx context.Context) (g guards, err error) {
+// guards reads them as they were when the run last renewed its lease, or later, and the answers as they are now.
+func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
+	reads := []func() error{func() error { return x.inStream(ctx, &g) }}
+	if answered {
+		reads = append(reads, func() (err error) { g.answers, err = x.answers(ctx); return err })
+	}
+	err = x.aside(reads...)
+	return g, err
+}
+
+// inStream reads what the stream holds of them.
+func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	e, now := x.env, x.since(ctx)
 	if e.Stream == nil {
 		g.policy, err = e.policy(now, x.r.Sections)
-		return g, err
+		return err
 	}
 	rules := policy.Keys(e.Cluster)
-	g.answers, err = e.Stream.View(now, slices.Concat(control.Keys(e.Cluster), rules, x.approvals.keys())...)
+	view, err := e.Stream.View(now, slices.Concat(control.Keys(e.Cluster), rules)...)
 	if err != nil {
-		return g, unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
+		return unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
-	if err := x.shows(g.answers); err != nil {
-		return g, err
+	if err := x.shows(view); err != nil {
+		return err
 	}
-	g.breaker, g.pause = control.BreakerIn(g.answers, e.Cluster, x.r.Class), control.PauseIn(g.answers, e.Cluster)
-	g.policy, err = e.policy(stream.Within(now, g.answers, rules...), x.r.Sections)
-	return g, err
+	g.breaker, g.pause = control.BreakerIn(view, e.Cluster, x.r.Class), control.PauseIn(view, e.Cluster)
+	g.policy, err = e.policy(stream.Within(now, view, rules...), x.r.Sections)
+	return err
 }
 
 // stands returns the pause or freeze that held the case back and still does; nil if
@@ -110,18 +120,15 @@ func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
 
 // objection returns what persons have said of a plan, before its first step, that keeps it from being applied: a rejection that
 // came after it was decided, or that its approval does not carry it any more. nil: nothing does. From the intent on none is taken.
-func (x *run) objection(g guards) (*hold, error) {
-	answers, err := x.approvals.in(g.answers)
+func (x *run) objection(g guards) *hold {
 	now := x.rec
 	switch {
-	case err != nil:
-		return nil, err
-	case x.approvals.rejected(answers, &now):
-		return &hold{rule: now.Said.Rule, drop: true}, nil
-	case x.rec.Approved != nil && !x.approvals.approved(answers, &now, x.rec.Attempt, g.policy.Consent(x.risk)):
-		return &hold{rule: say.F("The approval of the plan no longer counts."), drop: true}, nil
+	case g.answers.rejected(&now):
+		return &hold{rule: now.Said.Rule, drop: true}
+	case x.rec.Approved != nil && !x.approved(g.answers, &now, x.rec.Attempt, g.policy.Consent(x.risk)):
+		return &hold{rule: say.F("The approval of the plan no longer counts."), drop: true}
 	}
-	return nil, nil
+	return nil
 }
 
 // keep puts a hold into the record: the case waits, and is diagnosed afresh then.
@@ -145,11 +152,11 @@ func (x *application) affords(ctx context.Context, dry bool) (bool, error) {
 	if err != nil || len(why) == 0 {
 		return err == nil, err
 	}
-	said, err := x.approvals.answers(ctx)
+	said, err := x.answers(ctx)
 	if err != nil {
 		return false, err
 	}
-	if x.approvals.approved(said, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {
+	if x.approved(said, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {
 		return true, nil
 	}
 	if x.env.waited(x.rec) > patience {

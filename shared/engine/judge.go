@@ -74,19 +74,15 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 	}
 	x.risk = plan.Highest()
 	x.rec.Risk, x.rec.Approved, x.rec.Seconded = x.risk.String(), nil, nil
-	g, err := x.guards(ctx)
+	g, err := x.guards(ctx, true)
 	if err != nil {
 		return ends(x.fail(ctx, err))
 	}
 	x.c.Policy = g.policy
 	if less {
-		answers, err := x.approvals.in(g.answers)
-		if err != nil {
-			return ends(x.fail(ctx, err))
-		}
 		now := x.rec
 		now.Digest = digest
-		if x.approvals.approved(answers, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)) {
+		if x.approved(g.answers, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)) {
 			x.rec.Approved, x.rec.Seconded = now.Approved, now.Seconded
 		}
 	}

@@ -14,15 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/fixture"
+	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // Rules are for some places, and labels only make them stricter.
@@ -339,8 +343,7 @@ func TestBudgets(t *testing.T) {
 				if rec.Result != event.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
 					t.Fatalf("ended as %q: %s", rec.Result, rec.Ask)
 				}
-				_, err = engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "ann"}, r.now(), time.Hour)
-				r.must(err)
+				r.approve(rec, "ann")
 				if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
 					t.Errorf("approved by %+v", rec.Approved)
 				}
@@ -479,12 +482,6 @@ func TestApprove(t *testing.T) {
 		}
 		return r, rec
 	}
-	agree := func(r *rig, rec event.Record, by string) engine.Approval {
-		r.Helper()
-		a, err := engine.Approve(r.Context(), r.env.Stream, rec, event.Person{Name: by}, r.now(), engine.ApprovalLife)
-		r.must(err)
-		return a
-	}
 	// asksAgain shows that the approval is used up: the failure that comes back asks again.
 	asksAgain := func(r *rig) {
 		r.Helper()
@@ -499,9 +496,8 @@ func TestApprove(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
 		r.ends(event.Asked) // the same event again
-		agree(r, rec, "ann")
-		if again := agree(r, rec, "bob"); again.By != "ann" {
-			t.Errorf("the first word is %s's", again.By)
+		if first, again := r.approve(rec, "ann"), r.approve(rec, "ann"); first.UID != again.UID {
+			t.Errorf("the first word is %s, and the second %s", first.Name, again.Name)
 		}
 		rec = r.ends(event.Waiting)
 		if r.wrote(1); rec.Approved == nil || rec.Approved.By != "ann" || rec.Attempt != 1 {
@@ -517,21 +513,19 @@ func TestApprove(t *testing.T) {
 	t.Run("a word that comes too late leaves nothing", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		agree(r, rec, "ann")
+		r.approve(rec, "ann")
 		r.ends(event.Waiting)
-		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "bob"}, r.now(), engine.ApprovalLife); err == nil ||
-			!strings.Contains(err.Error(), "has no plan that waits for an approval") {
-			t.Errorf("bob agreed to a plan that was applied: %v", err)
-		}
+		r.approve(rec, "bob") // as the console does that shows an old page
 		asksAgain(r)
 	})
 	t.Run("a word beside an attempt leaves its own", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		agree(r, rec, "ann")
+		r.approve(rec, "ann")
 		r.once("before 1", kill)
 		r.dies()
-		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "bob"}, r.now(), engine.ApprovalLife); err == nil ||
+		all := r.journal()
+		if _, err := r.answer(all[len(all)-1], approval.Reply{Verdict: kube.Approve}, "bob"); !errors.Is(err, approval.ErrNotAsked) ||
 			!strings.Contains(err.Error(), "being worked on") {
 			t.Errorf("bob agreed to a plan that is being applied: %v", err)
 		}
@@ -545,7 +539,7 @@ func TestApprove(t *testing.T) {
 		t.Parallel()
 		for _, point := range []string{"diagnose", "before 1", "after 1"} {
 			r, rec := ask(t)
-			agree(r, rec, "ann")
+			r.approve(rec, "ann")
 			r.once(point, kill)
 			r.dies()
 			r.advance(3 * time.Minute)
@@ -558,13 +552,13 @@ func TestApprove(t *testing.T) {
 	t.Run("the plan has changed", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		agree(r, rec, "ann")
+		r.approve(rec, "ann")
 		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "newer", "old")}}
 		now := r.ends(event.Asked)
 		if r.wrote(0); now.Digest == rec.Digest || !strings.Contains(now.Note, "ann approved another plan ("+rec.Digest+")") {
 			t.Errorf("the note is %q", now.Note)
 		}
-		agree(r, now, "bob")
+		r.approve(now, "bob")
 		if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "bob" {
 			t.Errorf("approved by %+v", rec.Approved)
 		}
@@ -573,7 +567,7 @@ func TestApprove(t *testing.T) {
 	t.Run("too late", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		agree(r, rec, "ann")
+		r.approve(rec, "ann")
 		r.advance(25 * time.Hour)
 		r.ends(event.Asked)
 		r.wrote(0)
@@ -581,7 +575,7 @@ func TestApprove(t *testing.T) {
 	t.Run("not against a pause", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		agree(r, rec, "ann")
+		r.approve(rec, "ann")
 		r.must(control.SetPause(t.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "bob"}, false))
 		rec = r.held(event.HeldByPause, "Paused by bob")
 		_, err := control.Resume(t.Context(), r.env.Stream, r.env.Cluster)
@@ -599,8 +593,7 @@ func TestApprove(t *testing.T) {
 			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Fixed}, Outcome: event.Outcome{Digest: "d"}}:          "has no plan that waits",
 			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Asked}, Decision: event.Decision{Rule: "Ask first."}}: "Ask first.",
 		} {
-			_, err := engine.Approve(t.Context(), r.env.Stream, *rec, event.Person{Name: "ann"}, r.now(), time.Hour)
-			if err == nil || !strings.Contains(err.Error(), want) {
+			if err := approval.Asks(*rec); !errors.Is(err, approval.ErrNotAsked) || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		}
@@ -618,134 +611,104 @@ func TestConsent(t *testing.T) {
 		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
 		return r, r.ends(event.Asked)
 	}
-	bring := func(r *rig, rec event.Record, a engine.Approval) error {
-		a.At, a.Until = r.now().Truncate(time.Second), r.now().Add(time.Hour) // as the cluster writes times
-		return engine.Bring(r.Context(), r.env.Stream, rec, a, r.now())
-	}
 	t.Run("two people", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{Risk: &high, Needs: 2})
 		if !strings.Contains(rec.Ask, "The policy wants the approvals of 2 people. To approve the plan: lbremedy approve "+rec.Case) {
 			t.Errorf("it asks %q", rec.Ask)
 		}
-		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "9"}))
-		if err := bring(r, rec, engine.Approval{By: "ann", Object: "2"}); !errors.Is(err, engine.ErrAnswered) {
-			t.Errorf("ann again: %v", err)
-		}
-		_, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "bob"}, r.now(), time.Hour)
-		r.must(err)
+		first := r.approve(rec, "ann")
+		r.must(r.again(rec, "ann", nil)) // by another object
 		rec = r.ends(event.Asked)
-		if !strings.Contains(rec.Note, "ann approved this plan at") || !strings.Contains(rec.Note, "counts only approvals that Kubernetes proves") {
+		if !strings.Contains(rec.Note, "ann approved this plan at") {
 			t.Errorf("the note is %q", rec.Note)
 		}
 		r.wrote(0)
-		r.must(bring(r, rec, engine.Approval{By: "bob", Object: "3", Comment: "CHG-2"}))
+		r.later(first.CreationTimestamp.Time)
+		_, err := r.answer(rec, approval.Reply{Verdict: kube.Approve, Comment: "CHG-2"}, "bob")
+		r.must(err)
 		rec = r.ends(event.Waiting)
 		r.wrote(1)
-		if rec.Approved == nil || rec.Approved.By != "ann" || len(rec.Seconded) != 1 || rec.Seconded[0].By != "bob" || rec.Seconded[0].Comment != "CHG-2" {
+		if rec.Approved == nil || rec.Approved.By != "ann" || rec.Approved.Object == "" || len(rec.Seconded) != 1 || rec.Seconded[0].By != "bob" ||
+			rec.Seconded[0].Comment != "CHG-2" {
 			t.Errorf("approved by %+v and %+v", rec.Approved, rec.Seconded)
 		}
 	})
 	t.Run("of a group", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{From: []string{"group:network", "user:cat"}})
-		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "1", Groups: []string{"web"}}))
+		r.approve(rec, "ann", "web")
 		if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "is none of those whose approval counts: group:network, user:cat") {
 			t.Errorf("the note is %q", rec.Note)
 		}
 		r.wrote(0)
-		r.must(bring(r, rec, engine.Approval{By: "bob", Object: "2", Groups: []string{"web", "network"}}))
+		r.approve(rec, "bob", "web", "network")
 		if rec = r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "bob" || len(rec.Seconded) > 0 {
 			t.Errorf("approved by %+v and %+v", rec.Approved, rec.Seconded)
 		}
 		r.wrote(1)
 	})
-	t.Run("for the Service that was named", func(t *testing.T) {
+	t.Run("for what was named", func(t *testing.T) {
 		t.Parallel()
+		for what, change := range map[string]func(*kube.Approval){
+			"another Service": func(a *kube.Approval) { a.Spec.Service = "theirs" },
+			"another case":    func(a *kube.Approval) { a.Spec.Case = "ffffffff-20260102T150405" },
+			"another plan":    func(a *kube.Approval) { a.Spec.Plan = strings.Repeat("0", 32) },
+			"another attempt": func(a *kube.Approval) { a.Spec.Attempt = 2 },
+			"another cluster": func(a *kube.Approval) { a.Spec.Cluster = "c2" },
+		} {
+			r, rec := ask(t, remedy.ApprovalRule{})
+			identity.Answerable(t, r.kube)
+			r.must(r.again(rec, "bob", change))
+			if rec = r.ends(event.Asked); what == "another cluster" && !strings.Contains(rec.Note, "does not count: it is about the cluster c2") {
+				t.Errorf("%s: the note is %q", what, rec.Note)
+			}
+			r.wrote(0)
+		}
+		// A record that somebody forged, of which the person was told.
 		r, rec := ask(t, remedy.ApprovalRule{})
-		told := rec // a record that somebody forged, of which the person was told
-		told.Service.Namespace = "theirs"
-		r.must(bring(r, told, engine.Approval{By: "bob", Object: "1"}))
-		if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "approved this plan at") || !strings.Contains(rec.Note, "for theirs/") {
-			t.Errorf("the note is %q", rec.Note)
-		}
-		r.wrote(0)
-		if _, err := engine.Approve(t.Context(), r.env.Stream, told, event.Person{Name: "ann"}, r.now(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		r.ends(event.Asked)
-		r.wrote(0)
-	})
-	t.Run("what lies in the key over NATS proves nothing", func(t *testing.T) {
-		t.Parallel()
-		r, rec := ask(t, remedy.ApprovalRule{From: []string{"group:network"}})
-		forged, err := json.Marshal(engine.Approval{Case: rec.Case, Digest: rec.Digest, By: "ann", Object: "1", Groups: []string{"network"},
-			At: r.now(), Until: r.now().Add(time.Hour), Attempt: 1})
-		r.must(err)
-		r.must(r.env.Stream.Put(t.Context(), "approval."+r.env.Cluster+"."+rec.Service.UID+"."+rec.Class, forged))
+		told := rec
+		told.Service.Namespace = r.kube.Namespace(t)
+		identity.Answerable(t, r.kube)
+		r.must(r.again(told, "bob", nil))
 		r.ends(event.Asked)
 		r.wrote(0)
 	})
 	t.Run("a rejection taken back", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{})
-		at := r.now()
-		no := engine.Approval{By: "ann", Object: "1", Rejects: true, At: at, Until: at.Add(time.Hour)}
-		r.must(engine.Bring(t.Context(), r.env.Stream, rec, no, at))
-		earlier := engine.Approval{By: "ann", Object: "2", At: at, Until: at.Add(time.Hour)}
-		if err := engine.Bring(t.Context(), r.env.Stream, rec, earlier, r.now()); !errors.Is(err, engine.ErrAnswered) {
-			t.Errorf("an approval that is no later: %v", err)
-		}
+		no := r.reject(rec, "ann")
 		if rec = r.ends(event.Planned); rec.Status() != event.Rejected {
 			t.Fatalf("it is %s", rec.Status())
 		}
-		r.advance(time.Minute)
-		for what, a := range map[string]engine.Approval{
-			"somebody else": {By: "bob", Object: "3"}, "once more": {By: "ann", Object: "4", Rejects: true},
-		} {
-			if err := bring(r, rec, a); !errors.Is(err, engine.ErrNotAsked) {
-				t.Errorf("%s: %v", what, err)
-			}
+		if _, err := r.answer(rec, approval.Reply{Verdict: kube.Approve}, "bob"); !errors.Is(err, approval.ErrNotAsked) {
+			t.Errorf("by somebody else: %v", err)
 		}
-		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "ann"}, r.now(), time.Hour); !errors.Is(err, engine.ErrNotAsked) {
-			t.Errorf("over NATS, where nothing proves who it is: %v", err)
+		if _, err := r.answer(rec, approval.Reply{Verdict: kube.Reject}, "ann"); !errors.Is(err, approval.ErrNotAsked) {
+			t.Errorf("once more: %v", err)
 		}
-		if again := r.ends(event.Planned); again.Status() != event.Rejected {
+		r.must(r.again(rec, "bob", nil)) // whatever the command says
+		// Whoever may delete the object takes nothing back either.
+		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1/namespaces/" + no.Namespace + "/approvals/" + no.Name).
+			Do(t.Context()).Error())
+		if again := r.ends(event.Planned); again.Status() != event.Rejected || again.Rejected.By != "ann" {
 			t.Errorf("it is %s", again.Status())
 		}
-		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "5", Comment: "I was wrong"}))
-		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "5", Comment: "I was wrong"})) // by who could not say so the first time
+		r.wrote(0)
+		r.later(no.CreationTimestamp.Time)
+		_, err := r.answer(rec, approval.Reply{Verdict: kube.Approve, Comment: "I was wrong"}, "ann")
+		r.must(err)
 		rec = r.ends(event.Waiting)
 		r.wrote(1)
-		if rec.Rejected != nil || rec.Approved == nil || rec.Approved.By != "ann" || rec.Approved.Comment != "I was wrong" {
+		if rec.Rejected != nil || rec.Approved == nil {
 			t.Errorf("rejected by %+v, approved by %+v", rec.Rejected, rec.Approved)
 		}
-	})
-	t.Run("a rejection taken back over NATS", func(t *testing.T) {
-		t.Parallel()
-		r, rec := ask(t, remedy.ApprovalRule{})
-		r.policy.Approvals = nil
-		answer := func(a engine.Approval) error {
-			_, err := engine.Answer(t.Context(), r.env.Stream, rec, a, r.now(), time.Hour)
-			return err
-		}
-		r.must(answer(engine.Approval{By: "ann", Rejects: true}))
-		if rec = r.ends(event.Planned); rec.Status() != event.Rejected {
-			t.Fatalf("it is %s", rec.Status())
-		}
-		r.advance(time.Minute)
-		if err := bring(r, rec, engine.Approval{By: "ann", Object: "1"}); !errors.Is(err, engine.ErrNotAsked) {
-			t.Errorf("by Kubernetes: %v", err)
-		}
-		r.must(answer(engine.Approval{By: "bob"})) // nothing tells people apart
-		r.ends(event.Waiting)
-		r.wrote(1)
 	})
 	t.Run("rejected", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{})
-		r.must(bring(r, rec, engine.Approval{By: "ann", Object: "1", Rejects: true, Comment: "it is to go"}))
-		r.must(bring(r, rec, engine.Approval{By: "bob", Object: "2"}))
+		r.reject(rec, "ann")
+		r.approve(rec, "bob")
 		for range 3 {
 			rec = r.ends(event.Planned)
 			if rec.Status() != event.Rejected || rec.Rejected == nil || rec.Rejected.By != "ann" || !strings.Contains(rec.Rule, "Comment: it is to go") {
@@ -753,9 +716,6 @@ func TestConsent(t *testing.T) {
 			}
 			r.advance(time.Minute)
 			r.event = r.failure(class, r.now())
-		}
-		if err := bring(r, rec, engine.Approval{By: "cat", Object: "3"}); !errors.Is(err, engine.ErrNotAsked) {
-			t.Errorf("after the rejection: %v", err)
 		}
 		r.policy.Risk = remedy.High // and it stays so
 		r.ends(event.Planned)
@@ -769,6 +729,168 @@ func TestConsent(t *testing.T) {
 			t.Errorf("rejected by %+v", rec.Rejected)
 		}
 	})
+	t.Run("the first answer stays", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{})
+		yes := r.approve(rec, "ann")
+		if _, err := r.answer(rec, approval.Reply{Verdict: kube.Reject}, "ann"); !errors.As(err, new(approval.Answered)) {
+			t.Errorf("ann rejects what she has approved: %v", err)
+		}
+		r.later(yes.CreationTimestamp.Time)
+		r.must(r.again(rec, "ann", func(a *kube.Approval) { a.Spec.Verdict = kube.Reject }))
+		r.ends(event.Waiting)
+		r.wrote(1)
+	})
+	t.Run("an approval that was deleted", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t, remedy.ApprovalRule{})
+		yes := r.approve(rec, "ann")
+		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1/namespaces/" + yes.Namespace + "/approvals/" + yes.Name).
+			Do(t.Context()).Error())
+		r.ends(event.Asked)
+		r.wrote(0)
+	})
+}
+
+// again creates another Approval of a person, as it is changed, whatever one function says that answers plans.
+func (r *rig) again(rec event.Record, name string, change func(*kube.Approval)) error {
+	r.Helper()
+	by := identity.Person(r, r.kube, name)
+	me, err := by.Me(r.Context())
+	r.must(err)
+	a := approval.To(rec, me, approval.Reply{Verdict: kube.Approve})
+	a.Name = "again"
+	if change != nil {
+		change(&a)
+	}
+	_, err = by.CreateApproval(r.Context(), a)
+	return err
+}
+
+// later waits until the API server's time is another one.
+func (r *rig) later(than time.Time) {
+	r.Helper()
+	shell.Until(r, "a second passes", func() bool {
+		now, err := r.env.Kube.Clock(r.Context())
+		r.must(err)
+		return now.After(than)
+	})
+}
+
+// Where what people have answered can't be read, nothing is written, and it is no failure of the case: neither when the plan
+// is decided nor before its first step, and neither for a plan that the policy allows.
+func TestAnswersUnreadable(t *testing.T) {
+	t.Parallel()
+	for _, nth := range []int{1, 2} {
+		t.Run(fmt.Sprint("read ", nth), func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			away := errors.New("the API server is away")
+			r.on("approvals", func(context.Context) error {
+				if r.count("approvals") >= nth {
+					return away
+				}
+				return nil
+			})
+			for range 3 {
+				rec := r.fails("read the Approvals")
+				if rec.Result != event.Waiting || rec.Errors != 0 {
+					t.Errorf("it ends as %s with %d errors", rec.Result, rec.Errors)
+				}
+				r.advance(rec.Wait)
+				r.on("approvals", func(context.Context) error { return away })
+			}
+			r.wrote(0)
+			r.on("approvals", nil)
+			r.ends(event.Waiting)
+			r.wrote(1)
+		})
+	}
+}
+
+// Without the admission policy nothing proves who created an Approval, and it counts for nothing.
+func TestUnguarded(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.Risk = remedy.Low
+	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+	rec := r.ends(event.Asked)
+	r.approve(rec, "ann")
+	r.on("guard", func(context.Context) error { return errNotFound })
+	if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "does not count: nothing proves who created an Approval: the admission policy") {
+		t.Errorf("the note is %q", rec.Note)
+	}
+	r.wrote(0)
+	r.on("guard", func(context.Context) error { return errors.New("away") })
+	r.fails("look at the admission policy of Approvals")
+	r.wrote(0)
+	r.on("guard", nil)
+	r.advance(time.Minute)
+	r.ends(event.Waiting)
+	r.wrote(1)
+}
+
+// The approval of the person who runs the engine is of one plan and one attempt, in one process, and as the policy counts it.
+func TestAgreed(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.Risk = remedy.Low
+	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+	rec := r.ends(event.Asked)
+	r.env.Agreed = &engine.Agreement{Digest: strings.Repeat("0", 32), By: kube.User{Name: "ann"}}
+	r.ends(event.Asked)
+	r.env.Agreed = &engine.Agreement{Digest: rec.Digest, By: kube.User{Name: "ann"}, Host: "laptop"}
+	r.policy.Approvals = []remedy.ApprovalRule{{From: []string{"group:network"}}}
+	r.ends(event.Asked)
+	r.policy.Approvals = []remedy.ApprovalRule{{Needs: 2}}
+	if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "ann approved this plan at") {
+		t.Errorf("the note is %q", rec.Note)
+	}
+	r.wrote(0)
+	r.policy.Approvals = nil
+	if rec = r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "ann" || rec.Approved.Host != "laptop" || rec.Approved.Object != "" {
+		t.Errorf("approved by %+v", rec.Approved)
+	}
+	r.wrote(1)
+	r.advance(8 * time.Minute)
+	r.ends(event.Unsettled)
+	r.annotate("old")
+	r.advance(6 * time.Second)
+	r.ends(event.Asked) // about the next attempt
+	r.wrote(1)
+}
+
+// An approval carries the rest of a plan that has begun, in another process, and no longer than it lasts.
+func TestApprovedRest(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]time.Duration{"in time": 3 * time.Minute, "too late": 25 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.policy.Risk = remedy.Low
+			r.steps = []remedy.Step{act{Name: "1", Annotate: set("a/b", "x", "")}, act{Name: "2", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+			r.approve(r.ends(event.Asked), "ann")
+			r.once("before 2", kill)
+			r.dies()
+			r.wrote(1)
+			r.restart()
+			r.advance(3 * time.Minute)
+			if meanwhile > time.Hour {
+				r.policy.Mode = remedy.Observe // which keeps it from going on until then
+				r.run()
+				r.policy.Mode = remedy.Fix
+				r.advance(meanwhile)
+			}
+			rec := r.run()
+			if meanwhile > time.Hour {
+				r.wrote(1)
+				return
+			}
+			if r.wrote(2); rec.Approved == nil || rec.Approved.By != "ann" {
+				t.Errorf("approved by %+v", rec.Approved)
+			}
+		})
+	}
 }
 
 // A policy that gets stricter while the class reads, or before the first step, holds for the plan in hand.
@@ -779,8 +901,7 @@ func TestStricterMeanwhile(t *testing.T) {
 	approved := func(r *rig) {
 		r.policy.Risk = remedy.Low
 		rec := r.ends(event.Asked)
-		a := engine.Approval{By: "ann", Object: "1", At: r.now().Truncate(time.Second), Until: r.now().Add(time.Hour)}
-		r.must(engine.Bring(r.Context(), r.env.Stream, rec, a, r.now()))
+		r.approve(rec, "ann")
 	}
 	for name, tt := range map[string]struct {
 		before   func(*rig)
@@ -838,15 +959,11 @@ func TestRejectedMeanwhile(t *testing.T) {
 	r.policy.Risk = remedy.Low
 	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
 	rec := r.ends(event.Asked)
-	answer := func(a engine.Approval) error {
-		a.At, a.Until = r.now().Truncate(time.Second), r.now().Add(time.Hour)
-		return engine.Bring(r.Context(), r.env.Stream, rec, a, r.now())
-	}
-	r.must(answer(engine.Approval{By: "ann", Object: "1"}))
-	reads := r.count("policy")
-	r.on("policy", func(context.Context) error {
-		if r.count("policy") == reads+2 { // with the answers
-			return answer(engine.Approval{By: "bob", Object: "2", Rejects: true})
+	r.approve(rec, "ann")
+	reads := r.count("approvals")
+	r.on("approvals", func(context.Context) error {
+		if r.count("approvals") == reads+2 { // before the first step
+			r.reject(rec, "bob")
 		}
 		return nil
 	})
@@ -953,8 +1070,7 @@ func TestTakenBackAsks(t *testing.T) {
 	}
 	r.wrote(2) // there and back
 	rec := r.journal()[len(r.journal())-1]
-	_, err = engine.Approve(t.Context(), r.env.Stream, rec, event.Person{Name: "ann"}, r.now(), time.Hour)
-	r.must(err)
+	r.approve(rec, "ann")
 	r.ends(event.Waiting)
 	r.wrote(3)
 }

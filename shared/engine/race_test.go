@@ -453,8 +453,7 @@ func TestApprovedBehind(t *testing.T) {
 	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
 	asked := r.ends(event.Asked)
 	nats.Behind(t, url, "KV_lbremedy")
-	_, err := engine.Approve(t.Context(), r.env.Stream, asked, event.Person{Name: "ann"}, r.now(), time.Hour)
-	r.must(err)
+	r.approve(asked, "ann")
 	r.env.Watch = long
 	r.on("after 1", r.syncs)
 	shell.Until(t, "it is fixed", func() bool {

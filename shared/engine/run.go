@@ -35,8 +35,8 @@
 //
 // A plan in the journal is data, and what it says of its risk and of who agreed to it is
 // for people. A run that takes it over asks the class again as long as no step is made,
-// and works out the risk anew; that somebody has agreed is proven by the approval, which
-// is kept, for that attempt alone, until all is written.
+// and works out the risk anew; that somebody has agreed is proven by the Approval in
+// the cluster, which it reads from the API server itself, for that attempt alone.
 //
 // A plan with a step that can't be taken back asks, unless the policy says of the class
 // that it need not. To trigger a resync is no such step.
@@ -80,6 +80,7 @@ type Env struct {
 	Engine  *Engine                                             // that the runs are of; nil: each run is one of its own
 	Who     string                                              // worker, http, fc or cli, for the journal
 	Person  *event.Person                                       // who called the command, for the journal; nil: nobody did
+	Agreed  *Agreement                                          // of that person to one plan; nil: there is none
 	Bound   time.Duration                                       // a run ends by then; zero: 2 min
 	Watch   time.Duration                                       // how long a run watches for success; zero: 60 s
 	Crowded func() bool                                         // others wait for the place of a run that only watches; nil: never
@@ -271,26 +272,25 @@ func (r *redacted) Unwrap() error { return r.error }
 // resume turns a history into a way to go on, diagnose and decide return a plan and whether it is
 // applied, and an application, a verification and a reversal end the run.
 type run struct {
-	env       *Env
-	r         *remedy.Remedy
-	ev        Event
-	failed    time.Time    // of the failure in hand, as who dated it says: compared with such times alone
-	c         *remedy.Case // what is known of the case; only a hand reads more
-	hand      hand.Hand
-	object    *object // its document; nil: there is no stream
-	failures  failures
-	approvals approvals
-	rec       event.Record  // what the next append says
-	reads     reads         // of the look
-	ahead     *gathering    // a look that has begun before the lease was there; nil: none
-	steps     []remedy.Step // of the plan
-	risk      remedy.Risk   // of the plan, worked out in this run
-	intent    bool          // the journal holds the plan as one to apply
-	doubt     bool          // its next step may have been made, or a part of it: by a run that died or got no answer, or in this run
-	log       *slog.Logger
-	clock     time.Time         // when the present phase began
-	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
-	around    map[string]string // labels of the namespace; nil: they are not known
+	env      *Env
+	r        *remedy.Remedy
+	ev       Event
+	failed   time.Time    // of the failure in hand, as who dated it says: compared with such times alone
+	c        *remedy.Case // what is known of the case; only a hand reads more
+	hand     hand.Hand
+	object   *object // its document; nil: there is no stream
+	failures failures
+	rec      event.Record  // what the next append says
+	reads    reads         // of the look
+	ahead    *gathering    // a look that has begun before the run held the object; nil: none
+	steps    []remedy.Step // of the plan
+	risk     remedy.Risk   // of the plan, worked out in this run
+	intent   bool          // the document holds the plan as one to apply
+	doubt    bool          // its next step may have been made, or a part of it: by a run that died or got no answer, or in this run
+	log      *slog.Logger
+	clock    time.Time         // when the present phase began
+	into     *time.Duration    // where its time is told if the run ends in it; nil: it is over
+	around   map[string]string // labels of the namespace; nil: they are not known
 
 	prev     event.Record // the last record of the class
 	recorded bool         // this run has stored a record,
@@ -310,8 +310,8 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	x := &run{
 		env: env, r: r, ev: ev, failed: failed, log: log, clock: env.now(),
-		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
-		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster}, Event: f, Now: env.now(), Taken: map[string]bool{}, Remedy: r},
+		failures: failures{env, f.Service},
+		c:        &remedy.Case{View: ccm.View{Cluster: f.Cluster}, Event: f, Now: env.now(), Taken: map[string]bool{}, Remedy: r},
 	}
 	if env.Hand != nil {
 		x.hand = env.Hand(r)

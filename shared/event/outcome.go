@@ -72,8 +72,7 @@ type Approved struct {
 	At       time.Time `json:"at"`
 	Identity string    `json:"identity,omitempty"` // user name in the cluster, where one could be asked
 	Host     string    `json:"host,omitempty"`     // the machine on which they agreed
-	Object   string    `json:"object,omitempty"`   // UID of the Approval in the cluster, which proves who By is
-	Via      string    `json:"via,omitempty"`      // the user of NATS who said so, where nothing proves who By is
+	Object   string    `json:"object,omitempty"`   // UID of the Approval in the cluster, which proves who By is; empty: By has run the engine by hand
 	Chat     string    `json:"chat,omitempty"`     // where they said so, if the notifier created the Approval in their name
 	Comment  string    `json:"comment,omitempty"`
 }
@@ -84,13 +83,8 @@ func (a Approved) String() string { return a.Text().String() }
 // Text returns who it was, with what is known beside it in parentheses.
 func (a Approved) Text() say.Text {
 	who := say.Literal(Person{Name: a.By, Identity: a.Identity, Host: a.Host}.String())
-	switch {
-	case a.Chat != "":
+	if a.Chat != "" {
 		who = say.F("%s (%s)", who, FromChat(a.Chat))
-	case a.Object != "":
-		who = say.F("%s (proven by Kubernetes)", who)
-	case a.Via != "":
-		who = say.F("%s (identity: NATS user %s, not proven by Kubernetes)", who, a.Via)
 	}
 	if a.Comment != "" {
 		who = say.F("%s: %s", who, a.Comment)

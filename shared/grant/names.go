@@ -105,18 +105,15 @@ var (
 	ListEndpointSlices   = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
 	GetAdmissionPolicies = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Verb: "get"}
 	GetAdmissionBindings = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings", Verb: "get"}
-	GetApprovals         = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "get"}
 	ListApprovals        = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "list"}
 	WatchApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "watch"}
 	CreateApprovals      = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "create"}
 	// RelayApprovals is to create Approvals in the name of others. The admission policy of Approvals asks for it.
-	RelayApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "relay"}
-	PatchApprovalsStatus = Grant{Group: "lbremedy.io", Resource: "approvals/status", Verb: "patch"}
-	DeleteApprovals      = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "delete"}
-	ListMutating         = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
-	ListValidating       = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}
-	GetDeployments       = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
-	ListDaemonSets       = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
+	RelayApprovals = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "relay"}
+	ListMutating   = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
+	ListValidating = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}
+	GetDeployments = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
+	ListDaemonSets = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
 
 	// ReviewAccess is to ask what another user may do: the API server answers, and keeps nothing.
 	ReviewAccess = Grant{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}

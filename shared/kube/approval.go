@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An Approval is a person's answer to one plan, as an object of the cluster. The admission
@@ -19,13 +15,13 @@ import (
 type Approval struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	Spec              ApprovalSpec   `json:"spec"`
-	Status            ApprovalStatus `json:"status,omitzero"`
+	Spec              ApprovalSpec `json:"spec"`
 }
 
 // An ApprovalSpec says who answers which plan, and how. It can't be changed.
 type ApprovalSpec struct {
 	Cluster           string   `json:"cluster,omitempty"` // ID of the cluster; empty: the one that the object is in
+	Service           string   `json:"service"`           // name of the Service, of the same namespace, of which the person was told
 	Case              string   `json:"case"`              // ID of the case
 	Plan              string   `json:"plan"`              // digest of its plan
 	Attempt           int      `json:"attempt"`           // the number of the attempt to write that it is for, from 1
@@ -50,9 +46,6 @@ func (c Chat) String() string {
 	return fmt.Sprintf("%s user %s, at the sink %s, by the click %s", c.Kind, c.User, c.Sink, c.Click)
 }
 
-// Lasts returns for how long the answer counts from its creation.
-func (s ApprovalSpec) Lasts() time.Duration { return time.Duration(s.ExpirationSeconds) * time.Second }
-
 // A Verdict is the answer to a plan.
 type Verdict string
 
@@ -60,31 +53,6 @@ type Verdict string
 const (
 	Approve Verdict = "Approve"
 	Reject  Verdict = "Reject"
-)
-
-// An ApprovalStatus says what became of the answer. It is for people: nothing is decided by it.
-type ApprovalStatus struct {
-	State   ApprovalState `json:"state,omitempty"` // empty: it was not looked at yet
-	Message string        `json:"message,omitempty"`
-	Said    say.Text      `json:"said,omitempty"` // Message for readers of other languages
-	Time    metav1.Time   `json:"time,omitzero"`
-}
-
-// Text returns the message; what somebody else has written beside it does not count.
-func (s ApprovalStatus) Text() say.Text {
-	if s.Said.String() == s.Message {
-		return s.Said
-	}
-	return say.Literal(s.Message)
-}
-
-// An ApprovalState says what became of an answer, in a word.
-type ApprovalState string
-
-// The states.
-const (
-	Recorded ApprovalState = "Recorded" // it counts
-	Refused  ApprovalState = "Refused"  // it does not count; the message says why
 )
 
 const (
@@ -117,11 +85,6 @@ func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, er
 		return nil, err
 	}
 	return made, nil
-}
-
-// Approval returns an Approval as it is now. It needs grant.GetApprovals.
-func (c *Cluster) Approval(ctx context.Context, namespace, name string) (*Approval, error) {
-	return get[Approval](ctx, c, "Approval", approvalGroup, "approvals", namespace, name, nil)
 }
 
 // Approvals returns the Approvals of a namespace; of all with an empty one. It needs
@@ -173,39 +136,6 @@ func approvalsPath(namespace string) (string, error) {
 	return approvalGroup + "/namespaces/" + namespace + "/approvals", nil
 }
 
-// SetApprovalStatus says of an Approval what became of it. It returns ErrConflict if the
-// Approval has changed since it was read. It needs grant.PatchApprovalsStatus.
-func (w *Writer) SetApprovalStatus(ctx context.Context, a Approval, s ApprovalStatus) error {
-	doing := "patch the status of Approval " + a.Namespace + "/" + a.Name
-	if !ValidName(a.Namespace) || !ValidName(a.Name) {
-		return noName("patch Approval", "name", a.Namespace+"/"+a.Name)
-	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": a.ResourceVersion, "uid": a.UID}, "status": s})
-	if err != nil {
-		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
-	}
-	path := approvalGroup + "/namespaces/" + a.Namespace + "/approvals/" + a.Name + "/status"
-	return w.cluster.call(ctx, doing, request{verb: http.MethodPatch, path: path, query: w.query(), body: body}, new(Approval))
-}
-
-// DeleteApproval deletes an Approval. It returns ErrConflict if it has changed since it was read,
-// or another one has its name. It needs grant.DeleteApprovals.
-func (w *Writer) DeleteApproval(ctx context.Context, a Approval) error {
-	if !ValidName(a.Namespace) || !ValidName(a.Name) {
-		return noName("delete Approval", "name", a.Namespace+"/"+a.Name)
-	}
-	doing := "delete Approval " + a.Namespace + "/" + a.Name
-	body, err := json.Marshal(metav1.DeleteOptions{
-		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		Preconditions: &metav1.Preconditions{UID: &a.UID, ResourceVersion: &a.ResourceVersion},
-	})
-	if err != nil {
-		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
-	}
-	path := approvalGroup + "/namespaces/" + a.Namespace + "/approvals/" + a.Name
-	return w.cluster.call(ctx, doing, request{verb: http.MethodDelete, path: path, body: body}, new(metav1.Status))
-}
-
 // A User is somebody as the API server knows them.
 type User struct {
 	Name   string
@@ -228,33 +158,4 @@ func (c *Cluster) Me(ctx context.Context) (User, error) {
 		body: []byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`),
 	}, &answer)
 	return User{answer.Status.UserInfo.Username, answer.Status.UserInfo.Groups}, err
-}
-
-// AwaitApproval returns an Approval once it says what became of it, or as it is when ctx ends.
-// It needs grant.GetApprovals and grant.WatchApprovals.
-func (c *Cluster) AwaitApproval(ctx context.Context, a Approval) (*Approval, error) {
-	path, err := approvalsPath(a.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("metadata.name", a.Name).String()}
-	last := &a
-	for ctx.Err() == nil && last.Status.State == "" {
-		err := watch(ctx, c, "watch Approval "+a.Namespace+"/"+a.Name, path, query, last.ResourceVersion, spell, func(kind string, now *Approval) error {
-			if kind == Deleted {
-				return &Error{Doing: "watch Approval " + a.Namespace + "/" + a.Name, Kind: ErrNotFound, Message: "it was deleted"}
-			}
-			if kind == Added || kind == Modified {
-				last = now
-			}
-			if last.Status.State != "" {
-				return errEnough
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
-			return last, err
-		}
-	}
-	return last, nil
 }

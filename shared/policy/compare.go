@@ -154,18 +154,12 @@ func (c *comparison) approvals() {
 		if reflect.DeepEqual(was, is) {
 			continue
 		}
-		effect, proof := Tightened, say.Text(nil)
+		effect := Tightened
 		if is.Loosens(was) {
 			effect = Loosened
 		}
-		if was.Ruled != is.Ruled {
-			proof = say.F(", which Kubernetes has to prove")
-			if was.Ruled {
-				proof = say.F(", which need not be proven by Kubernetes any more")
-			}
-		}
 		c.say(effect, "approvals ("+risk.String()+" risk)", Told{was.Text(), is.Text(),
-			say.F("A plan of %s risk that is not applied automatically needs the %s%s; before, the %s.", risk, is.Text(), proof, was.Text())})
+			say.F("A plan of %s risk that is not applied automatically needs the %s; before, the %s.", risk, is.Text(), was.Text())})
 	}
 }
 

@@ -9,8 +9,7 @@ import (
 )
 
 // An ApprovalRule says whose approvals a plan needs that is not applied without one. Of those
-// that fit the risk of a plan the last one counts. With one, only approvals count of which the
-// cluster proves who gave them.
+// that fit the risk of a plan the last one counts.
 type ApprovalRule struct {
 	Risk  *Risk    `json:"risk,omitzero"`  // low, medium or high: plans of this risk and above; default all
 	Needs int      `json:"needs,omitzero"` // how many different people have to approve; default 1
@@ -25,7 +24,7 @@ const (
 
 // Text returns what the rule says.
 func (r ApprovalRule) Text() say.Text {
-	needs := Consent{Needs: max(1, r.Needs), Ruled: true, from: r.From}.Text()
+	needs := Consent{Needs: max(1, r.Needs), from: r.From}.Text()
 	if r.Risk != nil && *r.Risk > Low {
 		return say.F("plans of %s risk and above: %s", *r.Risk, needs)
 	}
@@ -35,17 +34,19 @@ func (r ApprovalRule) Text() say.Text {
 // A Consent is what approvals a plan needs that is not applied without one. The zero Consent
 // needs none: Policy.Consent returns one that does.
 type Consent struct {
-	Needs int  // different people
-	Ruled bool // the policy has a rule for it: only approvals count that the cluster proves
+	Needs int // different people
 	from  []string
 }
+
+// Special reports whether it takes more than the approval of a person, whoever that is.
+func (c Consent) Special() bool { return c.Needs > 1 || len(c.from) > 0 }
 
 // Consent returns what approvals a plan of this risk needs.
 func (p Policy) Consent(risk Risk) Consent {
 	c := Consent{Needs: 1}
 	for _, r := range p.Approvals {
 		if r.Risk == nil || risk >= *r.Risk {
-			c = Consent{Needs: cmp.Or(r.Needs, 1), Ruled: true, from: r.From}
+			c = Consent{Needs: cmp.Or(r.Needs, 1), from: r.From}
 		}
 	}
 	return c
@@ -83,5 +84,5 @@ func (c Consent) Text() say.Text {
 // Loosens reports whether this consent is easier to get than another one.
 func (c Consent) Loosens(was Consent) bool {
 	more := len(was.from) > 0 && (len(c.from) == 0 || slices.ContainsFunc(c.from, func(f string) bool { return !slices.Contains(was.from, f) }))
-	return c.Needs < was.Needs || was.Ruled && !c.Ruled || more
+	return c.Needs < was.Needs || more
 }

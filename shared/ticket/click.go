@@ -10,7 +10,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/chat"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -177,7 +176,7 @@ func (o *outlet) asked(ctx context.Context, i incident, value string) (event.Rec
 	case rec.Case != q.id:
 		return event.Record{}, say.Errorf("this case is over: there is a newer one, %s", rec.Case)
 	}
-	if err := engine.Asks(rec); err != nil {
+	if err := approval.Asks(rec); err != nil {
 		return event.Record{}, err
 	}
 	if rec.Digest != q.digest || rec.NextAttempt() != q.attempt {
@@ -186,7 +185,7 @@ func (o *outlet) asked(ctx context.Context, i incident, value string) (event.Rec
 	return rec, nil
 }
 
-// answer creates the Approval of a person, and waits a little until it is looked at.
+// answer creates the Approval of a person.
 func (o *outlet) answer(ctx context.Context, rec event.Record, verdict kube.Verdict, by kube.User, from kube.Chat) (say.Text, error) {
 	if o.c.Answers == nil {
 		return nil, say.Errorf("there is no access to the cluster")
@@ -199,27 +198,14 @@ func (o *outlet) answer(ctx context.Context, rec event.Record, verdict kube.Verd
 		return nil, say.Errorf("%s may not answer in the namespace %s: the ClusterRole %s allows it; somebody has to bind it",
 			by.Name, rec.Service.Namespace, approval.Approver)
 	}
-	lasts, said := engine.ApprovalLife, say.F("%s has approved the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
-	if verdict == kube.Reject {
-		lasts, said = engine.RejectionLife, say.F("%s has rejected the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
-	}
-	made, err := approval.Relay(ctx, o.c.Answers, rec, verdict, by, from, lasts)
-	if err != nil {
+	if _, err := approval.Answer(ctx, o.c.Answers, rec, approval.Reply{Verdict: verdict, From: &approval.Chatter{User: by, Chat: from}}); err != nil {
 		return nil, err
 	}
-	looked, cancel := context.WithTimeout(ctx, clickIn/2)
-	defer cancel()
-	now, err := o.c.Answers.AwaitApproval(looked, *made)
-	if err != nil {
-		return said, nil // it is there; the next message says what became of it
+	said := say.F("%s has approved the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
+	if verdict == kube.Reject {
+		said = say.F("%s has rejected the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
 	}
-	switch now.Status.State {
-	case kube.Refused:
-		return nil, say.Errorf("%s It does not count: %s", said, now.Status.Text())
-	case kube.Recorded:
-		said = said.Then(now.Status.Text())
-	}
-	return said, nil
+	return said.And("The case is diagnosed again."), nil
 }
 
 // stands returns how many Services of an incident fail, and the impact.

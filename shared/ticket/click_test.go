@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -84,14 +83,8 @@ func newNight(t *testing.T, at platform.Group, sink policy.Sink, without ...stri
 		c.Remedies = []*remedy.Remedy{{Class: "vswitch-ip-exhausted", Doc: "# The vSwitch has no free IP address"}}
 	}, sink)
 	n.queue = n.world.queue(f, 0)
-	b := &approval.Bringer{Cluster: "c1", Kube: k, Writer: kube.NewWriter(k), Stream: n.s, Log: f.log, Said: func(string) {}}
 	ctx, cancel := context.WithCancel(n.ctx)
 	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := b.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
 	wait.Go(func() { f.outlets[0].to.(*cards).app.Hear(ctx, f.outlets[0].clicked) })
 	t.Cleanup(func() { cancel(); wait.Wait() })
 	return n
@@ -152,8 +145,8 @@ func (n *night) approvals() []string {
 		if a.Spec.Chat == nil {
 			n.Fatalf("got %+v", a.Spec)
 		}
-		out = append(out, fmt.Sprintf("%s: %s plan %s, attempt %d, as %s %v from %s of %s, %s", a.Spec.Case[:8], a.Spec.Verdict,
-			plans[a.Spec.Plan], a.Spec.Attempt, a.Spec.User, a.Spec.Groups, a.Spec.Chat.User, a.Spec.Chat.Sink, a.Status.State))
+		out = append(out, fmt.Sprintf("%s: %s plan %s, attempt %d, as %s %v from %s of %s", a.Spec.Case[:8], a.Spec.Verdict,
+			plans[a.Spec.Plan], a.Spec.Attempt, a.Spec.User, a.Spec.Groups, a.Spec.Chat.User, a.Spec.Chat.Sink))
 	}
 	slices.Sort(out)
 	return out
@@ -282,7 +275,7 @@ func (n *night) play(d platform.Group, title, file, key string) {
 	d.Disconnect() // a release of DingTalk's
 	c = d.On(0, "u-ann", "approve")
 	d.Click(c)
-	counts1 := "00000001: Approve plan 1, attempt 1, as ann [network] from u-ann of night, Recorded"
+	counts1 := "00000001: Approve plan 1, attempt 1, as ann [network] from u-ann of night"
 	n.want(counts1)
 	bad("delivered twice", c)
 	c.ID = ""
@@ -330,8 +323,8 @@ func (n *night) play(d platform.Group, title, file, key string) {
 	})
 	q.pass(time.Minute)
 	d.Click(d.On(3, "u-ann", "approve"))
-	counts2 := "00000002: Reject plan 4, attempt 1, as eve [] from u-eve of night, Recorded"
-	counts3 := "00000003: Approve plan 5, attempt 1, as ann [network] from u-ann of night, Recorded"
+	counts2 := "00000002: Reject plan 4, attempt 1, as eve [] from u-eve of night"
+	counts3 := "00000003: Approve plan 5, attempt 1, as ann [network] from u-ann of night"
 	n.want(counts1, counts2, counts3)
 	q.pass(time.Minute)
 	n.ends(web3, event.Fixed, func(r *event.Record) { r.Next = 1 })

@@ -189,8 +189,19 @@ var own = map[types.NamespacedName]bool{
 	{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"}: true,
 }
 
+// proof is the admission policy of Approvals, and its binding. Others stay: whoever put them in force may not look again.
+const proof = "lbremedy-approvals"
+
 // wipe deletes all that is wiped, at once and whatever its finalizers say.
 func (c *Cluster) wipe(ctx context.Context) error {
+	registration := c.client.AdmissionregistrationV1()
+	for _, remove := range []func(context.Context, string, metav1.DeleteOptions) error{
+		registration.ValidatingAdmissionPolicies().Delete, registration.ValidatingAdmissionPolicyBindings().Delete,
+	} {
+		if err := remove(ctx, proof, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete what proves Approvals: %w", err)
+		}
+	}
 	for _, gvr := range wiped {
 		if err := c.wipeAll(ctx, gvr); err != nil {
 			return fmt.Errorf("delete %s: %w", gvr.Resource, err)

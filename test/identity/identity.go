@@ -125,6 +125,15 @@ func (r Rights) Cluster(ctx context.Context, c *cluster.Cluster, who string) (*r
 	return c.Impersonate(ctx, User(who), r.Rules)
 }
 
+// Engine is Cluster for an engine that works with these rights: it reads what people answer, too.
+func (r Rights) Engine(ctx context.Context, c *cluster.Cluster, who string) (*rest.Config, error) {
+	r.Rules = slices.Clip(r.Rules)
+	for _, g := range approval.Grants {
+		r.Rules = append(r.Rules, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}, Verbs: []string{g.Verb}})
+	}
+	return r.Cluster(ctx, c, who)
+}
+
 // Cloud returns what reads and writes as a caller with this name and these rights,
 // narrowed to the account, region and cluster at hand as an operator narrows them. The
 // Reader is the caller's to close.
@@ -302,6 +311,61 @@ func Approvals(t testing.TB, c *cluster.Cluster) (proven func()) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Answerable puts in force what the chart installs for Approvals, and waits until they prove who created them. It stays in
+// force when the test ends: others share the cluster, and the next one need not wait again.
+func Answerable(t testing.TB, c *cluster.Cluster) {
+	t.Helper()
+	ctx := t.Context()
+	if _, err := Approve(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kube.New(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := admin.Approvals(ctx, metav1.NamespaceDefault)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, kube.ErrNotFound) {
+			t.Fatal(err)
+		}
+		<-tick.C
+	}
+	if err := Proves(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Person returns the cluster as a person sees it who may do all there, with these groups.
+func Person(t testing.TB, c *cluster.Cluster, name string, groups ...string) *kube.Cluster {
+	t.Helper()
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: append(groups, "system:masters")}
+	as, err := kube.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return as
+}
+
+// Admin returns the name of the user who may do all in a cluster.
+func Admin(t testing.TB, c *cluster.Cluster) string {
+	t.Helper()
+	admin, err := kube.New(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	me, err := admin.Me(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return me.Name
 }
 
 // Proves waits until Approvals prove who created them.

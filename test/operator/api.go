@@ -23,7 +23,8 @@ import (
 // list that it does not have is empty; there is no other object.
 type API struct {
 	Lists  map[string][]any
-	Denied bool // nothing may be read
+	Denied bool   // nothing may be read
+	User   string // who asks; empty: it does not say
 }
 
 // ServeHTTP answers as the API server does.
@@ -37,6 +38,9 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case a.Denied:
 		no(http.StatusForbidden, "Forbidden", `User "ann" cannot list resource "services" in API group "" at the cluster scope`)
+		return
+	case a.User != "" && path.Base(r.URL.Path) == "selfsubjectreviews":
+		_ = json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"userInfo": map[string]any{"username": a.User}}})
 		return
 	case !has && !slices.Contains([]string{"services", "nodes", "events", "endpointslices", "daemonsets", "pods"}, path.Base(r.URL.Path)):
 		no(http.StatusNotFound, "NotFound", "it is not there")

@@ -3,6 +3,8 @@ package operator
 import (
 	"encoding/json"
 	"io"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,4 +97,15 @@ func (c Call) Stream(t *testing.T) *stream.Stream {
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// Approvers returns who has approved what a record tells of, by their names: the API server's times are whole seconds.
+func Approvers(rec event.Record) []event.Approved {
+	var all []event.Approved
+	if rec.Approved != nil {
+		all = append(all, *rec.Approved)
+	}
+	all = append(all, rec.Seconded...)
+	slices.SortFunc(all, func(a, b event.Approved) int { return strings.Compare(a.By, b.By) })
+	return all
 }

@@ -214,8 +214,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/engine"},
-		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy", "shared/hand",
-			"shared/policy", "shared/say", "shared/engine/control"},
+		may: []string{"shared/approval", "shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy",
+			"shared/hand", "shared/policy", "shared/say", "shared/engine/control"},
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
 	},
 	{
@@ -260,8 +260,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/approval"},
-		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/engine", "shared/say"},
-		why: "it brings what people answer to the journal, and decides nothing itself",
+		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/say"},
+		why: "it reads what people answer, and decides nothing itself",
 	},
 	{
 		who: []string{"shared/probe"},

@@ -267,7 +267,7 @@ func (g *ground) furnish(t *testing.T, namespace string) {
 func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.Config {
 	t.Helper()
 	if g.acts == nil || g.who != who || !equality.Semantic.DeepEqual(g.granted, rights.Rules) {
-		acts, err := rights.Cluster(t.Context(), g.cluster, who)
+		acts, err := rights.Engine(t.Context(), g.cluster, who)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string) (*eng
 	if err != nil {
 		return nil, err
 	}
-	config, err := rights.Cluster(ctx, tb.Cluster, who)
+	config, err := rights.Engine(ctx, tb.Cluster, who)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -31,6 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -115,6 +115,10 @@ func (r *rig) must(err error) {
 func newRig(t *testing.T) *rig {
 	first := cluster.Alone(t) // waits for other tests
 	second := first.Another(t)
+	for _, c := range []*cluster.Cluster{first, second} {
+		c.Namespace(t)
+		identity.Answerable(t, c)
+	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, keys: filepath.Join(t.TempDir(), "keys"), places: map[string]*place{}}
@@ -406,8 +410,9 @@ func TestClusters(t *testing.T) {
 	r.policy(two, careful)
 	r.fail(two, lost, "approval-2")
 	alike := r.ends(two, "approval-2", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
-	r.says(one, cli.Whoami()+" approved", "approve", asked.Case)
-	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != cli.Whoami() {
+	me := identity.Admin(t, r.places[one].testbed.Cluster)
+	r.says(one, me+" approved", "approve", asked.Case)
+	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != me {
 		t.Errorf("approved by %+v", rec.Approved)
 	}
 	written := func(rec event.Record) bool { return rec.Phase == event.Intent || rec.Next > 0 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -31,6 +30,7 @@ func TestApprove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, tt.fixture.Config, careful).start()
+			me := r.answerable()
 			r.must(r.testbed.Fail(r.ctx, tt.fixture.As("web")))
 			asked := r.ends("web", event.Asked)
 			if asked.Risk != tt.risk || asked.Digest == "" || !strings.Contains(asked.Ask, "lbremedy approve "+asked.Case) || asked.Next != 0 {
@@ -48,7 +48,7 @@ func TestApprove(t *testing.T) {
 			}
 			wait.Wait()
 			fixed := r.ends("web", event.Fixed)
-			if fixed.Approved == nil || fixed.Approved.By != cli.Whoami() || fixed.Approved.Object != "" || fixed.Approved.Via == "" {
+			if fixed.Approved == nil || fixed.Approved.By != me || fixed.Approved.Object == "" {
 				t.Fatalf("approved by %+v", fixed.Approved)
 			}
 			for _, got := range both {
@@ -63,7 +63,6 @@ func TestApprove(t *testing.T) {
 				t.Errorf("the worker wrote %v, with %d intents", writes, len(intents))
 			}
 			r.says(0, fixed.Approved.By+" approved this plan at", "", "show", fixed.Case)
-			r.says(0, "it came over NATS", "", "show", fixed.Case)
 			r.says(command.CodeWrong, "", "has no plan that waits for an approval", "approve", fixed.Case)
 			if !r.testbed.Healed("web") {
 				t.Error("the Service does not work")
@@ -80,17 +79,18 @@ func TestApproveTooLate(t *testing.T) {
 		meanwhile func(*rig)
 		note      string
 	}{
-		"the plan has changed": {func(r *rig) { r.testbed.Cloud.Edit(rewrite) }, cli.Whoami() + " approved another plan"},
+		"the plan has changed": {func(r *rig) { r.testbed.Cloud.Edit(rewrite) }, " approved another plan"},
 		"it has expired":       {func(r *rig) { r.advance(25 * time.Hour) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := testbed.NoListener().As("web")
 			r := newRig(t, f.Config, careful).start()
+			me := r.answerable()
 			r.must(r.testbed.Fail(r.ctx, f))
 			asked := r.ends("web", event.Asked)
 			r.says(0, "All clusters: Paused by cat", "", "pause", "--by", "cat")
-			r.says(0, cli.Whoami()+" approved the plan "+asked.Digest, "", "approve", asked.Case)
+			r.says(0, me+" approved the plan "+asked.Digest, "", "approve", asked.Case)
 			r.held("web", event.HeldByPause)
 			tt.meanwhile(r)
 			r.says(0, "Ended. All clusters: Paused by cat", "", "resume")
@@ -105,8 +105,8 @@ func TestApproveTooLate(t *testing.T) {
 				return
 			}
 			r.says(command.CodeWrong, "", "the plan of case "+again.Case+" is "+again.Digest+" now", "approve", again.Case, "--digest", asked.Digest)
-			r.says(0, cli.Whoami()+" approved the plan "+again.Digest, "", "approve", again.Case)
-			if fixed := r.ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != cli.Whoami() {
+			r.says(0, me+" approved the plan "+again.Digest, "", "approve", again.Case)
+			if fixed := r.ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != me {
 				t.Errorf("approved by %+v", fixed.Approved)
 			}
 		})

@@ -28,6 +28,7 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 
 func TestPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testbed.Config{}, careful).start()
+	r.answerable()
 	r.must(r.testbed.Fail(r.ctx, testbed.LostTag().As("web"), testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.Gone().As("images"),
 		testbed.LostTag().As("login"), testbed.LostTag().As("mail")))
 	asked, fixed := r.ends("web", event.Asked), r.ends("cart", event.Fixed)

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -40,6 +41,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -49,10 +51,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -140,7 +144,18 @@ func (r *rig) start() *rig {
 	r.must(err)
 	shell.Beside(r, r.ctx, "the exporter", x.Run)
 	shell.Beside(r, r.ctx, "the worker", r.work)
+	w := &approval.Waker{
+		Cluster: testbed.ClusterID, Kube: r.env.Kube, Stream: r.stream, Now: r.env.Now, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {},
+	}
+	shell.Beside(r, r.ctx, "what wakes it", w.Run)
 	return r
+}
+
+// answerable has people answer by Approvals, and returns the user as whom the operator's program does.
+func (r *rig) answerable() string {
+	r.Helper()
+	identity.Answerable(r, r.testbed.Cluster)
+	return identity.Admin(r, r.testbed.Cluster)
 }
 
 // work answers failures until ctx ends.

@@ -29,23 +29,38 @@ func Commands(p *cli.Program) []*cobra.Command {
 
 // Flags say how failures are answered.
 type Flags struct {
-	Apply  bool
-	as     string
-	wait   time.Duration
-	replay bool
+	Apply   bool
+	as      string
+	wait    time.Duration
+	approve string // digest of a plan, or its start
+	replay  bool
 }
 
 // Add adds the flags to a command.
 func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.Apply, "apply", false, "apply what the policy allows; without it nothing is written")
 	cmd.Flags().DurationVar(&a.wait, "wait", 5*time.Minute, "how long to retry a waiting case")
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if a.wait < 0 {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case a.wait < 0:
 			return command.Wrong("--wait: %s is below 0", a.wait)
+		case !cmd.Flags().Changed("approve"):
+		case !a.Apply:
+			return command.Wrong("--approve is for --apply: \"lbremedy approve\" approves a plan for the engine")
+		case len(a.approve) < shortest:
+			return command.Wrong("--approve: %q is too short: give the first %d characters of the digest, or more", a.approve, shortest)
 		}
 		return nil
 	}
 	cmd.Flags().StringVar(&a.as, "by", cli.Whoami(), "with --apply: `who` does it, for the journal")
+}
+
+// shortest is how much of a digest names a plan.
+const shortest = 8
+
+// AddApprove adds the flag by which the person who calls approves the plan.
+func (a *Flags) AddApprove(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.approve, "approve", "", "with --apply: approve the plan with this `digest`, or one that starts with it")
 }
 
 // sign has the journal say who calls, of runs that it tells of.
@@ -88,6 +103,23 @@ const atOnce = 8 // failures that are answered at a time
 // code follows from.
 func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items []Item, a Flags) error {
 	a.sign(ctx, p, env)
+	if a.approve != "" {
+		if len(items) != 1 {
+			return command.Wrong("--approve: %d plans are to be applied: name one Service", len(items))
+		}
+		it := items[0]
+		it.Event.Again = true
+		would, err := engine.Look(ctx, env.Env, it.Remedy, it.Event)
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(would.Digest, a.approve) {
+			return command.Wrong("--approve: the plan for %s is %q now: look at it again without --apply", it.Event.Failure.Service, would.Digest)
+		}
+		if err := agree(ctx, env, would); err != nil {
+			return err
+		}
+	}
 	verdicts := make([]verdict, len(items))
 	g := p.Progress()
 	var mu sync.Mutex

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -65,21 +66,24 @@ func RunRepair(ctx context.Context, p *cli.Program, env *host.Connection, r Repa
 			return err
 		}
 	}
-	rec, err := engine.Run(ctx, env.Env, it.Remedy, it.Event)
-	switch {
-	case err != nil:
-		return err
-	case rec.Result == event.Asked && rec.Digest == would.Digest && rec.Digest != "":
+	if would.Result == event.Asked && would.Digest != "" {
 		// The policy leaves it to a person, and one has just agreed to this plan.
-		if _, err := engine.Approve(ctx, env.Stream, rec, *env.Person, p.Now(), time.Hour); err != nil {
+		if err := agree(ctx, env, would); err != nil {
 			return err
 		}
-	case rec.Result.Settled():
-		all := []verdict{{Record: rec}}
-		if err := p.Print(printed(all), func() { printVerdicts(p, all, a) }); err != nil {
-			return err
-		}
-		return exitCode(p, all, a)
 	}
 	return Failures(ctx, p, env, []Item{it}, a)
+}
+
+// agree has the engine count the approval of the person who calls, of the plan of a record.
+func agree(ctx context.Context, env *host.Connection, would event.Record) error {
+	me, err := env.Kube.Me(ctx)
+	switch {
+	case err != nil:
+		return command.Wrong("the plan needs approval, and the cluster does not say who you are: %w", err)
+	case approval.Own(me.Name):
+		return command.Wrong("the plan needs approval, and %s is a ServiceAccount of lbremedy: use your own kubeconfig", me.Name)
+	}
+	env.Agreed = &engine.Agreement{Digest: would.Digest, By: me, Host: cli.Hostname()}
+	return nil
 }

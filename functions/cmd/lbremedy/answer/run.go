@@ -20,9 +20,14 @@ time. The policy in force decides what is done, or that of --policy.
 
 Without --apply it only shows what would be done: by the same checks, and the API server
 tries the writes to the cluster. With it a waiting case is retried until it is settled or
---wait is over; a worker continues from there.`,
+--wait is over; a worker continues from there.
+
+With --apply --approve DIGEST you approve the plan that was shown, in your own name, if it
+is still the same. Your approval counts as one that "lbremedy approve" creates, but in this
+run alone; it needs no Approvals in the cluster.`,
 		Example: `  lbremedy run shop/web
-  lbremedy run shop/web --policy fix.yaml --apply`,
+  lbremedy run shop/web --policy fix.yaml --apply
+  lbremedy run shop/web --apply --approve 0f8e12ab`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			items, env, err := readItems(cmd.Context(), p, args, func() (*host.Connection, error) { return p.Connect(cmd.Context(), file) })
@@ -37,5 +42,6 @@ tries the writes to the cluster. With it a waiting case is retried until it is s
 	}
 	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
 	a.Add(cmd)
+	a.AddApprove(cmd)
 	return cmd
 }

@@ -50,7 +50,7 @@ func sharing(made event.Record) []event.Record {
 // person's word. Afterwards they say that their fix is gone, and what was undone stays to be seen.
 func TestUndoShared(t *testing.T) {
 	t.Parallel()
-	c, account := operator.API{}.Against(t, masters())
+	c, account := operator.API{User: "team"}.Against(t, masters())
 	sc := &operator.Testbed{Call: c, Cloud: account}
 	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
@@ -64,7 +64,8 @@ func TestUndoShared(t *testing.T) {
 	if c := made.Steps[0].Calls; len(c) != 1 || c[0].Action != "ram:CreatePolicyVersion" || c[0].Resource != "policy/"+policy || c[0].Request == "" {
 		t.Errorf("the calls are %+v", c)
 	}
-	if made.Person == nil || made.Person.Name != "bob" || made.Person.Host == "" || made.Approved == nil || made.Approved.Host == "" {
+	if made.Person == nil || made.Person.Name != "bob" || made.Person.Host == "" || made.Approved == nil ||
+		made.Approved.By != "team" || made.Approved.Host == "" {
 		t.Errorf("by %v, approved by %v", made.Person, made.Approved)
 	}
 	s := nats.Connect(t, stream.Config{URL: server.URL(), Token: "sesame"})
@@ -104,7 +105,8 @@ func TestUndoShared(t *testing.T) {
 	sc.Wants(t, 0, `"undoneBy": "`+made.Case+`"`, "", "ls", "-o", "json")
 	shows := sc.Wants(t, 0, "Undone     1 of 1 steps done", "", "show", made.Case, "--history")
 	for _, want := range []string{
-		"What was undone: attempt 1, fixed", "Plan       medium risk, 1 of 1 steps done", "1. add ", "called by ann (on ", "called by bob (on ",
+		"What was undone: attempt 1, fixed", "Plan       medium risk, 1 of 1 steps done", "1. add ", "called by ann (team on ",
+		"called by bob (team on ",
 		"step 1 of 1 applied: add ", "undo of 1 step begun",
 	} {
 		if !strings.Contains(shows.Out, want) {
@@ -182,7 +184,7 @@ func TestService(t *testing.T) {
 	if _, _, err := s.PublishNewer(t.Context(), subject, "m", header, data, func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	says(0, `"host": "`, "approve", "shop/api", "-o", "json")
+	says(0, `"service": "api"`, "approve", "shop/api", "--print", "--user", "ann", "-o", "json")
 	says(0, `"host": "`, "pause", "--by", "ann", "-o", "json")
 
 	if err := operator.Seed(t.Context(), s, twice); err != nil {

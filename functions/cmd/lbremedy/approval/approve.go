@@ -1,9 +1,8 @@
 // Package approval is the commands by which a person decides on one case: "approve" agrees
 // to its plan, "reject" says no to it, and "undo" takes back what was done.
 //
-// Who answers is proven by Kubernetes: the answer is an Approval that is created with the
-// person's own kubeconfig. Where a cluster knows no Approvals, or can't be asked, the answer goes
-// over NATS: its permissions say who may, and the journal says that nothing proves who it was.
+// An answer is an Approval that is created with the person's own kubeconfig. Where a cluster knows no Approvals nobody can answer:
+// a person applies the plan with "lbremedy run", with rights of their own.
 package approval
 
 import (
@@ -20,7 +19,6 @@ import (
 	approvals "github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -35,9 +33,8 @@ func Commands(p *cli.Program) []*cobra.Command {
 // whoMay is how both commands say who may answer.
 const whoMay = `The answer is an Approval, an object in the namespace of the Service, which is created with
 your kubeconfig: RBAC says who may (the ClusterRole lbremedy-approver), and Kubernetes proves
-who did. Where the cluster knows no Approvals or can't be asked, and with
---without-kubernetes, it goes over NATS: NATS permissions on the keys that begin with
-approval decide who may, and the journal says that nothing proves who it was.
+who did. Where the cluster has no Approvals, a person who has the rights applies the plan:
+lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
 
 With --print the answer is not given: the Approval is printed as YAML, for the person of
 --user to create it with "kubectl create -f -". So somebody answers whose machine does not
@@ -72,13 +69,13 @@ approval.
 			return a.run(cmd.Context(), args[0])
 		},
 	}
-	cmd.Flags().DurationVar(&a.life, "for", engine.ApprovalLife, "how `long` the approval is valid if the plan can't be applied at once")
+	cmd.Flags().DurationVar(&a.life, "for", approvals.Life, "how `long` the approval is valid if the plan can't be applied at once")
 	a.flags(cmd)
 	return cmd
 }
 
 func reject(p *cli.Program) *cobra.Command {
-	a := answer{Program: p, verdict: kube.Reject, life: engine.RejectionLife}
+	a := answer{Program: p, verdict: kube.Reject, life: approvals.RejectionLife}
 	cmd := &cobra.Command{
 		Use:   "reject CASE|NAMESPACE/SERVICE",
 		Short: "Reject the plan of a case that needs approval",
@@ -106,7 +103,6 @@ type answer struct {
 	verdict         kube.Verdict
 	life            time.Duration
 	digest, comment string
-	unproven        bool
 	print           bool
 	user            kube.User // who creates what is printed
 }
@@ -114,7 +110,6 @@ type answer struct {
 func (a *answer) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.digest, "digest", "", "answer only the plan with this `digest`, or one that starts with it")
 	cmd.Flags().StringVar(&a.comment, "comment", "", "`why`, for the journal and the ticket")
-	cmd.Flags().BoolVar(&a.unproven, "without-kubernetes", false, "answer over NATS, without a proof of who you are")
 	cmd.Flags().BoolVar(&a.print, "print", false, "print the Approval as YAML, and create nothing")
 	cmd.Flags().StringVar(&a.user.Name, "user", "", "with --print: `name` of who creates it, as kubectl auth whoami says it")
 	cmd.Flags().StringSliceVar(&a.user.Groups, "group", nil, "with --print: `groups` of theirs that the policy asks for")
@@ -125,8 +120,6 @@ func (a *answer) run(ctx context.Context, name string) error {
 		return command.Wrong("--comment: it has %d bytes, and 1024 are the most", len(a.comment))
 	}
 	switch {
-	case a.print && a.unproven:
-		return command.Wrong("--print and --without-kubernetes: an Approval is an object of Kubernetes")
 	case a.print && a.user.Name == "":
 		return command.Wrong("--print: name who creates the Approval with --user, as kubectl auth whoami says it")
 	case !a.print && (a.user.Name != "" || len(a.user.Groups) > 0):
@@ -156,32 +149,30 @@ func (a *answer) run(ctx context.Context, name string) error {
 	if !finding && r.Service.Kind != "" {
 		return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
 	}
-	if err := engine.Asks(r); err != nil && (r.Rejected == nil || a.verdict == kube.Reject) {
+	if err := approvals.Asks(r); err != nil && (r.Rejected == nil || a.verdict == kube.Reject) {
 		return command.Mistake{Err: err}
 	}
 	if a.print {
 		return a.show(r)
 	}
-	why := say.Literal("--without-kubernetes")
-	if !a.unproven {
-		var made *kube.Approval
-		if made, why, err = a.create(ctx, r); err != nil {
+	if a.verdict == kube.Approve && !finding { // no event brings a finding again
+		_, err := s.Last(ctx, stream.Failed, event.FailedSubject(r.Cluster, r.Class, r.Service.UID))
+		if errors.Is(err, stream.ErrNotFound) {
+			return command.Wrong("the failure of case %s is no longer stored and has not returned: there is nothing to apply the plan to", r.Case)
+		}
+		if err != nil {
 			return err
 		}
-		if made != nil {
-			return a.created(ctx, r, *made)
-		}
 	}
-	return a.overNATS(ctx, s, r, why)
+	return a.give(ctx, r)
 }
 
 // show prints the Approval for somebody else to create.
 func (a *answer) show(r event.Record) error {
-	by := engine.Approval{By: a.user.Name, Object: "new", Rejects: a.verdict == kube.Reject}
-	if err := by.Takes(r); err != nil {
+	if err := approvals.Takes(r, a.verdict, a.user.Name); err != nil {
 		return command.Mistake{Err: err}
 	}
-	made := approvals.To(r, a.verdict, a.user, a.comment, a.life).Manifest()
+	made := approvals.To(r, a.user, a.reply()).Manifest()
 	made.Name, made.GenerateName = "", made.Name+"-" // an answer that no longer counts is given again
 	var err error
 	if wrong := a.Print(made, func() { err = command.YAML(a.Out, made) }); wrong != nil {
@@ -190,87 +181,51 @@ func (a *answer) show(r event.Record) error {
 	return err
 }
 
-// elsewhere is how long the API server may take before the answer goes over NATS.
-const elsewhere = 10 * time.Second
+// reply is what is answered.
+func (a *answer) reply() approvals.Reply {
+	return approvals.Reply{Verdict: a.verdict, Comment: a.comment, Lasts: a.life}
+}
 
-// create creates the Approval; nil with the reason where the cluster takes none.
-func (a *answer) create(ctx context.Context, r event.Record) (made *kube.Approval, why say.Text, err error) {
+// patience is how long the API server may take.
+const patience = 10 * time.Second
+
+// give creates the Approval.
+func (a *answer) give(ctx context.Context, r event.Record) error {
 	cluster, err := a.Kube()
-	if err != nil {
-		return nil, say.Of(err), nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, elsewhere)
-	defer cancel()
-	made, err = approvals.Create(ctx, cluster, r, a.verdict, a.comment, a.life)
-	var no approvals.NotTaken
-	switch {
-	case errors.As(err, &no):
-		return nil, say.Of(no), nil
-	case errors.Is(err, engine.ErrNotAsked):
-		return nil, nil, command.Mistake{Err: err}
-	case errors.Is(err, kube.ErrDenied), errors.As(err, new(approvals.Answered)):
-		return nil, nil, command.Wrong("%s", say.Of(err).Map(command.Clean))
-	case err != nil:
-		return nil, nil, err
-	}
-	if done, err := cluster.AwaitApproval(ctx, *made); err == nil {
-		made = done
-	}
-	return made, nil, nil
-}
-
-// created says what became of an Approval.
-func (a *answer) created(ctx context.Context, r event.Record, made kube.Approval) error {
-	if made.Status.State == kube.Refused {
-		return command.Wrong("the Approval %s/%s does not count: %s", made.Namespace, made.Name, made.Status.Text().Map(command.Clean))
-	}
-	return a.Print(made, func() {
-		a.say(r, made.Spec.User, made.CreationTimestamp.Add(made.Spec.Lasts()))
-		if made.Status.State == "" {
-			a.Note("The Approval %s/%s does not count yet: \"lbremedy up\" with the part notifier takes it over from the cluster.", made.Namespace, made.Name)
-			return
-		}
-		a.Note("Kubernetes proves it: Approval %s/%s.", made.Namespace, made.Name)
-		a.next(r)
-	})
-}
-
-// overNATS answers over NATS.
-func (a *answer) overNATS(ctx context.Context, s *stream.Stream, r event.Record, why say.Text) error {
-	who := a.Person(ctx, cli.Whoami())
-	if who.Name == "" {
-		return command.Wrong("the user of this machine is not known: somebody has to answer")
-	}
-	said, err := engine.Answer(ctx, s, r, engine.Approval{
-		By: who.Name, Identity: who.Identity, Host: who.Host, Via: a.NATSUser(), Rejects: a.verdict == kube.Reject, Comment: a.comment,
-	}, a.Now(), a.life)
 	if err != nil {
 		return command.Mistake{Err: err}
 	}
-	if !strings.HasPrefix(r.Class, doctor.ClassPrefix) { // no event brings a finding again
-		err := approvals.Deliver(ctx, s, r, "approval."+said.At.Format(time.RFC3339Nano))
-		if errors.Is(err, stream.ErrNotFound) {
-			return command.Wrong("the failure of case %s is no longer stored and has not returned: there is nothing to apply the plan to", r.Case)
-		}
-		if err != nil {
-			return err
-		}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	made, err := approvals.Answer(ctx, cluster, r, a.reply())
+	switch {
+	case errors.As(err, new(approvals.NotTaken)) && a.verdict == kube.Approve:
+		return command.Wrong("%s. If you have the rights, apply the plan yourself: %s", say.Of(err).Map(command.Clean), byHand(r))
+	case errors.Is(err, approvals.ErrNotAsked):
+		return command.Mistake{Err: err}
+	case errors.Is(err, kube.ErrDenied), errors.As(err, new(approvals.Answered)), errors.As(err, new(approvals.NotTaken)):
+		return command.Wrong("%s", say.Of(err).Map(command.Clean))
+	case err != nil:
+		return err
 	}
-	return a.Print(said, func() {
-		a.say(r, said.By, said.Until)
-		why = why.Map(func(s string) string { return strings.TrimRight(command.Clean(event.Redact(s)), ".") })
-		a.Note("Kubernetes does not prove it, since it went over NATS: %s.", why)
+	return a.Print(made, func() {
+		by, until := command.Clean(made.Spec.User), made.CreationTimestamp.Add(time.Duration(made.Spec.ExpirationSeconds)*time.Second)
+		if a.verdict == kube.Reject {
+			fmt.Fprintln(a.Out, a.Phrase("%s rejected the plan %s of %s.", by, r.Digest, r.Case))
+		} else {
+			fmt.Fprintln(a.Out, a.Phrase("%s approved the plan %s of %s, until %s.", by, r.Digest, r.Case, cli.Clock(until)))
+		}
+		a.Note("The answer is the Approval %s/%s.", made.Namespace, made.Name)
 		a.next(r)
 	})
 }
 
-// say says who answered.
-func (a *answer) say(r event.Record, by string, until time.Time) {
-	if a.verdict == kube.Reject {
-		fmt.Fprintln(a.Out, a.Phrase("%s rejected the plan %s of %s.", command.Clean(by), r.Digest, r.Case))
-		return
+// byHand returns the command by which a person applies the plan of a record.
+func byHand(r event.Record) string {
+	if check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix); finding {
+		return fmt.Sprintf("lbremedy doctor --fix %s %s --apply --approve %s", check, r.Service, r.Digest)
 	}
-	fmt.Fprintln(a.Out, a.Phrase("%s approved the plan %s of %s, until %s.", command.Clean(by), r.Digest, r.Case, cli.Clock(until)))
+	return fmt.Sprintf("lbremedy run %s --apply --approve %s", r.Service, r.Digest)
 }
 
 // next says what comes next.

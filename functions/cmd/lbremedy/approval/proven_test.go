@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -57,16 +58,54 @@ func TestProven(t *testing.T) {
 	says(ann, 0, "ann approved the plan "+asked.Digest, "approve", asked.Case, "--comment", "CHG-1")
 	says(ann, 0, "ann approved the plan "+asked.Digest, "approve", asked.Case)
 	says(ann, command.CodeWrong, "ann has answered this plan before, with Approve", "reject", asked.Case)
-	says(sc.Call, 0, "Kubernetes does not prove it", "approve", asked.Case, "--without-kubernetes")
 	untouched()
-	says(bob, 0, "Kubernetes proves it: Approval "+sc.Namespace+"/", "approve", asked.Case)
+	says(bob, 0, "The answer is the Approval "+sc.Namespace+"/", "approve", asked.Case)
 	fixed := u.Until(t, func(r event.Record) bool { return r.Result.Worked() })
-	if fixed.Approved == nil || fixed.Approved.By != "ann" || fixed.Approved.Object == "" || fixed.Approved.Comment != "CHG-1" ||
-		!slices.ContainsFunc(fixed.Seconded, func(a event.Approved) bool { return a.By == "bob" }) {
-		t.Errorf("approved by %+v and %+v", fixed.Approved, fixed.Seconded)
+	if both := operator.Approvers(fixed); len(both) != 2 || both[0].By != "ann" || both[0].Object == "" || both[0].Comment != "CHG-1" || both[1].By != "bob" {
+		t.Errorf("approved by %+v", both)
 	}
-	says(sc.Call, 0, "approved by ann (proven by Kubernetes): CHG-1, and by bob (proven by Kubernetes)", "show", fixed.Case)
+	says(sc.Call, 0, "by ann: CHG-1", "show", fixed.Case)
 	says(bob, command.CodeWrong, "has no plan that waits for an approval", "approve", asked.Case)
+	u.End(t)
+}
+
+// Where the cluster has no Approvals nobody can answer, "up" and "approve" say what to do instead, and a person applies the plan with
+// rights of their own: that one, and no other. One person is one of two that the policy wants.
+func TestNoApprovals(t *testing.T) {
+	sc := operator.NewTestbedOn(t, cluster.Alone(t))
+	u := sc.Up(t)
+	asked := sc.Asks(t, u, "{from: [group:network]}")
+	const none = "the cluster has no approvals.lbremedy.io"
+	if got := u.Errs.String(); strings.Count(got, none) != 1 || !strings.Contains(got, "lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST") {
+		t.Errorf("up says %s", got)
+	}
+	web := sc.Namespace + "/web"
+	sc.Wants(t, command.CodeWrong, "", "lbremedy run "+web+" --apply --approve "+asked.Digest, "approve", asked.Case)
+	sc.Wants(t, command.CodeWrong, "", none, "reject", asked.Case)
+	sc.Wants(t, command.CodeWrong, "", "--approve is for --apply", "run", web, "--approve", asked.Digest)
+	sc.Wants(t, command.CodeWrong, "", "is too short", "run", web, "--apply", "--approve", "0")
+	sc.Wants(t, command.CodeWrong, "", "look at it again without --apply", "run", web, "--apply", "--approve", strings.Repeat("0", 32))
+	pod, err := identity.Of("up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := func(user, group string) operator.Call { return sc.As(t, user, pod.Rules, group) }
+	call := func(by operator.Call, code int, want string) {
+		t.Helper()
+		got := by.Run(t.Context(), "run", web, "--apply", "--approve", asked.Digest[:12])
+		if got.Code != code || !strings.Contains(strings.Join(strings.Fields(got.Out+got.Err), " "), want) {
+			t.Errorf("%+v; want %d, %q", got, code, want)
+		}
+	}
+	call(by(identity.User("up"), "network"), command.CodeWrong, "is a ServiceAccount of lbremedy: use your own kubeconfig")
+	call(by("web", "web"), cli.CodeOpen, "web approved this plan at")
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
+		t.Fatalf("the Service is in %s", got)
+	}
+	call(by("ann", "network"), 0, "ann approved this plan at")
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-b" {
+		t.Errorf("the Service is in %s", got)
+	}
 	u.End(t)
 }
 
@@ -92,7 +131,6 @@ func TestPrinted(t *testing.T) {
 	}
 	wrong("lbremedy does not answer its own questions, and "+identity.User("up")+" is one of its ServiceAccounts", "approve", asked.Case)
 	wrong("--print: name who creates the Approval with --user", "approve", asked.Case, "--print")
-	wrong("--print and --without-kubernetes", "approve", asked.Case, "--print", "--user", "ann", "--without-kubernetes")
 	wrong("--user and --group are for --print", "approve", asked.Case, "--user", "ann")
 
 	printed := func(args ...string) (a kube.Approval, text []byte) {

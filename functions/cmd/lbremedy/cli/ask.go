@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -97,15 +96,6 @@ func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
 		return nil, err
 	}
 	return kube.New(kube.As(config, token))
-}
-
-// NATSUser returns the name of the file that holds the caller's key of NATS, without its extension: infra/keys calls it as the
-// user. NATS proves it to nobody else.
-func (p *Program) NATSUser() string {
-	if p.natsNKey == "" {
-		return "without a name"
-	}
-	return strings.TrimSuffix(filepath.Base(p.natsNKey), ".seed")
 }
 
 // Whoami returns the name of the user; empty if it is not known.

@@ -11,10 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/approval"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -48,27 +46,13 @@ func (p plan) Short() string { return p.digest[:min(len(p.digest), 12)] }
 // Case is the ID of its case.
 func (p plan) Case() string { return p.id }
 
-// A response is an answer of somebody.
-type response struct{ kube.Approval }
-
-// Sign is the word for what became of it.
-func (g response) Sign() string {
-	switch g.Status.State {
-	case kube.Recorded:
-		return "counts"
-	case kube.Refused:
-		return "does not count"
-	}
-	return "waits"
-}
-
 // A question is a plan with what there is to say of it.
 type question struct {
 	Plan    plan
 	Record  *event.Record // the newest of the case's class; nil: there is none
 	Closed  error         // why nobody can answer it; nil: somebody can
 	Missed  error         // why the person's last answer did not come about
-	Answers []response
+	Answers []kube.Approval
 	Mine    bool   // the person has answered it
 	Apply   string // the command that applies an approved plan, where nothing else does
 }
@@ -116,7 +100,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		if row.Record, err = s.book.record(r.Context(), caseKey{p.cluster, p.uid, p.class, ""}); err != nil {
 			return b, err
 		}
-		row.Closed = closed(p, row.Record, b.Verdict, me.as(r.Context(), row.Record))
+		row.Closed = closed(p, row.Record, b.Verdict, me.rejecting(r.Context(), row.Record))
 		if row.Record != nil {
 			namespace := row.Record.Service.Namespace
 			all, seen := given[namespace]
@@ -131,8 +115,9 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 			}
 			for _, a := range all {
 				if a.Spec.Case == p.id && a.Spec.Plan == p.digest && a.Spec.Attempt == p.attempt {
-					row.Answers = append(row.Answers, response{a})
-					row.Mine = row.Mine || a.Spec.User == me.name(r.Context()) && a.Status.State != kube.Refused && !(takesBack(row.Record, a) && b.Verdict == kube.Approve)
+					row.Answers = append(row.Answers, a)
+					row.Mine = row.Mine || a.Spec.User == me.name(r.Context()) && approval.Stands(a, *row.Record, s.p.Now()) &&
+						!(takesBack(row.Record, a) && b.Verdict == kube.Approve)
 				}
 			}
 		}
@@ -150,7 +135,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 
 // closed returns why nobody can answer a plan: what stands in the journal is not what a page
 // has shown, or asks for no such answer of the person.
-func closed(p plan, now *event.Record, verdict kube.Verdict, by engine.Approval) error {
+func closed(p plan, now *event.Record, verdict kube.Verdict, by string) error {
 	switch {
 	case now == nil:
 		return say.Errorf("The journal has no such case.")
@@ -159,8 +144,7 @@ func closed(p plan, now *event.Record, verdict kube.Verdict, by engine.Approval)
 	case now.Service.Kind != "":
 		return say.Errorf("This is not about a Service: it is answered in a terminal.")
 	}
-	by.Rejects = verdict == kube.Reject
-	if err := by.Takes(*now); err != nil {
+	if err := approval.Takes(*now, verdict, by); err != nil {
 		return err
 	}
 	if now.Digest != p.digest || now.NextAttempt() != p.attempt {
@@ -175,14 +159,12 @@ func takesBack(rec *event.Record, a kube.Approval) bool {
 	return rec.Rejected != nil && rec.Rejected.Object == string(a.UID) && a.Spec.Verdict == kube.Reject
 }
 
-// as returns an answer of the person to a plan, as far as it tells whose it is. Who they are is
-// asked for where it matters: at a plan that somebody has rejected.
-func (p *person) as(ctx context.Context, rec *event.Record) engine.Approval {
-	a := engine.Approval{Object: "new"} // which proves it
-	if rec != nil && rec.Rejected != nil {
-		a.By = p.name(ctx)
+// rejecting returns the name of the person, where it matters: at a plan that somebody has rejected.
+func (p *person) rejecting(ctx context.Context, rec *event.Record) string {
+	if rec == nil || rec.Rejected == nil {
+		return ""
 	}
-	return a
+	return p.name(ctx)
 }
 
 // answers shows plans, who has answered them, and where the person answers.
@@ -216,30 +198,12 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 		wait.Go(func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			me.miss(q.Plan, give(ctx, me.kube, *q.Record, b.Verdict, comment), s.p.Now())
+			_, err := approval.Answer(ctx, me.kube, *q.Record, approval.Reply{Verdict: b.Verdict, Comment: comment})
+			me.miss(q.Plan, err, s.p.Now())
 		})
 	}
 	wait.Wait()
 	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
-}
-
-// looked is how long a page waits for what becomes of an answer.
-const looked = 3 * time.Second
-
-// give answers a plan, and waits a little until somebody has looked at the answer.
-func give(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, comment string) error {
-	lasts := engine.ApprovalLife
-	if verdict == kube.Reject {
-		lasts = engine.RejectionLife
-	}
-	made, err := approval.Create(ctx, c, rec, verdict, comment, lasts)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, looked)
-	defer cancel()
-	_, _ = c.AwaitApproval(ctx, *made) // the page shows how it stands
-	return nil
 }
 
 // record reads the newest record of a Service and class; nil if there is none.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
 // A sheet is a part of a long list, with what leads to the others.
@@ -145,10 +147,8 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, ask: askOf(&last),
 	}
 	b.Asks.Right = s.right(personOf(r), last.Service.Namespace)
-	if no := last.Rejected; no != nil && no.Object != "" {
-		if me := personOf(r); b.Asks.Right.May && me.as(r.Context(), &last).Takes(last) == nil {
-			b.Again = b.Asks.Plan()
-		}
+	if last.Rejected != nil && b.Asks.Right.May && approval.Takes(last, kube.Approve, personOf(r).name(r.Context())) == nil {
+		b.Again = b.Asks.Plan()
 	}
 	for _, f := range story.Parts {
 		if strings.TrimSpace(f.Text) == "" || slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {

@@ -133,13 +133,13 @@ func TestOIDC(t *testing.T) {
 		t.Errorf("bob approves: %+v", got)
 	}
 	fixed := u.Until(t, func(r event.Record) bool { return r.Result.Worked() })
-	if by := fixed.Approved; by == nil || by.By != "oidc:ann" || by.Identity != "oidc:ann" || by.Object == "" || by.Comment != "CHG-7" ||
-		len(fixed.Seconded) != 1 || fixed.Seconded[0].By != "oidc:bob" {
-		t.Errorf("approved by %+v and %+v", fixed.Approved, fixed.Seconded)
+	if both := operator.Approvers(fixed); len(both) != 2 || both[0].By != "oidc:ann" || both[0].Identity != "oidc:ann" || both[0].Object == "" ||
+		both[0].Comment != "CHG-7" || both[1].By != "oidc:bob" {
+		t.Errorf("approved by %+v", both)
 	}
 	all := x.approvals()
 	if len(all) != 2 || slices.ContainsFunc(all, func(a kube.Approval) bool {
-		return !strings.HasPrefix(a.Spec.User, oidc.Prefix) || !slices.Contains(a.Spec.Groups, "oidc:network") || a.Status.State != kube.Recorded
+		return !strings.HasPrefix(a.Spec.User, oidc.Prefix) || !slices.Contains(a.Spec.Groups, "oidc:network")
 	}) {
 		t.Errorf("there are %+v", all)
 	}

@@ -85,6 +85,7 @@ below --severity, do not count. With --fix the codes are those of "lbremedy run"
 		"policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
 	f.BoolVar(&e.explain, "explain", false, "show what to do about each finding, and its evidence")
 	e.Add(cmd)
+	e.AddApprove(cmd)
 	command.Complete(cmd, "severity", cobra.FixedCompletions([]string{"info", "warning", "critical"}, cobra.ShellCompDirectiveNoFileComp))
 	command.Complete(cmd, "checks", completeList)
 	command.Complete(cmd, "fix", completeFixes)

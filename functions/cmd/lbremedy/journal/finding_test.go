@@ -43,7 +43,7 @@ func TestFindingCase(t *testing.T) {
 		{"show 44444444", 0, "load balancer lb-1  needs-action"},
 		{"show 44444444", 0, "by the doctor's check room"},
 		{"approve 44444444", command.CodeWrong, "is a finding of the doctor without a plan to approve"},
-		{"approve 55555555 --without-kubernetes", 0, "lbremedy doctor --fix finalizers shop/web --apply"},
+		{"approve 55555555 --print --user ann", 0, "service: web"},
 		{"undo 44444444", command.CodeWrong, "there is nothing to undo"},
 	} {
 		got := c.Run(t.Context(), strings.Fields(tt.args)...)

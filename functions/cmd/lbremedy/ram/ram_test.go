@@ -187,7 +187,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 	}
 	t.Run("no Service", func(t *testing.T) {
 		t.Parallel()
-		c, account := operator.API{}.Against(t, world())
+		c, account := operator.API{User: "team"}.Against(t, world())
 		sc := &operator.Testbed{Call: c, Cloud: account}
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
@@ -205,7 +205,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 	})
 	t.Run("a pause holds it", func(t *testing.T) {
 		t.Parallel()
-		c, account := operator.API{}.Against(t, world())
+		c, account := operator.API{User: "team"}.Against(t, world())
 		sc := &operator.Testbed{Call: c, Cloud: account}
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"

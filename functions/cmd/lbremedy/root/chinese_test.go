@@ -44,7 +44,7 @@ func TestChinese(t *testing.T) {
 	others := []string{
 		"no reason", "low to high", "medium to high", "low to medium",
 		"Ask whether we may create subjectaccessreviews: not found: it is not there",
-		"Ask whether we may create pods: not found: it is not there",
+		"ask who we are: not found: it is not there", "Ask whether we may create pods: not found: it is not there",
 		"refused as invalid: a write needs the resource version that was read",
 	}
 	for _, r := range records {

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -80,12 +80,14 @@ func TestNight(t *testing.T) {
 	}
 	untouched()
 	sc.Wants(t, command.CodeWrong, "", "look at it again", "approve", asked.Case, "--digest", "0000")
-	sc.Wants(t, 0, cli.Whoami()+" approved the plan "+asked.Digest, "Kubernetes does not prove it", "approve", asked.Case)
+	identity.Answerable(t, sc.Kube)
+	me := identity.Admin(t, sc.Kube)
+	sc.Wants(t, 0, me+" approved the plan "+asked.Digest, "The answer is the Approval "+sc.Namespace+"/", "approve", asked.Case)
 	u.Until(t, func(r event.Record) bool { return r.Result == event.Fixed })
 	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-b" {
 		t.Errorf("after the fix the Service is in %s", got)
 	}
-	sc.Wants(t, 0, cli.Whoami()+" approved this plan at", "", "show", web)
+	sc.Wants(t, 0, me+" approved this plan at", "", "show", web)
 	sc.Wants(t, 0, "vswitch-ip-exhausted may write again", "", "breaker", "close", "vswitch-ip-exhausted")
 	sc.Wants(t, 0, "No breaker is open in cluster c-cli.", "", "breaker", "ls")
 	sc.Wants(t, command.CodeWrong, "", "has no plan that waits for an approval", "approve", asked.Case)

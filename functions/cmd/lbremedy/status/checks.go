@@ -363,7 +363,7 @@ func (f *flight) approvals(ctx context.Context) {
 	do := say.F("Apply infra/cluster/approvals.yaml, or set rbac.approvals of the chart.")
 	_, err := f.env.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
-		f.add(name, Well, say.F("The cluster has no %s, so people approve over NATS, and nothing proves who they are.", approval.Kind), do)
+		f.add(name, Well, say.F("The cluster has no %s. To apply a plan that needs approval: %s.", approval.Kind, approval.ByHand), do)
 		return
 	}
 	if err == nil {

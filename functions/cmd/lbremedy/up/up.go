@@ -83,8 +83,11 @@ show what would be done, and apply what the policy allows. Exporter, stream, a w
 all classes and the notifier run in this one process until it is interrupted.
 
 With --parts it runs only some of them, next to others on the NATS of --nats: the exporter
-stores failures, the worker handles them, and the notifier opens tickets, takes over the
-Approvals of the cluster and exports the metrics of the stream.
+stores failures, the worker handles them, and the notifier opens tickets and exports the
+metrics of the stream.
+
+People approve plans by Approvals in the cluster. If the cluster has none, lbremedy says so,
+and a person with the rights applies a plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
 
 With --probe the notifier makes an Event that fails nothing for each class, about the
 Service lbremedy-probe, and measures when it comes to an outcome. Nothing is written for
@@ -368,9 +371,13 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 		if err := h.Validate(); err != nil {
 			return err
 		}
+		w := &approval.Waker{
+			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Now: env.Now, Log: u.Log(), Said: func(text say.Text) { u.Note("%s", text) },
+		}
 		begin = append(begin,
 			func() error { return h.Work(ctx, u.workers) },
-			func() error { return (&ticket.Looker{Env: env.Env, Remedies: functions.All}).Run(ctx) })
+			func() error { return (&ticket.Looker{Env: env.Env, Remedies: functions.All}).Run(ctx) },
+			func() error { return w.Run(ctx) })
 		if u.every > 0 {
 			p := &doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}
 			said := u.metrics.Doctor(checkIDs(p.Checks), u.every)
@@ -387,11 +394,6 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 			said := u.metrics.Probe(u.probes.classes, u.probes.every)
 			begin = append(begin, func() error { return u.probing(ctx, env, said) })
 		}
-		b := &approval.Bringer{
-			Cluster: u.Cluster, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream, Now: env.Now, Log: u.Log(),
-			Said: func(text string) { u.Note("%s", text) },
-		}
-		begin = append(begin, func() error { return b.Run(ctx) })
 	}
 	if u.policy != "" {
 		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })

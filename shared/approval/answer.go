@@ -1,0 +1,128 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// Grants are what it takes to read answers, and to wait for them.
+var Grants = []grant.Grant{grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}
+
+// A Given is an answer, which its object proves. As an approval it is good for the one attempt that the case asked about, and
+// for no other plan than the one with this digest; a rejection is of the plan, whichever attempt.
+type Given struct {
+	By      string
+	Groups  []string
+	Object  string // UID of the Approval; empty: of who runs the engine by hand
+	Host    string // the machine on which they do
+	Case    string
+	Digest  string // of the plan
+	Attempt int
+	Rejects bool
+	Chat    string // where they said so, if the notifier created the object in their name
+	Comment string
+	At      time.Time
+}
+
+// A Void is an Approval that counts for nothing.
+type Void struct {
+	Digest string   // of the plan that it names
+	Why    say.Text // as Discounted has it
+}
+
+// Read returns what people have said of plans for a Service, the oldest first and the first answer of each person to a
+// question, and which count for nothing. It asks the API server, which answers with what it stores now: neither
+// a cache nor NATS is in between. A cluster without Approvals has no answers. earlier is what the caller knows already.
+//
+// An object that was edited, was created before the admission policy was in force, or names another cluster or Service counts
+// for nothing, whatever it says.
+func Read(ctx context.Context, c *kube.Cluster, cluster string, svc event.Service, now time.Time, earlier ...Given,
+) (given []Given, void []Void, err error) {
+	all, err := c.Approvals(ctx, svc.Namespace)
+	if err != nil && !errors.Is(err, kube.ErrNotFound) {
+		return nil, nil, err
+	}
+	all = slices.DeleteFunc(all, func(a kube.Approval) bool {
+		return a.Spec.Service != svc.Name || !now.Before(a.CreationTimestamp.Add(lasts(a.Spec)))
+	})
+	given = earlier
+	var since time.Time
+	var why error
+	if len(all) > 0 {
+		if since, why = Since(ctx, c); why != nil && !Unguarded(why) {
+			return nil, nil, why
+		}
+	}
+	for _, a := range all {
+		if err := cmp.Or(why, valid(a, cluster, since)); err != nil {
+			void = append(void, Void{a.Spec.Plan, Discounted(a.Name, say.F("%s.", say.Of(err)))})
+			continue
+		}
+		g := Given{
+			By: a.Spec.User, Groups: a.Spec.Groups, Object: string(a.UID), Case: a.Spec.Case, Digest: a.Spec.Plan, Attempt: a.Spec.Attempt,
+			Rejects: a.Spec.Verdict == kube.Reject, Comment: a.Spec.Comment, At: a.CreationTimestamp.Time,
+		}
+		if a.Spec.Chat != nil {
+			g.Chat = a.Spec.Chat.String()
+		}
+		given = append(given, g)
+	}
+	return firsts(given), void, nil
+}
+
+// valid returns why an Approval counts for no plan at all.
+func valid(a kube.Approval, cluster string, since time.Time) error {
+	created := a.CreationTimestamp.Time
+	switch {
+	case created.Before(since):
+		return say.Errorf("nothing proves who created it: it was created at %s, and the admission policy %s proves that from %s on",
+			stamp(created), Policy, stamp(since))
+	case a.Generation != 1:
+		return say.Errorf("it was changed after it was created")
+	case a.DeletionTimestamp != nil:
+		return say.Errorf("it is being deleted")
+	case a.Spec.Verdict != kube.Approve && a.Spec.Verdict != kube.Reject || a.Spec.User == "" || a.Spec.Plan == "" || a.Spec.Case == "":
+		return say.Errorf("it lacks a user, a case, a plan or a verdict")
+	case a.Spec.Cluster != "" && a.Spec.Cluster != cluster:
+		return say.Errorf("it is about the cluster %s, and this is %s", a.Spec.Cluster, cluster)
+	}
+	return nil
+}
+
+// firsts returns the first answer of each person to a question, the oldest first. Only an approval takes the place of an
+// earlier one of that person: of a rejection. Times are whole seconds: of two in one, the rejection is the older.
+func firsts(all []Given) []Given {
+	slices.SortStableFunc(all, func(a, b Given) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(verdict(a), verdict(b)))
+	})
+	var first []Given
+	for _, g := range all {
+		i := slices.IndexFunc(first, func(f Given) bool {
+			return f.By == g.By && f.Digest == g.Digest && (f.Rejects || f.Case == g.Case && f.Attempt == g.Attempt)
+		})
+		switch {
+		case i < 0:
+			first = append(first, g)
+		case first[i].Rejects && !g.Rejects && g.At.After(first[i].At):
+			first = append(slices.Delete(first, i, i+1), g)
+		}
+	}
+	return first
+}
+
+func verdict(g Given) int {
+	if g.Rejects {
+		return 0
+	}
+	return 1
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,143 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/retry"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Waker has a failure delivered again when somebody has answered its plan. The run that follows reads the answer itself, and
+// finds out whether it counts.
+type Waker struct {
+	Cluster string // ID
+	Kube    *kube.Cluster
+	Stream  *stream.Stream
+	Now     func() time.Time // nil: time.Now
+	Log     *slog.Logger
+	Said    func(say.Text) // is told how Approvals stand, when that changes
+}
+
+// How long a Waker waits before it looks again at a cluster that has no Approvals, or can't be asked.
+const (
+	firstWait = 100 * time.Millisecond
+	lastWait  = 30 * time.Second
+)
+
+// Run watches Approvals until ctx ends. A failure that can't be delivered now is delivered later.
+func (w *Waker) Run(ctx context.Context) error {
+	said, backoff := "", retry.Backoff(firstWait, lastWait)
+	for ctx.Err() == nil {
+		if now := w.stands(ctx); now.String() != said && ctx.Err() == nil {
+			said = now.String()
+			w.Said(now)
+		}
+		err := w.Kube.EachApproval(ctx, func(a kube.Approval) error {
+			backoff = retry.Backoff(firstWait, lastWait)
+			return w.wake(ctx, a)
+		})
+		switch {
+		case err == nil:
+			backoff = retry.Backoff(firstWait, lastWait)
+		case ctx.Err() == nil && !errors.Is(err, kube.ErrNotFound):
+			w.Log.Warn("a failure with a new Approval was not delivered again; trying again", "error", event.Redact(err.Error()))
+		}
+		retry.Sleep(ctx, backoff.Step())
+	}
+	return nil
+}
+
+// stands says how Approvals of the cluster stand.
+func (w *Waker) stands(ctx context.Context) say.Text {
+	_, err := w.Kube.Approvals(ctx, "default")
+	if errors.Is(err, kube.ErrNotFound) {
+		return say.F("Approvals: the cluster has no %s. To apply a plan that needs approval: %s.", Kind, ByHand)
+	}
+	if err == nil {
+		_, err = Since(ctx, w.Kube)
+	}
+	switch {
+	case err == nil:
+		return say.F("Approvals: those in the cluster count.")
+	case Unguarded(err):
+		return say.F("Approvals: none counts: %s.", say.Of(err))
+	}
+	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
+}
+
+// wake has the failure delivered again that an Approval is about, if its plan waits for such an answer.
+func (w *Waker) wake(ctx context.Context, a kube.Approval) error {
+	if !w.now().Before(a.CreationTimestamp.Add(lasts(a.Spec))) || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
+		return nil
+	}
+	rec, err := w.find(ctx, a)
+	if rec == nil || err != nil || strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
+		return err
+	}
+	w.Log.Info("Approval seen", "namespace", a.Namespace, "case", a.Spec.Case)
+	if err := deliver(ctx, w.Stream, *rec, "approval."+string(a.UID)); !errors.Is(err, stream.ErrNotFound) {
+		return err
+	}
+	return nil // the failure is no longer stored and has not returned
+}
+
+// find returns the last record of the case that an Approval names, if that waits for such an answer; nil if none does.
+func (w *Waker) find(ctx context.Context, a kube.Approval) (*event.Record, error) {
+	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
+	if len(prefix) != 8 {
+		return nil, nil
+	}
+	subjects, err := w.Stream.Subjects(ctx, stream.Cases, event.CaseFilter(w.Cluster, "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, subject := range subjects {
+		parts := strings.Split(subject, ".")
+		if len(parts) < 5 || !strings.HasPrefix(parts[3], prefix) {
+			continue
+		}
+		m, err := w.Stream.Last(ctx, stream.Cases, subject)
+		if errors.Is(err, stream.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
+		if err != nil {
+			continue // it must not keep what stands beside it
+		}
+		if rec.Case == a.Spec.Case && rec.Digest == a.Spec.Plan && rec.NextAttempt() == a.Spec.Attempt && rec.Service.Kind == "" &&
+			rec.Service.Namespace == a.Namespace && Takes(rec, a.Spec.Verdict, a.Spec.User) == nil {
+			return &rec, nil
+		}
+	}
+	return nil, nil
+}
+
+// deliver has the failure of a case delivered again, as it was kept; stream.ErrNotFound if it
+// is not.
+func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {
+	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
+	kept, err := s.Last(ctx, stream.Failed, subject)
+	if err != nil {
+		return err
+	}
+	// A newer occurrence that comes meanwhile is delivered by itself.
+	_, _, err = s.PublishNewer(ctx, subject, id, kept.Header, kept.Data, func(m stream.Message) bool { return m.Sequence == kept.Sequence })
+	return err
+}
+
+func (w *Waker) now() time.Time {
+	if w.Now != nil {
+		return w.Now()
+	}
+	return time.Now()
+}
