@@ -606,7 +606,7 @@ func TestRefused(t *testing.T) {
 			all[p.user+" "+doing] = do
 		}
 		for _, of := range []string{
-			"policy", "policy." + mine, "tell." + mine, "control", "control." + mine, event.StateKey(mine, uid), "engine." + mine + ".e1",
+			"policy", "policy." + mine, "control", "control." + mine, event.StateKey(mine, uid), "engine." + mine + ".e1",
 			"progress." + other, "ledger." + other + ".e1", event.CountKey(other)} {
 			all[p.user+" writes "+of] = func(ctx context.Context) error { return c.Put(ctx, of, []byte("{}")) }
 		}

@@ -77,7 +77,7 @@ var parts = map[Part]struct {
 	Routes:    {read: readRoutes, reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
 	Quotas:    {read: readQuotas, reads: []grant.Grant{grant.ListProductQuotas}},
 	Rights:    {read: readRights, reads: ccm.RoleReads, needs: []Part{Detail}},
-	Policy:    {read: readPolicy},                            // it lies in the stream or in a file
+	Policy:    {read: readPolicy},                            // it lies where the engine reads it
 	Failures:  {read: readFailures, needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
 }
 

@@ -3,15 +3,12 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A hold is what keeps a plan from being applied now, though it is allowed.
@@ -62,8 +59,8 @@ func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	return nil
 }
 
-// guards are what the stream holds that may keep a plan from being applied, and the policy in force, all read at one moment:
-// who has seen no pause, since it is over, sees what was put in force in it.
+// guards are what the stream holds that may keep a plan from being applied, all read at one moment, and the policy. That is read
+// last: who has seen no pause, since it is over, sees what the policy became in it.
 type guards struct {
 	breaker *control.Breaker // of the class, if it is open
 	pause   *control.Pause   // in force
@@ -88,8 +85,7 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 		g.policy, err = e.policy(now, x.r.Sections)
 		return err
 	}
-	rules := policy.Keys(e.Cluster)
-	view, err := e.Stream.View(now, slices.Concat(control.Keys(e.Cluster), rules)...)
+	view, err := e.Stream.View(now, control.Keys(e.Cluster)...)
 	if err != nil {
 		return unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
@@ -97,7 +93,7 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 		return err
 	}
 	g.breaker, g.pause = control.BreakerIn(view, e.Cluster, x.r.Class), control.PauseIn(view, e.Cluster)
-	g.policy, err = e.policy(stream.Within(now, view, rules...), x.r.Sections)
+	g.policy, err = e.policy(now, x.r.Sections)
 	return err
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -311,63 +310,33 @@ func TestPaceSoon(t *testing.T) {
 // A node of NATS that is behind the others answers, too. What it does not know of yet holds all the same.
 func TestBehind(t *testing.T) {
 	t.Parallel()
-	mode := func(m remedy.Mode) func(*rig) error {
-		return func(r *rig) error {
-			_, err := policy.PutInForce(r.Context(), r.env.Stream, r.env.Cluster, policy.Version{
-				Policy: remedy.Policy{Mode: m, Risk: remedy.High, Budgets: plenty}, By: "ann", At: time.Now(),
-			})
-			return err
+	r := build(t)
+	server := nats.Start(t, embedded.Options{})
+	r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
+	r.starts()
+	_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
+	r.must(err)
+	r.on("after 1", r.syncs)
+	nats.Behind(t, server.URL(), "KV_lbremedy")
+	r.must(control.SetPause(t.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
+	again := func() event.Record {
+		r.advance(ccm.Retry)
+		r.event = r.failure(class, r.now())
+		return r.run()
+	}
+	held := 0
+	shell.Until(t, "runs see what holds it back", func() bool {
+		if again().Held == event.HeldByPause {
+			held++
 		}
-	}
-	for name, tt := range map[string]struct {
-		stop, goOn func(*rig) error
-		held       func(event.Record) bool
-	}{
-		"pause": {
-			func(r *rig) error {
-				return control.SetPause(r.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false)
-			},
-			func(r *rig) error {
-				_, err := control.Resume(r.Context(), r.env.Stream, r.env.Cluster)
-				return err
-			},
-			func(rec event.Record) bool { return rec.Held == event.HeldByPause },
-		},
-		"policy": {mode(remedy.Observe), mode(remedy.Fix), func(rec event.Record) bool { return rec.Result == event.Planned }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := build(t)
-			server := nats.Start(t, embedded.Options{})
-			r.env.Stream = nats.Connect(t, stream.Config{URL: server.URL()})
-			_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{})
-			r.must(err)
-			r.env.Policy = func(ctx context.Context) (remedy.Policy, error) {
-				return policy.InForce(ctx, r.env.Stream, r.env.Cluster)
-			}
-			r.on("after 1", r.syncs)
-			r.must(mode(remedy.Fix)(r))
-			nats.Behind(t, server.URL(), "KV_lbremedy")
-			r.must(tt.stop(r))
-			again := func() event.Record {
-				r.advance(ccm.Retry)
-				r.event = r.failure(class, r.now())
-				return r.run()
-			}
-			held := 0
-			shell.Until(t, "runs see what holds it back", func() bool {
-				if tt.held(again()) {
-					held++
-				}
-				return held == 3
-			})
-			r.wrote(0)
-			r.must(tt.goOn(r))
-			// A run may not see yet that it may write, or who has the lease.
-			shell.Until(t, "it is fixed", func() bool { return again().Result == event.Fixed })
-			r.wrote(1)
-		})
-	}
+		return held == 3
+	})
+	r.wrote(0)
+	_, err = control.Resume(t.Context(), r.env.Stream, r.env.Cluster)
+	r.must(err)
+	// A run may not see yet that it may write, or who holds the object.
+	shell.Until(t, "it is fixed", func() bool { return again().Result == event.Fixed })
+	r.wrote(1)
 }
 
 // What a run has read is stale when its moment has come, if that took long: it is read again, and the class is asked again.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -57,8 +56,7 @@ func Look(c Config) (*Connection, error) {
 	}}, nil
 }
 
-// Connect connects to the cluster, the cloud and the stream. The policy is the
-// one in force, read from the stream each time it is asked for.
+// Connect connects to the cluster, the cloud and the stream. It observes until the caller sets a policy.
 func Connect(ctx context.Context, c Config) (*Connection, error) {
 	env, err := Look(c)
 	if err != nil {
@@ -69,7 +67,6 @@ func Connect(ctx context.Context, c Config) (*Connection, error) {
 		return nil, err
 	}
 	env.Stream = s
-	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, c.Cluster) }
 	return env, nil
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -373,26 +372,20 @@ func TestWorkWithoutConsumer(t *testing.T) {
 	}
 }
 
-// The policy is the one in force, and a look needs none.
-func TestPolicyInForce(t *testing.T) {
+// Who sets no policy observes, with the stream and without.
+func TestObserves(t *testing.T) {
 	r := build(t)
-	got, err := r.Env.Policy(t.Context())
-	if err != nil || got.Mode != remedy.Observe {
-		t.Errorf("without a policy: %+v, %v", got, err)
-	}
-	if err := policy.Publish(t.Context(), r.Env.Stream, "c-1", remedy.Policy{Mode: remedy.Fix}); err != nil {
-		t.Fatal(err)
-	}
-	got, err = r.Env.Policy(t.Context())
-	if err != nil || got.Mode != remedy.Fix {
-		t.Errorf("with a policy: %+v, %v", got, err)
-	}
 	look, err := Look(r.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := look.Policy(t.Context()); err != nil || got.Mode != remedy.Observe || look.Stream != nil {
-		t.Errorf("a look has the policy %+v, %v", got, err)
+	for _, env := range []*Connection{{Env: r.Env}, look} {
+		if got, err := env.Policy(t.Context()); err != nil || got.Mode != remedy.Observe {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+	if look.Stream != nil {
+		t.Error("a look has the stream")
 	}
 }
 

@@ -141,8 +141,8 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 
 // others are the methods that read one object, watch, ask or write.
 var others = []string{
-	"Service", "ServiceUID", "ServiceAccount", "Namespace", "Pod", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed", "CreateApproval",
-	"WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
+	"Service", "ServiceUID", "ServiceAccount", "ConfigMap", "Namespace", "Pod", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed",
+	"CreateApproval", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
 }
 
 // memoryOfAFunction returns the least memory that the chart gives to what lists.

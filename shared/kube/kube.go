@@ -209,6 +209,13 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1", "serviceaccounts", namespace, name, nil)
 }
 
+// ConfigMap returns a ConfigMap as the API server has it now. It needs the right to get this one by name. What is read so is
+// the evidence of no case.
+func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	ctx = event.WithReads(ctx, func(event.Read) {})
+	return get[corev1.ConfigMap](ctx, c, "ConfigMap", "/api/v1", "configmaps", namespace, name, nil)
+}
+
 // found says what was found: which version of it.
 func found(object any, err error) []byte {
 	o, ok := object.(metav1.Object)

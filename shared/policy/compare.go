@@ -66,11 +66,6 @@ func Compare(was, is Version, of What) []Change {
 	return c.list
 }
 
-// Loosens reports whether one of the changes loosens the policy.
-func Loosens(all []Change) bool {
-	return slices.ContainsFunc(all, func(c Change) bool { return c.Effect == Loosened })
-}
-
 // A comparison is a list of changes in the making.
 type comparison struct {
 	What
@@ -373,55 +368,11 @@ func (c *comparison) freezes() {
 			c.say(Tightened, at, Told{Is: freezeText(is), Text: say.F("A freeze is added: nothing is written %s.", freezeText(is))})
 		case !stays:
 			c.say(Loosened, at, Told{Was: freezeText(was), Text: say.F("A freeze is removed: lbremedy may write %s.", freezeText(was))})
-		case !sameFreeze(was, is):
+		case !reflect.DeepEqual(was, is):
 			c.say(Loosened, at, Told{freezeText(was), freezeText(is),
 				say.F("The freeze %s is at another time, so that lbremedy may write when it could not before.", name)})
 		}
 	}
-}
-
-// sameFreeze reports whether two freezes are at the same times.
-func sameFreeze(a, b remedy.Freeze) bool {
-	x, y := a.Zone, b.Zone
-	a.Zone, b.Zone = nil, nil
-	return reflect.DeepEqual(a, b) && sameZone(x, y)
-}
-
-// sameZone reports whether two lists of offsets are of one zone. Each is of ten years from when
-// its file was read, so that the newer one begins within the older one, in its first half.
-func sameZone(a, b []remedy.Offset) bool {
-	a, b = steps(a), steps(b)
-	begins := func(older, newer []remedy.Offset) bool {
-		for i := 0; i <= len(older)/2; i++ {
-			n, same := min(len(older)-i, len(newer)), true
-			for k := range n {
-				o, p := older[i+k], newer[k]
-				last := i+k == len(older)-1 || k == len(newer)-1 // what comes then is not known
-				same = same && o.Seconds == p.Seconds && (last || o.Until.Equal(p.Until))
-			}
-			if same && n > 0 && (n > 1 || len(older) == len(newer)) {
-				return true
-			}
-		}
-		return false
-	}
-	return begins(a, b) || begins(b, a)
-}
-
-// steps returns the offsets with neighbours that are equal made one; none is UTC.
-func steps(list []remedy.Offset) []remedy.Offset {
-	if len(list) == 0 {
-		return []remedy.Offset{{}}
-	}
-	var out []remedy.Offset
-	for _, o := range list {
-		if n := len(out); n > 0 && out[n-1].Seconds == o.Seconds {
-			out[n-1] = o
-			continue
-		}
-		out = append(out, o)
-	}
-	return out
 }
 
 func (c *comparison) budgets() {

@@ -101,9 +101,6 @@ func TestCompare(t *testing.T) {
 				t.Errorf("%s: %q is no sentence", name, c.Text)
 			}
 		}
-		if Loosens(all) != strings.Contains(tt.want, "loosened") {
-			t.Errorf("%s: that it loosens is %t", name, Loosens(all))
-		}
 	}
 }
 
@@ -140,9 +137,6 @@ func TestCompareSeesAll(t *testing.T) {
 			if len(changed()) == 0 {
 				t.Errorf("%s can change unseen", at)
 			}
-		}
-		if at == "policy.Freezes[].Zone[].Until" {
-			return // the last offset holds for ever
 		}
 		switch v.Kind() {
 		case reflect.Struct:

@@ -7,8 +7,8 @@ import (
 )
 
 // A Person says as whom somebody in a chat answers: an entry of the section people. It gives no
-// right: what counts is what the user may do in the cluster. Only a policy file says it, to the
-// program that reads it: it is not in NATS, where others may write.
+// right: what counts is what the user may do in the cluster. The program that answers for people
+// takes it from the policy itself, and never from NATS, where others may write.
 type Person struct {
 	DingTalk string   `json:"dingtalk,omitempty"` // user ID in the organization of DingTalk
 	Feishu   string   `json:"feishu,omitempty"`   // open_id that the app of Feishu knows

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +14,11 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A Sink is one place where people are notified of what happens: an entry of the section
 // tell. Package ticket notifies them. It holds no secret, only where to find it, so that
-// it may lie in the stream and in a repository.
+// it may lie in a ConfigMap and in a repository.
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
 	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail or webhook
@@ -107,8 +104,8 @@ func readFile(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
-// Readable returns why a process must not read the place for a sink, or nil. The sinks in force come out of the stream:
-// whoever may write there could name what the process itself logs in with, and an address of their own to send it to.
+// Readable returns why a process must not read the place for a sink, or nil. Whoever may write the policy could name what
+// the process itself logs in with, and an address of their own to send it to.
 // Files are those below dirs, which the process was started with. Variables are all but its own; those that begin with
 // LBREMEDY_TELL_ are for sinks.
 func (r Reference) Readable(dirs []string) error {
@@ -346,54 +343,4 @@ func checkURL(text string) error {
 // loopback reports whether a host can only be this machine.
 func loopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") && strings.Trim(host, "0123456789.") == ""
-}
-
-// sinksKey is where the sinks in force lie in the stream's bucket, as the policy under key.
-const sinksKey = "tell"
-
-// sinksVersion is that of the document in which the sinks in force lie, as version is the
-// policy's.
-const sinksVersion = 1
-
-// A sinksDocument are the sinks in force, as they lie in the bucket. It has no people: whoever may write there would answer in their names.
-type sinksDocument struct {
-	Version int    `json:"version"`
-	Sinks   []Sink `json:"sinks"`
-}
-
-// PublishSinks makes the sinks the ones in force in a cluster.
-func PublishSinks(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink) error {
-	data, err := json.Marshal(sinksDocument{sinksVersion, sinks})
-	if err != nil {
-		return fmt.Errorf("encode the sinks: %w", err)
-	}
-	if err := s.Put(ctx, sinksKey+"."+cluster, data); err != nil {
-		return fmt.Errorf("publish the sinks: %w", err)
-	}
-	return nil
-}
-
-// SinksInForce returns the sinks that are in force in a cluster; none if nobody has published any.
-// Those of a newer release are an ErrNewer: who meets them notifies nobody.
-func SinksInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
-	data, err := inForce(ctx, s, sinksKey, cluster)
-	if errors.Is(err, stream.ErrNotFound) {
-		return nil, nil
-	}
-	if err == nil {
-		var sinks []Sink
-		if sinks, err = readSinks(data); err == nil {
-			return sinks, nil
-		}
-	}
-	return nil, fmt.Errorf("read the sinks in force: %w", err)
-}
-
-// readSinks reads the document of the sinks.
-func readSinks(data []byte) ([]Sink, error) {
-	var d sinksDocument
-	if err := open(data, sinksVersion, &d); err != nil {
-		return nil, err
-	}
-	return d.Sinks, nil
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/probe"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -55,9 +54,6 @@ func build(t *testing.T) *rig {
 	join := cluster.Alone(t) // its worker would fix what others break
 	r := &rig{T: t, join: join, namespace: join.Namespace(t), stream: nats.Streams(t, classes()...)}
 	if _, err := r.stream.Setup(t.Context(), classes(), stream.Settings{Clusters: []string{clusterID}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := policy.Publish(t.Context(), r.stream, clusterID, remedy.Policy{Mode: remedy.Fix, Risk: remedy.High}); err != nil {
 		t.Fatal(err)
 	}
 	k := r.kube()
@@ -109,7 +105,9 @@ func (r *rig) work(remedies []*remedy.Remedy, seen func(event.Record, error)) (e
 	clients := &hand.Clients{Kube: k, KubeWriter: kube.NewWriter(k), Cloud: account, CloudWriter: writer, Decode: step.Decode}
 	h := &host.Host{Remedies: remedies, Seen: seen, Env: &engine.Env{
 		Cluster: clusterID, Stream: r.stream, Kube: k, Hand: clients.Hand,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, r.stream, clusterID) }, Decode: step.Decode, Who: "worker",
+		Policy: func(context.Context) (remedy.Policy, error) {
+			return remedy.Policy{Mode: remedy.Fix, Risk: remedy.High}, nil
+		}, Decode: step.Decode, Who: "worker",
 	}}
 	return r.begin(func(ctx context.Context) error { return h.Work(ctx, 8) })
 }

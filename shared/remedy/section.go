@@ -15,10 +15,6 @@ import (
 // A Section is settings of classes' own in the policy file: one key at its top. A class
 // declares it, as a Setting, in its Remedy. It says where it is known what there is to it: the
 // reader of the file decodes and checks it, the schema and the catalogue describe it.
-//
-// A program that carries other classes alone has no type for it. It keeps the section as it
-// came, and knows from the generated list of declared sections that lbremedy has one of that
-// name with those fields: one that is not in the list is of a newer release, or a typo.
 type Section interface {
 	Name() string // the key
 	About() string
@@ -165,16 +161,6 @@ func structFields(t reflect.Type) []reflect.StructField {
 	return reflect.VisibleFields(t)
 }
 
-// SectionFields returns the names of the fields of a section; none if its value is no struct.
-func SectionFields(s Section) []string {
-	var names []string
-	for _, f := range structFields(reflect.TypeOf(s.New()).Elem()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
-}
-
 // Sections returns the sections of remedies, each once, in the order of the remedies.
 func Sections(remedies ...*Remedy) []Section {
 	var all []Section
@@ -208,9 +194,6 @@ func reserved(key string) bool {
 	return false
 }
 
-// The policy as it lies in the stream: its fields, and beside them the sections. Releases
-// that had no tags wrote the same names in another case.
-
 // MarshalJSON writes the policy with the sections beside its fields.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	type plain Policy
@@ -223,81 +206,6 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	return append(append(text[:len(text)-1], ','), more[1:]...), nil
-}
-
-// UnmarshalJSON reads a policy. It refuses fields that no class of this release declares.
-func (p *Policy) UnmarshalJSON(data []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return err
-	}
-	var sections map[string]json.RawMessage
-	for name, text := range fields {
-		key, inner, ok := declaredSection(name)
-		if !ok {
-			continue
-		}
-		delete(fields, name)
-		if err := onlyFields(text, inner); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-		var small bytes.Buffer
-		if err := json.Compact(&small, text); err != nil {
-			return err
-		}
-		if small.String() == "null" {
-			continue
-		}
-		if sections == nil {
-			sections = map[string]json.RawMessage{}
-		}
-		sections[key] = small.Bytes()
-	}
-	rest, err := json.Marshal(fields)
-	if err != nil {
-		return err
-	}
-	type plain Policy
-	var out plain
-	d := json.NewDecoder(bytes.NewReader(rest))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&out); err != nil {
-		return err
-	}
-	out.Sections = sections
-	*p = Policy(out)
-	return nil
-}
-
-// declaredSection returns the key and the fields of the section that some class declares.
-func declaredSection(name string) (string, []string, bool) {
-	for key, fields := range declared() {
-		if strings.EqualFold(key, name) {
-			return key, fields, true
-		}
-	}
-	return "", nil, false
-}
-
-// onlyFields refuses an object with others than these fields, in the words of encoding/json.
-func onlyFields(text json.RawMessage, names []string) error {
-	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return nil // its own class reads it
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return err
-	}
-	for field := range fields {
-		known := false
-		for _, name := range names {
-			known = known || strings.EqualFold(name, field)
-		}
-		if !known {
-			return fmt.Errorf("json: unknown field %q", field)
-		}
-	}
-	return nil
 }
 
 // A Duration is a length of time, in a file 60s or 1m.

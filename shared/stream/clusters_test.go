@@ -94,7 +94,7 @@ func TestClusters(t *testing.T) {
 	if _, err := s.SetupFollower(t.Context(), "tell-ops_c_set-up", "c_set-up"); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"policy", "policy.c-policy", "control.c-typo", "ledger.c-ledger.e1", "services.c-counted", "history.c-typo.1"} {
+	for _, key := range []string{"policy", "policy.c-policy", "control.c-typo", "ledger.c-ledger.e1", "services.c-counted"} {
 		if err := s.Put(t.Context(), key, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}

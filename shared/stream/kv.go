@@ -130,25 +130,9 @@ func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 // A View is what some keys held at one moment, by key. What had no value is not in it.
 type View map[string]Entry
 
-// A page is a View that was read, and of which keys. A context has it under onPage.
-type page struct {
-	keys []string
-	view View
-}
-
-type onPage struct{}
-
-// Within returns a context in which View answers for these keys with what a View of them held, and asks for others.
-func Within(ctx context.Context, v View, keys ...string) context.Context {
-	return context.WithValue(ctx, onPage{}, page{keys, v})
-}
-
 // View returns what these keys hold, and those that match these filters, all at one moment
 // and in one round trip; at most 1,024 of them.
 func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
-	if p, ok := ctx.Value(onPage{}).(page); ok && !slices.ContainsFunc(filters, func(f string) bool { return !slices.Contains(p.keys, f) }) {
-		return p.view, nil
-	}
 	subjects := make([]string, len(filters))
 	for i, f := range filters {
 		if subjects[i] = bucketPrefix + f; strings.ContainsAny(f, "*>") {

@@ -19,8 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -61,7 +59,7 @@ func (r *rig) broken(b *testing.B) {
 	clients := &hand.Clients{Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: looks, CloudWriter: writes, Decode: step.Decode}
 	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, Hand: clients.Hand,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
+		Policy: observing(b),
 		Decode: step.Decode, Who: "worker", Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 	}
 	made := make([]*corev1.Service, services)

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -54,7 +53,7 @@ func (r *rig) hit(b *testing.B, n int) time.Duration {
 	}
 	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, Hand: clients.Hand,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
+		Policy: observing(b),
 		Decode: step.Decode, Who: "worker",
 	}
 	made := make([]*corev1.Service, n)

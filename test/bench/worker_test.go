@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -15,11 +16,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/corpus"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // worker measures how many events a second a worker answers that it need not act on.
@@ -40,7 +42,7 @@ func (r *rig) worker(b *testing.B) {
 	clients := &hand.Clients{Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode}
 	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, Hand: clients.Hand,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
+		Policy: observing(b),
 		Decode: step.Decode, Who: "worker",
 	}
 	ids := uids(n)
@@ -134,4 +136,14 @@ func (r *rig) classify(b *testing.B) {
 	}
 	r.atMost(b, "median", "µs", float64(quantile(took, 0.5).Nanoseconds())/1000, 5)
 	r.note(b, "p99", "µs", float64(quantile(took, 0.99).Nanoseconds())/1000)
+}
+
+// observing returns what reads a policy file that allows no writes.
+func observing(b *testing.B) func(context.Context) (remedy.Policy, error) {
+	b.Helper()
+	source := policyfile.FromFile(shell.File(b, "policy.yaml", "mode: observe\n"), cli.ParsePolicy)
+	return func(ctx context.Context) (remedy.Policy, error) {
+		v, err := source.Read(ctx)
+		return v.Policy, err
+	}
 }

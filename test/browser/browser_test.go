@@ -185,7 +185,7 @@ func TestConsole(t *testing.T) {
 			"/balancers?q=checkout":       {"1 to 1 of 1"},
 			"/balancers/shop/web":         {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings", "Not known: nothing was read"},
 			"/doctor":                     {"Doctor and capacity", "lb-gone", "vsw-h-full", "100 % used", "slb_quota"},
-			"/policy":                     {"Policy", "put in force at", "by ann (on laptop)", "namespaces pay-*"},
+			"/policy":                     {"Policy", " of ConfigMap lbremedy/lbremedy-policy, in force since ", "namespaces pay-*"},
 			"/policy?service=shop/web":    {"tag-missing", "The policy says so for all."},
 			"/policy?service=shop/nobody": {"There is no Service shop/nobody in the cluster."},
 			"/classes":                    {"Classes", "vswitch-ip-exhausted", "asks only"},

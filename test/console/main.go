@@ -45,11 +45,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/identity"
@@ -113,12 +113,12 @@ func run(ctx context.Context, big bool) error {
 	if _, err := w.stream.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{tb.ID}}); err != nil {
 		return err
 	}
-	allowed, err := policyfile.Parse([]byte(rules), h.Classes(), remedy.Sections(h.Remedies...)...)
-	if err != nil {
+	if err := tb.Allow(ctx, rules); err != nil {
 		return err
 	}
-	v := policy.Version{By: "ann", Host: "laptop", Why: "CHG-1042", At: time.Now(), Policy: allowed}
-	if _, err := policy.PutInForce(ctx, w.stream, tb.ID, v); err != nil {
+	// No "lbremedy up" runs here that would tell it.
+	told := policy.InForce{Version: policyfile.Digest([]byte(rules)), Text: rules, Source: "ConfigMap lbremedy/lbremedy-policy", Since: time.Now()}
+	if err := told.Put(ctx, w.stream, tb.ID); err != nil {
 		return err
 	}
 	if big {
@@ -146,7 +146,7 @@ func (w *world) fail(ctx context.Context, h *host.Host) error {
 		testbed.NoListener().As("metrics"),
 	}
 	var err error
-	if h.Env, err = w.tb.Env(ctx, w.stream, "up"); err != nil {
+	if h.Env, err = w.tb.Env(ctx, w.stream, "up", cli.ParsePolicy); err != nil {
 		return err
 	}
 	e, err := w.tb.Exporter(ctx, w.stream)
@@ -290,7 +290,7 @@ func (w *world) obey(ctx context.Context, order string) (answer string, err erro
 		return "", w.back(ctx)
 	case "work":
 		w.wait.Go(func() {
-			if got := w.call().Run(ctx, "up", "--parts", "exporter,worker,notifier"); got.Code != 0 && ctx.Err() == nil {
+			if got := w.call().Run(ctx, "up", "--parts", "exporter,worker,notifier", "--policy", w.tb.PolicyFlag()); got.Code != 0 && ctx.Err() == nil {
 				fmt.Fprintf(os.Stderr, "console: lbremedy up: %+v\n", got)
 			}
 		})

@@ -35,10 +35,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -327,15 +327,20 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}}); err != nil {
 		return nil, nil, err
 	}
-	rules, err := policyfile.Parse(policyText, h.Classes(), remedy.Sections(h.Remedies...)...)
+	v, err := cli.ParsePolicy(policyText)
 	if err != nil {
 		return nil, nil, fmt.Errorf("policy file %s: %w", policyFile, err)
 	}
-	if err := policy.Publish(ctx, st, testbed.ClusterID, rules); err != nil {
+	if err := tb.Allow(ctx, v.Text); err != nil {
 		return nil, nil, err
 	}
-	s.fact("Policy", "%s: %s", policyFile, summary(rules))
-	if h.Env, err = tb.Env(ctx, st, "up"); err != nil {
+	// No "lbremedy up" runs here that would tell the console.
+	told := policy.InForce{Version: v.Digest, Text: v.Text, Source: "a ConfigMap with " + policyFile, Since: time.Now()}
+	if err := told.Put(ctx, st, testbed.ClusterID); err != nil {
+		return nil, nil, err
+	}
+	s.fact("Policy", "%s: %s", policyFile, summary(v.Policy))
+	if h.Env, err = tb.Env(ctx, st, "up", cli.ParsePolicy); err != nil {
 		return nil, nil, err
 	}
 	endFunction, err := function(ctx, s, tb, h.Env, dir)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -21,6 +23,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	servingconfig "knative.dev/serving/pkg/apis/config"
@@ -223,6 +227,7 @@ func TestIdentitiesBesideChart(t *testing.T) {
 // A server is the API server of the sandbox. Nothing is written there but namespaces,
 // and the rest is asked for alone, so that tests of others are not disturbed.
 type server struct {
+	config  *rest.Config
 	mapper  meta.RESTMapper
 	dynamic dynamic.Interface
 }
@@ -251,7 +256,7 @@ func join(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{mapper: restmapper.NewDiscoveryRESTMapper(found), dynamic: objects}
+	return &server{config: config, mapper: restmapper.NewDiscoveryRESTMapper(found), dynamic: objects}
 }
 
 // namespace makes a namespace where the strictest standard of Pod security is enforced.
@@ -731,7 +736,7 @@ func TestMemory(t *testing.T) {
 func TestNotes(t *testing.T) {
 	for name, tt := range map[string]struct{ values, want string }{
 		"nothing is written": {"{}", "It observes: it says what it would do, and writes nothing."},
-		"the one in NATS":    {"{nats: {url: 'nats://nats:4222'}}", "The policy in force is the one in NATS"},
+		"a NATS outside":     {"{nats: {url: 'nats://nats:4222'}}", "It observes: it says what it would do, and writes nothing."},
 		"a rule that fixes":  {"{policy: {mode: observe, rules: [{namespaces: [sandbox], mode: fix}]}}", "The policy of the values is in force: "},
 		"both":               {"{nats: {url: 'nats://nats:4222'}, policy: {rules: [{namespaces: [sandbox], mode: fix}]}}", "The policy of the values is in force: "},
 		"functions":          {"{functions: fc, routes: {routes: {busy: {url: 'http://a'}}}, policy: {mode: fix}}", "Functions read and write for some classes."},
@@ -747,7 +752,7 @@ func TestNotes(t *testing.T) {
 			}
 			says := files["lbremedy/templates/NOTES.txt"]
 			if !strings.Contains(says, tt.want) || strings.Contains(says, `"observe" is its mode`) ||
-				strings.Contains(says, "It observes") != (name == "nothing is written") {
+				strings.Contains(says, "It observes") != strings.HasPrefix(tt.want, "It observes") {
 				t.Errorf("it says %s", says)
 			}
 		})
@@ -818,7 +823,9 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	slices.Sort(local)
-	if diff := cmp.Diff([]string{"default/lbremedy-up", "kube-public/lbremedy-up", "kube-system/lbremedy-up.system"}, local); diff != "" {
+	if diff := cmp.Diff([]string{
+		"default/lbremedy-up", "kube-public/lbremedy-up", "kube-system/lbremedy-up.system", "lbremedy/lbremedy-policy",
+	}, local); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"lbremedy-doctor", "lbremedy-up.doctor", "lbremedy-up.cluster"}, wide); diff != "" {
@@ -857,6 +864,113 @@ func TestRightsElsewhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The policy of the values is in one ConfigMap, which the engine may get by its name, as the API server decides. Nobody else may read
+// it, nobody may write it, and the engine reads no other.
+func TestPolicy(t *testing.T) {
+	c := join(t)
+	for base, account := range map[string]string{"up-console": "lbremedy-up", "knative": "lbremedy-engine"} {
+		namespace := c.namespace(t)
+		values := loader.MergeMaps(readValues(t, "testdata/"+base+".yaml"), map[string]any{"rbac": map[string]any{"create": true}})
+		allowed := map[string]any{"mode": "observe", "rules": []any{map[string]any{"namespaces": []any{"sandbox"}, "mode": "fix"}}}
+		values["policy"] = allowed
+		accounts := map[string]bool{}
+		var flags int
+		for _, o := range objects(t, values, namespace) {
+			switch o.GetKind() {
+			case "ConfigMap":
+				if o.GetName() != "lbremedy-policy" {
+					break
+				}
+				data, _, err := unstructured.NestedStringMap(o.Object, "data")
+				var got map[string]any
+				if err := errors.Join(err, yaml.UnmarshalStrict([]byte(data["policy.yaml"]), &got)); err != nil || len(data) != 1 {
+					t.Fatalf("%v: %v", err, data)
+				}
+				if diff := cmp.Diff(allowed, got); diff != "" {
+					t.Errorf("%s: -want +got\n%s", base, diff)
+				}
+			case "Deployment":
+				text, err := json.Marshal(o.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				flags += strings.Count(string(text), `"--policy=configmap:`+namespace+`/lbremedy-policy"`)
+			case "ServiceAccount":
+				accounts[o.GetName()] = true
+			case "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding":
+				text, err := json.Marshal(o.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if o.GetName() != "lbremedy-policy" && (bytes.Contains(text, []byte(`"configmaps"`)) || bytes.Contains(text, []byte(`"*"`))) {
+					t.Errorf("%s: %s %s gives rights on ConfigMaps", base, o.GetKind(), o.GetName())
+				}
+			}
+			if o.GetName() == "lbremedy-policy" {
+				c.create(t, o)
+			}
+		}
+		if flags != 1 || !accounts[account] {
+			t.Errorf("%s: %d flags name the ConfigMap; the accounts are %v", base, flags, accounts)
+		}
+		other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+			"name": "other", "namespace": namespace}}}
+		c.create(t, other)
+		for name := range accounts {
+			maps := c.as(t, "system:serviceaccount:"+namespace+":"+name).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).
+				Namespace(namespace)
+			get := func(of string) error { _, err := maps.Get(t.Context(), of, metav1.GetOptions{}); return err }
+			for late := time.Now().Add(time.Minute); name == account; { // the API server learns of a Role a moment later
+				if err := get("lbremedy-policy"); err == nil {
+					break
+				} else if time.Now().After(late) {
+					t.Fatalf("%s: %s may not read the policy: %v", base, name, err)
+				}
+			}
+			_, list := maps.List(t.Context(), metav1.ListOptions{})
+			_, patch := maps.Patch(t.Context(), "lbremedy-policy", types.MergePatchType, []byte(`{"data":{"policy.yaml":"mode: fix"}}`), metav1.PatchOptions{})
+			_, create := maps.Create(t.Context(), other, metav1.CreateOptions{})
+			refused := map[string]error{
+				"get another one": get("other"), "list": list, "patch": patch, "create": create,
+				"delete": maps.Delete(t.Context(), "lbremedy-policy", metav1.DeleteOptions{}),
+			}
+			if name != account {
+				refused["get"] = get("lbremedy-policy")
+			}
+			for doing, err := range refused {
+				if !apierrors.IsForbidden(err) {
+					t.Errorf("%s: %s may %s: %v", base, name, doing, err)
+				}
+			}
+		}
+	}
+}
+
+// create creates an object.
+func (c *server) create(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	kind := o.GroupVersionKind()
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err == nil {
+		_, err = c.dynamic.Resource(mapping.Resource).Namespace(o.GetNamespace()).Create(t.Context(), o, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatalf("create %s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+}
+
+// as returns what calls the API server as a user.
+func (c *server) as(t *testing.T, user string) dynamic.Interface {
+	t.Helper()
+	config := rest.CopyConfig(c.config)
+	config.Impersonate.UserName = user
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // Where functions handle all classes, lbremedy up writes neither to Services nor to the cloud. If one class is left, it has the rights of all.

@@ -17,8 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -54,6 +52,7 @@ func TestKilledAnywhere(t *testing.T) {
 		"LBREMEDY_NATS=nats://127.0.0.1:" + port, "LBREMEDY_NATS_TOKEN=" + token,
 		"ALIBABA_CLOUD_ACCESS_KEY_ID=" + key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + key.Secret,
 		"LBREMEDY_E2E_DIR=" + t.TempDir(), "LBREMEDY_E2E_PORT=" + port,
+		policyVariable + "=" + shell.File(t, "policy.yaml", "mode: fix\nbudgets: {class: 1000, least: 1000}\n"),
 	}
 	parts := []*part{keep(t, "nats", env...)}
 	s := setUp(t, "nats://127.0.0.1:"+port, token)
@@ -101,8 +100,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// setUp connects to the server as soon as it is there, creates the streams and
-// allows what the test needs.
+// setUp connects to the server as soon as it is there, and creates the streams.
 func setUp(t *testing.T, url, token string) *stream.Stream {
 	t.Helper()
 	var s *stream.Stream
@@ -116,9 +114,6 @@ func setUp(t *testing.T, url, token string) *stream.Stream {
 		classes = append(classes, r.Class)
 	}
 	if _, err := s.Setup(t.Context(), classes, stream.Settings{Clusters: []string{clusterID}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := policy.Publish(t.Context(), s, clusterID, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 1000, Least: 1000}}); err != nil {
 		t.Fatal(err)
 	}
 	return s

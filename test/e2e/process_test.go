@@ -19,10 +19,13 @@ import (
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
@@ -91,6 +94,9 @@ const (
 	watch = 5 * time.Second
 )
 
+// policyVariable names the file with the worker's policy.
+const policyVariable = "LBREMEDY_E2E_POLICY"
+
 func workerMain(ctx context.Context) error {
 	c := host.FromEnv()
 	c.Who, c.Watch = "worker", watch
@@ -103,6 +109,11 @@ func workerMain(ctx context.Context) error {
 	}
 	defer env.Stream.Close()
 	env.Bound = bound
+	source := policyfile.FromFile(os.Getenv(policyVariable), cli.ParsePolicy)
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+		v, err := source.Read(ctx)
+		return v.Policy, err
+	}
 	return (&host.Host{Env: env.Env, Remedies: functions.All}).Work(ctx, 64)
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/engine/control"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -219,7 +218,16 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 // restore has etcd begin again from a copy that is some seconds old, as a person does who restores a backup. The API servers,
 // which remember what was, are started anew, and resource versions go on from where they were. Most writes come after the copy,
 // and are lost: they are held back until then.
-func restore(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
+func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(context.Context) error, err error) {
+	release, err := w.ruling(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	resume, err := w.pause(ctx, "") // of all clusters: nothing else in a history ends it
 	if err != nil {
 		return "", nil, err
@@ -236,6 +244,7 @@ func restore(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 		return "", nil, err
 	}
 	return "all that was written since", func(ctx context.Context) error {
+		defer release()
 		reached, err := w.cluster.Revision(ctx)
 		hold := filepath.Join(w.cluster.Dir(), "hold") // nothing is started meanwhile
 		errs := errors.Join(err, os.WriteFile(hold, nil, 0o600))
@@ -335,20 +344,34 @@ func (w *world) pause(ctx context.Context, cluster string) (resume func(context.
 	}, nil
 }
 
+// ruling waits until no other fault changes the policy, or takes the cluster back to what the policy was before.
+func (w *world) ruling(ctx context.Context) (release func(), err error) {
+	select {
+	case w.rules <- struct{}{}:
+		return func() { <-w.rules }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // observe puts a policy in force that allows no writes.
 func observe(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
+	release, err := w.ruling(ctx)
+	if err != nil {
+		return "", nil, err
+	}
 	w.mu.Lock()
-	now := w.policy
+	budget := w.budget
 	w.mu.Unlock()
-	observing := now
-	observing.Mode = remedy.Observe
-	if err := insist(ctx, func() error { return policy.Publish(ctx, w.stream, w.bed.ID, observing) }); err != nil {
+	if err := insist(ctx, func() error { return w.bed.Allow(ctx, rules(remedy.Observe, budget)) }); err != nil {
+		release()
 		return "", nil, err
 	}
 	over := w.quiet()
 	return "all", func(ctx context.Context) error {
 		over()
-		return insist(ctx, func() error { return policy.Publish(ctx, w.stream, w.bed.ID, now) })
+		defer release()
+		return insist(ctx, func() error { return w.bed.Allow(ctx, rules(remedy.Fix, budget)) })
 	}, nil
 }
 

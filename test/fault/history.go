@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -137,16 +138,13 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 // limit puts the history's policy in force, with all places of its budgets free and no breaker open: a person closes
 // one that the history before has opened.
 func (h *history) limit(ctx context.Context, w *world) error {
-	p := ordinary
-	if h.budget > 0 {
-		p.Budgets.Class = h.budget
-	}
+	budget := cmp.Or(h.budget, plenty)
 	w.mu.Lock()
-	w.policy = p
+	w.budget = budget
 	w.mu.Unlock()
 	// A node that a fault of the history before has hit may still be catching up.
 	return insist(ctx, func() error {
-		if err := policy.Publish(ctx, w.stream, w.bed.ID, p); err != nil {
+		if err := w.bed.Allow(ctx, rules(remedy.Fix, budget)); err != nil {
 			return err
 		}
 		if err := w.stream.Delete(ctx, control.BudgetKey(w.bed.ID)); err != nil {

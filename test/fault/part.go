@@ -22,6 +22,7 @@ type assignment struct {
 	Dir  string // for its files
 
 	Cluster, Region string
+	Namespace       string // of the Services and the policy
 	NATS            string // addresses, with commas between
 	Kubeconfig      string
 	Cloud           string // host:port

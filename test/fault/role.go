@@ -22,6 +22,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -33,6 +34,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // Of a run in these histories: how long it may take, and how long it watches.
@@ -137,6 +139,7 @@ func workerMain(ctx context.Context, a assignment) error {
 		return err
 	}
 	defer env.Stream.Close()
+	env.Policy = testbed.Policy(env.Kube, a.Namespace, cli.ParsePolicy)
 	env.Bound, env.Now = bound, wrong(filepath.Join(a.Dir, clock))
 	remedies := slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool { return !slices.Contains(a.Classes, r.Class) })
 	if len(a.Routes) > 0 {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -60,7 +61,7 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 		if len(applied) == 0 || slices.ContainsFunc(e.Writes, func(w write) bool { return w.UID == s.UID && e.lost(w) }) {
 			continue
 		}
-		env, err := w.bed.Person(ctx, w.stream, functions.All)
+		env, err := w.bed.Person(ctx, w.stream, functions.All, cli.ParsePolicy)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -55,12 +54,13 @@ type world struct {
 	began   time.Time
 	uids    map[string]string // of the Services of all histories, by name
 	close   []func()
+	rules   chan struct{} // holds one while a fault has to do with the policy
 
 	mu     sync.Mutex
 	pauses []span
-	lost   []span        // times of which the cluster knows nothing any more
-	policy remedy.Policy // of the history that is played
-	full   bool          // disks of nodes can be filled
+	lost   []span // times of which the cluster knows nothing any more
+	budget int    // of each class, in the policy of the history that is played
+	full   bool   // disks of nodes can be filled
 }
 
 // A span is a time in which something was in force. It begins when what puts it in force was
@@ -71,7 +71,7 @@ type span struct{ from, to time.Time }
 func newWorld(ctx context.Context, dir string, log io.Writer) (*world, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the world is not ready after %s", startTime))
 	defer cancel()
-	w := &world{dir: dir, began: time.Now(), uids: map[string]string{}}
+	w := &world{dir: dir, began: time.Now(), uids: map[string]string{}, rules: make(chan struct{}, 1)}
 	if err := w.start(ctx, log); err != nil {
 		for _, p := range w.parts {
 			fmt.Fprintf(log, "%s said:\n%s\n", p.Name, p.tail())
@@ -219,10 +219,12 @@ func (w *world) startCluster(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-// ordinary is the policy that is in force where no fault changes it.
-var ordinary = remedy.Policy{
-	Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 1000, Least: 1000},
-	Classes: map[string]remedy.Class{"tag-missing": {Risk: new(remedy.High), OneWay: true}},
+// plenty is a budget that no history uses up.
+const plenty = 1000
+
+// rules returns a policy with this mode, and this budget for each class.
+func rules(mode remedy.Mode, budget int) string {
+	return fmt.Sprintf("mode: %s\nbudgets: {class: %d, least: 1000}\nclasses: {tag-missing: {risk: high, oneWay: true}}\n", mode, budget)
 }
 
 // settings are those of streams on all nodes, which a small disk has room for.
@@ -256,7 +258,7 @@ func (w *world) setUp(ctx context.Context) error {
 			return fmt.Errorf("shorten the wait of %s: %w", class, err)
 		}
 	}
-	return policy.Publish(ctx, w.stream, w.bed.ID, ordinary)
+	return w.bed.Allow(ctx, rules(remedy.Fix, plenty))
 }
 
 // shorten has what a part of a class had in hand when it was killed come again sooner.
@@ -297,7 +299,7 @@ func (w *world) startParts(ctx context.Context) error {
 	}{
 		{"exporter", "exporter", "exporter"}, {"worker", "worker-1", "up"}, {"worker", remoteWorker, "up"}, {"function", function, "up"},
 	} {
-		a := assignment{Role: one.role, Name: one.name, Cluster: w.bed.ID, Region: w.bed.Cloud.Region(), Classes: classes()}
+		a := assignment{Role: one.role, Name: one.name, Cluster: w.bed.ID, Namespace: w.bed.Namespace, Region: w.bed.Cloud.Region(), Classes: classes()}
 		proxies := map[string][]*proxy{}
 		var clients []string
 		for _, p := range w.of("nats") {
@@ -338,7 +340,7 @@ func (w *world) admit(ctx context.Context, a *assignment, who string, proxies ma
 		return err
 	}
 	user := userPrefix + a.Name
-	if _, err := w.cluster.Impersonate(ctx, user, rights.Rules); err != nil {
+	if _, err := w.cluster.Impersonate(ctx, user, append(rights.Rules, testbed.ReadsPolicy)); err != nil {
 		return err
 	}
 	kube, err := newProxy(w.kube...)

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -115,7 +116,10 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env, err := tb.Env(ctx, streams(t), "doctor")
+	if err := tb.Allow(ctx, "mode: observe\n"); err != nil {
+		t.Fatal(err)
+	}
+	env, err := tb.Env(ctx, streams(t), "doctor", cli.ParsePolicy)
 	if err != nil {
 		t.Fatal(err)
 	}

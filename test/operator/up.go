@@ -5,14 +5,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
@@ -24,9 +30,38 @@ type UpRun struct {
 	ended   chan int
 }
 
-// Up starts "lbremedy up".
+// Policy has calls of Up use a policy, from now on, from the file that they have unless they name another one.
+func (sc *Testbed) Policy(t *testing.T, text string) {
+	t.Helper()
+	file := filepath.Join(sc.Env["HOME"], "policy.yaml")
+	err := os.WriteFile(file+".new", []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(file+".new", file) // nobody reads half of it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// PutInForce tells commands of a policy, as the engine of a cluster does that uses it.
+func PutInForce(t *testing.T, s *stream.Stream, cluster, text string) {
+	t.Helper()
+	v, err := cli.ParsePolicy([]byte(text))
+	if err == nil {
+		err = policy.InForce{Version: v.Digest, Text: v.Text, Source: "policy.yaml", Since: time.Now()}.Put(t.Context(), s, cluster)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Up starts "lbremedy up", which observes until Policy says something else, or by a policy that the arguments name.
 func (sc *Testbed) Up(t *testing.T, args ...string) *UpRun {
 	t.Helper()
+	if !slices.Contains(args, "--policy") {
+		sc.Policy(t, "mode: observe\n")
+		args = append(args, "--policy", filepath.Join(sc.Env["HOME"], "policy.yaml"))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	u := &UpRun{records: make(chan event.Record, 1000), Errs: &shell.Log{}, cancel: cancel, ended: make(chan int, 1)}
@@ -111,7 +146,6 @@ func (sc *Testbed) Asks(t *testing.T, u *UpRun, approvals string) event.Record {
 	if _, err := control.Trip(t.Context(), sc.Stream(t), "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
 		t.Fatal(err)
 	}
-	file := Write(t, "policy.yaml", sc.Fixes()+"approvals: ["+approvals+"]\n")
-	sc.Wants(t, 0, "", "", "policy", "apply", file, "--yes")
+	sc.Policy(t, sc.Fixes()+"approvals: ["+approvals+"]\n")
 	return u.Until(t, func(r event.Record) bool { return r.Result == event.Asked })
 }

@@ -215,7 +215,7 @@ var rows = []row{
 	{
 		who: []string{"shared/engine"},
 		may: []string{"shared/approval", "shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy",
-			"shared/hand", "shared/policy", "shared/say", "shared/engine/control"},
+			"shared/hand", "shared/say", "shared/engine/control"},
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
 	},
 	{
@@ -240,11 +240,11 @@ var rows = []row{
 	{
 		who: []string{"shared/policy"},
 		may: []string{"shared/event", "shared/stream", "shared/remedy", "shared/say"},
-		why: "it keeps what the operator allows, and allows nothing itself",
+		why: "it tells what the operator allows, and allows nothing itself",
 	},
 	{
 		who: []string{"shared/policy/policyfile"},
-		may: []string{"shared/config", "shared/ccm", "shared/remedy", "shared/policy"},
+		may: []string{"shared/config", "shared/kube", "shared/ccm", "shared/remedy", "shared/policy"},
 		why: "it reads what the operator allows, and allows nothing itself",
 	},
 	{
@@ -270,7 +270,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/host"},
-		may: []string{"shared/event", "shared/stream", "shared/policy", "shared/step", "shared/remedy", "shared/hand", "shared/engine"},
+		may: []string{"shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine"},
 		why: "it takes failures in for the engine, and what a class needs is a hand's",
 	},
 	{

@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -29,8 +29,8 @@ const operator = "operator"
 
 // Env returns what a class, or "up" for all of them in one program, runs on: the
 // testbed's cluster as its ServiceAccount, and its cloud as a caller, with the generated
-// rights and no others. The policy is the one in force in the stream.
-func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string) (*engine.Env, error) {
+// rights, those to read the policy that Allow put in force, and no others.
+func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string, parse policyfile.Parser) (*engine.Env, error) {
 	if err := identity.Admit(ctx, tb.Cluster); err != nil {
 		return nil, err
 	}
@@ -38,11 +38,12 @@ func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string) (*eng
 	if err != nil {
 		return nil, err
 	}
+	rights.Rules = append(rights.Rules, ReadsPolicy)
 	config, err := rights.Engine(ctx, tb.Cluster, who)
 	if err != nil {
 		return nil, err
 	}
-	env, err := tb.env(st, config, rights, identity.Name(who))
+	env, err := tb.env(st, config, rights, identity.Name(who), parse)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string) (*eng
 
 // Person returns what a person works with who takes back what these remedies do: with
 // the rights of all of them, and with what undo writes.
-func (tb *Testbed) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy) (*engine.Env, error) {
+func (tb *Testbed) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy, parse policyfile.Parser) (*engine.Env, error) {
 	rights, err := identity.Of("up")
 	if err != nil {
 		return nil, err
@@ -70,11 +71,11 @@ func (tb *Testbed) Person(ctx context.Context, st *stream.Stream, remedies []*re
 		return nil, err
 	}
 	rights.Policy.Statement = append(rights.Policy.Statement, document.Statement...)
-	config, err := tb.Cluster.Impersonate(ctx, operator, rights.Rules)
+	config, err := tb.Cluster.Impersonate(ctx, operator, append(rights.Rules, ReadsPolicy))
 	if err != nil {
 		return nil, err
 	}
-	env, err := tb.env(st, config, rights, operator)
+	env, err := tb.env(st, config, rights, operator, parse)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (tb *Testbed) Person(ctx context.Context, st *stream.Stream, remedies []*re
 	return env, nil
 }
 
-func (tb *Testbed) env(st *stream.Stream, config *rest.Config, rights identity.Rights, caller string) (*engine.Env, error) {
+func (tb *Testbed) env(st *stream.Stream, config *rest.Config, rights identity.Rights, caller string, parse policyfile.Parser) (*engine.Env, error) {
 	reader, err := kube.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("act as %s: %w", caller, err)
@@ -94,8 +95,7 @@ func (tb *Testbed) env(st *stream.Stream, config *rest.Config, rights identity.R
 	clients := &hand.Clients{Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode}
 	return &engine.Env{
 		Cluster: tb.ID, Stream: st, Kube: reader, Hand: clients.Hand,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, tb.ID) },
-		Decode: step.Decode,
+		Policy: Policy(reader, tb.Namespace, parse), Decode: step.Decode,
 	}, nil
 }
 

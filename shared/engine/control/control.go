@@ -1,5 +1,5 @@
-// Package control holds the documents that limit what engines write: control.<cluster> with the cluster's pause, breakers and
-// policy, budget.<cluster> with the places in its budgets, and claim.<resource> with the places of a resource. They are JSON
+// Package control holds the documents that limit what engines write: control.<cluster> with the cluster's pause and breakers,
+// budget.<cluster> with the places in its budgets, and claim.<resource> with the places of a resource. They are JSON
 // values in the bucket, changed by compare-and-set. All times that decide are those of the NATS server. A document that can't
 // be read permits nothing: all is paused, and every breaker is open.
 package control
@@ -36,21 +36,12 @@ func (h *Head) head() *Head { return h }
 // version is that of the documents' form.
 const version = 1
 
-// A Doc is what people and the engine itself permit in one cluster, and the policy in force. That of all clusters has a pause
-// alone.
+// A Doc is what people and the engine itself forbid in one cluster. That of all clusters has a pause alone.
 type Doc struct {
 	Head
 	Pause    *Pause                          `json:"pause,omitempty"`
 	Breakers map[string]Breaker              `json:"breakers,omitempty"` // open ones, by class
 	Failed   map[string]map[string]time.Time `json:"failed,omitempty"`   // when fixes did not work lately, by class and attempt
-	Policy   *Policy                         `json:"policy,omitempty"`
-}
-
-// A Policy is the one in force.
-type Policy struct {
-	Version string    `json:"version"`
-	Text    string    `json:"text"` // of the file
-	Since   time.Time `json:"since"`
 }
 
 // all is the key of the document of all clusters. Those of clusters have two parts.

@@ -33,12 +33,12 @@ func TestUpdate(t *testing.T) {
 	s, ctx := fresh(t), t.Context()
 	began := time.Now()
 	must(t, control.Update(ctx, s, "c1", func(d *control.Doc, now time.Time) error {
-		d.Policy = &control.Policy{Version: "3", Text: "mode: fix\n", Since: now}
+		d.Breakers = map[string]control.Breaker{"quota": {Cluster: "c1", Class: "quota", At: now, Why: "It is a test."}}
 		return nil
 	}))
 	kept := errors.New("not now")
 	err := control.Update(ctx, s, "c1", func(d *control.Doc, _ time.Time) error {
-		d.Policy = nil
+		d.Breakers = nil
 		return kept
 	})
 	if !errors.Is(err, kept) {
@@ -47,15 +47,15 @@ func TestUpdate(t *testing.T) {
 	must(t, control.SetPause(ctx, s, control.Pause{Cluster: "c1", By: "ann"}, false))
 	d, err := control.Read(ctx, s, "c1")
 	must(t, err)
-	if d.Policy == nil || d.Policy.Text != "mode: fix\n" || d.Policy.Since.Before(began.Add(-time.Second)) || d.Pause == nil || d.Pause.By != "ann" {
+	if b := d.Breakers["quota"]; b.Why != "It is a test." || b.At.Before(began.Add(-time.Second)) || d.Pause == nil || d.Pause.By != "ann" {
 		t.Errorf("the document holds %+v", d)
 	}
 	err = control.Update(ctx, s, "c1", func(d *control.Doc, _ time.Time) error {
-		d.Policy.Text = strings.Repeat("x", stream.MostDocument)
+		d.Breakers["quota"] = control.Breaker{Cluster: "c1", Class: "quota", Why: strings.Repeat("x", stream.MostDocument)}
 		return nil
 	})
 	if !errors.Is(err, stream.ErrTooLarge) {
-		t.Errorf("a huge policy is stored: %v", err)
+		t.Errorf("a huge document is stored: %v", err)
 	}
 	for _, cluster := range []string{"a.b", "*", ">", strings.Repeat("c", 65)} {
 		if err := control.Update(ctx, s, cluster, func(*control.Doc, time.Time) error { return nil }); err == nil {

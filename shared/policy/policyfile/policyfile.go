@@ -1,16 +1,14 @@
 // Package policyfile reads the policy file, in which the operator says what lbremedy may do
-// and who is notified of it, and writes what is in force as such a file.
-//
-// Function programs read the policy in force, from the stream, by package policy. They link no
-// reader of files, and no library for YAML with lines.
+// and who is notified of it: from a file on disk or from a ConfigMap.
 package policyfile
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -65,20 +63,10 @@ type Doctor struct {
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
 }
 
-// LoadVersion reads all that the policy file at path says: the policy, the sinks, and the names
-// of the freezes' time zones. The classes are the IDs that it may name, and the sections those
-// that they declare. Each mistake is named with file, line and field.
-func LoadVersion(path string, classes []string, sections ...remedy.Section) (policy.Version, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return policy.Version{}, fmt.Errorf("read policy file: %w", err)
-	}
-	v, err := ParseVersion(data, classes, sections...)
-	if err != nil {
-		said := fmt.Sprintf("policy file %s: ", path)
-		return policy.Version{}, errors.New(said + strings.ReplaceAll(err.Error(), "\n", "\n"+said))
-	}
-	return v, nil
+// Digest returns the version of a policy: the digest of its text, as far as people need it to tell two of them apart.
+func Digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
 }
 
 // Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
@@ -133,11 +121,7 @@ func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (po
 	if err := r.Err(); err != nil {
 		return policy.Version{}, err
 	}
-	v := policy.Version{Policy: p, Sinks: f.Tell, People: f.People}
-	for _, freeze := range f.Freezes {
-		v.Zones = append(v.Zones, freeze.Zone)
-	}
-	return v, nil
+	return policy.Version{Digest: Digest(data), Text: string(data), Policy: p, Sinks: f.Tell, People: f.People}, nil
 }
 
 // A reader reads the sections of a policy file, and notes what is wrong with them.

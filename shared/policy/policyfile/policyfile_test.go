@@ -165,7 +165,7 @@ tell:
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := LoadVersion(name, classes, sections...)
+	_, err := FromFile(name, parse).Read(t.Context())
 	if err == nil {
 		t.Fatal("it is right")
 	}
@@ -180,25 +180,5 @@ line 12: tell[0].kind: there is no kind "pager"; there are alibaba, event, dingt
 	want = said + strings.ReplaceAll(want, "\n", "\n"+said)
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestLoadNamesTheFile(t *testing.T) {
-	_, err := LoadVersion("no/such/policy.yaml", classes)
-	if err == nil || !strings.Contains(err.Error(), "no/such/policy.yaml") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestLoad(t *testing.T) {
-	name := t.TempDir() + "/policy.yaml"
-	for text, want := range map[string]string{"mode: fix": "", "mode: fixx": "policy.yaml: line 1: mode"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		v, err := LoadVersion(name, classes, sections...)
-		if want == "" && (err != nil || v.Policy.Mode != remedy.Fix) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: got %+v, %v", text, v.Policy, err)
-		}
 	}
 }

@@ -9,6 +9,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// right are policy files with each field that there is.
+var right = []string{
+	"{}", "mode: observe", "mode: fix", "mode: fix\nrisk: high", "classes: {tag-missing: {}}",
+	"mode: fix\nclasses: {ram-permission: {risk: low}, tag-missing: {mode: fix, risk: high, oneWay: true}}",
+	"rules: [{namespaces: ['prod-*', 'on', '012'], risk: low}, {clusters: ['*'], namespaceLabels: {'a/b.c': 'true'}, classes: [tag-missing], mode: fix, " +
+		"risk: high}, {labels: {'c/d': 'on'}, mode: observe}]",
+	"freezes: [{name: 'yes', days: [fri, mon], from: '09:00', until: '24:00', zone: Asia/Shanghai}, {name: 'a: b', from: '22:30', until: '06:00'}]",
+	"freezes: [{name: s, from: 2026-11-10T20:00:00.5+08:00, until: 2026-11-12T02:00:00+08:00}]",
+	"freezes: [{name: summer, from: '08:00', until: '09:00', zone: Europe/Berlin}]",
+	"budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo",
+	"vswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nramDelay: 90s\npayBySpec: true",
+	"doctor: {protect: ['prod-*'], target: v1.9.3.380, localPorts: 20000-60999}",
+	"mode: fix\ntell: [{name: e, kind: event, results: [needs-action]}, {name: ops, kind: webhook, url: 'https://x/y', secretFrom: {env: 'NO'}}]",
+}
+
 // The schema, by which editors and Helm judge a policy, takes what the reader takes, and
 // refuses the values that the reader refuses for themselves.
 func TestSchema(t *testing.T) {

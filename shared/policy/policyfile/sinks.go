@@ -13,9 +13,6 @@ const SinkName = `^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`
 
 var sinkName = regex.New(SinkName)
 
-// ValidSinkName reports whether a sink can have this name.
-func ValidSinkName(name string) bool { return sinkName().MatchString(name) }
-
 // checkSinks notes what is wrong with the section tell.
 func checkSinks(d *config.Document, sinks []policy.Sink, classes []string) {
 	seen := map[string]bool{}
@@ -24,7 +21,7 @@ func checkSinks(d *config.Document, sinks []policy.Sink, classes []string) {
 		switch {
 		case s.Name == "":
 			d.Fail(at, "it has no name; give it one that stays, since its tickets are known by it")
-		case !ValidSinkName(s.Name):
+		case !sinkName().MatchString(s.Name):
 			d.Fail(at+".name", "%q is not 1 to 32 lower-case letters, digits and inner hyphens", s.Name)
 		case seen[s.Name]:
 			d.Fail(at+".name", "another sink is called %s, too", s.Name)

@@ -17,11 +17,12 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -98,13 +99,16 @@ const patience = 3 * time.Minute
 // TestAllowed injects these failures once more, with a policy that allows their plans: they
 // are fixed, and what was done is taken back.
 func TestAllowed(t *testing.T) {
-	rules, high := demonstration(t), remedy.High
+	rules := demonstration(t)
 	var fixtures []testbed.Fixture
 	for _, f := range testbed.All() {
 		if ends, ok := allowed[f.Name]; ok && f.Supported() {
 			f.Ends, f.Heals = ends, true
 			fixtures = append(fixtures, f)
-			rules.Classes[f.Class] = remedy.Class{Risk: &high, OneWay: true}
+			var err error
+			if rules, err = config.Set(rules, map[string]any{"risk": "high", "oneWay": true}, "classes", f.Class); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	for _, fixtures := range testbed.ByConfig(fixtures) {
@@ -113,21 +117,17 @@ func TestAllowed(t *testing.T) {
 }
 
 // demonstration returns the policy of the demonstration.
-func demonstration(t *testing.T) remedy.Policy {
+func demonstration(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../demo/policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := policyfile.Parse(text, (&host.Host{Remedies: functions.All}).Classes(), remedy.Sections(functions.All...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rules
+	return text
 }
 
 // runClasses lets the fixtures fail on one testbed. The engine's clock is ahead by so much.
-func runClasses(t *testing.T, fixtures []testbed.Fixture, rules remedy.Policy, ahead time.Duration) {
+func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead time.Duration) {
 	c := cluster.Alone(t) // may wait for other tests
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -263,7 +263,7 @@ type rig struct {
 }
 
 // newRig sets lbremedy up on the testbed. Nothing of it runs yet.
-func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy.Policy) *rig {
+func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules []byte) *rig {
 	t.Helper()
 	st := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL(), Grace: time.Second})
 	r := &rig{
@@ -273,11 +273,11 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules remedy
 	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(ctx, st, testbed.ClusterID, rules); err != nil {
+	if err := tb.Allow(ctx, string(rules)); err != nil {
 		t.Fatal(err)
 	}
 	for _, class := range functions.All {
-		env, err := tb.Env(ctx, st, class.Class)
+		env, err := tb.Env(ctx, st, class.Class, cli.ParsePolicy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -567,7 +567,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f tes
 // writes is not among the rights of the classes.
 func (r *rig) person(t *testing.T, ctx context.Context, tb *testbed.Testbed) *engine.Env {
 	t.Helper()
-	env, err := tb.Person(ctx, r.stream, functions.All)
+	env, err := tb.Person(ctx, r.stream, functions.All, cli.ParsePolicy)
 	if err != nil {
 		t.Fatal(err)
 	}

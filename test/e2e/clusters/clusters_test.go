@@ -201,7 +201,7 @@ func (r *rig) policy(cluster, rules string) {
 	r.Helper()
 	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
 	tell := fmt.Sprintf("tell: [{name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", r.places[cluster].receiver.url, key)
-	r.says(cluster, "In force: ", "policy", "apply", "--yes", shell.File(r, "policy.yaml", rules+tell))
+	r.must(r.places[cluster].testbed.Allow(r.ctx, rules+tell))
 }
 
 // start starts a program, which must last until the test ends it or the returned function does.
@@ -313,7 +313,7 @@ func (r *rig) engine(cluster, routes string) (end func()) {
 	key := filepath.Join(r.TempDir(), "engine.pem")
 	r.must(os.WriteFile(key, r.places[cluster].key.PEM(), 0o600))
 	return r.start(r.environ(cluster, accounts.Engine), "lbremedy", "up", "--parts", "worker,notifier", "--secrets", os.TempDir(),
-		"--routes", routes, "--engine-key", key)
+		"--policy", r.places[cluster].testbed.PolicyFlag(), "--routes", routes, "--engine-key", key)
 }
 
 // Two clusters share one NATS: each is healed by its own engine and its own functions, and what holds one of them back is nothing to the

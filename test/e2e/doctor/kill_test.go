@@ -21,6 +21,9 @@ import (
 // roundVariable makes a test binary one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
+// rulesVariable names the file with its policy.
+const rulesVariable = "LBREMEDY_E2E_RULES"
+
 // onTimer is the process: it checks the cluster once, as "lbremedy up" does on a timer, on what
 // the environment names.
 func onTimer() error {
@@ -33,6 +36,7 @@ func onTimer() error {
 		return err
 	}
 	defer env.Stream.Close()
+	env.Policy = reads(os.Getenv(rulesVariable))
 	_, err = (&doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}).Run(ctx)
 	return err
 }
@@ -59,7 +63,7 @@ func (r *rig) killed(path string, n int32) {
 	})
 	var said strings.Builder
 	cmd := exec.CommandContext(r.ctx, self)
-	cmd.Env, cmd.Stderr = append(r.environ(kubeconfig, caller, scheduledGrants()), roundVariable+"=1"), &said
+	cmd.Env, cmd.Stderr = append(r.environ(kubeconfig, caller, scheduledGrants()), roundVariable+"=1", rulesVariable+"="+r.rules), &said
 	r.must(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()

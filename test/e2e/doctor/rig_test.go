@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -29,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	policies "github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -77,6 +77,7 @@ type rig struct {
 	nats    string       // URL of JetStream
 	ahead   atomic.Int64 // how far the doctor's clock is put forward
 	pods    int          // addresses of Pods that were given
+	rules   string       // the file with the policy
 }
 
 // newRig sets up the testbed in a cluster of its own.
@@ -104,7 +105,8 @@ func newRig(t *testing.T) *rig {
 	r.must(err)
 	r.env = r.as(caller, scheduledGrants())
 	r.env.Stream = st
-	r.env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policies.InForce(ctx, st, r.env.Cluster) }
+	r.rules = shell.File(t, "policy.yaml", "mode: observe\n")
+	r.env.Policy = reads(r.rules)
 	return r
 }
 
@@ -391,7 +393,14 @@ func (r *rig) json(v any) []byte {
 // policy puts a policy file in force.
 func (r *rig) policy(text string) {
 	r.Helper()
-	rules, err := policyfile.Parse([]byte(text), nil, remedy.Sections(checks.Remedies()...)...)
-	r.must(err)
-	r.must(policies.Publish(r.ctx, r.env.Stream, r.env.Cluster, rules))
+	r.must(os.WriteFile(r.rules, []byte(text), 0o600))
+}
+
+// reads returns what reads the policy in a file.
+func reads(file string) func(context.Context) (remedy.Policy, error) {
+	source := policyfile.FromFile(file, cli.ParsePolicy)
+	return func(ctx context.Context) (remedy.Policy, error) {
+		v, err := source.Read(ctx)
+		return v.Policy, err
+	}
 }

@@ -83,17 +83,19 @@ func TestPause(t *testing.T) {
 func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		key  string
-		says func(event.Record) string
-		want string
+		wrong func(*rig)
+		says  func(event.Record) string
+		want  string
 	}{
-		"pause":  {control.Key(testbed.ClusterID), func(rec event.Record) string { return rec.Rule }, "Paused by somebody"},
-		"policy": {"policy." + testbed.ClusterID, func(rec event.Record) string { return rec.Error }, "read the policy in force"},
+		"pause": {func(r *rig) { r.must(r.stream.Put(r.ctx, control.Key(testbed.ClusterID), []byte("{"))) }, func(rec event.Record) string { return rec.Rule },
+			"Paused by somebody"},
+		"policy": {func(r *rig) { r.must(os.WriteFile(r.rules, []byte("{"), 0o600)) }, func(rec event.Record) string { return rec.Error },
+			"read the policy: policy file "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, testbed.Config{}, careful)
-			r.must(r.stream.Put(r.ctx, tt.key, []byte("{")))
+			tt.wrong(r)
 			r.start()
 			r.create("web", nil)
 			r.until("web", "paused", func(rec event.Record) bool {
@@ -163,7 +165,7 @@ type upProcess struct {
 func (r *rig) up() *upProcess {
 	r.Helper()
 	u := &upProcess{}
-	cmd := r.command("up", "-o", "json")
+	cmd := r.command("up", "-o", "json", "--policy", r.rules)
 	out, err := cmd.StdoutPipe()
 	r.must(err)
 	cmd.Stderr = &u.errs

@@ -25,7 +25,7 @@ json" or "-o yaml" prints; - is standard input.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			items, env, err := readItems(cmd.Context(), p, args, func() (*host.Connection, error) {
 				if file != "" {
-					if _, err := cli.PolicyFile(file); err != nil {
+					if _, err := p.ReadPolicy(cmd.Context(), file); err != nil {
 						return nil, err
 					}
 				}
@@ -34,12 +34,12 @@ json" or "-o yaml" prints; - is standard input.`,
 			if err != nil {
 				return err
 			}
-			if err := cli.SetPolicy(env, file, nil); err != nil {
+			if err := p.SetPolicy(env, file, nil); err != nil {
 				return err
 			}
 			return Failures(cmd.Context(), p, env, items, Flags{})
 		},
 	}
-	cmd.Flags().StringVar(&file, "policy", "", "policy `file` to plan by")
+	cmd.Flags().StringVar(&file, "policy", "", "policy to plan by: a `file` or configmap:NAMESPACE/NAME")
 	return cmd
 }

@@ -78,7 +78,7 @@ Files are read as by "lbremedy plan". With a file and without --apply, no NATS i
 	f.SinceFlag(cmd, "only what failed since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "only what failed until this `time`")
 	cmd.Flags().StringSliceVarP(&files, "file", "f", nil, "`file` with failures instead of those in the stream; - is standard input")
-	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	cmd.Flags().StringVar(&file, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 	cmd.Flags().BoolVar(&all, "all", false, "with --apply: all that the stream keeps")
 	a.Add(cmd)
 	return cmd

@@ -40,7 +40,7 @@ run alone; it needs no Approvals in the cluster.`,
 			return Failures(cmd.Context(), p, env, items, a)
 		},
 	}
-	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	cmd.Flags().StringVar(&file, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 	a.Add(cmd)
 	a.AddApprove(cmd)
 	return cmd

@@ -62,7 +62,7 @@ func repairCommand(p *cli.Program, r answer.Repair, short, long string) *cobra.C
 			return answer.RunRepair(cmd.Context(), p, env, r, it, a, sure)
 		},
 	}
-	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	cmd.Flags().StringVar(&file, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 	cmd.Flags().BoolVar(&sure, "yes", false, "with --apply: don't ask")
 	a.Add(cmd)
 	return cmd

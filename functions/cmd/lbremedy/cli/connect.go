@@ -15,11 +15,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Log returns the logger that the flags ask for.
@@ -84,22 +82,6 @@ var badKey = regex.New(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSigna
 // BadKey reports whether Alibaba Cloud answers with this code to a key that can't be right.
 func BadKey(code string) bool { return badKey().MatchString(code) }
 
-// PolicyFile reads a policy file.
-func PolicyFile(path string) (remedy.Policy, error) {
-	v, err := PolicyVersion(path)
-	return v.Policy, err
-}
-
-// PolicyVersion reads all that a policy file says, with the machine that it is read on.
-func PolicyVersion(path string) (policy.Version, error) {
-	v, err := policyfile.LoadVersion(path, PolicyClasses(), Sections()...)
-	if err != nil {
-		return v, command.Mistake{Err: err}
-	}
-	v.Host = Hostname()
-	return v, nil
-}
-
 // SecretFlag gives a command the flag --secrets, and returns what it or LBREMEDY_SECRETS says when the
 // command runs: the directories with the files that sinks of the policy may name.
 func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
@@ -113,22 +95,6 @@ func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	}
 }
 
-// SetPolicy makes the environment answer with the file's policy, or else with the
-// one in force in the stream, or else with observing.
-func SetPolicy(env *host.Connection, path string, s *stream.Stream) error {
-	switch {
-	case path != "":
-		allowed, err := PolicyFile(path)
-		if err != nil {
-			return err
-		}
-		env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
-	case s != nil:
-		env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, env.Cluster) }
-	}
-	return nil
-}
-
 // Prepare connects to what a fix takes. Without --apply the stream is not needed, but
 // where one is known a plan is judged as with it: by the policy in force, pauses, budgets
 // and the journal. The caller closes the stream of the environment, if it has one.
@@ -137,7 +103,7 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.C
 		return p.Connect(ctx, file)
 	}
 	if file != "" {
-		if _, err := PolicyFile(file); err != nil {
+		if _, err := p.ReadPolicy(ctx, file); err != nil {
 			return nil, err
 		}
 	}
@@ -146,7 +112,7 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.C
 		return nil, err
 	}
 	p.beside(ctx, env, file)
-	if err := SetPolicy(env, file, nil); err != nil {
+	if err := p.SetPolicy(env, file, nil); err != nil {
 		Close(env)
 		return nil, err
 	}
@@ -160,10 +126,10 @@ func (p *Program) beside(ctx context.Context, env *host.Connection, file string)
 		return
 	}
 	s, err := p.Stream(ctx)
-	var allowed remedy.Policy
+	var now policy.Version
 	if err == nil {
 		p.NotePause(ctx, s)
-		if allowed, err = policy.InForce(ctx, s, env.Cluster); err != nil {
+		if now, _, err = InForce(ctx, s, env.Cluster); err != nil {
 			s.Close()
 		}
 	}
@@ -174,7 +140,7 @@ func (p *Program) beside(ctx context.Context, env *host.Connection, file string)
 		p.Note("The policy in force is unknown, so observe mode is assumed: %s.", command.Clean(event.Redact(err.Error())))
 	default:
 		env.Stream = s
-		env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
+		env.Policy = func(context.Context) (remedy.Policy, error) { return now.Policy, nil }
 	}
 }
 
@@ -188,7 +154,7 @@ func Close(env *host.Connection) {
 // Connect connects to the cluster, the cloud and the stream.
 func (p *Program) Connect(ctx context.Context, policyPath string) (*host.Connection, error) {
 	if policyPath != "" {
-		if _, err := PolicyFile(policyPath); err != nil {
+		if _, err := p.ReadPolicy(ctx, policyPath); err != nil {
 			return nil, err
 		}
 	}
@@ -199,7 +165,7 @@ func (p *Program) Connect(ctx context.Context, policyPath string) (*host.Connect
 	env, err := p.Look(ctx, p.Host())
 	if err == nil {
 		env.Stream = s
-		err = SetPolicy(env, policyPath, s)
+		err = p.SetPolicy(env, policyPath, s)
 	}
 	if err != nil {
 		s.Close()

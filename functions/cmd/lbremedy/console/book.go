@@ -94,6 +94,7 @@ type past struct {
 type standing struct {
 	status.Status
 	Version policy.Version // in force
+	Told    policy.InForce // of it
 	Places  engine.Places
 	NoRoom  string    // why the places are not known
 	counted time.Time // when exporter and backlog were looked at
@@ -348,7 +349,7 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 		b.mu.Unlock()
 		st.Status = status.Of(ctx, b.p, s, cluster, b.tally(h, cluster), before)
 		var err error
-		if st.Version, err = policy.InForceNow(ctx, s, cluster); err == nil {
+		if st.Version, st.Told, err = cli.InForce(ctx, s, cluster); err == nil {
 			st.Places, err = engine.PlacesLeft(ctx, s, cluster, cli.Classes(), st.Version.Policy.Budgets)
 		}
 		if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -25,7 +24,7 @@ type policyBody struct {
 	Says     string
 	Origin   string
 	Rules    []ruleRow
-	File     string // that says the same
+	File     string // its text
 
 	Service string
 	Wrong   say.Text // with the Service that was asked for
@@ -61,17 +60,13 @@ func (s *server) policy(r *http.Request) (page, error) {
 	if why, unknown := now.Unknown["mode"]; unknown {
 		return page{}, errors.New("the policy in force is unknown: " + why)
 	}
-	if now.Version.Number > 0 {
-		b.Origin = tell(permission.Origin(now.Version))
+	if now.Told.Version != "" {
+		b.Origin = tell(permission.Origin(now.Told))
 	}
 	for _, rule := range now.Version.Policy.Rules {
 		b.Rules = append(b.Rules, ruleRow{rule.String(), tell(permission.Told(rule))})
 	}
-	file, err := policyfile.Document(now.Version, cli.Sections()...)
-	if err != nil {
-		return page{}, err
-	}
-	b.File = string(file)
+	b.File = now.Version.Text
 	if b.Service != "" {
 		s.inForce(r.Context(), &b, now.Version.Policy)
 	}
@@ -168,7 +163,7 @@ var decisions = []string{word("muted"), word("shown"), word("asked"), word("held
 // try compares a policy file with the policy in force by the plans of the last 30 days.
 func (s *server) try(now standing, file string) *trial {
 	t := &trial{File: file}
-	v, err := policyfile.ParseVersion([]byte(file), cli.PolicyClasses(), cli.Sections()...)
+	v, err := cli.ParsePolicy([]byte(file))
 	if err != nil {
 		t.Wrong = strings.Split(said(err), "\n")
 		return t

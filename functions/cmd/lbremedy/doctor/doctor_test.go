@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -346,7 +347,7 @@ func TestDoctor(t *testing.T) {
 		}
 		// Without a file the plan is judged by the policy in force, and what that can't say by none.
 		sc.Wants(t, 0, "Observe mode", "", "doctor", "--fix", "finalizers", web)
-		sc.Wants(t, 0, "", "", "policy", "apply", policy, "--yes")
+		operator.PutInForce(t, nats.Connect(t, stream.Config{URL: server.URL(), Token: "sesame"}), "c-cli", "mode: fix\nrisk: high\n")
 		sc.Wants(t, 0, "Fix mode applies plans up to high risk", "", "doctor", "--fix", "finalizers", web)
 		all := sc.Call
 		sc.Call = sc.With("LBREMEDY_NATS", "nats://127.0.0.1:1")

@@ -144,12 +144,6 @@ func TestJournal(t *testing.T) {
 			t.Errorf("undo %s: %+v; want %q", name, got, want)
 		}
 	}
-
-	policy := operator.Write(t, "policy.yaml", "mode: fix\nrisk: medium\n")
-	if got := c.Run(t.Context(), "setup", "--cluster", "c1", "--policy", policy); got.Code != 0 ||
-		got.Out != "The policy in force is fix: plans up to medium risk are applied.\n" {
-		t.Errorf("setup with a policy: %+v", got)
-	}
 }
 
 var update = flag.Bool("update", false, "write what the commands print")

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
@@ -358,9 +357,7 @@ func TestUntold(t *testing.T) {
 	if got := c.Run(t.Context(), "tickets", "ls", "--cluster", "c1"); got.Code != 0 || got.Out != "" || !strings.Contains(got.Err, note) {
 		t.Errorf("%+v", got)
 	}
-	if err := policy.PublishSinks(t.Context(), s, "c1", []policy.Sink{{Name: "events", Kind: policy.Event}}); err != nil {
-		t.Fatal(err)
-	}
+	operator.PutInForce(t, s, "c1", "tell: [{name: events, kind: event}]\n")
 	if got := c.Run(t.Context(), "tickets", "ls", "--cluster", "c1"); got.Code != 0 || strings.Contains(got.Err, "Nobody") ||
 		!strings.HasPrefix(got.Err, "No incident in cluster c1.\n") {
 		t.Errorf("%+v", got)

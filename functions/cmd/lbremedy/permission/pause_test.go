@@ -1,8 +1,13 @@
 package permission_test
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"testing"
+	"time"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -66,4 +71,55 @@ func TestPause(t *testing.T) {
 	wants(t, run("pause", "--by", "ann", "--this-cluster", "--cluster", "c1"), 0)
 	wants(t, run("resume", "--all"), 0, "Ended. All clusters", "Ended. Cluster c1")
 	inForce(0)
+}
+
+// at runs the program at a terminal, where a person types.
+func at(t *testing.T, c operator.Call, typed string, args ...string) operator.Said {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c.In = typed
+	p := c.Program(&out, &errs)
+	p.Terminal = func(stream any) int {
+		if stream == p.In {
+			return 80
+		}
+		return 0
+	}
+	code := root.Run(t.Context(), p, args)
+	return operator.Said{Code: code, Out: out.String(), Err: errs.String()}
+}
+
+// A slow person types an answer after something else has happened.
+type slow struct {
+	happens func()
+	io.Reader
+}
+
+func (s *slow) Read(to []byte) (int, error) {
+	s.happens()
+	return s.Reader.Read(to)
+}
+
+// A question ends with the call: who is asked may press Ctrl-C.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	for _, cluster := range []string{"", "c1"} {
+		if err := control.SetPause(t.Context(), s, control.Pause{Cluster: cluster, By: "ann"}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	silent, end := io.Pipe()
+	t.Cleanup(func() { end.Close() })
+	defer time.AfterFunc(20*time.Second, func() { end.Close() }).Stop() // what waits for an answer fails then
+	var errs bytes.Buffer
+	p := c.Program(io.Discard, &errs)
+	p.Terminal = func(any) int { return 80 }
+	p.In = &slow{interrupt, silent}
+	code := root.Run(ctx, p, []string{"resume", "--cluster", "c1"})
+	wants(t, operator.Said{Code: code, Err: errs.String()}, command.CodeFailed, "[y/N]", "interrupted")
+	if all, err := control.Pauses(t.Context(), s); err != nil || len(all) != 2 {
+		t.Errorf("in force are %+v, %v", all, err)
+	}
 }

@@ -3,15 +3,18 @@
 package permission
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -47,32 +50,56 @@ func Describe(allowed remedy.Policy) say.Text {
 func policyCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check a policy file, put one in force, or show what is and was in force",
+		Short: "Check a policy file, or show the policy in force",
 	}
-	return command.Parent(cmd, check(p), apply(p), show(p), history(p), rollback(p), schema(p))
+	return command.Parent(cmd, check(p), show(p), schema(p))
+}
+
+// A checked policy is what "check" prints as data.
+type checked struct {
+	Policy  remedy.Policy   `json:"policy"`
+	Version string          `json:"version"`
+	InForce *policy.InForce `json:"inForce,omitempty"` // that it was compared with
+	Changes []policy.Change `json:"changes,omitempty"` // from that one
 }
 
 func check(p *cli.Program) *cobra.Command {
 	var secrets func() []string
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Check a policy file and say what it allows",
+		Short: "Check a policy, and say what it allows and what it would change",
 		Long: `Read a policy file as "lbremedy up" does, and say what it allows and what each rule says,
 or what is wrong with it, one sentence with file, line and field for each mistake. Its
-templates are checked too, from the directories of --secrets. The policy in force does not
+templates are checked too, from the directories of --secrets. FILE may also be
+configmap:NAMESPACE/NAME.
+
+Where --cluster names a cluster and NATS is known, it also says what the file changes in
+the policy in force there, what it loosens before all else. The policy in force does not
 change.`,
+		Example: `  lbremedy policy check fix.yaml
+  lbremedy policy check fix.yaml --cluster c1234`,
 		Args: command.Exactly(1, 1, "a policy file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			v, err := cli.PolicyVersion(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			v, err := p.ReadPolicy(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			if err := ticket.CheckTexts(v.Sinks, secrets()); err != nil {
 				return command.Mistake{Err: err}
 			}
-			return p.Print(v.Policy, func() {
-				fmt.Fprintln(p.Out, p.Phrase("%s.", Describe(v.Policy)))
+			c := checked{Policy: v.Policy, Version: v.Digest}
+			if p.Cluster != "" && p.Known() {
+				if c.InForce, c.Changes, err = compare(ctx, p, v); err != nil {
+					p.Note("It was not compared with the policy in force: %s.", command.Clean(event.Redact(err.Error())))
+				}
+			}
+			return p.Print(c, func() {
+				fmt.Fprint(p.Out, cli.Wrap(p.Phrase("%s.", Describe(v.Policy)), "", p.Width()))
 				rules(p, v.Policy)
+				if c.InForce != nil {
+					changeList(p, c.Changes)
+				}
 			})
 		},
 	}
@@ -80,54 +107,101 @@ change.`,
 	return cmd
 }
 
+// compare returns the policy in force in the cluster that the flags name, and in what a version differs from it.
+func compare(ctx context.Context, p *cli.Program, v policy.Version) (*policy.InForce, []policy.Change, error) {
+	s, err := p.Stream(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.Close()
+	if said, err := cli.Unseen(ctx, s, p.Cluster); err != nil {
+		return nil, nil, err
+	} else if said != nil {
+		p.Note("%s.", said)
+	}
+	now, told, err := cli.InForce(ctx, s, p.Cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &told, policy.Compare(now, v, policy.What{Sections: cli.Sections(), OptIn: func(class string) bool {
+		r, err := cli.ClassOf(class)
+		return err == nil && r.OptIn
+	}}), nil
+}
+
+// changeList prints changes, two lines for each.
+func changeList(p *cli.Program, changes []policy.Change) {
+	if len(changes) == 0 {
+		fmt.Fprintln(p.Out, p.Phrase("It says the same as the policy in force in cluster %s.", p.Cluster))
+		return
+	}
+	fmt.Fprintln(p.Out, p.Phrase("It changes the policy in cluster %s:", p.Cluster))
+	colours := map[policy.Effect]cli.Colour{policy.Loosened: cli.Yellow, policy.Tightened: cli.Green}
+	for _, c := range changes {
+		value := func(t say.Text) string {
+			if t == nil {
+				t = say.F("(none)")
+			}
+			return p.Tell(t)
+		}
+		word := p.Paint(colours[c.Effect], fmt.Sprintf("%-9s", c.Effect))
+		fmt.Fprintf(p.Out, "  %s  %s: %s -> %s\n", word, command.Clean(c.Field), command.Clean(value(c.Said.Was)), command.Clean(value(c.Said.Is)))
+		fmt.Fprint(p.Out, cli.Wrap(p.Tell(c.Said.Text), strings.Repeat(" ", 13), p.Width()))
+	}
+}
+
+// A shown policy is what "show" prints as data.
+type shown struct {
+	Policy remedy.Policy  `json:"policy"`
+	Told   policy.InForce `json:"inForce"`
+	Pauses []control.Pause `json:"pauses"`
+}
+
 func show(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the policy in force in the cluster that --cluster names, and what is paused",
-		Long: `Show the policy in force in the cluster that --cluster names, and what is paused. -o yaml
-prints a policy file that says the same, with its sinks; comments and people of the file
-that was applied are not kept.`,
+		Long: `Show the policy in force in the cluster that --cluster names, as the engine there tells:
+what it allows, where it lies and since when it is in force, and what is paused. -o yaml
+prints its text.
+
+Who changed it, and what it was before, say Git or the audit log of the API server.`,
 		Example: `  lbremedy policy show --cluster c1234
   lbremedy policy show --cluster c1234 -o yaml > policy.yaml`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			cluster, err := ofCluster(p)
-			if err != nil {
-				return err
+			if p.Cluster == "" {
+				return command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
 			}
 			s, err := p.Stream(ctx)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			now, err := policy.InForceNow(ctx, s, cluster)
+			now, told, err := cli.InForce(ctx, s, p.Cluster)
 			if err != nil {
 				return err
 			}
-			if said, err := cli.Unseen(ctx, s, cluster); err != nil {
+			if said, err := cli.Unseen(ctx, s, p.Cluster); err != nil {
 				return err
 			} else if said != nil {
 				p.Note("%s.", said)
 			}
 			if p.Output == "yaml" {
 				p.NotePause(ctx, s)
-				text, err := policyfile.Document(now, cli.Sections()...)
-				if err != nil {
-					return err
-				}
-				_, err = p.Out.Write(text)
+				_, err = fmt.Fprint(p.Out, now.Text)
 				return err
 			}
 			paused, err := control.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}
-			return p.Print(map[string]any{"policy": now.Policy, "pauses": paused}, func() {
-				fmt.Fprintln(p.Out, p.Phrase("In force: %s.", Describe(now.Policy)))
+			return p.Print(shown{now.Policy, told, paused}, func() {
+				fmt.Fprint(p.Out, cli.Wrap(p.Phrase("In force: %s.", Describe(now.Policy)), "", p.Width()))
 				rules(p, now.Policy)
-				if now.Number > 0 {
-					fmt.Fprintln(p.Out, command.Clean(p.Tell(Origin(now))))
+				if told.Version != "" {
+					fmt.Fprint(p.Out, cli.Wrap(command.Clean(p.Tell(Origin(told))), "", p.Width()))
 				}
 				if frozen, _ := now.Policy.Frozen(p.Now()); len(frozen) > 0 {
 					fmt.Fprintln(p.Out, command.Clean(p.Tell(frozen)))
@@ -136,6 +210,11 @@ that was applied are not kept.`,
 			})
 		},
 	}
+}
+
+// Origin says where the policy in force lies.
+func Origin(f policy.InForce) say.Text {
+	return say.F("Version %s of %s, in force since %s.", f.Version, f.Source, cli.Clock(f.Since))
 }
 
 func schema(p *cli.Program) *cobra.Command {
@@ -158,14 +237,6 @@ func rules(p *cli.Program, allowed remedy.Policy) {
 	for _, r := range allowed.Approvals {
 		fmt.Fprintln(p.Out, "  "+command.Clean(p.Tell(r.Text())))
 	}
-}
-
-// ofCluster returns the cluster whose policy is meant.
-func ofCluster(p *cli.Program) (string, error) {
-	if p.Cluster == "" {
-		return "", command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
-	}
-	return p.Cluster, nil
 }
 
 // Told says what a rule changes.

@@ -112,7 +112,7 @@ missing. With --apply the codes are those of run.`,
 	}
 	cmd.Flags().StringVar(&target, "target", "", "`release` to look at instead of the one that runs, such as v2.12.1")
 	command.Complete(cmd, "target", cobra.FixedCompletions([]string{ccm.Newest().String()}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	cmd.Flags().StringVar(&file, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 	cmd.Flags().BoolVar(&sure, "yes", false, "with --apply: don't ask")
 	a.Add(cmd)
 	return cmd

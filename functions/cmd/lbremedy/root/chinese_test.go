@@ -59,8 +59,8 @@ func TestChinese(t *testing.T) {
 		"approvals: [{needs: 2, from: [\"group:network\"]}]\nrules: [{namespaces: [prod], risk: low}]\nunsettled: undo\n"+
 		"freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
 	for _, args := range []string{
-		"preflight", "preflight --fix-mode --policy " + fix, "policy check " + fix, "policy apply --yes " + fix, "policy apply --yes " + fix, "policy history",
-		"policy show", "policy rollback 9", "pause --by ann", "status", "resume", "breaker ls", "breaker close quota", "ls", "ls --all -o wide",
+		"preflight", "preflight --fix-mode --policy " + fix, "policy check " + fix,
+		"policy show", "policy show -o json", "pause --by ann", "status", "resume", "breaker ls", "breaker close quota", "ls", "ls --all -o wide",
 		"ls --class quota --open", "ls --writes -o wide", "ls --namespace nope", "show " + asked, "show " + asked + " --history", "show " + asked + " --snapshot",
 		"show nope",
 		"ledger", "ledger -o wide", "approve " + asked, "approve " + asked, "reject " + asked, "undo " + asked, "dead ls", "dead show 1", "dead show 7",

@@ -142,10 +142,10 @@ func TestHeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	run(0, "In force: ", "", "policy", "apply", operator.Write(t, "tell.yaml", fmt.Sprintf(`tell:
+	sc.Policy(t, fmt.Sprintf(`tell:
 - {name: events, kind: event}
 - {name: ops, kind: webhook, url: %q, secretFrom: {file: %q}}
-`, receiver.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))))
+`, receiver.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg==")))
 	select {
 	case e := <-watch.ResultChan():
 		if e, ok := e.Object.(*corev1.Event); !ok || e.InvolvedObject.Name != "web" || !strings.Contains(e.Message, "Plan ") {
@@ -201,7 +201,7 @@ func TestHeal(t *testing.T) {
 	run(0, "Ended. All clusters: Paused by ann", "", "resume")
 	run(0, "called by ann (", "", "show", id)
 	run(0, `"identity": "`, "", "show", id, "-o", "json")
-	run(0, `"identity": "`, "", "policy", "history", "-o", "json")
+	run(0, "In force: observe", "", "policy", "show")
 	run(0, "patch services", "", "ls", "--writes", "--service", web)
 	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
 		t.Errorf("after the undo the Service is in %s", got)

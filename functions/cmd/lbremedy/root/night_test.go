@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // A night: fixes are paused, frozen, stopped by the class itself, approved by a
@@ -20,13 +21,8 @@ func TestNight(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
 	web := sc.Namespace + "/web"
-	file := operator.Write(t, "policy.yaml", "mode: observe\n")
-	policy := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	file := filepath.Join(sc.Env["HOME"], "policy.yaml")
+	policy := func(text string) { sc.Policy(t, text) }
 	untouched := func() {
 		t.Helper()
 		if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
@@ -36,7 +32,7 @@ func TestNight(t *testing.T) {
 	held := func(by event.Hold) func(event.Record) bool {
 		return func(r event.Record) bool { return r.Result == event.Waiting && r.Held == by }
 	}
-	u := sc.Up(t, "--policy", file)
+	u := sc.Up(t)
 	id := u.Until(t, func(r event.Record) bool { return r.Result == event.Planned }).Case
 	sc.Wants(t, command.CodeWrong, "", "is only observed", "approve", id)
 
@@ -55,9 +51,19 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
 	sc.Wants(t, 0, "There was no pause to end.", "", "resume")
 
-	// So does a freeze, until the file ends it. A file that is wrong changes nothing.
+	// So does a freeze, until the file ends it. While the file is wrong, nothing is written.
 	u.Until(t, held(event.HeldByFreeze))
 	policy("mode: fixx\n")
+	shell.Until(t, "a run does not write", func() bool {
+		return strings.Contains(u.Errs.String(), "read the policy: policy file "+file+": line 1: mode: ")
+	})
+	shell.Until(t, "the pause is told", func() bool {
+		got := sc.Run(t.Context(), "policy", "show")
+		return got.Code == command.CodeFailed && strings.Contains(got.Err, `nothing is written, because the policy cannot be used: policy file `+file)
+	})
+	if n := strings.Count(u.Errs.String(), "Mode: paused (policy file "); n != 1 {
+		t.Errorf("up says %d times that it is paused: %s", n, u.Errs)
+	}
 	sc.Wants(t, command.CodeWrong, "", `"fixx" is no mode`, "policy", "check", file)
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(bad, []byte("tell: [{name: ops, kind: event, template: /none.tmpl}]\n"), 0o600); err != nil {

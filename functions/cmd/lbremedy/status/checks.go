@@ -21,7 +21,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -249,7 +248,7 @@ func (f *flight) nats(ctx context.Context) {
 		f.policy(ctx, nil)
 		return
 	}
-	f.policy(ctx, func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, f.Cluster) })
+	f.policy(ctx, s)
 }
 
 // streams looks whether the streams have room.

@@ -13,8 +13,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A Check is one thing that must hold before lbremedy is installed or may fix.
@@ -71,7 +72,7 @@ the configuration is wrong.`,
 		},
 	}
 	cmd.Flags().BoolVar(&f.fix, "fix-mode", false, "also check what fix mode needs")
-	cmd.Flags().StringVar(&f.file, "policy", "", "policy `file` that is to come into force")
+	cmd.Flags().StringVar(&f.file, "policy", "", "policy that is to come into force: a `file` or configmap:NAMESPACE/NAME")
 	return cmd
 }
 
@@ -185,34 +186,40 @@ func (f *flight) show(bad int) {
 	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks are not ok. Nothing was written.", bad, len(f.checks))))
 }
 
-// policy looks at the policy that counts: that of the file, or else the one in force, which
-// inForce reads; nil: NATS is not there.
-func (f *flight) policy(ctx context.Context, inForce func(context.Context) (remedy.Policy, error)) {
+// policy looks at the policy that counts: the one that --policy names, or else the one in force in the stream; nil: NATS is
+// not there.
+func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 	const name = "policy"
-	allowed, from := remedy.Policy{}, say.F("in force")
+	var now policy.Version
+	var told policy.InForce
 	var err error
+	from := say.F("in force")
 	switch {
 	case f.file != "":
 		from = say.F("in %s", f.file)
-		if allowed, err = cli.PolicyFile(f.file); err != nil {
-			f.add(name, Problem, sentence(err), say.F("Correct the file: lbremedy policy check %s", f.file))
+		if now, err = f.ReadPolicy(ctx, f.file); err != nil {
+			f.add(name, Problem, sentence(err), say.F("Correct it, or allow to read it: lbremedy policy check %s", f.file))
 			return
 		}
-	case inForce == nil:
+	case s == nil:
 		if f.fix {
 			f.add(name, Problem, say.F("No policy is known, so lbremedy would only observe."),
-				say.F("Give the policy file with --policy, or name the NATS that holds the policy."))
+				say.F("Name the policy with --policy, or the NATS of the engine that uses it."))
 		}
 		return
 	default:
-		if allowed, err = inForce(ctx); err != nil {
+		if now, told, err = cli.InForce(ctx, s, f.Cluster); told.Wrong != "" {
+			f.add(name, Problem, sentence(err), say.F("Correct the policy, or let the engine read it. It goes on by itself then."))
+			return
+		} else if err != nil {
 			f.failed(name, err, say.F("Make sure that the user of NATS may read the policy."))
 			return
 		}
 	}
+	allowed := now.Policy
 	if f.fix && !fixes(allowed) {
 		f.add(name, Problem, say.F("The policy %s lets nothing be fixed: it only observes.", from),
-			say.F("Set mode: fix, in the file or for some classes or rules, and give the file with --policy."))
+			say.F("Set mode: fix, for all or for some classes or rules."))
 		return
 	}
 	f.add(name, Well, say.F("The policy %s says: %s.", from, permission.Describe(allowed)), nil)

@@ -25,6 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -86,7 +87,6 @@ func TestPreflight(t *testing.T) {
 	if got := sc.Run(t.Context(), "setup"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
-	before := holds(t, s)
 	only(preflight(0, "--fix-mode", "--policy", fix), "admission", status.Well, "The API server accepts an annotation of ")
 
 	// What a person reads.
@@ -100,6 +100,31 @@ func TestPreflight(t *testing.T) {
 	// One thing after the other is missing.
 	only(preflight(command.CodeFailed, "--fix-mode"), "policy", status.Problem, "lets nothing be fixed")
 	only(preflight(command.CodeFailed, "--policy", operator.Write(t, "bad.yaml", "mode: fixx\n")), "policy", status.Problem, `"fixx" is no mode`)
+	maps, named := sc.Kube.Client().CoreV1().ConfigMaps(sc.Namespace), []string{"--policy", "configmap:" + sc.Namespace + "/p"}
+	only(preflight(command.CodeFailed, named...), "policy", status.Problem, "ConfigMap "+sc.Namespace+"/p: get ConfigMap "+sc.Namespace+"/p: not found")
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Data: map[string]string{"policy.yaml": "mode: fixx\n"}}
+	if _, err := maps.Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	only(preflight(command.CodeFailed, named...), "policy", status.Problem, "line 1: mode: \"fixx\" is no mode")
+	m.Data["policy.yaml"] = "mode: fix\n"
+	if _, err := maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	only(preflight(0, append(named, "--fix-mode")...), "policy", status.Well, "fix: plans up to low risk are applied")
+	none := sc.As(t, "reads-none", nil)
+	if got := none.Run(t.Context(), append([]string{"preflight"}, named...)...); got.Code != command.CodeFailed ||
+		!strings.Contains(strings.Join(strings.Fields(got.Out), " "), "get ConfigMap "+sc.Namespace+"/p: not allowed") {
+		t.Errorf("without the right to read it: %+v", got)
+	}
+	// The engine may have one that it cannot use.
+	unused := policy.InForce{Wrong: "ConfigMap a/b: not found", Source: "ConfigMap a/b", Since: time.Now()}
+	if err := unused.Put(t.Context(), s, "c-cli"); err != nil {
+		t.Fatal(err)
+	}
+	only(preflight(command.CodeFailed), "policy", status.Problem, "the policy cannot be used: ConfigMap a/b: not found")
+	operator.PutInForce(t, s, "c-cli", "mode: observe\n")
+	before := holds(t, s)
 	allow(sc, "Describe*", "List*")
 	only(preflight(command.CodeFailed), "ram", status.Problem, "The RAM role lbremedy lacks ")
 	allow(sc, "*")

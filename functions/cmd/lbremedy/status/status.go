@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -244,10 +243,11 @@ func (r *reading) cases(tally journal.Tally, err error) {
 
 // kept reads what NATS keeps beside the journal.
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
-	allowed, err := policy.InForce(ctx, s, r.Cluster)
+	now, _, err := cli.InForce(ctx, s, r.Cluster)
 	if err != nil {
 		r.unknown(err, "mode")
 	} else {
+		allowed := now.Policy
 		r.allows = permission.Describe(allowed)
 		r.Mode, r.Policy = string(remedy.Observe), r.allows.String()
 		if allowed.Mode != "" {

@@ -106,10 +106,9 @@ Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 	}
 
 	// All at once, and it still fits.
+	operator.PutInForce(t, s, "c1", "mode: fix\nrisk: medium\nclasses: {tag-missing: {risk: high}}\nrules: [{namespaces: [prod], mode: observe}]\n"+
+		"freezes: [{name: "+strings.Repeat("sale ", 20)+", from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
 	for _, args := range [][]string{
-		{"policy", "apply", "--yes", operator.Write(t, "fix.yaml", "mode: fix\nrisk: medium\nclasses: {tag-missing: {risk: high}}\n"+
-			"rules: [{namespaces: [prod], mode: observe}]\n"+
-			"freezes: [{name: "+strings.Repeat("sale ", 20)+", from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")},
 		{"pause", "--by", "ann", "--why", strings.Repeat("network change ", 20)}, {"pause", "--by", "bob", "--this-cluster"},
 		{"pause", "--by", "eve", "--this-cluster", "--cluster", "c2"},
 	} {

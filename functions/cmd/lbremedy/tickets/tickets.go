@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -120,12 +119,12 @@ func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ti
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
-		tell, err := policy.SinksInForce(ctx, s, cluster)
+		now, _, err := cli.InForce(ctx, s, cluster)
 		switch {
 		case err != nil:
 			p.Note("Whether anybody is told about cluster %s is unknown: %s", cluster, command.Clean(err.Error()))
-		case len(tell) == 0:
-			p.Note("Nobody is told about cluster %s: \"tell\" is empty in its policy. Name a sink there, and run \"lbremedy policy apply FILE\".", cluster)
+		case len(now.Sinks) == 0:
+			p.Note("Nobody is told about cluster %s: \"tell\" is empty in its policy. Name a sink there.", cluster)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package up
 import (
 	"context"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -14,18 +16,24 @@ var Ready = ready
 // UpRun is one call of up.
 type UpRun = upRun
 
-// Follow puts a policy file in force whenever it has changed.
-func (u *upRun) Follow(ctx context.Context, s *stream.Stream, file string) error {
-	u.policy = file
-	return u.follow(ctx, s)
+// Policy has the policy lie in a file.
+func (u *upRun) Policy(file string) {
+	u.policy, u.source = file, policyfile.FromFile(file, cli.ParsePolicy)
 }
+
+// Source returns where the policy lies.
+func (u *upRun) Source() *policyfile.Source { return u.source }
+
+// Follow says and tells what policy is in force.
+func (u *upRun) Follow(ctx context.Context, s *stream.Stream) error { return u.follow(ctx, s) }
 
 // Secrets names the directories with the secrets of sinks.
 func (u *upRun) Secrets(dirs ...string) { u.secrets = dirs }
 
-// Begin sets the stream up and says what applies.
-func (u *upRun) Begin(ctx context.Context, s *stream.Stream, allowed *policy.Version) error {
-	return u.begin(ctx, s, allowed)
+// Begin sets the stream up and says what applies, as the engine does.
+func (u *upRun) Begin(ctx context.Context, s *stream.Stream) error {
+	u.parts.worker = true
+	return u.begin(ctx, s)
 }
 
 // Notifier returns the notifier of the sinks in force.

@@ -3,19 +3,19 @@ package up
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
@@ -24,7 +24,7 @@ type notifier struct {
 	*upRun
 	env      *host.Connection
 	sinks    []policy.Sink     // in force
-	people   []policy.Person   // whose clicks there count, as the policy file of this process says
+	people   []policy.Person   // whose clicks there count
 	told     []policy.Sink     // that are notified
 	faults   map[string]string // by sink: why it is not notified as the policy says
 	again    time.Duration     // between two tries of those
@@ -34,18 +34,14 @@ type notifier struct {
 	before map[string]observe.Notifications // by sink, of followers that have ended, and of sinks with a fault
 }
 
-// notifier returns one for the sinks in force. Of sinks of a newer release it notifies none.
+// notifier returns one for the sinks in force. Where the policy can't be used it notifies nobody.
 func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
 	t := &notifier{upRun: u, env: env, again: time.Minute}
-	sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
-	if errors.Is(err, policy.ErrNewer) {
-		t.pause(err)
-		err = nil
-	}
+	v, err := u.source.Read(ctx)
 	if err != nil {
-		return nil, err
+		t.pause(err)
 	}
-	if err := t.take(sinks, nil); err != nil {
+	if err := t.take(v, nil); err != nil {
 		return nil, err
 	}
 	t.before = t.refused(0)
@@ -53,42 +49,25 @@ func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, 
 	return t, nil
 }
 
-// pause says that nobody is notified: the sinks in force are not known here.
+// pause says that nobody is notified.
 func (t *notifier) pause(why error) {
-	t.Log().Error("nobody is notified: the sinks in force are not known here", "error", why)
-	t.Note("Notified: nobody (%s).", why)
-}
-
-// check returns what is wrong with a sink out of the stream: what a policy file is refused for, and what this process
-// must not read for it. Words that only another release knows are not wrong.
-func (t *notifier) check(s policy.Sink) error {
-	var errs []error
-	if !policyfile.ValidSinkName(s.Name) {
-		errs = append(errs, fmt.Errorf("no sink can be called %.40q", s.Name))
-	}
-	s.Check(nil, func(field, format string, args ...any) {
-		if !slices.Contains([]string{"language", "classes", "risks", "results"}, field) {
-			errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
-		}
-	})
-	for _, r := range []policy.Reference{s.URLFrom, s.SecretFrom} {
-		errs = append(errs, r.Readable(t.secrets))
-	}
-	return errors.Join(errs...)
+	said := event.Redact(why.Error())
+	t.Log().Error("nobody is notified: the policy cannot be used", "error", said)
+	t.Note("Notified: nobody (%s).", strings.ReplaceAll(said, "\n", "; "))
 }
 
 // take makes a follower for the sinks. One that can't be notified as the policy says is notified with the built-in text,
 // or as it was before, or not at all: for its sake no other goes without, and no failure unhandled.
-func (t *notifier) take(sinks, before []policy.Sink) error {
-	t.sinks, t.people, t.told, t.faults = sinks, t.known(), nil, map[string]string{}
+func (t *notifier) take(v policy.Version, before []policy.Sink) error {
+	t.sinks, t.people, t.told, t.faults = v.Sinks, v.People, nil, map[string]string{}
 	try := func(s policy.Sink) error {
-		if err := t.check(s); err != nil {
+		if err := errors.Join(s.URLFrom.Readable(t.secrets), s.SecretFrom.Readable(t.secrets)); err != nil {
 			return err
 		}
 		_, err := t.following(s)
 		return err
 	}
-	for _, s := range sinks {
+	for _, s := range v.Sinks {
 		plain := s
 		plain.Template = ""
 		ways := []policy.Sink{s, plain}
@@ -138,9 +117,7 @@ func (t *notifier) refused(n int64) map[string]observe.Notifications {
 		all = map[string]observe.Notifications{}
 	}
 	for name := range t.faults {
-		if policyfile.ValidSinkName(name) { // else nobody could read the metric
-			all[name] = all[name].Plus(observe.Notifications{Refused: n})
-		}
+		all[name] = all[name].Plus(observe.Notifications{Refused: n})
 	}
 	return all
 }
@@ -192,14 +169,16 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			return nil
 		case <-tick.C:
 		}
-		sinks, err := policy.SinksInForce(ctx, t.env.Stream, t.env.Cluster)
-		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
-			t.pause(err)
-			err = nil // and none are taken over
+		v, err := t.source.Read(ctx)
+		if ctx.Err() != nil || errors.Is(err, kube.ErrUnavailable) {
+			continue // what it says is not known, and it may say the same
 		}
-		same := reflect.DeepEqual(sinks, t.sinks) && reflect.DeepEqual(t.known(), t.people)
-		if err != nil || same && (len(t.faults) == 0 || time.Since(tried) < t.again) {
-			continue // without NATS nobody can be notified anyway
+		same := reflect.DeepEqual(v.Sinks, t.sinks) && reflect.DeepEqual(v.People, t.people)
+		if same && (len(t.faults) == 0 || time.Since(tried) < t.again) {
+			continue
+		}
+		if err != nil {
+			t.pause(err)
 		}
 		tried = time.Now()
 		if same {
@@ -208,7 +187,7 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			t.mu.Unlock()
 		}
 		next := &notifier{upRun: t.upRun, env: t.env}
-		if err := next.take(sinks, t.told); err != nil {
+		if err := next.take(v, t.told); err != nil {
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}

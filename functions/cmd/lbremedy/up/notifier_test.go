@@ -35,14 +35,11 @@ func connection(env *engine.Env) *host.Connection {
 func TestSinksWithFaults(t *testing.T) {
 	c, s := operator.Embed(t)
 	file := filepath.Join(t.TempDir(), "text.tmpl")
-	sinks := fmt.Sprintf(`{"version":1,"sinks":[{"name":"own","kind":"event","template":%q},{"name":"none","kind":"alibaba","category":"1"},`+
-		`{"name":"good","kind":"event"}]}`, file)
-	if err := s.Put(t.Context(), "tell.c1", []byte(sinks)); err != nil {
-		t.Fatal(err)
-	}
+	sinks := fmt.Sprintf(`tell: [{name: own, kind: event, template: %q}, {name: none, kind: alibaba, category: "1"}, {name: good, kind: event}]`, file)
 	var said strings.Builder
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 	u.Cluster = "c1"
+	u.Policy(operator.Write(t, "policy.yaml", sinks))
 	u.Secrets(filepath.Dir(file))
 	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 	if err != nil {
@@ -79,21 +76,22 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{{define "text"}}It fails.{{end}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	policy := operator.Write(t, "policy.yaml", fmt.Sprintf(`tell: [{name: own, kind: event, template: %q}]`, file))
 	put := func(sinks string) {
 		t.Helper()
-		if err := s.Put(t.Context(), "tell.c1", []byte(`{"version":1,"sinks":[`+sinks+`]}`)); err != nil {
+		if err := os.WriteFile(policy, []byte("tell: ["+sinks+"]"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(fmt.Sprintf(`{"name":"own","kind":"event","template":%q}`, file))
 	u := &up.UpRun{Program: c.Program(io.Discard, io.Discard)}
 	u.Cluster = "c1"
+	u.Policy(policy)
 	u.Secrets(filepath.Dir(file))
 	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(`{"name":"own","kind":"alibaba","category":"1"}`)
+	put(`{name: own, kind: alibaba, category: "1"}`)
 	told = told.Change(t.Context())
 	if got := told.Sinks(); len(got) != 1 || got[0].Template != file || told.Fault("own") == "" {
 		t.Fatalf("notified are %+v, and the fault is %q", got, told.Fault("own"))
@@ -101,19 +99,20 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	put(`{"name":"own","kind":"alibaba","category":"1"},{"name":"good","kind":"event"}`)
+	put(`{name: own, kind: alibaba, category: "1"}, {name: good, kind: event}`)
 	told = told.Change(t.Context())
 	if got := told.Sinks(); len(got) != 1 || got[0].Name != "good" {
 		t.Errorf("notified are %+v", got)
 	}
 }
 
-// notifying runs a notifier for the sinks in force of c1, and returns what it logs, where it ends, and what ends it.
-func notifying(t *testing.T, s *stream.Stream) (said *shell.Log, done <-chan error, cancel func()) {
+// notifying runs a notifier for these sinks, and returns what it logs, where it ends, and what ends it.
+func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, done <-chan error, cancel func()) {
 	t.Helper()
 	said = new(shell.Log)
 	u := &up.UpRun{Program: operator.Call{Env: operator.Home(t)}.Program(io.Discard, said)}
 	u.Cluster = "c1"
+	u.Policy(operator.Write(t, "policy.yaml", "tell: ["+sinks+"]"))
 	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s, Log: u.Log()}))
 	if err != nil {
 		t.Fatal(err)
@@ -136,10 +135,7 @@ func TestSinkWithoutConsumer(t *testing.T) {
 	if _, err := js.CreatePushConsumer(t.Context(), stream.Cases, taken); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Put(t.Context(), "tell.c1", []byte(`{"version":1,"sinks":[{"name":"new","kind":"event"},{"name":"good","kind":"event"}]}`)); err != nil {
-		t.Fatal(err)
-	}
-	said, done, cancel := notifying(t, s)
+	said, done, cancel := notifying(t, s, "{name: new, kind: event}, {name: good, kind: event}")
 	shell.Until(t, "the other is followed, and this is said", func() bool {
 		good, err := js.Consumer(t.Context(), stream.Cases, "tell-good_c1")
 		return err == nil && good.CachedInfo().NumWaiting > 0 && strings.Contains(said.String(), "a sink can't be notified; trying again")
@@ -157,14 +153,11 @@ func TestNotifierWithoutJournal(t *testing.T) {
 	if _, err := s.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Put(t.Context(), "tell.c1", []byte(`{"version":1,"sinks":[{"name":"e","kind":"event"}]}`)); err != nil {
-		t.Fatal(err)
-	}
 	js := nats.JetStream(t, server.URL())
 	if err := js.DeleteStream(t.Context(), stream.Cases); err != nil {
 		t.Fatal(err)
 	}
-	said, done, cancel := notifying(t, s)
+	said, done, cancel := notifying(t, s, "{name: e, kind: event}")
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(time.Minute)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -59,8 +57,8 @@ func TestParts(t *testing.T) {
 }
 
 // Two notifiers send once what another process wrote into the
-// journal. They ask neither the cluster, which is not there, nor the cloud, put their
-// policy file in force, and measure how things stand.
+// journal. They ask neither the cluster, which is not there, nor the cloud, and measure how things stand. What policy
+// is in force is the engine's to tell.
 func TestNotifiers(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -138,34 +136,11 @@ func TestNotifiers(t *testing.T) {
 		}
 	}
 
-	// The file is read again as it changes.
-	if err := os.WriteFile(file, []byte("mode: fix\n"+told), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for late := time.After(time.Minute); ; {
-		allowed, err := policy.InForce(t.Context(), admin, "c1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept, err := policy.History(t.Context(), admin, "c1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if allowed.Mode == remedy.Fix && len(kept) > 1 {
-			// Both took the same file, each time.
-			if len(kept) != 2 || kept[0].By != "lbremedy up" || kept[0].Host == "" || kept[0].Why != "--policy "+file || kept[0].Policy.Mode != remedy.Fix {
-				t.Errorf("the history is %+v", kept)
-			}
-			break
-		}
-		select {
-		case <-late:
-			t.Fatalf("the policy in force is %+v", allowed)
-		default:
-		}
-	}
 	for _, u := range notifiers {
 		u.End(t)
+		if told, err := policy.Get(t.Context(), admin, "c1"); err != nil || told.Version != "" {
+			t.Errorf("told is %+v, %v", told, err)
+		}
 		if said := u.Errs.String(); !strings.Contains(said, "Opening tickets for failures of cluster c1") || strings.Contains(said, "Watching") {
 			t.Errorf("up said %q", said)
 		}
@@ -180,51 +155,6 @@ func TestNotifiers(t *testing.T) {
 	if diff := cmp.Diff(want, opened); diff != "" {
 		t.Errorf("opened (-want +got):\n%s", diff)
 	}
-}
-
-// A policy file that changes between being read and coming into force is not overlooked.
-func TestPolicyFileThatChangesEarly(t *testing.T) {
-	server := nats.Start(t, embedded.Options{})
-	admin := nats.Connect(t, stream.Config{URL: server.URL()})
-	file := operator.Write(t, "policy.yaml", "mode: fix\n")
-	way, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer way.Close()
-	go func() {
-		for {
-			from, err := way.Accept()
-			if err != nil {
-				return
-			}
-			if err := os.WriteFile(file, []byte("mode: observe\n"), 0o600); err != nil { // up has read it, and begins to connect
-				t.Error(err)
-			}
-			to, err := net.Dial("tcp", strings.TrimPrefix(server.URL(), "nats://"))
-			if err != nil {
-				from.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(to, from); to.Close() }()
-			go func() { _, _ = io.Copy(from, to); from.Close() }()
-		}
-	}()
-	u := nowhere(t, "nats://"+way.Addr().String()).Up(t, "--parts", "notifier", "--policy", file)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(time.Minute); ; {
-		kept, err := policy.History(t.Context(), admin, "c1")
-		if err == nil && len(kept) == 2 && kept[0].Policy.Mode == remedy.Observe && kept[1].Policy.Mode == remedy.Fix {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("the history is %+v, %v: %s", kept, err, u.Errs)
-		}
-	}
-	u.End(t)
 }
 
 // A notifier whose sink is Alibaba Cloud asks the cloud, counts that, and goes on where there is no answer.

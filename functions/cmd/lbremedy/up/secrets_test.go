@@ -1,7 +1,6 @@
 package up_test
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Who may write the sinks in force has nothing sent that the process logs in with, nor in the clear: it reads for them what it
+// Who may write the policy has nothing sent that the process logs in with, nor in the clear: it reads for them what it
 // was started for.
 func TestSecrets(t *testing.T) {
 	c, s := operator.Embed(t)
@@ -41,7 +40,7 @@ func TestSecrets(t *testing.T) {
 	}))
 	defer evil.Close()
 	at := func(url, from string) string {
-		return fmt.Sprintf(`{"version":1,"sinks":[{"name":"e","kind":"feishu-app","app":"x","chat":"y","url":%q,"secretFrom":%s}]}`, url, from)
+		return fmt.Sprintf(`{"tell":[{"name":"e","kind":"feishu-app","app":"x","chat":"y","url":%q,"secretFrom":%s}]}`, url, from)
 	}
 	app := func(from string) string { return at("", from) }
 	file := func(path string) string { return fmt.Sprintf(`{"file":%q}`, path) }
@@ -63,44 +62,39 @@ func TestSecrets(t *testing.T) {
 		"another platform":              {at("https://evil.example", file(filepath.Join(dir, "app"))), "begins with https://open.feishu.cn or"},
 		"one on this machine":           {at(evil.URL, file(filepath.Join(dir, "app"))), "begins with https://open.feishu.cn or"},
 		"Lark":                          {at("https://open.larksuite.com", file(filepath.Join(dir, "app"))), ""},
-		"a name that is a wildcard":     {`{"version":1,"sinks":[{"name":"e.>","kind":"event"}]}`, `no sink can be called "e.>"`},
-		"the address of a robot":        {`{"version":1,"sinks":[{"name":"e","kind":"slack","urlFrom":` + file(outside) + `}]}`, below},
-		"words of another release":      {`{"version":1,"sinks":[{"name":"e","kind":"event","classes":["later"],"results":["later"]}]}`, ""},
-		"a webhook's key that is a key": {`{"version":1,"sinks":[{"name":"e","kind":"webhook","url":"https://x","secretFrom":` + file(outside) + `}]}`, below},
+		"a name that is a wildcard":     {`{"tell":[{"name":"e.>","kind":"event"}]}`, `"e.>" is not 1 to 32`},
+		"the address of a robot":        {`{"tell":[{"name":"e","kind":"slack","urlFrom":` + file(outside) + `}]}`, below},
+		"words of another release":      {`{"tell":[{"name":"e","kind":"event","results":["later"]}]}`, `"later" is none`},
+		"a webhook's key that is a key": {`{"tell":[{"name":"e","kind":"webhook","url":"https://x","secretFrom":` + file(outside) + `}]}`, below},
 	} {
-		u := &up.UpRun{Program: c.Program(io.Discard, io.Discard)}
+		var said strings.Builder
+		u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 		u.Cluster = "c1"
+		u.Policy(operator.Write(t, "policy.yaml", tt.sinks))
 		u.Secrets(dir)
-		if err := s.Put(t.Context(), "tell.c1", []byte(tt.sinks)); err != nil {
-			t.Fatal(err)
-		}
 		told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		wrong := cmp.Or(told.Fault("e"), told.Fault("e.>"))
-		if (len(told.Sinks()) == 1) != (tt.want == "") || (wrong == "") != (tt.want == "") || !strings.Contains(wrong, tt.want) {
-			t.Errorf("%s: %d are notified, got %q, want %q", name, len(told.Sinks()), wrong, tt.want)
+		if (len(told.Sinks()) == 1) != (tt.want == "") || !strings.Contains(told.Fault("e")+said.String(), tt.want) {
+			t.Errorf("%s: %d are notified, got %q, %s, want %q", name, len(told.Sinks()), told.Fault("e"), said.String(), tt.want)
 		}
 	}
 
 	// While it runs, a sink stays as it was.
-	put := func(text string) {
-		t.Helper()
-		if err := s.Put(t.Context(), "tell.c1", []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(`{"version":1,"sinks":[{"name":"e","kind":"event"}]}`)
+	policyFile := operator.Write(t, "policy.yaml", `{"tell":[{"name":"e","kind":"event"}]}`)
 	var said strings.Builder
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}
 	u.Cluster = "c1"
+	u.Policy(policyFile)
 	u.Secrets(dir)
 	told, err := u.Notifier(t.Context(), connection(&engine.Env{Cluster: "c1", Stream: s}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(app(file(outside)))
+	if err := os.WriteFile(policyFile, []byte(app(file(outside))), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	next := told.Change(t.Context())
 	if got := next.Sinks(); len(got) != 1 || got[0].Kind != policy.Event || !strings.Contains(next.Fault("e"), below) ||
 		!strings.Contains(said.String(), "a sink can't be notified as the policy says") {

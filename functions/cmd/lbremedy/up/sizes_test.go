@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
@@ -36,7 +38,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if !errors.Is(err, stream.ErrFull) {
 		t.Fatal(err)
 	}
-	if err := up.Ready(nil, s, "c1")(ctx); !errors.Is(err, stream.ErrFull) {
+	if err := up.Ready(nil, s, policyfile.FromNothing(cli.ParsePolicy))(ctx); !errors.Is(err, stream.ErrFull) {
 		t.Errorf("/readyz says %v", err)
 	}
 	through := make(chan error, 1)
@@ -66,7 +68,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if err := <-through; err != nil {
 		t.Errorf("the publisher ended with %v", err)
 	}
-	if err := up.Ready(nil, s, "c1")(ctx); err != nil {
+	if err := up.Ready(nil, s, policyfile.FromNothing(cli.ParsePolicy))(ctx); err != nil {
 		t.Errorf("/readyz says %v", err)
 	}
 	if got := c.Run(ctx, "setup", "--cluster", "c1"); got.Out != "Everything is up to date.\n" {

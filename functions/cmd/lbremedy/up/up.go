@@ -8,7 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
-	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,8 +54,10 @@ type upRun struct {
 	policy, listen string
 	routes, key    string // --routes, --engine-key
 	functions      map[string]*hand.Remote
-	taken          string // the text of the policy file that is in force
-	chosen         string // --parts
+	source         *policyfile.Source // of the policy
+	told           policy.InForce     // as it was said last
+	untold         bool               // NATS does not have it yet
+	chosen         string             // --parts
 	parts          parts
 	workers, runs  int
 	probes         probes
@@ -67,9 +69,8 @@ type upRun struct {
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
 
-	mu     sync.Mutex
-	said   map[string]string // by Service and class: what the last line on it said
-	people []policy.Person   // whose clicks count, as the policy file says that is in force
+	mu   sync.Mutex
+	said map[string]string // by Service and class: what the last line on it said
 }
 
 func upCommand(p *cli.Program) *cobra.Command {
@@ -108,18 +109,21 @@ The stream is an embedded NATS JetStream on loopback. It keeps its data in the s
 directory, with its address and token for the other commands. With --nats an existing
 NATS is used instead.
 
-Without --policy nothing is ever written; in an existing NATS the policy in force stays.
-With it the file comes into force for this cluster, and again whenever it changes; an
-invalid file changes nothing. Standard output has one line for each change of a case, or
-the whole record with -o json. Tickets go to the sinks in the section tell of the policy.
-Their secrets are in variables, or in files below the directories of --secrets, else of
-LBREMEDY_SECRETS, as are their templates. Whose clicks count there, the section people of
-this file says; a policy that comes into force by another way adds nobody.
+Without --policy nothing is ever written. --policy names a file, or a ConfigMap in whose key
+policy.yaml the policy is. It is read before each write: from disk, or from the API server.
+While it is missing, unreadable or invalid, nothing is written; no older policy takes its
+place. What is in force, "lbremedy policy show" says.
+
+Standard output has one line for each change of a case, or the whole record with -o json.
+Tickets go to the sinks in the section tell of the policy. Their secrets are in variables,
+or in files below the directories of --secrets, else of LBREMEDY_SECRETS, as are their
+templates. The section people says whose clicks count there.
 
 Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, such as
 http://collector:4318; without it there are none.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
+  lbremedy up --cluster c1234 --region cn-hangzhou --policy configmap:lbremedy/lbremedy-policy
   lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts notifier`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -127,7 +131,7 @@ http://collector:4318; without it there are none.`,
 			return u.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
+	cmd.Flags().StringVar(&u.policy, "policy", "", "what may be done: a `file` or configmap:NAMESPACE/NAME; without it lbremedy observes")
 	cmd.Flags().StringVar(&u.routes, "routes", "", "routes `file`: the functions that handle classes; without it all are handled in this process")
 	cmd.Flags().StringVar(&u.key, "engine-key", "", "`file` with the private key that signs calls of functions, from lbremedy keys")
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
@@ -173,14 +177,8 @@ func (u *upRun) run(ctx context.Context) error {
 	if u.every != 0 && u.every < oftenest {
 		return command.Wrong("--doctor: %s is less than %s: each run takes API calls from the controller", u.every, oftenest)
 	}
-	allowed := policy.Version{Policy: remedy.Policy{Mode: remedy.Observe}, Host: cli.Hostname()}
-	if u.policy != "" {
-		if text, err := os.ReadFile(u.policy); err == nil { // first, so that no change from here on is overlooked
-			u.taken = string(text)
-		}
-		if allowed, err = cli.PolicyVersion(u.policy); err != nil {
-			return err
-		}
+	if err := u.choose(ctx); err != nil {
+		return err
 	}
 	var listener net.Listener
 	if u.listen != "" {
@@ -224,15 +222,14 @@ func (u *upRun) run(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	if env.Stream = s; u.policy != "" || u.NATS == "" {
-		err = u.begin(ctx, s, &allowed)
-	} else {
-		err = u.begin(ctx, s, nil)
-	}
-	if err != nil {
+	env.Stream = s
+	if err := u.begin(ctx, s); err != nil {
 		return err
 	}
-	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, u.Cluster) }
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+		v, err := u.source.Read(ctx)
+		return v.Policy, err
+	}
 	return u.work(ctx, env, listener)
 }
 
@@ -267,40 +264,61 @@ func (u *upRun) endTraces(ctx context.Context) {
 	}
 }
 
-// putInForce puts the policy of the file in force, or observe mode without a file. From then on the clicks of its people count. That
-// its history can't be written is logged.
-func (u *upRun) putInForce(ctx context.Context, s *stream.Stream, v policy.Version) error {
-	v.At, v.By, v.Why = u.Now(), "lbremedy up", "no policy file"
-	if u.policy != "" {
-		v.Why = "--policy " + u.policy
+// choose finds out where the policy lies. A file that can't be used is a mistake of who starts up; a ConfigMap may be repaired
+// while it runs.
+func (u *upRun) choose(ctx context.Context) error {
+	if u.policy == "" {
+		u.source = policyfile.FromNothing(cli.ParsePolicy)
+		return nil
 	}
-	_, err := policy.PutInForce(ctx, s, u.Cluster, v)
-	if errors.Is(err, policy.ErrUnrecorded) {
-		u.Log().Warn("the history of the policy is not kept", "error", err)
-		err = nil
+	var err error
+	if u.source, err = u.PolicySource(u.policy); err != nil || cli.InConfigMap(u.policy) {
+		return err
 	}
-	if err == nil {
-		u.answering(v.People)
+	if _, err := u.source.Read(ctx); err != nil {
+		return command.Mistake{Err: err}
 	}
-	return err
+	return nil
 }
 
-// answering notes whose clicks count.
-func (u *upRun) answering(people []policy.Person) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.people = people
+// inForce reads the policy. It says what has changed since the last time, and tells commands.
+func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
+	v, err := u.source.Read(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	now, before := policy.InForce{Version: v.Digest, Text: v.Text, Source: u.source.Name, Since: u.Now()}, u.told
+	if err != nil {
+		now.Wrong = event.Redact(err.Error())
+	}
+	if now.Version != before.Version || now.Wrong != before.Wrong {
+		u.told, u.untold = now, true
+		switch {
+		case err != nil:
+			u.Log().Error("nothing is written: the policy cannot be used", "error", now.Wrong)
+			u.Note("Mode: paused (%s).", strings.ReplaceAll(now.Wrong, "\n", "; "))
+		case before.Version != "":
+			u.Note("Mode: %s (%s has changed).", permission.Describe(v.Policy), now.Source)
+		case u.policy == "":
+			u.Note("Mode: %s (%s).", permission.Describe(v.Policy), say.F("no policy file"))
+		default:
+			u.Note("Mode: %s (%s).", permission.Describe(v.Policy), say.F("policy of %s", now.Source))
+		}
+	}
+	if !u.untold {
+		return
+	}
+	if is, err := policy.Get(ctx, s, u.Cluster); err != nil || is.Version != u.told.Version || is.Wrong != u.told.Wrong || is.Source != u.told.Source {
+		if err := u.told.Put(ctx, s, u.Cluster); err != nil {
+			u.Log().Warn("commands don't know the policy in force; trying again", "error", err)
+			return
+		}
+	}
+	u.untold = false
 }
 
-// known returns whose clicks count.
-func (u *upRun) known() []policy.Person {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.people
-}
-
-// begin sets the stream up, puts the policy in force, if there is one, and says what applies.
-func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *policy.Version) error {
+// begin sets the stream up, and says what applies.
+func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 	c := u.sizes.settings(0)
 	c.Clusters = []string{u.Cluster}
 	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
@@ -313,16 +331,6 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *policy.Ver
 	for _, said := range lacking {
 		u.Log().Warn("NATS is used as it is", "change", said)
 	}
-	if allowed != nil {
-		if err := u.putInForce(ctx, s, *allowed); err != nil {
-			return err
-		}
-	}
-	inForce, err := policy.InForce(ctx, s, u.Cluster)
-	newer := errors.Is(err, policy.ErrNewer)
-	if err != nil && !newer {
-		return err
-	}
 	switch {
 	case u.parts.exporter:
 		u.Note("Watching cluster %s in %s for %d classes.", u.Cluster, u.Region, len(functions.All))
@@ -331,19 +339,9 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream, allowed *policy.Ver
 	default:
 		u.Note("Opening tickets for failures of cluster %s in %s.", u.Cluster, u.Region)
 	}
-	from := say.F("policy in force")
-	switch {
-	case u.policy != "":
-		from = say.F("policy of %s", u.policy)
-	case allowed != nil:
-		from = say.F("no policy file")
+	if u.parts.worker { // what applies is the engine's to say
+		u.inForce(ctx, s)
 	}
-	if newer {
-		u.Log().Error("nothing is written: the policy in force is not known here", "error", err)
-		u.Note("Mode: paused (%s).", err)
-		return nil
-	}
-	u.Note("Mode: %s (%s).", permission.Describe(inForce), from)
 	return nil
 }
 
@@ -395,7 +393,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 			begin = append(begin, func() error { return u.probing(ctx, env, said) })
 		}
 	}
-	if u.policy != "" {
+	if u.parts.worker {
 		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })
 	}
 	if len(u.functions) > 0 && u.parts.worker {
@@ -405,7 +403,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 		u.Note("Health: http://%s/readyz", listener.Addr())
 		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
 		begin = append(begin, func() error {
-			return serve.Serve(ctx, listener, frame.Health(ready(x, env.Stream, u.Cluster), u.metrics.Handler()))
+			return serve.Serve(ctx, listener, frame.Health(ready(x, env.Stream, u.source), u.metrics.Handler()))
 		})
 	}
 	for _, f := range begin {
@@ -524,14 +522,11 @@ func report(said *observe.Doctor, at time.Time, r doctor.Result) {
 	said.Ended(at, r.Took, findings, unknown)
 }
 
-// reread is how often the policy file is read again. A watch of the file would miss
-// what a mounted ConfigMap does to it.
-const reread = time.Second
+// reread is how often the policy is read for what is said of it. Before each write it is read anyway.
+const reread = 2 * time.Second
 
-// follow puts the policy file in force again whenever it has changed. One that is
-// wrong changes nothing: the last good one stays.
+// follow says and tells what policy is in force until ctx ends.
 func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
-	said := "" // last of a text that is not taken
 	tick := time.NewTicker(reread)
 	defer tick.Stop()
 	for {
@@ -539,39 +534,20 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-u.source.Changed():
 		}
-		text, err := os.ReadFile(u.policy)
-		if err == nil && string(text) == u.taken {
-			continue
-		}
-		var allowed policy.Version
-		if err == nil {
-			allowed, err = policyfile.ParseVersion(text, cli.PolicyClasses(), cli.Sections()...)
-		}
-		if err == nil {
-			allowed.Host = cli.Hostname()
-			err = u.putInForce(ctx, s, allowed)
-		}
-		if err != nil {
-			if ctx.Err() == nil && err.Error() != said {
-				said = err.Error()
-				u.Log().Error("the policy file is not taken; the last good one stays in force", "file", u.policy, "error", err)
-			}
-			continue
-		}
-		u.taken, said = string(text), ""
-		u.Note("Mode: %s (%s has changed).", permission.Describe(allowed.Policy), u.policy)
+		u.inForce(ctx, s)
 	}
 }
 
 // standing reads how things stand in the stream.
 func (u *upRun) standing(ctx context.Context, s *stream.Stream, books *stream.Books) (observe.State, error) {
 	now := observe.State{Classes: cli.Classes()}
-	allowed, err := policy.InForce(ctx, s, u.Cluster)
+	v, _, err := cli.InForce(ctx, s, u.Cluster)
 	if err != nil {
 		return now, err
 	}
-	left, err := engine.PlacesLeft(ctx, s, u.Cluster, now.Classes, allowed.Budgets)
+	left, err := engine.PlacesLeft(ctx, s, u.Cluster, now.Classes, v.Policy.Budgets)
 	if err != nil {
 		return now, err
 	}
@@ -628,9 +604,9 @@ func (u *upRun) seen(r event.Record, err error) {
 	}
 }
 
-// ready returns a function that answers whether NATS answers, the policy and sinks in force
-// can be read and, with an exporter, failures get through.
-func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.Context) error {
+// ready returns a function that answers whether NATS answers, the policy can be used and, with an exporter, failures get
+// through.
+func ready(x *exporter.Exporter, s *stream.Stream, source *policyfile.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
 		if err == nil && x != nil && !x.Ready() {
@@ -640,10 +616,7 @@ func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.
 			err = s.Room()
 		}
 		if err == nil {
-			_, err = policy.InForce(ctx, s, cluster)
-		}
-		if err == nil {
-			_, err = policy.SinksInForce(ctx, s, cluster)
+			_, err = source.Read(ctx)
 		}
 		return err
 	}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// inConfigMap is what --policy begins with where it names a ConfigMap.
+const inConfigMap = "configmap:"
+
+// InConfigMap reports whether --policy names a ConfigMap, and no file.
+func InConfigMap(named string) bool { return strings.HasPrefix(named, inConfigMap) }
+
+// ParsePolicy reads the text of a policy.
+func ParsePolicy(text []byte) (policy.Version, error) {
+	return policyfile.ParseVersion(text, PolicyClasses(), Sections()...)
+}
+
+// PolicySource returns where the policy lies that --policy names: a file, or a ConfigMap. It reads nothing yet.
+func (p *Program) PolicySource(named string) (*policyfile.Source, error) {
+	of, ok := strings.CutPrefix(named, inConfigMap)
+	if !ok {
+		return policyfile.FromFile(named, ParsePolicy), nil
+	}
+	namespace, name, ok := strings.Cut(of, "/")
+	if !ok || !kube.ValidName(namespace) || !kube.ValidName(name) {
+		return nil, command.Wrong("--policy: %q names no ConfigMap: write %sNAMESPACE/NAME", named, inConfigMap)
+	}
+	c, err := p.Kube()
+	if err != nil {
+		return nil, command.Mistake{Err: err}
+	}
+	return policyfile.FromConfigMap(c, namespace, name, ParsePolicy), nil
+}
+
+// ReadPolicy reads the policy that --policy names.
+func (p *Program) ReadPolicy(ctx context.Context, named string) (policy.Version, error) {
+	source, err := p.PolicySource(named)
+	if err != nil {
+		return policy.Version{}, err
+	}
+	v, err := source.Read(ctx)
+	if err != nil && ctx.Err() == nil {
+		err = command.Mistake{Err: err}
+	}
+	return v, err
+}
+
+// InForce returns the policy that the engine uses in a cluster, as it tells; where none has told anything, it observes. It is
+// an error if there is no policy that can be used: the engine writes nothing then.
+func InForce(ctx context.Context, s *stream.Stream, cluster string) (policy.Version, policy.InForce, error) {
+	observing := policy.Version{Policy: remedy.Policy{Mode: remedy.Observe}, Text: "mode: observe\n"}
+	told, err := policy.Get(ctx, s, cluster)
+	switch {
+	case err != nil:
+		return policy.Version{}, told, err
+	case told.Wrong != "":
+		return policy.Version{}, told, say.Errorf("nothing is written, because the policy cannot be used: %s", told.Wrong)
+	case told.Version == "":
+		return observing, told, nil
+	}
+	v, err := ParsePolicy([]byte(told.Text))
+	if err != nil {
+		return policy.Version{}, told, say.Errorf("this release cannot read the policy in force, from %s: %w", told.Source, err)
+	}
+	return v, told, nil
+}
+
+// SetPolicy makes the environment answer with the policy that --policy names, or else with the one in force in the stream,
+// or else with observing.
+func (p *Program) SetPolicy(env *host.Connection, named string, s *stream.Stream) error {
+	switch {
+	case named != "":
+		source, err := p.PolicySource(named)
+		if err != nil {
+			return err
+		}
+		env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+			v, err := source.Read(ctx)
+			return v.Policy, err
+		}
+	case s != nil:
+		env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+			v, _, err := InForce(ctx, s, env.Cluster)
+			return v.Policy, err
+		}
+	}
+	return nil
+}

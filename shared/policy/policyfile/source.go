@@ -1,0 +1,184 @@
+package policyfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+)
+
+// Key is the one key of a ConfigMap that holds a policy.
+const Key = "policy.yaml"
+
+// longest is how long the text of a policy may be: commands get it whole, out of one message of NATS.
+const longest = 256 << 10
+
+// A Parser reads the text of a policy.
+type Parser func([]byte) (policy.Version, error)
+
+// A Source is where a policy lies. Each reading counts for itself: if it fails, no older one takes its place.
+type Source struct {
+	Name string // for people: the file, or the ConfigMap with its namespace
+
+	read    func(context.Context) ([]byte, error)
+	parse   Parser
+	prefix  string // of errors
+	changed chan struct{}
+
+	turn sync.Mutex // of the reading under way
+	last reading    // the one before, under turn
+
+	mu   sync.Mutex
+	next *reading // that has not begun
+}
+
+// A reading is what a source said at one moment.
+type reading struct {
+	done chan struct{}
+	policy.Version
+	err error
+}
+
+// FromFile returns the source that is a file.
+func FromFile(path string, parse Parser) *Source {
+	return &Source{Name: path, prefix: "policy file " + path, parse: parse, changed: make(chan struct{}, 1),
+		read: func(context.Context) ([]byte, error) { return readFile(path) }}
+}
+
+// readFile reads a file whole. It waits for no pipe.
+func readFile(path string) ([]byte, error) {
+	data, err := func() ([]byte, error) {
+		if info, err := os.Stat(path); err != nil {
+			return nil, err
+		} else if !info.Mode().IsRegular() {
+			return nil, errors.New("it is not a regular file")
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return io.ReadAll(io.LimitReader(f, longest+1))
+	}()
+	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+		err = of.Err // the path is said already
+	}
+	return data, err
+}
+
+// FromConfigMap returns the source that is a ConfigMap, which the API server is asked for each time.
+func FromConfigMap(c *kube.Cluster, namespace, name string, parse Parser) *Source {
+	of := "ConfigMap " + namespace + "/" + name
+	return &Source{Name: of, prefix: of, parse: parse, changed: make(chan struct{}, 1),
+		read: func(ctx context.Context) ([]byte, error) {
+			m, err := c.ConfigMap(ctx, namespace, name)
+			if err != nil {
+				return nil, err
+			}
+			// Of two keys a person might edit the one that does not count.
+			keys := slices.Sorted(maps.Keys(m.Data))
+			keys = slices.Concat(keys, slices.Sorted(maps.Keys(m.BinaryData)))
+			text, ok := m.Data[Key]
+			switch {
+			case len(keys) == 0:
+				return nil, fmt.Errorf("it is empty: put the policy under the key %s", Key)
+			case !ok || len(keys) > 1:
+				return nil, fmt.Errorf("its keys are %s: the policy must be under %s, and nothing else in it", strings.Join(keys, ", "), Key)
+			}
+			return []byte(text), nil
+		}}
+}
+
+// FromNothing returns the source that says observe: of those who have no policy.
+func FromNothing(parse Parser) *Source {
+	return &Source{Name: "no policy file", prefix: "no policy file", parse: parse, changed: make(chan struct{}, 1),
+		read: func(context.Context) ([]byte, error) { return []byte("mode: observe\n"), nil }}
+}
+
+// Read returns what the source says now. What it returns was read after the call began: calls that come while a reading is
+// under way share the next one, so that a thousand runs at once take few requests.
+func (s *Source) Read(ctx context.Context) (policy.Version, error) {
+	s.mu.Lock()
+	r := s.next
+	if r == nil {
+		r = &reading{done: make(chan struct{})}
+		s.next = r
+		go s.take(context.WithoutCancel(ctx), r)
+	}
+	s.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.Version, r.err
+	case <-ctx.Done():
+		return policy.Version{}, fmt.Errorf("%s: %w", s.prefix, ctx.Err())
+	}
+}
+
+// Changed returns what receives when a reading differs from the one before it.
+func (s *Source) Changed() <-chan struct{} { return s.changed }
+
+// take makes a reading once the one before has ended.
+func (s *Source) take(ctx context.Context, r *reading) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	s.next = nil // who calls from here on must not have it
+	s.mu.Unlock()
+	r.Version, r.err = s.parsed(s.read(ctx))
+	if said(r.err) != said(s.last.err) || r.Digest != s.last.Digest {
+		select {
+		case s.changed <- struct{}{}:
+		default:
+		}
+	}
+	s.last = *r
+	close(r.done)
+}
+
+// parsed reads the text; one that has not changed since is known already.
+func (s *Source) parsed(text []byte, err error) (policy.Version, error) {
+	if err == nil && len(text) > longest {
+		err = fmt.Errorf("it is longer than %d KiB", longest>>10)
+	}
+	if err == nil && s.last.err == nil && s.last.Digest == Digest(text) {
+		return s.last.Version, nil
+	}
+	var v policy.Version
+	if err == nil {
+		v, err = s.parse(text)
+	}
+	if err != nil {
+		return policy.Version{}, prefixed{s.prefix + ": ", err}
+	}
+	return v, nil
+}
+
+// A prefixed error says of each line what it is about.
+type prefixed struct {
+	prefix string
+	error
+}
+
+// Error returns the lines.
+func (p prefixed) Error() string {
+	return p.prefix + strings.ReplaceAll(p.error.Error(), "\n", "\n"+p.prefix)
+}
+
+// Unwrap returns the error without the prefix.
+func (p prefixed) Unwrap() error { return p.error }
+
+func said(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
