@@ -296,7 +296,7 @@ func (x *application) made(ctx context.Context) error {
 		made.Began = x.rec.Written
 	}
 	made.Ended, made.Found = x.rec.Written, !x.doubt && !slices.ContainsFunc(made.Calls, event.Call.Wrote) // a write may land late
-	x.doubt, x.object.doc.Order = false, nil
+	x.doubt = false
 	x.rec.Next++
 	return x.append(ctx, event.Step)
 }

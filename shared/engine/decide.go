@@ -55,6 +55,12 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 		}
 		return false, nil
 	}
+	if x.object != nil && !x.object.room(x.rec) {
+		x.rec.Steps, x.rec.Changes, x.rec.Result = nil, nil, event.Asked
+		x.rec.SetRule(say.F("The plan is too large: what lbremedy knows of a Service has at most %d KiB.", documented>>10))
+		x.rec.AddAsk(say.F("Make the change by hand."))
+		return false, nil
+	}
 	x.rec.Risk = x.risk.String()
 
 	own := ownerOf(x.c.Service, x.around, plan)

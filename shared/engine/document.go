@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -16,6 +17,7 @@ import (
 const (
 	kept       = 30 * 24 * time.Hour // how long a document outlives its last run; CASES keeps records as long
 	documented = 768 << 10           // bytes of a document, at most
+	spare      = 64 << 10            // bytes that no plan may take
 	pendingMax = 4                   // records that may wait to be appended to CASES
 	orderLife  = 30 * time.Second    // until an order expires; hands accept none that expires later
 	quietAfter = time.Minute         // after an order's expiry: hand and cloud may still be writing, and clocks differ
@@ -35,7 +37,7 @@ type object struct {
 	written  time.Time       // when the last write that was acknowledged began, by the clock of this machine
 	holding  *holding        // nil: the run does not hold the object
 	yields   context.Context // ends when another run wants to hold it
-	ordered  bool            // this run has put the order into the document
+	sent     bool            // an order of this run may still be on its way
 	crossed  bool            // the document has changed under the run
 	released bool            // the run has given the object back
 }
@@ -111,16 +113,15 @@ func (o *object) enter(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	}
 	d := &o.doc
-	if d.Holder != "" {
-		if d.Holder != engine.name {
-			if lives, err := engine.lives(ctx, o.env.Cluster, d.Holder); err != nil {
-				return 0, err
-			} else if lives {
-				return soon, nil
-			}
+	if d.Holder != "" && d.Holder != engine.name { // in one's own name: its run has ended, and could not say so
+		if lives, err := engine.lives(ctx, o.env.Cluster, d.Holder); err != nil {
+			return 0, err
+		} else if lives {
+			return soon, nil
 		}
 		d.Case(d.Class).Crashes++
 	}
+	d.Over()
 	d.Holder, d.Class = engine.name, o.class
 	if err := o.flush(ctx); err != nil { // no order leaves before it succeeds
 		o.log.Warn("CASES lacks a record of the object", "error", err)
@@ -153,14 +154,39 @@ func (o *object) store(ctx context.Context) error {
 	return nil
 }
 
+// room reports whether the document has room for a record with a plan, for what its steps leave to an undo, and for what may come beside it.
+func (o *object) room(rec event.Record) bool {
+	need := size(o.doc.Order) + size(rec) + spare
+	for class, c := range o.doc.Cases {
+		need += size(c.Done)
+		switch {
+		case class == o.class:
+			need += size(rec.Steps)
+		case c.Record != nil:
+			need += size(c.Record) + size(c.Record.Steps)
+		}
+	}
+	return need <= documented
+}
+
+// size returns how many bytes a part of a document has.
+func size(part any) int {
+	data, err := json.Marshal(part)
+	if err != nil {
+		return documented + 1 // store says why
+	}
+	return len(data)
+}
+
 // append stores a record in the document, and then in CASES. It fails with stream.ErrConflict if another engine has
 // written the document meanwhile.
 func (o *object) append(ctx context.Context, rec event.Record) error {
+	rec = rec.Clean()
 	e, err := event.NewRecord(rec)
 	if err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
-	if len(o.doc.Outbox) >= pendingMax {
+	if n := len(o.doc.Outbox); n >= pendingMax || n > 0 && size(o.doc)+size(rec) > documented {
 		if err := o.flush(ctx); err != nil {
 			return err
 		}
@@ -195,7 +221,7 @@ func (o *object) flush(ctx context.Context) error {
 // intend stores the order of a step before it is sent, unless that was done within a second. No order leaves while CASES lacks a
 // record.
 func (o *object) intend(ctx context.Context, attempt, step int, undo bool) error {
-	if s := o.doc.Order; o.ordered && s != nil && s.Attempt == attempt && s.Step == step && s.Undo == undo && time.Since(o.written) < heard {
+	if s := o.doc.Order; s != nil && s.Attempt == attempt && s.Step == step && s.Undo == undo && time.Since(o.written) < heard {
 		return o.flush(ctx)
 	}
 	if err := o.flush(ctx); err != nil {
@@ -207,7 +233,6 @@ func (o *object) intend(ctx context.Context, attempt, step int, undo bool) error
 
 // order puts an order into the document.
 func (o *object) order(attempt, step int, undo bool) {
-	o.ordered = true
 	o.doc.Order = &event.Sent{ID: rand.Text(), Class: o.class, Attempt: attempt, Step: step, Undo: undo, Expires: o.env.now().Add(orderLife)}
 }
 
@@ -240,12 +265,16 @@ func (o *object) leave() {
 // release gives the object back: the run has ended, however, with this record and error.
 func (x *run) release(ctx context.Context, rec event.Record, ended error) (event.Record, error) {
 	o := x.object
-	if o == nil || o.holding == nil || o.crossed || o.released {
+	if o == nil || o.holding == nil || o.released {
+		return rec, ended
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if o.crossed {
+		o.withdraw(ctx)
 		return rec, ended
 	}
 	o.free(x)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
 	err := o.store(ctx)
 	if err != nil && x.repeated {
 		// The document alone says that the run has answered its event, which has to come again.
@@ -258,10 +287,23 @@ func (x *run) release(ctx context.Context, rec event.Record, ended error) (event
 	return rec, ended
 }
 
+// withdraw gives an object back whose document has changed under the run: by the run itself, if an acknowledgement was lost, by a
+// command, or by another engine, which holds it now.
+func (o *object) withdraw(ctx context.Context) {
+	now, err := readObject(ctx, o.env, o.key[strings.LastIndexByte(o.key, '.')+1:], o.class, o.log)
+	if err != nil || now.doc.Holder != o.env.Engine.name || !o.env.Engine.holds(o.key, o.holding) {
+		return
+	}
+	now.doc.Holder = ""
+	if err := now.store(ctx); err != nil {
+		o.log.Warn("the object is held until the engine ends", "key", o.key, "error", err)
+	}
+}
+
 // free makes the document that of an object which nobody holds, as the run leaves it.
 func (o *object) free(x *run) {
 	o.doc.Holder = ""
-	if o.doc.Order != nil && !x.doubt && o.doc.Order.Class == o.class {
+	if !o.sent {
 		o.doc.Order = nil
 	}
 	c := o.mine()

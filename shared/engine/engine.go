@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,14 +79,35 @@ func (e *Engine) beats(ctx context.Context) {
 		}
 		e.mu.Lock()
 		idle := len(e.held) == 0
+		hung := maps.Clone(e.held)
+		maps.DeleteFunc(hung, func(_ string, h *holding) bool { return time.Now().Before(h.ends) })
 		e.mu.Unlock()
 		if idle {
 			continue
+		}
+		for key, h := range hung {
+			if err := e.remove(ctx, key); err != nil {
+				e.log.Warn("an object stays held by a run that hangs", "key", key, "error", err)
+				continue
+			}
+			e.free(key, h)
 		}
 		if err := e.beatNow(ctx, 0); err != nil && ctx.Err() == nil {
 			e.log.Warn("the heartbeat of the engine is not written", "error", err)
 		}
 	}
+}
+
+// remove takes an object from a run that hangs: it never ends. Whatever it still does, it loses its next comparison.
+func (e *Engine) remove(ctx context.Context, key string) error {
+	parts := strings.Split(key, ".")
+	o, err := readObject(ctx, &Env{Cluster: parts[1], Stream: e.stream}, parts[2], "", e.log)
+	if err != nil || o.doc.Holder != e.name {
+		return err
+	}
+	o.doc.Case(o.doc.Class).Crashes++
+	o.doc.Holder = ""
+	return o.store(ctx)
 }
 
 // silence removes the heartbeat.
@@ -116,12 +139,12 @@ func (e *Engine) beatNow(ctx context.Context, older time.Duration) error {
 	return nil
 }
 
-// hold makes a run the holder of an object in this engine, until it ends or this time has passed. If another one holds it,
-// that is asked for its place. Its context ends when another run asks.
+// hold makes a run the holder of an object in this engine. If another one holds it, that is asked for its place. Its context
+// ends when another run asks. A run that holds an object for longer than most hangs, and the object is taken from it.
 func (e *Engine) hold(ctx context.Context, key string, most time.Duration) (held *holding, yield context.Context, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if h := e.held[key]; h != nil && time.Now().Before(h.ends) {
+	if h := e.held[key]; h != nil {
 		h.yield()
 		return nil, nil, false
 	}
@@ -129,6 +152,13 @@ func (e *Engine) hold(ctx context.Context, key string, most time.Duration) (held
 	yield, held.yield = context.WithCancel(ctx)
 	e.held[key] = held
 	return held, yield, true
+}
+
+// holds reports whether a holding has not ended.
+func (e *Engine) holds(key string, h *holding) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held[key] == h
 }
 
 // free ends a holding, unless another run has it by now.

@@ -55,9 +55,12 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 	how.About, how.Step = x.about(), data[0]
 	how.Now = x.env.now()
 	if o := x.object; o != nil && o.doc.Order != nil && !how.Dry {
-		how.ID, how.Expires = o.doc.Order.ID, o.doc.Order.Expires
+		how.ID, how.Expires, o.sent = o.doc.Order.ID, o.doc.Order.Expires, true
 	}
 	a, err := x.hand.Apply(ctx, how)
+	if o := x.object; o != nil && o.sent && !how.Dry && a.State != hand.Lost && !slices.ContainsFunc(a.Calls, event.Call.Open) {
+		o.sent, o.doc.Order = false, nil // its answer came
+	}
 	if a.Service != nil {
 		x.c.Service = a.Service
 	}

@@ -23,9 +23,13 @@ func (x *application) judge(ctx context.Context) (rec event.Record, ended bool, 
 		defer func() { x.into = into }()
 	}
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
-	// The run before may have made its step and could not say so. The journal must, before anything puts the plan off.
+	// The run before may have made its step and could not say so. The document must, before anything puts the plan off.
 	if i := x.rec.Next; i < len(x.steps) && x.doubt {
-		if a, err := x.ask(ctx, hand.Check, false, x.steps[i]); err == nil && a.State == hand.Found {
+		switch a, err := x.ask(ctx, hand.Check, false, x.steps[i]); {
+		case err != nil: // it is asked again below
+		case a.State == hand.Todo:
+			x.doubt = false
+		case a.State == hand.Found:
 			if err := x.made(ctx); err != nil {
 				return ends(x.lost(err))
 			}

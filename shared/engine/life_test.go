@@ -203,6 +203,7 @@ func TestUnknown(t *testing.T) {
 				r.once("GET", kill)
 				r.dies()
 			}
+			r.restart()
 			r.advance(2 * time.Minute)
 			r.ends(event.Failed)
 		}

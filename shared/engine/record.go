@@ -80,6 +80,7 @@ func (x *run) append(ctx context.Context, phase event.Phase) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 	}
+	x.object.mine().Doubt = x.doubt && x.rec.Next < len(x.rec.Steps)
 	if err := x.object.append(ctx, x.rec); err != nil {
 		x.settled = false
 		return err

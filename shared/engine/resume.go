@@ -219,7 +219,7 @@ func (x *run) take(n next) way {
 	ended := prev.Phase == event.Settled
 	if i := rec.Next; i < len(rec.Steps) {
 		s := &rec.Steps[i]
-		x.doubt, s.Unknown = x.ordered(i) || s.Unknown || slices.ContainsFunc(s.Calls, event.Call.Wrote), false
+		x.doubt, s.Unknown = x.object.mine().Doubt || x.ordered(i) || s.Unknown || slices.ContainsFunc(s.Calls, event.Call.Wrote), false
 	}
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
 	return way{next: n, reserved: ended && prev.Reason == event.AfterOthers}
@@ -228,7 +228,7 @@ func (x *run) take(n next) way {
 // ordered reports whether a step of the class's plan may have been ordered.
 func (x *run) ordered(step int) bool {
 	o := x.object.doc.Order
-	return o != nil && o.Class == x.r.Class && !o.Undo && o.Step == step
+	return o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == x.prev.Attempt && o.Step == step
 }
 
 // idle reports whether the record is one of a case that waits and writes nothing.

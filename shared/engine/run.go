@@ -461,7 +461,7 @@ func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
 	} else {
 		result = backOff(&x.rec, cause)
-		if x.doubt {
+		if x.object.sent {
 			x.rec.Wait = max(x.rec.Wait, orderLife+quietAfter) // the step is checked when no write can be on its way any more
 		}
 	}

@@ -168,18 +168,11 @@ func (x *reversal) ready(ctx context.Context, rec event.Record, applied []event.
 	x.rec.Case = rec.Case
 	x.rec.SetFinding(say.F("Undo of %s: %s", rec.Case, rec.Texts().Finding))
 	x.sign()
-	if x.steps, x.made, err = inverse(x.env, x.r, applied, x.maybe); err != nil {
+	if err := x.inverse(applied); err != nil {
 		return fmt.Errorf("case %s: %w", rec.Case, err)
 	}
 	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
 		return err
-	}
-	for _, r := range applied {
-		for i, s := range r.Made() {
-			if s.Unknown && s.Undo == nil && !s.Wakes {
-				x.rec.AddNote(say.F("Whether step %d was applied is unknown, and it cannot be undone: %s.", i+1, s.Text))
-			}
-		}
 	}
 	if _, err := x.readService(ctx); err != nil {
 		return err
@@ -300,30 +293,33 @@ func (x reversal) dry() bool { return x.unsure != nil }
 // errNothingApplied says that there is nothing to undo.
 var errNothingApplied = errors.New("no step was applied that can be undone")
 
-// inverse returns the steps that take attempts back, in the order to apply them, and the steps that they take back. It notes of which it
-// is unknown whether there is anything to take back. The way back is worked out from each step: what the journal says of it is for people.
-func inverse(env *Env, r *remedy.Remedy, applied []event.Record, maybe map[int]bool) (steps, made []remedy.Step, err error) {
+// inverse works out the steps that take attempts back, in the order to apply them, and the steps that they take back. It notes of
+// which it is unknown whether there is anything to take back. The way back follows from each step: what a record says of it is for people.
+func (x *reversal) inverse(applied []event.Record) error {
 	for _, rec := range applied {
-		planned, err := r.Planned(env.Decode, rec)
+		planned, err := x.r.Planned(x.env.Decode, rec)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		for i, s := range slices.Backward(planned[:len(rec.Made())]) {
 			back, ok := s.Undo()
 			switch {
 			case rec.Steps[i].Found: // somebody else has made it, and may need it
 			case ok:
-				maybe[len(steps)] = rec.Steps[i].Unknown
-				steps, made = append(steps, back), append(made, s)
-			case !remedy.Wakes(s) && !rec.Steps[i].Unknown:
-				return nil, nil, fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
+				x.maybe[len(x.steps)] = rec.Steps[i].Unknown
+				x.steps, x.made = append(x.steps, back), append(x.made, s)
+			case remedy.Wakes(s):
+			case rec.Steps[i].Unknown:
+				x.rec.AddNote(say.F("Whether step %d was applied is unknown, and it cannot be undone: %s.", i+1, s.Says()))
+			default:
+				return fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
 			}
 		}
 	}
-	if len(steps) == 0 {
-		return nil, nil, errNothingApplied
+	if len(x.steps) == 0 {
+		return errNothingApplied
 	}
-	return steps, made, nil
+	return nil
 }
 
 // reversible returns what keeps step i of an undo from being made, which was found to stand there. That its target is

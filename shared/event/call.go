@@ -22,6 +22,9 @@ type Call struct {
 // Wrote reports whether the write was made, or may have been: an answer that is none, as of a gateway, tells nothing.
 func (c Call) Wrote() bool { return c.Error == "" || c.Unsure || c.Error == "NoAnswer" }
 
+// Open reports whether no answer came that tells what became of the write: it may still be on its way.
+func (c Call) Open() bool { return c.Unsure || c.Error == "NoAnswer" }
+
 // A Person is who called a command: by the name that they gave, as the API server knows
 // them, and on which machine.
 type Person struct {

@@ -177,11 +177,8 @@ func ReadFailed(e event.Event) (Failure, error) {
 	return f, nil
 }
 
-// NewRecord returns the CloudEvent of an entry of the journal, redacted in all
-// texts but those of the steps, which undoing needs as they are. Its type says
-// whether the run has ended. It is an ErrInvalid if the record lacks what
-// identifies it, and an ErrTooLarge if its data is longer than MaxRecord.
-func NewRecord(r Record) (event.Event, error) {
+// Clean returns the record redacted in all texts but those of the steps, which undoing needs as they are.
+func (r Record) Clean() Record {
 	r.Message = Abridge(r.Message)
 	for _, text := range []*string{&r.Rule, &r.Decided, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
 		*text = strings.ToValidUTF8(Redact(*text), "?")
@@ -199,6 +196,14 @@ func NewRecord(r Record) (event.Event, error) {
 	r.redactCalls()
 	r.redactReads()
 	r.fit()
+	return r
+}
+
+// NewRecord returns the CloudEvent of a record, which it cleans. Its type says
+// whether the run has ended. It is an ErrInvalid if the record lacks what
+// identifies it, and an ErrTooLarge if its data is longer than MaxRecord.
+func NewRecord(r Record) (event.Event, error) {
+	r = r.Clean()
 	if r.Attempts == nil {
 		r.Attempts = []time.Time{}
 	}

@@ -14,7 +14,7 @@ type Document struct {
 	V      int              `json:"v"`                // version of this format
 	Holder string           `json:"holder,omitempty"` // engine that works on the object; empty: none
 	Class  string           `json:"class,omitempty"`  // whose case the holder works on, or the last one has
-	Order  *Sent            `json:"order,omitempty"`  // the order that is out, or whose result is not known
+	Order  *Sent            `json:"order,omitempty"`  // the order that is out, or that no answer came to
 	Cases  map[string]*Case `json:"cases,omitempty"`  // by class
 	Outbox []Entry          `json:"outbox,omitempty"` // records that are not known to be in CASES, the oldest first
 }
@@ -36,6 +36,7 @@ type Sent struct {
 type Case struct {
 	Record  *Record  `json:"record,omitempty"`  // the newest one
 	Done    []Record `json:"done,omitempty"`    // attempts that wrote something, at most MaxDone, the oldest first: they may be undone
+	Doubt   bool     `json:"doubt,omitempty"`   // the next step of Record's plan may have been made, and nothing is on its way any more
 	Audited uint64   `json:"audited,omitempty"` // sequence in CASES of the newest record that is known to be there
 
 	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
@@ -126,23 +127,47 @@ func (c *Case) keep(rec Record) {
 	case len(rec.Made()) == 0 || rec.Undoing:
 	case rec.Next < len(rec.Made()) && rec.Phase == Settled && rec.Result == Waiting: // the next run looks whether the step was made
 	default:
-		rec.Reads, rec.Changes, rec.Found, rec.Timings = nil, nil, nil, Timings{}
+		done := rec.undoable()
 		i := slices.IndexFunc(c.Done, func(d Record) bool { return d.Case == rec.Case && d.Attempt == rec.Attempt })
 		switch {
 		case i < 0:
-			c.Done = append(c.Done, rec)
+			c.Done = append(c.Done, done)
 			c.Done = c.Done[max(0, len(c.Done)-MaxDone):]
 		case len(rec.Made()) >= len(c.Done[i].Made()):
-			c.Done[i] = rec
+			c.Done[i] = done
 		}
 	}
+}
+
+// undoable returns as much of a record as an undo needs: its steps, whose way back follows from them.
+func (r Record) undoable() Record {
+	r.Reads, r.Changes, r.Found, r.Timings = nil, nil, nil, Timings{}
+	r.Steps = slices.Clone(r.Steps)
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		s.Undo, s.Said, s.Calls = nil, nil, nil
+	}
+	return r
+}
+
+// unsure returns the plan of which the next step may have been made.
+func (c *Case) unsure() (rec Record, ok bool) {
+	if !c.Doubt || c.Record == nil || c.Record.Undoing || c.Record.Next >= len(c.Record.Steps) {
+		return Record{}, false
+	}
+	rec = c.Record.undoable()
+	rec.Steps[rec.Next].Unknown = true
+	return rec, true
 }
 
 // Attempts returns what can be undone of a case, by its ID, the newest attempt first.
 func (c *Case) Attempts(id string) []Record {
 	var all []Record
+	if rec, ok := c.unsure(); ok && rec.Case == id {
+		all = append(all, rec)
+	}
 	for _, d := range slices.Backward(c.Done) {
-		if d.Case == id {
+		if d.Case == id && (len(all) == 0 || all[0].Attempt != d.Attempt) {
 			all = append(all, d)
 		}
 	}
@@ -171,6 +196,17 @@ func (d *Document) Append(rec Record, id string) {
 	}
 	c.keep(rec)
 	d.Outbox = append(d.Outbox, Entry{ID: id, Class: rec.Class})
+}
+
+// Over notes that the order that was out can't be on its way any more. Whether it was made is for the next run of its class to find out.
+func (d *Document) Over() {
+	s := d.Order
+	if d.Order = nil; s == nil || s.Undo {
+		return
+	}
+	if c := d.Cases[s.Class]; c != nil && c.Record != nil && c.Record.Attempt == s.Attempt && c.Record.Next == s.Step {
+		c.Doubt = true
+	}
 }
 
 // Pending returns the record of an entry of the outbox.

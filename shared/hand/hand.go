@@ -146,7 +146,7 @@ type Order struct {
 	Dry   bool `json:"dry,omitempty"`   // it is only tried, as far as that can be: what can't be tried is an ErrUnsure
 
 	ID      string    `json:"-"` // under which the engine's document has it, and of the call
-	Expires time.Time `json:"-"` // no call expires later; zero: the call's own life
+	Expires time.Time `json:"-"` // nothing is written later; zero: the call's own life
 }
 
 // An ApplyAnswer is what became of an order.

@@ -245,6 +245,11 @@ func standing(ctx context.Context, c *remedy.Case, s remedy.Step) (State, string
 
 func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 	began := time.Now()
+	if !o.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Expires.Sub(o.Now))
+		defer cancel()
+	}
 	c, err := l.begin(o.About)
 	if err != nil {
 		return err

@@ -76,7 +76,8 @@ func (j *Journal) append(ctx context.Context, id string, header map[string][]str
 }
 
 // Audit appends a record of an object and class to CASES, whose message has this ID, and returns its sequence there. Last is
-// that of the newest record that the caller knows of. A record that is the newest one already is not appended again.
+// that of the newest record that the caller knows of. A record that CASES holds behind that one is not appended again, so
+// that records which are audited in their order, however often, stand there in their order, each once.
 // ErrUnavailable: it may or may not be stored, and the same call may be made again.
 func (s *Stream) Audit(ctx context.Context, cluster, uid, class, id string, header map[string][]string, data []byte, last uint64) (uint64, error) {
 	j := s.Journal(cluster, uid, class)
@@ -86,14 +87,30 @@ func (s *Stream) Audit(ctx context.Context, cluster, uid, class, id string, head
 		if !errors.Is(err, ErrConflict) {
 			return j.last, err
 		}
-		newest, err := j.Load(ctx)
-		if err != nil || newest != nil && newest.ID() == id {
-			return j.last, err
+		known, err := j.after(ctx, last, id)
+		if err == nil && j.last == 0 { // CASES was emptied since, or restored from a copy
+			known, err = j.after(ctx, 0, id)
+		}
+		if err != nil || known != 0 {
+			return known, err
 		}
 		if err := pause(ctx, try); err != nil {
-			return j.last, err
+			return last, err
 		}
 	}
+}
+
+// after returns where a message stands behind a sequence; 0 if it does not. It remembers the newest message that it has met.
+// One that a node which is behind the others does not know yet keeps the next append from being stored.
+func (j *Journal) after(ctx context.Context, last uint64, id string) (known uint64, err error) {
+	j.last = 0
+	err = j.stream.EachAfter(ctx, Cases, j.subject, last, func(m Message) error {
+		if j.last = m.Sequence; m.ID() == id {
+			known = m.Sequence
+		}
+		return nil
+	})
+	return known, err
 }
 
 // Snapshot stores how the load balancers of a Service stood before a write of a class.

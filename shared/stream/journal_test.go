@@ -168,6 +168,52 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// Records that are appended again, in their order, are not there twice, also when NATS has forgotten their IDs; and whatever
+// became of CASES, they go behind what it holds.
+func TestAuditAgain(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	of, err := s.js.Stream(ctx, Cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := of.CachedInfo().Config
+	config.Duplicates = 100 * time.Millisecond
+	if _, err := s.js.UpdateStream(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	all := func(known uint64, ids ...string) (held string) {
+		t.Helper()
+		for _, id := range ids {
+			if known, err = s.Audit(ctx, "c1", "u1", "tag-missing", id, nil, []byte(id), known); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Each(ctx, Cases, "lbremedy.case.>", time.Time{}, func(m Message) error { held += m.ID(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	all(0, "a", "b")
+	for until := time.Now().Add(400 * time.Millisecond); time.Now().Before(until); { // as NATS forgets
+		if held := all(0, "a", "b"); held != "ab" {
+			t.Fatalf("CASES holds %q", held)
+		}
+	}
+	if held := all(1, "b", "c"); held != "abc" {
+		t.Errorf("CASES holds %q", held)
+	}
+	if err := of.Purge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if held := all(3, "d", "e"); held != "de" {
+		t.Errorf("after it was emptied CASES holds %q", held)
+	}
+	if held := all(99, "d", "e"); held != "de" {
+		t.Errorf("to one who knows of a later record CASES holds %q", held)
+	}
+}
+
 // TestLostAcknowledgementOfAnAppend cuts the connection between a stored record and its
 // acknowledgement; the writer must learn that it has won, or that another came before it.
 func TestLostAcknowledgementOfAnAppend(t *testing.T) {
