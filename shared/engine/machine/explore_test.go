@@ -43,8 +43,9 @@ type call struct {
 type result struct{ doc, list int32 }
 
 type shift struct {
-	doc int32
-	by  time.Duration
+	doc  int32
+	by   time.Duration
+	away bool
 }
 
 // most is how many states a scope may have.
@@ -143,11 +144,25 @@ func (x *explorer) intern(d Doc) int32 {
 		for j := range c.Done {
 			c.Done[j].Begun = t0
 		}
-		if c.Plan != nil {
+		switch {
+		case c.Plan == nil:
+		case c.State == Waiting && c.Wait.Why == ForStep && c.Plan.Next == 0 && c.Plan.Begun.Before(t0.Add(-stale)):
+			c.Plan.Begun, c.Attempts[len(c.Attempts)-1] = longAgo, longAgo
+		default:
 			c.Plan.Begun = t0
 		}
-		if c.State == Idle || !c.rests() {
+		switch long := !c.Since.IsZero() && c.Wait.Until.Before(t0.Add(-stale)); {
+		case c.State == Idle:
 			c.Wait = Wait{}
+		case long && c.State != Asked:
+			c.Wait.Until = longAgo
+		case !c.rests():
+			c.Wait.Until = t0
+		case c.State == Waiting:
+			c.Wait.Until = latest(c.Wait.Until, t0)
+		}
+		if !c.rests() {
+			c.Wait.Why = ""
 		}
 		if len(c.Attempts) == 0 {
 			c.Attempts = nil
@@ -176,6 +191,7 @@ func (x *explorer) intern(d Doc) int32 {
 		}
 	}
 	x.docs, x.ids = append(x.docs, d), append(x.ids, used)
+	x.resumable(d)
 	return id
 }
 
@@ -191,10 +207,13 @@ func orderID(d Doc) string {
 func (x *explorer) list(effects []Effect) int32 {
 	effects = slices.Clone(effects)
 	for i, e := range effects {
-		switch e.(type) {
+		switch e := e.(type) {
 		case Send:
 			effects[i] = Send{}
 		case Return:
+			if e.After <= 0 {
+				violated("a delivery is returned, and nobody says for how long")
+			}
 			effects[i] = Return{}
 		}
 	}
@@ -209,8 +228,9 @@ func (x *explorer) list(effects []Effect) int32 {
 }
 
 // shifted returns a document as it stands after a jump. Only a jump of an hour ages what is counted in minutes.
-func (x *explorer) shifted(doc int32, by time.Duration) int32 {
-	key := shift{doc, by}
+// In an hour engines have tried again and again, unless they were away.
+func (x *explorer) shifted(doc int32, by time.Duration, away bool) int32 {
+	key := shift{doc, by, away}
 	if id, ok := x.shifts[key]; ok {
 		return id
 	}
@@ -229,11 +249,20 @@ func (x *explorer) shifted(doc int32, by time.Duration) int32 {
 		if c.Plan != nil && !c.Plan.Written.IsZero() && by >= time.Hour {
 			c.Plan.Written = t0.Add(-proof)
 		}
+		if c.Plan != nil && by >= time.Hour {
+			c.Plan.Begun = longAgo
+		}
+		if away {
+			c.Wait.Until = longAgo
+		}
 	}
 	id := x.intern(d)
 	x.shifts[key] = id
 	return id
 }
+
+// longAgo is when engines went away that have been away for too long.
+var longAgo = t0.Add(-2 * stale)
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
@@ -351,6 +380,7 @@ func (x *explorer) report(w *world, i int, rep Report) {
 				x.moves[[2]State{was, c.State}] = true
 			}
 		}
+		x.decided(before, d, in, effects)
 		got = result{x.intern(d), x.list(effects)}
 		x.nexts[key] = got
 	}
@@ -449,10 +479,11 @@ func (x *explorer) successors(w world, emit func(world, action)) {
 // deliver begins a run.
 func (x *explorer) deliver(w world, i int, emit func(world, action)) {
 	d := x.docs[w.doc]
-	begin := func(class uint8, event uint8, person bool, rep Report, what string) {
+	begin := func(class uint8, event uint8, person, again bool, rep Report, what string) {
 		to := w
 		to.eng[i] = engine{
 			start: w.eng[i].start, running: true, class: class, event: event, person: person, rev: w.rev, doc: w.doc,
+			again: again,
 		}
 		x.report(&to, i, rep)
 		emit(to, action{plain, int8(i), what, classes[class]})
@@ -460,16 +491,20 @@ func (x *explorer) deliver(w world, i int, emit func(world, action)) {
 	lives := x.lives(&w, i, d.Holder)
 	for class := range x.scope.classes {
 		f := w.failed[class]
-		if f.event == 0 || f.acked {
+		if f.event == 0 {
 			continue
 		}
-		begin(uint8(class), f.event, false, Delivered{Event: uint64(f.event), Lives: lives}, "delivered")
-		if w.approval > 0 && class == 0 {
-			begin(0, f.event, false, Delivered{Event: uint64(f.event), Lives: lives, Again: true}, "delivered again")
+		rep := Delivered{Event: strconv.Itoa(int(f.event)), Lives: lives, Old: f.old}
+		if !f.acked {
+			begin(uint8(class), f.event, false, false, rep, "delivered")
+		}
+		if f.again && !slices.ContainsFunc(w.eng[:], func(e engine) bool { return e.running && e.again }) { // it is in the hands of one engine
+			rep.Again = true
+			begin(uint8(class), f.event, false, true, rep, "delivered again")
 		}
 	}
 	if w.request.event > 0 && !w.request.acked {
-		begin(0, w.request.event, true, UndoAsked{Request: uint64(w.request.event), Lives: lives}, "undo asked")
+		begin(0, w.request.event, true, false, UndoAsked{Request: uint64(w.request.event), Lives: lives}, "undo asked")
 	}
 }
 
@@ -518,11 +553,20 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 				asked++
 			}
 			g := Guarded{
-				Revision: uint64(rev), Readable: true, Paused: c.paused, Permits: !c.denied, Undoes: x.scope.undoes && !c.denied, Attempts: x.scope.attempts,
+				Revision: uint64(rev), Readable: true, Paused: c.paused, Permits: !c.denied, Attempts: x.scope.attempts,
 				Approved: e.class == 0 && c.approval > 0 && int(c.approval) == asked,
 				Place:    c.taken[e.class]&(1<<attempt) != 0,
+				Undoes:   x.scope.undoes && !c.denied && !c.observed,
+			}
+			if c.observed {
+				g.Outcome = "observed"
 			}
 			reported(w, g, plain, "guard", detail)
+			if x.scope.due {
+				g.Due = time.Minute
+				reported(w, g, delays, "guard", "not due")
+				g.Due = 0
+			}
 			if x.scope.resync {
 				g.Synced = true
 				reported(w, g, plain, "guard", "synced")
@@ -539,12 +583,15 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 		to := w
 		bit := uint8(1) << f.Attempt
 		switch {
-		case w.taken[e.class]&bit != 0:
+		case w.taken[e.class]&bit != 0, f.Approved:
 		case w.places > 0:
 			to.places--
 			to.taken[e.class] |= bit
 		default:
 			reported(w, Taken{}, plain, "take", "no place")
+			if x.scope.claims {
+				reported(w, Taken{Again: true}, delays, "take", "no place in a claim")
+			}
 			return
 		}
 		x.refresh(&to)
@@ -554,9 +601,9 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	case Ack:
 		to := w
 		if e.person {
-			to.request.acked = true
-		} else if to.failed[e.class].event == e.event {
-			to.failed[e.class].acked = true
+			to.request.acked = to.request.event == e.event
+		} else if f := &to.failed[e.class]; f.event == e.event {
+			f.acked, f.again, f.old = f.acked || !e.again, f.again && !e.again, false
 		}
 		over(to, "ack", "")
 		if w.left.lostAck > 0 {
@@ -608,6 +655,14 @@ func (x *explorer) store(w world, i int, done func(world, kind, string, string),
 
 // looks answers a look: whether a step is made by the truth, everything else in every way that the scope has.
 func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, Report, kind, string, string)) {
+	outcomes := map[Answer]Outcome{Gone: "gone", Superseded: "superseded", Proven: "fixed", Works: "synced", Person: "needs-action"}
+	reported = func(report func(world, Report, kind, string, string)) func(world, Report, kind, string, string) {
+		return func(to world, rep Report, k kind, what, detail string) {
+			a := rep.(Looked)
+			a.Outcome = outcomes[a.Answer]
+			report(to, a, k, what, detail)
+		}
+	}(reported)
 	answer := func(a Looked, k kind) { reported(w, a, k, "look", string(a.Answer)) }
 	answers := x.scope.diagnose
 	switch f.For {
@@ -623,7 +678,12 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 			to.gone = true
 			reported(to, Looked{Answer: Gone}, ends, "look", "gone")
 		}
-		if w.left.drift > 0 && made == d.Order.Undo {
+		switch o := d.Order; {
+		case o.Undo && maybe(d.Cases[x.caseOf(d, e.class)], o.Attempt, o.Step):
+			to := w
+			to.made[e.class] &^= bit(o.Attempt, o.Step)
+			reported(to, Looked{Answer: Drifted}, faults, "look", "drifted, as before")
+		case w.left.drift > 0 && (made || !o.Undo):
 			to := w
 			to.left.drift--
 			reported(to, Looked{Answer: Drifted}, faults, "look", "drifted")
@@ -747,6 +807,13 @@ func (x *explorer) answers(w world, i int, emit func(world, action)) {
 		}
 		reported(to, r, writes, "answer")
 	}
+	passes := o.undo && maybe(d.Cases[x.caseOf(d, o.class)], int(o.attempt), int(o.step))
+	if passes {
+		to := w
+		remove(&to, n)
+		to.made[o.class] &^= bit(int(o.attempt), int(o.step)) // it is somebody else's now
+		reported(to, Moved, moves, "answer")
+	}
 	for _, r := range x.scope.results {
 		switch r {
 		case Refused, Blocked:
@@ -754,7 +821,7 @@ func (x *explorer) answers(w world, i int, emit func(world, action)) {
 			remove(&to, n)
 			reported(to, r, refuses, "answer")
 		case Moved:
-			if w.left.drift > 0 {
+			if w.left.drift > 0 && !passes {
 				to := w
 				remove(&to, n)
 				to.left.drift--
@@ -848,20 +915,37 @@ func (x *explorer) people(w world, emit func(world, action)) {
 		})
 	}
 	if w.left.newer > 0 {
-		act(person, "a newer failure", func(to *world) { to.left.newer--; to.failed[0].event++; to.failed[0].acked = false })
+		act(person, "a newer failure", func(to *world) { to.left.newer--; to.failed[0] = failure{event: w.failed[0].event + 1} })
+	}
+	if i := x.caseOf(x.docs[w.doc], 0); w.left.old > 0 && w.failed[0].acked && i >= 0 && x.docs[w.doc].Cases[i].State == Idle {
+		act(person, "a failure from before the case's end", func(to *world) {
+			to.left.old--
+			to.failed[0] = failure{event: w.failed[0].event + 1, old: true}
+		})
 	}
 	if w.left.undo > 0 {
-		act(person, "a person wants an undo", func(to *world) { to.left.undo--; to.request.event++; to.begun[0] = 0 })
+		act(person, "a person wants an undo", func(to *world) {
+			to.left.undo--
+			to.request = failure{event: w.request.event + 1}
+			to.begun[0] = 0
+		})
+	}
+	if w.left.withdraw > 0 && w.approval > 0 {
+		act(person, "the approval is withdrawn", func(to *world) { to.left.withdraw--; to.approval = 0 })
+	}
+	if w.left.observe > 0 && !w.observed {
+		act(person, "the policy only observes", func(to *world) { to.left.observe--; to.observed = true })
 	}
 	if i := x.caseOf(x.docs[w.doc], 0); w.left.approve > 0 && i >= 0 {
 		approve := func(attempt int) {
 			act(person, "a person approves", func(to *world) {
 				to.left.approve--
-				to.approval, to.begun[0] = uint8(attempt), 0
+				to.approval, to.agreed = uint8(attempt), uint8(attempt)
+				to.failed[0].again = true
 			})
 		}
 		switch c := x.docs[w.doc].Cases[i]; {
-		case c.State == Asked && c.Outcome == NeedsApproval:
+		case c.State == Asked && c.Outcome == NeedsApproval, c.Plan == nil && c.State == Waiting && c.Wait.Why == ForPlace:
 			approve(c.Attempt + 1)
 		case c.State == Asked && c.Outcome == Lasts && c.Plan != nil:
 			approve(c.Attempt)
@@ -883,7 +967,7 @@ func (x *explorer) time(w world, emit func(world, action)) {
 		}
 	}
 	d := x.docs[w.doc]
-	hour := x.scope.relook
+	hour, away := x.scope.relook, false
 	if o := d.Order; o != nil {
 		add(o.Expires)
 		add(o.Expires.Add(quiet))
@@ -893,7 +977,8 @@ func (x *explorer) time(w world, emit func(world, action)) {
 		if c.State == Waiting {
 			add(c.Wait.Until)
 		}
-		hour = hour || !c.Since.IsZero() || c.Plan != nil && c.Plan.Next == c.Plan.Steps
+		hour = hour || !c.Since.IsZero() || c.Plan != nil && (c.Plan.Next == c.Plan.Steps || c.State == Waiting && c.Wait.Why == ForStep)
+		away = away || !c.Since.IsZero()
 	}
 	for _, o := range w.orders {
 		if o.id != 0 {
@@ -902,23 +987,28 @@ func (x *explorer) time(w world, emit func(world, action)) {
 		}
 	}
 	if len(moments) > 0 {
-		x.jump(w, slices.Min(moments), emit)
+		x.jump(w, slices.Min(moments), false, emit)
 	}
 	if hour {
-		x.jump(w, time.Hour, emit)
+		x.jump(w, time.Hour, false, emit)
+	}
+	if away && w.left.away > 0 {
+		to := w
+		to.left.away--
+		x.jump(to, time.Hour, true, emit)
 	}
 }
 
-func (x *explorer) jump(w world, by time.Duration, emit func(world, action)) {
+func (x *explorer) jump(w world, by time.Duration, away bool, emit func(world, action)) {
 	to := w
-	to.doc = x.shifted(w.doc, by)
+	to.doc = x.shifted(w.doc, by, away)
 	for i := range to.eng {
 		if to.eng[i].running {
-			to.eng[i].doc = x.shifted(w.eng[i].doc, by)
+			to.eng[i].doc = x.shifted(w.eng[i].doc, by, away)
 		}
 	}
 	if w.late.on {
-		to.late.doc = x.shifted(w.late.doc, by)
+		to.late.doc = x.shifted(w.late.doc, by, away)
 	}
 	to.orders = [3]out{}
 	n := 0
@@ -929,7 +1019,11 @@ func (x *explorer) jump(w world, by time.Duration, emit func(world, action)) {
 			n++
 		}
 	}
-	emit(to, action{plain, -1, "time passes:", by.String()})
+	what := "time passes:"
+	if away {
+		what = "time passes without an engine:"
+	}
+	emit(to, action{plain, -1, what, by.String()})
 }
 
 // live checks that from every state an end can be reached in an environment.
@@ -979,23 +1073,18 @@ func (x *explorer) live(m mode) {
 	}
 }
 
-// ended reports whether all failures are answered or a person's, and nothing is under way.
+// ended reports whether all failures and requests are acknowledged, and nothing is under way.
 func (x *explorer) ended(w world) bool {
 	d := x.docs[w.doc]
-	if w.eng[0].running || w.eng[1].running || d.Holder != "" || w.request.event > 0 && !w.request.acked && !x.asks(d, 0) {
+	if w.eng[0].running || w.eng[1].running || d.Holder != "" || w.request.event > 0 && !w.request.acked {
 		return false
 	}
 	for class := range x.scope.classes {
-		if !w.failed[class].acked && !x.asks(d, uint8(class)) {
+		if f := w.failed[class]; !f.acked || f.again {
 			return false
 		}
 	}
 	return !slices.ContainsFunc(d.Cases, func(c Case) bool { return c.State != Idle && c.State != Asked })
-}
-
-func (x *explorer) asks(d Doc, class uint8) bool {
-	i := x.caseOf(d, class)
-	return i >= 0 && d.Cases[i].State == Asked
 }
 
 // TestExplore explores all scopes, and compares the ways that cases went with the table in CONTRIBUTING.md.

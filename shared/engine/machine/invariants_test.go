@@ -13,7 +13,8 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 	}
 	for _, c := range old.Cases {
 		after := now.Cases[slices.IndexFunc(now.Cases, func(d Case) bool { return d.Class == c.Class })]
-		if w.owed != 0 && c.Plan != nil && (after.Plan == nil || after.Attempt != c.Attempt) {
+		kept := slices.ContainsFunc(after.Done, func(a Attempt) bool { return a.Number == c.Attempt })
+		if w.owed != 0 && c.Plan != nil && !kept && (after.Plan == nil || after.Attempt != c.Attempt) {
 			violated("a plan is replaced while the outbox holds records")
 		}
 	}
@@ -30,18 +31,22 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 		violated("a record is lost")
 	}
 	if o := now.Order; o != nil && !o.Undo {
-		if c := now.Cases[x.caseOf(now, classOf(o.Class))]; c.Plan == nil || c.Attempt != o.Attempt {
+		if c := now.Cases[x.caseOf(now, classOf(o.Class))]; (c.Plan == nil || c.Attempt != o.Attempt) && !maybe(c, o.Attempt, o.Step) {
 			violated("an order is in doubt, and its plan is dropped")
 		}
 	}
 	if o := now.Order; o != nil && orderID(old) != o.ID {
 		id, _ := strconv.Atoi(o.ID)
-		w.intents[id] = intent{stored: true, bad: ^uint8(0), class: classOf(o.Class), attempt: uint8(o.Attempt), undo: o.Undo}
+		own := now.Cases[x.caseOf(now, classOf(o.Class))]
+		w.intents[id] = intent{
+			stored: true, bad: ^uint8(0), class: classOf(o.Class), attempt: uint8(o.Attempt), undo: o.Undo, person: own.byPerson(),
+		}
 		if old.Order != nil && old.Order.Expires.Add(quiet).After(t0) {
 			violated("an order is stored over one that may be out")
 		}
 		for _, c := range now.Cases {
-			if c.Class != o.Class && (c.Plan != nil && c.Plan.Next > 0 || c.Undo != nil && c.Undo.Begun) {
+			begun := c.Plan != nil && (c.Plan.Next > 0 || c.State == Waiting && c.Wait.Why == ForStep) || c.Undo != nil && c.Undo.Begun
+			if c.Class != o.Class && begun {
 				violated("class %s gets an order, and the plan of %s has begun", o.Class, c.Class)
 			}
 		}
@@ -58,8 +63,23 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 				violated("a run begins after %d that never ended", maxCrashes)
 			}
 		}
-		if c.rests() && c.Wait.Why != ForCrash && (c.State != was.State || c.Wait.Why != was.Wait.Why) {
+		asked := c.State == Asked && was.State != Asked
+		if c.rests() && by >= 0 && old.Holder == x.name(w, by) || by < 0 && c.rests() && !was.rests() && c.Wait.Why != ForCrash || asked {
 			w.begun[class] = 0
+		}
+		if was.State == Asked && was.Outcome == Crashed && was.Wait.Until.After(t0) && !c.rests() && c.Undo == nil && !w.failed[class].again {
+			violated("a run begins after three crashes, and nobody has answered")
+		}
+		if was.State == Idle && !c.rests() && c.Undo == nil || was.State == "" {
+			w.older[class] = uint8(was.Attempt)
+			if w.failed[class].old {
+				violated("a run begins for a failure that the end of its case has answered")
+			}
+		}
+		for attempt := int(w.older[class]) + 1; !w.gone && c.State == Idle && c.Outcome == Undone && attempt <= int(x.scope.plans); attempt++ {
+			if w.made[class]&(bit(attempt, 0)|bit(attempt, 1)) != 0 {
+				violated("a case is undone, and steps of its attempt %d are made", attempt)
+			}
 		}
 	}
 	w.doc = doc
@@ -87,13 +107,14 @@ func (x *explorer) refresh(w *world) {
 			continue
 		}
 		var bad uint8
-		if w.paused {
+		if w.paused && !n.person {
 			bad |= underPause
 		}
-		if approved := n.class == 0 && w.approval == n.attempt; !n.undo && (w.denied || w.back && n.class == 0) && !approved {
+		approved := n.class == 0 && (w.approval == n.attempt || w.agreed == n.attempt && w.made[0]&(bit(int(n.attempt), 0)|bit(int(n.attempt), 1)) != 0)
+		if !n.undo && (w.denied || w.back && n.class == 0) && !approved || !n.person && w.observed || n.undo && !n.person && w.denied {
 			bad |= notAllowed
 		}
-		if !n.undo && w.taken[n.class]&(1<<n.attempt) == 0 {
+		if !n.undo && w.taken[n.class]&(1<<n.attempt) == 0 && !approved {
 			bad |= overBudget
 		}
 		if w.owed != 0 {
@@ -117,8 +138,101 @@ func (x *explorer) checkOrder(w *world, id int, o Order) {
 	if o.Undo && !w.checked[classOf(o.Class)] {
 		violated("an undo begins, and not all targets were checked")
 	}
+	if o.Undo && o.Attempt <= int(w.older[classOf(o.Class)]) {
+		violated("an undo of an attempt of another case")
+	}
 	if w.orders[0].id != 0 {
 		violated("two orders are out")
+	}
+}
+
+// decided checks what must hold of each decision.
+func (x *explorer) decided(before, after Doc, in Input, effects []Effect) {
+	i := x.caseOf(after, classOf(in.Class))
+	if i < 0 {
+		return
+	}
+	c, was := after.Cases[i], Case{State: Idle}
+	if i := x.caseOf(before, classOf(in.Class)); i >= 0 {
+		was = before.Cases[i]
+	}
+	has := func(is func(Effect) bool) bool { return slices.ContainsFunc(effects, is) }
+	returned := has(func(e Effect) bool { _, ok := e.(Return); return ok })
+	full := in.Report == Flushed{}
+	switch {
+	case c.State == Waiting && (c.Wait.Why == "" || c.Wait.Until.IsZero()):
+		violated("a case waits, and nobody knows for what: %+v", c.Wait)
+	case c.State == Waiting && c.Wait.Why == ForStep && c.Plan == nil:
+		violated("a plan that is not due yet is dropped")
+	case c.State == Asked && c.Outcome == "", c.State == Idle && was.State != Idle && c.Outcome == "":
+		violated("a case ends, and nobody knows how")
+	case c.State == Asked && before.Holder == "" && returned && !full:
+		violated("a question holds a delivery")
+	case c.State == Asked && c.byPerson():
+		violated("a person's undo is a question, and goes on")
+	case c.State == Asked && c.Outcome == Stopped && c.Plan != nil && c.Plan.Next > 0:
+		violated("a person's undo has stopped, and the plan would go on")
+	case was.byPerson() && !was.rests() && c.State == Waiting && c.Wait.Why != ForOther && c.Wait.Why != ForAnswer:
+		violated("a person's undo waits: %s", c.Wait.Why)
+	}
+	switch a := in.Report.(type) {
+	case Delivered:
+		if was.State == Waiting && was.Wait.Until.Before(t0.Add(-stale)) && !c.rests() && c.Since.Before(t0) && !c.Since.IsZero() {
+			violated("time counts as without progress in which no engine has tried")
+		}
+		if was.State == Waiting && was.Wait.Why == ForStep && was.Plan.Next == 0 && before.Order == nil {
+			old := was.Plan.Begun.Before(t0.Add(-stale))
+			if on := c.State == Applying; !c.rests() && c.State != Undoing && on == old {
+				violated("a plan of which nothing is made goes on: %t, and it is old: %t", on, old)
+			}
+		}
+		if was.State == Asked && was.Outcome != Crashed && a.Event != was.Event && before.Holder == "" && c.Event != a.Event {
+			violated("a newer failure is not looked at, for a question")
+		}
+	case Looked:
+		if o := before.Order; o != nil && was.State == Applying && c.State == Applying && t0.Sub(o.Expires) > stale {
+			violated("a plan that was in doubt for too long goes on")
+		}
+	case Guarded:
+		seen := a.Readable && (a.Revision == before.Revision || before.Order == nil)
+		switch {
+		case !seen && c.State == Asked && !was.byPerson():
+			violated("guards that can't be read become a question")
+		case c.State == Idle:
+			violated("guards end a case")
+		case seen && before.Order == nil && a.Outcome != "" && c.Outcome != a.Outcome:
+			violated("a plan that is kept back is no question")
+		case !a.Readable && c.State == Waiting && c.Wait.Why != ForGuards:
+			violated("guards that can't be read are a wait for something else")
+		case seen && a.Approved && a.Outcome == "" && has(func(e Effect) bool { t, ok := e.(Take); return ok && !t.Approved }):
+			violated("an approved plan is held by a budget")
+		case seen && was.byPerson() && !has(func(e Effect) bool { _, ok := e.(Send); return ok }):
+			violated("a person's undo is held by a pause or the policy")
+		}
+	case Applied:
+		o := before.Order
+		switch passes := o.Undo && maybe(was, o.Attempt, o.Step); {
+		case o.ID == a.ID && a.Result == NoAnswer && c.State == Waiting && c.Since.IsZero():
+			violated("an order without an answer counts as progress")
+		case o.ID != a.ID || a.Result == Done || a.Result == Found || !o.Undo:
+		case passes && a.Result == Moved && c.State == Asked:
+			violated("an undo stops at a step that may not be made")
+		case was.byPerson() && !(passes && a.Result == Moved) && c.State != Asked:
+			violated("a person's undo goes on after %s", a.Result)
+		}
+	}
+}
+
+// resumable checks that a person can have undone what a stopped undo has left.
+func (x *explorer) resumable(d Doc) {
+	for _, c := range d.Cases {
+		if c.State != Asked || c.Outcome != Stopped {
+			continue
+		}
+		after, _ := Next(d, Input{Now: t0, Engine: "a", Nonce: "1", Class: c.Class, Person: true, Report: UndoAsked{Request: c.Request + 1}})
+		if got := after.Cases[x.caseOf(after, classOf(c.Class))]; c.Own > 0 && !got.byPerson() {
+			violated("what a stopped undo has left can't be undone: %+v", c)
+		}
 	}
 }
 
@@ -140,7 +254,7 @@ func (x *explorer) check(w *world) {
 		for attempt := 1; !w.gone && attempt <= int(x.scope.plans); attempt++ {
 			for step := range x.scope.steps {
 				made := w.made[class]&bit(attempt, step) != 0
-				if made && !known(c, attempt, step) && !ordered(d, c, attempt, step) {
+				if made && !known(c, attempt, step) && !maybe(c, attempt, step) && !ordered(d, c, attempt, step) {
 					violated("step %d of attempt %d is made and forgotten", step+1, attempt)
 				}
 				if !made && known(c, attempt, step) && !ordered(d, c, attempt, step) {
@@ -167,6 +281,11 @@ func known(c Case, attempt, step int) bool {
 		return true
 	}
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && step < a.Steps })
+}
+
+// maybe reports whether a document shows that a step of a plan that is over may be made.
+func maybe(c Case, attempt, step int) bool {
+	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && a.Steps == step && a.Maybe })
 }
 
 // ordered reports whether a document shows that a step may be made or undone, so that it will be checked.

@@ -8,8 +8,14 @@
 //
 // A driver does the effects, and owes the machine this: it performs effects in order, and ends the run if a Store loses its
 // comparison (a lost acknowledgement is resolved by the nonce). It begins a run with a Delivered or an UndoAsked on
-// a document that it has just read, has one run per object, and reports each answer to the run that asked for it. An
-// order is signed with the ID and the expiry that Send carries. All times are the server's.
+// a document that it has just read, has one run per object, and gives each answer to the run that asked for it, with the document
+// that Next returned last, also where no Store was among the effects. An order is signed with the ID and the expiry that
+// Send carries. All times are the server's.
+//
+// It reports an UndoAsked only for the case that is open or ended last, and keeps the steps of the attempts in Done: they are
+// checked and undone. An undo that has nothing to put back it reports as Found, without a hand. For Bars it passes over a drifted step
+// that is only maybe made. It repeats a run with Again, or of a person, until Ack: no stream brings these back. It bounds how
+// often Taken says Again in one run, and reserves a moment to write once for a step.
 //
 // Begin with Next in next.go, then read proceed.
 package machine
@@ -35,42 +41,42 @@ type Why string
 
 // The reasons to wait.
 const (
-	ForErrors  Why = "errors"  // a call failed, or the guards could not be read
+	ForErrors  Why = "errors"  // a call failed
+	ForGuards  Why = "guards"  // the guards could not be read, or showed another document
 	ForUnknown Why = "unknown" // the class could not tell
 	ForAudit   Why = "audit"   // the audit takes no record
 	ForCause   Why = "cause"   // the class expects the failure to end by itself
 	ForMoved   Why = "moved"   // the target changed under the plan
-	ForPause   Why = "pause"
-	ForPolicy  Why = "policy" // policy or breaker do not permit the rest of the plan
-	ForPlace   Why = "place"  // a budget or a claim has no place left
-	ForOther   Why = "other"  // the plan of another class has begun
-	ForAnswer  Why = "answer" // an order without an answer may still write
-	ForSync    Why = "sync"   // the controller has not synced yet
-	ForRetry   Why = "retry"  // the attempt did not work
-	ForCrash   Why = "crash"  // the holder died; the wait is over at once
+	ForPause   Why = "pause"   // a pause or a freeze
+	ForPolicy  Why = "policy"  // policy, breaker or a person do not permit the rest of the plan
+	ForStep    Why = "step"    // the next step is not due yet
+	ForPlace   Why = "place"   // a budget or a claim has no place left
+	ForOther   Why = "other"   // the plan of another class has begun
+	ForAnswer  Why = "answer"  // an order without an answer may still write
+	ForSync    Why = "sync"    // the controller has not synced yet
+	ForRetry   Why = "retry"   // the plan is over without proof, and it looks again
+	ForCrash   Why = "crash"   // the holder died; the wait is over at once
 )
 
-// A Wait is the only form of "later".
+// A Wait is the only form of "later". Of a question, Why says what has lasted, or what has stopped an undo.
 type Wait struct {
 	Until time.Time
 	Why   Why
 }
 
-// An Outcome is the code of how a case ended, or of its question.
+// An Outcome is the code of how a case ended, or of its question. Looked and Guarded bring others: fixed, gone, needs-action, observed.
 type Outcome string
 
-// The outcomes.
+// The outcomes that the machine itself decides.
 const (
-	GoneBy        Outcome = "gone" // the object or the failure is gone without a plan
-	Fixed         Outcome = "fixed"
-	SupersededBy  Outcome = "superseded"
 	Undone        Outcome = "undone"
-	NeedsAction   Outcome = "needs-action"
 	NeedsApproval Outcome = "needs-approval"
 	Spent         Outcome = "spent"   // no attempt is left
 	Lasts         Outcome = "lasts"   // no progress for an hour
 	Crashed       Outcome = "crashed" // three runs in a row never ended
-	Drift         Outcome = "drift"   // a target of the undo was changed by somebody else, or the policy stopped the undo
+	Stopped       Outcome = "stopped" // a person's undo could not go on
+	Drift         Outcome = "drift"   // of the policy's undo: somebody else has changed a target
+	Denied        Outcome = "denied"  // of the policy's undo: the policy does not permit the rest
 )
 
 // A Doc is the document of one object, reduced to what decides.
@@ -88,7 +94,7 @@ type Doc struct {
 type Case struct {
 	Class    string
 	State    State
-	Event    uint64 // newest failure that a run has taken up; failures are numbered by the stream
+	Event    string // ID of the newest failure that was taken up
 	Request  uint64 // newest request of a person to undo that was taken up
 	Wait     Wait
 	Outcome  Outcome // of the newest end or question
@@ -100,7 +106,8 @@ type Case struct {
 	Plan     *Plan
 	Undo     *Undo
 	Done     []Attempt // at most 3, oldest first
-	Back     bool      // a person has undone a fix of this failure: the policy alone permits no other
+	Own      int       // so many of Done, the newest, belong to the case that is open or ended last; an undo is of these alone
+	Back     bool      // a person has begun to undo a fix of this failure: the policy alone permits no other
 }
 
 // A Plan is what was planned and how far it got.
@@ -109,12 +116,12 @@ type Plan struct {
 	Resync   bool          // the last step only makes the controller sync again
 	Proof    time.Duration // how long proof is awaited after the last step
 	Next     int           // first step that is not known to be made
-	Approved bool          // a person permits it, not the policy
+	Approved bool          // a person has approved it: it takes no place of a budget
 	Begun    time.Time
 	Written  time.Time // of the last made step
 }
 
-// An Undo is an undo that was asked for.
+// An Undo is an undo that was asked for. Neither a pause nor the policy holds a person's. One that can't go on ends as a question.
 type Undo struct {
 	Person bool // asked for by a person, not by the policy
 	Begun  bool // all targets were checked, and an order was stored
@@ -123,7 +130,8 @@ type Undo struct {
 // An Attempt is a plan that is over, and may be undone.
 type Attempt struct {
 	Number int
-	Steps  int // so many of its steps are made, from the first on
+	Steps  int  // so many of its steps are made, from the first on
+	Maybe  bool // the step after them may be made
 	Begun  time.Time
 }
 
@@ -141,7 +149,7 @@ type Order struct {
 type Entry struct {
 	Class   string
 	Attempt int
-	Code    string // an outcome, or planned, made or unmade
+	Code    string // an outcome, or planned, made, unmade or passed
 	Step    int
 }
 
@@ -160,12 +168,13 @@ type Report any
 
 // Delivered begins a run: the stream has delivered a failure, for the first time or again.
 type Delivered struct {
-	Event uint64
+	Event string
 	Lives bool // the document's holder has a fresh heartbeat, and a run if it is this engine
-	Again bool // a person has answered the case's question
+	Again bool // a person has answered: the case is looked at now, unless an order is out
+	Old   bool // the failure is from before the case's end as fixed or undone, which answers it
 }
 
-// UndoAsked begins a run: a person wants what was written for the class to be undone.
+// UndoAsked begins a run: a person wants what was written for the case that is open or ended last to be undone.
 type UndoAsked struct {
 	Request uint64
 	Lives   bool // as in Delivered
@@ -174,6 +183,7 @@ type UndoAsked struct {
 // Looked is the answer of a look. The document tells what it was for.
 type Looked struct {
 	Answer   Answer
+	Outcome  Outcome       // of Gone, Superseded, Proven and Works: how the case ends; of Person: what is asked
 	Plan     Plan          // of Planned
 	After    time.Duration // of NotYet: when to look again; zero: the machine chooses
 	Patience time.Duration // of NotYet: how long that may last, if longer than an hour
@@ -205,19 +215,26 @@ const (
 
 // Guarded is what control, budgets, approvals, the policy and the object showed before an order, read in one request with the document.
 type Guarded struct {
-	Revision uint64 // of the document in the answer
-	Readable bool   // all was read
-	Paused   bool   // by a pause or a freeze
-	Permits  bool   // policy and breaker permit the plan
-	Approved bool   // a person has approved the plan for the next attempt, or for the one that has begun
-	Place    bool   // the budgets and claims show the place that was taken for the attempt
-	Undoes   bool   // the policy undoes fixes that did not work
-	Attempts int    // that the policy permits in a day
-	Synced   bool   // the controller has synced since the last step
+	Revision uint64        // of the document in the answer
+	Readable bool          // all was read
+	Outcome  Outcome       // keeps back a plan whoever approves it: observe mode, or a rejection before the first step
+	Paused   bool          // by a pause or a freeze
+	Hold     time.Duration // how long that holds; zero: the machine chooses
+	Permits  bool          // policy and breaker permit the plan
+	Approved bool          // a person has approved the plan for the next attempt, or for the one that has begun
+	Place    bool          // the budgets and claims show the place that was taken for the attempt
+	Due      time.Duration // until the next step is due: the one before it takes a while to act, or its moment is reserved
+	Undoes   bool          // the policy undoes fixes that did not work
+	Attempts int           // that the policy permits in a day
+	Synced   bool          // the controller has synced since the last step
 }
 
 // Taken says whether budgets and claims had a place for the attempt.
-type Taken struct{ OK bool }
+type Taken struct {
+	OK    bool
+	After time.Duration // until there may be a place; zero: the machine chooses
+	Again bool          // a claim has no place left: the class is asked for a plan without it, in the same run
+}
 
 // Flushed says whether all of the outbox is in the audit.
 type Flushed struct{ OK bool }
@@ -273,7 +290,10 @@ const (
 type Guard struct{}
 
 // Take takes places in the budgets and claims; a place that this attempt has already stays its own.
-type Take struct{ Attempt int }
+type Take struct {
+	Attempt  int
+	Approved bool // places of claims alone
+}
 
 // Send signs the order and gives it to the hand, once.
 type Send struct{ Order Order }

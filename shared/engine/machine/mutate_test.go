@@ -18,12 +18,12 @@ type mutation struct {
 
 var mutations = []mutation{
 	{
-		"nothing is sent for a minute after an order without an answer", "silence",
-		"over := o.Expires.Add(quiet)", "over := o.Expires", "an order is stored over one that may be out",
+		"nothing is sent for a minute after an order without an answer", "a person stops",
+		"over := o.Expires.Add(quiet)", "over := o.Expires", "is made and forgotten",
 	},
 	{
 		"an order without an answer may have written", "silence",
-		"r.wait(c, ForAnswer, o.Expires.Add(quiet))", "r.d.Order = nil\n\t\tr.wait(c, ForAnswer, o.Expires.Add(quiet))", "is made and forgotten",
+		"r.stuck(c, ForAnswer, o", "r.d.Order = nil\n\t\tr.stuck(c, ForAnswer, o", "is made and forgotten",
 	},
 	{
 		"a step that may be made is checked before its plan is dropped", "silence",
@@ -35,11 +35,11 @@ var mutations = []mutation{
 	},
 	{
 		"a pause holds each order", "pause",
-		"case g.Paused:\n\t\tr.wait(c, ForPause, r.in.Now.Add(afterStop))\n\tcase o.Undo", "case o.Undo", "an order under a pause",
+		"case g.Paused && !c.byPerson():", "case false:", "an order under a pause",
 	},
 	{
 		"the policy or an approval permits each order", "policy",
-		"case !o.Undo && !permitted && !g.Approved && !(c.Plan.Approved && c.Plan.Next > 0):", "case false:", "neither policy nor approval allows",
+		"!approved && (!permitted || p.Approved)", "false", "neither policy nor approval allows",
 	},
 	{
 		"the policy alone does not repeat what a person has undone", "undo",
@@ -47,7 +47,7 @@ var mutations = []mutation{
 	},
 	{
 		"budgets and claims show a place", "budget",
-		"case !o.Undo && !g.Place:", "case false:", "an order over the budget",
+		"case !o.Undo && !approved && !g.Place:", "case false:", "an order over the budget",
 	},
 	{
 		"the order is stored before it leaves", "pause",
@@ -80,15 +80,15 @@ var mutations = []mutation{
 	},
 	{
 		"an hour without progress becomes a question", "errors",
-		"if r.in.Now.Sub(c.Since) >= max(lasting, patience) {", "if false {", "never ends while all calls fail",
+		"r.in.Now.Sub(c.Since) >= max(lasting, patience)", "false", "never ends while all calls fail",
 	},
 	{
 		"an attempt that a person has undone does not count", "undo",
-		"if c.Undo.Person { //", "if false { //", "attempts are counted",
+		"r.shorten(c, c.Undo == nil || c.Undo.Person)", "r.shorten(c, false)", "attempts are counted",
 	},
 	{
 		"made steps of a plan that is over are kept", "attempts",
-		"c.Done = append(c.Done, Attempt{Number: c.Attempt, Steps: c.Plan.Next, Begun: c.Plan.Begun})", "", "is made and forgotten",
+		"c.Done = append(c.Done, Attempt{Number: c.Attempt, Steps: c.Plan.Next, Maybe: maybe, Begun: c.Plan.Begun})", "", "",
 	},
 	{
 		"one class writes at a time", "classes",
@@ -104,11 +104,148 @@ var mutations = []mutation{
 	},
 	{
 		"a place that has lapsed is taken again", "budget",
-		"r.do(Take{c.Attempt})", "r.wait(c, ForPlace, r.in.Now.Add(afterStop))", "never ends while all goes well",
+		"r.do(Take{Attempt: c.Attempt})", "r.wait(c, ForPlace, afterStop)", "never ends while all goes well",
 	},
 	{
 		"a question waits for a person after three crashes", "crashes",
-		" || c.Outcome == Crashed)", ")", "a run begins after 3 that never ended",
+		" || c.Outcome == Crashed && !r.due(c))", ")", "nobody has answered",
+	},
+	{
+		"guards of a new plan that can't be read are a pause", "errors",
+		"case !g.Readable:\n\t\tr.wait(c, ForGuards, later)", "case !g.Readable:\n\t\tr.stuck(c, ForErrors, 0, 0)", "guards that can't be read",
+	},
+	{
+		"guards of an order that can't be read are a pause", "errors",
+		"g.Revision != r.d.Revision:\n\t\tr.wait(c, ForGuards, later)", "g.Revision != r.d.Revision:\n\t\tr.ask(c, Lasts, ForGuards)",
+		"guards that can't be read",
+	},
+	{
+		"an approved plan takes no place", "approved without a place",
+		"r.do(Take{c.Attempt + 1, plan.Approved})", "r.do(Take{Attempt: c.Attempt + 1})", "an approved plan is held by a budget",
+	},
+	{
+		"an approved order needs no place", "approved without a place",
+		"!approved && !g.Place", "!g.Place", "an approved plan is held by a budget",
+	},
+	{
+		"no place for an hour becomes a question", "approved without a place",
+		"r.stuck(c, ForPlace, cmp.Or(a.After, afterStop), 0)", "r.wait(c, ForPlace, cmp.Or(a.After, afterStop))", "never ends",
+	},
+	{
+		"a plan that has begun is not asked for again", "approved without a place",
+		"!a.OK && a.Again && !r.mayHaveWritten(c)", "!a.OK && a.Again", "is made and forgotten",
+	},
+	{
+		"an approval may be withdrawn before the first step", "observe",
+		"p.Approved && p.Next > 0", "p.Approved", "neither policy nor approval allows",
+	},
+	{
+		"observe mode keeps back an approved plan", "observe",
+		"case g.Outcome != \"\":", "case false:", "a plan that is kept back is no question",
+	},
+	{
+		"observe mode keeps back an approved order", "observe",
+		"(g.Outcome != \"\" || !approved", "(!approved", "neither policy nor approval allows",
+	},
+	{
+		"the policy permits its own undo", "observe and undo",
+		"case o.Undo && !g.Undoes && !c.byPerson():", "case false:", "neither policy nor approval allows",
+	},
+	{
+		"the policy does not hold a person's undo", "a person stops",
+		"case o.Undo && !g.Undoes && !c.byPerson():", "case o.Undo && !g.Undoes:", "held by a pause or the policy",
+	},
+	{
+		"a pause does not hold a person's undo", "a person stops",
+		"case g.Paused && !c.byPerson():", "case g.Paused:", "a person's undo waits: pause",
+	},
+	{
+		"a person's undo that can't go on stops", "a person stops",
+		" || c.byPerson() && why != ForOther {", " {", "a person's undo",
+	},
+	{
+		"a person's undo that has stopped is over", "a person stops",
+		"if c.byPerson() || o == Drift", "if o == Drift", "a person's undo is a question, and goes on",
+	},
+	{
+		"a person's undo ends the plan at once", "a person stops",
+		"r.archive(c) // what", "// what", "the plan would go on",
+	},
+	{
+		"a request that finds nothing is noted", "undo",
+		"c.Request, r.store = a.Request, true", "", "never ends",
+	},
+	{
+		"an undo is of its own case", "cases",
+		"c.Own = 0 //", "//", "an undo of an attempt of another case",
+	},
+	{
+		"the policy undoes its own case", "cases and policy",
+		"g.Undoes && c.Own > 0", "g.Undoes && len(c.Done) > 0", "guards end a case",
+	},
+	{
+		"a failure from before the end is answered", "cases",
+		"(known || a.Old)", "known", "that the end of its case has answered",
+	},
+	{
+		"a step in doubt is kept when its plan is given up", "in doubt",
+		"maybe := r.order(c) != nil", "maybe := false", "",
+	},
+	{
+		"a step that may not be made does not stop an undo", "in doubt",
+		"case !c.newest().Maybe:", "case true:", "an undo stops at a step that may not be made",
+	},
+	{
+		"an order in doubt keeps other classes from writing", "classes and undo",
+		"r.mayHaveWritten(c) || r.order(c) != nil || ", "r.mayHaveWritten(c) || ", "an order is stored over one that may be out",
+	},
+	{
+		"a plan that is not due yet stays", "not due",
+		"if why != ForStep {", "if true {", "a plan that is not due yet is dropped",
+	},
+	{
+		"a plan that is not due yet keeps other classes from writing", "not due",
+		"c.Plan != nil && c.Wait.Why == ForStep || ", "", "and the plan of one has begun",
+	},
+	{
+		"a plan that was not due goes on", "not due",
+		"c.Plan != nil && c.Wait.Why == ForStep && ", "false && ", "a plan of which nothing is made goes on: false",
+	},
+	{
+		"a plan that was not due for too long is made anew", "not due",
+		" && r.in.Now.Sub(c.Plan.Begun) <= stale:", ":", "a plan of which nothing is made goes on: true",
+	},
+	{
+		"a question is acknowledged", "approval",
+		"!r.in.Person && c.State == Waiting:", "!r.in.Person && (c.State == Waiting || c.State == Asked):", "a question holds a delivery",
+	},
+	{
+		"a newer failure is looked at, though there is a question", "approval",
+		"c.State == Asked && (known ||", "c.State == Asked && (true ||", "a newer failure is not looked at",
+	},
+	{
+		"a plan that was in doubt for too long is made anew", "a person stops",
+		"case c.State == Applying && r.in.Now.Sub(o.Expires) > stale:", "case false:", "a plan that was in doubt for too long goes on",
+	},
+	{
+		"an answer does not count for the crash that it finds", "answers and crashes",
+		"if crashed == c || answered", "if crashed == c && false || answered", "a run begins after 3 that never ended",
+	},
+	{
+		"a crash counts while its order is out", "answers and crashes",
+		"if o := r.order(c); o != nil { //", "if o := r.order(c); false { _ = o //", "a run begins after 3 that never ended",
+	},
+	{
+		"an answer does not begin a run while an order is out", "answers and crashes",
+		"(!a.Again || c.State == Waiting && c.Wait.Why == ForAnswer)", "!a.Again", "a run begins after 3 that never ended",
+	},
+	{
+		"time without an engine does not count", "away",
+		"if r.in.Now.Sub(c.Wait.Until) > stale {", "if false {", "in which no engine has tried",
+	},
+	{
+		"orders without an answer for an hour become a question", "a person stops",
+		"r.stuck(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now), 0)", "r.wait(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now))", "counts as progress",
 	},
 }
 

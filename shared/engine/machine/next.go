@@ -10,14 +10,15 @@ import (
 const (
 	expiry    = 30 * time.Second // of an order; hands accept no later one
 	quiet     = time.Minute      // after an order's expiry: hand and cloud may still be writing, and clocks differ
-	stale     = 15 * time.Minute // a plan whose order was in doubt for longer is made anew
+	stale     = 15 * time.Minute // a plan that was in doubt or not due for longer is made anew; an engine was away if its case is so late
 	lasting   = time.Hour        // without progress, until a person is asked
 	day       = 24 * time.Hour   // over which attempts count
 	busy      = 5 * time.Second  // until a document that another engine holds is looked at again
-	later     = 10 * time.Second // until proof is looked for again
-	afterStop = time.Minute      // until a pause or a missing place is looked at again
-	firstAsk  = 5 * time.Minute  // until the object of a new question is looked at again: a person may have repaired it
-	nextAsk   = time.Hour        // the same, of a question that stays
+	soon      = time.Second      // until the case of a plan that is over is looked at again
+	later     = 10 * time.Second // until a pause is looked at again, or proof is looked for
+	afterStop = time.Minute      // until the policy or a missing place is looked at again
+	firstAsk  = 5 * time.Minute  // until a newer failure is looked at after three crashes
+	nextAsk   = time.Hour        // the same, if it was asked before
 
 	maxCrashes = 3
 	maxDone    = 3
@@ -133,16 +134,19 @@ func (r *run) delivered(a Delivered) {
 		return
 	}
 	c := r.mine()
-	r.takeOver()
-	switch {
-	case c.State == Idle && a.Event <= c.Event, c.State == Waiting && !r.due(c):
+	crashed := r.takeOver()
+	known := a.Event == c.Event
+	answered := c.State == Idle && (known || a.Old) || c.State == Waiting && !r.due(c) ||
+		c.State == Asked && (known || c.Outcome == Crashed && !r.due(c))
+	if crashed == c || answered && (!a.Again || c.State == Waiting && c.Wait.Why == ForAnswer) {
 		r.end()
-	case c.State == Asked && !r.due(c) && !a.Again && (a.Event <= c.Event || c.Outcome == Crashed):
-		r.end()
-	default:
-		c.Event = max(c.Event, a.Event)
-		r.begin(c)
+		return
 	}
+	if c.State == Idle {
+		c.Own = 0 // another case begins
+	}
+	c.Event = a.Event
+	r.begin(c)
 }
 
 // undoAsked begins a run for a person who wants an undo.
@@ -152,14 +156,13 @@ func (r *run) undoAsked(a UndoAsked) {
 		return
 	}
 	c := r.mine()
-	r.takeOver()
+	crashed := r.takeOver()
 	known := a.Request <= c.Request
 	switch {
-	case known && (c.Undo == nil || !r.due(c)):
+	case crashed == c, known && (!c.byPerson() || !r.due(c)):
 		r.end()
-	case !known && len(c.Done) == 0 && !r.mayHaveWritten(c) && r.order(c) == nil:
-		c.Request = a.Request // nothing is written
-		r.store = true
+	case c.Undo == nil && c.Own == 0 && !r.mayHaveWritten(c): // nothing is written
+		c.Request, r.store = a.Request, true // else the request that comes again could find more
 		r.end()
 	default:
 		c.Request = a.Request
@@ -168,31 +171,46 @@ func (r *run) undoAsked(a UndoAsked) {
 	}
 }
 
-// takeOver frees the document of a holder that is dead, and counts the run that never ended.
-func (r *run) takeOver() {
+// takeOver frees the document of a holder that is dead, and counts the run that never ended. It returns the case if that is a
+// question now.
+func (r *run) takeOver() *Case {
 	if r.d.Holder == "" {
-		return
+		return nil
 	}
 	r.d.Holder, r.store = "", true
 	c := r.working()
 	if c == nil {
-		return
+		return nil
 	}
 	if c.Crashes++; c.Crashes >= maxCrashes {
-		r.question(c, Crashed)
-		return
+		r.abandon(c)
+		r.question(c, Crashed, "")
+		r.release(c)
+		return c
 	}
-	c.State, c.Wait = Waiting, Wait{r.in.Now, ForCrash}
+	c.State, c.Wait.Why = Waiting, ForCrash
+	if o := r.order(c); o != nil { // to begin earlier would end as waiting, and such a run counts as ended
+		c.Wait = Wait{o.Expires.Add(quiet), ForAnswer}
+	}
+	r.release(c)
+	return nil
 }
 
 // begin makes the engine the holder and works on the case: from the document if a step was or may have been made,
-// else by looking again.
+// or is to be made when it is due; else by looking again.
 func (r *run) begin(c *Case) {
 	r.d.Holder, r.store = r.in.Engine, true
+	if r.in.Now.Sub(c.Wait.Until) > stale { // no engine has tried for that time
+		c.Since, c.Errors = time.Time{}, 0
+	}
+	c.Wait.Until = r.in.Now
 	switch {
 	case c.Undo != nil:
 		c.State = Undoing
-	case r.mayHaveWritten(c):
+		if r.mayHaveWritten(c) {
+			r.archive(c) // what is made of it stays known, also if the undo stops
+		}
+	case r.mayHaveWritten(c), c.Plan != nil && c.Wait.Why == ForStep && r.in.Now.Sub(c.Plan.Begun) <= stale:
 		c.State = Applying
 	default:
 		c.State = Looking
@@ -212,7 +230,7 @@ func (r *run) proceed(c *Case) {
 	if o := r.order(c); o != nil {
 		over := o.Expires.Add(quiet)
 		if r.in.Now.Before(over) {
-			r.wait(c, ForAnswer, over)
+			r.comeBack(c, ForAnswer, over.Sub(r.in.Now))
 			return
 		}
 		r.do(Look{For: Check, Step: o.Step, Undo: o.Undo})
@@ -232,7 +250,7 @@ func (r *run) proceed(c *Case) {
 	case Undoing:
 		r.archive(c)
 		switch {
-		case len(c.Done) == 0:
+		case c.Own == 0:
 			r.finish(c, Undone)
 		case !c.Undo.Begun:
 			r.do(Look{For: Bars})
@@ -250,8 +268,11 @@ func (r *run) intend(c *Case) {
 	}
 	o := Order{ID: r.in.Nonce, Class: c.Class, Attempt: c.Attempt, Expires: r.in.Now.Add(expiry)}
 	if c.State == Undoing {
-		last := c.Done[len(c.Done)-1]
-		o.Attempt, o.Step, o.Undo = last.Number, last.Steps-1, true
+		last := c.newest()
+		if o.Attempt, o.Step, o.Undo = last.Number, last.Steps-1, true; last.Maybe {
+			o.Step++
+		}
+		c.Back = c.Back || c.Undo.Person
 		c.Undo.Begun = true
 	} else {
 		o.Step = c.Plan.Next
@@ -302,33 +323,37 @@ func (r *run) checked(c *Case, a Looked) {
 	switch a.Answer {
 	case Gone:
 		r.d.Order = nil
-		r.finish(c, GoneBy)
+		r.finish(c, a.Outcome)
 		return
 	case Drifted:
-		r.moved(c)
+		r.moved(c, o)
 		return
 	case Made:
 		r.made(c)
 	case Unmade:
-		r.d.Order, r.store = nil, true
+		if r.d.Order, r.store = nil, true; !o.Undo && c.Plan == nil {
+			r.shorten(c, true)
+		}
 	default:
 		return
 	}
-	if c.State == Applying && (c.Plan.Next == 0 || r.in.Now.Sub(o.Expires) > stale) {
-		r.archive(c)
+	switch {
+	case c.State == Applying && c.Plan.Next == 0:
 		c.State = Looking
+	case c.State == Applying && r.in.Now.Sub(o.Expires) > stale:
+		r.archive(c)
+		r.wait(c, ForRetry, soon)
+		return
 	}
 	r.proceed(c)
 }
 
 func (r *run) diagnosed(c *Case, a Looked) {
 	switch a.Answer {
-	case Gone:
-		r.finish(c, GoneBy)
-	case Superseded:
-		r.finish(c, SupersededBy)
+	case Gone, Superseded:
+		r.finish(c, a.Outcome)
 	case Person:
-		r.ask(c, NeedsAction)
+		r.ask(c, a.Outcome, "")
 	case NotYet:
 		r.stuck(c, ForCause, a.After, a.Patience)
 	case Planned:
@@ -339,37 +364,30 @@ func (r *run) diagnosed(c *Case, a Looked) {
 
 func (r *run) proved(c *Case, a Looked) {
 	switch a.Answer {
-	case Gone:
-		r.finish(c, GoneBy)
-	case Proven:
-		c.Back = false
-		r.finish(c, Fixed)
-	case Superseded:
-		r.finish(c, SupersededBy)
+	case Gone, Superseded, Proven:
+		c.Back = c.Back && a.Answer != Proven
+		r.finish(c, a.Outcome)
 	case Changed:
 		r.archive(c)
-		c.State = Looking
-		r.proceed(c)
+		r.wait(c, ForRetry, soon)
 	case NotYet:
 		if r.in.Now.Sub(c.Plan.Written) < c.Plan.Proof {
-			r.wait(c, ForSync, r.in.Now.Add(cmp.Or(a.After, later)))
+			r.wait(c, ForSync, cmp.Or(a.After, later))
 			return
 		}
 		fallthrough
 	case StillFails:
 		r.archive(c)
-		r.wait(c, ForRetry, r.in.Now.Add(busy))
+		r.wait(c, ForRetry, busy)
 	}
 }
 
 func (r *run) barred(c *Case, a Looked) {
 	switch {
-	case a.Answer == Gone:
-		r.finish(c, GoneBy)
+	case a.Answer == Gone, a.Answer == Works && !c.byPerson():
+		r.finish(c, a.Outcome)
 	case a.Answer == Drifted:
-		r.ask(c, Drift)
-	case a.Answer == Works && !c.Undo.Person:
-		r.finish(c, Fixed)
+		r.ask(c, Drift, ForMoved)
 	case a.Answer == Works, a.Answer == Clear:
 		r.intend(c)
 	}
@@ -392,44 +410,51 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	c.Attempts = slices.DeleteFunc(c.Attempts, func(at time.Time) bool { return r.in.Now.Sub(at) > day })
 	switch {
 	case !g.Readable:
-		r.stuck(c, ForErrors, 0, 0)
-	case g.Paused:
-		r.wait(c, ForPause, r.in.Now.Add(afterStop))
+		r.wait(c, ForGuards, later)
+	case g.Outcome != "":
+		r.ask(c, g.Outcome, "")
 	case r.d.Active != "" && r.d.Active != c.Class:
 		r.stuck(c, ForOther, later, 0)
-	case len(c.Attempts) >= g.Attempts && g.Undoes && len(c.Done) > 0:
+	case len(c.Attempts) >= g.Attempts && g.Undoes && c.Own > 0:
 		c.Undo, c.State, r.store = &Undo{}, Undoing, true
 		r.proceed(c)
 	case len(c.Attempts) >= g.Attempts:
-		r.ask(c, Spent)
+		r.ask(c, Spent, "")
 	case !permitted && !g.Approved:
-		r.ask(c, NeedsApproval)
+		r.ask(c, NeedsApproval, "")
+	case g.Paused: // a person can answer meanwhile
+		r.wait(c, ForPause, cmp.Or(g.Hold, later))
 	default:
-		plan.Approved = !permitted
+		plan.Approved = g.Approved
 		c.Plan = plan
-		r.do(Take{c.Attempt + 1})
+		r.do(Take{c.Attempt + 1, plan.Approved})
 	}
 }
 
 // permit lets the order that was just stored leave, or takes it back: it was not signed yet.
 func (r *run) permit(c *Case, g Guarded, permitted bool) {
-	o := *r.d.Order
+	o, p := *r.d.Order, c.Plan // an undo has no plan
 	r.d.Order = nil
+	approved := g.Approved || p != nil && p.Approved && p.Next > 0 // it may be withdrawn before the first step
 	switch {
+	case (!g.Readable || g.Revision != r.d.Revision) && c.byPerson():
+		r.ask(c, Stopped, ForGuards)
 	case !g.Readable, g.Revision != r.d.Revision:
-		r.stuck(c, ForErrors, 0, 0)
-	case g.Paused:
-		r.wait(c, ForPause, r.in.Now.Add(afterStop))
-	case o.Undo && !c.Undo.Person && !g.Undoes:
-		r.ask(c, Drift)
-	case !o.Undo && !permitted && !g.Approved && !(c.Plan.Approved && c.Plan.Next > 0): // an approval may be withdrawn before the first step
+		r.wait(c, ForGuards, later)
+	case g.Paused && !c.byPerson():
+		r.wait(c, ForPause, cmp.Or(g.Hold, later))
+	case o.Undo && !g.Undoes && !c.byPerson():
+		r.ask(c, Denied, ForPolicy)
+	case !o.Undo && (g.Outcome != "" || !approved && (!permitted || p.Approved)):
 		r.stuck(c, ForPolicy, afterStop, 0)
-	case !o.Undo && !g.Place: // it has lapsed
+	case !o.Undo && !approved && !g.Place: // it has lapsed
 		r.store = true
-		r.do(Take{c.Attempt})
-	case !o.Undo && g.Synced && c.Plan.Resync && c.Plan.Next > 0 && c.Plan.Next == c.Plan.Steps-1:
-		c.Plan.Steps, r.store = c.Plan.Next, true
+		r.do(Take{Attempt: c.Attempt})
+	case !o.Undo && g.Synced && p.Resync && p.Next > 0 && p.Next == p.Steps-1:
+		p.Steps, r.store = p.Next, true
 		r.proceed(c)
+	case !o.Undo && g.Due > 0:
+		r.wait(c, ForStep, g.Due)
 	default:
 		r.d.Order = &o
 		r.do(Send{o})
@@ -439,8 +464,11 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 func (r *run) taken(c *Case, a Taken) {
 	switch {
 	case c.Plan == nil || r.order(c) != nil:
+	case !a.OK && a.Again && !r.mayHaveWritten(c):
+		c.State = Looking
+		r.proceed(c)
 	case !a.OK:
-		r.wait(c, ForPlace, r.in.Now.Add(afterStop))
+		r.stuck(c, ForPlace, cmp.Or(a.After, afterStop), 0)
 	case c.State == Applying:
 		r.proceed(c)
 	case c.State == Looking:
@@ -463,12 +491,13 @@ func (r *run) applied(c *Case, a Applied) {
 		r.made(c)
 		r.proceed(c)
 	case Moved:
-		r.moved(c)
+		r.d.Order = nil
+		r.moved(c, *o)
 	case Blocked, Refused:
 		r.d.Order = nil
 		r.stuck(c, ForErrors, 0, 0)
 	case Unsure, NoAnswer:
-		r.wait(c, ForAnswer, o.Expires.Add(quiet))
+		r.stuck(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now), 0)
 	}
 }
 
@@ -477,33 +506,58 @@ func (r *run) made(c *Case) {
 	o := *r.d.Order
 	r.d.Order, r.store = nil, true
 	c.Since, c.Errors = time.Time{}, 0
-	if !o.Undo {
+	switch {
+	case o.Undo:
+		r.record(c, o.Attempt, "unmade", o.Step)
+		r.shorten(c, c.Undo == nil || c.Undo.Person) // one that has stopped was a person's
+	case c.Plan == nil: // it was given up while this was in doubt
+		c.newest().Steps, c.newest().Maybe = o.Step+1, false
+		r.record(c, o.Attempt, "made", o.Step)
+	default:
 		c.Plan.Next, c.Plan.Written = o.Step+1, r.in.Now
 		r.record(c, o.Attempt, "made", o.Step)
-		return
 	}
-	r.record(c, o.Attempt, "unmade", o.Step)
-	c.Back = c.Back || c.Undo.Person
-	last := &c.Done[len(c.Done)-1]
-	if last.Steps--; last.Steps > 0 {
-		return
-	}
-	if c.Undo.Person { // an attempt that a person has undone does not count
-		c.uncount(last.Begun)
-	}
-	c.Done = c.Done[:len(c.Done)-1]
 }
 
-// moved gives up the rest of a plan or of an undo whose target somebody else has changed.
-func (r *run) moved(c *Case) {
-	undo := r.d.Order.Undo
-	r.d.Order = nil
-	if undo {
-		r.ask(c, Drift)
+// shorten takes the last step off what may be undone. An attempt that a person has undone, or that wrote nothing, does not count.
+func (r *run) shorten(c *Case, uncount bool) {
+	last := c.newest()
+	if last.Maybe {
+		last.Maybe = false
+	} else {
+		last.Steps--
+	}
+	if last.Steps > 0 {
 		return
 	}
-	r.archive(c)
-	r.stuck(c, ForMoved, 0, 0)
+	if uncount {
+		c.uncount(last.Begun)
+	}
+	c.Done, c.Own = c.Done[:len(c.Done)-1], c.Own-1
+}
+
+func (c *Case) newest() *Attempt { return &c.Done[len(c.Done)-1] }
+
+// moved gives up the rest of a plan or of an undo whose target somebody else has changed. If the order is still in the document,
+// nobody knows whether its step was made.
+func (r *run) moved(c *Case, o Order) {
+	if !o.Undo && c.Plan != nil {
+		r.archive(c)
+		r.d.Order = nil
+		r.stuck(c, ForMoved, 0, 0)
+		return
+	}
+	r.d.Order, r.store = nil, true
+	switch {
+	case !o.Undo, c.Undo == nil: // it was given up before
+	case !c.newest().Maybe:
+		r.ask(c, Drift, ForMoved)
+		return
+	default: // it is left as it is
+		r.record(c, o.Attempt, "passed", o.Step)
+		r.shorten(c, c.Undo.Person)
+	}
+	r.proceed(c)
 }
 
 // drop forgets a plan of which nothing is made. An attempt that has written nothing does not count.
@@ -513,7 +567,6 @@ func (r *run) drop(c *Case) {
 	}
 	c.uncount(c.Plan.Begun)
 	c.Plan = nil
-	r.release(c)
 }
 
 // abandon drops a plan of which nothing is made before its case rests: it would be made anew, and keeps other classes from writing.
@@ -523,26 +576,28 @@ func (r *run) abandon(c *Case) {
 	}
 }
 
-// release lets other classes write.
+// release lets other classes write, unless a step of the case is made, may be made, or is to be made when it is due.
 func (r *run) release(c *Case) {
-	if r.d.Active == c.Class {
+	begun := r.mayHaveWritten(c) || r.order(c) != nil || c.Plan != nil && c.Wait.Why == ForStep || c.Undo != nil && c.Undo.Begun
+	if r.d.Active == c.Class && !begun {
 		r.d.Active = ""
 	}
 }
 
-// archive ends a plan and keeps what is made of it, so that it can be undone.
+// archive ends a plan and keeps what is made of it, or may be, so that it can be undone.
 func (r *run) archive(c *Case) {
+	maybe := r.order(c) != nil
 	switch {
 	case c.Plan == nil:
 		return
-	case c.Plan.Next == 0:
+	case c.Plan.Next == 0 && !maybe:
 		r.drop(c)
 		return
 	}
-	c.Done = append(c.Done, Attempt{Number: c.Attempt, Steps: c.Plan.Next, Begun: c.Plan.Begun})
+	c.Done = append(c.Done, Attempt{Number: c.Attempt, Steps: c.Plan.Next, Maybe: maybe, Begun: c.Plan.Begun})
 	c.Done = c.Done[max(0, len(c.Done)-maxDone):]
+	c.Own = min(c.Own+1, maxDone)
 	c.Plan = nil
-	r.release(c)
 }
 
 func (c *Case) uncount(begun time.Time) {
@@ -551,49 +606,67 @@ func (c *Case) uncount(begun time.Time) {
 	}
 }
 
-// stuck lets a case wait without progress, and asks a person when that has lasted for an hour.
+// byPerson reports whether a person wants the undo.
+func (c *Case) byPerson() bool { return c.Undo != nil && c.Undo.Person }
+
+// stuck lets a case wait without progress, and asks a person when that has lasted for an hour. A person's undo does not wait, but
+// for another class: nobody goes on with it by himself.
 func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 	if c.Since.IsZero() {
 		c.Since = r.in.Now
 	}
-	if r.in.Now.Sub(c.Since) >= max(lasting, patience) {
-		r.ask(c, Lasts)
+	if r.in.Now.Sub(c.Since) >= max(lasting, patience) || c.byPerson() && why != ForOther {
+		r.ask(c, Lasts, why)
 		return
 	}
 	c.Errors = min(c.Errors+1, len(backOff))
-	r.wait(c, why, r.in.Now.Add(cmp.Or(after, backOff[c.Errors-1])))
+	r.comeBack(c, why, cmp.Or(after, backOff[c.Errors-1]))
 }
 
-// wait ends the run; the case comes back.
-func (r *run) wait(c *Case, why Why, until time.Time) {
-	r.abandon(c)
-	c.State, c.Wait = Waiting, Wait{until, why}
+// wait lets a case wait that gets on, or is held by what may last.
+func (r *run) wait(c *Case, why Why, after time.Duration) {
+	c.Since, c.Errors = time.Time{}, 0
+	r.comeBack(c, why, after)
+}
+
+// comeBack ends the run; the case comes back.
+func (r *run) comeBack(c *Case, why Why, after time.Duration) {
+	if why != ForStep {
+		r.abandon(c)
+	}
+	c.State, c.Wait = Waiting, Wait{r.in.Now.Add(after), why}
 	r.rest(c)
 }
 
-// ask ends the run with a question.
-func (r *run) ask(c *Case, o Outcome) {
-	r.abandon(c)
-	if o == Drift {
-		r.stopUndo(c)
+// ask ends the run with a question. A question keeps why it waited for an hour, or why an undo has stopped.
+func (r *run) ask(c *Case, o Outcome, why Why) {
+	if c.byPerson() {
+		o = Stopped
 	}
-	r.question(c, o)
+	r.abandon(c)
+	r.question(c, o, why)
 	r.rest(c)
 }
 
-func (r *run) question(c *Case, o Outcome) {
-	again := firstAsk
-	if c.Outcome == o {
-		again = nextAsk
+func (r *run) question(c *Case, o Outcome, why Why) {
+	if c.byPerson() || o == Drift || o == Denied {
+		c.Undo = nil
 	}
-	c.State, c.Wait = Asked, Wait{Until: r.in.Now.Add(again)}
+	c.State, c.Wait = Asked, Wait{Why: why}
+	switch {
+	case o != Crashed:
+	case c.Outcome == o:
+		c.Wait.Until = r.in.Now.Add(nextAsk)
+	default:
+		c.Wait.Until = r.in.Now.Add(firstAsk)
+	}
 	r.close(c, o)
 }
 
 // finish ends the run and the case.
 func (r *run) finish(c *Case, o Outcome) {
 	r.archive(c)
-	r.stopUndo(c)
+	c.Undo = nil
 	c.State, c.Wait = Idle, Wait{}
 	r.close(c, o)
 	r.rest(c)
@@ -609,13 +682,6 @@ func (r *run) close(c *Case, o Outcome) {
 	c.Outcome = o
 }
 
-func (r *run) stopUndo(c *Case) {
-	if c.Undo != nil {
-		c.Undo = nil
-		r.release(c)
-	}
-}
-
 func (r *run) record(c *Case, attempt int, code string, step int) {
 	r.d.Outbox = append(r.d.Outbox, Entry{Class: c.Class, Attempt: attempt, Code: code, Step: step})
 }
@@ -624,18 +690,18 @@ func (r *run) record(c *Case, attempt int, code string, step int) {
 func (r *run) rest(c *Case) {
 	c.Crashes = 0
 	r.d.Holder, r.store = "", true
+	r.release(c)
 	r.end()
 }
 
-// end ends the run: its failure or request is answered, or comes back.
+// end ends the run: its failure or request is answered, also by a question, or comes back.
 func (r *run) end() {
 	c := r.mine()
-	back := max(busy, c.Wait.Until.Sub(r.in.Now))
 	switch {
 	case len(r.d.Outbox) > 0:
 		r.do(Flush{})
-	case r.in.Person && c.Undo != nil, !r.in.Person && (c.State == Waiting || c.State == Asked):
-		r.do(Return{back})
+	case r.in.Person && c.byPerson(), !r.in.Person && c.State == Waiting:
+		r.do(Return{max(soon, c.Wait.Until.Sub(r.in.Now))})
 	default:
 		r.do(Ack{})
 	}

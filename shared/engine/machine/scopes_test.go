@@ -7,7 +7,7 @@ var scopes = []scope{
 		diagnose: []Answer{Planned, Gone}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 	{
-		name: "crashes", engines: 1, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{crash: 4, newer: 1}, relook: true,
+		name: "crashes", engines: 1, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{crash: 7, newer: 2}, relook: true,
 		diagnose: []Answer{Planned, Person}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 	{
@@ -39,6 +39,62 @@ var scopes = []scope{
 	{
 		name: "pause and stall", engines: 2, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{pause: 1, cut: 1, stall: 1},
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
+	},
+	{
+		name: "answers and crashes", engines: 1, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{crash: 4, approve: 1},
+		denied:   true,
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good, strict},
+	},
+	{
+		name: "observe", engines: 1, classes: 1, steps: 2, plans: 2, attempts: 1, places: 2,
+		budget: budget{observe: 1, approve: 1, withdraw: 1, cut: 1, silence: 1}, denied: true,
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good, strict},
+	},
+	{
+		name: "observe and undo", engines: 1, classes: 1, steps: 2, plans: 2, attempts: 1, places: 2,
+		budget: budget{observe: 1, undo: 1, pause: 1}, undoes: true,
+		diagnose: []Answer{Planned}, prove: []Answer{StillFails}, bars: []Answer{Clear}, modes: []mode{useless},
+	},
+	{
+		name: "a person stops", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 2, budget: budget{undo: 2, pause: 1, silence: 1},
+		diagnose: []Answer{Planned, Failed}, prove: []Answer{Proven, Failed}, bars: []Answer{Clear, Failed}, results: []Result{Refused},
+		modes: []mode{good, errors},
+	},
+	{
+		name: "in doubt", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 2, budget: budget{undo: 2, silence: 1, drift: 2, newer: 1},
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear, Drifted}, results: []Result{Moved}, modes: []mode{good},
+	},
+	{
+		name: "in doubt and undone by policy", engines: 1, classes: 1, steps: 1, plans: 3, attempts: 2, places: 3, budget: budget{silence: 1, drift: 1},
+		undoes:   true,
+		diagnose: []Answer{Planned}, prove: []Answer{StillFails, Proven}, bars: []Answer{Clear, Works}, modes: []mode{good, useless},
+	},
+	{
+		name: "cases", engines: 1, classes: 1, steps: 1, plans: 3, attempts: 3, places: 3, budget: budget{undo: 2, newer: 1, old: 1},
+		diagnose: []Answer{Planned}, prove: []Answer{Proven, Changed}, bars: []Answer{Clear}, modes: []mode{good},
+	},
+	{
+		name: "cases and policy", engines: 1, classes: 1, steps: 1, plans: 3, attempts: 2, places: 3, budget: budget{crash: 1, newer: 1}, undoes: true,
+		diagnose: []Answer{Planned}, prove: []Answer{Proven, StillFails}, bars: []Answer{Clear}, modes: []mode{good, useless},
+	},
+	{
+		name: "not due", engines: 1, classes: 2, steps: 1, plans: 1, attempts: 1, places: 2, budget: budget{crash: 1}, due: true,
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
+	},
+	{
+		name: "not due and undo", engines: 2, classes: 1, steps: 2, plans: 2, attempts: 1, places: 1,
+		budget: budget{crash: 1, pause: 1, undo: 1}, due: true,
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
+	},
+	{
+		name: "approved without a place", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 0,
+		budget: budget{approve: 1, lapse: 1, crash: 1}, claims: true,
+		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good, strict},
+	},
+	{
+		name: "away", engines: 1, classes: 1, steps: 1, plans: 1, attempts: 1, places: 0, budget: budget{away: 1, crash: 1, newer: 2},
+		diagnose: []Answer{Planned, Failed}, prove: []Answer{Proven, Failed}, bars: []Answer{Clear}, results: []Result{Refused},
+		modes: []mode{good, errors, refused},
 	},
 	{
 		name: "approval", engines: 1, classes: 1, steps: 2, plans: 2, attempts: 2, places: 1, budget: budget{approve: 1, undo: 1, newer: 1},

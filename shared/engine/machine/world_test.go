@@ -50,6 +50,7 @@ type engine struct {
 	sent    bool // its order is at the hand
 	lost    bool // the acknowledgement of its Store is lost
 	person  bool
+	again   bool
 	class   uint8
 	event   uint8
 	rev     uint8
@@ -61,6 +62,8 @@ type engine struct {
 type failure struct {
 	event uint8
 	acked bool
+	again bool // a person has answered, and nobody has acknowledged that
+	old   bool // it is from before the case's end
 }
 
 // An out is an order that the hand has, or that is on its way: it may still write.
@@ -75,7 +78,7 @@ type intent struct {
 	stored         bool
 	bad            uint8
 	class, attempt uint8
-	undo           bool
+	undo, person   bool
 }
 
 const (
@@ -91,6 +94,7 @@ var badNames = []string{
 
 type control struct {
 	paused, denied bool
+	observed       bool  // nothing is to be written, whoever approves it
 	approval       uint8 // attempt of the first class that a person has approved
 	taken          [2]uint8
 }
@@ -108,8 +112,10 @@ type world struct {
 	intents [8]intent
 	owed    uint64 // entries that were stored and not appended
 	places  uint8
-	checked [2]bool // all targets of the undo were found as the steps left them
-	back    bool    // a person has undone a fix of the first class
+	checked [2]bool  // all targets of the undo were found as the steps left them
+	back    bool     // a person has undone a fix of the first class
+	older   [2]uint8 // attempts up to this number belong to cases that have ended
+	agreed  uint8    // the same; it stays when the approval is withdrawn
 	gone    bool
 	full    bool     // the audit takes no record
 	begun   [2]uint8 // runs in a row that have begun and not rested
@@ -132,7 +138,7 @@ type world struct {
 
 // A budget says how often things may happen in a scope.
 type budget struct {
-	crash, stall, silence, stray, lostAck, newer, pause, cut, approve, undo, deny, lapse, drift, full uint8
+	crash, stall, silence, stray, lostAck, newer, old, pause, cut, approve, withdraw, undo, deny, observe, lapse, drift, full, away uint8
 }
 
 // A scope bounds an exploration.
@@ -149,7 +155,9 @@ type scope struct {
 	undoes   bool // the policy undoes fixes that did not work
 	resync   bool // the last step only makes the controller sync
 	apart    bool // other things may happen between a report and the Store that follows
-	relook   bool // questions are looked at again
+	relook   bool // hours pass while nothing waits
+	due      bool // steps are not due yet
+	claims   bool // a claim has no place left
 	diagnose []Answer
 	prove    []Answer
 	bars     []Answer
