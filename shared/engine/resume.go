@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // unread ends a run that can't read the document: one that no version of
@@ -46,14 +45,6 @@ func (x *run) errors() int {
 		return x.object.mine().Errors
 	}
 	return prev.Errors
-}
-
-func decode(m stream.Message) (event.Record, error) {
-	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-	if err != nil {
-		return event.Record{}, fmt.Errorf("read the journal: %w", err)
-	}
-	return rec, nil
 }
 
 // What a run does after it has read the document.

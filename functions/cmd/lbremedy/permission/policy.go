@@ -152,8 +152,8 @@ func changeList(p *cli.Program, changes []policy.Change) {
 
 // A shown policy is what "show" prints as data.
 type shown struct {
-	Policy remedy.Policy  `json:"policy"`
-	Told   policy.InForce `json:"inForce"`
+	Policy remedy.Policy   `json:"policy"`
+	Told   policy.InForce  `json:"inForce"`
 	Pauses []control.Pause `json:"pauses"`
 }
 
