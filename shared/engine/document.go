@@ -161,9 +161,9 @@ func (o *object) room(rec event.Record) bool {
 		need += size(c.Done)
 		switch {
 		case class == o.class:
-			need += size(rec.Steps)
+			need += 2*size(rec.Undoable().Steps) + size(c.Done) // the undo's own record has as much again
 		case c.Record != nil:
-			need += size(c.Record) + size(c.Record.Steps)
+			need += size(c.Record) + size(c.Record.Undoable().Steps)
 		}
 	}
 	return need <= documented
@@ -276,6 +276,9 @@ func (x *run) release(ctx context.Context, rec event.Record, ended error) (event
 	}
 	o.free(x)
 	err := o.store(ctx)
+	if errors.Is(err, stream.ErrConflict) {
+		o.withdraw(ctx)
+	}
 	if err != nil && x.repeated {
 		// The document alone says that the run has answered its event, which has to come again.
 		rec.Result, rec.Wait = event.Waiting, max(rec.Wait, time.Second)

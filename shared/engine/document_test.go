@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // document returns the document of the rig's Service.
@@ -294,5 +297,292 @@ func TestStaysBroken(t *testing.T) {
 				t.Errorf("%d such Services take %d bytes, more than %d", services, bytes*services, limit)
 			}
 		})
+	}
+}
+
+// A step that may have been made when its engine was killed is not forgotten, whoever writes to the object in between.
+func TestDoubtBesideAnotherClass(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	other := *r.class
+	other.Class = "other"
+	other.StillFails = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+		return remedy.Is(c.Service.Annotations["a/b"] != "x"), nil
+	}
+	other.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		return remedy.Plan{Finding: say.F("f"), Steps: r.bind([]remedy.Step{act{Name: "2", Annotate: set("a/b", "x", "")}})}, nil
+	}
+	r.once("after 1", kill)
+	r.dies()
+	r.restart()
+	r.advance(2 * time.Minute)
+	_, err := engine.Run(t.Context(), r.env, &other, r.failure("other", r.now()))
+	r.must(err)
+	r.wrote(2)
+	for name, look := range map[string]func(){"before the next run": func() {}, "after it": func() { r.run() }} {
+		look()
+		applied, _, err := engine.Applied(t.Context(), r.env.Stream, r.journal()[0])
+		r.must(err)
+		if len(applied) != 1 || len(applied[0].Made()) != 1 || applied[0].Steps[0].Found {
+			t.Errorf("%s what can be undone is %+v", name, applied)
+		}
+	}
+	r.wrote(2)
+}
+
+// An object whose document a command has changed under a run is given back, and that run has not crashed.
+func TestChangedByACommand(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = func(ctx context.Context, _ *remedy.Case) (remedy.Plan, error) {
+		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, r.hit(ctx, "diagnose")
+	}
+	r.ends(event.Asked)
+	for range 4 {
+		r.once("diagnose", func(ctx context.Context) error {
+			return engine.Recount(ctx, r.env.Stream, r.env.Cluster, string(r.svc.UID), class)
+		})
+		r.advance(ccm.Retry)
+		r.event = r.failure(class, r.now())
+		if rec, _, _ := r.try(r.event); rec.Result != event.Waiting {
+			t.Errorf("it ends as %q", rec.Result)
+		}
+		if d := r.document(); d.Holder != "" || d.Case(class).Crashes != 0 {
+			t.Errorf("the object is held by %q, and %d crashes are counted", d.Holder, d.Case(class).Crashes)
+		}
+		r.ends(event.Asked)
+	}
+}
+
+// A run that hangs loses its object, counts as one that never ended, and writes nothing afterwards.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	stuck, ended := make(chan struct{}), make(chan struct{})
+	r.once("diagnose", func(context.Context) error { <-stuck; return nil })
+	hangs := *r.env
+	hangs.Bound = 200 * time.Millisecond
+	go func() {
+		defer close(ended)
+		_, _ = engine.Run(r.Context(), &hangs, r.class, r.event)
+	}()
+	shell.Until(t, "the run hangs", func() bool { return r.count("diagnose") == 1 })
+	shell.Until(t, "another run has the object", func() bool { r.run(); return r.count("diagnose") == 2 })
+	if first := r.journal()[0]; first.Crashes != 1 {
+		t.Errorf("%d crashes are counted", first.Crashes)
+	}
+	r.wrote(1)
+	close(stuck)
+	<-ended
+	r.wrote(1)
+	if d := r.document(); d.Holder != "" || d.Case(class).Crashes != 0 {
+		t.Errorf("the object is held by %q, and %d crashes are counted", d.Holder, d.Case(class).Crashes)
+	}
+}
+
+// An engine whose heartbeat is too old has lost its objects. When it goes on as if nothing had been, it writes nothing.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"still fails", "diagnose"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.once(point, func(ctx context.Context) error {
+				keys, err := r.env.Stream.Keys(ctx, "engine."+r.env.Cluster+".*")
+				r.must(err)
+				beside := *r.env
+				beside.Stream = r.connect()
+				beside.Engine = engine.Start(ctx, beside.Stream, beside.Cluster, nil)
+				t.Cleanup(beside.Engine.Stop)
+				shell.Until(t, "the other engine has the object", func() bool {
+					for _, key := range keys {
+						r.must(r.env.Stream.Delete(ctx, key))
+					}
+					_, err := engine.Run(ctx, &beside, r.class, r.event)
+					r.must(err)
+					return r.patches.Load() == 1
+				})
+				return nil
+			})
+			if rec, err, _ := r.try(r.event); err != nil || rec.Result != event.Waiting || rec.Wait <= 0 {
+				t.Errorf("it ends as %q, and comes back after %s: %v", rec.Result, rec.Wait, err)
+			}
+			r.wrote(1)
+			if d := r.document(); d.Holder != "" {
+				t.Errorf("the object is held by %q", d.Holder)
+			}
+		})
+	}
+}
+
+// An engine that was killed between the intent and the order, or between the order and the answer, leaves the object alone for a
+// minute after the order's expiry. Then the step is made, once.
+func TestKilledAroundOrder(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"before 1", "after 1"} {
+		for _, away := range []time.Duration{30 * time.Second, 300 * time.Second} {
+			t.Run(fmt.Sprint(point, " for ", away), func(t *testing.T) {
+				t.Parallel()
+				r := build(t)
+				r.once(point, kill)
+				r.dies()
+				made := r.patches.Load()
+				sent := r.document().Order
+				if sent == nil || sent.ID == "" || sent.Class != class || sent.Attempt != 1 || sent.Step != 0 || !sent.Expires.After(r.now()) {
+					t.Fatalf("the document has the order %+v", sent)
+				}
+				r.restart()
+				r.advance(away)
+				if away < time.Minute {
+					if rec := r.ends(event.Waiting); rec.Wait <= 0 || r.patches.Load() != made {
+						t.Errorf("it comes back after %s, and %d patches are written", rec.Wait, r.patches.Load())
+					}
+					if d := r.document(); d.Order == nil || d.Order.ID != sent.ID {
+						t.Errorf("the document has the order %+v", d.Order)
+					}
+					r.advance(90 * time.Second)
+				}
+				r.run()
+				r.wrote(1)
+				if applied, _ := r.applied(); len(applied) != 1 || applied[0].Steps[0].Found {
+					t.Errorf("what can be undone is %+v", applied)
+				}
+			})
+		}
+	}
+}
+
+// Nothing is written after its order has expired.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Hand = func(of *remedy.Remedy) hand.Hand { return brief{r.clients.Hand(of)} }
+	r.on("before 1", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	r.fails("deadline exceeded")
+	r.wrote(0)
+}
+
+// A brief hand has its orders expire at once.
+type brief struct{ hand.Hand }
+
+func (b brief) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {
+	o.Expires = o.Now.Add(50 * time.Millisecond)
+	return b.Hand.Apply(ctx, o)
+}
+
+// With a full CASES nothing is written, and when it has room again all records are there, in order, each once.
+func TestFullAudit(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		asks  bool
+		wrote int64
+	}{"a plan": {false, 1}, "a question": {true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.apart()
+			size := func(bytes int64) {
+				t.Helper()
+				_, err := r.env.Stream.Setup(t.Context(), nil, stream.Settings{CasesBytes: bytes})
+				r.must(err)
+			}
+			size(64 << 10)
+			for bytes := 8 << 10; bytes > 0; bytes /= 2 {
+				for i := 0; ; i++ {
+					_, err := r.env.Stream.Audit(t.Context(), r.env.Cluster, fmt.Sprintf("filler-%d-%d", bytes, i), class, fmt.Sprint(bytes, i), nil, make([]byte, bytes), 0)
+					if errors.Is(err, stream.ErrFull) {
+						break
+					}
+					r.must(err)
+				}
+			}
+			if tt.asks {
+				r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
+			}
+			for range 8 {
+				r.fails("the stream is full")
+				r.wrote(0)
+				if n := len(r.document().Outbox); n == 0 || n > 4 {
+					t.Fatalf("%d records wait to be appended", n)
+				}
+				r.advance(time.Minute)
+			}
+			var want []string
+			d := r.document()
+			for _, e := range d.Outbox {
+				want = append(want, string(d.Pending(e).Phase)+" "+e.ID)
+			}
+			size(1 << 20)
+			r.run()
+			r.run()
+			r.wrote(tt.wrote)
+			var got []string
+			seen := map[string]bool{}
+			r.must(r.env.Stream.Each(t.Context(), stream.Cases, event.CaseSubject(r.env.Cluster, string(r.svc.UID), "*"), time.Time{}, func(m stream.Message) error {
+				rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
+				if seen[m.ID()] {
+					t.Errorf("the record %s is there twice", m.ID())
+				}
+				seen[m.ID()] = true
+				got = append(got, string(rec.Phase)+" "+m.ID())
+				return err
+			}))
+			if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+				t.Errorf("CASES holds %q, and these had to be appended: %q", got, want)
+			}
+			if d := r.document(); d.Holder != "" {
+				t.Errorf("the object is held by %q", d.Holder)
+			}
+		})
+	}
+}
+
+// A document stays within its bounds: of attempts it keeps what an undo needs, and a plan that has no room is a question.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	large := func(kib int, end string) string { return strings.Repeat("0123456789abcdef", kib<<6) + end }
+	r := build(t)
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	bytes := func() int {
+		data, err := r.env.Stream.Get(t.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)))
+		r.must(err)
+		return len(data)
+	}
+	was := "old"
+	for n := range 3 {
+		now := large(20, fmt.Sprint(n))
+		r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, now, was)}}
+		for range 40 {
+			if rec := r.run(); r.live().Annotations[key] == now && rec.Result != event.Waiting {
+				break
+			}
+			r.advance(time.Minute)
+		}
+		if was = now; r.live().Annotations[key] != now {
+			t.Fatalf("attempt %d was not made", n+1)
+		}
+		if got := bytes(); got > 768<<10 {
+			t.Errorf("after %d attempts the document has %d bytes", n+1, got)
+		}
+	}
+	applied, _ := r.applied()
+	if len(applied) != 3 {
+		t.Fatalf("%d attempts can be undone", len(applied))
+	}
+	// The next failure's plan has no room beside them.
+	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, large(300, ""), was)}}
+	r.advance(time.Hour)
+	r.event = r.failure(class, r.now())
+	rec := r.run()
+	if rec.Result != event.Asked || len(rec.Steps) != 0 || !strings.Contains(rec.Rule, "too large") || rec.Ask == "" {
+		t.Errorf("it ends as %q: %.200s, asks %q, with %d steps", rec.Result, rec.Rule, rec.Ask, len(rec.Steps))
+	}
+	if got := bytes(); got > 768<<10 || r.document().Holder != "" {
+		t.Errorf("the document has %d bytes, and is held by %q", got, r.document().Holder)
+	}
+	r.advance(3 * time.Minute)
+	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
+	if r.must(err); r.live().Annotations[key] != "old" {
+		t.Errorf("after the undo the annotation is %.20q", r.live().Annotations[key])
 	}
 }

@@ -452,6 +452,9 @@ func (x *run) lost(err error) (event.Record, error) {
 // fail ends a run with an error. Errors come back, less often each time; after an
 // hour they become a question to a person.
 func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
+	if x.object.crossed {
+		return x.later(time.Second)
+	}
 	if !x.intent {
 		x.rec.Steps = nil
 	}

@@ -174,6 +174,9 @@ func (x *reversal) ready(ctx context.Context, rec event.Record, applied []event.
 	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
 		return err
 	}
+	for i := range x.rec.Steps {
+		x.rec.Steps[i].Undo = nil // an undo is not undone
+	}
 	if _, err := x.readService(ctx); err != nil {
 		return err
 	}

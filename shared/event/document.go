@@ -127,7 +127,7 @@ func (c *Case) keep(rec Record) {
 	case len(rec.Made()) == 0 || rec.Undoing:
 	case rec.Next < len(rec.Made()) && rec.Phase == Settled && rec.Result == Waiting: // the next run looks whether the step was made
 	default:
-		done := rec.undoable()
+		done := rec.Undoable()
 		i := slices.IndexFunc(c.Done, func(d Record) bool { return d.Case == rec.Case && d.Attempt == rec.Attempt })
 		switch {
 		case i < 0:
@@ -139,8 +139,8 @@ func (c *Case) keep(rec Record) {
 	}
 }
 
-// undoable returns as much of a record as an undo needs: its steps, whose way back follows from them.
-func (r Record) undoable() Record {
+// Undoable returns as much of a record as an undo needs: its steps, whose way back follows from them.
+func (r Record) Undoable() Record {
 	r.Reads, r.Changes, r.Found, r.Timings = nil, nil, nil, Timings{}
 	r.Steps = slices.Clone(r.Steps)
 	for i := range r.Steps {
@@ -155,7 +155,7 @@ func (c *Case) unsure() (rec Record, ok bool) {
 	if !c.Doubt || c.Record == nil || c.Record.Undoing || c.Record.Next >= len(c.Record.Steps) {
 		return Record{}, false
 	}
-	rec = c.Record.undoable()
+	rec = c.Record.Undoable()
 	rec.Steps[rec.Next].Unknown = true
 	return rec, true
 }

@@ -31,7 +31,7 @@ type kind struct {
 var kinds = []kind{
 	{name: "kill a part", strike: kill("exporter", "worker", "function")},
 	{name: "kill a node of NATS", strike: kill("nats")},
-	{name: "stop a part", least: 12 * time.Second, most: 15 * time.Second, strike: stop("exporter", "worker", "function")},
+	{name: "stop a part", least: 18 * time.Second, most: 25 * time.Second, strike: stop("exporter", "worker", "function")},
 	{name: "stop a node of NATS", least: 3 * time.Second, most: 12 * time.Second, strike: stop("nats")},
 	{name: "slow node of NATS", least: 4 * time.Second, most: 8 * time.Second, strike: slow},
 	{name: "leader steps down", strike: stepDown},

@@ -39,7 +39,7 @@ import (
 
 // Of a run in these histories: how long it may take, and how long it watches.
 const (
-	bound = 10 * time.Second
+	bound = 15 * time.Second // an order to a function needs 5 s behind its expiry
 	watch = 3 * time.Second
 )
 
