@@ -27,22 +27,22 @@ import (
 // A ScheduledRun examines a cluster on a timer and tells what changed since the time before.
 //
 // The findings of one check about one thing are a case of the class that Remedy gives
-// the check. It stands in the journal as one that asks a person, and as gone when the
+// the check. It stands as one that asks a person, and as gone when the
 // finding is: so tickets are opened and closed for it as for any case, and what a fix
 // of "lbremedy doctor" did counts. Findings of the severity info are no cases.
 //
-// The journal is all that a scheduled run remembers: each record holds what was found, and the
+// The documents, and their records in CASES, are all that a scheduled run remembers: each record holds what was found, and the
 // next run is compared with it. So a run that ends anywhere, at whatever moment, has
 // told what it told and no more, and the next one tells the rest; of two that look at
 // once one wins each case. What a check could not tell stands as it stood. A case that
-// stands is written again, unchanged, before the journal forgets it.
+// stands is written again, unchanged, before CASES forgets it.
 //
 // # Permissions
 //
 // Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
 // the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
 // know which cases stand), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its
-// checks, those that are gone too where their cases are to be closed, and the keys
+// checks, those that are gone too where their cases are to be closed, and the keys state.*.*, engine.*.*,
 // claim.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env   // with a stream
@@ -174,15 +174,20 @@ func (m *matter) aged(now time.Time) bool {
 // A standing is a case of the doctor that stands, by its last record.
 type standing struct {
 	event.Record
-	sequence uint64
-	stored   time.Time // by the clock of NATS
+	stored time.Time // by the clock of NATS
 }
 
 // settled reports whether no run was to go on with the case.
 func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
-// tell journals what changed since the last records.
+// tell stores what changed since the last records.
 func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
+	if p.Env.Engine == nil {
+		env := *p.Env
+		env.Engine = engine.Start(ctx, env.Stream, env.Cluster, env.Log)
+		defer env.Engine.Stop()
+		p = &ScheduledRun{Env: &env, Cloud: p.Cloud, Checks: p.Checks}
+	}
 	now := p.now()
 	open, server, err := p.open(ctx)
 	if err != nil {
@@ -276,7 +281,7 @@ func (p *ScheduledRun) open(ctx context.Context) (map[string]*standing, time.Tim
 				return nil
 			}
 			if stands(rec) {
-				open[m.Subject] = &standing{rec, m.Sequence, m.Time}
+				open[m.Subject] = &standing{rec, m.Time}
 			}
 			return nil
 		})
@@ -423,36 +428,42 @@ func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (boo
 	return s.Policy.At("", at).Muted, nil
 }
 
-// journal appends how a matter stands. It reports false where a run is at work on it,
+// journal stores how a matter stands. It reports false where a run is at work on it,
 // and stream.ErrConflict where somebody has written since the cases were read. The ID of
 // a new case is none of ids, and is added: several may begin for one Service at once, and
 // people name a case by its ID alone.
 func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
+	uid, class := serviceOf(p.Env.Cluster, m.about).UID, ClassPrefix+m.check
+	noted, err := engine.Note(ctx, p.Env, uid, class, func(last event.Record) (event.Record, error) {
+		if last.Phase != "" && (last.Phase != event.Settled || !last.Result.Settled()) {
+			if ago := p.now().Sub(last.At); ago < longest+last.Wait && ago > -longest { // a clock may have gone back
+				return last, errGoesOn
+			}
+		}
+		return p.record(ctx, s, m, ids, last)
+	})
+	if errors.Is(err, errGoesOn) {
+		err = nil
+	}
+	return noted, err
+}
+
+// errGoesOn says that a fix of the case goes on between two of its runs.
+var errGoesOn = errors.New("a fix goes on")
+
+// record returns the record of a matter behind the newest one that there is.
+func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool, last event.Record) (event.Record, error) {
 	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
-	j := p.Env.Stream.Journal(p.Env.Cluster, svc.UID, class)
-	kept, err := j.Load(ctx)
-	if err != nil {
-		return false, err
-	}
-	if m.was != nil && (kept == nil || kept.Sequence != m.was.sequence) {
-		return false, stream.ErrConflict
-	}
-	if busy, err := p.busy(ctx, svc.UID, now); busy || err != nil {
-		return false, err
-	}
 	rec := event.Record{
 		Origin: event.Origin{Cluster: p.Env.Cluster, Class: class, Service: svc, EventTime: now},
 		Run:    event.Run{First: now, Attempts: []time.Time{}},
 	}
-	switch {
-	case m.was != nil:
-		last := m.was.Record
-		rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
-	case kept != nil:
-		// One that stands since the cases were read is another scheduled run's, or a case's.
-		if last, err := event.DecodeRecord(kept.Subject, kept.Header, kept.Data); err == nil && stands(last) {
-			return false, stream.ErrConflict
-		}
+	if last.Phase != "" && (m.was == nil && stands(last) || m.was != nil && (last.Case != m.was.Case || !last.At.Equal(m.was.At))) {
+		return rec, stream.ErrConflict // it is another scheduled run's, or a case's
+	}
+	if m.was != nil {
+		was := m.was.Record
+		rec.Case, rec.First, rec.Attempts, rec.Attempt = was.Case, was.First, was.Attempts, was.Attempt
 	}
 	for at := now; rec.Case == ""; at = at.Add(time.Second) {
 		if id := fmt.Sprintf("%s-%s", svc.UID[:8], at.UTC().Format("20060102T150405")); !ids[id] {
@@ -476,44 +487,12 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 		if len(m.findings) > 0 {
 			rec.Found = foundOf(m.findings)
 		}
+		var err error
 		if rec.Muted, err = p.muted(ctx, s, m.about); err != nil {
-			return false, err
+			return rec, err
 		}
 	}
-	e, err := event.NewRecord(rec)
-	if err != nil {
-		return false, fmt.Errorf("write the journal: %w", err)
-	}
-	header, data, err := event.EncodeNATS(e)
-	if err != nil {
-		return false, fmt.Errorf("write the journal: %w", err)
-	}
-	if err := j.Append(ctx, e.ID(), header, data); err != nil {
-		return false, fmt.Errorf("write the journal: %w", err)
-	}
-	return true, nil
-}
-
-// busy reports whether a run may be at work on a Service, of whatever class: a record
-// in between would end it. It is asked after the journal was loaded, so that a run
-// which begins meanwhile makes the append fail.
-func (p *ScheduledRun) busy(ctx context.Context, uid string, now time.Time) (bool, error) {
-	m, err := p.Env.Stream.Last(ctx, stream.Cases, event.CaseFilter(p.Env.Cluster, uid))
-	if errors.Is(err, stream.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	last, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-	if err != nil || last.Phase == event.Settled && last.Result.Settled() {
-		return false, nil // what can't be read is of no run that goes on
-	}
-	if last.Phase == event.Settled && !strings.HasPrefix(last.Class, ClassPrefix) {
-		return false, nil // it comes again by itself, and reads the journal first
-	}
-	ago := now.Sub(last.At)
-	return ago < longest+last.Wait && ago > -longest, nil // a clock may have gone back
+	return rec, nil
 }
 
 // words returns what people are told of the findings, and what they are asked to do.

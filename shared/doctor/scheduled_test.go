@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -107,27 +108,7 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	record := func(phase event.Phase, result event.Result) {
 		t.Helper()
-		j := p.Env.Stream.Journal("c1", web.UID, "doctor-cordoned")
-		if _, err := j.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		e, err := event.NewRecord(event.Record{
-			Origin: event.Origin{
-				Case: "0b5a9a53-20260102T150405", Cluster: "c1", Class: "doctor-cordoned",
-				Service: event.Service{Namespace: "shop", Name: "web", UID: web.UID},
-			},
-			Run: event.Run{Phase: phase, Result: result, At: p.now()},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		header, data, err := event.EncodeNATS(e)
-		if err == nil {
-			err = j.Append(t.Context(), e.ID(), header, data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		p.append(t, web.UID, "doctor-cordoned", func(r *event.Record) { r.Phase, r.Result = phase, result })
 	}
 	s := &Snapshot{Cluster: "c1"}
 	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Text: say.F("So."),
@@ -154,6 +135,25 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	}
 }
 
+// A run that fixes what the doctor has found goes on with the doctor's case.
+func TestScheduledRunIsKnown(t *testing.T) {
+	t.Parallel()
+	p := scheduled(t)
+	told1(Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, Text: say.F("So."), Do: say.F("No."),
+		About: About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}}}})(t, p)
+	data, err := p.Env.Stream.Get(t.Context(), event.StateKey("c1", uid1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := event.ReadDocument(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := d.Cases["doctor-cordoned"]; c == nil || c.Record == nil || c.Record.Result != event.Asked || c.Record.Case == "" || d.Holder != "" {
+		t.Errorf("the document says %s", data)
+	}
+}
+
 // Of two that check a cluster at once, one does.
 func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestScheduledRunRefuses(t *testing.T) {
 	}
 }
 
-// append writes a record into the journal, as a run would.
+// append stores a record, as a run would that writes just now if the record is not one of its end.
 func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
 	r := event.Record{
@@ -185,6 +185,23 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 		t.Fatal(err)
 	}
 	p.write(t, uid, class, header, data)
+	key, d := event.StateKey("c1", uid), event.Document{V: event.DocumentVersion}
+	if stored, err := p.Env.Stream.Get(t.Context(), key); err == nil {
+		if d, err = event.ReadDocument(stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Append(r, e.ID())
+	if d.Outbox, d.Order = nil, nil; r.Phase != event.Settled {
+		d.Order = &event.Sent{ID: "o", Class: class, Expires: p.now().Add(time.Minute)}
+	}
+	stored, err := json.Marshal(d)
+	if err == nil {
+		err = p.Env.Stream.Put(t.Context(), key, stored)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string][]string, data []byte) {

@@ -320,6 +320,43 @@ func (o *object) free(x *run) {
 	}
 }
 
+// Note stores a record that no run has made, as the doctor has them: that one of next, which gets the newest one of the object and
+// class, the zero record if there is none. It reports false, and stores nothing, while a run holds the object or an order may be on
+// its way.
+func Note(ctx context.Context, env *Env, uid, class string, next func(last event.Record) (event.Record, error)) (noted bool, err error) {
+	env, stop := env.started(ctx)
+	defer stop()
+	o, err := readObject(ctx, env, uid, class, env.log())
+	if err != nil {
+		return false, err
+	}
+	left, err := o.busy(ctx)
+	if left == 0 && err == nil {
+		left, err = o.enter(ctx)
+	}
+	if left > 0 || err != nil {
+		return false, err
+	}
+	defer o.leave()
+	c := o.mine()
+	var last event.Record
+	if c.Record != nil {
+		last = *c.Record
+	}
+	rec, failed := next(last)
+	if o.doc.Holder = ""; failed == nil {
+		c.Replace()
+		c.Crashes, c.Seen, c.First, c.Last, c.Event, c.Errors, c.Wait = 0, 1, rec.At, rec.At, rec.Event, rec.Errors, rec.Wait
+		err = o.append(ctx, rec)
+	} else {
+		err = o.store(ctx)
+	}
+	if err == nil && failed == nil {
+		err = o.flush(ctx)
+	}
+	return failed == nil && err == nil, errors.Join(failed, err)
+}
+
 // Recount has the next run on an object and class leave a record, also if it ends as the one before.
 func Recount(ctx context.Context, s *stream.Stream, cluster, uid, class string) error {
 	o, err := readObject(ctx, &Env{Cluster: cluster, Stream: s}, uid, class, slog.New(slog.DiscardHandler))

@@ -160,6 +160,14 @@ func (c *Case) unsure() (rec Record, ok bool) {
 	return rec, true
 }
 
+// Replace ends the plan of the case, which no run goes on with. A step of it that may have been made can be undone.
+func (c *Case) Replace() {
+	if rec, ok := c.unsure(); ok {
+		c.keep(rec)
+	}
+	c.Doubt = false
+}
+
 // Attempts returns what can be undone of a case, by its ID, the newest attempt first.
 func (c *Case) Attempts(id string) []Record {
 	var all []Record
