@@ -40,7 +40,7 @@ LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... .
 	./functions/rampermission ./functions/cmd/lbremedy/root ./functions/cmd/lbremedy/console ./test/cluster
 
 # How long one package may take: the API server's own build is not in it.
-TEST_TIMEOUT  ?= 20m
+TEST_TIMEOUT  ?= 30m
 BENCH_TIMEOUT ?= 60m
 
 comma := ,
