@@ -145,8 +145,7 @@ func (x *application) goOn(ctx context.Context) (event.Record, error) {
 	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
 		return x.fail(ctx, err)
 	}
-	// The append takes the plan over: a run that is slower than its lease loses
-	// the right to its next step here.
+	// The append takes the plan over: a run that has lost its object stops here.
 	phase := event.Step
 	if x.rec.Next == 0 {
 		phase = event.Intent

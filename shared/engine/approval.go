@@ -38,7 +38,7 @@ type answers struct {
 // answers reads them from the API server, as they are now. That somebody has rejected a plan the case keeps, too: whoever may
 // delete the Approval does not take that back.
 func (x *run) answers(ctx context.Context) (a answers, err error) {
-	ref := x.ev.Failure.Service // of which this run reads the Service: what the journal says of it, anybody who writes there may say
+	ref := x.ev.Failure.Service // of which this run reads the Service: what its record says of it, anybody who writes to NATS may say
 	if x.env.Stream == nil || ref.Kind != "" {
 		return answers{}, nil
 	}
@@ -53,7 +53,7 @@ func (x *run) answers(ctx context.Context) (a answers, err error) {
 }
 
 // answerable reports whether the record is of a plan that a person may have answered since, or may have taken back that it is
-// rejected, so that it must be looked at again. Who asks before it has the lease may be told of no answer by a node of NATS
+// rejected, so that it must be looked at again. A run that asks before it holds the object may be told of no answer by a node of NATS
 // that is behind.
 func answerable(rec event.Record) bool {
 	return rec.Phase == event.Settled && rec.Digest != "" && (rec.Result == event.Asked || rec.Status() == event.Rejected)

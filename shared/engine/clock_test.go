@@ -129,7 +129,7 @@ func TestClockWasAhead(t *testing.T) {
 			r.advance(10 * time.Minute)
 			r.once(point, kill)
 			r.dies()
-			r.advance(-10*time.Minute + 2*time.Minute + 20*time.Second) // the clock is right, and a lease later
+			r.advance(-10*time.Minute + 2*time.Minute + 20*time.Second) // the clock is right, and no order can be out any more
 			r.env.Watch = 20 * time.Second
 			r.on("after 1", r.syncs)
 			r.ends(event.Fixed)

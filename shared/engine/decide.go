@@ -90,7 +90,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 		if g, err = x.guards(ctx, true); err != nil {
 			return false, err
 		}
-		// The policy that the class was asked with is from before the lease.
+		// The policy that the class was asked with is from before the run held the object.
 		x.c.Policy = g.policy
 		x.stand(x.around)
 		may = x.permission(x.c.Policy)
@@ -135,7 +135,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	return false, nil
 }
 
-// approval asks for a person's word for the plan. A case that is not in the journal can't be
+// approval asks for a person's word for the plan. A case that is not in the document can't be
 // approved.
 func (x *run) approval(want remedy.Consent) say.Text {
 	if want.Special() && x.rec.Case != "" {

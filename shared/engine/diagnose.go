@@ -21,7 +21,7 @@ import (
 // reads are what a look has asked.
 type reads struct {
 	list *event.ReadList // of the look in hand, or of the last one
-	kept bool            // the journal has them
+	kept bool            // the document has them
 }
 
 // begin returns what is told of the reads of a new look. Those of the looks before count no more.

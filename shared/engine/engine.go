@@ -17,7 +17,7 @@ import (
 const (
 	beatEach = 3 * time.Second
 	deadAt   = 15 * time.Second // an engine whose heartbeat is so much older than one's own is dead
-	beatLife = time.Minute      // a heartbeat that nobody renews leaves the bucket
+	beatLife = time.Minute      // a heartbeat that is not written again leaves the bucket
 )
 
 // An Engine is one process that works on documents: its name in them, its heartbeat, and the objects that its runs hold.

@@ -68,7 +68,7 @@ type guards struct {
 	answers answers // what people have said of the plan, which the cluster holds; where they are read, too
 }
 
-// guards reads them as they were when the run last renewed its lease, or later, and the answers as they are now.
+// guards reads them as they were when the run last wrote the document, or later, and the answers as they are now.
 func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
 	reads := []func() error{func() error { return x.inStream(ctx, &g) }}
 	if answered {

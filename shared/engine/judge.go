@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// What the journal says of a plan is for people. A run that takes one over works out anew
+// What a record says of a plan is for people. A run that takes one over works out anew
 // what risk it has and whether somebody has agreed to it: by the class, as long as no step
 // is made, and after that by the steps and by what the sync after them changes.
 

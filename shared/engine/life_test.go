@@ -73,7 +73,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		point string
-		lease time.Duration // how long the next run waits
+		quiet time.Duration // how long the next run waits
 	}{
 		{"diagnose", 15 * time.Second},          // started
 		{"before 1", 2 * time.Minute},           // intent
@@ -97,10 +97,10 @@ func TestKill(t *testing.T) {
 			r.dies()
 			r.restart()
 			rec := r.ends(event.Waiting)
-			if rec.Wait <= 0 || rec.Wait > tt.lease {
-				t.Errorf("a run right behind waits %s, want at most %s", rec.Wait, tt.lease)
+			if rec.Wait <= 0 || rec.Wait > tt.quiet {
+				t.Errorf("a run right behind waits %s, want at most %s", rec.Wait, tt.quiet)
 			}
-			r.advance(tt.lease)
+			r.advance(tt.quiet)
 			r.env.Watch = 20 * time.Second
 			r.on("after 2", r.syncs)
 			if rec.Done() || r.count("after 2") > 0 {

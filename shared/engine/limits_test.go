@@ -1257,7 +1257,7 @@ func TestTakeBackLost(t *testing.T) {
 			r.advance(20 * time.Minute)
 			r.advance(r.ends(event.Waiting).Wait)
 			r.once(point, func(context.Context) error {
-				defer time.Sleep(1100 * time.Millisecond) // what was renewed within a second is not renewed again
+				defer time.Sleep(1100 * time.Millisecond) // what was written within a second is not written again
 				return r.stolen(r.Context())
 			})
 			rec, _, _ := r.try(r.event)

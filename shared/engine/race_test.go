@@ -107,7 +107,7 @@ func TestManyClasses(t *testing.T) {
 		}
 	}
 
-	// What the first class left open when it died blocks the other for the lease only.
+	// What the first class left open when it died blocks the other while its order may be on its way.
 	r = build(t)
 	r.once("after 1", kill)
 	r.dies()
@@ -119,7 +119,7 @@ func TestManyClasses(t *testing.T) {
 	r.advance(2 * time.Minute)
 	rec, err = engine.Run(t.Context(), r.env, &other, ev)
 	if err != nil || rec.Result != event.Gone {
-		t.Errorf("behind the lease the other class ended as %q, %v", rec.Result, err)
+		t.Errorf("behind it the other class ended as %q, %v", rec.Result, err)
 	}
 }
 
@@ -477,7 +477,7 @@ func TestRepeatsAged(t *testing.T) {
 }
 
 // While it waits for its moment a run may be cut off, and another one may begin: what it reads then proves nothing, and it
-// writes only if the lease is still its own.
+// writes only if it still holds the object.
 func TestPaceLost(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -1,52 +1,62 @@
-// Package engine runs remedies: Run answers one failure for one class. It is the only place
-// where the phases meet, each in a file: resume, diagnose, decide, apply, verify. What needs
-// the class's rights it has done by the class's hand (shared/hand). It writes
-// under the journal, which is lock and record at once: of any runs on one Service exactly
-// one gets to write, and what a killed run left open is taken up where it stood.
+// Package engine decides what is done about failures, has it done, and remembers it.
 //
-// # Where the code differs from the design it came from
+// # The words
 //
-// A run that waits between two steps (RAM takes a while to act on a new policy)
-// does not sleep: it ends as waiting with its next step in the journal, and goes
-// on from there when the stream delivers the event again.
+//   - An engine is a process that works on failures ([Engine]): it has a name, and a heartbeat in the bucket, engine.<cluster>.<name>.
+//   - A run answers one failure for one class ([Run]), within [Env.Bound].
+//   - An object is what a failure is about: a Service, mostly.
+//   - A document is what is known of an object ([event.Document]), in one key of the bucket, state.<cluster>.<uid>. Each write of it is
+//     one compare-and-set on its revision. Whoever loses the comparison stops. Its holder is the engine that works on the object.
+//   - A case is what is known of the failures of one object and class: the newest record, the attempts that can be undone, and counts.
+//   - A hand does what needs the rights of a class (package hand): it looks, or makes one step. It may be a function elsewhere.
+//   - An order tells a hand to make one step. It has an ID and an expiry, after which no hand begins to write.
+//   - The audit is the stream CASES. Records are appended to it, and nothing is decided from it.
 //
-// Before it diagnoses, a run takes a lease, in a key of the bucket for its Service
-// and class, and renews it until it ends, however slowly it reads, or its time is over: another one comes
-// back later. What it reads first is read side by side while the lease is written (gather.go), and the hand reads
-// ahead meanwhile: who does not get the lease has read in vain, and decided nothing. Who finds a lease that was left behind for ten seconds counts a run that
-// never ended, so that an event which kills its process becomes a question to a person
-// and not an endless loop. A run that was taken for dead and is not loses with its next
-// append. The lease of two minutes counts only from the intent, is in the journal, and
-// holds for all classes of the Service. For how long a run has given no sign is told by the clock of NATS
-// (Env.heard): that of a machine may be wrong.
+// # How a run goes
 //
-// A run that ends as the last record says, but for numbers in its sentences, leaves no
-// record: the key counts it. Thus a Service that stays broken does not fill the journal. Nor does one that is made to end in
-// one way and in another in turn: of runs that write nothing, eight in a row leave a record, and then one an hour.
+// It reads the document (document.go) and decides how to go on (resume.go): the document has the answer, a
+// plan is under way, what was written is to be proven or undone, or the failure is diagnosed. Then it enters: it writes its engine's
+// name into the document. Meanwhile it reads what a diagnosis needs (gather.go). The class's hand makes a plan (diagnose.go), policy,
+// breaker and approvals decide about it (decide.go, approval.go), and it takes its places in budgets and claims (apply.go, budget.go).
+// The document gets the plan as an intent. Before each step what may hold it back is read again (hold.go), the order is stored, and
+// sent. What came of it is stored before the next one. Then the run watches for proof (verify.go), for a while. It ends by storing
+// how, without a holder, and the stream brings the failure back if it has to wait.
 //
-// A node of NATS that is cut off from the others, or behind them, answers who reads with what it has, however old. So before
-// each step a run has renewed its lease within the last second, or does: who can't, or has lost it, writes nothing. What
-// may hold a plan back is read as it was then, or later (stream.Since).
+// A run that waits between two steps ends, and the next one goes on from the document. One that takes a plan over asks the class again
+// as long as no step is made, and works out risk and approval anew (judge.go): what a record says of them is for people.
 //
-// What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
-// nothing of the plan begun: the case is diagnosed afresh, never applied as it was
-// planned. Pauses, breakers and the places in budgets are documents of package control; a
-// person's approval overrides budgets, the allowed risk and a breaker, and lasts for one attempt.
+// # The seven rules
 //
-// A plan in the journal is data, and what it says of its risk and of who agreed to it is
-// for people. A run that takes it over asks the class again as long as no step is made,
-// and works out the risk anew; that somebody has agreed is proven by the Approval in
-// the cluster, which it reads from the API server itself, for that attempt alone.
+//  1. No step made: look again. A step made, or possibly made: go on from the document, after the step was checked. A step of which
+//     that is unknown stands in its case (Doubt) until a look has told, whichever class writes to the object in between.
+//  2. An engine is dead when its heartbeat is 15 s older than the reader's own, by the clock of NATS, both from one answer. Whoever
+//     finds an object that a dead engine holds counts a run that never ended; three of those are a question. A run that takes longer
+//     than its time loses its object to its own engine. After an order without an answer nothing is sent for the object until the
+//     order has expired and a minute has passed; then the step is checked.
+//  3. Before each order the run has written the document within a second, or does. Pause, breakers and the places are read in one answer
+//     with the document itself, which must have that revision: a node of NATS that is cut off answers old values for a while. Policy and
+//     approvals come from the API server, and what can't be read pauses.
+//  4. An order, its ID and its expiry are stored before it is sent, and its answer before the next one.
+//  5. A case that waits has a time and a reason in its record, and the stream brings its failure back then.
+//  6. A record is stored in the document, with an entry in its outbox, and then appended to CASES, in order and once. No order is sent
+//     while the outbox holds anything, so that a full CASES stops all writes. A run that ends as the one before is counted in the
+//     document and leaves no record; of runs that write nothing and end in another way each time, eight in a row leave one, and then
+//     one an hour.
+//  7. Budgets, claims, breakers and pauses are documents of package control.
 //
-// A plan with a step that can't be taken back asks, unless the policy says of the class
-// that it need not. To trigger a resync is no such step.
+// A document has a size limit. An attempt keeps what an undo needs of it, records are appended to CASES before they would crowd others out, and
+// a plan that has no room is a question to a person.
 //
-// A run that only watches for success gives its place up where others wait for it
-// (Env.Crowded), and the stream brings its case back: with a controller that is slow, those
-// that fail last would wait for the syncs of those that failed first.
+// # Where the code differs from the design
 //
-// A plan that is parked until its moment to trigger a resync keeps that moment:
-// who queued again each time would wait for ever where many do.
+//   - A class whose plan has begun does not keep others from the object: they wait while an order is out, or a run holds it.
+//   - A document leaves the bucket 30 days after its last write, as its records leave CASES.
+//   - Times are the engine's own, but for heartbeats and for how long an order has been out, which are those of NATS.
+//   - The states of a case are not stored as such. They follow from its newest record; package machine has them as a pure function, which
+//     tests explore.
+//   - What holds a plan back before its first step ends the run, and the case is diagnosed afresh.
+//   - A run that only watches gives its place up where others wait for it ([Env.Crowded]). A plan that is parked until its moment to trigger
+//     a resync keeps that moment, or with many waiting nobody's would ever come.
 package engine
 
 import (
@@ -72,14 +82,14 @@ import (
 // It is safe for any number of runs at once.
 type Env struct {
 	Cluster string                                              // ID of the cluster
-	Stream  *stream.Stream                                      // the journal, the locks; nil: Look only
+	Stream  *stream.Stream                                      // documents, failures, the audit; nil: Look only
 	Kube    *kube.Cluster                                       // what the engine itself reads: Services, namespaces, Events
 	Hand    func(*remedy.Remedy) hand.Hand                      // does for a class what needs its rights
 	Policy  func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
 	Decode  func(kind string, data []byte) (remedy.Step, error) // makes a stored step again
 	Engine  *Engine                                             // that the runs are of; nil: each run is one of its own
-	Who     string                                              // worker, http, fc or cli, for the journal
-	Person  *event.Person                                       // who called the command, for the journal; nil: nobody did
+	Who     string                                              // worker, http, fc or cli, for the record
+	Person  *event.Person                                       // who called the command, for the record; nil: nobody did
 	Agreed  *Agreement                                          // of that person to one plan; nil: there is none
 	Bound   time.Duration                                       // a run ends by then; zero: 2 min
 	Watch   time.Duration                                       // how long a run watches for success; zero: 60 s
@@ -156,7 +166,7 @@ type Event struct {
 }
 
 // Run answers one event for one class and returns how it ended. The record it
-// returns is in the journal. An error means that the run could not find out or
+// returns is in the document. An error means that the run could not find out or
 // could not write; the record, if it has a Wait, says when to come back, and the
 // event must be delivered again.
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
@@ -175,7 +185,7 @@ func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Recor
 }
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
-// in the cloud nor in the journal.
+// in the cloud nor in NATS.
 func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	return answer(ctx, env, r, ev,
 		func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) },
@@ -202,7 +212,7 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 }
 
 // look finds out what run would do. Where a person asks and a stream is at hand it meets the
-// same guards. A case that the journal does not hold has no ID yet.
+// same guards. A case that the document does not hold has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
 	if x.env.Stream != nil {
 		if err := x.load(ctx); err != nil {
@@ -414,7 +424,7 @@ func (x *run) enter(ctx context.Context) (wait time.Duration, err error) {
 	return wait, err
 }
 
-// later ends a run that must come back soon, without a word in the journal: it
+// later ends a run that must come back soon, without a record: it
 // holds nothing and has found out nothing.
 func (x *run) later(d time.Duration) (event.Record, error) {
 	x.rec.Result, x.rec.Wait = event.Waiting, d

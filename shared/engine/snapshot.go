@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// preserve keeps a snapshot in the journal before steps of medium or high risk are
+// preserve keeps a snapshot in CASES before steps of medium or high risk are
 // applied, as they were declared. An error means that they must not be.
 func (x *run) preserve(ctx context.Context, risk remedy.Risk, steps []remedy.Step, undo bool) error {
 	s, err := x.standing(ctx, risk, steps, undo)
@@ -68,7 +68,7 @@ func pack(s *hand.Snapshot) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReadSnapshot reads a snapshot from a message of the journal.
+// ReadSnapshot reads a snapshot from a message of CASES.
 func ReadSnapshot(m stream.Message) (hand.Snapshot, error) {
 	z, err := gzip.NewReader(bytes.NewReader(m.Data))
 	if err != nil {

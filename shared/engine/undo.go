@@ -33,7 +33,7 @@ func Applied(ctx context.Context, s *stream.Stream, of event.Record) (applied []
 }
 
 // Undo takes back the steps of the attempts of a case, as [Applied] returns them, the
-// last step first, and journals it. It stops before the first step whose target is
+// last step first, and records it. It stops before the first step whose target is
 // not as the plan left it: then somebody has moved on, and the error says where. A
 // touch has nothing to take back and is passed over. A step that has nothing left to take
 // back is Found. What a load balancer that was created since rules out is not put back: that
@@ -45,7 +45,7 @@ func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 }
 
 // LookUndo answers what Undo would do, and writes nothing, neither in the cluster nor in the
-// cloud nor in the journal: it goes the same way, and has the API server try the writes to
+// cloud nor in NATS: it goes the same way, and has the API server try the writes to
 // the cluster. The error is that of Undo; the record says what would be done before it.
 func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
 	return undo(ctx, env, r, applied, undoing{dry: true})
@@ -215,7 +215,7 @@ func (x reversal) lock(ctx context.Context) (unlock func(), err error) {
 	return unlock, err
 }
 
-// open journals a snapshot and the intent; a dry run only reads what the snapshot holds.
+// open stores a snapshot and the intent; a dry run only reads what the snapshot holds.
 func (x reversal) open(ctx context.Context) error {
 	risk := remedy.Plan{Steps: x.steps}.Highest()
 	if x.dry() {
@@ -236,7 +236,7 @@ func (x reversal) open(ctx context.Context) error {
 	return nil
 }
 
-// begins returns what keeps the undo from its first step: what can't begin leaves nothing behind, not even in the journal. A
+// begins returns what keeps the undo from its first step: what can't begin leaves no record behind. A
 // step that was perhaps not made, and that somebody has moved on from, keeps the others from nothing.
 func (x reversal) begins(ctx context.Context) (err error) {
 	for i, s := range x.made {
@@ -349,7 +349,7 @@ type reversal struct {
 }
 
 // stays ends a take-back by the policy that must not go on now; it is asked before all else, and right before each step. A
-// run that has lost its lease writes nothing. A fix that works by now stays. What a pause or a
+// run that has lost its object writes nothing. A fix that works by now stays. What a pause or a
 // freeze holds goes on when that is over; where the policy only observes, allows less
 // risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
 func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
@@ -378,7 +378,7 @@ func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err 
 			return ends(x.settle(ctx, r))
 		}
 	}
-	// What the journal holds to take back is data, as a plan there is.
+	// What the document holds to take back is data, as a plan there is.
 	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !x.c.Policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")

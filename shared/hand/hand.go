@@ -159,8 +159,8 @@ type ApplyAnswer struct {
 
 type behindKey struct{}
 
-// The engine calls Look while it still writes its lease. An event that kills the process is counted by its lease, so that no code of the class
-// runs before.
+// The engine calls Look while it still writes its name into the document. An event that kills the process is counted by that, so that no code of
+// the class runs before.
 
 // Behind returns a context in which a local hand reads ahead at once, and runs no code of its class until wait has
 // returned nil. An error of it ends the look.

@@ -235,7 +235,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Behind a lease the class reads ahead, and its code runs when the lease is there, or not at all.
+// The class reads ahead, and its code runs when the run holds the object, or not at all.
 func TestBehind(t *testing.T) {
 	account, _, err := cloud.New(cloud.Config{
 		Region: "cn-hangzhou", ClusterID: "c-1", Endpoint: "127.0.0.1:1", Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: "id", Secret: "secret"}),
@@ -244,12 +244,12 @@ func TestBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	for _, refused := range []error{nil, errors.New("no lease")} {
+	for _, refused := range []error{nil, errors.New("it is held")} {
 		ahead, leased, asked := make(chan struct{}), false, false
 		r := class(func(context.Context, *remedy.Case) (remedy.Plan, error) {
 			asked = true
 			if !leased {
-				t.Error("the class ran before the lease was there")
+				t.Error("the class ran before the run held the object")
 			}
 			return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil
 		})

@@ -64,7 +64,7 @@ func (r *Remote) Reaches(ctx context.Context, cluster string) error {
 func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	// The function reads nothing ahead: the lease must be there before it begins.
+	// The function reads nothing ahead: the run must hold the object before it begins.
 	if err := behind(ctx); err != nil {
 		return a, problem(err)
 	}

@@ -8,8 +8,8 @@
 // So it shows that each part runs, is connected and may do what it needs to begin; it does not show that a class can read
 // its part of the cloud, which "lbremedy preflight" looks at.
 //
-// Nobody can say in another's place that a probe came through. What is looked for is the journal's word on the Event's UID
-// and resource version, which the API server gives and nobody chooses, and only who runs a class may write its journal.
+// Nobody can say in another's place that a probe came through. What is looked for is what the Service's document says of the Event's UID
+// and resource version, which the API server gives and nobody chooses, and only an engine may write a document.
 // Others who create such Events can make work, as with any Event, and be in the way of a probe: then it is
 // late, and the next one is looked at.
 //

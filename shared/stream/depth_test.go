@@ -55,7 +55,7 @@ func TestDepth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []Fill{{Failed, 3, 1, 256 << 20}, {Cases, 0, 0, 1 << 30}, {Dead, 0, 0, 128 << 20}, {bucketStream, 0, 0, 128 << 20}} {
+	for i, want := range []Fill{{Failed, 3, 1, 256 << 20}, {Cases, 0, 0, 1 << 30}, {Dead, 0, 0, 128 << 20}, {bucketStream, 0, 0, 512 << 20}} {
 		if got := fills[i]; got.Stream != want.Stream || got.Messages != want.Messages || got.Bytes < want.Bytes || got.Limit != want.Limit {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

@@ -25,7 +25,7 @@ type Settings struct {
 	FailedBytes int64         // most bytes in FAILED; zero: 256 MiB
 	CasesBytes  int64         // most bytes in CASES; zero: 1 GiB
 	DeadBytes   int64         // most bytes in DEAD; zero: 128 MiB
-	KeysBytes   int64         // most bytes in the bucket; zero: 128 MiB
+	KeysBytes   int64         // most bytes in the bucket; zero: 512 MiB
 	FailedAge   time.Duration // how long FAILED keeps a failure; zero: 7 days
 	CasesAge    time.Duration // how long CASES keeps a record; zero: 30 days
 	DeadAge     time.Duration // how long DEAD keeps a letter; zero: 30 days
@@ -83,7 +83,7 @@ func (c Settings) streams() []jetstream.StreamConfig {
 		Name: bucketStream, Subjects: []string{bucketPrefix + ">"},
 		Description:       "Keys of lbremedy: control, budgets, claims, progress",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxMessage,
-		MaxBytes: cmp.Or(c.KeysBytes, 128<<20), Metadata: given(c.KeysBytes, 0),
+		MaxBytes: cmp.Or(c.KeysBytes, 512<<20), Metadata: given(c.KeysBytes, 0),
 		DenyDelete: true, AllowMsgTTL: true,
 	}}
 	for i := range all {

@@ -15,7 +15,7 @@ import (
 func TestStorage(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
 	r, err := s.Storage(t.Context())
-	if err != nil || !slices.Equal(r.Missing, []string{Failed, Cases, Dead, bucketStream}) || r.Needs != 256<<20+1<<30+2*128<<20 || r.Free != -1 ||
+	if err != nil || !slices.Equal(r.Missing, []string{Failed, Cases, Dead, bucketStream}) || r.Needs != 256<<20+1<<30+128<<20+512<<20 || r.Free != -1 ||
 		len(r.Fills) > 0 || !r.Date.IsZero() {
 		t.Errorf("before the setup: %+v, %v", r, err)
 	}

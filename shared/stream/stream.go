@@ -1,5 +1,5 @@
 // Package stream is JetStream as lbremedy sees it: failures wait in one stream,
-// the journal of all cases is another, and small facts lie in a bucket of keys.
+// the audit of all cases is another, and documents lie in a bucket of keys.
 // It is the only importer of the NATS client.
 //
 // Three rules hold in all of it.
@@ -16,7 +16,7 @@
 //
 // The batched direct gets and the pull requests are spoken here without the
 // client's own helpers. One direct get of the last message of each subject is a
-// consistent view of a journal in one round trip, also on a replica; and a
+// consistent view of several documents in one round trip, also on a replica; and a
 // worker asks for as many messages as it has hands free, which leaves the rest
 // to others and lets none grow old in a buffer.
 package stream
@@ -41,7 +41,7 @@ import (
 // Names of the streams.
 const (
 	Failed = "FAILED" // failures that wait for their function: one message per Service and class
-	Cases  = "CASES"  // the journal
+	Cases  = "CASES"  // the audit
 	Dead   = "DEAD"   // what can't be handled, with the reason
 )
 

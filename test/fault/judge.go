@@ -171,7 +171,7 @@ func (e evidence) covers(w write) (*event.Record, string) {
 		case rec.Phase != event.Intent && rec.Phase != event.Step || rec.Next >= len(rec.Steps):
 			why = append(why, fmt.Sprintf("the journal announced no write: it held %s %s", rec.Phase, rec.Result))
 		case rec.Who != w.Who && !(rec.Who == remoteWorker && w.Who == function):
-			why = append(why, fmt.Sprintf("the lease was %s's", rec.Who))
+			why = append(why, fmt.Sprintf("the object was held by %s", rec.Who))
 		case w.Where == "cluster" && w.Mark != "" && w.Mark != fmt.Sprintf("%s.%d", rec.Case, rec.Attempt):
 			why = append(why, fmt.Sprintf("it bears the mark %s, and the journal announced %s.%d", w.Mark, rec.Case, rec.Attempt))
 		case !announces(rec.Steps[rec.Next], w):

@@ -25,7 +25,8 @@ func (s *sizes) flags(cmd *cobra.Command) {
 	f.Var(&s.failuresAge, "failures-age", "`duration` for which a failure is kept (default 7d, or more if it is set to more)")
 	f.Var(&s.dead, "dead-size", "maximum bytes of dead letters (default 128Mi, or more if it is set to more)")
 	f.Var(&s.deadAge, "dead-age", "`duration` for which a dead letter is kept (default 30d, or more if it is set to more)")
-	f.Var(&s.keys, "keys-size", "maximum bytes of what is kept under keys, such as the policy, leases and budgets (default 128Mi, or more if it is set to more)")
+	f.Var(&s.keys, "keys-size",
+		"maximum bytes of what is kept under keys, such as what is known of each Service, and budgets (default 512Mi, or more if it is set to more)")
 }
 
 func (s *sizes) settings(replicas int) stream.Settings {
