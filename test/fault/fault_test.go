@@ -84,13 +84,8 @@ func TestResumeCutOff(t *testing.T) {
 		cancel()
 	}
 	through(w.around(0), pass)
-	must(insist(ctx, func() error {
-		p, err := control.Resume(ctx, behind, "c1")
-		if err == nil && p == nil {
-			t.Error("there is no pause")
-		}
-		return err
-	}))
+	// It may have been ended by one of those that were told of no end in time.
+	must(insist(ctx, func() error { _, err := control.Resume(ctx, behind, "c1"); return err }))
 	if p, err := control.Resume(ctx, behind, "c1"); err != nil || p != nil {
 		t.Errorf("there is still %v, %v", p, err)
 	}

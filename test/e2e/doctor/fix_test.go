@@ -8,6 +8,7 @@ import (
 	"time"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -200,9 +201,9 @@ func (r *rig) fix(f fix, files map[string]string) {
 	}
 }
 
-// rightsOf returns what somebody needs who fixes the findings of a check and takes that back.
+// rightsOf returns what a person needs to fix the findings of a check and to undo that.
 func rightsOf(r *remedy.Remedy) []grant.Grant {
-	all := [][]grant.Grant{r.Grants()}
+	all := [][]grant.Grant{r.Grants(), approval.Grants}
 	for _, s := range r.Steps {
 		if undo, ok := s.Undo(); ok {
 			all = append(all, undo.Grants())
