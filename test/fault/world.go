@@ -229,7 +229,9 @@ func rules(mode remedy.Mode, budget int) string {
 
 // settings are those of streams on all nodes, which a small disk has room for.
 func settings(cluster string) stream.Settings {
-	return stream.Settings{Clusters: []string{cluster}, Replicas: nodes, FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20}
+	return stream.Settings{
+		Clusters: []string{cluster}, Replicas: nodes, FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20, KeysBytes: 64 << 20,
+	}
 }
 
 // setUp makes streams and consumers on all nodes.

@@ -199,8 +199,10 @@ func TestConfigMap(t *testing.T) {
 		_, err := maps.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Data: data}, metav1.UpdateOptions{})
 		must(err)
 	}
-	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"services", "events", "nodes", "namespaces", "daemonsets", "pods", "endpointslices",
-		"serviceaccounts", "deployments", "services/status"}, Verbs: []string{"*"}}
+	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{
+		"services", "services/status", "events", "approvals", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "nodes", "namespaces",
+		"daemonsets", "pods", "endpointslices", "serviceaccounts", "deployments",
+	}, Verbs: []string{"*"}}
 	one := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"p"}, Verbs: []string{"get"}}
 	engineOf := *sc
 	engineOf.Call = sc.As(t, "engine", []rbacv1.PolicyRule{all, one})
