@@ -4,6 +4,7 @@ import (
 	"bytes"
 	std "cmp"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -67,6 +68,7 @@ type world struct {
 	Role         string                                 `json:"role"`
 	RoleBy       string                                 `json:"roleBy"` // what names the role; the cluster if it is empty
 	Policy       remedy.Policy                          `json:"policy"`
+	PayBySpec    bool                                   `json:"payBySpec"` // of the policy's sections
 	Failed       map[doctor.Part]string                 `json:"failed"`
 	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
 }
@@ -256,6 +258,9 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	}
 	s.Role.Name, s.Role.By = w.Role, say.Literal(w.RoleBy)
 	s.Policy = w.Policy
+	if w.PayBySpec {
+		s.Policy.Sections = map[string]json.RawMessage{"payBySpec": json.RawMessage("true")}
+	}
 	for i, document := range w.Policies {
 		rules, err := ccm.ParsePolicy(document)
 		if err != nil {

@@ -32,7 +32,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener()
 	r := newRig(t, f.Config, bold)
-	fixtures := testbed.Bulk(f, "web", 10)
+	fixtures := testbed.Bulk(f, "web", 4)
 	r.must(r.testbed.Fail(r.ctx, fixtures...))
 	r.must(r.testbed.Halt(r.ctx)) // or it would find out about the policy by itself
 	up := r.up()
