@@ -79,8 +79,8 @@ func (o *object) record() event.Record {
 	return rec
 }
 
-// busy returns how long an order that is out, or that no answer came to, keeps the object from being written to. For how long it
-// has been out is told by the clock of NATS alone; without an engine, which asks for its time, by that of this machine.
+// busy returns how long the object must not be written to because an order is out, or was not answered. The age of the order is
+// measured by the clock of NATS; without an engine, which asks for the time, by that of this machine.
 func (o *object) busy(ctx context.Context) (time.Duration, error) {
 	if o.doc.Order == nil {
 		return 0, nil
@@ -96,8 +96,8 @@ func (o *object) busy(ctx context.Context) (time.Duration, error) {
 	return min(most-o.env.now().Add(ahead).Sub(o.stored), most), nil
 }
 
-// enter makes the run the holder of the object. If another run holds it, or is faster, it returns how long to wait. A run that
-// has left its object behind never ended.
+// enter makes the run the holder of the object. If another run holds it, or is faster, it returns how long to wait. An object that
+// a dead engine still holds counts as a crash of its run.
 func (o *object) enter(ctx context.Context) (wait time.Duration, err error) {
 	engine := o.env.Engine
 	h, yields, ok := engine.hold(ctx, o.key, o.env.bound()+soon)
@@ -113,7 +113,7 @@ func (o *object) enter(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	}
 	d := &o.doc
-	if d.Holder != "" && d.Holder != engine.name { // in one's own name: its run has ended, and could not say so
+	if d.Holder != "" && d.Holder != engine.name { // this engine's own run has ended, but failed to store that
 		if lives, err := engine.lives(ctx, o.env.Cluster, d.Holder); err != nil {
 			return 0, err
 		} else if lives {
@@ -262,7 +262,7 @@ func (o *object) leave() {
 	}
 }
 
-// release gives the object back: the run has ended, however, with this record and error.
+// release gives the object back after a run that ended with this record and error.
 func (x *run) release(ctx context.Context, rec event.Record, ended error) (event.Record, error) {
 	o := x.object
 	if o == nil || o.holding == nil || o.released {
@@ -280,7 +280,7 @@ func (x *run) release(ctx context.Context, rec event.Record, ended error) (event
 		o.withdraw(ctx)
 	}
 	if err != nil && x.repeated {
-		// The document alone says that the run has answered its event, which has to come again.
+		// Only the document shows that the event was answered. It was not stored, so the event must be delivered again.
 		rec.Result, rec.Wait = event.Waiting, max(rec.Wait, time.Second)
 		return rec, errors.Join(ended, fmt.Errorf("note that the run ended as the one before: %w", err))
 	}
@@ -320,9 +320,8 @@ func (o *object) free(x *run) {
 	}
 }
 
-// Note stores a record that no run has made, as the doctor has them: that one of next, which gets the newest one of the object and
-// class, the zero record if there is none. It reports false, and stores nothing, while a run holds the object or an order may be on
-// its way.
+// Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record of the object and
+// class, or from the zero record. Note reports false and stores nothing while a run holds the object or an order may be on its way.
 func Note(ctx context.Context, env *Env, uid, class string, next func(last event.Record) (event.Record, error)) (noted bool, err error) {
 	env, stop := env.started(ctx)
 	defer stop()

@@ -98,7 +98,7 @@ func (e *Engine) beats(ctx context.Context) {
 	}
 }
 
-// remove takes an object from a run that hangs: it never ends. Whatever it still does, it loses its next comparison.
+// remove takes an object from a hung run, and counts a crash. The hung run loses its next comparison.
 func (e *Engine) remove(ctx context.Context, key string) error {
 	parts := strings.Split(key, ".")
 	o, err := readObject(ctx, &Env{Cluster: parts[1], Stream: e.stream}, parts[2], "", e.log)
@@ -139,8 +139,8 @@ func (e *Engine) beatNow(ctx context.Context, older time.Duration) error {
 	return nil
 }
 
-// hold makes a run the holder of an object in this engine. If another one holds it, that is asked for its place. Its context
-// ends when another run asks. A run that holds an object for longer than most hangs, and the object is taken from it.
+// hold makes a run the holder of an object within this engine. If another run holds it, hold asks that run to yield and reports
+// false. The returned context ends when another run asks. A run that holds the object for longer than most is considered hung.
 func (e *Engine) hold(ctx context.Context, key string, most time.Duration) (held *holding, yield context.Context, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -194,7 +194,7 @@ func (e *Engine) lives(ctx context.Context, cluster, other string) (bool, error)
 	}
 	mine, ok := view[e.key]
 	if !ok {
-		return false, fmt.Errorf("read the heartbeat of the engine that holds the object: %w", errors.New("one's own is not there"))
+		return false, fmt.Errorf("read the heartbeat of the engine that holds the object: %w", errors.New("this engine's own heartbeat is missing"))
 	}
 	it, ok := view[theirs]
 	return ok && mine.Time.Sub(it.Time) < deadAt, nil

@@ -59,13 +59,13 @@ func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	return nil
 }
 
-// guards are what the stream holds that may keep a plan from being applied, all read at one moment, and the policy. That is read
-// last: who has seen no pause, since it is over, sees what the policy became in it.
+// guards are the stream's contents that may hold a plan back, all read at one moment, and the policy. The policy is read
+// last: a run that finds a pause over sees every change of the policy that was made during the pause.
 type guards struct {
 	breaker *control.Breaker // of the class, if it is open
 	pause   *control.Pause   // in force
 	policy  remedy.Policy
-	answers answers // what people have said of the plan, which the cluster holds; where they are read, too
+	answers answers // Approvals of the plan, from the API server; empty if the caller did not ask for them
 }
 
 // guards reads them as they were when the run last wrote the document, or later, and the answers as they are now.

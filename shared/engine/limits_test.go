@@ -830,7 +830,7 @@ func TestUnguarded(t *testing.T) {
 	r.wrote(1)
 }
 
-// The approval of the person who runs the engine is of one plan and one attempt, in one process, and as the policy counts it.
+// An approval by --approve is valid for one plan and one attempt, in one process, and only if the policy counts it.
 func TestAgreed(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -6,7 +6,7 @@
 //   - A run answers one failure for one class ([Run]), within [Env.Bound].
 //   - An object is what a failure is about: a Service, mostly.
 //   - A document is what is known of an object ([event.Document]), in one key of the bucket, state.<cluster>.<uid>. Each write of it is
-//     one compare-and-set on its revision. Whoever loses the comparison stops. Its holder is the engine that works on the object.
+//     one compare-and-set on its revision. A writer that loses the comparison stops. Its holder is the engine that works on the object.
 //   - A case is what is known of the failures of one object and class: the newest record, the attempts that can be undone, and counts.
 //   - A hand does what needs the rights of a class (package hand): it looks, or makes one step. It may be a function elsewhere.
 //   - An order tells a hand to make one step. It has an ID and an expiry, after which no hand begins to write.
@@ -29,8 +29,8 @@
 //
 //  1. No step made: look again. A step made, or possibly made: go on from the document, after the step was checked. A step of which
 //     that is unknown stands in its case (Doubt) until a look has told, whichever class writes to the object in between.
-//  2. An engine is dead when its heartbeat is 15 s older than the reader's own, by the clock of NATS, both from one answer. Whoever
-//     finds an object that a dead engine holds counts a run that never ended; three of those are a question. A run that takes longer
+//  2. An engine is dead when its heartbeat is 15 s older than the reader's own, by the clock of NATS, both from one answer. A run
+//     that finds an object held by a dead engine counts a crash; three crashes in a row become a question. A run that takes longer
 //     than its time loses its object to its own engine. After an order without an answer nothing is sent for the object until the
 //     order has expired and a minute has passed; then the step is checked.
 //  3. Before each order the run has written the document within a second, or does. Pause, breakers and the places are read in one answer

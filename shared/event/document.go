@@ -60,7 +60,7 @@ type Entry struct {
 	Record *Record `json:"record,omitempty"` // nil: that of the class's case
 }
 
-// ReadDocument decodes a document. One of another version, or with anything that this one has not, is an error.
+// ReadDocument decodes a document. Another version, or an unknown field, is an error.
 func ReadDocument(data []byte) (Document, error) {
 	var d Document
 	dec := json.NewDecoder(strings.NewReader(string(data)))
@@ -206,7 +206,7 @@ func (d *Document) Append(rec Record, id string) {
 	d.Outbox = append(d.Outbox, Entry{ID: id, Class: rec.Class})
 }
 
-// Over notes that the order that was out can't be on its way any more. Whether it was made is for the next run of its class to find out.
+// Over ends an order that can no longer be on its way. The next run of its class checks whether its step was made.
 func (d *Document) Over() {
 	s := d.Order
 	if d.Order = nil; s == nil || s.Undo {

@@ -55,8 +55,8 @@ func (p *Program) ReadPolicy(ctx context.Context, named string) (policy.Version,
 	return v, err
 }
 
-// InForce returns the policy that the engine uses in a cluster, as it tells; where none has told anything, it observes. It is
-// an error if there is no policy that can be used: the engine writes nothing then.
+// InForce returns the policy that the engine of a cluster reports. Until an engine has reported one, it is observe mode. If the
+// engine has no usable policy, and therefore writes nothing, it returns an error.
 func InForce(ctx context.Context, s *stream.Stream, cluster string) (policy.Version, policy.InForce, error) {
 	observing := policy.Version{Policy: remedy.Policy{Mode: remedy.Observe}, Text: "mode: observe\n"}
 	told, err := policy.Get(ctx, s, cluster)

@@ -39,9 +39,9 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		case found:
 			return l.Phrase("To apply the plan, with mode: fix in FILE: lbremedy doctor --fix %s %s --policy FILE --apply", check, name)
 		case byHand:
-			return l.Phrase("To apply plans, set mode: fix in the policy. What that loosens: lbremedy policy check FILE")
+			return l.Phrase("To apply plans, set mode: fix in the policy. To see what that allows: lbremedy policy check FILE")
 		}
-		return l.Phrase("To apply plans from now on, set mode: fix in the policy. What that loosens: lbremedy policy check FILE") + "\n" +
+		return l.Phrase("To apply plans from now on, set mode: fix in the policy. To see what that allows: lbremedy policy check FILE") + "\n" +
 			l.Phrase("To apply this one alone: lbremedy run %s --policy FILE --apply", name)
 	case event.Status(event.Waiting), event.Status(event.Unsettled):
 		return waits(l, r, seen)
