@@ -415,6 +415,7 @@ func TestDocumentUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
 		"nothing": "", "garbage": "{", "no version": "{}", "a later version": `{"v":2}`, "an unknown field": `{"v":1,"more":1}`,
+		"something behind it":     `{"v":1}{}`,
 		"a case of another class": `{"v":1,"cases":{"fake":{"record":{"class":"other"}}}}`, "a case that is empty": `{"v":1,"cases":{"fake":null}}`,
 		"an outbox without its record": `{"v":1,"outbox":[{"id":"1","class":"fake"}]}`,
 	} {

@@ -1,10 +1,8 @@
 package event
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -63,9 +61,7 @@ type Entry struct {
 // ReadDocument decodes a document. Another version, or an unknown field, is an error.
 func ReadDocument(data []byte) (Document, error) {
 	var d Document
-	dec := json.NewDecoder(strings.NewReader(string(data)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
+	if err := DecodeStrict(data, &d); err != nil {
 		return Document{}, fmt.Errorf("read the document: %w", err)
 	}
 	if d.V != DocumentVersion {

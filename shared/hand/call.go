@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -212,17 +211,4 @@ type Answer struct {
 	Attempt int             `json:"attempt,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`  // a LookAnswer or an ApplyAnswer
 	Problem *Error          `json:"problem,omitempty"` // RFC 9457
-}
-
-// strict decodes JSON that has these fields and no others.
-func strict(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
-	}
-	return nil
 }

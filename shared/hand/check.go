@@ -32,7 +32,7 @@ var claimKey = regexp.MustCompile(`^(vswitch|evict)\.[A-Za-z0-9._-]{1,300}$`)
 
 // checkLook reads the answer to a look, and returns why nothing of it may be used.
 func (r *Remote) checkLook(q LookRequest, data json.RawMessage, a *LookAnswer) error {
-	if err := strict(data, a); err != nil {
+	if err := event.DecodeStrict(data, a); err != nil {
 		return fmt.Errorf("the answer of the function is not that to a look: %w", ErrInvalid)
 	}
 	if a.Verdict < remedy.Unknown || a.Verdict > remedy.No || !slices.Contains([]State{"", Todo, Found, Moved}, a.State) {
@@ -125,7 +125,7 @@ func (r *Remote) checkPlan(p *Plan) error {
 
 // checkApply reads the answer to an order, and returns why nothing of it may be used.
 func (r *Remote) checkApply(o Order, data json.RawMessage, a *ApplyAnswer) error {
-	if err := strict(data, a); err != nil {
+	if err := event.DecodeStrict(data, a); err != nil {
 		return fmt.Errorf("the answer of the function is not that to an order: %w", ErrInvalid)
 	}
 	if !slices.Contains([]State{"", Todo, Done, Found, Moved}, a.State) || len(a.Calls) > mostCalls {

@@ -200,7 +200,7 @@ func (r *Remote) read(h head, about About, body []byte, err error) (*Answer, err
 	if len(body) > MaxAnswer {
 		return nil, fmt.Errorf("the answer of the function has more than %d bytes: %w", MaxAnswer, ErrUnsure)
 	}
-	if err := strict(body, &a); err != nil {
+	if err := event.DecodeStrict(body, &a); err != nil {
 		return nil, fmt.Errorf("the answer of the function is not in the form of one: %w", ErrUnsure)
 	}
 	if a.Problem != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // A Queue is what waits for the workers of a class in one cluster.
@@ -41,22 +40,6 @@ func (s *Stream) Queues(ctx context.Context, cluster string) ([]Queue, error) {
 	}
 	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Class, b.Class) })
 	return all, nil
-}
-
-// Now returns what time it is by the clock of NATS, which also dates what it stores: the clocks of machines differ. It is
-// that of the node that has the consumer of a class; ErrNotFound if the class has none.
-func (s *Stream) Now(ctx context.Context, cluster, class string) (time.Time, error) {
-	const doing = "ask NATS for the time"
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	c, err := s.js.Consumer(in, Failed, ConsumerOf(cluster, class))
-	if err != nil {
-		return time.Time{}, s.fault(ctx, in, doing, err)
-	}
-	return c.CachedInfo().TimeStamp, nil
 }
 
 // A Fill says how full a stream is.

@@ -5,12 +5,9 @@
 package control
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -122,7 +119,7 @@ func reader[T any, P interface {
 			return empty(nil)
 		}
 		d := P(new(T))
-		if err := strict(value, d); err != nil {
+		if err := event.DecodeStrict(value, d); err != nil {
 			return empty(fmt.Errorf("%w: key %s: %w", ErrUnreadable, key, err))
 		}
 		if h := d.head(); h.V != version || h.Key != key {
@@ -130,17 +127,4 @@ func reader[T any, P interface {
 		}
 		return d
 	}
-}
-
-// strict decodes JSON that has these fields and no others.
-func strict(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
-	}
-	return nil
 }
