@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -129,12 +128,7 @@ func TestRecurrenceCounted(t *testing.T) {
 		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, r.hit(ctx, "diagnose")
 	}
 	r.ends(event.Asked)
-	r.once("diagnose", func(ctx context.Context) error { // another engine has taken the object, and given it back
-		d := r.document()
-		d.Holder = ""
-		data, err := json.Marshal(d)
-		return errors.Join(err, r.env.Stream.Put(ctx, event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
-	})
+	r.once("diagnose", func(ctx context.Context) error { return r.writes(ctx, "") }) // it has taken the object, and given it back
 	r.advance(ccm.Retry)
 	r.event = r.failure(class, r.now())
 	if rec := r.fails("note that the run ended as the one before"); rec.Result != event.Waiting || rec.Wait < time.Second {

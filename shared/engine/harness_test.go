@@ -272,9 +272,12 @@ func (r *rig) advance(d time.Duration) {
 }
 
 // stolen has another engine write the document of the rig's Service, and hold it.
-func (r *rig) stolen(ctx context.Context) error {
+func (r *rig) stolen(ctx context.Context) error { return r.writes(ctx, "another") }
+
+// writes has another engine write the document of the rig's Service, and leave it to a holder; empty: to none.
+func (r *rig) writes(ctx context.Context, holder string) error {
 	d := r.document()
-	d.Holder = "another"
+	d.Holder = holder
 	data, err := json.Marshal(d)
 	return errors.Join(err, r.env.Stream.Put(ctx, event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
 }
@@ -411,6 +414,14 @@ func (r *rig) answer(rec event.Record, reply approval.Reply, name string, groups
 	r.Helper()
 	identity.Answerable(r, r.kube)
 	return approval.Answer(r.Context(), identity.Person(r, r.kube, name, groups...), rec, reply)
+}
+
+// consent gives the rig a plan of a risk that needs a person's approval, and returns the record that asks for it.
+func (r *rig) consent() event.Record {
+	r.Helper()
+	r.policy.Risk = remedy.Low
+	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+	return r.ends(event.Asked)
 }
 
 // approve has a person approve the plan of a record.

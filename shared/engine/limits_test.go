@@ -474,9 +474,7 @@ func TestApprove(t *testing.T) {
 	t.Parallel()
 	ask := func(t *testing.T) (*rig, event.Record) {
 		r := build(t)
-		r.policy.Risk = remedy.Low
-		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
-		rec := r.ends(event.Asked)
+		rec := r.consent()
 		if !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
 			t.Errorf("asks %q", rec.Ask)
 		}
@@ -812,9 +810,7 @@ func TestAnswersUnreadable(t *testing.T) {
 func TestUnguarded(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.policy.Risk = remedy.Low
-	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
-	rec := r.ends(event.Asked)
+	rec := r.consent()
 	r.approve(rec, "ann")
 	r.on("guard", func(context.Context) error { return errNotFound })
 	if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "does not count: nothing proves who created an Approval: the admission policy") {
@@ -834,9 +830,7 @@ func TestUnguarded(t *testing.T) {
 func TestAgreed(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.policy.Risk = remedy.Low
-	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
-	rec := r.ends(event.Asked)
+	rec := r.consent()
 	r.env.Agreed = &engine.Agreement{Digest: strings.Repeat("0", 32), By: kube.User{Name: "ann"}}
 	r.ends(event.Asked)
 	r.env.Agreed = &engine.Agreement{Digest: rec.Digest, By: kube.User{Name: "ann"}, Host: "laptop"}
@@ -956,9 +950,7 @@ func TestStricterMeanwhile(t *testing.T) {
 func TestRejectedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.policy.Risk = remedy.Low
-	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
-	rec := r.ends(event.Asked)
+	rec := r.consent()
 	r.approve(rec, "ann")
 	reads := r.count("approvals")
 	r.on("approvals", func(context.Context) error {

@@ -418,9 +418,7 @@ func TestApprovedBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	url := r.apart()
-	r.policy.Risk = remedy.Low
-	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
-	asked := r.ends(event.Asked)
+	asked := r.consent()
 	nats.Behind(t, url, "KV_lbremedy")
 	r.approve(asked, "ann")
 	r.env.Watch = long
