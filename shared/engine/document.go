@@ -156,12 +156,13 @@ func (o *object) store(ctx context.Context) error {
 
 // room reports whether the document has room for a record with a plan, for what its steps leave to an undo, and for what may come beside it.
 func (o *object) room(rec event.Record) bool {
-	need := size(o.doc.Order) + size(rec) + spare
+	need := size(o.doc.Order) + spare
 	for class, c := range o.doc.Cases {
 		need += size(c.Done)
 		switch {
 		case class == o.class:
-			need += 2*size(rec.Undoable().Steps) + size(c.Done) // the undo's own record has as much again
+			steps := size(rec.Undoable().Steps)
+			need += steps + max(size(rec), steps+size(c.Done)) // the record of an undo takes the place of this one
 		case c.Record != nil:
 			need += size(c.Record) + size(c.Record.Undoable().Steps)
 		}

@@ -277,7 +277,7 @@ func TestUndoOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
 	rec.Steps[0].Undo = nil
-	rec.Steps[1].Undo.Kind, rec.Steps[1].Undo.Step = "annotate", []byte(`{"set":{"`+key+`":"forged"},"was":{"`+key+`":"new"}}`)
+	rec.Steps[1].Undo.Kind, rec.Steps[1].Undo.Text = "annotate", "annotate "+key+"=forged"
 	_, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec})
 	r.must(err)
 	if got := r.live().Annotations[key]; got != "old" || r.tags()["k"] != "" {

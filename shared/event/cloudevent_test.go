@@ -51,7 +51,7 @@ func record(changes ...func(*Record)) Record {
 		Decision: Decision{Mode: "fix", Rule: "Risk low is applied by default."},
 		Plan: Plan{Finding: "The vSwitch is full; vsw-b has 41 free addresses.", Cause: "vsw-a", Risk: "low", Steps: []StepRecord{{
 			Kind: "annotate", Text: "annotate a=b", Target: "service/" + testUID, Risk: "low", Step: json.RawMessage(`{"key":"a"}`), Began: testTime, Ended: testTime,
-			Undo: &Undo{Kind: "annotate", Text: "annotate a=", Step: json.RawMessage(`{"key":"a"}`)},
+			Undo: &Undo{Kind: "annotate", Text: "annotate a="},
 		}}},
 		Progress: Progress{Next: 1, Written: testTime, Hash: "h", Left: "l"},
 		Outcome: Outcome{

@@ -272,12 +272,11 @@ type StepRecord struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// An Undo is the step that takes another one back.
+// An Undo says what takes a step back. The undo itself is worked out from the step.
 type Undo struct {
-	Kind string          `json:"kind"`
-	Text string          `json:"text"`
-	Said say.Text        `json:"said,omitempty"` // Text as messages
-	Step json.RawMessage `json:"step"`
+	Kind string   `json:"kind"`
+	Text string   `json:"text"`
+	Said say.Text `json:"said,omitempty"` // Text as messages
 }
 
 // Timings say how long each phase of a run took, in nanoseconds.

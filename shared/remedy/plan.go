@@ -115,11 +115,7 @@ func Records(steps []Step) ([]event.StepRecord, error) {
 		}
 		rec := event.StepRecord{Kind: s.Kind(), Text: s.Says().String(), Said: s.Says(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: Wakes(s)}
 		if back, ok := s.Undo(); ok {
-			data, err := json.Marshal(back)
-			if err != nil {
-				return nil, fmt.Errorf("encode the undo of step %s: %w", s.Kind(), err)
-			}
-			rec.Undo = &event.Undo{Kind: back.Kind(), Text: back.Says().String(), Said: back.Says(), Step: data}
+			rec.Undo = &event.Undo{Kind: back.Kind(), Text: back.Says().String(), Said: back.Says()}
 		}
 		out = append(out, rec)
 	}

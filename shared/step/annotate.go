@@ -25,11 +25,18 @@ type Annotate struct {
 	Was    map[string]string `json:"was,omitempty"` // what Set and Remove found; a key that wasn't there is missing
 }
 
+// readable is the longest value, in bytes, that a sentence shows whole. The step itself has all of it.
+const readable = 1 << 10
+
 // Says is what the step does.
 func (a Annotate) Says() say.Text {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(a.Set)) {
-		parts = append(parts, k+"="+a.Set[k])
+		value := a.Set[k]
+		if len(value) > readable {
+			value = ccm.Quote(value)
+		}
+		parts = append(parts, k+"="+value)
 	}
 	if len(a.Remove) > 0 {
 		return say.F("annotate %s and remove %s", strings.Join(parts, " "), strings.Join(a.Remove, " "))

@@ -52,8 +52,7 @@ func Journalled() []event.Record {
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id"
 	fixed.Steps = []event.StepRecord{{
 		Kind: "annotate", Text: "annotate " + key + "=vsw-b", Risk: "low", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-b"},"was":{"` + key + `":"vsw-a"}}`),
-		Undo: &event.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a",
-			Step: json.RawMessage(`{"set":{"` + key + `":"vsw-a"},"was":{"` + key + `":"vsw-b"}}`)},
+		Undo: &event.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a"},
 	}}
 	fixed.Timings = event.Timings{Diagnose: 300 * time.Millisecond, Verify: 3 * time.Second}
 	fixed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

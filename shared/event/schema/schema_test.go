@@ -123,7 +123,7 @@ func TestRecordValidates(t *testing.T) {
 	full.Attempt, full.Attempts, full.Next, full.Timings = 1, []time.Time{at}, 1, event.Timings{Queue: time.Second}
 	step := json.RawMessage(`{"key":"a","value":"b"}`)
 	full.Steps = []event.StepRecord{{
-		Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Step: step, Undo: &event.Undo{Kind: "annotate", Text: "annotate a=", Step: step},
+		Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Step: step, Undo: &event.Undo{Kind: "annotate", Text: "annotate a="},
 		Found: true, Calls: []event.Call{{At: at, Action: "slb:TagResources", Resource: "lb-1", Request: "r", Version: "1", Error: "e"}},
 	}}
 	full.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "laptop"}
