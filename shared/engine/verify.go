@@ -56,6 +56,9 @@ func (x verification) verify(ctx context.Context) (event.Record, error) {
 	tells := func(svc *corev1.Service) bool {
 		return len(whyOver(x.c, svc)) > 0 || left(svc) != x.rec.Left || marked(svc, x.rec.Hash)
 	}
+	if err := x.object.flush(ctx); err != nil { // or people who follow CASES would learn of the step when the watch ends
+		x.log.Warn("CASES lacks a record of the object", "error", err)
+	}
 	for known := tells(last); ; known = false {
 		var err error
 		switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/fixture"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -87,6 +89,26 @@ func TestVerify(t *testing.T) {
 			}
 		})
 	}
+}
+
+// CASES has the record of a step while the run still watches for the sync.
+func TestStepSeen(t *testing.T) {
+	t.Parallel()
+	r := build(t, func(*corev1.Service) {})
+	r.env.Watch = long
+	ctx, cancel := context.WithCancel(t.Context())
+	var followed sync.WaitGroup
+	defer followed.Wait()
+	defer cancel()
+	followed.Go(func() {
+		r.env.Stream.Tail(ctx, stream.Cases, event.CaseSubjects, 0, func(m stream.Message) error {
+			if rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil && rec.Phase == event.Step {
+				r.sync("h2", "192.168.0.9")
+			}
+			return nil
+		})
+	})
+	r.ends(event.Fixed)
 }
 
 // A fix counts as fixed only if each port has a running listener. Where that is not proven it is synced, and says why.
