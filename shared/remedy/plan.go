@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -150,4 +152,28 @@ func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind 
 		return nil, err
 	}
 	return step, r.allows(step)
+}
+
+// Decode makes a step of the class from its kind and its JSON form, see Decode.
+func (r *Remedy) Decode(kind string, data []byte) (Step, error) { return Decode(r.Steps, kind, data) }
+
+// Decode makes a step of one of the kinds from its JSON form, as the journal keeps it. What a newer
+// release has journalled and this one does not know is an error: a step without that field
+// could be another write.
+func Decode(kinds []Step, kind string, data []byte) (Step, error) {
+	i := slices.IndexFunc(kinds, func(s Step) bool { return s.Kind() == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("decode step: kind %q is not known; a newer release may have journalled it", kind)
+	}
+	made := reflect.New(reflect.PointerTo(reflect.TypeOf(kinds[i]))) // stays nil for null, which would read as a step that names nothing
+	switch err := event.DecodeStrict(data, made.Interface()); {
+	case err != nil:
+		if _, field, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
+			err = fmt.Errorf("its field %s is not known: a newer release has journalled it", field)
+		}
+		return nil, fmt.Errorf("decode step %s: %w", kind, err)
+	case made.Elem().IsNil():
+		return nil, fmt.Errorf("decode step %s: there is none", kind)
+	}
+	return made.Elem().Elem().Interface().(Step), nil
 }

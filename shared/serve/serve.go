@@ -34,7 +34,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 // An Endpoint answers the calls of one hand.
@@ -244,7 +243,7 @@ func endpoint(r *remedy.Remedy, log *slog.Logger) (*Endpoint, error) {
 	if err := errors.Join(r.Validate(), config.Validate(), err); err != nil {
 		return nil, err
 	}
-	clients, err := config.Clients(step.Decode)
+	clients, err := config.Clients(r.Decode)
 	if err != nil {
 		return nil, err
 	}

@@ -8,15 +8,6 @@
 package step
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"reflect"
-	"slices"
-	"strings"
-
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -27,35 +18,9 @@ func All() []remedy.Step {
 		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}, Protect{}}
 }
 
-// Decode makes a step from its kind and its JSON form, as the journal keeps them. What a newer
-// release has journalled and this one does not know is an error: a step without that field
-// could be another write.
-func Decode(kind string, data []byte) (remedy.Step, error) {
-	all := All()
-	i := slices.IndexFunc(all, func(s remedy.Step) bool { return s.Kind() == kind })
-	if i < 0 {
-		return nil, fmt.Errorf("decode step: kind %q is not known; a newer release may have journalled it", kind)
-	}
-	made := reflect.New(reflect.PointerTo(reflect.TypeOf(all[i]))) // stays nil for null, which would read as a step that names nothing
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(made.Interface())
-	if err == nil {
-		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows it")
-		}
-	}
-	switch {
-	case err != nil:
-		if _, field, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
-			err = fmt.Errorf("its field %s is not known: a newer release has journalled it", field)
-		}
-		return nil, fmt.Errorf("decode step %s: %w", kind, err)
-	case made.Elem().IsNil():
-		return nil, fmt.Errorf("decode step %s: there is none", kind)
-	}
-	return made.Elem().Elem().Interface().(remedy.Step), nil
-}
+// Decode makes a step of any kind from its kind and its JSON form, as remedy.Decode does. The program of a function decodes only
+// what its class declares: else it would hold the code of all kinds.
+func Decode(kind string, data []byte) (remedy.Step, error) { return remedy.Decode(All(), kind, data) }
 
 // serviceWrite is what every step on the Service's own metadata needs.
 var serviceWrite = []grant.Grant{grant.GetServices, grant.PatchServices}
