@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	cloudevents "github.com/cloudevents/sdk-go/v2/event"
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // On the wire a call is a JWS in compact form, signed with Ed25519 (RFC 7515, RFC 8037). Its payload is a CloudEvent in JSON: the source is
@@ -28,18 +27,12 @@ const (
 	MaxCall   = 4 << 20   // bytes of a call: an object of Kubernetes has at most 1.5 MiB (etcd's --max-request-bytes), a third more in Base64
 	MaxAnswer = 512 << 10 // bytes of an answer
 
-	mostHeader = 512 // bytes of the encoded header of a call
+	mostHeader = 512 // bytes of the encoded header of a call, which is read before the signature is verified
 
 	// A hand accepts a call until its expiry, and none that expires later than this by the hand's own clock.
 	farthest = 30 * time.Second
 	// The engine lets a call expire after this: a hand whose clock is 5 s behind still accepts it.
 	callLife = 25 * time.Second
-)
-
-// extensions of the CloudEvent of a call.
-const (
-	extExpires  = "expires"  // until when a hand may begin, and until when an order may write
-	extDeclares = "declares" // digest of the class's declaration
 )
 
 // A Key pair signs the calls of one cluster's engine. Hands have the public half only.
@@ -53,19 +46,14 @@ func NewKey() (Key, error) {
 
 // ParseKey reads the private key from PEM (PKCS #8).
 func ParseKey(text []byte) (Key, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return Key{}, errors.New("read the engine's key: it is not in PEM")
+	if block, _ := pem.Decode(text); block != nil {
+		if parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+			if private, ok := parsed.(ed25519.PrivateKey); ok {
+				return Key{private}, nil
+			}
+		}
 	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return Key{}, errors.New("read the engine's key: the PEM block holds no PKCS #8 key") // the parser's error may quote the key
-	}
-	private, ok := parsed.(ed25519.PrivateKey)
-	if !ok {
-		return Key{}, fmt.Errorf("read the engine's key: it is of type %T, not Ed25519", parsed)
-	}
-	return Key{private}, nil
+	return Key{}, errors.New("read the engine's key: it is not an Ed25519 key in PEM (PKCS #8)") // the parser's error may quote the key
 }
 
 // PEM returns the private key as ParseKey reads it.
@@ -102,104 +90,87 @@ func ParsePublicKeys(text string) (PublicKeys, error) {
 	return keys, nil
 }
 
-// A head is what a call says beside its data.
-type head struct {
-	ID, Type, Cluster, Class, Declares string
-	Made, Expires                      time.Time
+// A call is the CloudEvent that carries a LookRequest or an Order.
+type call struct {
+	Spec     string          `json:"specversion"`
+	Media    string          `json:"datacontenttype"`
+	ID       string          `json:"id"`
+	Type     string          `json:"type"`
+	Cluster  string          `json:"source"`
+	Class    string          `json:"subject"`
+	Made     time.Time       `json:"time"`
+	Expires  time.Time       `json:"expires"`  // until when a hand may begin, and until when an order may write
+	Declares string          `json:"declares"` // digest of the class's declaration
+	Data     json.RawMessage `json:"data"`
 }
 
-// payload is a CloudEvent as a JWS carries it. It has none of the claims of a JSON Web Token.
-type payload struct{ json.RawMessage }
+// frame is the header of a JWS (RFC 7515, section 4). Another field than these could change what the signature means.
+type frame struct {
+	Alg string `json:"alg"`
+	Kid string `json:"kid"`
+	Cty string `json:"cty,omitempty"`
+	Typ string `json:"typ,omitempty"` // what libraries add
+}
 
-// GetExpirationTime returns nothing, as the other methods of jwt.Claims here.
-func (payload) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
+const (
+	algorithm = "EdDSA"
+	specified = "1.0" // version of CloudEvents
+)
 
-// GetIssuedAt returns nothing.
-func (payload) GetIssuedAt() (*jwt.NumericDate, error) { return nil, nil }
-
-// GetNotBefore returns nothing.
-func (payload) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
-
-// GetIssuer returns nothing.
-func (payload) GetIssuer() (string, error) { return "", nil }
-
-// GetSubject returns nothing.
-func (payload) GetSubject() (string, error) { return "", nil }
-
-// GetAudience returns nothing.
-func (payload) GetAudience() (jwt.ClaimStrings, error) { return nil, nil }
+// part is how the parts of a JWS are written.
+var part = base64.RawURLEncoding.Strict()
 
 // seal returns a call as it is sent.
-func (k Key) seal(h head, data any) ([]byte, error) {
-	e := cloudevents.New()
-	e.SetID(h.ID)
-	e.SetType(h.Type)
-	e.SetSource(h.Cluster)
-	e.SetSubject(h.Class)
-	e.SetTime(h.Made)
-	e.SetExtension(extExpires, h.Expires.UTC().Format(time.RFC3339Nano))
-	e.SetExtension(extDeclares, h.Declares)
-	if err := e.SetData(cloudevents.ApplicationJSON, data); err != nil {
+func (k Key) seal(c call, data any) ([]byte, error) {
+	var err error
+	c.Spec, c.Media, c.Made, c.Expires = specified, "application/json", c.Made.UTC(), c.Expires.UTC()
+	if c.Data, err = json.Marshal(data); err != nil {
 		return nil, fmt.Errorf("encode the call: %w", err)
 	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		return nil, fmt.Errorf("encode the call: %w", err)
+	var signed []byte
+	for _, v := range []any{frame{Alg: algorithm, Kid: k.Public(), Cty: "cloudevents+json"}, c} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("encode the call: %w", err)
+		}
+		signed = append(part.AppendEncode(signed, text), '.')
 	}
-	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, payload{text})
-	t.Header = map[string]any{"alg": t.Method.Alg(), "kid": k.Public(), "cty": "cloudevents+json"}
-	signed, err := t.SignedString(k.private)
-	if err == nil && len(signed) > MaxCall {
-		err = fmt.Errorf("it has %d bytes, more than %d", len(signed), MaxCall)
+	sealed := part.AppendEncode(signed, ed25519.Sign(k.private, signed[:len(signed)-1]))
+	if len(sealed) > MaxCall {
+		return nil, fmt.Errorf("sign the call: it has %d bytes, more than %d", len(sealed), MaxCall)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("sign the call: %w", err)
-	}
-	return []byte(signed), nil
+	return sealed, nil
 }
 
-// unseal returns what a call says if one of the keys has signed it. Nothing of a call is used before that.
-func (keys PublicKeys) unseal(call []byte) (head, json.RawMessage, error) {
-	refused := func(kind error, format string, args ...any) (head, json.RawMessage, error) {
-		return head{}, nil, fmt.Errorf(format+": %w", append(args, kind)...)
+// unseal returns what a call says if one of the keys has signed it. Nothing of its payload is used before that.
+func (keys PublicKeys) unseal(sealed []byte) (c call, err error) {
+	if len(sealed) > MaxCall {
+		return c, fmt.Errorf("the call has more than %d bytes: %w", MaxCall, ErrInvalid)
 	}
-	if len(call) > MaxCall {
-		return refused(ErrInvalid, "the call has more than %d bytes", MaxCall)
-	}
-	// The parser reads the header, whatever its size, before it verifies the signature.
-	if at := bytes.IndexByte(call, '.'); at < 0 || at > mostHeader {
-		return refused(ErrInvalid, "the call is not a JWS in compact form")
-	}
-	var body payload
-	parser := jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())
-	_, err := parser.ParseWithClaims(string(bytes.TrimSpace(call)), &body, func(t *jwt.Token) (any, error) {
-		if _, ok := t.Header["crit"]; ok {
-			return nil, errors.New("its header names extensions that must be understood")
+	sealed = bytes.TrimSpace(sealed)
+	signed := sealed[:max(bytes.LastIndexByte(sealed, '.'), 0)]
+	parts := bytes.SplitN(sealed, []byte("."), 4)
+	for i, text := range parts {
+		if parts[i], err = part.AppendDecode(nil, text); err != nil || len(parts) != 3 || i == 0 && len(text) > mostHeader {
+			return c, fmt.Errorf("the call is not a JWS in compact form: %w", ErrInvalid)
 		}
-		id, _ := t.Header["kid"].(string)
-		key, ok := keys[id]
-		if !ok {
-			return nil, errors.New("its key is unknown")
-		}
-		return key, nil
-	})
-	if errors.Is(err, jwt.ErrTokenMalformed) {
-		return refused(ErrInvalid, "the call is not a JWS in compact form")
 	}
-	if err != nil {
-		return refused(ErrDenied, "the signature of the call is not accepted: %v", err)
+	var f frame
+	switch err := event.DecodeStrict(parts[0], &f); {
+	case err != nil || f.Alg != algorithm:
+		return c, fmt.Errorf("the signature of the call is not accepted: its header is not that of a call: %w", ErrDenied)
+	case keys[f.Kid] == nil:
+		return c, fmt.Errorf("the signature of the call is not accepted: its key is unknown: %w", ErrDenied)
+	case !ed25519.Verify(keys[f.Kid], signed, parts[2]):
+		return c, fmt.Errorf("the signature of the call is not accepted: it is wrong: %w", ErrDenied)
 	}
-	var e cloudevents.Event
-	if err := json.Unmarshal(body.RawMessage, &e); err != nil || e.Validate() != nil {
-		return refused(ErrInvalid, "the payload of the call is not a CloudEvent")
+	switch err := json.Unmarshal(parts[1], &c); {
+	case err != nil || c.Spec != specified:
+		return c, fmt.Errorf("the payload of the call is not a CloudEvent: %w", ErrInvalid)
+	case c.Expires.IsZero():
+		return c, fmt.Errorf("the call has no expiry: %w", ErrInvalid)
 	}
-	h := head{ID: e.ID(), Type: e.Type(), Cluster: e.Source(), Class: e.Subject(), Made: e.Time()}
-	h.Declares, _ = e.Extensions()[extDeclares].(string)
-	expires, _ := e.Extensions()[extExpires].(string)
-	if h.Expires, err = time.Parse(time.RFC3339Nano, expires); err != nil {
-		return refused(ErrInvalid, "the call has no expiry")
-	}
-	return h, e.Data(), nil
+	return c, nil
 }
 
 // An Answer is what a hand sends back. A call that was not accepted has a problem alone.

@@ -69,7 +69,7 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 		return a, problem(err)
 	}
 	now := r.now()
-	said, err := r.call(ctx, head{Type: TypeLook, Made: now, Expires: now.Add(callLife)}, q.About, q)
+	said, err := r.call(ctx, call{Type: TypeLook, Made: now, Expires: now.Add(callLife)}, q.About, q)
 	if errors.Is(err, ErrUnsure) {
 		err = fmt.Errorf("%w: %s", ErrUnavailable, err) // a look changes nothing
 	}
@@ -116,7 +116,7 @@ func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.D
 	}
 	ctx, cancel := context.WithTimeout(ctx, life+skew)
 	defer cancel()
-	said, err := r.call(ctx, head{ID: o.ID, Type: TypeApply, Made: now, Expires: now.Add(life)}, o.About, o)
+	said, err := r.call(ctx, call{ID: o.ID, Type: TypeApply, Made: now, Expires: now.Add(life)}, o.About, o)
 	if said == nil {
 		if errors.Is(err, ErrUnsure) && !o.Dry {
 			a.State = Lost
@@ -159,7 +159,7 @@ func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service
 
 // call sends a call. It returns nil and an error if there is no answer of the function that can be used, else the answer and the problem it
 // tells of.
-func (r *Remote) call(ctx context.Context, h head, about About, data any) (*Answer, error) {
+func (r *Remote) call(ctx context.Context, h call, about About, data any) (*Answer, error) {
 	h.ID = cmp.Or(h.ID, rand.Text())
 	h.Cluster, h.Class, h.Declares = about.Failure.Cluster, r.Class.Class, r.Class.Declaration().Digest()
 	if about.Class != h.Class {
@@ -192,7 +192,7 @@ func resultOf(a *Answer, err error) string {
 }
 
 // read reads the answer to a call, as call returns it.
-func (r *Remote) read(h head, about About, body []byte, err error) (*Answer, error) {
+func (r *Remote) read(h call, about About, body []byte, err error) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}

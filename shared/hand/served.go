@@ -27,8 +27,8 @@ type Served struct {
 
 // Answer answers a call. It never fails: the answer says what is wrong. The status is one of HTTP, for platforms that have one: 200 if the
 // hand was asked, also where it ends with a problem.
-func (s *Served) Answer(ctx context.Context, call []byte) (status int, answer []byte) {
-	a, err := s.answer(ctx, call)
+func (s *Served) Answer(ctx context.Context, sealed []byte) (status int, answer []byte) {
+	a, err := s.answer(ctx, sealed)
 	status = http.StatusOK
 	if err != nil {
 		a = Answer{Problem: problemOf(err)}
@@ -60,8 +60,8 @@ var statuses = map[string]int{
 }
 
 // answer asks the hand. An error means that the call was not accepted, and nothing was read.
-func (s *Served) answer(ctx context.Context, call []byte) (a Answer, err error) {
-	h, data, err := s.Keys.unseal(call)
+func (s *Served) answer(ctx context.Context, sealed []byte) (a Answer, err error) {
+	h, err := s.Keys.unseal(sealed)
 	if err == nil {
 		err = s.accepts(h)
 	}
@@ -73,12 +73,12 @@ func (s *Served) answer(ctx context.Context, call []byte) (a Answer, err error) 
 	switch h.Type {
 	case TypeLook:
 		var q LookRequest
-		if err = json.Unmarshal(data, &q); err == nil {
+		if err = json.Unmarshal(h.Data, &q); err == nil {
 			about, ask = q.About, func(ctx context.Context) (any, error) { return s.Hand.Look(ctx, q) }
 		}
 	case TypeApply:
 		var o Order
-		if err = json.Unmarshal(data, &o); err == nil {
+		if err = json.Unmarshal(h.Data, &o); err == nil {
 			o.Fresh = o.Fresh && s.now().Sub(h.Made) <= stale
 			about, ask = o.About, func(ctx context.Context) (any, error) { return s.Hand.Apply(ctx, o) }
 		}
@@ -122,7 +122,7 @@ func (s *Served) now() time.Time {
 }
 
 // accepts returns why a signed call is not for this hand, or not now.
-func (s *Served) accepts(h head) error {
+func (s *Served) accepts(h call) error {
 	left := h.Expires.Sub(s.now())
 	switch {
 	case h.ID == "":
@@ -145,7 +145,7 @@ func (s *Served) accepts(h head) error {
 
 // first reports whether a call comes for the first time. Another instance of the hand may have had it. What protects the object then is that
 // a hand finds a step that was made, and that a write holds for the version in the order alone.
-func (s *Served) first(h head) bool {
+func (s *Served) first(h call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

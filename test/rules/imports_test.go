@@ -344,7 +344,6 @@ var homes = map[string][]string{
 	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
 	"github.com/aliyun/credentials-go":       {"shared/hand/invoke"},
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
-	"github.com/golang-jwt/jwt/v5":           {"shared/hand"},
 	"github.com/google/go-containerregistry": {"infra/images"},
 	"github.com/google/uuid":                 {"shared/event"},
 	"github.com/gorilla/websocket":           {"shared/chat"},
@@ -371,7 +370,7 @@ var homes = map[string][]string{
 	"k8s.io/klog/v2":                         {"shared/ccm"}, // in the signatures of component-helpers
 
 	// Vocabulary: types that are spoken between packages.
-	"github.com/cloudevents/sdk-go/v2/event": {"events/...", "shared/event", "shared/hand", "shared/host", "shared/ticket"},
+	"github.com/cloudevents/sdk-go/v2/event": {"events/...", "shared/event", "shared/host", "shared/ticket"},
 	"github.com/cloudevents/sdk-go/v2/types": {"shared/event"},
 	"k8s.io/api":                             {"shared/...", "events/exporter", "functions/...", "infra/gen"},
 	"k8s.io/apimachinery":                    {"shared/...", "events/exporter", "functions/cmd/lbremedy/up", "infra/deploy"},
