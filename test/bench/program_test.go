@@ -131,7 +131,7 @@ func (r *rig) size(b *testing.B) {
 		}
 		largest, zipped = max(largest, float64(info.Size())/1e6), max(zipped, float64(packed)/1e6)
 	}
-	r.atMost(b, "stripped", "MB", largest, 22)
+	r.atMost(b, "stripped", "MB", largest, 18)
 	r.atMost(b, "zipped", "MB", zipped, 8)
 }
 
