@@ -101,7 +101,7 @@ func TestStepSeen(t *testing.T) {
 	defer followed.Wait()
 	defer cancel()
 	followed.Go(func() {
-		r.env.Stream.Tail(ctx, stream.Cases, event.CaseSubjects, 0, func(m stream.Message) error {
+		r.env.Stream.Tail(ctx, stream.Cases, event.CaseFilter(r.env.Cluster, string(r.svc.UID)), 0, func(m stream.Message) error {
 			if rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil && rec.Phase == event.Step {
 				r.sync("h2", "192.168.0.9")
 			}
