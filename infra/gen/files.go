@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/schema"
@@ -173,9 +174,11 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		{"answer.v1.json", "The answer to a call", hand.Answer{}},
 	} {
 		// A hand must take fields that it does not know. The engine takes no others than these.
-		if out["shared/hand/schema/"+of.name], err = schema.Of(dir, of.name, of.title, of.value, true, event.Failure{}, remedy.Plan{}, hand.Error{}); err != nil {
+		text, err := schema.Of(dir, of.name, of.title, of.value, true, ccm.Flow{}, event.Failure{}, remedy.Plan{}, hand.Error{})
+		if err != nil {
 			return nil, err
 		}
+		out["shared/hand/schema/"+of.name] = text
 	}
 	// What "lbremedy doctor -o json" prints may gain fields.
 	if out[doctor.SchemaFile], err = schema.Of(dir, "doctor.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {

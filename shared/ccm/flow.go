@@ -74,8 +74,8 @@ func idlePort(svc *corev1.Service, p corev1.ServicePort, listeners []Listener) *
 
 // A Flow is what is known of the way of traffic to a Service that was synced.
 type Flow struct {
-	Why  say.Text // why it is not proven that traffic can flow; empty: it is
-	Soon bool     // a listener is about to run, so that a later look may prove it
+	Why  say.Text `json:"why,omitempty"`  // why it is not proven that traffic can flow; empty: it is
+	Soon bool     `json:"soon,omitempty"` // a listener is about to run, so that a later look may prove it
 }
 
 // Flow looks whether each port of the Service has a running listener on its load balancer, which is the one that the

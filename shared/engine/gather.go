@@ -109,11 +109,7 @@ func (g *gathering) ask(x *run, allowed func() error) {
 	if g.proof, g.byWord, g.err = x.env.synced(g.ctx, x.c, x.ev.Failure.Last); g.err != nil || g.proven(x) {
 		return
 	}
-	ctx := g.ctx
-	if allowed != nil {
-		ctx = hand.Behind(ctx, allowed)
-	}
-	g.answer, g.err = x.ask(ctx, hand.Diagnose, false)
+	g.answer, g.err = x.asks(g.ctx, hand.LookRequest{For: hand.Diagnose, Begin: allowed})
 }
 
 // proven reports whether the failure is over by what was read. Whoever may create Events can write one of success, or of

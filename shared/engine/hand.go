@@ -87,9 +87,7 @@ func (x *run) planned(p *hand.Plan) (remedy.Plan, error) {
 	if p == nil {
 		return remedy.Plan{}, errors.New("the hand has made no plan")
 	}
-	plan := remedy.Plan{
-		Finding: p.Finding, Cause: p.Cause, Risk: p.Risk, Ask: p.Ask, Note: p.Note, Wait: p.Wait, Patience: p.Patience, Claims: p.Claims, Changes: p.Changes,
-	}
+	plan := p.Plan
 	for _, data := range p.Steps {
 		s, err := x.r.Step(x.env.Decode, data.Kind, data.Step)
 		if err != nil {

@@ -52,18 +52,25 @@ func (r *Remote) checkLook(q LookRequest, data json.RawMessage, a *LookAnswer) e
 		read := &a.Reads[i]
 		read.Action, read.Answer, read.Error = oneLine(read.Action), oneLine(read.Answer), oneLine(read.Error)
 	}
-	for _, text := range []string{a.Differs, a.Bars} {
+	if err := r.texts([]string{a.Differs, a.Bars}, a.Flow.Why); err != nil || a.Plan == nil {
+		return err
+	}
+	return r.checkPlan(a.Plan)
+}
+
+// texts returns why texts that are arguments, or sentences, may not reach a person.
+func (r *Remote) texts(arguments []string, sentences ...say.Text) error {
+	for _, text := range arguments {
 		if err := argument(text); err != nil {
 			return err
 		}
 	}
-	if err := r.sentences(a.Flow.Why, false); err != nil {
-		return err
+	for _, text := range sentences {
+		if err := r.sentences(text, false); err != nil {
+			return err
+		}
 	}
-	if a.Plan == nil {
-		return nil
-	}
-	return r.checkPlan(a.Plan)
+	return nil
 }
 
 func (r *Remote) checkPlan(p *Plan) error {
@@ -73,17 +80,16 @@ func (r *Remote) checkPlan(p *Plan) error {
 	if len(p.Steps) > mostSteps || len(p.Claims) > mostClaims || len(p.Changes) > mostChanges || len(p.Cause) > 256 {
 		return wrong("the plan has more than %d steps, %d claims or %d changes, or a long cause", mostSteps, mostClaims, mostChanges)
 	}
+	steps, err := made(r.Class, r.Decode, p.Steps, false)
+	if err == nil {
+		p.Steps, err = Steps(steps) // as they are stored, which may be longer than they came
+	}
+	if err != nil {
+		return fmt.Errorf("a step of the plan is refused: %w: %w", err, ErrInvalid)
+	}
 	size := 0
 	for _, s := range p.Steps {
-		made, err := r.Class.Step(r.Decode, s.Kind, s.Step)
-		if err != nil {
-			return fmt.Errorf("a step of the plan is refused: %w: %w", err, ErrInvalid)
-		}
-		data, err := json.Marshal(made) // as it is stored, which may be longer than it came
-		if err != nil {
-			return fmt.Errorf("a step of the plan is refused: %w: %w", err, ErrInvalid)
-		}
-		if size += len(data); size > mostPlan {
+		if size += len(s.Step); size > mostPlan {
 			return wrong("the steps of the plan have more than %d bytes", mostPlan)
 		}
 	}
@@ -92,25 +98,15 @@ func (r *Remote) checkPlan(p *Plan) error {
 			return wrong("the plan claims %.100q", c.Key)
 		}
 	}
-	if err := argument(p.Cause); err != nil {
+	if err := r.texts([]string{p.Cause}, p.Finding, p.Ask, p.Note); err != nil {
 		return err
 	}
-	for _, text := range []say.Text{p.Finding, p.Ask, p.Note} {
-		if err := r.sentences(text, false); err != nil {
-			return err
-		}
-	}
 	for _, c := range p.Changes {
-		if err := r.sentences(c.Said, false); err != nil {
-			return err
-		}
 		if c.How != c.Said.String() {
 			return wrong("a change says something else in words than as a sentence")
 		}
-		for _, text := range []string{c.What, c.Balancer} {
-			if err := argument(text); err != nil {
-				return err
-			}
+		if err := r.texts([]string{c.What, c.Balancer}, c.Said); err != nil {
+			return err
 		}
 	}
 	if p.Wait < 0 || p.Patience < 0 {
@@ -137,15 +133,12 @@ func (r *Remote) checkApply(o Order, data json.RawMessage, a *ApplyAnswer) error
 	if s := a.Service; s != nil && (s.UID != o.Service.UID || s.Name != o.Service.Name || s.Namespace != o.Service.Namespace) {
 		return wrong("it holds another Service than that of the order")
 	}
-	step, err := r.Class.Step(r.Decode, o.Step.Kind, o.Step.Step)
+	steps, err := made(r.Class, r.Decode, []Step{o.Step}, o.Undo)
 	if err != nil {
 		return fmt.Errorf("decode the step of the order: %w: %w", err, ErrInvalid)
 	}
-	if back, ok := step.Undo(); ok && o.Undo {
-		step = back
-	}
 	var may []string
-	for _, g := range step.Grants() {
+	for _, g := range steps[0].Grants() {
 		may = append(may, g.String())
 	}
 	for i := range a.Calls {

@@ -59,23 +59,16 @@ type Error struct {
 func (e *Error) Error() string { return e.Text }
 
 // Is reports whether the error is of that kind.
-func (e *Error) Is(kind error) bool {
+func (e *Error) Is(kind error) bool { return kind != nil && kindOf(e.Kind) == kind }
+
+// kindOf returns the kind with that text; nil if there is none.
+func kindOf(text string) error {
 	for _, k := range kinds {
-		if k.kind == kind {
-			return e.Kind == kind.Error()
+		if k.kind.Error() == text {
+			return k.kind
 		}
 	}
-	return false
-}
-
-// known reports whether the kind is one of those here.
-func (e *Error) known() bool {
-	return slices.ContainsFunc(kinds, func(k struct {
-		kind error
-		of   []error
-	}) bool {
-		return k.kind.Error() == e.Kind
-	})
+	return nil
 }
 
 // Unwrap returns the cause; nil if the error was read from JSON.
@@ -86,15 +79,7 @@ func problem(err error) error {
 	if err == nil {
 		return nil
 	}
-	return problemOf(err)
-}
-
-// problemOf returns an error as an Error; nil for nil.
-func problemOf(err error) *Error {
-	if err == nil {
-		return nil
-	}
-	p := &Error{Text: err.Error(), Late: errors.Is(err, context.DeadlineExceeded), cause: err}
+	p := &Error{Text: err.Error(), Late: Late(err) || errors.Is(err, context.DeadlineExceeded), cause: err}
 	for _, k := range kinds {
 		if p.Kind == "" && (errors.Is(err, k.kind) || slices.ContainsFunc(k.of, func(of error) bool { return errors.Is(err, of) })) {
 			p.Kind = k.kind.Error()

@@ -18,9 +18,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Hand does for one class what needs rights. Its errors are of type [*Error]; what else its answer says holds beside one, too.
@@ -80,6 +80,17 @@ type LookRequest struct {
 	Steps []Step        `json:"steps,omitempty"` // of the plan, as they were declared
 	Undo  bool          `json:"undo,omitempty"`  // their way back is meant
 	Made  int           `json:"made,omitempty"`  // so many of the steps are made: those after them bring the next sync
+
+	// Begin is called before any code of the class runs; its error ends the look. nil: nothing is. The engine calls Look while it still writes
+	// its name into the document: an event that kills the process is counted by that.
+	Begin func() error `json:"-"`
+}
+
+func (q LookRequest) begin() error {
+	if q.Begin == nil {
+		return nil
+	}
+	return q.Begin()
 }
 
 // A LookAnswer is what a hand has found out.
@@ -90,8 +101,20 @@ type LookAnswer struct {
 	Differs string         `json:"differs,omitempty"` // of a step that has moved: what its target is now, as sentences
 	Backup  *Snapshot      `json:"backup,omitempty"`
 	Bars    string         `json:"bars,omitempty"` // empty: nothing does
-	Flow    Traffic        `json:"flow,omitzero"`
+	Flow    ccm.Flow       `json:"flow,omitzero"`
 	Reads   []event.Read   `json:"reads,omitempty"` // by which the hand has found it out, also if it has not
+}
+
+// A Snapshot is how the load balancers of a case stood before a plan of medium or
+// high risk was applied. It is for people: nothing is put back from it by itself.
+type Snapshot struct {
+	Case      string         `json:"case"`
+	Cluster   string         `json:"cluster"`
+	Class     string         `json:"class"`
+	Service   event.Service  `json:"service"`
+	Attempt   int            `json:"attempt"`   // that was about to write
+	At        time.Time      `json:"at"`        // which the engine says
+	Balancers []ccm.Standing `json:"balancers"` // none: the Service has no load balancer that can be found
 }
 
 // A Step is a step as data.
@@ -102,22 +125,8 @@ type Step struct {
 
 // A Plan is a remedy.Plan as data.
 type Plan struct {
-	Finding  say.Text       `json:"finding,omitempty"`
-	Cause    string         `json:"cause,omitempty"`
-	Risk     remedy.Risk    `json:"risk"` // raises the plan above the risk of its steps
-	Steps    []Step         `json:"steps,omitempty"`
-	Ask      say.Text       `json:"ask,omitempty"`
-	Note     say.Text       `json:"note,omitempty"`
-	Wait     time.Duration  `json:"wait,omitempty"`
-	Patience time.Duration  `json:"patience,omitempty"`
-	Claims   []remedy.Claim `json:"claims,omitempty"`
-	Changes  []event.Change `json:"changes,omitempty"`
-}
-
-// Traffic says whether traffic can flow.
-type Traffic struct {
-	Why  say.Text `json:"why,omitempty"`  // why that is not proven; empty: it is
-	Soon bool     `json:"soon,omitempty"` // another look may prove it
+	remedy.Plan        // without its steps
+	Steps       []Step `json:"steps,omitempty"`
 }
 
 // A State says where a step stands.
@@ -155,22 +164,4 @@ type ApplyAnswer struct {
 	Differs string          `json:"differs,omitempty"` // of a step that has moved: what its target is now, as sentences
 	Calls   []event.Call    `json:"calls,omitempty"`   // by which it wrote
 	Service *corev1.Service `json:"service,omitempty"` // as the hand's own write left it, or would have; nil: it wrote none
-}
-
-type behindKey struct{}
-
-// The engine calls Look while it still writes its name into the document. An event that kills the process is counted by that, so that no code of
-// the class runs before.
-
-// Behind returns a context in which a local hand reads ahead at once, and runs no code of its class until wait has
-// returned nil. An error of it ends the look.
-func Behind(ctx context.Context, wait func() error) context.Context {
-	return context.WithValue(ctx, behindKey{}, wait)
-}
-
-func behind(ctx context.Context) error {
-	if wait, ok := ctx.Value(behindKey{}).(func() error); ok {
-		return wait()
-	}
-	return nil
 }

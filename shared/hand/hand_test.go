@@ -180,7 +180,7 @@ func TestPlan(t *testing.T) {
 	clear := step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}}
 	made := remedy.Plan{
 		Finding: say.F("%s is full, %d of %d.", "vsw-a", 3, 4), Cause: "vsw-a", Risk: remedy.Medium, Steps: []remedy.Step{clear}, Ask: say.F("Look."),
-		Note: say.F("%s.", say.F("It is so")), Claims: []remedy.Claim{{Key: "vswitch.vsw-b", Of: 4}}, Patience: time.Hour,
+		Note: say.F("%s.", say.F("It is so")), Claims: []remedy.Claim{{Key: "vswitch.vsw-b", Of: 4}}, Patience: time.Hour, Seen: true,
 	}
 	with := hand.Clients{Decode: step.Decode, Kube: known(t)}
 	h := with.Hand(class(func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -193,10 +193,8 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &hand.Plan{
-		Finding: made.Finding, Cause: made.Cause, Risk: made.Risk, Steps: []hand.Step{data(t, clear)}, Ask: made.Ask, Note: made.Note, Claims: made.Claims,
-		Patience: made.Patience,
-	}
+	want := &hand.Plan{Plan: made, Steps: []hand.Step{data(t, clear)}}
+	want.Plan.Steps, want.Seen = nil, false
 	wire, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +234,7 @@ func TestPanic(t *testing.T) {
 }
 
 // The class reads ahead, and its code runs when the run holds the object, or not at all.
-func TestBehind(t *testing.T) {
+func TestBegin(t *testing.T) {
 	account, _, err := cloud.New(cloud.Config{
 		Region: "cn-hangzhou", ClusterID: "c-1", Endpoint: "127.0.0.1:1", Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: "id", Secret: "secret"}),
 	})
@@ -254,11 +252,13 @@ func TestBehind(t *testing.T) {
 			return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil
 		})
 		r.Ahead = []ccm.Look{func(context.Context, *ccm.View) { close(ahead) }}
-		_, err := (&hand.Clients{Cloud: account, Decode: step.Decode}).Hand(r).Look(hand.Behind(t.Context(), func() error {
+		begin := func() error {
 			<-ahead
 			leased = true
 			return refused
-		}), hand.LookRequest{About: about(), For: hand.Diagnose})
+		}
+		h := (&hand.Clients{Cloud: account, Decode: step.Decode}).Hand(r)
+		_, err := h.Look(t.Context(), hand.LookRequest{About: about(), For: hand.Diagnose, Begin: begin})
 		if asked != (refused == nil) || !errors.Is(err, refused) {
 			t.Errorf("with %v: the class was asked: %t, %v", refused, asked, err)
 		}

@@ -79,8 +79,8 @@ func encode(t *testing.T, v any) []byte {
 // plan returns a plan that the class may make.
 func plan(t *testing.T) *hand.Plan {
 	return &hand.Plan{
-		Finding: say.F(sentence, "kubectl get service web"), Steps: []hand.Step{data(t, step.Annotate{Set: map[string]string{prefix + "vswitch-id": "vsw-1"}})},
-		Claims: []remedy.Claim{{Key: "vswitch.vsw-1", Of: 3}},
+		Plan:  remedy.Plan{Finding: say.F(sentence, "kubectl get service web"), Claims: []remedy.Claim{{Key: "vswitch.vsw-1", Of: 3}}},
+		Steps: []hand.Step{data(t, step.Annotate{Set: map[string]string{prefix + "vswitch-id": "vsw-1"}})},
 	}
 }
 
@@ -200,7 +200,7 @@ func lieOf(t *testing.T, id, field string) []byte {
 func TestHostileWait(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{1: 5 * time.Second, time.Minute: time.Minute, 1 << 62: time.Hour} {
 		h := lying(t, func(id string) []byte {
-			return encode(t, answer(t, id, hand.LookAnswer{Verdict: remedy.Yes, Plan: &hand.Plan{Finding: say.F(sentence, "x"), Wait: given}}))
+			return encode(t, answer(t, id, hand.LookAnswer{Verdict: remedy.Yes, Plan: &hand.Plan{Plan: remedy.Plan{Finding: say.F(sentence, "x"), Wait: given}}}))
 		})
 		a, err := h.Look(t.Context(), hand.LookRequest{About: about(), For: hand.Diagnose})
 		if err != nil || a.Plan.Wait != want {
@@ -269,12 +269,37 @@ func TestHostileApply(t *testing.T) {
 func TestRefusedOrder(t *testing.T) {
 	for _, kind := range []error{hand.ErrOutdated, hand.ErrClock, hand.ErrDenied} {
 		h := lying(t, func(string) []byte {
-			return encode(t, hand.Answer{Problem: &hand.Error{Kind: kind.Error(), Text: "no\x1b"}})
+			return encode(t, hand.Answer{Problem: &hand.Error{Kind: kind.Error(), Text: "no\x1b", Late: true}})
 		})
 		a, err := h.Apply(t.Context(), hand.Order{About: about(), Step: data(t, step.ClearStatus{})})
-		if a.State != "" || !errors.Is(err, kind) || strings.Contains(err.Error(), "\x1b") {
+		if a.State != "" || !errors.Is(err, kind) || strings.Contains(err.Error(), "\x1b") || !hand.Late(err) {
 			t.Errorf("%v: the state is %q, the error %v", kind, a.State, err)
 		}
+	}
+}
+
+// talkative is a hand whose answer to an order, of a step that it has made, is too large to be sent.
+type talkative struct{ hand.Hand }
+
+func (talkative) Apply(context.Context, hand.Order) (hand.ApplyAnswer, error) {
+	return hand.ApplyAnswer{State: hand.Done, Differs: strings.Repeat("x", hand.MaxAnswer)}, nil
+}
+
+// After an answer that does not fit into a message the step may have been made.
+func TestLargeAnswer(t *testing.T) {
+	h := lying(t, nil)
+	keys, err := hand.ParsePublicKeys(h.Key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := &hand.Served{Hand: talkative{}, Cluster: "c-1", Class: "fake", Declares: h.Class.Declaration().Digest(), Keys: keys}
+	h.Send = func(ctx context.Context, call []byte) ([]byte, error) {
+		_, answer := served.Answer(ctx, call)
+		return answer, nil
+	}
+	a, err := h.Apply(t.Context(), hand.Order{About: about(), Step: data(t, step.ClearStatus{})})
+	if a.State != hand.Lost || !errors.Is(err, hand.ErrUnsure) || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("the state is %q, the error %v", a.State, err)
 	}
 }
 

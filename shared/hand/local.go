@@ -1,12 +1,12 @@
 package hand
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -53,50 +53,42 @@ func (l Local) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) {
 }
 
 func (l Local) caught(do func() error) error {
-	log := l.with.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return Caught(l.remedy.Class, log, do)
+	return Caught(l.remedy.Class, cmp.Or(l.with.Log, slog.New(slog.DiscardHandler)), do)
 }
 
-// begin returns the case that a call is about, as the class sees it.
-func (l Local) begin(of About) (*remedy.Case, error) {
-	switch {
-	case of.Class != l.remedy.Class:
-		return nil, fmt.Errorf("this is the hand of class %s, and the call is for %q: %w", l.remedy.Class, of.Class, ErrInvalid)
-	case of.Service == nil:
-		return nil, fmt.Errorf("the call holds no Service: %w", ErrInvalid)
+// begin returns the case that a call is about, as the class sees it, and the steps of the call, or their way back.
+func (l Local) begin(of About, list []Step, undo bool) (*remedy.Case, []remedy.Step, error) {
+	if of.Class != l.remedy.Class || of.Service == nil {
+		return nil, nil, fmt.Errorf("this is the hand of class %s, and the call is for %q, or holds no Service: %w", l.remedy.Class, of.Class, ErrInvalid)
 	}
+	steps, err := made(l.remedy, l.with.Decode, list, undo)
 	return &remedy.Case{
 		View: ccm.View{Cluster: of.Failure.Cluster, Service: of.Service, Cloud: l.with.Cloud, Kube: l.with.Kube},
 		ID:   of.Case, Attempt: of.Attempt, Event: of.Failure, Policy: remedy.Policy{Sections: of.Settings, Doctor: of.Doctor}, Now: of.Now,
 		Remedy: l.remedy, Crowd: l.with.Crowd,
-	}, nil
+	}, steps, err
 }
 
-// steps makes steps from data, or their way back.
-func (l Local) steps(list []Step, undo bool) ([]remedy.Step, error) {
-	var out []remedy.Step
+// made makes steps of a class from data, or their way back.
+func made(r *remedy.Remedy, decode func(kind string, data []byte) (remedy.Step, error), list []Step, undo bool) ([]remedy.Step, error) {
+	var steps []remedy.Step
 	for _, data := range list {
-		s, err := l.remedy.Step(l.with.Decode, data.Kind, data.Step)
+		s, err := r.Step(decode, data.Kind, data.Step)
+		if ok := true; err == nil && undo {
+			if s, ok = s.Undo(); !ok {
+				err = fmt.Errorf("the step %s has no way back: %w", data.Kind, ErrInvalid)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
-		if undo {
-			back, ok := s.Undo()
-			if !ok {
-				return nil, fmt.Errorf("the step %s has no way back: %w", data.Kind, ErrInvalid)
-			}
-			s = back
-		}
-		out = append(out, s)
+		steps = append(steps, s)
 	}
-	return out, nil
+	return steps, nil
 }
 
 func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
-	c, err := l.begin(q.About)
+	c, steps, err := l.begin(q.About, q.Steps, q.Undo)
 	if err != nil {
 		return err
 	}
@@ -104,13 +96,9 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 	for _, key := range q.Held {
 		c.Taken[key] = true
 	}
-	steps, err := l.steps(q.Steps, q.Undo)
-	if err != nil {
-		return err
-	}
 	switch q.For {
 	case Diagnose:
-		return l.diagnose(ctx, c, a)
+		return l.diagnose(ctx, c, q, a)
 	case Check:
 		if len(steps) == 0 {
 			return fmt.Errorf("the look checks no step: %w", ErrInvalid)
@@ -118,19 +106,21 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 		a.State, a.Differs, err = standing(ctx, c, steps[0])
 		return err
 	case Compare:
-		plan := remedy.Plan{Steps: steps}
-		if slices.ContainsFunc(steps[min(max(q.Made, 0), len(steps)):], remedy.Syncs) {
-			if plan, err = c.Compare(ctx, plan); err != nil {
-				return err
-			}
+		plan, err := c.Weigh(ctx, remedy.Plan{Steps: steps}, q.Made)
+		if err == nil {
+			a.Plan, err = planOf(plan)
 		}
-		if plan, err = caution(ctx, c, plan); err != nil {
-			return err
-		}
-		a.Plan, err = planOf(plan)
 		return err
 	case Backup:
-		a.Backup, err = l.snapshot(ctx, c, steps)
+		var targets []string
+		for _, s := range steps {
+			targets = append(targets, s.Target())
+		}
+		balancers, err := c.Standings(ctx, targets)
+		if err == nil {
+			f := q.Failure
+			a.Backup = &Snapshot{Case: q.Case, Cluster: f.Cluster, Class: q.Class, Service: f.Service, Attempt: q.Attempt, Balancers: balancers}
+		}
 		return err
 	case Bars:
 		a.Bars, err = c.Bars(ctx, steps)
@@ -151,12 +141,12 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 }
 
 // diagnose asks the class whether it still fails, and if so what to do.
-func (l Local) diagnose(ctx context.Context, c *remedy.Case, a *LookAnswer) error {
+func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *LookAnswer) error {
 	if c.Cloud != nil {
 		c.Cloud = c.Cloud.Look() // what the look asks twice is read once
 		l.askAhead(ctx, c.View)
 	}
-	if err := behind(ctx); err != nil {
+	if err := q.begin(); err != nil {
 		return err
 	}
 	a.Verdict = remedy.Yes
@@ -176,10 +166,7 @@ func (l Local) diagnose(ctx context.Context, c *remedy.Case, a *LookAnswer) erro
 	if err := l.remedy.Check(plan); err != nil {
 		return err
 	}
-	if plan, err = c.Compare(ctx, hearsay(c, plan)); err != nil {
-		return fmt.Errorf("compare what the sync would change: %w", err)
-	}
-	if plan, err = caution(ctx, c, plan); err != nil {
+	if plan, err = c.Weigh(ctx, c.Heard(plan), 0); err != nil {
 		return err
 	}
 	a.Plan, err = planOf(plan)
@@ -201,10 +188,8 @@ func (l Local) askAhead(ctx context.Context, view ccm.View) {
 // planOf returns a plan as data.
 func planOf(p remedy.Plan) (*Plan, error) {
 	steps, err := Steps(p.Steps)
-	return &Plan{
-		Finding: p.Finding, Cause: p.Cause, Risk: p.Risk, Steps: steps, Ask: p.Ask, Note: p.Note, Wait: p.Wait, Patience: p.Patience,
-		Claims: p.Claims, Changes: p.Changes,
-	}, err
+	p.Steps, p.Seen = nil, false // a class says Seen to its hand
+	return &Plan{p, steps}, err
 }
 
 // Steps returns steps as data.
@@ -250,11 +235,7 @@ func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 		ctx, cancel = context.WithTimeout(ctx, o.Expires.Sub(o.Now))
 		defer cancel()
 	}
-	c, err := l.begin(o.About)
-	if err != nil {
-		return err
-	}
-	steps, err := l.steps([]Step{o.Step}, o.Undo)
+	c, steps, err := l.begin(o.About, []Step{o.Step}, o.Undo)
 	if err != nil {
 		return err
 	}
@@ -313,10 +294,10 @@ func cause(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 }
 
 // flow finds out whether traffic can flow.
-func flow(ctx context.Context, c *remedy.Case) (Traffic, error) {
+func flow(ctx context.Context, c *remedy.Case) (ccm.Flow, error) {
 	flow, err := c.Flow(ctx)
 	if err == nil && len(flow.Why) == 0 && c.Remedy.Backends {
 		flow.Why, err = c.Backed(ctx)
 	}
-	return Traffic{Why: flow.Why, Soon: flow.Soon}, err
+	return flow, err
 }

@@ -42,12 +42,7 @@ const (
 	skew        = 5 * time.Second  // by which a hand's clock may be behind: a hand that is more behind refuses the call
 )
 
-func (r *Remote) now() time.Time {
-	if r.Now != nil {
-		return r.Now()
-	}
-	return time.Now()
-}
+func (r *Remote) now() time.Time { return now(r.Now) }
 
 // Reaches returns nil if the function accepts calls of this engine. Nothing is read for it.
 func (r *Remote) Reaches(ctx context.Context, cluster string) error {
@@ -65,7 +60,7 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	// The function reads nothing ahead: the run must hold the object before it begins.
-	if err := behind(ctx); err != nil {
+	if err := q.begin(); err != nil {
 		return a, problem(err)
 	}
 	now := r.now()
@@ -76,7 +71,7 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 	if said == nil {
 		return a, problem(err)
 	}
-	if wrong := r.checkLook(q, said.Answer, &a); wrong != nil {
+	if wrong := r.checkLook(q, said, &a); wrong != nil {
 		return LookAnswer{}, problem(wrong)
 	}
 	return a, problem(err)
@@ -84,26 +79,10 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 
 // Apply has the function make a step. The order expires when at most half of the run's time that is left has passed: other runs wait for the
 // rest. If no answer came that can be used, the state is Lost, and Apply returns when no hand accepts the order any more.
-func (r *Remote) Apply(ctx context.Context, o Order) (ApplyAnswer, error) {
-	began := time.Now()
-	a, life, err := r.apply(ctx, o)
-	if a.State == Lost {
-		rest := life + skew - time.Since(began)
-		if r.Pause != nil {
-			r.Pause(rest)
-		} else {
-			time.Sleep(rest)
-		}
-	}
-	return a, problem(err)
-}
-
-// apply sends an order, and returns how long it lives.
-func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.Duration, err error) {
-	now := r.now()
-	life = callLife
+func (r *Remote) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) {
+	began, now, life := time.Now(), r.now(), callLife
 	if end, ok := ctx.Deadline(); ok {
-		left := time.Until(end)
+		left := end.Sub(began)
 		if life = min(life, left/2); left-life < skew {
 			life = 0
 		}
@@ -111,8 +90,14 @@ func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.D
 	if !o.Expires.IsZero() {
 		life = min(life, o.Expires.Sub(o.Now))
 	}
+	defer func() {
+		if a.State == Lost {
+			r.pause(life + skew - time.Since(began))
+		}
+		err = problem(err)
+	}()
 	if life < leastLife {
-		return a, life, fmt.Errorf("send the order: the time of this run is nearly over: %w", context.DeadlineExceeded)
+		return a, fmt.Errorf("send the order: the time of this run is nearly over: %w", context.DeadlineExceeded)
 	}
 	ctx, cancel := context.WithTimeout(ctx, life+skew)
 	defer cancel()
@@ -121,19 +106,27 @@ func (r *Remote) apply(ctx context.Context, o Order) (a ApplyAnswer, life time.D
 		if errors.Is(err, ErrUnsure) && !o.Dry {
 			a.State = Lost
 		}
-		return a, life, err
+		return a, err
 	}
-	if wrong := r.checkApply(o, said.Answer, &a); wrong != nil {
-		return ApplyAnswer{State: Lost}, life, fmt.Errorf("%w: %w", ErrUnsure, wrong)
+	if wrong := r.checkApply(o, said, &a); wrong != nil {
+		return ApplyAnswer{State: Lost}, fmt.Errorf("%w: %w", ErrUnsure, wrong)
 	}
 	if a.Service != nil && !o.Dry {
 		own, wrong := r.own(ctx, a.Service)
 		if wrong != nil {
-			return ApplyAnswer{State: Lost, Calls: a.Calls}, life, fmt.Errorf("%w: %w", ErrUnsure, wrong)
+			return ApplyAnswer{State: Lost, Calls: a.Calls}, fmt.Errorf("%w: %w", ErrUnsure, wrong)
 		}
 		a.Service = own
 	}
-	return a, life, err
+	return a, err
+}
+
+func (r *Remote) pause(d time.Duration) {
+	if r.Pause == nil {
+		time.Sleep(d)
+	} else {
+		r.Pause(d)
+	}
 }
 
 // own returns the Service as the engine itself reads it after the function's write. If somebody has changed it since, annotations, spec and
@@ -157,14 +150,10 @@ func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service
 	return own, nil
 }
 
-// call sends a call. It returns nil and an error if there is no answer of the function that can be used, else the answer and the problem it
-// tells of.
-func (r *Remote) call(ctx context.Context, h call, about About, data any) (*Answer, error) {
+// call sends a call. It returns the answer of the function, nil if there is none that can be used, and the problem that it tells of.
+func (r *Remote) call(ctx context.Context, h call, about About, data any) (json.RawMessage, error) {
 	h.ID = cmp.Or(h.ID, rand.Text())
 	h.Cluster, h.Class, h.Declares = about.Failure.Cluster, r.Class.Class, r.Class.Declaration().Digest()
-	if about.Class != h.Class {
-		return nil, fmt.Errorf("this is the hand of class %s, and the call is for %q: %w", h.Class, about.Class, ErrInvalid)
-	}
 	sealed, err := r.Key.seal(h, data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrInvalid)
@@ -175,13 +164,13 @@ func (r *Remote) call(ctx context.Context, h call, about About, data any) (*Answ
 	if r.Called != nil {
 		r.Called(h.Class, resultOf(a, err), time.Since(began))
 	}
-	return a, err
+	return a.Answer, err
 }
 
 // resultOf says what came of a call.
-func resultOf(a *Answer, err error) string {
+func resultOf(a Answer, err error) string {
 	switch {
-	case a != nil:
+	case a.ID != "":
 		return "answered"
 	case errors.Is(err, ErrUnavailable):
 		return "unavailable"
@@ -191,36 +180,28 @@ func resultOf(a *Answer, err error) string {
 	return "refused"
 }
 
-// read reads the answer to a call, as call returns it.
-func (r *Remote) read(h call, about About, body []byte, err error) (*Answer, error) {
+// read reads the answer to a call and the problem that it tells of. Without an ID the function has not accepted the call, or the answer can't
+// be used.
+func (r *Remote) read(h call, about About, body []byte, err error) (a Answer, _ error) {
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
-	var a Answer
 	if len(body) > MaxAnswer {
-		return nil, fmt.Errorf("the answer of the function has more than %d bytes: %w", MaxAnswer, ErrUnsure)
+		return Answer{}, fmt.Errorf("the answer of the function has more than %d bytes: %w", MaxAnswer, ErrUnsure)
 	}
 	if err := event.DecodeStrict(body, &a); err != nil {
-		return nil, fmt.Errorf("the answer of the function is not in the form of one: %w", ErrUnsure)
+		return Answer{}, fmt.Errorf("the answer of the function is not in the form of one: %w", ErrUnsure)
 	}
-	if a.Problem != nil {
-		a.Problem.cause = nil
-		a.Problem.Text = oneLine(a.Problem.Text)
-		if !a.Problem.known() {
-			a.Problem.Kind = ""
-		}
+	refused := a.ID == "" && a.Problem != nil
+	if !refused && (a.ID != h.ID || a.Cluster != h.Cluster || a.Class != h.Class || a.UID != about.Failure.Service.UID || a.Attempt != about.Attempt) {
+		return Answer{}, fmt.Errorf("the answer of the function is to another call: %w", ErrUnsure)
 	}
-	if a.ID == "" && a.Problem != nil {
-		return nil, a.Problem // the function says that it did not accept the call
+	if a.Problem == nil {
+		return a, nil
 	}
-	if a.ID != h.ID || a.Cluster != h.Cluster || a.Class != h.Class || a.UID != about.Failure.Service.UID || a.Attempt != about.Attempt {
-		return nil, fmt.Errorf("the answer of the function is to another call: %w", ErrUnsure)
+	a.Problem.Text = oneLine(a.Problem.Text)
+	if kindOf(a.Problem.Kind) == nil {
+		a.Problem.Kind = ""
 	}
-	if a.Answer == nil {
-		a.Answer = json.RawMessage("{}")
-	}
-	if a.Problem != nil {
-		return &a, a.Problem
-	}
-	return &a, nil
+	return a, a.Problem
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -29,37 +30,43 @@ type Served struct {
 // hand was asked, also where it ends with a problem.
 func (s *Served) Answer(ctx context.Context, sealed []byte) (status int, answer []byte) {
 	a, err := s.answer(ctx, sealed)
-	status = http.StatusOK
-	if err != nil {
-		a = Answer{Problem: problemOf(err)}
-		if status = statuses[a.Problem.Kind]; status == 0 {
-			status = http.StatusBadRequest
+	if answer = a.encode(err); len(answer) > MaxAnswer {
+		a.Answer = nil // of an order it would have told what was written
+		answer = a.encode(fmt.Errorf("the answer has %d bytes, more than %d: %w", len(answer), MaxAnswer, ErrUnsure))
+	}
+	if a.ID != "" {
+		return http.StatusOK, answer
+	}
+	for kind, status := range statuses {
+		if errors.Is(err, kind) {
+			return status, answer
 		}
 	}
-	if a.Problem != nil {
-		a.Problem.Text = event.Redact(a.Problem.Text)
+	return http.StatusBadRequest, answer
+}
+
+// encode returns the answer with a problem, or without one.
+func (a Answer) encode(err error) []byte {
+	if p, ok := errors.AsType[*Error](problem(err)); ok {
+		p.Text = event.Redact(p.Text)
+		a.Problem = p
 	}
 	text, err := json.Marshal(a)
-	if err == nil && len(text) <= MaxAnswer {
-		return status, text
+	if err != nil {
+		panic(fmt.Sprintf("hand: an answer that was encoded does not encode: %v", err))
 	}
-	if err == nil {
-		err = fmt.Errorf("the answer has %d bytes, more than %d", len(text), MaxAnswer)
-	}
-	a.Answer, a.Problem = nil, problemOf(fmt.Errorf("%w: %w", err, ErrInvalid))
-	text, _ = json.Marshal(a) // it holds plain text alone now
-	return status, text
+	return text
 }
 
 // stale is how old an order may be whose step need not be checked: it waited for this hand to start.
 const stale = 5 * time.Second
 
 // statuses of HTTP for calls that are not accepted.
-var statuses = map[string]int{
-	ErrDenied.Error(): http.StatusUnauthorized, ErrOutdated.Error(): http.StatusConflict, ErrClock.Error(): http.StatusPreconditionFailed,
+var statuses = map[error]int{
+	ErrDenied: http.StatusUnauthorized, ErrOutdated: http.StatusConflict, ErrClock: http.StatusPreconditionFailed,
 }
 
-// answer asks the hand. An error means that the call was not accepted, and nothing was read.
+// answer asks the hand. Without an ID in the answer the call was not accepted, and nothing was read.
 func (s *Served) answer(ctx context.Context, sealed []byte) (a Answer, err error) {
 	h, err := s.Keys.unseal(sealed)
 	if err == nil {
@@ -107,16 +114,19 @@ func (s *Served) answer(ctx context.Context, sealed []byte) (a Answer, err error
 	}
 	a = Answer{ID: h.ID, Cluster: h.Cluster, Class: h.Class, UID: about.Failure.Service.UID, Attempt: about.Attempt}
 	said, err := ask(ctx)
-	a.Problem = problemOf(err)
-	if a.Answer, err = json.Marshal(said); err != nil {
-		a.Problem = problemOf(fmt.Errorf("encode the answer: %w: %w", err, ErrInvalid))
+	text, failed := json.Marshal(said)
+	if failed != nil {
+		return a, fmt.Errorf("encode the answer: %w: %w", failed, ErrInvalid)
 	}
-	return a, nil
+	a.Answer = text
+	return a, err
 }
 
-func (s *Served) now() time.Time {
-	if s.Now != nil {
-		return s.Now()
+func (s *Served) now() time.Time { return now(s.Now) }
+
+func now(clock func() time.Time) time.Time {
+	if clock != nil {
+		return clock()
 	}
 	return time.Now()
 }
@@ -149,11 +159,7 @@ func (s *Served) first(h call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	for id, expires := range s.seen {
-		if expires.Before(now) {
-			delete(s.seen, id)
-		}
-	}
+	maps.DeleteFunc(s.seen, func(_ string, expires time.Time) bool { return expires.Before(now) })
 	if _, ok := s.seen[h.ID]; ok {
 		return false
 	}

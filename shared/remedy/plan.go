@@ -14,25 +14,26 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Plan is what to do about a Case: data that can be shown, compared, approved and applied.
+// A Plan is what to do about a Case: data that can be shown, compared, approved and applied. In JSON it is without its steps, which the
+// packages that store or send them write as their kinds and fields.
 type Plan struct {
-	Finding say.Text      // the cause and the evidence
-	Cause   string        // what Services that fail together have in common, such as a vSwitch ID; empty: nothing
-	Risk    Risk          // raises the plan above the risk of its steps
-	Steps   []Step        // in order; the first failure ends the plan
-	Ask     say.Text      // what a person must do, instead of the steps or after them
-	Note    say.Text      // what a person should know; needs no answer
-	Wait    time.Duration // nothing to do but look again after this; never together with steps
+	Finding say.Text      `json:"finding,omitempty"` // the cause and the evidence
+	Cause   string        `json:"cause,omitempty"`   // what Services that fail together have in common, such as a vSwitch ID; empty: nothing
+	Risk    Risk          `json:"risk"`              // raises the plan above the risk of its steps
+	Steps   []Step        `json:"-"`                 // in order; the first failure ends the plan
+	Ask     say.Text      `json:"ask,omitempty"`     // what a person must do, instead of the steps or after them
+	Note    say.Text      `json:"note,omitempty"`    // what a person should know; needs no answer
+	Wait    time.Duration `json:"wait,omitempty"`    // nothing to do but look again after this; never together with steps
 	// Patience is how long waiting may last before a person is asked; zero: 15
 	// minutes. It is for what others decide about in their own time.
-	Patience time.Duration
-	Claims   []Claim // all taken before the first step
+	Patience time.Duration `json:"patience,omitempty"`
+	Claims   []Claim       `json:"claims,omitempty"` // all taken before the first step
 	// Seen says that what was read shows the failure by itself, whatever the Event
 	// says. About a Service that is in force, see InForce, no other plan is followed.
-	Seen bool
+	Seen bool `json:"-"`
 	// Changes are what the sync that the steps bring about will change in the cloud beside
 	// them. The engine finds them out: see Compare.
-	Changes []event.Change
+	Changes []event.Change `json:"changes,omitempty"`
 }
 
 // A Claim is one of a limited number of places, such as the free addresses of a

@@ -1,4 +1,4 @@
-package hand
+package ccm
 
 import (
 	"context"
@@ -6,25 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
-
-// A Snapshot is how the load balancers of a case stood before a plan of medium or
-// high risk was applied. It is for people: nothing is put back from it by itself.
-type Snapshot struct {
-	Case      string        `json:"case"`
-	Cluster   string        `json:"cluster"`
-	Class     string        `json:"class"`
-	Service   event.Service `json:"service"`
-	Attempt   int           `json:"attempt"`   // that was about to write
-	At        time.Time     `json:"at"`        // which the engine says
-	Balancers []Standing    `json:"balancers"` // none: the Service has no load balancer that can be found
-}
 
 // A Standing is how one load balancer stood.
 type Standing struct {
@@ -39,24 +23,24 @@ type Standing struct {
 	Servers          map[string][]cloud.Backend `json:"servers,omitempty"`          // of an NLB, by the ID of their server group
 }
 
-// snapshot reads how the load balancers stand that the steps write to, and the ones
-// that are the Service's by its label or by the way in which the controller finds them.
-func (l Local) snapshot(ctx context.Context, c *remedy.Case, steps []remedy.Step) (*Snapshot, error) {
-	at := c.View
-	at.Cloud = at.Cloud.Once()
-	s := &Snapshot{Case: c.ID, Cluster: c.Event.Cluster, Class: c.Remedy.Class, Service: c.Event.Service, Attempt: c.Attempt, Balancers: []Standing{}}
+// Standings reads how the load balancers stand that are among the targets of steps, and the ones that are the Service's by its label or by the
+// way in which the controller finds them.
+func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, error) {
+	once := *c
+	once.Cloud = c.Cloud.Once()
+	c = &once
 	var ids []string
-	for _, step := range steps {
+	for _, target := range targets {
 		for _, kind := range []string{"slb/", "nlb/"} {
-			if id, ok := strings.CutPrefix(step.Target(), kind); ok {
+			if id, ok := strings.CutPrefix(target, kind); ok {
 				ids = append(ids, id)
 			}
 		}
 	}
-	if id := c.Service.Labels[ccm.BalancerLabel]; ccm.Identifier(id) {
+	if id := c.Service.Labels[BalancerLabel]; Identifier(id) {
 		ids = append(ids, id)
 	}
-	bound, err := at.Bound(ctx)
+	bound, err := c.Bound(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,18 +48,19 @@ func (l Local) snapshot(ctx context.Context, c *remedy.Case, steps []remedy.Step
 		ids = append(ids, bound.ID)
 	}
 	slices.Sort(ids)
+	all := []Standing{}
 	for _, id := range slices.Compact(ids) {
-		standing, err := standingOf(ctx, &at, id)
+		standing, err := c.standing(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		s.Balancers = append(s.Balancers, standing)
+		all = append(all, standing)
 	}
-	return s, nil
+	return all, nil
 }
 
-// standingOf reads how a load balancer of the Service's kind stands.
-func standingOf(ctx context.Context, c *ccm.View, id string) (Standing, error) {
+// standing reads how a load balancer of the Service's kind stands.
+func (c *View) standing(ctx context.Context, id string) (Standing, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil {
 		return Standing{}, err

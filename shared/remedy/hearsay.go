@@ -1,17 +1,16 @@
-package hand
+package remedy
 
 import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// hearsay returns the plan, unless an Event alone tells of the failure. Whoever may
+// Heard returns the plan, unless an Event alone tells of the failure. Whoever may
 // create Events in the namespace can write one in the controller's name. So about a
 // Service that the controller has synced as it stands, see InForce, a class acts and
 // advises on what it has read alone: Plan.Seen. Else a person is asked who wrote the
 // Event, and is told nothing to do on its word.
-func hearsay(c *remedy.Case, p remedy.Plan) remedy.Plan {
+func (c *Case) Heard(p Plan) Plan {
 	svc := c.Service
 	switch {
 	case c.Event.Service.Kind != "", p.Seen, c.Remedy.Sees, len(p.Steps) == 0 && len(p.Ask) == 0:
@@ -19,7 +18,7 @@ func hearsay(c *remedy.Case, p remedy.Plan) remedy.Plan {
 	case !ccm.Synced(svc), !ccm.InForce(svc):
 		return p
 	}
-	return remedy.Plan{
+	return Plan{
 		Finding: say.F("An Event alone says that the Service fails: %s.", c.Remedy.Title()).
 			And("The controller has synced the Service in its current state, and nothing in the cluster or the cloud shows this failure."),
 		Cause: hearsayCause,

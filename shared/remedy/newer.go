@@ -1,4 +1,4 @@
-package hand
+package remedy
 
 import (
 	"context"
@@ -9,18 +9,29 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // mostNamed is how many annotations a note names.
 const mostNamed = 10
 
+// Weigh returns a plan, of which so many steps are made, with what the sync after the others changes, see Compare, and with the risk of that
+// under the release of the controller that runs.
+func (c *Case) Weigh(ctx context.Context, p Plan, made int) (Plan, error) {
+	if slices.ContainsFunc(p.Steps[min(max(made, 0), len(p.Steps)):], Syncs) {
+		var err error
+		if p, err = c.Compare(ctx, p); err != nil {
+			return Plan{}, fmt.Errorf("compare what the sync would change: %w", err)
+		}
+	}
+	return c.caution(ctx, p)
+}
+
 // caution returns the plan as it is where the controller is a release that is known here. What a newer one does is not known: it may
 // read annotations that no known one reads, and its sync may change what was not compared. So the risk of every plan with steps rises
 // by one step, here and nowhere else, and the plan names what was not compared. A cluster whose controller's version cannot be
 // determined is none with a newer one; a read that fails is an error.
-func caution(ctx context.Context, c *remedy.Case, p remedy.Plan) (remedy.Plan, error) {
+func (c *Case) caution(ctx context.Context, p Plan) (Plan, error) {
 	if len(p.Steps) == 0 {
 		return p, nil
 	}
@@ -29,13 +40,13 @@ func caution(ctx context.Context, c *remedy.Case, p remedy.Plan) (remedy.Plan, e
 	case errors.Is(err, cloud.ErrNotFound): // a cluster that the container service does not know
 		return p, nil
 	case err != nil:
-		return remedy.Plan{}, fmt.Errorf("find out the version of the controller: %w", err)
+		return Plan{}, fmt.Errorf("find out the version of the controller: %w", err)
 	case !runs.TooNew():
 		return p, nil
 	}
 	p.Risk = p.Highest().Raised()
 	p.Note = p.Note.And("The controller is %s, and lbremedy knows releases up to %s, so the risk is one step higher.", runs, ccm.Newest())
-	if !slices.ContainsFunc(p.Steps, remedy.Syncs) {
+	if !slices.ContainsFunc(p.Steps, Syncs) {
 		return p, nil
 	}
 	unread := say.F("what only releases after %s do", ccm.Newest())
