@@ -197,6 +197,14 @@ func peak(f func()) uint64 {
 	return max(most, live(), before) - before
 }
 
+// alone leaves out with -short, as the race detector runs it, what takes that minutes and has one goroutine.
+func alone(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it runs without the race detector")
+	}
+}
+
 // Every list stays within the memory of the smallest program that lists, whatever is in the objects and however many there are. What is
 // not read to its end is an error.
 func TestLists(t *testing.T) {
@@ -210,6 +218,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("does the method %s list? Name it here", name)
 		}
 	}
+	alone(t)
 	limit := memoryOfAFunction(t)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(limit / 10 * 9)))
 	const base = 24 << 20 // a function that idles
@@ -250,6 +259,7 @@ func TestLists(t *testing.T) {
 
 // Beyond its bounds a list is an error, and none that says that there are no more objects.
 func TestIncompleteList(t *testing.T) {
+	alone(t)
 	item := []byte(`{"metadata":{"name":"a"},"involvedObject":{"uid":"u"},"message":"` + strings.Repeat("x", largest) + `"}`)
 	for name, c := range map[string]*kube.Cluster{
 		"bytes": fat(t, 512<<20/largest+1, item),
