@@ -92,16 +92,28 @@ func Alone(t testing.TB) *Cluster {
 	if err != nil {
 		t.Fatalf("join a test cluster: %v", err)
 	}
-	for _, c := range slices.Backward(all) {
-		if c.take(t) {
-			c.Exclusive(t)
-			return c
-		}
+	c := free(t, all)
+	c.Exclusive(t)
+	return c
+}
+
+// free returns a cluster that it has taken for the test, or the only one. While all are in use, it waits for the first that is free,
+// but for the one that tests share: who takes that keeps many waiting. Whoever came before has a cluster first.
+func free(t testing.TB, all []*Cluster) *Cluster {
+	t.Helper()
+	if len(all) == 1 {
+		return all[0]
 	}
-	// Waiting processes spread, and leave the first one to those that share it.
-	last := all[len(all)-1-os.Getpid()%max(1, len(all)-1)]
-	last.Exclusive(t)
-	return last
+	turn := flock(t, all[0].Kubeconfig+".turn", syscall.LOCK_EX)
+	defer turn.Close()
+	for of := all; ; of = all[1:] {
+		for _, c := range slices.Backward(of) {
+			if c.take(t) {
+				return c
+			}
+		}
+		time.Sleep(20 * time.Millisecond) // nobody can wait for one of several locks
+	}
 }
 
 // Another returns a second cluster that is clean and the test's own until it ends, for

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +156,44 @@ func TestAlone(t *testing.T) {
 	t.Run("it is free again", func(t *testing.T) {
 		c.hold(t, true)
 	})
+}
+
+// A test that wants a cluster for itself has the first one that is free, whichever that is.
+func TestAloneWaitsForAny(t *testing.T) {
+	for name, frees := range map[string]int{"the second": 1, "the third": 2} {
+		t.Run(name, func(t *testing.T) {
+			var all []*Cluster
+			var used []*os.File
+			for range 3 {
+				c := &Cluster{Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), holds: map[string]bool{}}
+				lock, err := tryFlock(t, c.Kubeconfig+".lock")
+				if err != nil {
+					t.Fatal(err)
+				}
+				all, used = append(all, c), append(used, lock)
+			}
+			got := make(chan *Cluster, 1)
+			var waits sync.WaitGroup
+			waits.Go(func() { got <- free(t, all) })
+			for tried := false; !tried; { // all of them, of which the first is the last
+				_, err := os.Stat(all[0].Kubeconfig + ".gate")
+				tried = err == nil
+			}
+			used[frees].Close()
+			select {
+			case c := <-got:
+				if c != all[frees] {
+					t.Error("it has a cluster that is in use")
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("it waits for a cluster that is in use, while another one is free")
+			}
+			for _, lock := range used {
+				lock.Close()
+			}
+			waits.Wait()
+		})
+	}
 }
 
 func TestCompact(t *testing.T) {
