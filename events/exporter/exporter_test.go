@@ -984,8 +984,7 @@ func TestHostileEvents(t *testing.T) {
 // TestPrecheckIsReported proves that the result of the controller's check is
 // reported and goes nowhere else.
 func TestPrecheckIsReported(t *testing.T) {
-	cluster.Join(t).Exclusive(t) // the Event has one name in the whole cluster
-	w := newWorld(t)
+	w := worldOn(t, cluster.Alone(t)) // the Event has one name in the whole cluster
 	e := w.exporter(nil)
 	w.run(e)
 	events := w.join.Client().CoreV1().Events("kube-system")

@@ -56,8 +56,18 @@ func TestAs(t *testing.T) {
 	}
 }
 
+// last returns the last cluster of the run. Who waits for the first one keeps all waiting that want to share it.
+func last(t *testing.T) *Cluster {
+	t.Helper()
+	all, err := joined()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[len(all)-1]
+}
+
 func TestExclusiveCleans(t *testing.T) {
-	c := Join(t)
+	c := last(t)
 	t.Run("leave", func(t *testing.T) {
 		for _, ns := range []string{c.Namespace(t), "kube-system", "default"} {
 			web := service("web")
@@ -111,7 +121,7 @@ func isOwn(name string) bool {
 
 // TestExclusiveWaits proves that no two tests have the cluster while one wants it for itself.
 func TestExclusiveWaits(t *testing.T) {
-	c := Join(t)
+	c := last(t)
 	order := make(chan string, 10)
 	shares := make(chan bool, 1)
 	t.Run("all", func(t *testing.T) {

@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 // the stand-in, since no real one is to be had here. It is a process that knows
 // nothing but what a real one is told.
 func TestRealController(t *testing.T) {
-	c := cluster.Join(t)
-	c.Exclusive(t) // it syncs all Services
+	c := cluster.Alone(t) // it syncs all Services
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
 	t.Setenv(controller.VersionVariable, standin.Version)
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -60,8 +59,7 @@ func TestRealController(t *testing.T) {
 
 // TestControllerFails ends the demonstration with the end of the log of a controller that ends, or does nothing.
 func TestControllerFails(t *testing.T) {
-	c := cluster.Join(t)
-	c.Exclusive(t)
+	c := cluster.Alone(t)
 	t.Setenv(controller.VersionVariable, standin.Version)
 	t.Setenv(controller.LogVariable, t.TempDir())
 	for name, tt := range map[string]struct{ script, want string }{

@@ -16,8 +16,7 @@ import (
 // work, and that a process with the flags, the environment and the configuration
 // of a real controller is told all that matters.
 func TestStandIn(t *testing.T) {
-	c := cluster.Join(t)
-	c.Exclusive(t) // it syncs all Services
+	c := cluster.Alone(t) // it syncs all Services
 	bin := standin.Program(t)
 	ran := 0
 	for _, s := range append(clbScenarios(), nlbScenarios()...) {

@@ -356,8 +356,7 @@ func TestReal(t *testing.T) {
 // TestRealStandIn goes all the way of a real controller, with the stand-in: from
 // the variable to the load balancer.
 func TestRealStandIn(t *testing.T) {
-	c := cluster.Join(t)
-	c.Exclusive(t) // it syncs all Services
+	c := cluster.Alone(t) // it syncs all Services
 	ns := c.Namespace(t)
 	cloud := sim.New(t, &sim.World{Callers: []sim.Caller{{Name: "ccm", Allow: []string{"*"}, Deny: []string{"slb:CreateLoadBalancer"}}}})
 	t.Setenv(controller.BinaryVariable, standin.Program(t))

@@ -654,8 +654,7 @@ func TestController(t *testing.T) {
 
 // TestRealController has the stand-in sync the Services, where CCM_BIN names it.
 func TestRealController(t *testing.T) {
-	c := cluster.Join(t)
-	c.Exclusive(t) // it syncs all Services
+	c := cluster.Alone(t) // it syncs all Services
 	ns := c.Namespace(t)
 	bin := standin.Program(t)
 	t.Setenv(controller.BinaryVariable, bin)
