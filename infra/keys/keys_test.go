@@ -5,17 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/infra/nats"
@@ -39,7 +40,7 @@ func shown(t *testing.T, dir string, commands []pages.Command) {
 	}
 }
 
-// The commands on the pages make keys and certificates.
+// The commands on the pages make keys and certificates, and the Secrets are made of what is there.
 func TestPages(t *testing.T) {
 	dirs := map[string]string{}
 	for _, c := range pages.Of(t, root, "infra/keys") {
@@ -47,9 +48,12 @@ func TestPages(t *testing.T) {
 			dirs[c.Page] = filepath.Join(t.TempDir(), "keys")
 		}
 		shown(t, dirs[c.Page], []pages.Command{c})
-		if _, err := os.Stat(filepath.Join(dirs[c.Page], "secrets.yaml")); err != nil {
+		if _, err := os.Stat(filepath.Join(dirs[c.Page], "accounts.conf")); err != nil {
 			t.Errorf("%s: %v", c, err)
 		}
+	}
+	for _, file := range regexp.MustCompile(`--from-file=(?:seed=)?keys/(\S+(?:seed|conf))`).FindAllStringSubmatch(read(t, root+"/infra/nats", "README.md"), -1) {
+		read(t, dirs["infra/nats/README.md"], strings.NewReplacer("$CLUSTER", "c1234").Replace(file[1]))
 	}
 }
 
@@ -65,24 +69,6 @@ func certify(t *testing.T, dir string) {
 	shown(t, dir, commands)
 }
 
-// secrets returns the Secrets of a file by their names.
-func secrets(t *testing.T, dir, name string) map[string]map[string]string {
-	t.Helper()
-	all := map[string]map[string]string{}
-	for _, text := range strings.Split("\n"+read(t, dir, name), "\n---\n")[1:] {
-		var s struct {
-			Kind       string
-			Metadata   struct{ Name, Namespace string }
-			StringData map[string]string
-		}
-		if err := yaml.Unmarshal([]byte(text), &s); err != nil || s.Kind != "Secret" || s.Metadata.Namespace != "heal" || all[s.Metadata.Name] != nil {
-			t.Errorf("%s: %+v, %v", name, s, err)
-		}
-		all[s.Metadata.Name] = s.StringData
-	}
-	return all
-}
-
 func read(t *testing.T, dir, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
@@ -92,27 +78,11 @@ func read(t *testing.T, dir, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Each cluster gets what is its own and no more, keys stay, and only the owner reads any of it.
+// Keys and clusters stay, each user has a key of its own, and only the owner reads any of it.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
-	var said strings.Builder
-	if err := run(dir, []string{"c1", "C1-b_2"}, "heal", &said); err != nil {
+	if err := run(dir, []string{"c1", "C1-b_2", "c1"}); err != nil {
 		t.Fatal(err)
-	}
-	for i, cluster := range []string{"c1", "C1-b_2"} {
-		file := []string{"secrets.yaml", "secrets-C1-b_2.yaml"}[i]
-		got := secrets(t, dir, file)
-		if !strings.Contains(said.String(), "In cluster "+cluster+": kubectl apply --server-side -f "+filepath.Join(dir, file)+"\n") {
-			t.Errorf("it said %q", said.String())
-		}
-		for secret, user := range map[string]string{"engine": nats.Engine, "console": nats.Console, "exporter": nats.Exporter(cluster)} {
-			if seed := got["lbremedy-nats-"+secret]["seed"]; seed == "" || seed != read(t, dir, user+".seed") {
-				t.Errorf("%s: the seed of %s is not its own", file, secret)
-			}
-		}
-		if server := got["lbremedy-nats-users"]; (server != nil) != (i == 0) || len(got) != 4-i {
-			t.Errorf("%s has %d Secrets; with the server's: %v", file, len(got), server != nil)
-		}
 	}
 	before := map[string]string{}
 	entries, err := os.ReadDir(dir)
@@ -125,10 +95,14 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s has the mode %v, %v", e.Name(), info.Mode(), err)
 		}
 	}
+	users := nats.Users("C1-b_2", "c1")
+	if n := len(before) - len(users); n != 2 || before["accounts.conf"] != strings.TrimSpace(string(nats.Accounts("C1-b_2", "c1"))) {
+		t.Errorf("beside the keys there are %d files; the accounts are %s", n, before["accounts.conf"])
+	}
 	if err := os.Remove(filepath.Join(dir, "console.seed")); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(dir, []string{"c1", "C1-b_2", "c3"}, "heal", io.Discard); err != nil {
+	if err := run(dir, []string{"c3"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range before {
@@ -136,29 +110,34 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s is as it was: %v", name, kept)
 		}
 	}
+	public := map[string]bool{}
+	for _, user := range nats.Users("C1-b_2", "c1", "c3") {
+		pair, err := nkeys.FromSeed([]byte(read(t, dir, user+".seed")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := pair.PublicKey()
+		if err != nil || public[key] || !strings.Contains(read(t, dir, "keys.conf"), nats.Key(user)+": \""+key+"\"") {
+			t.Errorf("the server does not know %s by its own key: %v", user, err)
+		}
+		public[key] = true
+	}
 	for want, clusters := range map[string][]string{
-		"-cluster: invalid event: the cluster ID is empty": {""},
-		"-cluster: c1 is named twice":                      {"c1", "c2", "c1"},
-		`cluster ID "c.1" is not 1 to 64 letters`:          {"c.1"},
-		"NATS would forget the user of ":                   {"c1", "c3"},
+		"the cluster ID is empty":                 {""},
+		`cluster ID "c.1" is not 1 to 64 letters`: {"c.1"},
 	} {
-		if err := run(dir, clusters, "heal", io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(dir, clusters); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", clusters, err, want)
 		}
 	}
-	for what, file := range map[string][2]string{
-		"no seed":             {"console.seed", "a secret, not a seed"},
-		"another kind of key": {"console.seed", "SOAH6T3UXVBJHYAJB3DSZS5YGWHGAHMZJTYMQHVOUALV2OZQX2T6FDWOZI"},
+	for what, text := range map[string]string{
+		"no seed": "a secret, not a seed", "another kind of key": "SOAH6T3UXVBJHYAJB3DSZS5YGWHGAHMZJTYMQHVOUALV2OZQX2T6FDWOZI",
 	} {
-		good := read(t, dir, file[0])
-		for _, text := range []string{file[1], good} {
-			if err := os.WriteFile(filepath.Join(dir, file[0]), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			err := run(dir, []string{"c1", "C1-b_2", "c3"}, "heal", io.Discard)
-			if text != good && (err == nil || !strings.Contains(err.Error(), file[0]) || strings.Contains(err.Error(), text)) || text == good && err != nil {
-				t.Errorf("%s: got %v", what, err)
-			}
+		if err := os.WriteFile(filepath.Join(dir, "console.seed"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(dir, []string{"c1"}); err == nil || !strings.Contains(err.Error(), "console.seed") || strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got %v", what, err)
 		}
 	}
 }
@@ -168,7 +147,7 @@ func TestKeys(t *testing.T) {
 func TestNodes(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "lbremedy")
 	const class, cluster, uid = "tag-missing", "c1", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
-	if err := run(keys, []string{cluster, "C1-b_2"}, "heal", io.Discard); err != nil {
+	if err := run(keys, []string{cluster, "C1-b_2"}); err != nil {
 		t.Fatal(err)
 	}
 	certify(t, keys)

@@ -115,7 +115,11 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"apply", "--server-side", "-f", filepath.Join(p.keys, "secrets.yaml")},
+		{"-n", namespace, "create", "secret", "generic", "lbremedy-nats-users", "--from-file=" + filepath.Join(p.keys, "accounts.conf"),
+			"--from-file=" + filepath.Join(p.keys, "keys.conf")},
+		{"-n", namespace, "create", "secret", "generic", "lbremedy-nats-engine", "--from-file=seed=" + filepath.Join(p.keys, "engine.seed")},
+		{"-n", namespace, "create", "secret", "generic", "lbremedy-nats-console", "--from-file=seed=" + filepath.Join(p.keys, "console.seed")},
+		{"-n", namespace, "create", "secret", "generic", "lbremedy-nats-exporter", "--from-file=seed=" + filepath.Join(p.keys, "exporter-"+clusterID+".seed")},
 		{"-n", namespace, "create", "secret", "generic", "lbremedy-nats-ca", "--from-file=" + filepath.Join(p.keys, "ca.crt")},
 		{"-n", namespace, "create", "secret", "tls", "lbremedy-nats-tls", "--cert=" + filepath.Join(p.keys, "tls.crt"), "--key=" + filepath.Join(p.keys, "tls.key")},
 	} {
