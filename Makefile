@@ -114,7 +114,7 @@ modules: bin/sandbox ## Test the modules of their own, as "make test" does besid
 # of every class. With -short no scenario is played again with another text or without one of the rights, fewer Services
 # fail at once, and no list is read for how much memory that takes. "make race RACING=./..." runs the rest, too, which has nothing that races or runs in these.
 RACING ?= ./test/e2e/... ./test/fault ./shared/engine ./events/... ./shared/stream/... ./shared/ticket ./shared/doctor ./shared/approval ./shared/chat \
-	./shared/cloud ./shared/event ./shared/hand/... ./shared/host ./shared/kube ./shared/observe/... ./shared/policy ./shared/probe ./shared/serve \
+	./shared/cloud ./shared/connect ./shared/event ./shared/hand/... ./shared/host ./shared/kube ./shared/observe/... ./shared/policy ./shared/probe ./shared/serve \
 	./functions/cmd/lbremedy/console ./functions/cmd/lbremedy/up ./test/cluster ./test/sim ./test/testbed
 
 race: bin/sandbox ## Run with the race detector the tests of what runs at once; RACING=./... of all. Needs a C compiler.

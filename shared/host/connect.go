@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -15,7 +16,7 @@ import (
 // A Config says which cluster, cloud and stream a host works on. The fields from NATS to NATSCA have an environment variable each, which
 // FromEnv reads.
 type Config struct {
-	hand.Config
+	connect.Config
 
 	NATS      string // LBREMEDY_NATS: nats://host:port, several with commas between
 	NATSToken string // LBREMEDY_NATS_TOKEN
@@ -31,7 +32,7 @@ type Config struct {
 // FromEnv returns the configuration that the environment gives.
 func FromEnv() Config {
 	return Config{
-		Config: hand.ConfigFromEnv(),
+		Config: connect.FromEnv(),
 		NATS:   os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"),
 		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
 	}

@@ -31,6 +31,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -209,7 +210,7 @@ func (d *Endpoint) log(ctx context.Context, status int, text []byte) {
 	}
 }
 
-// Main is the main function of a program that serves one class. It is configured by the environment: hand.Config says by which variables, and
+// Main is the main function of a program that serves one class. It is configured by the environment: connect.Config says by which variables, and
 // LBREMEDY_ENGINE_KEYS holds the public keys of the engine. It ends with SIGTERM, after the calls in hand.
 func Main(r *remedy.Remedy) {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", r.Class)
@@ -234,7 +235,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 
 // endpoint returns the endpoint of a class as the environment configures it.
 func endpoint(r *remedy.Remedy, log *slog.Logger) (*Endpoint, error) {
-	config := hand.ConfigFromEnv()
+	config := connect.FromEnv()
 	config.Credentials, config.Log = Key(nil), log
 	keys, err := hand.ParsePublicKeys(os.Getenv("LBREMEDY_ENGINE_KEYS"))
 	if err != nil {

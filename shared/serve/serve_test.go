@@ -37,6 +37,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -161,7 +162,7 @@ func (w *world) service() *corev1.Service {
 // endpoint returns the endpoint that the program would have in this environment.
 func (w *world) endpoint(t testing.TB, r *remedy.Remedy) *Endpoint {
 	t.Helper()
-	config := hand.Config{
+	config := connect.Config{
 		Cluster: "c-1", Region: w.cloud.Region(), Kubeconfig: w.env["LBREMEDY_KUBECONFIG"], Endpoint: w.env["LBREMEDY_CLOUD_ENDPOINT"], Scheme: "HTTP",
 		Credentials: Key(cloud.Static(cloud.Key{ID: w.key.AccessKeyID, Secret: w.key.Secret})),
 	}

@@ -60,14 +60,14 @@ func TestResumeCutOff(t *testing.T) {
 	}
 	must(w.startNATS())
 	first, others, _ := strings.Cut(w.nats, ",")
-	ahead, err := connect(ctx, others)
+	ahead, err := joined(ctx, others)
 	must(err)
 	t.Cleanup(ahead.Close)
 	must(insist(ctx, func() error {
 		_, err := ahead.Setup(ctx, []string{"tag-missing"}, settings("c1"))
 		return err
 	}))
-	behind, err := connect(ctx, first)
+	behind, err := joined(ctx, first)
 	must(err)
 	t.Cleanup(behind.Close)
 	// What the node has is there to be read when it is cut off.

@@ -24,6 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
@@ -103,7 +104,7 @@ func logger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)
 // config returns how the part reaches what is around it.
 func (a assignment) config() host.Config {
 	return host.Config{
-		Config: hand.Config{
+		Config: connect.Config{
 			Cluster: a.Cluster, Region: a.Region, Kubeconfig: a.Kubeconfig, Endpoint: a.Cloud, Scheme: "HTTP",
 			Credentials: cloud.Static(cloud.Key{ID: a.KeyID, Secret: a.Secret}), Log: logger(),
 		},
@@ -229,8 +230,8 @@ func wrong(file string) func() time.Time {
 	return func() time.Time { return time.Now().Add(time.Duration(by.Load())) }
 }
 
-// connect connects to NATS as the one who judges, as soon as the nodes have a leader.
-func connect(ctx context.Context, nats string) (*stream.Stream, error) {
+// joined connects to NATS as the one who judges, as soon as the nodes have a leader.
+func joined(ctx context.Context, nats string) (*stream.Stream, error) {
 	var last error
 	for ctx.Err() == nil {
 		s, err := stream.Connect(ctx, stream.Config{URL: nats, Name: "fault"})

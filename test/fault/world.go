@@ -92,7 +92,7 @@ func (w *world) start(ctx context.Context, log io.Writer) (err error) {
 	if w.audit, err = w.logs(); err != nil {
 		return err
 	}
-	if w.stream, err = connect(ctx, w.nats); err != nil {
+	if w.stream, err = joined(ctx, w.nats); err != nil {
 		return err
 	}
 	w.close = append(w.close, w.stream.Close)

@@ -233,6 +233,11 @@ var rows = []row{
 		why: "a hand does what the engine asks for, and knows neither the stream nor the policy",
 	},
 	{
+		who: []string{"shared/connect"},
+		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/remedy", "shared/hand"},
+		why: "it says what hands read and write with, and asks them for nothing",
+	},
+	{
 		who: []string{"shared/step"},
 		may: []string{"shared/grant", "shared/cloud", "shared/kube", "shared/ccm", "shared/remedy", "shared/say"},
 		why: "a step fulfills the contract and knows no engine",
@@ -270,12 +275,12 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/host"},
-		may: []string{"shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine"},
+		may: []string{"shared/connect", "shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine"},
 		why: "it takes failures in for the engine, and what a class needs is a hand's",
 	},
 	{
 		who: []string{"shared/serve"},
-		may: []string{"shared/event", "shared/cloud", "shared/step", "shared/remedy", "shared/hand"},
+		may: []string{"shared/connect", "shared/event", "shared/cloud", "shared/remedy", "shared/hand"},
 		why: "it is part of every function program, and these hold no key and stay small",
 	},
 	{

@@ -46,9 +46,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
-	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
@@ -186,7 +186,7 @@ func (r *rig) worker() *host.Connection {
 	r.Helper()
 	key := r.testbed.Cloud.Client(worker, "*")
 	env, err := host.Look(host.Config{
-		Config: hand.Config{
+		Config: connect.Config{
 			Cluster: testbed.ClusterID, Region: r.testbed.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.testbed.Cloud.Addr(), Scheme: "HTTP",
 			Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
 		},

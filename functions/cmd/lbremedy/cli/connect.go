@@ -11,8 +11,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/regex"
@@ -36,7 +36,7 @@ func (p *Program) Log() *slog.Logger {
 // Host returns the configuration of a host as the flags have it.
 func (p *Program) Host() host.Config {
 	return host.Config{
-		Config: hand.Config{
+		Config: connect.Config{
 			Cluster: p.Cluster, Region: p.Region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
 			Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Log: p.Log(),
 		},

@@ -1,4 +1,5 @@
-package hand
+// Package connect says which cluster and which cloud a program works on, and connects to both.
+package connect
 
 import (
 	"context"
@@ -12,11 +13,13 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Config says which cluster and cloud local hands work on. The fields up to VPC have an environment variable each, which ConfigFromEnv reads.
+// A Config says which cluster and cloud the hands of this process work on. The fields up to VPC have an environment variable each, which
+// FromEnv reads.
 type Config struct {
 	Cluster    string // LBREMEDY_CLUSTER: ID of the ACK cluster
 	Region     string // LBREMEDY_REGION: its region, such as cn-hangzhou
@@ -42,8 +45,8 @@ const recall = time.Second
 // cheap to renew.
 const lease = time.Hour
 
-// ConfigFromEnv returns the configuration that the environment gives.
-func ConfigFromEnv() Config {
+// FromEnv returns the configuration that the environment gives.
+func FromEnv() Config {
 	return Config{
 		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
 		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
@@ -80,7 +83,7 @@ func (c Config) Validate() error {
 }
 
 // Clients returns what local hands read and write with. It sends no request yet. decode makes a step from data.
-func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, error)) (*Clients, error) {
+func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, error)) (*hand.Clients, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Clients{
+	return &hand.Clients{
 		Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: writer, Decode: decode, Crowd: remedy.NewCrowd(recall), Log: c.Log,
 	}, nil
 }

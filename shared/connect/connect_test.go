@@ -1,4 +1,4 @@
-package hand_test
+package connect_test
 
 import (
 	"encoding/base64"
@@ -10,8 +10,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/grant"
-	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -21,16 +21,16 @@ import (
 // What is wrong with a configuration is said in one sentence each, before anything is tried.
 func TestConfig(t *testing.T) {
 	for name, tt := range map[string]struct {
-		config hand.Config
+		config connect.Config
 		want   []string
 	}{
-		"nothing":       {hand.Config{}, []string{"LBREMEDY_CLUSTER", "LBREMEDY_REGION"}},
-		"a bad cluster": {hand.Config{Cluster: "a.b", Region: "r"}, []string{"a.b"}},
-		"a bad scheme":  {hand.Config{Cluster: "c", Region: "r", Scheme: "ftp"}, []string{"LBREMEDY_CLOUD_SCHEME"}},
-		"from nowhere":  {hand.Config{Cluster: "c", Region: "r", From: "sc"}, []string{"LBREMEDY_KUBECONFIG_FROM", "sc"}},
-		"no data":       {hand.Config{Cluster: "c", Region: "r", From: "data"}, []string{"LBREMEDY_KUBECONFIG_DATA is empty"}},
-		"data unused":   {hand.Config{Cluster: "c", Region: "r", Data: "x"}, []string{"not used"}},
-		"two ways":      {hand.Config{Cluster: "c", Region: "r", From: "cs", Kubeconfig: "f"}, []string{"choose one"}},
+		"nothing":       {connect.Config{}, []string{"LBREMEDY_CLUSTER", "LBREMEDY_REGION"}},
+		"a bad cluster": {connect.Config{Cluster: "a.b", Region: "r"}, []string{"a.b"}},
+		"a bad scheme":  {connect.Config{Cluster: "c", Region: "r", Scheme: "ftp"}, []string{"LBREMEDY_CLOUD_SCHEME"}},
+		"from nowhere":  {connect.Config{Cluster: "c", Region: "r", From: "sc"}, []string{"LBREMEDY_KUBECONFIG_FROM", "sc"}},
+		"no data":       {connect.Config{Cluster: "c", Region: "r", From: "data"}, []string{"LBREMEDY_KUBECONFIG_DATA is empty"}},
+		"data unused":   {connect.Config{Cluster: "c", Region: "r", Data: "x"}, []string{"not used"}},
+		"two ways":      {connect.Config{Cluster: "c", Region: "r", From: "cs", Kubeconfig: "f"}, []string{"choose one"}},
 	} {
 		err := tt.config.Validate()
 		for _, want := range tt.want {
@@ -42,15 +42,15 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s connects", name)
 		}
 	}
-	good := hand.Config{Cluster: "c-1", Region: "cn-hangzhou", Endpoint: "127.0.0.1:1", Scheme: "http"}
-	for name, change := range map[string]func(*hand.Config){
-		"no kubeconfig": func(c *hand.Config) { c.Kubeconfig = "no/such/file" },
-		"a bad one":     func(c *hand.Config) { c.Kubeconfig = file(t, "{") },
-		"a bad address": func(c *hand.Config) {
+	good := connect.Config{Cluster: "c-1", Region: "cn-hangzhou", Endpoint: "127.0.0.1:1", Scheme: "http"}
+	for name, change := range map[string]func(*connect.Config){
+		"no kubeconfig": func(c *connect.Config) { c.Kubeconfig = "no/such/file" },
+		"a bad one":     func(c *connect.Config) { c.Kubeconfig = file(t, "{") },
+		"a bad address": func(c *connect.Config) {
 			c.Kubeconfig = file(t, `{"clusters":[{"name":"a","cluster":{"server":"::"}}],"current-context":"a",`+
 				`"contexts":[{"name":"a","context":{"cluster":"a"}}]}`)
 		},
-		"a bad endpoint": func(c *hand.Config) { c.Endpoint = "example.com:80" },
+		"a bad endpoint": func(c *connect.Config) { c.Endpoint = "example.com:80" },
 	} {
 		c := good
 		change(&c)
@@ -70,7 +70,7 @@ func TestKubeconfigFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	account := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-1", Kubeconfig: "no way", PrivateKubeconfig: string(text)}})
-	base := hand.Config{Cluster: "c-1", Region: account.Region(), Endpoint: account.Addr(), Scheme: "http"}
+	base := connect.Config{Cluster: "c-1", Region: account.Region(), Endpoint: account.Addr(), Scheme: "http"}
 	as := func(key sim.Credentials) cloud.Credentials {
 		return cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token})
 	}
