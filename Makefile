@@ -92,7 +92,7 @@ vuln: ## Look for known vulnerabilities in all modules; fails with 75 if the dat
 # alone, beside its page, is left out, and test/node, whose tests run on a node.
 PACKAGES = $(LONGEST) $$(go list -f '{{if not (and .EmbedFiles (eq (len .TestGoFiles) 1) (eq (len .XTestGoFiles) 0))}}{{.ImportPath}}{{end}}' ./... | grep -v /test/node$$)
 
-# With RACED=1 what "make race" tests is left out, but for what that has less of: a test of a thousand Services, and tests of how
+# With RACED=1 what "make race" tests is left out, but for what that has less of: a test of a thousand Services, and one of how
 # much memory lists take.
 UNRACED = $$(go list $(PACKAGES) | grep -vxF "$$(go list $(RACING) | grep -v -e /test/e2e/safety$$ -e /shared/kube$$)")
 
@@ -112,7 +112,8 @@ modules: bin/sandbox ## Test the modules of their own, as "make test" does besid
 
 # Tests of what runs several things at once, and of all of lbremedy at work: test/e2e/classes lets Services fail in every way
 # of every class. With -short no scenario is played again with another text or without one of the rights, fewer Services
-# fail at once, and no list is read for how much memory that takes. "make race RACING=./..." runs the rest, too, which has nothing that races or runs in these.
+# fail at once, and fewer objects are listed for how much memory that takes. "make race RACING=./..." runs the rest, too, which
+# has nothing that races or runs in these.
 RACING ?= ./test/e2e/... ./test/fault ./shared/engine ./events/... ./shared/stream/... ./shared/ticket ./shared/doctor ./shared/approval ./shared/chat \
 	./shared/cloud ./shared/connect ./shared/event ./shared/hand/... ./shared/host ./shared/kube ./shared/observe/... ./shared/policy ./shared/probe ./shared/serve \
 	./functions/cmd/lbremedy/console ./functions/cmd/lbremedy/up ./test/cluster ./test/sim ./test/testbed
