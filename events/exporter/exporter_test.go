@@ -485,7 +485,7 @@ type gate struct {
 	asked  chan bool // gets whether each request was a watch, if somebody looks
 
 	services func(w http.ResponseWriter) bool // refuses the reading of a Service
-	reads    map[string]int                   // of a Service and of lists of them, by path
+	reads    map[string]int                   // of a Service and of lists of them, by path; a list of several pages is one
 	blind    bool                             // Services may not be watched
 }
 
@@ -509,7 +509,7 @@ func (w *world) through() (*rest.Config, *gate) {
 		watch := r.URL.Query().Get("watch") != ""
 		g.mu.Lock()
 		only, blind := g.services, g.blind
-		if strings.Contains(r.URL.Path, "/services") && !watch {
+		if strings.Contains(r.URL.Path, "/services") && !watch && !r.URL.Query().Has("continue") {
 			g.reads[r.URL.Path]++
 		}
 		g.mu.Unlock()
