@@ -79,7 +79,7 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 		return Reply{Dead: fmt.Sprintf("the class %q is not known here; known are %v", f.Class, h.Classes())}
 	}
 	rec, err := engine.Run(ctx, h.Env, r, engine.Event{ID: e.ID(), Failure: f})
-	h.log(ctx, e, rec, err)
+	h.log(e, rec, err)
 	if h.Seen != nil {
 		h.Seen(rec, err)
 	}
@@ -96,23 +96,11 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	return Reply{Record: rec}
 }
 
-// requestKey is where the ID of a request lies in its context.
-type requestKey struct{}
-
-// WithRequest returns a context whose runs name the request in the log, by the ID that
-// the platform gave it.
-func WithRequest(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, requestKey{}, id)
-}
-
 // log writes one line a run.
-func (h *Host) log(ctx context.Context, e cloudevents.Event, rec event.Record, err error) {
+func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 	log := h.Env.Log
 	if log == nil {
 		return
-	}
-	if id, ok := ctx.Value(requestKey{}).(string); ok {
-		log = log.With("request", id)
 	}
 	attrs := []any{
 		"class", rec.Class, "cluster", rec.Cluster, "namespace", rec.Service.Namespace, "service", rec.Service.Name,
