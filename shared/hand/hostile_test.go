@@ -118,6 +118,7 @@ func TestHostileLook(t *testing.T) {
 		"another class":        {echo(func(a *hand.Answer) { a.Class = "quota" }), "another call"},
 		"another object":       {echo(func(a *hand.Answer) { a.UID = "u" }), "another call"},
 		"another attempt":      {echo(func(a *hand.Answer) { a.Attempt = 2 }), "another call"},
+		"neither of both":      {echo(func(a *hand.Answer) { a.Answer = nil }), "neither"},
 		"the answer to an order": {func(id string) []byte {
 			return encode(t, answer(t, id, map[string]any{"state": "done", "calls": []int{}}))
 		}, "not that to a look"},
@@ -230,6 +231,9 @@ func TestHostileApply(t *testing.T) {
 		},
 		"a text that hides":    {said: hand.ApplyAnswer{State: hand.Moved, Differs: "\x1b[1m"}, state: hand.Lost, want: "hide"},
 		"another Service":      {said: hand.ApplyAnswer{State: hand.Done, Service: &corev1.Service{}}, state: hand.Lost, want: "another Service"},
+		"no state":             {said: hand.ApplyAnswer{Calls: []event.Call{{Action: patch}}}, state: hand.Lost, want: "does not say"},
+		"a step to be made":    {said: hand.ApplyAnswer{State: hand.Todo}, state: hand.Lost, want: "does not say"},
+		"nothing":              {said: nil, state: hand.Lost, want: "does not say"},
 		"the answer to a look": {said: hand.LookAnswer{Verdict: remedy.No}, state: hand.Lost, want: "not that to an order"},
 	} {
 		h := lying(t, func(id string) []byte { return encode(t, answer(t, id, tt.said)) })

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,6 +112,9 @@ func (r *Remote) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) 
 	if wrong := r.checkApply(o, said, &a); wrong != nil {
 		return ApplyAnswer{State: Lost}, fmt.Errorf("%w: %w", ErrUnsure, wrong)
 	}
+	if err == nil && !slices.Contains([]State{Done, Found, Moved}, a.State) {
+		return ApplyAnswer{State: Lost, Calls: a.Calls}, fmt.Errorf("the answer of the function does not say whether the step is made: %w", ErrUnsure)
+	}
 	if a.Service != nil && !o.Dry {
 		own, wrong := r.own(ctx, a.Service)
 		if wrong != nil {
@@ -196,7 +200,11 @@ func (r *Remote) read(h call, about About, body []byte, err error) (a Answer, _ 
 	if !refused && (a.ID != h.ID || a.Cluster != h.Cluster || a.Class != h.Class || a.UID != about.Failure.Service.UID || a.Attempt != about.Attempt) {
 		return Answer{}, fmt.Errorf("the answer of the function is to another call: %w", ErrUnsure)
 	}
-	if a.Problem == nil {
+	switch {
+	case a.Problem != nil:
+	case a.Answer == nil:
+		return Answer{}, fmt.Errorf("the answer of the function holds neither what it has found nor a problem: %w", ErrUnsure)
+	default:
 		return a, nil
 	}
 	a.Problem.Text = oneLine(a.Problem.Text)
