@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
@@ -21,8 +20,6 @@ import (
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	r := build(t, func(svc *corev1.Service) { svc.Annotations[ccm.Prefix+"graceful-shutdown"] = "true" })
-	// A test that had the API server for itself may have left a controller there, and its release would count.
-	r.must(r.kube.Client().AppsV1().DaemonSets("kube-system").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	r.setPolicy(remedy.Policy{Mode: remedy.Fix, Risk: remedy.Low, Budgets: plenty})
 	plan := r.class.Diagnose
 	for _, own := range []remedy.Risk{remedy.Low, remedy.Medium, remedy.High} {
