@@ -329,7 +329,7 @@ func (n *node) works(ctx context.Context, service string) (string, error) {
 	}
 }
 
-// records returns what the journal says of a Service, once its case has been settled.
+// records returns what the journal says of a Service, once its case waits for nothing.
 func (n *node) records(ctx context.Context, service string) ([]event.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -340,7 +340,7 @@ func (n *node) records(ctx context.Context, service string) ([]event.Record, err
 			if err := json.Unmarshal([]byte(text), &all); err != nil {
 				return nil, fmt.Errorf("read the records: %w", err)
 			}
-			if len(all) > 0 && all[len(all)-1].Phase == event.Settled {
+			if len(all) > 0 && all[len(all)-1].Phase == event.Settled && all[len(all)-1].Result.Settled() {
 				return all, nil
 			}
 		}
