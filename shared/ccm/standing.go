@@ -23,8 +23,8 @@ type Standing struct {
 	Servers          map[string][]cloud.Backend `json:"servers,omitempty"`          // of an NLB, by the ID of their server group
 }
 
-// Standings reads how the load balancers stand that are among the targets of steps, and the ones that are the Service's by its label or by the
-// way in which the controller finds them.
+// Standings reads the state of the load balancers among the targets of steps, and of those that belong to the Service by its label or by
+// the controller's own search.
 func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, error) {
 	once := *c
 	once.Cloud = c.Cloud.Once()
@@ -59,7 +59,7 @@ func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, err
 	return all, nil
 }
 
-// standing reads how a load balancer of the Service's kind stands.
+// standing reads the state of a load balancer of the Service's kind.
 func (c *View) standing(ctx context.Context, id string) (Standing, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil {

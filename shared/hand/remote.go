@@ -154,7 +154,7 @@ func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service
 	return own, nil
 }
 
-// call sends a call. It returns the answer of the function, nil if there is none that can be used, and the problem that it tells of.
+// call sends a call. It returns the answer, or nil if the function gave no usable one, and the problem that the answer reports.
 func (r *Remote) call(ctx context.Context, h call, about About, data any) (json.RawMessage, error) {
 	h.ID = cmp.Or(h.ID, rand.Text())
 	h.Cluster, h.Class, h.Declares = about.Failure.Cluster, r.Class.Class, r.Class.Declaration().Digest()
@@ -184,7 +184,7 @@ func resultOf(a Answer, err error) string {
 	return "refused"
 }
 
-// read reads the answer to a call and the problem that it tells of. Without an ID the function has not accepted the call, or the answer can't
+// read reads the answer to a call and the problem that the answer reports. Without an ID the function has not accepted the call, or the answer can't
 // be used.
 func (r *Remote) read(h call, about About, body []byte, err error) (a Answer, _ error) {
 	if err != nil {

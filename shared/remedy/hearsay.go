@@ -5,11 +5,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Heard returns the plan, unless an Event alone tells of the failure. Whoever may
-// create Events in the namespace can write one in the controller's name. So about a
-// Service that the controller has synced as it stands, see InForce, a class acts and
-// advises on what it has read alone: Plan.Seen. Else a person is asked who wrote the
-// Event, and is told nothing to do on its word.
+// Heard returns the plan, unless only an Event reports the failure. Every user who may
+// create Events in the namespace can write one in the controller's name. So for a
+// Service that the controller has synced in its present form, see InForce, a class acts and
+// advises only on what it has read: Plan.Seen. Otherwise the plan becomes the question who
+// wrote the Event, and gives no other advice.
 func (c *Case) Heard(p Plan) Plan {
 	svc := c.Service
 	switch {

@@ -158,9 +158,8 @@ func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind 
 // Decode makes a step of the class from its kind and its JSON form, see Decode.
 func (r *Remedy) Decode(kind string, data []byte) (Step, error) { return Decode(r.Steps, kind, data) }
 
-// Decode makes a step of one of the kinds from its JSON form, as the journal keeps it. What a newer
-// release has journalled and this one does not know is an error: a step without that field
-// could be another write.
+// Decode makes a step of one of the kinds from its JSON form in a record. An unknown kind or field, which a newer
+// release may have written, is an error: without that field the step could be another write.
 func Decode(kinds []Step, kind string, data []byte) (Step, error) {
 	i := slices.IndexFunc(kinds, func(s Step) bool { return s.Kind() == kind })
 	if i < 0 {
@@ -174,7 +173,7 @@ func Decode(kinds []Step, kind string, data []byte) (Step, error) {
 		}
 		return nil, fmt.Errorf("decode step %s: %w", kind, err)
 	case made.Elem().IsNil():
-		return nil, fmt.Errorf("decode step %s: there is none", kind)
+		return nil, fmt.Errorf("decode step %s: the data is null", kind)
 	}
 	return made.Elem().Elem().Interface().(Step), nil
 }

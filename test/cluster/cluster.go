@@ -97,8 +97,9 @@ func Alone(t testing.TB) *Cluster {
 	return c
 }
 
-// free returns a cluster that it has taken for the test, or the only one. While all are in use, it waits for the first that is free,
-// but for the one that tests share: who takes that keeps many waiting. Whoever came before has a cluster first.
+// free takes a cluster for the test and returns it; a single cluster it returns untaken. While all clusters are in use, it waits until
+// one is free. It does not wait for the first one, which tests share: a test that takes it blocks many others. Tests that wait get
+// clusters in the order in which they came.
 func free(t testing.TB, all []*Cluster) *Cluster {
 	t.Helper()
 	if len(all) == 1 {

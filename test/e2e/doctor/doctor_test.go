@@ -36,7 +36,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// buried removes the heartbeats of the engines that were killed, as if 15 s had passed: what they hold is free then.
+// buried removes the heartbeats of the killed engines, as if 15 s had passed, so that other engines may take their objects.
 func (r *rig) buried() {
 	r.Helper()
 	keys, err := r.env.Stream.Keys(r.Context(), "engine.*.*")

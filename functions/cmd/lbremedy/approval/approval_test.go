@@ -212,7 +212,7 @@ func TestSameID(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(command.CodeWrong, "no region is named", "undo", fixed.Case) // the one case, of which the cluster is looked at next
-	says(command.CodeWrong, "the plan of case "+busy.Case+" cannot be applied: its failure is no longer stored", "approve", busy.Case)
+	says(command.CodeWrong, "the plan of case "+busy.Case+" cannot be applied: NATS has deleted its failure", "approve", busy.Case)
 	says(0, "of class vswitch-ip-exhausted in", "show", fixed.Case+"/vswitch-ip-exhausted")
 	says(0, "of class busy in", "show", fixed.Case+"/busy")
 	says(command.CodeWrong, `holds no case "`+fixed.Case+`/throttling"`, "show", fixed.Case+"/throttling")

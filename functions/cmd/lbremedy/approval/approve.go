@@ -158,7 +158,7 @@ func (a *answer) run(ctx context.Context, name string) error {
 	if a.verdict == kube.Approve && !finding { // no event brings a finding again
 		_, err := s.Last(ctx, stream.Failed, event.FailedSubject(r.Cluster, r.Class, r.Service.UID))
 		if errors.Is(err, stream.ErrNotFound) {
-			return command.Wrong("the plan of case %s cannot be applied: its failure is no longer stored and has not occurred again", r.Case)
+			return command.Wrong("the plan of case %s cannot be applied: NATS has deleted its failure, and it has not occurred again", r.Case)
 		}
 		if err != nil {
 			return err
