@@ -91,14 +91,34 @@ func TestTraces(t *testing.T) {
 		return up
 	}
 	const run = "run vswitch-ip-exhausted"
+	// Another delivery of the failure can have a run of its own, before or after the one that fixed it.
+	var ran *otlp.Span
+	for _, s := range spans {
+		if s.Name == run && said(s, "lbremedy.case") == fixed.Case && said(s, "lbremedy.outcome") == "fixed" {
+			ran = s
+		}
+	}
+	if ran == nil {
+		t.Fatal("there is no span of the run that fixed it")
+	}
+	within := func(s *otlp.Span) bool {
+		for ; s != nil; s = spans[hex.EncodeToString(s.ParentSpanId)] {
+			if s == ran {
+				return true
+			}
+		}
+		return false
+	}
 	got := map[string]*otlp.Span{}
 	for _, s := range spans {
 		if said(s, "lbremedy.case") != fixed.Case {
 			continue // others use the cluster, too
 		}
 		path := strings.Join(names(s), " > ")
-		if was := got[path]; was == nil || s.StartTimeUnixNano > was.StartTimeUnixNano {
-			got[path] = s // of several runs the last
+		switch was := got[path]; {
+		case strings.HasPrefix(path, "event > "+run) && !within(s), s.StartTimeUnixNano > ran.StartTimeUnixNano && !within(s):
+		case was == nil || s.StartTimeUnixNano > was.StartTimeUnixNano:
+			got[path] = s
 		}
 	}
 	order := []string{
@@ -121,10 +141,8 @@ func TestTraces(t *testing.T) {
 	if root == nil || root.Name != "event" || len(root.ParentSpanId) > 0 {
 		t.Errorf("the traceparent of the event names %v", root)
 	}
-	if s := got["event > "+run]; s != nil {
-		if said(s, "lbremedy.outcome") != "fixed" || s.GetStatus().GetCode() != otlp.Status_STATUS_CODE_OK {
-			t.Errorf("the run that fixed it says %v", s)
-		}
+	if ran.GetStatus().GetCode() != otlp.Status_STATUS_CODE_OK {
+		t.Errorf("the run that fixed it says %v", ran)
 	}
 }
 
