@@ -2,137 +2,124 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// plan asks the class and decides about its plan; ok says that it is applied. If not,
-// the record's result says how the run ends instead.
-func (x *run) plan(ctx context.Context) (plan remedy.Plan, ok bool, err error) {
-	plan, ended, err := x.diagnose(ctx)
-	if err != nil || ended {
-		return plan, false, err
-	}
-	ok, err = x.decide(ctx, plan)
-	return plan, ok, err
-}
-
-// decide says whether the plan is applied. If not, the record's result says what happens instead.
-func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
+// decide puts the class's plan into the record, and says what it leads to whatever the policy allows.
+func (x *run) decide(plan remedy.Plan) machine.Report {
 	defer x.lap(&x.rec.Timings.Decide)
 	steps, err := remedy.Records(plan.Steps)
 	if err != nil {
-		return false, err
+		return x.found(err)
 	}
+	rec := &x.rec
 	x.steps, x.risk = plan.Steps, plan.Highest()
-	x.rec.SetFinding(plan.Finding.Map(event.Redact))
-	x.rec.SetAsk(plan.Ask.Map(event.Redact))
-	x.rec.SetNote(plan.Note.Map(event.Redact))
-	x.rec.Cause, x.rec.Wait = event.Redact(plan.Cause), plan.Wait
-	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
-	x.rec.Held, x.rec.Approved, x.rec.Seconded, x.rec.Rejected, x.rec.Digest, x.rec.Decided = "", nil, nil, nil, "", ""
+	rec.SetFinding(plan.Finding.Map(event.Redact))
+	rec.SetAsk(plan.Ask.Map(event.Redact))
+	rec.SetNote(plan.Note.Map(event.Redact))
+	rec.Cause = event.Redact(plan.Cause)
+	rec.Steps, rec.Changes, rec.Risk = steps, plan.Changes, ""
+	rec.Held, rec.Approved, rec.Seconded, rec.Rejected, rec.Digest, rec.Decided = "", nil, nil, nil, "", ""
 	may := x.permission(x.c.Policy)
+	ask := func(r event.Result, why say.Text) machine.Report {
+		if rec.Result = r; len(why) > 0 {
+			rec.SetRule(why)
+		}
+		return machine.Looked{Answer: machine.Person, Outcome: machine.Outcome(r)}
+	}
 	if len(plan.Steps) == 0 {
-		x.rec.Result = event.Asked
-		switch lasted := x.env.waited(x.rec); {
-		case plan.Wait == 0:
-		case lasted <= max(remedy.Lasting, plan.Patience):
-			x.rec.Result = event.Waiting
-		default:
-			x.rec.Wait = 0
-			x.rec.SetRule(say.F("The failure was expected to end without a fix but has lasted %s.", lasted.Round(time.Minute)))
-			x.rec.AddAsk(say.F("Find out why it lasts."))
+		switch {
+		case plan.Wait > 0:
+			return machine.Looked{Answer: machine.NotYet, After: plan.Wait, Patience: plan.Patience}
+		case may.Muted:
+			return ask(event.Planned, may.Why.And("Nobody is asked."))
 		}
-		if may.Muted && x.rec.Result == event.Asked {
-			x.rec.Result = event.Planned
-			x.rec.SetRule(may.Why.And("Nobody is asked."))
-		}
-		return false, nil
+		return ask(event.Asked, nil)
 	}
-	if x.object != nil && !x.object.room(x.rec) {
-		x.rec.Steps, x.rec.Changes, x.rec.Result = nil, nil, event.Asked
-		x.rec.SetRule(say.F("The plan is too large: what lbremedy knows of a Service has at most %d KiB.", documented>>10))
-		x.rec.AddAsk(say.F("Make the change by hand."))
-		return false, nil
+	if !x.object.room(*rec) {
+		rec.Steps, rec.Changes = nil, nil
+		rec.AddAsk(say.F("Make the change by hand."))
+		return ask(event.Asked, say.F("The plan is too large: what lbremedy knows of a Service has at most %d KiB.", documented>>10))
 	}
-	x.rec.Risk = x.risk.String()
+	rec.Risk = x.risk.String()
 
 	own := ownerOf(x.c.Service, x.around, plan)
-	x.rec.AddNote(own.note)
+	rec.AddNote(own.note)
 	switch {
 	case own.manager == "" || may.Muted:
 	case x.c.Service.DeletionTimestamp != nil:
 		// Its source may be gone, and no manager recreates the Service before the deletion has ended.
-		x.rec.AddNote(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.manager))
+		rec.AddNote(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.manager))
 	default:
 		// Without a digest: to agree would not help.
-		x.rec.Result = event.Asked
-		x.rec.SetRule(say.F("%s owns what the plan would write and would revert it.", own.manager))
-		x.rec.AddAsk(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
-		return false, nil
+		rec.AddAsk(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
+		return ask(event.Asked, say.F("%s owns what the plan would write and would revert it.", own.manager))
 	}
-	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
-	return x.permit(ctx, may, x.risk, oneWay(plan.Steps))
+	rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
+	if may.Mode != remedy.Fix {
+		_, rule := may.Allows(x.r, x.risk, oneWay(plan.Steps))
+		return ask(event.Planned, rule)
+	}
+	proof := proofCLB
+	switch {
+	case !slices.ContainsFunc(plan.Steps, func(s remedy.Step) bool { return s.Target() == "" }):
+		proof = byCause
+	case x.c.Service != nil && ccm.NLB(x.c.Service):
+		proof = proofNLB
+	}
+	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{
+		Steps: len(plan.Steps), Resync: remedy.Wakes(plan.Steps[len(plan.Steps)-1]), Proof: proof,
+	}}
 }
 
-// permit says whether a plan with these properties is applied: by the policy, or
-// by a person's word for it.
-func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Risk, oneWay say.Text) (bool, error) {
-	var g guards
-	if may.Mode == remedy.Fix { // else nothing more needs to be read
-		var err error
-		if g, err = x.guards(ctx, true); err != nil {
-			return false, err
-		}
-		// The policy that the class was asked with is from before the run held the object.
-		x.c.Policy = g.policy
-		x.stand(x.around)
-		may = x.permission(x.c.Policy)
+// admits reads what decides whether the plan that was just made begins: the policy, or a person's word for it.
+func (x *run) admits(ctx context.Context) machine.Report {
+	g, err := x.guards(ctx, true)
+	if err != nil {
+		return x.unguarded(err)
 	}
-	allowed, rule := may.Allows(x.r, risk, oneWay)
+	rec := &x.rec
+	// The policy that the class was asked with is from before the run held the object.
+	x.c.Policy = g.policy
+	x.stand(x.around)
+	may := x.permission(x.c.Policy)
+	allowed, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
+	out := machine.Guarded{Readable: true, Revision: g.revision, Attempts: g.policy.Budgets.Tries(), Undoes: g.policy.TakeBack}
 	if may.Mode != remedy.Fix {
-		x.rec.Result = event.Planned
-		x.rec.SetRule(rule)
-		return false, nil
+		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Planned)
+		rec.SetRule(rule)
+		return out
 	}
-	if allowed && !x.rec.Back.IsZero() {
-		allowed, rule = false, say.F("The fix for this failure was undone at %s.", x.rec.Back.Format(time.RFC3339))
+	if allowed && !rec.Back.IsZero() {
+		allowed, rule = false, say.F("The fix for this failure was undone at %s.", rec.Back.Format(time.RFC3339))
 	}
 	if allowed && g.breaker != nil {
 		allowed, rule = false, g.breaker.Text()
 	}
 	// What a person has said no to stays undone, whatever the policy allows by now.
-	if g.answers.rejected(&x.rec) {
-		x.rec.Result = event.Planned
-		return false, nil
+	if g.answers.rejected(rec) {
+		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Rejected)
+		return out
 	}
-	x.rec.SetRule(rule)
-	if !allowed {
-		want := x.c.Policy.Consent(risk)
-		if !x.approved(g.answers, &x.rec, x.c.Attempt, want) {
-			x.rec.Result = event.Asked
-			x.rec.AddAsk(x.approval(want))
-			return false, nil
-		}
+	rec.SetRule(rule)
+	if out.Permits = allowed; !allowed {
+		x.want = x.c.Policy.Consent(x.risk)
+		out.Approved = x.approved(g.answers, rec, x.c.Attempt, x.want)
 	}
-	if most := x.c.Policy.Budgets.Tries(); len(x.rec.Attempts) >= most {
-		x.rec.Result = event.Failed
-		x.rec.SetRule(say.F("The limit is %d attempts per Service and class in 24 hours.", most))
-		x.rec.AddAsk(spent())
-		return false, nil
+	if h := x.env.held(g.pause, x.c.Policy); h != nil {
+		x.held, out.Paused, out.Hold = h, true, h.wait
 	}
-	h := x.env.held(g.pause, x.c.Policy)
-	if h == nil {
-		return true, nil
-	}
-	x.keep(h)
-	return false, nil
+	return out
 }
 
 // approval asks for a person's word for the plan. A case that is not in the document can't be

@@ -101,13 +101,8 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			}
 			return end(x.over(l.ctx), proof)
 		case v == remedy.Unknown:
-			finding := say.F("It could not be determined whether the failure still exists.")
-			if x.env.waited(x.rec) > patience {
-				x.rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
-				return end(event.Asked, finding)
-			}
 			x.rec.Wait = 30 * time.Second
-			return end(event.Waiting, finding)
+			return end(event.Waiting, say.F("It could not be determined whether the failure still exists."))
 		}
 		if plan, err = x.planned(l.answer.Plan); err != nil {
 			return remedy.Plan{}, false, err

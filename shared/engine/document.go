@@ -1,16 +1,17 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -18,9 +19,6 @@ const (
 	kept       = 30 * 24 * time.Hour // how long a document outlives its last run; CASES keeps records as long
 	documented = 768 << 10           // bytes of a document, at most
 	spare      = 64 << 10            // bytes that no plan may take
-	pendingMax = 4                   // records that may wait to be appended to CASES
-	orderLife  = 30 * time.Second    // until an order expires; hands accept none that expires later
-	quietAfter = time.Minute         // after an order's expiry: hand and cloud may still be writing, and clocks differ
 	heard      = time.Second         // an engine that has written the document within this is not cut off from NATS
 	soon       = 5 * time.Second     // until an object that another run holds is looked at again
 )
@@ -34,12 +32,12 @@ type object struct {
 	doc      event.Document
 	stored   time.Time // when NATS stored the document
 	revision uint64
+	nonce    string          // of the last write of this run
 	written  time.Time       // when the last write that was acknowledged began, by the clock of this machine
 	holding  *holding        // nil: the run does not hold the object
 	yields   context.Context // ends when another run wants to hold it
-	sent     bool            // an order of this run may still be on its way
 	crossed  bool            // the document has changed under the run
-	released bool            // the run has given the object back
+	dry      bool            // nothing is written
 }
 
 // readObject reads the document of an object for a run of a class.
@@ -59,11 +57,26 @@ func readObject(ctx context.Context, env *Env, uid, class string, log *slog.Logg
 	if o.doc, err = event.ReadDocument(e.Value); err != nil {
 		return o, fmt.Errorf("%s: %w", o.key, err)
 	}
-	return o, nil
+	o.doc.State.Revision = e.Revision
+	for i := range o.doc.State.Cases { // a clock that jumped back makes nothing wait for longer than it was to wait
+		c := &o.doc.State.Cases[i]
+		if most := env.now().Add(o.doc.Case(c.Class).Wait); c.Wait.Until.After(most) {
+			c.Wait.Until = most
+		}
+	}
+	return o, o.date(ctx)
 }
 
 // mine returns the case of the run's class.
 func (o *object) mine() *event.Case { return o.doc.Case(o.class) }
+
+// state returns what is decided of the run's class.
+func (o *object) state() machine.Case {
+	if c := o.doc.State.Case(o.class); c != nil {
+		return *c
+	}
+	return machine.Case{Class: o.class, State: machine.Idle}
+}
 
 // record returns the newest record of the run's class; the zero record if there is none.
 func (o *object) record() event.Record {
@@ -79,64 +92,60 @@ func (o *object) record() event.Record {
 	return rec
 }
 
-// busy returns how long the object must not be written to because an order is out, or was not answered. The age of the order is
-// measured by the clock of NATS; without an engine, which asks for the time, by that of this machine.
-func (o *object) busy(ctx context.Context) (time.Duration, error) {
-	if o.doc.Order == nil {
-		return 0, nil
-	}
-	const most = orderLife + quietAfter
-	if o.env.Engine == nil {
-		return min(o.doc.Order.Expires.Add(quietAfter).Sub(o.env.now()), most), nil
+// date gives an order that is out an expiry by the clock of this machine: how long it has been out is measured by that of NATS.
+// Without an engine, which asks for the time, it keeps its own.
+func (o *object) date(ctx context.Context) error {
+	order := o.doc.State.Order
+	if order == nil || o.env.Engine == nil {
+		return nil
 	}
 	ahead, err := o.env.Engine.ahead(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("find out how long an order has been out: %w", err)
+		return fmt.Errorf("find out how long an order has been out: %w", err)
 	}
-	return min(most-o.env.now().Add(ahead).Sub(o.stored), most), nil
+	order.Expires = o.stored.Add(machine.Expiry - ahead)
+	if most := o.env.now().Add(machine.Expiry); order.Expires.After(most) {
+		order.Expires = most
+	}
+	return nil
 }
 
-// enter makes the run the holder of the object. If another run holds it, or is faster, it returns how long to wait. An object that
-// a dead engine still holds counts as a crash of its run.
+// enter makes the run the only one of this engine that works on the object, and has the engine's heartbeat written. It returns how
+// long to wait if another run does.
 func (o *object) enter(ctx context.Context) (wait time.Duration, err error) {
+	if o.dry || o.holding != nil {
+		return 0, nil
+	}
 	engine := o.env.Engine
 	h, yields, ok := engine.hold(ctx, o.key, o.env.bound()+soon)
 	if !ok {
 		return time.Second, nil
 	}
-	defer func() {
-		if wait > 0 || err != nil {
-			engine.free(o.key, h)
-		}
-	}()
 	if err := engine.beatNow(ctx, beatEach); err != nil {
-		return 0, err
-	}
-	d := &o.doc
-	if d.Holder != "" && d.Holder != engine.name { // this engine's own run has ended, but failed to store that
-		if lives, err := engine.lives(ctx, o.env.Cluster, d.Holder); err != nil {
-			return 0, err
-		} else if lives {
-			return soon, nil
-		}
-		d.Case(d.Class).Crashes++
-	}
-	d.Over()
-	d.Holder, d.Class = engine.name, o.class
-	if err := o.flush(ctx); err != nil { // no order leaves before it succeeds
-		o.log.Warn("CASES lacks a record of the object", "error", err)
-	}
-	if err := o.store(ctx); errors.Is(err, stream.ErrConflict) {
-		return time.Second, nil
-	} else if err != nil {
+		engine.free(o.key, h)
 		return 0, err
 	}
 	o.holding, o.yields = h, yields
 	return 0, nil
 }
 
+// lives reports whether the engine that holds the object lives, and has a run for it if it is this one.
+func (o *object) lives(ctx context.Context) (bool, error) {
+	switch holder := o.doc.State.Holder; {
+	case holder == "" || o.env.Engine == nil:
+		return holder != "", nil
+	case holder == o.env.Engine.name:
+		return o.env.Engine.busy(o.key), nil
+	default:
+		return o.env.Engine.lives(ctx, o.env.Cluster, holder)
+	}
+}
+
 // store writes the document, if nobody else has since.
 func (o *object) store(ctx context.Context) error {
+	if o.dry {
+		return nil
+	}
 	data, err := json.Marshal(o.doc)
 	if err == nil && len(data) > documented {
 		err = fmt.Errorf("it has %d bytes, and at most %d are stored", len(data), documented)
@@ -146,17 +155,37 @@ func (o *object) store(ctx context.Context) error {
 	}
 	began := time.Now()
 	revision, err := o.env.Stream.Swap(ctx, o.key, data, o.revision, kept)
+	if errors.Is(err, stream.ErrConflict) {
+		revision, err = o.overwritten(ctx, data, err)
+	}
 	if err != nil {
 		o.crossed = o.crossed || errors.Is(err, stream.ErrConflict)
 		return fmt.Errorf("write the document: %w", err)
 	}
-	o.revision, o.written = revision, began
+	o.revision, o.doc.State.Revision, o.nonce, o.written = revision, revision, o.doc.State.Nonce, began
 	return nil
+}
+
+// overwritten returns the revision of the document if it is the one that a write with a lost acknowledgement has left. What a
+// command has changed in a document that this run still holds is written over.
+func (o *object) overwritten(ctx context.Context, data []byte, lost error) (uint64, error) {
+	e, err := o.env.Stream.Entry(ctx, o.key)
+	if err != nil {
+		return 0, lost
+	}
+	if bytes.Equal(e.Value, data) {
+		return e.Revision, nil
+	}
+	d, err := event.ReadDocument(e.Value)
+	if err != nil || o.nonce == "" || d.State.Nonce != o.nonce || d.State.Holder != o.env.Engine.name {
+		return 0, lost
+	}
+	return o.env.Stream.Swap(ctx, o.key, data, e.Revision, kept)
 }
 
 // room reports whether the document has room for a record with a plan, for what its steps leave to an undo, and for what may come beside it.
 func (o *object) room(rec event.Record) bool {
-	need := size(o.doc.Order) + spare
+	need := size(o.doc.State) + spare
 	for class, c := range o.doc.Cases {
 		need += size(c.Done)
 		switch {
@@ -179,26 +208,20 @@ func size(part any) int {
 	return len(data)
 }
 
-// append stores a record in the document, and then in CASES. It fails with stream.ErrConflict if another engine has
-// written the document meanwhile.
-func (o *object) append(ctx context.Context, rec event.Record) error {
+// append puts a record into the document, beside the newest entry of the machine's outbox, which is of it.
+func (o *object) append(rec event.Record) error {
 	rec = rec.Clean()
 	e, err := event.NewRecord(rec)
 	if err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
-	if n := len(o.doc.Outbox); n >= pendingMax || n > 0 && size(o.doc)+size(rec) > documented {
-		if err := o.flush(ctx); err != nil {
-			return err
-		}
-	}
 	o.doc.Append(rec, e.ID()+"."+rand.Text())
-	return o.store(ctx)
+	return nil
 }
 
 // flush appends to CASES what the outbox holds. What is there already counts as appended.
 func (o *object) flush(ctx context.Context) error {
-	for len(o.doc.Outbox) > 0 {
+	for !o.dry && len(o.doc.Outbox) > 0 {
 		p := o.doc.Outbox[0]
 		rec, c := o.doc.Pending(p), o.doc.Case(p.Class)
 		e, err := event.NewRecord(rec)
@@ -215,26 +238,8 @@ func (o *object) flush(ctx context.Context) error {
 		}
 		o.doc.Outbox = o.doc.Outbox[1:]
 	}
-	o.doc.Outbox = nil
+	o.doc.Outbox, o.doc.State.Outbox = nil, nil
 	return nil
-}
-
-// intend stores the order of a step before it is sent, unless that was done within a second. No order leaves while CASES lacks a
-// record.
-func (o *object) intend(ctx context.Context, attempt, step int, undo bool) error {
-	if s := o.doc.Order; s != nil && s.Attempt == attempt && s.Step == step && s.Undo == undo && time.Since(o.written) < heard {
-		return o.flush(ctx)
-	}
-	if err := o.flush(ctx); err != nil {
-		return err
-	}
-	o.order(attempt, step, undo)
-	return o.store(ctx)
-}
-
-// order puts an order into the document.
-func (o *object) order(attempt, step int, undo bool) {
-	o.doc.Order = &event.Sent{ID: rand.Text(), Class: o.class, Attempt: attempt, Step: step, Undo: undo, Expires: o.env.now().Add(orderLife)}
 }
 
 // since returns a context in which the bucket answers with what held when the document was last written, or with what is newer.
@@ -263,64 +268,6 @@ func (o *object) leave() {
 	}
 }
 
-// release gives the object back after a run that ended with this record and error.
-func (x *run) release(ctx context.Context, rec event.Record, ended error) (event.Record, error) {
-	o := x.object
-	if o == nil || o.holding == nil || o.released {
-		return rec, ended
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if o.crossed {
-		o.withdraw(ctx)
-		return rec, ended
-	}
-	o.free(x)
-	err := o.store(ctx)
-	if errors.Is(err, stream.ErrConflict) {
-		o.withdraw(ctx)
-	}
-	if err != nil && x.repeated {
-		// Only the document shows that the event was answered. It was not stored, so the event must be delivered again.
-		rec.Result, rec.Wait = event.Waiting, max(rec.Wait, time.Second)
-		return rec, errors.Join(ended, fmt.Errorf("note that the run ended as the one before: %w", err))
-	}
-	if err != nil && !errors.Is(err, stream.ErrConflict) {
-		x.log.Warn("the object is held until the engine ends", "key", o.key, "error", err)
-	}
-	return rec, ended
-}
-
-// withdraw gives an object back whose document has changed under the run: by the run itself, if an acknowledgement was lost, by a
-// command, or by another engine, which holds it now.
-func (o *object) withdraw(ctx context.Context) {
-	now, err := readObject(ctx, o.env, o.key[strings.LastIndexByte(o.key, '.')+1:], o.class, o.log)
-	if err != nil || now.doc.Holder != o.env.Engine.name || !o.env.Engine.holds(o.key, o.holding) {
-		return
-	}
-	now.doc.Holder = ""
-	if err := now.store(ctx); err != nil {
-		o.log.Warn("the object is held until the engine ends", "key", o.key, "error", err)
-	}
-}
-
-// free makes the document that of an object which nobody holds, as the run leaves it.
-func (o *object) free(x *run) {
-	o.doc.Holder = ""
-	if !o.sent {
-		o.doc.Order = nil
-	}
-	c := o.mine()
-	c.Crashes = 0
-	if now := o.env.now(); x.settled || x.repeated {
-		if c.Seen++; x.settled {
-			c.Seen, c.First = 1, now
-		}
-		c.Answered(x.ev.ID, x.ev.Failure.Event.ResourceVersion, now)
-		c.Last, c.Errors, c.Wait = now, x.rec.Errors, x.rec.Wait
-	}
-}
-
 // Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record of the object and
 // class, or from the zero record. Note reports false and stores nothing while a run holds the object or an order may be on its way.
 func Note(ctx context.Context, env *Env, uid, class string, next func(last event.Record) (event.Record, error)) (noted bool, err error) {
@@ -330,31 +277,61 @@ func Note(ctx context.Context, env *Env, uid, class string, next func(last event
 	if err != nil {
 		return false, err
 	}
-	left, err := o.busy(ctx)
-	if left == 0 && err == nil {
-		left, err = o.enter(ctx)
+	if lives, err := o.lives(ctx); lives || err != nil {
+		return false, err
 	}
-	if left > 0 || err != nil {
+	if wait, err := o.enter(ctx); wait > 0 || err != nil {
 		return false, err
 	}
 	defer o.leave()
-	c := o.mine()
 	var last event.Record
-	if c.Record != nil {
+	if c := o.mine(); c.Record != nil {
 		last = *c.Record
 	}
-	rec, failed := next(last)
-	if o.doc.Holder = ""; failed == nil {
-		c.Replace()
-		c.Crashes, c.Seen, c.First, c.Last, c.Event, c.Errors, c.Wait = 0, 1, rec.At, rec.At, rec.Event, rec.Errors, rec.Wait
-		err = o.append(ctx, rec)
-	} else {
-		err = o.store(ctx)
+	rec, err := next(last)
+	if err != nil {
+		return false, err
 	}
-	if err == nil && failed == nil {
-		err = o.flush(ctx)
+	answer := machine.Person
+	if rec.Result.Settled() && rec.Result != event.Asked && rec.Result != event.Failed && rec.Result != event.Planned {
+		answer = machine.Gone
 	}
-	return failed == nil && err == nil, errors.Join(failed, err)
+	for _, report := range []machine.Report{
+		machine.Delivered{Event: rec.Event, Again: true}, machine.Flushed{OK: true}, machine.Looked{Answer: answer, Outcome: machine.Outcome(rec.Result)},
+	} {
+		if _, flushed := report.(machine.Flushed); flushed {
+			if len(o.doc.Outbox) == 0 {
+				continue
+			}
+			if err := o.flush(ctx); err != nil {
+				return false, err
+			}
+		}
+		in := machine.Input{Now: env.now(), Engine: env.Engine.name, Nonce: rand.Text(), Class: class, Report: report}
+		o.doc.State, _ = machine.Next(o.doc.State, in)
+	}
+	if o.doc.State.Holder != "" || o.doc.State.Order != nil {
+		return false, nil
+	}
+	o.doc.Keep(class, last)
+	o.seen(rec, rec.Event, "", env.now())
+	if len(o.doc.State.Outbox) == 0 {
+		o.doc.State.Outbox = []machine.Entry{{Class: class, Code: "noted"}}
+	}
+	if err := o.append(rec); err != nil {
+		return false, err
+	}
+	if err := o.store(ctx); err != nil {
+		return false, err
+	}
+	return true, o.flush(ctx)
+}
+
+// seen counts a run that ended as this record says, which is new.
+func (o *object) seen(rec event.Record, id, version string, now time.Time) {
+	c := o.mine()
+	c.Answered(id, version, now)
+	c.Seen, c.First, c.Last, c.Wait, c.Errors = 1, now, now, rec.Wait, rec.Errors
 }
 
 // Recount has the next run on an object and class leave a record, also if it ends as the one before.

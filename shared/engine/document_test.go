@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -36,6 +37,15 @@ func (r *rig) running() *event.Case {
 	r.Helper()
 	d := r.document()
 	return d.Case(class)
+}
+
+// decided returns what is decided of that case.
+func (r *rig) decided() machine.Case {
+	r.Helper()
+	if d := r.document(); d.State.Case(class) != nil {
+		return *d.State.Case(class)
+	}
+	return machine.Case{}
 }
 
 // recurs answers the failure as it comes back.
@@ -61,7 +71,7 @@ func TestRecurrence(t *testing.T) {
 		if rec.Case != first.Case || !rec.First.Equal(first.First) || !rec.Repeats || first.Repeats {
 			t.Errorf("recurrence %d is of case %s", n, rec.Case)
 		}
-		if k := r.running(); k.Seen != n || r.document().Holder != "" || !k.Last.After(k.First) || k.Event != r.event.ID {
+		if k := r.running(); k.Seen != n || r.document().State.Holder != "" || !k.Last.After(k.First) || k.Event != r.event.ID {
 			t.Errorf("after %d runs it says %+v", n, k)
 		}
 	}
@@ -158,7 +168,7 @@ func TestRecurrenceCrash(t *testing.T) {
 		r.event = r.failure(class, r.now())
 		r.dies()
 		r.restart()
-		if k := r.running(); k.Crashes != n || r.document().Holder == "" {
+		if k := r.running(); r.decided().Crashes != n || r.document().State.Holder == "" {
 			t.Errorf("after %d crashes it says %+v", n+1, k)
 		}
 		if rec := r.ends(event.Waiting); rec.Wait <= 0 || rec.Wait > 10*time.Second {
@@ -168,7 +178,7 @@ func TestRecurrenceCrash(t *testing.T) {
 	if rec := r.recurs(event.Failed); !strings.HasPrefix(rec.Finding, "3 runs") || rec.Ask == "" {
 		t.Errorf("finds %q, asks %q", rec.Finding, rec.Ask)
 	}
-	if k := r.running(); k.Crashes != 0 || r.document().Holder != "" {
+	if k := r.running(); r.decided().Crashes != 0 || r.document().State.Holder != "" {
 		t.Errorf("after the question it says %+v", k)
 	}
 }
@@ -201,7 +211,7 @@ func TestSlow(t *testing.T) {
 		t.Errorf("it was diagnosed %d times", got)
 	}
 	r.wrote(1)
-	if k := r.running(); k.Crashes != 0 || r.document().Holder != "" {
+	if k := r.running(); r.decided().Crashes != 0 || r.document().State.Holder != "" {
 		t.Errorf("after it it says %+v", k)
 	}
 	for _, rec := range r.journal() {
@@ -341,8 +351,8 @@ func TestChangedByACommand(t *testing.T) {
 		if rec, _, _ := r.try(r.event); rec.Result != event.Waiting {
 			t.Errorf("it ends as %q", rec.Result)
 		}
-		if d := r.document(); d.Holder != "" || d.Case(class).Crashes != 0 {
-			t.Errorf("the object is held by %q, and %d crashes are counted", d.Holder, d.Case(class).Crashes)
+		if d := r.document(); d.State.Holder != "" || d.State.Case(class).Crashes != 0 {
+			t.Errorf("the object is held by %q, and %d crashes are counted", d.State.Holder, d.State.Case(class).Crashes)
 		}
 		r.ends(event.Asked)
 	}
@@ -369,8 +379,8 @@ func TestHangs(t *testing.T) {
 	close(stuck)
 	<-ended
 	r.wrote(1)
-	if d := r.document(); d.Holder != "" || d.Case(class).Crashes != 0 {
-		t.Errorf("the object is held by %q, and %d crashes are counted", d.Holder, d.Case(class).Crashes)
+	if d := r.document(); d.State.Holder != "" || d.State.Case(class).Crashes != 0 {
+		t.Errorf("the object is held by %q, and %d crashes are counted", d.State.Holder, d.State.Case(class).Crashes)
 	}
 }
 
@@ -402,8 +412,8 @@ func TestStopped(t *testing.T) {
 				t.Errorf("it ends as %q, and comes back after %s: %v", rec.Result, rec.Wait, err)
 			}
 			r.wrote(1)
-			if d := r.document(); d.Holder != "" {
-				t.Errorf("the object is held by %q", d.Holder)
+			if d := r.document(); d.State.Holder != "" {
+				t.Errorf("the object is held by %q", d.State.Holder)
 			}
 		})
 	}
@@ -421,7 +431,7 @@ func TestKilledAroundOrder(t *testing.T) {
 				r.once(point, kill)
 				r.dies()
 				made := r.patches.Load()
-				sent := r.document().Order
+				sent := r.document().State.Order
 				if sent == nil || sent.ID == "" || sent.Class != class || sent.Attempt != 1 || sent.Step != 0 || !sent.Expires.After(r.now()) {
 					t.Fatalf("the document has the order %+v", sent)
 				}
@@ -431,8 +441,8 @@ func TestKilledAroundOrder(t *testing.T) {
 					if rec := r.ends(event.Waiting); rec.Wait <= 0 || r.patches.Load() != made {
 						t.Errorf("it comes back after %s, and %d patches are written", rec.Wait, r.patches.Load())
 					}
-					if d := r.document(); d.Order == nil || d.Order.ID != sent.ID {
-						t.Errorf("the document has the order %+v", d.Order)
+					if d := r.document(); d.State.Order == nil || d.State.Order.ID != sent.ID {
+						t.Errorf("the document has the order %+v", d.State.Order)
 					}
 					r.advance(90 * time.Second)
 				}
@@ -524,8 +534,8 @@ func TestFullAudit(t *testing.T) {
 			if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 				t.Errorf("CASES holds %q, and these had to be appended: %q", got, want)
 			}
-			if d := r.document(); d.Holder != "" {
-				t.Errorf("the object is held by %q", d.Holder)
+			if d := r.document(); d.State.Holder != "" {
+				t.Errorf("the object is held by %q", d.State.Holder)
 			}
 		})
 	}
@@ -571,8 +581,8 @@ func TestBounds(t *testing.T) {
 	if rec.Result != event.Asked || len(rec.Steps) != 0 || !strings.Contains(rec.Rule, "too large") || rec.Ask == "" {
 		t.Errorf("it ends as %q: %.200s, asks %q, with %d steps", rec.Result, rec.Rule, rec.Ask, len(rec.Steps))
 	}
-	if got := bytes(); got > 768<<10 || r.document().Holder != "" {
-		t.Errorf("the document has %d bytes, and is held by %q", got, r.document().Holder)
+	if got := bytes(); got > 768<<10 || r.document().State.Holder != "" {
+		t.Errorf("the document has %d bytes, and is held by %q", got, r.document().State.Holder)
 	}
 	r.advance(3 * time.Minute)
 	_, err := engine.Undo(t.Context(), r.env, r.class, applied)

@@ -98,15 +98,14 @@ func (e *Engine) beats(ctx context.Context) {
 	}
 }
 
-// remove takes an object from a hung run, and counts a crash. The hung run loses its next comparison.
+// remove takes an object from a hung run, which loses its next comparison. The next run counts a crash.
 func (e *Engine) remove(ctx context.Context, key string) error {
 	parts := strings.Split(key, ".")
 	o, err := readObject(ctx, &Env{Cluster: parts[1], Stream: e.stream}, parts[2], "", e.log)
-	if err != nil || o.doc.Holder != e.name {
+	if err != nil || o.doc.State.Holder != e.name {
 		return err
 	}
-	o.doc.Case(o.doc.Class).Crashes++
-	o.doc.Holder = ""
+	o.doc.State.Nonce = rand.Text()
 	return o.store(ctx)
 }
 
@@ -154,11 +153,27 @@ func (e *Engine) hold(ctx context.Context, key string, most time.Duration) (held
 	return held, yield, true
 }
 
+// ask asks the run of this engine that holds an object to yield, if there is one.
+func (e *Engine) ask(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if h := e.held[key]; h != nil {
+		h.yield()
+	}
+}
+
 // holds reports whether a holding has not ended.
 func (e *Engine) holds(key string, h *holding) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.held[key] == h
+}
+
+// busy reports whether a run of this engine works on an object.
+func (e *Engine) busy(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held[key] != nil
 }
 
 // free ends a holding, unless another run has it by now.

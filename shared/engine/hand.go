@@ -54,24 +54,15 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 	}
 	how.About, how.Step = x.about(), data[0]
 	how.Now = x.env.now()
-	if o := x.object; o != nil && o.doc.Order != nil && !how.Dry {
-		how.ID, how.Expires, o.sent = o.doc.Order.ID, o.doc.Order.Expires, true
+	if o := x.object.doc.State.Order; o != nil && !how.Dry {
+		how.ID, how.Expires = o.ID, o.Expires
 	}
 	a, err := x.hand.Apply(ctx, how)
-	if o := x.object; o != nil && o.sent && !how.Dry && a.State != hand.Lost && !slices.ContainsFunc(a.Calls, event.Call.Open) {
-		o.sent, o.doc.Order = false, nil // its answer came
-	}
 	if a.Service != nil {
 		x.c.Service = a.Service
 	}
 	if i := x.rec.Next; i < len(x.rec.Steps) && !how.Dry {
 		x.rec.Steps[i].Calls = append(x.rec.Steps[i].Calls, a.Calls...)
-		switch a.State {
-		case hand.Todo, hand.Done:
-			x.doubt = slices.ContainsFunc(a.Calls, event.Call.Wrote)
-		case hand.Lost:
-			x.doubt = true
-		}
 	}
 	if errors.Is(err, remedy.ErrUndeclared) { // of a call that was made: the hand has other rights than its class, or lies
 		why := say.F("A function of the class made a call that its step does not declare.")

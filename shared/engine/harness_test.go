@@ -277,7 +277,7 @@ func (r *rig) stolen(ctx context.Context) error { return r.writes(ctx, "another"
 // writes has another engine write the document of the rig's Service, and leave it to a holder; empty: to none.
 func (r *rig) writes(ctx context.Context, holder string) error {
 	d := r.document()
-	d.Holder = holder
+	d.State.Holder = holder
 	data, err := json.Marshal(d)
 	return errors.Join(err, r.env.Stream.Put(ctx, event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -16,7 +17,6 @@ type hold struct {
 	by   event.Hold
 	rule say.Text      // as a sentence
 	wait time.Duration // until the case is looked at again
-	drop bool          // the plan is given up, and not put off
 }
 
 const (
@@ -66,6 +66,8 @@ type guards struct {
 	pause   *control.Pause   // in force
 	policy  remedy.Policy
 	answers answers // Approvals of the plan, from the API server; empty if the caller did not ask for them
+
+	revision uint64 // of the document
 }
 
 // guards reads them as they were when the run last wrote the document, or later, and the answers as they are now.
@@ -85,13 +87,11 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 		g.policy, err = e.policy(now, x.r.Sections)
 		return err
 	}
-	view, err := e.Stream.View(now, control.Keys(e.Cluster)...)
+	view, err := e.Stream.View(now, append(control.Keys(e.Cluster), x.object.key)...)
 	if err != nil {
 		return unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
-	if err := x.shows(view); err != nil {
-		return err
-	}
+	g.revision = view[x.object.key].Revision
 	g.breaker, g.pause = control.BreakerIn(view, e.Cluster, x.r.Class), control.PauseIn(view, e.Cluster)
 	g.policy, err = e.policy(now, x.r.Sections)
 	return err
@@ -115,52 +115,67 @@ func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
 }
 
 // objection returns what persons have said of a plan, before its first step, that keeps it from being applied: a rejection that
-// came after it was decided, or that its approval does not carry it any more. nil: nothing does. From the intent on none is taken.
-func (x *run) objection(g guards) *hold {
+// came after it was decided, or that its approval does not carry it any more. From the intent on none is taken.
+func (x *run) objection(g guards) say.Text {
 	now := x.rec
 	switch {
 	case g.answers.rejected(&now):
-		return &hold{rule: now.Said.Rule, drop: true}
+		return now.Said.Rule
 	case x.rec.Approved != nil && !x.approved(g.answers, &now, x.rec.Attempt, g.policy.Consent(x.risk)):
-		return &hold{rule: say.F("The approval of the plan no longer counts."), drop: true}
+		return say.F("The approval of the plan no longer counts.")
 	}
 	return nil
 }
 
-// keep puts a hold into the record: the case waits, and is diagnosed afresh then.
-func (x *run) keep(h *hold) {
-	x.rec.Result, x.rec.Held, x.rec.Wait = event.Waiting, h.by, h.wait
-	x.rec.SetRule(h.rule)
+// takes takes places in budgets and claims for the plan, and a snapshot of what it will change. nil: it only looks, and the plan
+// could begin.
+func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
+	if x.dry && !x.ev.Again {
+		return nil // whatever the budgets hold by the time that it is run
+	}
+	if !t.Approved {
+		why, wait, err := x.env.spend(ctx, x.dry, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
+		if err == nil && len(why) > 0 {
+			var said answers
+			if said, err = x.answers(ctx); err == nil && !x.approved(said, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {
+				x.held = &hold{by: event.HeldByBudget, rule: why, wait: wait}
+				return machine.Taken{After: wait}
+			}
+		}
+		if err != nil {
+			return x.found(err)
+		}
+	}
+	if x.dry {
+		return x.free(ctx)
+	}
+	if x.object.state().Plan.Begun != (time.Time{}) { // the plan has begun, and its place has lapsed
+		return machine.Taken{OK: true}
+	}
+	if taken, err := x.claim(ctx, x.plan.Claims); err != nil {
+		return x.found(err)
+	} else if !taken {
+		if x.claimed++; x.claimed > mostClaimed {
+			return x.found(fmt.Errorf("class %s chose places that are taken %d times", x.r.Class, mostClaimed))
+		}
+		return machine.Taken{Again: true}
+	}
+	if err := x.preserve(ctx, x.plan.Highest(), x.steps, false); err != nil {
+		return x.found(err)
+	}
+	return machine.Taken{OK: true}
 }
 
-// afford takes the places in the budgets that a plan needs which nobody has agreed
-// to, and reports whether it may begin. What waits for an hour becomes a question.
-func (x *application) afford(ctx context.Context) (bool, error) {
-	return x.affords(ctx, false)
-}
-
-// affords is afford. If it is dry, it takes no place.
-func (x *application) affords(ctx context.Context, dry bool) (bool, error) {
-	if x.rec.Approved != nil {
-		return true, nil
+// free reports whether a look's plan could begin: nothing else writes to its targets.
+func (x *run) free(ctx context.Context) machine.Report {
+	free, err := x.env.targetsFree(ctx, x.steps)
+	switch {
+	case err != nil:
+		return x.found(err)
+	case !free:
+		x.held = &hold{rule: say.F("Another case is writing to the same target.")}
+		x.rec.Reason = event.ForTarget
+		return machine.Taken{After: 2 * time.Second}
 	}
-	why, wait, err := x.env.spend(ctx, dry, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
-	if err != nil || len(why) == 0 {
-		return err == nil, err
-	}
-	said, err := x.answers(ctx)
-	if err != nil {
-		return false, err
-	}
-	if x.approved(said, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {
-		return true, nil
-	}
-	if x.env.waited(x.rec) > patience {
-		x.rec.Result = event.Asked
-		x.rec.SetRule(why)
-		x.rec.AddAsk(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", x.rec.Case))
-		return false, nil
-	}
-	x.keep(&hold{by: event.HeldByBudget, rule: why, wait: wait})
-	return false, nil
+	return machine.Taken{OK: true}
 }

@@ -1256,8 +1256,8 @@ func TestTakeBackLost(t *testing.T) {
 			if got := r.count("before 2 back") + r.count("before 1 back"); rec.Result != event.Waiting || got != done {
 				t.Errorf("it ends as %q, and %d steps are taken back, want %d", rec.Result, got, done)
 			}
-			if d := r.document(); d.Holder != "another" {
-				t.Errorf("the object is held by %q", d.Holder)
+			if d := r.document(); d.State.Holder != "another" {
+				t.Errorf("the object is held by %q", d.State.Holder)
 			}
 			r.wrote(2 + int64(done))
 		})

@@ -494,7 +494,7 @@ func TestPaceLost(t *testing.T) {
 		t.Errorf("it ends as %s after %d steps", rec.Result, rec.Next)
 	}
 	r.wrote(0)
-	if d := r.document(); d.Holder != "another" {
-		t.Errorf("the object is held by %q", d.Holder)
+	if d := r.document(); d.State.Holder != "another" {
+		t.Errorf("the object is held by %q", d.State.Holder)
 	}
 }

@@ -12,92 +12,314 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/regex"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// settle stores how the run ended.
-func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) {
-	if x.into != nil {
-		x.lap(x.into)
+// tell puts into the document what people and hands are told of the machine's decision, which was made on a document as it was.
+func (x *run) tell(ctx context.Context, was machine.Doc) error {
+	d := &x.object.doc
+	mine := x.object.state()
+	fresh := slices.Clone(d.State.Outbox[min(len(was.Outbox), len(d.State.Outbox)):])
+	d.State.Outbox = d.State.Outbox[:len(d.State.Outbox)-len(fresh)]
+	for class := range d.Cases {
+		d.Keep(class, x.object.planOf(class))
 	}
-	x.rec.Result = r
-	if i := x.rec.Next; x.doubt && i < len(x.rec.Steps) {
-		x.rec.Steps[i].Unknown = true
-	}
-	if r != event.Waiting && x.rec.Decided != "" {
-		x.rec.Rule, x.rec.Said.Rule = x.rec.Decided, x.rec.Said.Decided // it waits for nothing any more
-	}
-	if x.repeats(r) {
-		x.repeated = true
-		if x.rec.Error == "" {
-			x.rec.Errors = 0
+	rested := was.Holder == x.engine() && d.State.Holder == ""
+	crashed := was.Holder != "" && was.Holder != x.engine() && d.State.Holder == ""
+	told := false
+	for _, e := range fresh {
+		var err error
+		switch {
+		case e.Code == string(machine.Crashed) && (e.Class != x.r.Class || crashed):
+			err = x.tellCrash(e)
+			x.rec = *d.Case(x.r.Class).Record
+			told = true
+		case e.Code == "planned":
+			x.intend(mine)
+			err = x.append(e, event.Intent)
+		case e.Code == "made":
+			err = x.tellMade(e, mine)
+		case e.Code == "unmade" || e.Code == "passed":
+			x.rec.Next = min(x.rec.Next+1, len(x.rec.Steps))
+			err = x.append(e, event.Step)
+		default:
+			err, told = x.rests(&e, mine), true
 		}
-		x.rec.Case, x.rec.First, x.rec.Phase, x.rec.At, x.rec.Repeats = x.prev.Case, x.prev.First, event.Settled, x.env.now(), true
-		return x.rec, nil
-	}
-	if !x.recorded && !x.ev.Again && x.rec.Error == "" { // errors have a pace of their own
-		used, wait := x.object.uses()
-		if wait > 0 {
-			x.log.Warn("the failure ends in one way after the other, and how this run has ended is not recorded", "outcome", r, "again", wait)
-			return x.later(wait)
+		if err != nil {
+			return err
 		}
-		x.object.mine().Used = used
 	}
-	if err := x.append(ctx, event.Settled); err != nil {
-		return x.lost(err)
+	if rested && !told {
+		return x.rests(nil, mine)
 	}
-	if err := x.object.flush(ctx); err != nil {
-		return x.rec, err
-	}
-	return x.rec, nil
+	return nil
 }
 
-// append stores the record as it stands. It fails with stream.ErrConflict if another engine has written the document since this
-// run read it.
-func (x *run) append(ctx context.Context, phase event.Phase) error {
-	x.rec.Phase, x.rec.At = phase, x.env.now()
+// planOf returns the newest record of a class, which has the steps of its plan.
+func (o *object) planOf(class string) event.Record {
+	if c := o.doc.Cases[class]; c != nil && c.Record != nil {
+		return *c.Record
+	}
+	return event.Record{}
+}
+
+// intend puts a plan that begins into the record.
+func (x *run) intend(mine machine.Case) {
+	rec := &x.rec
+	rec.Attempt, rec.Hash = mine.Attempt, x.c.Service.Labels[ccm.HashLabel]
+	rec.Next, rec.Written, rec.Left, rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
+	rec.Decided, rec.Said.Decided = rec.Rule, rec.Said.Rule
+	x.c.Attempt = mine.Attempt
+	x.clock = x.env.now()
+	x.into, x.intended = &rec.Timings.Apply, true
+}
+
+// tellMade puts a step that was made into the record of its plan.
+func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
+	if x.rec.Attempt != e.Attempt || x.rec.Undoing || e.Step >= len(x.rec.Steps) { // of a plan that was given up while this was in doubt
+		for _, done := range x.object.mine().Done {
+			if done.Attempt == e.Attempt {
+				rec := x.rec
+				x.rec = done
+				err := x.append(e, event.Step)
+				x.rec = rec
+				return err
+			}
+		}
+		return nil
+	}
+	rec := &x.rec
+	rec.Written, rec.Left, rec.Answers = x.env.now(), left(x.c.Service), x.failed
+	made := &rec.Steps[e.Step]
+	if made.Began.IsZero() { // an earlier run has made it
+		made.Began = rec.Written
+	}
+	made.Ended, made.Found, made.Unknown = rec.Written, !x.checked && !slices.ContainsFunc(made.Calls, event.Call.Wrote), false
+	x.checked = false
+	rec.Next = e.Step + 1
+	return x.append(e, event.Step)
+}
+
+// tellCrash leaves a record of a case whose runs never end.
+func (x *run) tellCrash(e machine.Entry) error {
+	rec := event.Record{}
+	if last := x.object.doc.Case(e.Class).Record; last != nil {
+		rec = *last
+	} else {
+		rec = x.rec
+		rec.Class = e.Class
+	}
+	rec.Phase, rec.Result, rec.At, rec.Wait, rec.Error, rec.Held, rec.Reason = event.Settled, event.Failed, x.env.now(), 0, "", "", ""
+	if e.Class == x.r.Class {
+		rec.Event, rec.EventTime, rec.Message = x.ev.ID, x.ev.Failure.Last, x.ev.Failure.Message
+	}
+	rec.Crashes = x.object.doc.State.Case(e.Class).Crashes
+	rec.SetFinding(say.F("%d runs on this event in a row never ended.", rec.Crashes))
+	rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
+	x.object.doc.State.Outbox = append(x.object.doc.State.Outbox, e)
+	return x.object.append(rec)
+}
+
+// append puts the record, as it stands, into the document, as that of an entry of the machine's outbox.
+func (x *run) append(e machine.Entry, phase event.Phase) error {
+	rec := &x.rec
+	rec.Phase, rec.At = phase, x.env.now()
+	if mine := x.object.doc.State.Case(x.r.Class); mine != nil {
+		rec.Attempts = slices.Clone(mine.Attempts)
+	}
 	if x.reads.kept {
-		x.rec.Reads = nil
+		rec.Reads = nil
 	}
 	switch {
-	case !idle(x.rec) && !lasting(x.rec) && phase == event.Settled:
-		x.rec.Since = time.Time{}
-	case idle(x.rec) && x.rec.Since.IsZero() && x.rec.Error == "":
-		x.rec.Since = x.rec.At
+	case !idle(*rec) && !lasting(*rec) && phase == event.Settled:
+		rec.Since = time.Time{}
+	case idle(*rec) && rec.Since.IsZero() && rec.Error == "":
+		rec.Since = rec.At
 	}
 	if phase == event.Settled {
-		x.rec.Crashes = 0
-		if x.rec.Error == "" {
-			x.rec.Errors = 0
-		}
-		x.settled = true
-		x.object.free(x)
+		rec.Crashes = 0
 	}
-	if phase != event.Intent && ctx.Err() != nil {
-		// The run's time is up; what it has done is told all the same.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-	}
-	x.object.mine().Doubt = x.doubt && x.rec.Next < len(x.rec.Steps)
-	if err := x.object.append(ctx, x.rec); err != nil {
-		x.settled = false
+	x.object.doc.State.Outbox = append(x.object.doc.State.Outbox, e)
+	if err := x.object.append(*rec); err != nil {
 		return err
 	}
 	x.recorded, x.reads.kept = true, true
-	if phase == event.Intent {
-		return x.object.flush(ctx)
-	}
-	x.object.released = phase == event.Settled
 	return nil
+}
+
+// rests puts into the document how the run ends, with the machine's entry for that; nil: it has none.
+func (x *run) rests(e *machine.Entry, mine machine.Case) error {
+	rec := &x.rec
+	if x.into != nil {
+		x.lap(x.into)
+	}
+	x.concludes(mine)
+	switch {
+	case x.unclear:
+	case rec.Error != "":
+		rec.Errors++
+	default:
+		rec.Errors = 0
+	}
+	if rec.Result != event.Waiting && rec.Decided != "" {
+		rec.Rule, rec.Said.Rule = rec.Decided, rec.Said.Decided // it waits for nothing any more
+	}
+	if o := x.object.doc.State.Order; o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == rec.Attempt && o.Step < len(rec.Steps) {
+		rec.Steps[o.Step].Unknown = true
+	}
+	c, now := x.object.mine(), x.env.now()
+	if x.repeats(rec.Result) {
+		x.repeated = true
+		rec.Case, rec.First, rec.Phase, rec.At, rec.Repeats = x.prev.Case, x.prev.First, event.Settled, now, true
+		c.Seen++
+		c.Answered(x.ev.ID, x.ev.Failure.Event.ResourceVersion, now)
+		c.Last, c.Wait, c.Errors = now, rec.Wait, rec.Errors
+		return nil
+	}
+	if !x.recorded && !x.ev.Again && rec.Error == "" && !x.person { // errors have a pace of their own
+		used, wait := x.object.uses()
+		if wait > 0 {
+			x.log.Warn("the failure ends in one way after the other, and how this run has ended is not recorded", "outcome", rec.Result, "again", wait)
+			rec.Result, rec.Wait, rec.Phase = event.Waiting, wait, event.Settled
+			return nil
+		}
+		c.Used = used
+	}
+	if e == nil {
+		e = &machine.Entry{Class: x.r.Class, Attempt: mine.Attempt, Code: string(mine.State)}
+	}
+	x.object.seen(*rec, x.ev.ID, x.ev.Failure.Event.ResourceVersion, now)
+	return x.append(*e, event.Settled)
+}
+
+// concludes puts into the record how the case rests, and why.
+func (x *run) concludes(mine machine.Case) {
+	rec := &x.rec
+	result := rec.Result
+	rec.Wait = 0
+	switch mine.State {
+	case machine.Idle:
+		rec.Result = event.Result(mine.Outcome)
+		if rec.Held = ""; mine.Outcome == machine.Undone {
+			rec.Undoing = true
+		}
+		return
+	case machine.Asked:
+		x.question(mine, result)
+	default:
+		x.waits(mine)
+	}
+	// Of a plan that is over without a step, the record shows no more than which step failed.
+	if x.dropped || mine.Plan == nil && rec.Error != "" && !x.intended && !rec.Undoing {
+		rec.Steps, rec.Next = nil, 0
+	}
+}
+
+// waits puts into the record for what the case waits.
+func (x *run) waits(mine machine.Case) {
+	rec := &x.rec
+	rec.Result, rec.Wait = event.Waiting, max(time.Second, mine.Wait.Until.Sub(x.env.now()))
+	switch mine.Wait.Why {
+	case machine.ForPause, machine.ForPlace:
+		if h := x.held; h != nil {
+			rec.Held = h.by
+			rec.SetRule(h.rule)
+		}
+		if mine.Plan != nil {
+			rec.Held, rec.Reason = "", event.ForPolicy
+		}
+	case machine.ForPolicy:
+		rec.Reason = event.ForPolicy
+		if h := x.held; h != nil {
+			rec.SetRule(h.rule)
+		}
+	case machine.ForStep:
+		if h := x.held; h != nil {
+			rec.SetRule(h.rule)
+		}
+	case machine.ForSync:
+		if rec.Reason != event.ByCause {
+			rec.Reason = event.ForSync
+		}
+		if h := x.held; h != nil {
+			rec.SetRule(h.rule)
+		}
+	case machine.ForRetry:
+		if len(x.unsettled) > 0 && mine.Undo != nil {
+			rec.AddNote(x.unsettled)
+			rec.AddAsk(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(mine.Attempts)))
+			rec.SetRule(say.F("The policy undoes fixes that did not work."))
+		} else if len(x.unsettled) > 0 {
+			rec.Result = event.Unsettled
+			rec.AddNote(x.unsettled)
+		}
+	case machine.ForOther:
+		rec.SetRule(say.F("Another case is writing to the same target."))
+	case machine.ForAnswer:
+		rec.Reason = event.ForStep
+	}
+	if mine.Undo != nil && mine.Wait.Why != machine.ForPause {
+		rec.Held = event.TakenBack
+	}
+}
+
+// question puts into the record what a person is asked.
+func (x *run) question(mine machine.Case, result event.Result) {
+	rec := &x.rec
+	switch mine.Outcome {
+	case machine.NeedsApproval:
+		rec.Result = event.Asked
+		rec.AddAsk(x.approval(x.want))
+	case machine.Spent:
+		rec.Result = event.Failed
+		if len(x.unsettled) > 0 {
+			rec.AddNote(x.unsettled)
+			rec.AddAsk(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(mine.Attempts)))
+			return
+		}
+		rec.SetRule(say.F("The limit is %d attempts per Service and class in 24 hours.", x.c.Policy.Budgets.Tries()))
+		rec.AddAsk(spent())
+	case machine.Lasts:
+		x.asksWhatLasts(mine)
+	case machine.Stopped, machine.Drift, machine.Denied:
+		x.asksAboutUndo(mine)
+	case refused:
+		rec.Result = event.Failed
+	default:
+		rec.Result = result
+	}
+}
+
+// asksWhatLasts puts into the record what a person is asked where an hour was no progress.
+func (x *run) asksWhatLasts(mine machine.Case) {
+	rec := &x.rec
+	rec.Result = event.Asked
+	switch mine.Wait.Why {
+	case machine.ForCause:
+		rec.SetRule(say.F("The failure was expected to end without a fix but has lasted %s.", x.env.waited(*rec).Round(time.Minute)))
+		rec.AddAsk(say.F("Find out why it lasts."))
+	case machine.ForUnknown:
+		rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
+	case machine.ForPlace:
+		if x.held != nil {
+			rec.SetRule(x.held.rule)
+		}
+		rec.AddAsk(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", rec.Case))
+	default:
+		rec.Result = event.Failed
+		rec.SetAsk(say.F("Fix the cause of the error, then replay the event."))
+	}
 }
 
 // repeats reports whether the run has ended as the last record says already, and has
 // written nothing: then that record stands for it, too.
 func (x *run) repeats(r event.Result) bool {
 	// Where a person has closed the incident, it is told again.
-	if x.object == nil || x.object.mine().Seen == 0 {
+	if x.object.mine().Seen == 0 || x.person {
 		return false
 	}
 	if x.prev.Phase != event.Settled || x.recorded || r.Worked() || r == event.Unsettled || r == event.Undone {

@@ -3,14 +3,12 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // unread ends a run that can't read the document: one that no version of
@@ -32,88 +30,6 @@ func (x *run) last() time.Time {
 		return x.prev.At
 	}
 	return x.object.mine().Since(x.prev).At
-}
-
-// errors returns how many runs before this one have ended with an error, in a row. A
-// question that errors have led to stands while they come back.
-func (x *run) errors() int {
-	prev := x.prev
-	switch {
-	case prev.Phase == "", prev.Phase == event.Settled && final(prev.Result) && (prev.Error == "" || x.env.since(x.last()) >= stale):
-		return 0
-	case x.object != nil && x.object.mine().Last.After(prev.At):
-		return x.object.mine().Errors
-	}
-	return prev.Errors
-}
-
-// What a run does after it has read the document.
-type next int
-
-const (
-	afresh   next = iota // diagnose
-	answered             // nothing: the document has the answer
-	goOn                 // apply the rest of the steps
-	prove                // all is written; look whether it worked
-	takeBack             // it did not work, and the policy wants it undone
-	refuse               // nothing: the document holds a plan that the class can't make
-)
-
-// A way is how a run goes on after it has read the document.
-type way struct {
-	next     next
-	answer   event.Record // what the document says, of a run that is answered
-	reserved bool         // the plan to go on with was parked until a moment that is its own
-	stale    bool         // there is a plan which is too old to go on with
-}
-
-// resume decides from what was before how to go on, and begins the new record.
-func (x *run) resume(ctx context.Context) (on way, err error) {
-	prev := x.prev
-	x.begin()
-	x.sign()
-	if prev.Phase == "" {
-		return way{next: afresh}, nil
-	}
-	later := func(d time.Duration) way {
-		prev.Result, prev.Wait = event.Waiting, max(d, time.Second)
-		return way{next: answered, answer: prev}
-	}
-	open := prev.Phase == event.Intent || prev.Phase == event.Step
-	held := prev.Phase == event.Settled && prev.Held != ""
-	parked := prev.Phase == event.Settled && prev.Result == event.Waiting && len(prev.Steps) > 0 && !held
-	var left time.Duration // until the run that wrote prev, or what it waits for, is over
-	switch {
-	case open && !prev.Done():
-		left, err = x.object.busy(ctx)
-	case parked && !prev.Done(), held && prev.Event == x.ev.ID && !x.ev.Again:
-		left = prev.Wait - x.env.since(prev.At)
-	}
-	if left > 0 || err != nil {
-		return later(left), err
-	}
-	switch {
-	case prev.Held == event.TakenBack, prev.Undoing && !final(prev.Result):
-		return way{next: takeBack}, nil
-	case held || answerable(prev):
-		return way{next: afresh}, nil
-	case parked && prev.Done() && prev.Reason == event.ByCause:
-		return way{next: afresh}, nil
-	case (open || parked) && prev.Done():
-		return x.take(prove), nil
-	case (open || parked) && len(prev.Attempts) > 0 && x.env.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
-		return way{next: afresh, stale: true}, nil
-	case open || parked:
-		return x.take(goOn), nil
-	case x.ev.Again:
-		return way{next: afresh}, nil
-	case (prev.Event == x.ev.ID || x.object.mine().Event == x.ev.ID) && prev.Result.Settled():
-		return way{next: answered, answer: prev}, nil
-	// The clock of the run that ended may have been ahead: what has failed since by NATS' clock is another failure.
-	case prev.Result.Worked() && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.After(x.object.stored) && !x.ev.Failure.Last.IsZero():
-		return way{next: answered, answer: prev}, nil
-	}
-	return way{next: afresh}, nil
 }
 
 // since returns how long ago a time was. A clock that jumped back must not make
@@ -147,7 +63,9 @@ func (x *run) begin() {
 		}
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
-	x.rec.Errors = x.errors()
+	if !ended {
+		x.rec.Errors = x.object.mine().Errors
+	}
 	switch {
 	case prev.Phase == event.Settled && prev.Result == event.Undone:
 		x.rec.Back = prev.At
@@ -161,7 +79,7 @@ func (x *run) begin() {
 	// Numbers go on where attempts are forgotten: a mark that the Service bears
 	// already would wake nobody.
 	x.rec.Attempt = prev.Attempt
-	x.c.ID, x.c.Attempt = x.rec.Case, max(prev.Attempt, len(x.rec.Attempts))+1
+	x.c.ID, x.c.Attempt = x.rec.Case, x.object.state().Attempt+1
 }
 
 // caseID returns the ID of the case that begins with this failure.
@@ -186,40 +104,29 @@ func final(r event.Result) bool {
 	return false
 }
 
-// take takes a plan over from the record that it stands in. What stands there is data:
-// what is no plan of the class is refused.
-func (x *run) take(n next) way {
-	prev := x.prev
+// take takes a plan over from the record that it stands in. What stands there is data: what is no plan of the class is refused.
+func (x *run) take() error {
+	prev, mine := x.prev, x.object.state()
+	if mine.Plan == nil || prev.Attempt != mine.Attempt || len(prev.Steps) < mine.Plan.Steps {
+		return fmt.Errorf("the record is not that of the plan: %w", remedy.ErrUndeclared)
+	}
 	steps, err := x.r.Planned(x.env.Decode, prev)
-	switch {
-	case errors.Is(err, remedy.ErrUndeclared):
-		x.log.Error("stored plan refused", "error", err)
-		x.rec.SetFinding(say.F("The stored plan is not one that the class can make, and none of it was applied: %s.", err))
-		x.rec.SetAsk(say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch."))
-		return way{next: refuse}
-	case err != nil:
-		x.log.Error("stored step can't be read", "error", err)
-		return way{next: afresh}
+	if err != nil {
+		return err
 	}
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who, rec.Person = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who, x.env.Person
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
-	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason = x.rec.Timings, "", 0, "", ""
-	rec.Crashes, rec.Errors = x.rec.Crashes, x.rec.Errors // the document may have counted more than the record
-	x.rec, x.steps, x.intent = rec, steps, true
-	ended := prev.Phase == event.Settled
-	if i := rec.Next; i < len(rec.Steps) {
-		s := &rec.Steps[i]
-		x.doubt, s.Unknown = x.object.mine().Doubt || x.ordered(i) || s.Unknown || slices.ContainsFunc(s.Calls, event.Call.Wrote), false
+	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Held = x.rec.Timings, "", 0, "", "", ""
+	rec.Crashes, rec.Next = x.rec.Crashes, mine.Plan.Next
+	x.rec, x.steps, x.taken, x.intended = rec, steps[:mine.Plan.Steps], true, true
+	x.risk = bore(rec, x.steps)
+	for i := range rec.Steps {
+		rec.Steps[i].Unknown = false
 	}
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
-	return way{next: n, reserved: ended && prev.Reason == event.AfterOthers}
-}
-
-// ordered reports whether a step of the class's plan may have been ordered.
-func (x *run) ordered(step int) bool {
-	o := x.object.doc.Order
-	return o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == x.prev.Attempt && o.Step == step
+	x.reserved = prev.Reason == event.AfterOthers
+	return nil
 }
 
 // idle reports whether the record is one of a case that waits and writes nothing.

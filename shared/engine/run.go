@@ -72,8 +72,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -116,13 +116,13 @@ const (
 	fresh        = 5 * time.Second        // reads older than this are made again before a write
 	stale        = 15 * time.Minute       // work that waited longer is diagnosed afresh
 	attemptsFor  = 24 * time.Hour         // attempts to write are counted over this
-	patience     = time.Hour              // errors that last longer become a question to a person
+	patience     = time.Hour              // what lasts longer becomes a question to a person
 	claimFor     = 10 * time.Minute       // how long a claim is held
+	byCause      = 30 * time.Second       // until the class looks for its cause again where nothing was written to the Service
 	proofCLB     = ccm.Retry + grace      // without a sign of success by then a write did not work
 	proofNLB     = 2 * ccm.Retry          //
 	grace        = 2 * time.Minute        // that a sync takes, with what it queues for
 	echo         = 30 * time.Second       // a failure this soon after a write may be from before it
-	maxCrashes   = 3                      // runs that never ended, in a row
 	glimpsed     = 5 * time.Minute        // what a pause or freeze holds is diagnosed again after this, and counts as looked at
 )
 
@@ -172,30 +172,17 @@ type Event struct {
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	env, stop := env.started(ctx)
 	defer stop()
-	return answer(ctx, env, r, ev,
-		func(ctx context.Context, x *run) (event.Record, error) {
-			defer func() { x.object.leave() }()
-			rec, err := x.phases(ctx)
-			return x.release(ctx, rec, err)
-		},
-		func(ctx context.Context, x *run, err error) (event.Record, error) {
-			rec, err := x.fail(ctx, err)
-			return x.release(ctx, rec, err)
-		})
+	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.phases(ctx) })
 }
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
 // in the cloud nor in NATS.
 func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
-	return answer(ctx, env, r, ev,
-		func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) },
-		func(_ context.Context, x *run, err error) (event.Record, error) { return x.rec, err })
+	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) })
 }
 
-// answer has a run do what it is for, within its time. A panic is an
-// error that ends as broken says.
-func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error),
-	broken func(context.Context, *run, error) (event.Record, error)) (rec event.Record, err error) {
+// answer has a run do what it is for, within its time.
+func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error)) (rec event.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
@@ -203,55 +190,34 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 		return event.Record{}, err
 	}
 	defer func() { err = safe(err) }()
-	defer func() {
-		if p := recover(); p != nil {
-			rec, err = broken(ctx, x, hand.Panicked(p, r.Class, x.log))
-		}
-	}()
+	defer x.leave()
 	return do(ctx, x)
 }
 
 // look finds out what run would do. Where a person asks and a stream is at hand it meets the
 // same guards. A case that the document does not hold has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
-	if x.env.Stream != nil {
-		if err := x.load(ctx); err != nil {
-			return x.rec, err
-		}
-	}
-	if x.ev.Again && x.env.Stream != nil {
-		if on, err := x.resume(ctx); err != nil || on.next != afresh {
-			return x.under(on), err
-		}
-	} else {
-		x.begin()
-		x.sign()
-	}
-	if x.rec.Case != x.prev.Case {
-		x.rec.Case = ""
-	}
-	plan, ok, err := x.plan(ctx)
-	if err != nil || !ok {
+	x.dry = true
+	if x.env.Stream == nil {
+		x.object = &object{env: x.env, class: x.r.Class, doc: event.Document{V: event.DocumentVersion}}
+	} else if err := x.load(ctx); err != nil {
 		return x.rec, err
 	}
-	if x.rec.Result == "" {
-		x.rec.Result = event.Planned
+	x.object.dry = true
+	if !x.ev.Again {
+		x.object.doc.State = machine.Doc{}
 	}
-	if x.env.Stream == nil || !x.ev.Again {
-		return x.rec, nil
+	x.begin()
+	x.sign()
+	rec, err := x.drive(ctx, machine.Delivered{Event: x.ev.ID, Again: true, Lives: x.object.doc.State.Holder != ""})
+	if rec.Case != x.prev.Case {
+		rec.Case = ""
 	}
-	return x.rec, (&application{run: x}).waits(ctx, plan)
+	return rec, err
 }
 
-// under returns what there is to say where run does not diagnose: a plan is under way.
-func (x *run) under(on way) event.Record {
-	switch on.next {
-	case refuse:
-		x.rec.Result = event.Failed
-		return x.rec
-	case answered:
-		x.rec = on.answer
-	}
+// under returns what there is to say where a look does not diagnose: a plan is under way.
+func (x *run) under() event.Record {
 	x.rec.Phase, x.rec.Result = "", event.Waiting
 	x.rec.AddNote(say.F("A plan is under way for this failure. No other one is made, and this one goes on."))
 	return x.rec
@@ -278,9 +244,7 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 func (r *redacted) Unwrap() error { return r.error }
 
-// A run is what the phases of one Run share. What a phase has for itself is in its own file:
-// resume turns a history into a way to go on, diagnose and decide return a plan and whether it is
-// applied, and an application, a verification and a reversal end the run.
+// A run is what the phases of one Run share.
 type run struct {
 	env      *Env
 	r        *remedy.Remedy
@@ -288,25 +252,42 @@ type run struct {
 	failed   time.Time    // of the failure in hand, as who dated it says: compared with such times alone
 	c        *remedy.Case // what is known of the case; only a hand reads more
 	hand     hand.Hand
-	object   *object // its document; nil: there is no stream
+	object   *object // its document
+	dry      bool    // it only looks
+	person   bool    // it undoes for a person
 	failures failures
-	rec      event.Record  // what the next append says
-	reads    reads         // of the look
-	ahead    *gathering    // a look that has begun before the run held the object; nil: none
-	steps    []remedy.Step // of the plan
-	risk     remedy.Risk   // of the plan, worked out in this run
-	intent   bool          // the document holds the plan as one to apply
-	doubt    bool          // its next step may have been made, or a part of it: by a run that died or got no answer, or in this run
-	log      *slog.Logger
-	clock    time.Time         // when the present phase began
-	into     *time.Duration    // where its time is told if the run ends in it; nil: it is over
+	rec      event.Record      // what the next append says
+	prev     event.Record      // the last record of the class
+	reads    reads             // of the look
+	ahead    *gathering        // a look that has begun while the document is written; nil: none
+	plan     remedy.Plan       // that the class has made in this run
+	steps    []remedy.Step     // of the plan, or of the undo
+	risk     remedy.Risk       // of the plan, worked out in this run
+	claimed  int               // how often the class chose a place that was taken
+	taken    bool              // the plan is of an earlier run, and must be judged
+	refusal  error             // the plan in the document can't be taken over
+	checked  bool              // a look has found the step made
+	reserved bool              // the moment to make the controller sync is this plan's
+	reversal *reversal         // of an undo; nil: it has not begun
 	around   map[string]string // labels of the namespace; nil: they are not known
+	unlock   func()            // nil: the targets are not locked
+	log      *slog.Logger
+	clock    time.Time      // when the present phase began
+	into     *time.Duration // where its time is told if the run ends in it; nil: it is over
 
-	prev     event.Record // the last record of the class
-	recorded bool         // this run has stored a record,
-	settled  bool         // also how it ended,
-	repeated bool         // or it ended as the last record says
-	tried    bool         // this case has had an attempt before
+	// How the run ends.
+	cause     error          // nil: without an error
+	unclear   bool           // nobody knows what is allowed
+	held      *hold          // what holds the plan back
+	want      remedy.Consent // that the plan needs
+	unsettled say.Text       // why the attempt counts as one that did not work
+	dropped   bool           // its plan is over, and the case is diagnosed again
+	intended  bool           // the document has had the plan
+	tried     bool           // this case has had an attempt before
+	acked     bool           // the failure or the request is answered
+	began     bool           // the run has worked on the case
+	recorded  bool           // it has stored a record
+	repeated  bool           // it ended as the last record says
 }
 
 func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
@@ -332,105 +313,6 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 // ErrForeign says that an event is not for this host: it must not come back.
 var ErrForeign = errors.New("not for this host")
 
-// phases goes through the phases in order.
-func (x *run) phases(ctx context.Context) (event.Record, error) {
-	if err := x.load(ctx); err != nil {
-		return unread, err
-	}
-	on, err := x.resume(ctx)
-	if err != nil {
-		return unread, err
-	}
-	x.lap(&x.rec.Timings.Resume)
-	if on.next == answered {
-		return on.answer, x.object.flush(ctx)
-	}
-	if left, err := x.object.busy(ctx); err != nil {
-		return unread, err
-	} else if left > 0 {
-		return x.later(min(left, soon))
-	}
-	quick := (on.next == afresh || on.next == takeBack) && !x.ev.Again && x.env.since(x.last()) < glimpsed
-	if held := x.env.stands(ctx, x.prev); held != nil && quick {
-		x.keep(held) // the document says so already
-		x.rec.Undoing = on.next == takeBack
-		return x.rec, nil
-	}
-	if on.next == afresh && !on.stale {
-		x.ahead = x.gather(ctx) // reading takes nothing from a run that holds the object
-		defer func() { x.ahead.drop() }()
-	}
-	if wait, err := x.enter(ctx); err != nil {
-		return unread, err
-	} else if wait > 0 {
-		return x.later(wait)
-	}
-	x.rec.Crashes = x.object.mine().Crashes
-	if x.rec.Crashes >= maxCrashes {
-		x.ahead.drop()
-		if on.stale {
-			x.take(goOn) // for what it may have written
-		}
-		x.rec.SetFinding(say.F("%d runs on this event in a row never ended.", x.rec.Crashes))
-		x.rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
-		return x.settle(ctx, event.Failed)
-	}
-	switch on.next {
-	case refuse:
-		return x.settle(ctx, event.Failed)
-	case takeBack:
-		return reversal{run: x}.takeBack(ctx)
-	case goOn:
-		return (&application{run: x, taken: true, reserved: on.reserved}).goOn(ctx)
-	case prove:
-		return verification{x}.prove(ctx)
-	}
-	if on.stale {
-		if rec, ended, err := (&application{run: x}).forget(ctx); ended {
-			return rec, err
-		}
-	}
-	plan, ok, err := x.plan(ctx)
-	if err != nil {
-		return x.fail(ctx, err)
-	}
-	if !ok {
-		return x.settle(ctx, x.rec.Result)
-	}
-	return (&application{run: x}).write(ctx, plan)
-}
-
-// enter makes the run hold the object, and returns how long to wait if another run does. A look that has been begun goes on
-// meanwhile, and ends with it.
-func (x *run) enter(ctx context.Context) (wait time.Duration, err error) {
-	if x.ahead == nil {
-		return x.object.enter(ctx)
-	}
-	look, entered := x.ahead, make(chan struct{})
-	defer func() { <-entered }()
-	go func() {
-		defer close(entered)
-		if wait, err = x.object.enter(ctx); wait > 0 || err != nil {
-			look.cancel()
-		}
-	}()
-	look.ask(x, func() error {
-		if <-entered; wait > 0 || err != nil || x.object.mine().Crashes >= maxCrashes {
-			return errors.New("the run does not hold the object") // or its class must not run again
-		}
-		return nil
-	})
-	<-entered
-	return wait, err
-}
-
-// later ends a run that must come back soon, without a record: it
-// holds nothing and has found out nothing.
-func (x *run) later(d time.Duration) (event.Record, error) {
-	x.rec.Result, x.rec.Wait = event.Waiting, d
-	return x.rec, nil
-}
-
 // An unreadable is an error that leaves open what is allowed.
 type unreadable struct{ error }
 
@@ -451,55 +333,7 @@ func (e *Env) policy(ctx context.Context, sections []remedy.Section) (remedy.Pol
 	return p, nil
 }
 
-// lost ends a run that could not store its record: another engine was first, or NATS is away.
-func (x *run) lost(err error) (event.Record, error) {
-	if errors.Is(err, stream.ErrConflict) {
-		return x.later(time.Second)
-	}
-	return event.Record{}, err
-}
-
-// fail ends a run with an error. Errors come back, less often each time; after an
-// hour they become a question to a person.
-func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
-	if x.object.crossed {
-		return x.later(time.Second)
-	}
-	if !x.intent {
-		x.rec.Steps = nil
-	}
-	result := event.Waiting
-	if errors.As(cause, new(unreadable)) || errors.Is(cause, control.ErrUnreadable) {
-		// Nobody knows what is allowed: that is a pause, however long it lasts.
-		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
-	} else {
-		result = backOff(&x.rec, cause)
-		if x.object.sent {
-			x.rec.Wait = max(x.rec.Wait, orderLife+quietAfter) // the step is checked when no write can be on its way any more
-		}
-	}
-	rec, err := x.settle(ctx, result)
-	if err != nil {
-		return rec, errors.Join(cause, err)
-	}
-	return rec, cause
-}
-
-// backOff notes an error and says when to come back, or that a person must look.
-//
-// How long errors have lasted is the sum of the pauses between them, not the time
-// since the case began: a case that was open for days must outlive one bad minute.
-func backOff(rec *event.Record, cause error) event.Result {
-	rec.Errors++
-	rec.Error = event.Redact(cause.Error())
-	var lasted time.Duration
-	for n := 1; n <= rec.Errors && lasted <= patience; n++ {
-		rec.Wait = retry.Pause(2*time.Second, time.Minute, uint64(n))
-		lasted += rec.Wait
-	}
-	if lasted <= patience {
-		return event.Waiting
-	}
-	rec.SetAsk(say.F("Fix the cause of the error, then replay the event."))
-	return event.Failed
+// unclear reports whether an error leaves open what is allowed: that is a pause, however long it lasts.
+func unclear(err error) bool {
+	return errors.As(err, new(unreadable)) || errors.Is(err, control.ErrUnreadable)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -25,7 +26,7 @@ func Applied(ctx context.Context, s *stream.Stream, of event.Record) (applied []
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("read what was written: %w", err)
 	}
-	applied = o.mine().Attempts(of.Case)
+	applied = o.doc.Attempts(of.Class, of.Case)
 	if rec := o.mine().Record; len(applied) == 0 && rec != nil && rec.Case == of.Case && rec.Result == event.Undone {
 		back = rec.At
 	}
@@ -40,265 +41,134 @@ func Applied(ctx context.Context, s *stream.Stream, of event.Record) (applied []
 // is an ErrNoUndo. An error that leaves the record empty has written nothing.
 //
 // It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
-func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
-	return undo(ctx, env, r, applied, undoing{})
+func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (event.Record, error) {
+	if _, err := undo(ctx, env, r, applied, true); err != nil { // what can't begin leaves no record behind
+		return event.Record{}, err
+	}
+	return undo(ctx, env, r, applied, false)
 }
 
 // LookUndo answers what Undo would do, and writes nothing, neither in the cluster nor in the
 // cloud nor in NATS: it goes the same way, and has the API server try the writes to
 // the cluster. The error is that of Undo; the record says what would be done before it.
-func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
-	return undo(ctx, env, r, applied, undoing{dry: true})
+func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (event.Record, error) {
+	return undo(ctx, env, r, applied, true)
 }
 
-// An undoing says on whose word an undo is: a person's, if it says nothing.
-type undoing struct {
-	dry  bool         // they look at what it would do
-	by   *run         // the run that undoes as the policy wants; nobody has asked for it: what holds back every write of a run holds back each step
-	last event.Record // of that: the last write of the case
-}
-
-// undo is Undo and LookUndo, and the undo that the policy wants.
-func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, how undoing) (out event.Record, err error) {
+// undo is Undo and LookUndo.
+func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, dry bool) (out event.Record, err error) {
 	defer func() { err = safe(err) }()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
-	if !how.dry {
-		var stop func()
-		env, stop = env.started(ctx)
-		defer stop()
-	}
+	env, stop := env.started(ctx)
+	defer stop()
 	if len(applied) == 0 {
 		return event.Record{}, errNothingApplied
 	}
 	rec := applied[0]
-	ev := Event{ID: rec.Event, Failure: event.Failure{
+	x, err := newRun(env, r, Event{ID: rec.Event, Failure: event.Failure{
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
 		Recorded: rec.Recorded, Trace: rec.Trace,
-	}}
-	own, err := newRun(env, r, ev)
+	}})
 	if err != nil {
 		return event.Record{}, err
 	}
-	x := reversal{run: own, last: how.last, maybe: map[int]bool{}}
-	if how.by != nil {
-		x.object = how.by.object
-	} else {
-		defer func() { x.object.leave() }()
-		defer func() { out, err = x.release(ctx, out, err) }()
-	}
-	if how.dry {
-		x.unsure = map[string]bool{}
-	}
-	if err := x.ready(ctx, rec, applied); err != nil {
+	x.dry, x.person = dry, true
+	defer x.leave()
+	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
 	}
-	if how.by != nil {
-		x.c.Event, x.rec.Held = how.by.c.Event, event.TakenBack
-		if rec, ended, err := x.stays(ctx); ended {
-			return rec, err
-		}
-	}
-	unlock, err := x.lock(ctx)
-	defer unlock()
+	x.object.dry = dry
+	x.begin()
+	x.rec.Case, x.c.ID = rec.Case, rec.Case
+	x.sign()
+	lives, err := x.object.lives(ctx)
 	if err != nil {
 		return event.Record{}, err
 	}
-	if err := x.begins(ctx); err != nil {
-		return event.Record{}, err
-	}
-	if err := x.barred(ctx); err != nil {
-		return event.Record{}, err
-	}
-	if err := x.open(ctx); err != nil {
-		return event.Record{}, err
-	}
-	for i, s := range x.steps {
-		if !x.dry() {
-			if err := x.object.intend(ctx, x.rec.Attempt, i, true); errors.Is(err, stream.ErrConflict) {
-				return x.later(time.Second)
-			} else if err != nil {
-				return x.halfUndone(ctx, err)
-			}
+	own := 0
+	for _, done := range slices.Backward(x.object.mine().Done) {
+		if done.Case != rec.Case {
+			break
 		}
-		if how.by != nil {
-			if rec, ended, err := x.stays(ctx); ended {
-				return rec, err
-			}
-		}
-		if err := x.takeBackStep(ctx, i, s); err != nil {
-			return x.halfUndone(ctx, err)
-		}
-		if !x.dry() && i+1 < len(x.steps) {
-			if err := x.append(ctx, event.Step); err != nil {
-				return x.lost(err)
-			}
-		}
+		own++
 	}
-	x.rec.Held = ""
-	if x.dry() {
-		x.rec.Result, x.rec.Next = event.Planned, 0
-		return x.rec, nil
+	out, err = x.drive(ctx, machine.UndoAsked{Request: uint64(x.env.now().UnixNano()), Lives: lives, Own: own})
+	switch {
+	case err != nil:
+		return out, err
+	case x.cause != nil:
+		return out, x.cause
+	case !x.began && x.acked:
+		return event.Record{}, errNothingApplied
+	case !x.began, out.Result == event.Waiting:
+		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, max(time.Second, out.Wait).Round(time.Second))
+	case dry:
+		out.Result, out.Next, out.Phase = event.Planned, 0, ""
 	}
-	return x.settle(ctx, event.Undone)
+	return out, nil
 }
 
-// ready begins the record of the undo, and returns what keeps it from being one: another
-// run, a step that has no way back, a Service that is gone.
-func (x *reversal) ready(ctx context.Context, rec event.Record, applied []event.Record) error {
-	if x.object == nil {
-		if err := x.load(ctx); err != nil {
-			return err
-		}
+// errNothingApplied says that there is nothing to undo.
+var errNothingApplied = errors.New("no step was applied that can be undone")
+
+// A reversal is the undo of a run.
+type reversal struct {
+	steps  []remedy.Step   // that undo, in the order to make them
+	made   []remedy.Step   // what they undo, as the class has declared it
+	of     []place         // where that stands in the document
+	maybe  map[int]bool    // steps of which it is unknown whether there is anything to take back
+	unsure map[string]bool // targets that a dry run does not know any more
+	last   event.Record    // the last write of the case
+	begun  bool            // its record has been told
+}
+
+// A place is that of a step in an attempt.
+type place struct{ attempt, step int }
+
+// reverse begins the record of an undo of the case's attempts. The steps that are undone already are not in it.
+func (x *run) reverse(ctx context.Context) error {
+	if x.reversal != nil {
+		return nil
 	}
-	x.prev = x.object.record()
-	left, err := x.object.busy(ctx)
-	if left == 0 && err == nil && x.object.holding == nil && !x.dry() {
-		left, err = x.object.enter(ctx)
+	mine := x.object.state()
+	var applied []event.Record
+	for _, done := range slices.Backward(x.object.mine().Done[max(0, len(x.object.mine().Done)-mine.Own):]) {
+		applied = append(applied, done)
 	}
-	if err != nil {
+	if len(applied) == 0 {
+		return errNothingApplied
+	}
+	id := applied[0].Case
+	if !x.person {
+		first := x.rec
+		x.prev = x.object.record()
+		x.begin()
+		x.rec.First, x.rec.Crashes, x.rec.Held = first.First, first.Crashes, event.TakenBack
+	}
+	x.rec.Case, x.c.ID, x.rec.Undoing = id, id, true
+	x.rec.SetFinding(say.F("Undo of %s: %s", id, applied[0].Texts().Finding))
+	x.sign()
+	v := &reversal{maybe: map[int]bool{}, unsure: map[string]bool{}, last: lastWrite(applied, x.prev)}
+	x.reversal, x.unsettled, x.taken, x.reserved = v, nil, false, false
+	if err := x.inverse(v, applied); err != nil {
 		return err
 	}
-	if left > 0 {
-		return fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
-	}
-	x.begin()
-	x.c.ID = rec.Case
-	x.rec.Undoing = true
-	x.rec.Case = rec.Case
-	x.rec.SetFinding(say.F("Undo of %s: %s", rec.Case, rec.Texts().Finding))
-	x.sign()
-	if err := x.inverse(applied); err != nil {
-		return fmt.Errorf("case %s: %w", rec.Case, err)
-	}
-	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
+	x.steps = v.steps
+	var err error
+	if x.rec.Steps, err = remedy.Records(v.steps); err != nil {
 		return err
 	}
 	for i := range x.rec.Steps {
 		x.rec.Steps[i].Undo = nil // an undo is not undone
 	}
-	if _, err := x.readService(ctx); err != nil {
-		return err
-	}
-	if x.c.Service == nil || string(x.c.Service.UID) != rec.Service.UID {
-		return fmt.Errorf("case %s: the Service was deleted since", rec.Case)
-	}
+	x.rec.Attempt, x.rec.Next, x.c.Attempt = mine.Attempt, 0, mine.Attempt
 	return nil
 }
 
-// barred returns what keeps the Service from being as the undo would leave it: an ErrNoUndo, or that this could not be read.
-func (x reversal) barred(ctx context.Context) error {
-	if !x.r.Creates {
-		return nil
-	}
-	switch a, err := x.ask(ctx, hand.Bars, true, x.made...); {
-	case err != nil:
-		return fmt.Errorf("case %s: look for a load balancer that rules the undo out: %w", x.rec.Case, err)
-	case a.Bars != "":
-		return fmt.Errorf("case %s: %w: %s", x.rec.Case, ErrNoUndo, a.Bars)
-	}
-	return nil
-}
-
-// lock takes the locks of what the undo writes beside the Service; a dry run looks whether
-// they are free. Unlock is never nil.
-func (x reversal) lock(ctx context.Context) (unlock func(), err error) {
-	var free bool
-	if unlock = func() {}; x.dry() {
-		free, err = x.env.targetsFree(ctx, x.steps)
-	} else {
-		unlock, free, err = x.env.lockTargets(ctx, string(x.c.Service.UID), x.steps)
-	}
-	if err == nil && !free {
-		err = fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case)
-	}
-	return unlock, err
-}
-
-// open stores a snapshot and the intent; a dry run only reads what the snapshot holds.
-func (x reversal) open(ctx context.Context) error {
-	risk := remedy.Plan{Steps: x.steps}.Highest()
-	if x.dry() {
-		_, err := x.standing(ctx, risk, x.made, true)
-		return err
-	}
-	if err := x.preserve(ctx, risk, x.made, true); err != nil {
-		return err
-	}
-	x.rec.Attempts = append(x.rec.Attempts, x.env.now())
-	x.rec.Attempt, x.rec.Held = x.c.Attempt, event.TakenBack // who finds it open goes on with it
-	x.rec.Hash = x.c.Service.Labels[ccm.HashLabel]
-	if err := x.append(ctx, event.Intent); err != nil {
-		return err
-	}
-	x.intent = true
-	x.clock, x.into = x.env.now(), &x.rec.Timings.Apply
-	return nil
-}
-
-// begins returns what keeps the undo from its first step: what can't begin leaves no record behind. A
-// step that was perhaps not made, and that somebody has moved on from, keeps the others from nothing.
-func (x reversal) begins(ctx context.Context) (err error) {
-	for i, s := range x.made {
-		a, failed := x.ask(ctx, hand.Check, true, s)
-		if err = x.reversible(i, a.State, a.Differs, failed); !x.maybe[i] || !errors.Is(err, remedy.ErrMoved) {
-			return err
-		}
-	}
-	return err
-}
-
-// takeBackStep takes one step back. That nothing was left to take back is noted.
-func (x reversal) takeBackStep(ctx context.Context, i int, s remedy.Step) error {
-	made, began := &x.rec.Steps[i], x.env.now()
-	if x.unsure[s.Target()] {
-		x.rec.AddNote(say.F("Step %d is checked when the step before it is undone.", i+1))
-		x.rec.Next = i + 1
-		return nil
-	}
-	a, failed := x.order(ctx, x.made[i], hand.Order{Undo: true, Dry: x.dry()})
-	err := x.reversible(i, a.State, a.Differs, failed)
-	if x.maybe[i] && errors.Is(err, remedy.ErrMoved) {
-		x.rec.AddNote(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
-		x.rec.Next, made.Found = i+1, true
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if a.State != hand.Found {
-		untried := x.dry() && errors.Is(failed, hand.ErrUnsure)
-		if x.dry() && (s.Target() != "" || untried) {
-			x.unsure[s.Target()] = true // it is not as it would be
-		}
-		if untried {
-			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
-		} else if failed != nil {
-			return fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed)
-		}
-	}
-	x.rec.Next, x.doubt = i+1, false
-	made.Found = a.State == hand.Found || !x.dry() && len(made.Calls) == 0
-	if x.dry() {
-		return nil
-	}
-	if made.Found {
-		x.rec.AddNote(say.F("Already undone, or no longer there: %s.", s.Says()))
-	}
-	x.rec.Written = x.env.now()
-	made.Began, made.Ended = began, x.rec.Written
-	return nil
-}
-
-// dry reports whether nothing is to be written.
-func (x reversal) dry() bool { return x.unsure != nil }
-
-// errNothingApplied says that there is nothing to undo.
-var errNothingApplied = errors.New("no step was applied that can be undone")
-
-// inverse works out the steps that take attempts back, in the order to apply them, and the steps that they take back. It notes of
-// which it is unknown whether there is anything to take back. The way back follows from each step: what a record says of it is for people.
-func (x *reversal) inverse(applied []event.Record) error {
+// inverse works out the steps that undo attempts, the newest one's last first, and the steps that they undo. It notes of
+// which it is unknown whether there is anything to undo. The way back follows from each step: what a record says of it is for people.
+func (x *run) inverse(v *reversal, applied []event.Record) error {
 	for _, rec := range applied {
 		planned, err := x.r.Planned(x.env.Decode, rec)
 		if err != nil {
@@ -309,8 +179,8 @@ func (x *reversal) inverse(applied []event.Record) error {
 			switch {
 			case rec.Steps[i].Found: // somebody else has made it, and may need it
 			case ok:
-				x.maybe[len(x.steps)] = rec.Steps[i].Unknown
-				x.steps, x.made = append(x.steps, back), append(x.made, s)
+				v.maybe[len(v.steps)] = rec.Steps[i].Unknown
+				v.steps, v.made, v.of = append(v.steps, back), append(v.made, s), append(v.of, place{rec.Attempt, i})
 			case remedy.Wakes(s):
 			case rec.Steps[i].Unknown:
 				x.rec.AddNote(say.F("Whether step %d was applied is unknown, and it cannot be undone: %s.", i+1, s.Says()))
@@ -319,15 +189,97 @@ func (x *reversal) inverse(applied []event.Record) error {
 			}
 		}
 	}
-	if len(x.steps) == 0 {
+	if len(v.steps) == 0 {
 		return errNothingApplied
 	}
 	return nil
 }
 
+// bars looks whether all that the case's attempts have made is as they left it, and can be undone.
+func (x *run) bars(ctx context.Context) machine.Report {
+	drifted := func(err error) machine.Report {
+		x.fail(fmt.Errorf("case %s: %w", x.rec.Case, err))
+		return machine.Looked{Answer: machine.Drifted}
+	}
+	if err := x.reverse(ctx); err != nil {
+		return drifted(err)
+	}
+	v := x.reversal
+	var err error
+	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
+		return x.found(err)
+	}
+	over, err := x.readService(ctx)
+	switch {
+	case err != nil:
+		return x.found(err)
+	case x.c.Service == nil || string(x.c.Service.UID) != x.rec.Service.UID:
+		if x.person {
+			return drifted(errors.New("the Service was deleted since"))
+		}
+		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
+	case len(over) > 0 && !x.person:
+		x.rec.Held = ""
+		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
+	}
+	if err := x.locate(ctx); err != nil {
+		return x.found(err)
+	}
+	if !x.person {
+		works, err := x.works(ctx)
+		if err != nil {
+			return x.found(err)
+		}
+		if len(works) > 0 {
+			r, why, _ := x.traffic(ctx)
+			x.rec.Steps, x.rec.Undoing, x.rec.Held = nil, false, ""
+			x.rec.SetFinding(works)
+			x.rec.AddNote(why)
+			return machine.Looked{Answer: machine.Works, Outcome: machine.Outcome(r)}
+		}
+	}
+	if held, err := x.lockUndo(ctx); err != nil {
+		return x.found(err)
+	} else if !held {
+		return x.found(fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case))
+	}
+	for i, s := range v.made {
+		a, failed := x.ask(ctx, hand.Check, true, s)
+		err := x.reversible(i, a.State, a.Differs, failed)
+		if v.maybe[i] && errors.Is(err, remedy.ErrMoved) {
+			continue // a step that was perhaps not made, and that somebody has moved on from, keeps the others from nothing
+		}
+		if errors.Is(err, remedy.ErrMoved) {
+			x.fail(err)
+			return machine.Looked{Answer: machine.Drifted}
+		}
+		if err != nil {
+			return x.found(err)
+		}
+		break
+	}
+	if x.r.Creates {
+		switch a, err := x.ask(ctx, hand.Bars, true, v.made...); {
+		case err != nil:
+			return x.found(fmt.Errorf("case %s: look for a load balancer that rules the undo out: %w", x.rec.Case, err))
+		case a.Bars != "":
+			return drifted(fmt.Errorf("%w: %s", ErrNoUndo, a.Bars))
+		}
+	}
+	return machine.Looked{Answer: machine.Clear}
+}
+
+// lockUndo takes the locks of what the undo writes beside the Service; a dry run looks whether they are free.
+func (x *run) lockUndo(ctx context.Context) (held bool, err error) {
+	if x.dry {
+		return x.env.targetsFree(ctx, x.reversal.steps)
+	}
+	return x.lock(ctx, x.reversal.steps)
+}
+
 // reversible returns what keeps step i of an undo from being made, which was found to stand there. That its target is
 // something else than what the plan left is an error, which says what differs.
-func (x *reversal) reversible(i int, state hand.State, differs string, failed error) error {
+func (x *run) reversible(i int, state hand.State, differs string, failed error) error {
 	switch {
 	case failed != nil && state == "":
 		return fmt.Errorf("check undo %d: %w", i+1, failed)
@@ -336,76 +288,184 @@ func (x *reversal) reversible(i int, state hand.State, differs string, failed er
 	case differs != "":
 		differs = " " + differs
 	}
-	return fmt.Errorf("undo %d, %s: %w.%s", i+1, x.steps[i].Says(), remedy.ErrMoved, differs)
+	return fmt.Errorf("undo %d, %s: %w.%s", i+1, x.reversal.steps[i].Says(), remedy.ErrMoved, differs)
 }
 
-// A reversal is a run that takes back what earlier ones have written.
-type reversal struct {
-	*run
-	made   []remedy.Step   // what its steps take back, as the class has declared it
-	maybe  map[int]bool    // steps of which it is unknown whether there is anything to take back
-	unsure map[string]bool // targets that a dry run does not know any more; nil: it is none
-	last   event.Record    // of a take-back by the policy: the last write of the case
-}
-
-// stays ends a take-back by the policy that must not go on now; it is asked before all else, and right before each step. A
-// run that has lost its object writes nothing. A fix that works by now stays. What a pause or a
-// freeze holds goes on when that is over; where the policy only observes, allows less
-// risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
-func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
-	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
-	now := x.since(ctx)
-	if x.c.Policy, err = x.env.policy(now, x.r.Sections); err != nil {
-		return ends(x.fail(ctx, err))
+// restores reads what decides whether the order of an undo leaves: nothing but the document keeps a person's.
+func (x *run) restores(ctx context.Context) machine.Report {
+	if err := x.reverse(ctx); err != nil {
+		x.fail(err)
+		return machine.Guarded{Failed: true}
 	}
-	if over, err := x.readService(ctx); err != nil {
-		return ends(x.fail(ctx, err))
-	} else if len(over) > 0 {
-		x.rec.Held = ""
-		return ends(x.gone(ctx, over))
-	}
-	if err := x.locate(ctx); err != nil {
-		return ends(x.fail(ctx, err))
-	}
-	if x.rec.Written.IsZero() {
-		if works, err := x.works(ctx); err != nil {
-			return ends(x.fail(ctx, err))
-		} else if len(works) > 0 {
-			r, why, _ := x.traffic(ctx)
-			x.rec.Steps, x.rec.Undoing, x.rec.Held = nil, false, ""
-			x.rec.SetFinding(works)
-			x.rec.AddNote(why)
-			return ends(x.settle(ctx, r))
+	out := machine.Guarded{Readable: true, Revision: x.object.revision, Undoes: true, Permits: true, Place: true}
+	if x.c.Service == nil {
+		if _, err := x.readService(ctx); err != nil {
+			return x.unguarded(err)
 		}
 	}
+	if !x.reversal.begun {
+		if err := x.opens(ctx); err != nil {
+			return x.unguarded(err)
+		}
+		out.Revision = x.object.revision
+	}
+	if x.dry {
+		return out
+	}
+	if x.person {
+		view, err := x.env.Stream.View(x.since(ctx), x.object.key)
+		if err != nil {
+			return x.unguarded(err)
+		}
+		out.Revision = view[x.object.key].Revision
+		return out
+	}
+	g, err := x.guards(ctx, false)
+	if err != nil {
+		return x.unguarded(err)
+	}
+	over, err := x.readService(ctx)
+	if err != nil {
+		return x.unguarded(err)
+	}
+	if len(over) > 0 {
+		x.rec.Held = ""
+		out.Over = x.gone(over)
+		return out
+	}
+	if err := x.locate(ctx); err != nil {
+		return x.unguarded(err)
+	}
+	x.c.Policy, out.Revision = g.policy, g.revision
 	// What the document holds to take back is data, as a plan there is.
-	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), nil)
-	if ok && !x.c.Policy.TakeBack {
+	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.reversal.steps[x.rec.Next:]}.Highest(), nil)
+	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
 	}
-	if !ok {
-		x.rec.Held = ""
+	if out.Undoes = ok; !ok {
 		x.rec.SetRule(rule)
-		x.rec.SetAsk(say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps),
-			x.rec.Case))
-		return ends(x.settle(ctx, event.Failed))
 	}
-	h, err := x.env.hold(now, x.c.Policy)
+	if h := x.env.held(g.pause, g.policy); h != nil {
+		x.held, out.Paused, out.Hold = h, true, h.wait
+	}
+	return out
+}
+
+// opens keeps a snapshot and the record of an undo that begins; a dry run only reads what the snapshot holds.
+func (x *run) opens(ctx context.Context) error {
+	v := x.reversal
+	risk := remedy.Plan{Steps: v.steps}.Highest()
+	v.begun = true
+	if x.dry {
+		_, err := x.standing(ctx, risk, v.made, true)
+		return err
+	}
+	if err := x.preserve(ctx, risk, v.made, true); err != nil {
+		v.begun = false
+		return err
+	}
+	x.rec.Hash = x.c.Service.Labels[ccm.HashLabel]
+	x.clock, x.into = x.env.now(), &x.rec.Timings.Apply
+	if err := x.append(machine.Entry{Class: x.r.Class, Attempt: x.rec.Attempt, Code: "undoing"}, event.Intent); err != nil {
+		return err
+	}
+	if err := x.object.store(ctx); err != nil {
+		return err
+	}
+	return x.object.flush(ctx)
+}
+
+// restore gives the order of an undo to the hand.
+func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
+	v, out := x.reversal, machine.Applied{ID: o.ID}
+	i := slices.Index(v.of, place{o.Attempt, o.Step})
+	if i < 0 { // there is nothing to put back
+		out.Result = machine.Found
+		x.rec.Next-- // tell counts it
+		return out
+	}
+	x.rec.Next = i
+	s, made, began := v.steps[i], &x.rec.Steps[i], x.env.now()
+	if x.dry && v.unsure[s.Target()] {
+		x.rec.AddNote(say.F("Step %d is checked when the step before it is undone.", i+1))
+		out.Result = machine.Found
+		return out
+	}
+	a, failed := x.order(ctx, v.made[i], hand.Order{Undo: true, Dry: x.dry})
+	err := x.reversible(i, a.State, a.Differs, failed)
 	switch {
+	case errors.Is(err, remedy.ErrMoved):
+		if v.maybe[i] {
+			x.rec.AddNote(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
+			made.Found = true
+		} else {
+			x.fail(err)
+		}
+		out.Result = machine.Moved
+		return out
+	case a.State == hand.Lost:
+		x.fail(fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
+		out.Result = machine.NoAnswer
+		return out
+	case slices.ContainsFunc(a.Calls, event.Call.Open):
+		x.fail(fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
+		out.Result = machine.Unsure
+		return out
 	case err != nil:
-		return ends(x.fail(ctx, err))
-	case h != nil:
-		x.keep(h)
-		return ends(x.settle(ctx, event.Waiting))
+		x.fail(err)
+		out.Result = machine.Refused
+		return out
 	}
-	return rec, false, nil
+	if a.State != hand.Found {
+		untried := x.dry && errors.Is(failed, hand.ErrUnsure)
+		if x.dry && (s.Target() != "" || untried) {
+			v.unsure[s.Target()] = true // it is not as it would be
+		}
+		if untried {
+			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
+		} else if failed != nil {
+			x.fail(fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
+			out.Result = machine.Refused
+			return out
+		}
+	}
+	made.Found = a.State == hand.Found || !x.dry && len(made.Calls) == 0
+	if out.Result = machine.Done; x.dry {
+		return out
+	}
+	if made.Found {
+		x.rec.AddNote(say.F("Already undone, or no longer there: %s.", s.Says()))
+		out.Result = machine.Found
+	}
+	x.rec.Written = x.env.now()
+	made.Began, made.Ended = began, x.rec.Written
+	return out
+}
+
+// asksAboutUndo puts into the record what a person is asked about an undo that can't go on.
+func (x *run) asksAboutUndo(mine machine.Case) {
+	rec := &x.rec
+	rec.Result, rec.Held = event.Failed, ""
+	switch {
+	case mine.Outcome == machine.Denied:
+		rec.SetAsk(say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", rec.Next, len(rec.Steps), rec.Case))
+	case !x.person && (x.reversal == nil || !x.reversal.begun):
+		if x.cause != nil {
+			rec.AddNote(say.F("The fix was not undone: %s.", event.Redact(x.cause.Error())))
+		}
+		x.cause, rec.Error = nil, ""
+		rec.AddAsk(spent())
+	default:
+		rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", rec.Next, len(rec.Steps)))
+	}
 }
 
 // works returns the evidence that the controller has synced the Service since the last write of the case, and that the failure
 // is over; empty if there is none. The controller may have been slower than a run waits. What has failed since that sync proves
 // that it does not work, and an Event alone tells of no sync. An error leaves it open.
-func (x reversal) works(ctx context.Context) (say.Text, error) {
-	since, failed := x.last.Written, x.c.Event.Last
+func (x *run) works(ctx context.Context) (say.Text, error) {
+	last := x.reversal.last
+	since, failed := last.Written, x.c.Event.Last
 	newest, found, err := x.failures.newest(ctx, x.r.Class)
 	if err != nil {
 		return nil, err
@@ -421,7 +481,7 @@ func (x reversal) works(ctx context.Context) (say.Text, error) {
 	if told {
 		proof = nil
 	}
-	if err != nil || len(proof) == 0 && (again || !marked(x.c.Service, x.last.Hash)) {
+	if err != nil || len(proof) == 0 && (again || !marked(x.c.Service, last.Hash)) {
 		return nil, err
 	}
 	own := x.c.Attempt
@@ -455,33 +515,4 @@ func lastWrite(applied []event.Record, prev event.Record) (last event.Record) {
 		last.Written = prev.At
 	}
 	return last
-}
-
-// halfUndone ends an undo that stopped on its way: a person must look.
-func (x reversal) halfUndone(ctx context.Context, cause error) (event.Record, error) {
-	if x.dry() {
-		return x.rec, cause
-	}
-	x.rec.Error, x.rec.Held = event.Redact(cause.Error()), ""
-	x.rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", x.rec.Next, len(x.rec.Steps)))
-	rec, err := x.settle(ctx, event.Failed)
-	return rec, errors.Join(cause, err)
-}
-
-// takeBack undoes what the attempts of the case have written, as the policy wants it
-// where they are spent. What can't be taken back is left, and a person is told.
-func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
-	x.rec.Held = event.TakenBack // also where it must be tried again
-	applied := x.object.mine().Attempts(x.rec.Case)
-	rec, err := undo(ctx, x.env, x.r, applied, undoing{by: x.run, last: lastWrite(applied, x.prev)})
-	switch {
-	case err == nil || rec.Result != "":
-		return rec, err
-	case errors.Is(err, remedy.ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, remedy.ErrUndeclared), errors.Is(err, errNothingApplied):
-		x.rec.Held = ""
-		x.rec.AddNote(say.F("The fix was not undone: %s.", event.Redact(err.Error())))
-		x.rec.AddAsk(spent())
-		return x.settle(ctx, event.Failed)
-	}
-	return x.fail(ctx, err)
 }

@@ -13,40 +13,37 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A verification is the phase that finds out whether what was written worked.
-type verification struct{ *run }
-
-// prove looks whether what an earlier run has written worked.
-func (x verification) prove(ctx context.Context) (event.Record, error) {
-	var err error
-	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
-		return x.fail(ctx, err)
-	}
-	return x.verify(ctx)
-}
-
-// verify watches the Service for the marks of a full sync after our write. Only
+// proves watches the Service for the marks of a full sync after our write. Only
 // all of them together are success: the same Service, as we left it, with a new
 // hash label, an address that its load balancer has, and a class that no longer
 // finds its cause. It is fixed if, beside that, each of its ports has a running listener,
 // and a backend where the class is about backends.
-func (x verification) verify(ctx context.Context) (event.Record, error) {
-	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
-	if x.c.Service == nil {
-		over, err := x.readService(ctx)
-		if err != nil {
-			return x.fail(ctx, err)
+func (x *run) proves(ctx context.Context) machine.Report {
+	if x.refusal != nil {
+		return x.refused(x.refusal)
+	}
+	if x.into != nil {
+		x.lap(x.into)
+	}
+	if x.taken || x.c.Service == nil {
+		var err error
+		if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
+			return x.found(err)
 		}
-		if len(over) > 0 {
-			return x.gone(ctx, over)
+		if over, err := x.readService(ctx); err != nil {
+			return x.found(err)
+		} else if len(over) > 0 {
+			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 		}
 	}
+	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
 	if !x.c.Written() && !slices.ContainsFunc(x.steps, func(s remedy.Step) bool { return s.Target() == "" }) {
-		return x.byCause(ctx)
+		return x.provesByCause(ctx)
 	}
 	ref := x.rec.Service
 	watch, cancel := context.WithTimeout(ctx, x.env.watch())
@@ -73,45 +70,44 @@ func (x verification) verify(ctx context.Context) (event.Record, error) {
 		}
 		switch {
 		case errors.Is(err, kube.ErrNotFound):
-			x.lap(&x.rec.Timings.Verify)
 			over := say.F("The Service was deleted.")
 			if svc, err := x.env.Kube.Service(ctx, ref.Namespace, ref.Name); err == nil && string(svc.UID) != ref.UID {
 				over = whyOver(x.c, svc)
 			}
-			return x.gone(ctx, over)
+			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 		case watch.Err() != nil && ctx.Err() == nil:
 			return x.unproven(ctx)
 		case err != nil:
-			return x.fail(ctx, fmt.Errorf("watch Service %s: %w", ref, err))
+			return x.found(fmt.Errorf("watch Service %s: %w", ref, err))
 		case len(whyOver(x.c, last)) > 0:
-			x.lap(&x.rec.Timings.Verify)
-			return x.gone(ctx, whyOver(x.c, last))
+			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(whyOver(x.c, last))}
 		case left(last) != x.rec.Left:
-			x.lap(&x.rec.Timings.Verify)
-			return x.changed(ctx)
+			x.dropped = true
+			x.rec.AddNote(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
+			return machine.Looked{Answer: machine.Changed}
 		}
 		a, err := x.ask(watch, hand.Prove, false)
 		switch {
 		case err != nil && ctx.Err() == nil && (watch.Err() != nil || errors.Is(err, hand.ErrThrottled) && hand.Late(err)):
 			return x.unproven(ctx) // the time to watch is over, or too short for another call
 		case err != nil:
-			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
+			return x.found(fmt.Errorf("prove that it worked: %w", err))
 		case a.Verdict == remedy.No:
-			return x.finish(ctx)
+			return x.proven(ctx)
 		}
 	}
 }
 
-// finish ends a run that has ended the failure. A listener that is about to run, and a read that may succeed later,
+// proven reports that the failure is over. A listener that is about to run, and a read that may succeed later,
 // are looked at again for as long as the controller's sync would be.
-func (x verification) finish(ctx context.Context) (event.Record, error) {
+func (x *run) proven(ctx context.Context) machine.Report {
 	r, why, soon := x.traffic(ctx)
-	x.lap(&x.rec.Timings.Verify)
 	if soon && x.env.since(x.rec.Written) <= x.limit() {
-		return x.park(ctx, 10*time.Second, event.ForSync, say.F("Applied. Waiting for proof that traffic can flow."))
+		x.held = &hold{rule: say.F("Applied. Waiting for proof that traffic can flow.")}
+		return machine.Looked{Answer: machine.NotYet}
 	}
 	x.rec.AddNote(why)
-	return x.settle(ctx, r)
+	return machine.Looked{Answer: machine.Proven, Outcome: machine.Outcome(r)}
 }
 
 // traffic returns how a run ends that has ended the failure: as fixed if traffic can flow, too, else as synced, and why
@@ -132,26 +128,29 @@ func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon b
 }
 
 // limit returns how long after the write a sign of success is waited for.
-func (x verification) limit() time.Duration {
+func (x *run) limit() time.Duration {
 	if x.c.Service != nil && ccm.NLB(x.c.Service) {
 		return proofNLB
 	}
 	return proofCLB
 }
 
-// byCause ends a run whose plan wrote nothing to the Service: no mark of the controller
-// tells whether it worked. The case is diagnosed again until the class no longer finds
-// its cause.
-func (x verification) byCause(ctx context.Context) (event.Record, error) {
+// provesByCause looks whether a plan worked that wrote nothing to the Service: no mark of the controller
+// tells that. If the class still finds its cause after a while, the case is diagnosed again.
+func (x *run) provesByCause(ctx context.Context) machine.Report {
 	a, err := x.ask(ctx, hand.Cause, false)
-	if err != nil {
-		return x.fail(ctx, err)
+	switch {
+	case err != nil:
+		return x.found(err)
+	case a.Verdict == remedy.No:
+		return x.proven(ctx)
+	case x.env.since(x.rec.Written) >= byCause:
+		x.dropped = true
+		return machine.Looked{Answer: machine.Changed}
 	}
-	if a.Verdict == remedy.No {
-		return x.finish(ctx)
-	}
-	x.lap(&x.rec.Timings.Verify)
-	return x.park(ctx, 30*time.Second, event.ByCause, say.F("Applied. Only the cause shows whether it worked; it is checked again."))
+	x.rec.Reason = event.ByCause
+	x.held = &hold{rule: say.F("Applied. Only the cause shows whether it worked; it is checked again.")}
+	return machine.Looked{Answer: machine.NotYet, After: byCause}
 }
 
 // marked reports whether the Service shows a full sync after our write, before which it had another hash.
@@ -163,68 +162,52 @@ func marked(svc *corev1.Service, before string) bool {
 	return hash != "" && hash != before && ccm.Synced(svc)
 }
 
-// changed ends a run whose Service somebody else changed after our write: what
-// we wait for will not come.
-func (x verification) changed(ctx context.Context) (event.Record, error) {
-	x.rec.AddNote(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
-	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
-	return x.settle(ctx, event.Waiting)
-}
-
-// unproven ends a run that saw no success in its time.
-func (x verification) unproven(ctx context.Context) (event.Record, error) {
-	x.lap(&x.rec.Timings.Verify)
+// unproven reports that there was no success in the time to watch.
+func (x *run) unproven(ctx context.Context) machine.Report {
 	f, found, err := x.failures.newest(ctx, "*")
 	if err != nil {
-		return x.fail(ctx, err)
+		return x.found(err)
 	}
 	same, sameFound, err := x.failures.newest(ctx, x.r.Class)
 	if err != nil {
-		return x.fail(ctx, err)
+		return x.found(err)
 	}
 	limit, written := x.limit(), x.rec.Written
 	switch {
 	case found && f.Class != x.r.Class && f.Type == corev1.EventTypeWarning && f.Last.After(written):
 		over, err := x.readService(ctx)
 		if err != nil {
-			return x.fail(ctx, err)
+			return x.found(err)
 		}
 		if len(over) > 0 {
-			return x.gone(ctx, over)
+			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 		}
 		a, err := x.ask(ctx, hand.Cause, false)
 		if err != nil {
-			return x.fail(ctx, err)
+			return x.found(err)
 		}
 		if a.Verdict == remedy.No {
 			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
-			return x.settle(ctx, event.Superseded)
+			return machine.Looked{Answer: machine.Superseded, Outcome: machine.Outcome(event.Superseded)}
 		}
 	// Our clock may be behind that which dates failures: the one that was answered is none that came back.
 	case sameFound && same.Last.After(written.Add(echo)) && same.Last.After(x.rec.Answers.Add(echo)):
-		return x.unsettled(ctx, say.F("The same failure came back after the write."))
+		return x.failedAgain(ctx, say.F("The same failure came back after the write."))
 	}
 	if x.env.now().Sub(written) > limit {
-		return x.unsettled(ctx, say.F("There is no sign that the controller has synced the Service in the %s since the write.", limit))
+		return x.failedAgain(ctx, say.F("There is no sign that the controller has synced the Service in the %s since the write.", limit))
 	}
-	return x.park(ctx, 10*time.Second, event.ForSync, say.F("Applied. Waiting for the controller to sync."))
+	x.held = &hold{rule: say.F("Applied. Waiting for the controller to sync.")}
+	return machine.Looked{Answer: machine.NotYet}
 }
 
-// unsettled ends an attempt that did not work. It comes back until the attempts are spent.
-func (x verification) unsettled(ctx context.Context, why say.Text) (event.Record, error) {
+// failedAgain reports that an attempt did not work, which counts for the breaker of the class.
+func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	if err := x.env.trip(ctx, x.r.Class, x.rec, bore(x.rec, x.steps), x.log); err != nil {
-		return x.fail(ctx, err)
+		return x.found(err)
 	}
-	x.rec.AddNote(why)
-	if len(x.rec.Attempts) >= x.c.Policy.Budgets.Tries() {
-		x.rec.AddAsk(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(x.rec.Attempts)))
-		if x.c.Policy.TakeBack {
-			x.rec.Held, x.rec.Wait = event.TakenBack, time.Second
-			x.rec.SetRule(say.F("The policy undoes fixes that did not work."))
-			return x.settle(ctx, event.Waiting)
-		}
-		return x.settle(ctx, event.Failed)
+	x.unsettled = why
+	return machine.Looked{
+		Answer: machine.StillFails, Undoes: x.c.Policy.TakeBack, Spent: len(x.object.state().Attempts) >= x.c.Policy.Budgets.Tries(),
 	}
-	x.rec.Wait = 5 * time.Second
-	return x.settle(ctx, event.Unsettled)
 }

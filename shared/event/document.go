@@ -4,40 +4,28 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/machine"
 )
 
 // A Document is what the engine knows of one object. It lies in the bucket, in one key, and every change of it is one
 // compare-and-set: the engine that loses the comparison stops.
 type Document struct {
 	V      int              `json:"v"`                // version of this format
-	Holder string           `json:"holder,omitempty"` // engine that works on the object; empty: none
-	Class  string           `json:"class,omitempty"`  // whose case the holder works on, or the last one has
-	Order  *Sent            `json:"order,omitempty"`  // the order that is out, or that no answer came to
-	Cases  map[string]*Case `json:"cases,omitempty"`  // by class
-	Outbox []Entry          `json:"outbox,omitempty"` // records that are not known to be in CASES, the oldest first
+	State  machine.Doc      `json:"state"`            // decides
+	Cases  map[string]*Case `json:"cases,omitempty"`  // by class: what State needs no look at
+	Outbox []Entry          `json:"outbox,omitempty"` // for each entry of State's outbox the record
 }
 
 // DocumentVersion is the version of the format of a Document.
 const DocumentVersion = 1
 
-// A Sent is an order to a hand. It is stored before the order is signed.
-type Sent struct {
-	ID      string    `json:"id"`
-	Class   string    `json:"class"`
-	Attempt int       `json:"attempt"`
-	Step    int       `json:"step"`
-	Undo    bool      `json:"undo,omitempty"`
-	Expires time.Time `json:"expires"`
-}
-
-// A Case is what is known of the failures of one object and class.
+// A Case is what people and hands are told of the failures of one object and class.
 type Case struct {
 	Record  *Record  `json:"record,omitempty"`  // the newest one
-	Done    []Record `json:"done,omitempty"`    // attempts that wrote something, at most MaxDone, the oldest first: they may be undone
-	Doubt   bool     `json:"doubt,omitempty"`   // the next step of Record's plan may have been made, and nothing is on its way any more
+	Done    []Record `json:"done,omitempty"`    // the attempts of State's Done: they may be undone
 	Audited uint64   `json:"audited,omitempty"` // sequence in CASES of the newest record that is known to be there
 
-	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
 	Seen    int           `json:"seen,omitempty"`    // runs in a row that ended as Record says, the one that wrote it among them
 	First   time.Time     `json:"first,omitzero"`    // when the first of them ended
@@ -70,6 +58,11 @@ func ReadDocument(data []byte) (Document, error) {
 	for class, c := range d.Cases {
 		if c == nil || c.Record != nil && c.Record.Class != class {
 			return Document{}, fmt.Errorf("read the document: its case of %q is of another class, or empty", class)
+		}
+	}
+	for _, c := range d.State.Cases {
+		if c.Class == "" || d.Cases[c.Class] == nil && c.State != machine.Idle {
+			return Document{}, fmt.Errorf("read the document: nothing is told of its case of %q", c.Class)
 		}
 	}
 	for _, e := range d.Outbox {
@@ -114,27 +107,6 @@ func (c *Case) Answered(id, version string, now time.Time) {
 	c.Event, c.Version = id, version
 }
 
-// keep stores a record as the case's newest one, and as an attempt to undo if it has written something.
-func (c *Case) keep(rec Record) {
-	c.Record = &rec
-	switch {
-	case rec.Phase == Settled && rec.Result == Undone:
-		c.Done = slices.DeleteFunc(c.Done, func(d Record) bool { return d.Case == rec.Case })
-	case len(rec.Made()) == 0 || rec.Undoing:
-	case rec.Next < len(rec.Made()) && rec.Phase == Settled && rec.Result == Waiting: // the next run looks whether the step was made
-	default:
-		done := rec.Undoable()
-		i := slices.IndexFunc(c.Done, func(d Record) bool { return d.Case == rec.Case && d.Attempt == rec.Attempt })
-		switch {
-		case i < 0:
-			c.Done = append(c.Done, done)
-			c.Done = c.Done[max(0, len(c.Done)-MaxDone):]
-		case len(rec.Made()) >= len(c.Done[i].Made()):
-			c.Done[i] = done
-		}
-	}
-}
-
 // Undoable returns as much of a record as an undo needs: its steps, whose way back follows from them.
 func (r Record) Undoable() Record {
 	r.Reads, r.Changes, r.Found, r.Timings = nil, nil, nil, Timings{}
@@ -146,33 +118,59 @@ func (r Record) Undoable() Record {
 	return r
 }
 
-// unsure returns the plan of which the next step may have been made.
-func (c *Case) unsure() (rec Record, ok bool) {
-	if !c.Doubt || c.Record == nil || c.Record.Undoing || c.Record.Next >= len(c.Record.Steps) {
+// Plan returns the plan of a class of which a step is made, or may be, as much of it as an undo needs.
+func (d *Document) Plan(class string) (rec Record, ok bool) {
+	mine, c := d.State.Case(class), d.Cases[class]
+	if mine == nil || mine.Plan == nil || c == nil || c.Record == nil || c.Record.Attempt != mine.Attempt || c.Record.Undoing {
 		return Record{}, false
 	}
-	rec = c.Record.Undoable()
-	rec.Steps[rec.Next].Unknown = true
+	o := d.State.Order
+	return made(*c.Record, mine.Plan.Next, o != nil && o.Class == class && !o.Undo)
+}
+
+// made returns a record of which so many steps are made, and the one after them may be.
+func made(rec Record, steps int, maybe bool) (Record, bool) {
+	if steps > len(rec.Steps) || steps == 0 && !maybe {
+		return Record{}, false
+	}
+	rec = rec.Undoable()
+	if rec.Next = steps; maybe && steps < len(rec.Steps) {
+		rec.Steps[steps].Unknown = true
+	}
 	return rec, true
 }
 
-// Replace ends the plan of the case, which no run goes on with. A step of it that may have been made can be undone.
-func (c *Case) Replace() {
-	if rec, ok := c.unsure(); ok {
-		c.keep(rec)
+// Keep stores the records of the attempts that State can undo of a class. The plan that was given up last is that of plan.
+func (d *Document) Keep(class string, plan Record) {
+	mine, c := d.State.Case(class), d.Case(class)
+	if mine == nil {
+		return
 	}
-	c.Doubt = false
+	var done []Record
+	for _, a := range mine.Done {
+		i := slices.IndexFunc(c.Done, func(r Record) bool { return r.Attempt == a.Number })
+		rec := plan
+		if i >= 0 {
+			rec = c.Done[i]
+		} else if plan.Attempt != a.Number {
+			continue
+		}
+		if rec, ok := made(rec, a.Steps, a.Maybe); ok {
+			done = append(done, rec)
+		}
+	}
+	c.Done = done
 }
 
-// Attempts returns what can be undone of a case, by its ID, the newest attempt first.
-func (c *Case) Attempts(id string) []Record {
+// Attempts returns what can be undone of a case of a class, by its ID, the newest attempt first.
+func (d *Document) Attempts(class, id string) []Record {
 	var all []Record
-	if rec, ok := c.unsure(); ok && rec.Case == id {
+	if rec, ok := d.Plan(class); ok && rec.Case == id {
 		all = append(all, rec)
 	}
-	for _, d := range slices.Backward(c.Done) {
-		if d.Case == id && (len(all) == 0 || all[0].Attempt != d.Attempt) {
-			all = append(all, d)
+	for _, r := range slices.Backward(d.Case(class).Done) {
+		if r.Case == id {
+			all = append(all, r)
 		}
 	}
 	return all
@@ -180,14 +178,26 @@ func (c *Case) Attempts(id string) []Record {
 
 // Attempts returns what the history of one case, the oldest record first, says of its attempts that are not undone, the newest first.
 func Attempts(history []Record) []Record {
-	var c Case
+	var done []Record
 	for _, r := range history {
-		c.keep(r)
+		of := func(d Record) bool { return d.Case == r.Case && d.Attempt == r.Attempt }
+		switch i := slices.IndexFunc(done, of); {
+		case r.Phase == Settled && r.Result == Undone:
+			done = slices.DeleteFunc(done, func(d Record) bool { return d.Case == r.Case })
+		case len(r.Made()) == 0 || r.Undoing:
+		case i < 0:
+			done = append(done, r.Undoable())
+		case len(r.Made()) >= len(done[i].Made()):
+			done[i] = r.Undoable()
+		}
 	}
-	if c.Record == nil {
+	if len(history) == 0 {
 		return nil
 	}
-	return c.Attempts(c.Record.Case)
+	id := history[len(history)-1].Case
+	done = slices.DeleteFunc(done, func(d Record) bool { return d.Case != id })
+	slices.Reverse(done)
+	return done[:min(len(done), MaxDone)]
 }
 
 // Append stores a record as the newest one of its case, and puts it into the outbox under the ID of its message.
@@ -198,19 +208,8 @@ func (d *Document) Append(rec Record, id string) {
 			d.Outbox[i].Record = c.Record
 		}
 	}
-	c.keep(rec)
+	c.Record = &rec
 	d.Outbox = append(d.Outbox, Entry{ID: id, Class: rec.Class})
-}
-
-// Over ends an order that can no longer be on its way. The next run of its class checks whether its step was made.
-func (d *Document) Over() {
-	s := d.Order
-	if d.Order = nil; s == nil || s.Undo {
-		return
-	}
-	if c := d.Cases[s.Class]; c != nil && c.Record != nil && c.Record.Attempt == s.Attempt && c.Record.Next == s.Step {
-		c.Doubt = true
-	}
 }
 
 // Pending returns the record of an entry of the outbox.

@@ -335,7 +335,7 @@ func (k *Books) document(m Message) error {
 	k.runs[uid] = map[string]running{}
 	for class, c := range d.Cases {
 		r := running{Case: &event.Case{Last: c.Last, Event: c.Event, Wait: c.Wait}}
-		if d.Holder != "" && d.Class == class {
+		if d.State.Holder != "" && d.State.Works(class) {
 			r.begun = m.Time
 		}
 		k.runs[uid][class] = r

@@ -224,7 +224,7 @@ var rows = []row{
 		why: "it keeps what limits writes, and knows neither policy nor remedy",
 	},
 	{
-		who: []string{"shared/engine/machine"},
+		who: []string{"shared/machine"},
 		why: "it decides on values alone, and a driver does the rest",
 	},
 	{

@@ -80,7 +80,7 @@ var mutations = []mutation{
 	},
 	{
 		"an hour without progress becomes a question", "errors",
-		"r.in.Now.Sub(c.Since) >= max(lasting, patience)", "false", "never ends while all calls fail",
+		"r.in.Now.Sub(since) >= max(lasting, patience)", "false", "never ends while all calls fail",
 	},
 	{
 		"an attempt that a person has undone does not count", "undo",
@@ -213,7 +213,7 @@ var mutations = []mutation{
 	},
 	{
 		"a plan that was not due for too long is made anew", "not due",
-		" && r.in.Now.Sub(c.Plan.Begun) <= stale:", ":", "a plan of which nothing is made goes on: true",
+		" && !r.old(c):", ":", "a plan",
 	},
 	{
 		"a question is acknowledged", "approval",
@@ -225,7 +225,7 @@ var mutations = []mutation{
 	},
 	{
 		"a plan that was in doubt for too long is made anew", "a person stops",
-		"case c.State == Applying && r.in.Now.Sub(o.Expires) > stale:", "case false:", "a plan that was in doubt for too long goes on",
+		"case r.old(c): // the class finds what is made", "case false:", "a plan that began too long ago goes on",
 	},
 	{
 		"an answer does not count for the crash that it finds", "answers and crashes",
@@ -237,7 +237,7 @@ var mutations = []mutation{
 	},
 	{
 		"an answer does not begin a run while an order is out", "answers and crashes",
-		"(!a.Again || c.State == Waiting && c.Wait.Why == ForAnswer)", "!a.Again", "a run begins after 3 that never ended",
+		"(!a.Again || c.State == Waiting && c.holds(false))", "!a.Again", "a run begins after 3 that never ended",
 	},
 	{
 		"time without an engine does not count", "away",

@@ -60,8 +60,8 @@ const (
 
 // A Wait is the only form of "later". Of a question, Why says what has lasted, or what has stopped an undo.
 type Wait struct {
-	Until time.Time
-	Why   Why
+	Until time.Time `json:"until,omitzero"`
+	Why   Why       `json:"why,omitempty"`
 }
 
 // An Outcome is the code of how a case ended, or of its question. Looked and Guarded bring others: fixed, gone, needs-action, observed.
@@ -81,76 +81,77 @@ const (
 
 // A Doc is the document of one object, reduced to what decides.
 type Doc struct {
-	Revision uint64 // that the bucket shows for it; kept by the driver, not stored
-	Nonce    string // of the last write
-	Holder   string // engine that works on it; empty: none
-	Active   string // class whose plan or undo has begun; no other gets an order
-	Order    *Order // the order that is out, or whose result is not known; written before it is signed
-	Cases    []Case // sorted by class
-	Outbox   []Entry
+	Revision uint64  `json:"-"`                // that the bucket shows for it; kept by the driver, not stored
+	Nonce    string  `json:"nonce"`            // of the last write
+	Holder   string  `json:"holder,omitempty"` // engine that works on it; empty: none
+	Active   string  `json:"active,omitempty"` // class whose plan or undo has begun; no other gets an order
+	Order    *Order  `json:"order,omitempty"`  // the order that is out, or whose result is not known; written before it is signed
+	Cases    []Case  `json:"cases,omitempty"`  // sorted by class
+	Outbox   []Entry `json:"outbox,omitempty"`
 }
 
 // A Case is a failure of one object and class.
 type Case struct {
-	Class    string
-	State    State
-	Event    string // ID of the newest failure that was taken up
-	Request  uint64 // newest request of a person to undo that was taken up
-	Wait     Wait
-	Outcome  Outcome // of the newest end or question
-	Attempt  int     // number of the newest plan that began; never used again
-	Attempts []time.Time
-	Since    time.Time // from when on there was no progress; zero: there is
-	Errors   int       // in a row, up to the longest back-off
-	Crashes  int       // runs in a row that never ended
-	Plan     *Plan
-	Undo     *Undo
-	Done     []Attempt // at most 3, oldest first
-	Own      int       // so many of Done, the newest, belong to the case that is open or ended last; an undo is of these alone
-	Back     bool      // a person has begun to undo a fix of this failure: the policy alone permits no other
+	Class    string      `json:"class"`
+	State    State       `json:"state"`
+	Event    string      `json:"event,omitempty"`   // ID of the newest failure that was taken up
+	Request  uint64      `json:"request,omitempty"` // newest request of a person to undo that was taken up
+	Wait     Wait        `json:"wait,omitzero"`
+	Outcome  Outcome     `json:"outcome,omitempty"` // of the newest end or question
+	Attempt  int         `json:"attempt,omitempty"` // number of the newest plan that began; used again only if nothing of it was made
+	Attempts []time.Time `json:"attempts,omitempty"`
+	Since    time.Time   `json:"since,omitzero"`    // from when on there was no progress; zero: there is
+	Failing  time.Time   `json:"failing,omitzero"`  // from when on each run has ended with an error; zero: the last one has not
+	Errors   int         `json:"errors,omitempty"`  // in a row, up to the longest back-off
+	Crashes  int         `json:"crashes,omitempty"` // runs in a row that never ended
+	Plan     *Plan       `json:"plan,omitempty"`
+	Undo     *Undo       `json:"undo,omitempty"`
+	Done     []Attempt   `json:"done,omitempty"` // at most 3, oldest first
+	Own      int         `json:"own,omitempty"`  // so many of Done, the newest, belong to the case that is open or ended last; an undo is of these alone
+	Back     bool        `json:"back,omitempty"` // a person has begun to undo a fix of this failure: the policy alone permits no other
 }
 
 // A Plan is what was planned and how far it got.
 type Plan struct {
-	Steps    int
-	Resync   bool          // the last step only makes the controller sync again
-	Proof    time.Duration // how long proof is awaited after the last step
-	Next     int           // first step that is not known to be made
-	Approved bool          // a person has approved it: it takes no place of a budget
-	Begun    time.Time
-	Written  time.Time // of the last made step
+	Steps    int           `json:"steps"`
+	Resync   bool          `json:"resync,omitempty"`   // the last step only makes the controller sync again
+	Proof    time.Duration `json:"proof"`              // how long proof is awaited after the last step
+	Next     int           `json:"next,omitempty"`     // first step that is not known to be made
+	Approved bool          `json:"approved,omitempty"` // a person has approved it: it takes no place of a budget
+	Begun    time.Time     `json:"begun,omitzero"`
+	Written  time.Time     `json:"written,omitzero"` // of the last made step
 }
 
 // An Undo is an undo that was asked for. Neither a pause nor the policy holds a person's. One that can't go on ends as a question.
 type Undo struct {
-	Person bool // asked for by a person, not by the policy
-	Begun  bool // all targets were checked, and an order was stored
+	Person bool `json:"person,omitempty"` // asked for by a person, not by the policy
+	Begun  bool `json:"begun,omitempty"`  // all targets were checked, and an order was stored
 }
 
 // An Attempt is a plan that is over, and may be undone.
 type Attempt struct {
-	Number int
-	Steps  int  // so many of its steps are made, from the first on
-	Maybe  bool // the step after them may be made
-	Begun  time.Time
+	Number int       `json:"number"`
+	Steps  int       `json:"steps"`           // so many of its steps are made, from the first on
+	Maybe  bool      `json:"maybe,omitempty"` // the step after them may be made
+	Begun  time.Time `json:"begun"`
 }
 
 // An Order is what an engine asks a hand to write.
 type Order struct {
-	ID      string
-	Class   string
-	Attempt int
-	Step    int
-	Undo    bool
-	Expires time.Time
+	ID      string    `json:"id"`
+	Class   string    `json:"class"`
+	Attempt int       `json:"attempt"`
+	Step    int       `json:"step"`
+	Undo    bool      `json:"undo,omitempty"`
+	Expires time.Time `json:"expires"`
 }
 
 // An Entry is an audit record that is not known to be appended.
 type Entry struct {
-	Class   string
-	Attempt int
-	Code    string // an outcome, or planned, made, unmade or passed
-	Step    int
+	Class   string `json:"class"`
+	Attempt int    `json:"attempt,omitempty"`
+	Code    string `json:"code"` // an outcome, or planned, made, unmade or passed
+	Step    int    `json:"step,omitempty"`
 }
 
 // An Input is one report, and the circumstances under which it came.
@@ -178,15 +179,18 @@ type Delivered struct {
 type UndoAsked struct {
 	Request uint64
 	Lives   bool // as in Delivered
+	Own     int  // so many of the newest attempts belong to the case, if another one has begun since that wrote nothing
 }
 
 // Looked is the answer of a look. The document tells what it was for.
 type Looked struct {
 	Answer   Answer
-	Outcome  Outcome       // of Gone, Superseded, Proven and Works: how the case ends; of Person: what is asked
+	Outcome  Outcome       // of Gone, Superseded, Proven and Works: how the case ends; of Person, and of Changed if a person has to know of it: what is asked
 	Plan     Plan          // of Planned
-	After    time.Duration // of NotYet: when to look again; zero: the machine chooses
+	After    time.Duration // of NotYet and Unknown: when to look again; zero: the machine chooses
 	Patience time.Duration // of NotYet: how long that may last, if longer than an hour
+	Spent    bool          // of StillFails, and of NotYet when the proof is overdue: the policy permits no further attempt in this day
+	Undoes   bool          // beside Spent: the policy undoes fixes that did not work
 }
 
 // An Answer is what a look has found.
@@ -195,6 +199,7 @@ type Answer string
 // The answers, by the purpose of the look.
 const (
 	Failed  Answer = "error"
+	Unread  Answer = "unread" // nobody knows what is allowed
 	Unknown Answer = "unknown"
 	Gone    Answer = "gone" // the object, or its failure
 
@@ -217,6 +222,9 @@ const (
 type Guarded struct {
 	Revision uint64        // of the document in the answer
 	Readable bool          // all was read
+	Failed   bool          // something else could not be read or kept
+	Moved    bool          // the plan is not the one that the class would make now, or its target has changed; with an Outcome that is asked
+	Over     Outcome       // the object or its failure is gone, and the case ends so
 	Outcome  Outcome       // keeps back a plan whoever approves it: observe mode, or a rejection before the first step
 	Paused   bool          // by a pause or a freeze
 	Hold     time.Duration // how long that holds; zero: the machine chooses
@@ -248,13 +256,14 @@ type Applied struct {
 // A Result is what became of an order.
 type Result string
 
-// The results. Only NoAnswer and Unsure leave open whether the step was made.
+// The results. Partly, Unsure and NoAnswer leave open whether the step was made.
 const (
 	Done     Result = "done"
 	Found    Result = "found"    // it was made before
 	Moved    Result = "moved"    // its target is not as planned; nothing was written
 	Blocked  Result = "blocked"  // nothing was written
 	Refused  Result = "refused"  // an error before anything was written
+	Partly   Result = "partly"   // an error after something was written; nothing is on its way any more
 	Unsure   Result = "unsure"   // the hand has sent a write, and got no answer
 	NoAnswer Result = "noanswer" // the call failed or timed out
 )

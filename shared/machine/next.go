@@ -8,7 +8,7 @@ import (
 
 // Limits of time.
 const (
-	expiry    = 30 * time.Second // of an order; hands accept no later one
+	Expiry    = 30 * time.Second // of an order; hands accept no later one
 	quiet     = time.Minute      // after an order's expiry: hand and cloud may still be writing, and clocks differ
 	stale     = 15 * time.Minute // a plan that was in doubt or not due for longer is made anew; an engine was away if its case is so late
 	lasting   = time.Hour        // without progress, until a person is asked
@@ -26,7 +26,7 @@ const (
 )
 
 // backOff is how long a case waits after so many runs in a row without progress.
-var backOff = []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}
+var backOff = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute}
 
 // Next returns the document after a report, and what the driver does then. It changes nothing that it is given. A report that
 // the document does not wait for, such as a late answer, changes nothing and has no effects.
@@ -60,6 +60,20 @@ func Next(d Doc, in Input) (Doc, []Effect) {
 		r.effects = slices.Insert(r.effects, 0, Effect(Store{}))
 	}
 	return r.d, r.effects
+}
+
+// Case returns the case of a class; nil: there is none.
+func (d *Doc) Case(class string) *Case {
+	if i := slices.IndexFunc(d.Cases, func(c Case) bool { return c.Class == class }); i >= 0 {
+		return &d.Cases[i]
+	}
+	return nil
+}
+
+// Works reports whether the holder works on the case of a class.
+func (d *Doc) Works(class string) bool {
+	c := d.Case(class)
+	return c != nil && !c.rests()
 }
 
 // A run is one call of Next.
@@ -119,6 +133,9 @@ func (r *run) mayHaveWritten(c *Case) bool {
 	return c.Plan != nil && (c.Plan.Next > 0 || r.order(c) != nil)
 }
 
+// old reports whether the case's plan began so long ago that the class is asked again.
+func (r *run) old(c *Case) bool { return r.in.Now.Sub(c.Plan.Begun) > stale }
+
 // order returns the document's order if it is the case's.
 func (r *run) order(c *Case) *Order {
 	if o := r.d.Order; o != nil && o.Class == c.Class {
@@ -136,9 +153,9 @@ func (r *run) delivered(a Delivered) {
 	c := r.mine()
 	crashed := r.takeOver()
 	known := a.Event == c.Event
-	answered := c.State == Idle && (known || a.Old) || c.State == Waiting && !r.due(c) ||
+	answered := c.State == Idle && (known || a.Old) || c.State == Waiting && !r.due(c) && c.holds(known) ||
 		c.State == Asked && (known || c.Outcome == Crashed && !r.due(c))
-	if crashed == c || answered && (!a.Again || c.State == Waiting && c.Wait.Why == ForAnswer) {
+	if crashed == c || answered && (!a.Again || c.State == Waiting && c.holds(false)) {
 		r.end()
 		return
 	}
@@ -147,6 +164,18 @@ func (r *run) delivered(a Delivered) {
 	}
 	c.Event = a.Event
 	r.begin(c)
+}
+
+// holds reports whether the case comes back only when its wait is over, whatever fails meanwhile. The others look again at once
+// when the stream brings a failure; what holds back a plan of which nothing is made says no more of a newer failure.
+func (c *Case) holds(known bool) bool {
+	switch {
+	case c.Wait.Why == ForAnswer, c.Plan != nil && c.Plan.Next < c.Plan.Steps:
+		return true
+	case c.Wait.Why == ForPause, c.Wait.Why == ForPlace, c.Wait.Why == ForOther:
+		return known
+	}
+	return false
 }
 
 // undoAsked begins a run for a person who wants an undo.
@@ -158,6 +187,7 @@ func (r *run) undoAsked(a UndoAsked) {
 	c := r.mine()
 	crashed := r.takeOver()
 	known := a.Request <= c.Request
+	c.Own = min(max(c.Own, a.Own), len(c.Done))
 	switch {
 	case crashed == c, known && (!c.byPerson() || !r.due(c)):
 		r.end()
@@ -201,7 +231,7 @@ func (r *run) takeOver() *Case {
 func (r *run) begin(c *Case) {
 	r.d.Holder, r.store = r.in.Engine, true
 	if r.in.Now.Sub(c.Wait.Until) > stale { // no engine has tried for that time
-		c.Since, c.Errors = time.Time{}, 0
+		c.Failing, c.Errors = time.Time{}, 0
 	}
 	c.Wait.Until = r.in.Now
 	switch {
@@ -210,7 +240,7 @@ func (r *run) begin(c *Case) {
 		if r.mayHaveWritten(c) {
 			r.archive(c) // what is made of it stays known, also if the undo stops
 		}
-	case r.mayHaveWritten(c), c.Plan != nil && c.Wait.Why == ForStep && r.in.Now.Sub(c.Plan.Begun) <= stale:
+	case r.mayHaveWritten(c), c.Plan != nil && c.Wait.Why == ForStep && !r.old(c):
 		c.State = Applying
 	default:
 		c.State = Looking
@@ -236,8 +266,13 @@ func (r *run) proceed(c *Case) {
 		r.do(Look{For: Check, Step: o.Step, Undo: o.Undo})
 		return
 	}
-	if c.State == Applying && c.Plan.Next == c.Plan.Steps {
+	switch {
+	case c.State != Applying:
+	case c.Plan.Next == c.Plan.Steps:
 		c.State = Verifying
+	case r.old(c): // the class finds what is made
+		r.archive(c)
+		c.State, r.store = Looking, true
 	}
 	switch c.State {
 	case Looking:
@@ -266,7 +301,7 @@ func (r *run) intend(c *Case) {
 		r.stuck(c, ForOther, later, 0)
 		return
 	}
-	o := Order{ID: r.in.Nonce, Class: c.Class, Attempt: c.Attempt, Expires: r.in.Now.Add(expiry)}
+	o := Order{ID: r.in.Nonce, Class: c.Class, Attempt: c.Attempt, Expires: r.in.Now.Add(Expiry)}
 	if c.State == Undoing {
 		last := c.newest()
 		if o.Attempt, o.Step, o.Undo = last.Number, last.Steps-1, true; last.Maybe {
@@ -301,8 +336,12 @@ func (r *run) looked(c *Case, a Looked) {
 	switch {
 	case a.Answer == Failed:
 		r.stuck(c, ForErrors, 0, 0)
+	case a.Answer == Unread && c.byPerson():
+		r.ask(c, Stopped, ForGuards)
+	case a.Answer == Unread:
+		r.wait(c, ForGuards, later)
 	case a.Answer == Unknown:
-		r.stuck(c, ForUnknown, 0, 0)
+		r.stuck(c, ForUnknown, a.After, 0)
 	case r.order(c) != nil:
 		r.checked(c, a)
 	case c.State == Looking:
@@ -337,13 +376,8 @@ func (r *run) checked(c *Case, a Looked) {
 	default:
 		return
 	}
-	switch {
-	case c.State == Applying && c.Plan.Next == 0:
+	if c.State == Applying && c.Plan.Next == 0 {
 		c.State = Looking
-	case c.State == Applying && r.in.Now.Sub(o.Expires) > stale:
-		r.archive(c)
-		r.wait(c, ForRetry, soon)
-		return
 	}
 	r.proceed(c)
 }
@@ -368,7 +402,10 @@ func (r *run) proved(c *Case, a Looked) {
 		c.Back = c.Back && a.Answer != Proven
 		r.finish(c, a.Outcome)
 	case Changed:
-		r.archive(c)
+		if r.archive(c); a.Outcome != "" {
+			r.ask(c, a.Outcome, "")
+			return
+		}
 		r.wait(c, ForRetry, soon)
 	case NotYet:
 		if r.in.Now.Sub(c.Plan.Written) < c.Plan.Proof {
@@ -378,7 +415,15 @@ func (r *run) proved(c *Case, a Looked) {
 		fallthrough
 	case StillFails:
 		r.archive(c)
-		r.wait(c, ForRetry, busy)
+		switch {
+		case a.Spent && a.Undoes && c.Own > 0:
+			c.Undo = &Undo{}
+			r.wait(c, ForRetry, soon)
+		case a.Spent:
+			r.ask(c, Spent, "")
+		default:
+			r.wait(c, ForRetry, busy)
+		}
 	}
 }
 
@@ -409,6 +454,8 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	c.Plan = nil
 	c.Attempts = slices.DeleteFunc(c.Attempts, func(at time.Time) bool { return r.in.Now.Sub(at) > day })
 	switch {
+	case g.Failed:
+		r.stuck(c, ForErrors, 0, 0)
 	case !g.Readable:
 		r.wait(c, ForGuards, later)
 	case g.Outcome != "":
@@ -418,10 +465,10 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	case len(c.Attempts) >= g.Attempts && g.Undoes && c.Own > 0:
 		c.Undo, c.State, r.store = &Undo{}, Undoing, true
 		r.proceed(c)
-	case len(c.Attempts) >= g.Attempts:
-		r.ask(c, Spent, "")
 	case !permitted && !g.Approved:
 		r.ask(c, NeedsApproval, "")
+	case len(c.Attempts) >= g.Attempts:
+		r.ask(c, Spent, "")
 	case g.Paused: // a person can answer meanwhile
 		r.wait(c, ForPause, cmp.Or(g.Hold, later))
 	default:
@@ -437,10 +484,19 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 	r.d.Order = nil
 	approved := g.Approved || p != nil && p.Approved && p.Next > 0 // it may be withdrawn before the first step
 	switch {
+	case g.Failed:
+		r.stuck(c, ForErrors, 0, 0)
+	case g.Over != "":
+		r.finish(c, g.Over)
 	case (!g.Readable || g.Revision != r.d.Revision) && c.byPerson():
 		r.ask(c, Stopped, ForGuards)
 	case !g.Readable, g.Revision != r.d.Revision:
 		r.wait(c, ForGuards, later)
+	case g.Moved && g.Outcome != "":
+		r.archive(c)
+		r.ask(c, g.Outcome, "")
+	case g.Moved:
+		r.moved(c, o)
 	case g.Paused && !c.byPerson():
 		r.wait(c, ForPause, cmp.Or(g.Hold, later))
 	case o.Undo && !g.Undoes && !c.byPerson():
@@ -496,6 +552,9 @@ func (r *run) applied(c *Case, a Applied) {
 	case Blocked, Refused:
 		r.d.Order = nil
 		r.stuck(c, ForErrors, 0, 0)
+	case Partly:
+		o.Expires = r.in.Now.Add(-quiet)
+		r.stuck(c, ForErrors, 0, 0)
 	case Unsure, NoAnswer:
 		r.stuck(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now), 0)
 	}
@@ -505,7 +564,7 @@ func (r *run) applied(c *Case, a Applied) {
 func (r *run) made(c *Case) {
 	o := *r.d.Order
 	r.d.Order, r.store = nil, true
-	c.Since, c.Errors = time.Time{}, 0
+	c.progress()
 	switch {
 	case o.Undo:
 		r.record(c, o.Attempt, "unmade", o.Step)
@@ -567,6 +626,7 @@ func (r *run) drop(c *Case) {
 	}
 	c.uncount(c.Plan.Begun)
 	c.Plan = nil
+	c.Attempt-- // an approval of it is good for the next one
 }
 
 // abandon drops a plan of which nothing is made before its case rests: it would be made anew, and keeps other classes from writing.
@@ -609,23 +669,36 @@ func (c *Case) uncount(begun time.Time) {
 // byPerson reports whether a person wants the undo.
 func (c *Case) byPerson() bool { return c.Undo != nil && c.Undo.Person }
 
-// stuck lets a case wait without progress, and asks a person when that has lasted for an hour. A person's undo does not wait, but
-// for another class: nobody goes on with it by himself.
+// stuck lets a case wait without progress, and asks a person when that has lasted for an hour. A case that has waited for long for
+// what its class expects outlives an error. A person's undo does not wait, but for another class: nobody goes on with it by himself.
 func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 	if c.Since.IsZero() {
 		c.Since = r.in.Now
 	}
-	if r.in.Now.Sub(c.Since) >= max(lasting, patience) || c.byPerson() && why != ForOther {
+	since := c.Since
+	switch why {
+	case ForCause, ForUnknown, ForPlace:
+		c.Failing, c.Errors = time.Time{}, 0
+	default:
+		if c.Failing.IsZero() {
+			c.Failing = r.in.Now
+		}
+		since = c.Failing
+		c.Errors = min(c.Errors+1, len(backOff))
+	}
+	if r.in.Now.Sub(since) >= max(lasting, patience) || c.byPerson() && why != ForOther {
 		r.ask(c, Lasts, why)
 		return
 	}
-	c.Errors = min(c.Errors+1, len(backOff))
-	r.comeBack(c, why, cmp.Or(after, backOff[c.Errors-1]))
+	r.comeBack(c, why, cmp.Or(after, backOff[max(0, c.Errors-1)]))
 }
+
+// progress notes that the case gets on.
+func (c *Case) progress() { c.Since, c.Failing, c.Errors = time.Time{}, time.Time{}, 0 }
 
 // wait lets a case wait that gets on, or is held by what may last.
 func (r *run) wait(c *Case, why Why, after time.Duration) {
-	c.Since, c.Errors = time.Time{}, 0
+	c.progress()
 	r.comeBack(c, why, after)
 }
 
@@ -675,7 +748,7 @@ func (r *run) finish(c *Case, o Outcome) {
 // close records how a case ended, but a question that repeats only once. Where the audit takes no record, the document
 // alone says so once the outbox is full.
 func (r *run) close(c *Case, o Outcome) {
-	c.Since, c.Errors = time.Time{}, 0
+	c.progress()
 	if (c.Outcome != o || c.State == Idle) && len(r.d.Outbox) < maxOutbox {
 		r.record(c, c.Attempt, string(o), 0)
 	}

@@ -146,12 +146,14 @@ func (x *explorer) intern(d Doc) int32 {
 		}
 		switch {
 		case c.Plan == nil:
-		case c.State == Waiting && c.Wait.Why == ForStep && c.Plan.Next == 0 && c.Plan.Begun.Before(t0.Add(-stale)):
-			c.Plan.Begun, c.Attempts[len(c.Attempts)-1] = longAgo, longAgo
+		case c.Plan.Next < c.Plan.Steps && c.Plan.Begun.Before(t0.Add(-stale)):
+			if c.Plan.Begun = longAgo; len(c.Attempts) > 0 {
+				c.Attempts[len(c.Attempts)-1] = longAgo
+			}
 		default:
 			c.Plan.Begun = t0
 		}
-		switch long := !c.Since.IsZero() && c.Wait.Until.Before(t0.Add(-stale)); {
+		switch long := !c.Failing.IsZero() && c.Wait.Until.Before(t0.Add(-stale)); {
 		case c.State == Idle:
 			c.Wait = Wait{}
 		case long && c.State != Asked:
@@ -245,6 +247,9 @@ func (x *explorer) shifted(doc int32, by time.Duration, away bool) int32 {
 		}
 		if !c.Since.IsZero() && by >= time.Hour {
 			c.Since = t0.Add(-lasting)
+		}
+		if !c.Failing.IsZero() && by >= time.Hour {
+			c.Failing = t0.Add(-lasting)
 		}
 		if c.Plan != nil && !c.Plan.Written.IsZero() && by >= time.Hour {
 			c.Plan.Written = t0.Add(-proof)

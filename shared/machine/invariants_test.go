@@ -159,6 +159,9 @@ func (x *explorer) decided(before, after Doc, in Input, effects []Effect) {
 	has := func(is func(Effect) bool) bool { return slices.ContainsFunc(effects, is) }
 	returned := has(func(e Effect) bool { _, ok := e.(Return); return ok })
 	full := in.Report == Flushed{}
+	if o := after.Order; o != nil && !o.Undo && o.Class == c.Class && (before.Order == nil || before.Order.ID != o.ID) && t0.Sub(c.Plan.Begun) > stale {
+		violated("a plan that began too long ago goes on")
+	}
 	switch {
 	case c.State == Waiting && (c.Wait.Why == "" || c.Wait.Until.IsZero()):
 		violated("a case waits, and nobody knows for what: %+v", c.Wait)
@@ -177,7 +180,7 @@ func (x *explorer) decided(before, after Doc, in Input, effects []Effect) {
 	}
 	switch a := in.Report.(type) {
 	case Delivered:
-		if was.State == Waiting && was.Wait.Until.Before(t0.Add(-stale)) && !c.rests() && c.Since.Before(t0) && !c.Since.IsZero() {
+		if was.State == Waiting && was.Wait.Until.Before(t0.Add(-stale)) && !c.rests() && c.Failing.Before(t0) && !c.Failing.IsZero() {
 			violated("time counts as without progress in which no engine has tried")
 		}
 		if was.State == Waiting && was.Wait.Why == ForStep && was.Plan.Next == 0 && before.Order == nil {
@@ -188,10 +191,6 @@ func (x *explorer) decided(before, after Doc, in Input, effects []Effect) {
 		}
 		if was.State == Asked && was.Outcome != Crashed && a.Event != was.Event && before.Holder == "" && c.Event != a.Event {
 			violated("a newer failure is not looked at, for a question")
-		}
-	case Looked:
-		if o := before.Order; o != nil && was.State == Applying && c.State == Applying && t0.Sub(o.Expires) > stale {
-			violated("a plan that was in doubt for too long goes on")
 		}
 	case Guarded:
 		seen := a.Readable && (a.Revision == before.Revision || before.Order == nil)

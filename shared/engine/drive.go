@@ -1,0 +1,402 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/machine"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// phases begins the run with the failure in hand.
+func (x *run) phases(ctx context.Context) (event.Record, error) {
+	if err := x.load(ctx); err != nil {
+		return unread, err
+	}
+	x.begin()
+	x.sign()
+	x.lap(&x.rec.Timings.Resume)
+	mine := x.object.state()
+	if mine.Wait.Why == machine.ForPause && x.object.doc.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < glimpsed {
+		if h := x.env.stands(ctx, x.prev); h != nil { // the document says so already
+			x.rec.Result, x.rec.Held, x.rec.Wait, x.rec.Undoing = event.Waiting, h.by, h.wait, mine.Undo != nil
+			x.rec.SetRule(h.rule)
+			return x.rec, nil
+		}
+	}
+	lives, err := x.object.lives(ctx)
+	if err != nil {
+		return unread, err
+	}
+	if lives && x.object.doc.State.Order == nil {
+		x.env.Engine.ask(x.object.key)
+	}
+	at := x.ev.Failure.Last
+	return x.drive(ctx, machine.Delivered{
+		Event: x.ev.ID, Lives: lives, Again: x.ev.Again || answerable(x.prev),
+		// The clock of the run that ended may have been ahead: what has failed since by NATS' clock is another failure.
+		Old: x.prev.Result.Worked() && !at.IsZero() && !at.After(x.prev.At) && !at.After(x.object.stored),
+	})
+}
+
+// drive has the machine decide what a report leads to, and performs its effects, until one ends the run.
+func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, error) {
+	for {
+		was := x.object.doc.State
+		now, effects := machine.Next(was, machine.Input{
+			Now: x.env.now(), Engine: x.engine(), Nonce: rand.Text(), Class: x.r.Class, Person: x.person, Report: report,
+		})
+		if os.Getenv("DRIVE") != "" {
+			a, _ := json.Marshal(now)
+			fmt.Fprintf(os.Stderr, "DRIVE %s %T %+v -> %T%+v %s\n", x.r.Class, report, report, effects, effects, a)
+		}
+		if len(effects) == 0 {
+			return x.rec, fmt.Errorf("%T was not expected of a case that is %s", report, x.object.state().State)
+		}
+		if !x.began && now.Holder != was.Holder && now.Holder == x.engine() {
+			if wait, err := x.object.enter(ctx); err != nil {
+				return unread, err
+			} else if wait > 0 {
+				return x.later(wait)
+			}
+			x.began = true
+			x.object.doc.State = now
+			if x.object.state().Plan != nil {
+				x.refusal = x.take()
+			}
+		}
+		x.object.doc.State = now
+		if x.began && x.rec.Crashes == 0 {
+			x.rec.Crashes = x.object.state().Crashes
+		}
+		if err := x.tell(ctx, was); err != nil {
+			return x.rec, err
+		}
+		report = nil
+		for i, effect := range effects {
+			var end bool
+			var err error
+			if report, end, err = x.perform(ctx, effect, effects[i+1:]); end {
+				return x.ends(ctx, effect, err)
+			}
+		}
+	}
+}
+
+// engine returns the name under which the run holds an object.
+func (x *run) engine() string {
+	if x.env.Engine == nil {
+		return "nobody" // it only looks
+	}
+	return x.env.Engine.name
+}
+
+// perform does an effect. What it has found out is a report; end says that the run ends with it.
+func (x *run) perform(ctx context.Context, effect machine.Effect, after []machine.Effect) (report machine.Report, end bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			report, end, err = x.found(hand.Panicked(p, x.r.Class, x.log)), false, nil
+			if _, sent := effect.(machine.Send); sent {
+				report = machine.Applied{ID: x.object.doc.State.Order.ID, Result: machine.Unsure}
+			}
+			if _, guard := effect.(machine.Guard); guard {
+				report = machine.Guarded{Failed: true}
+			}
+		}
+	}()
+	if _, look := effect.(machine.Look); !look && x.recorded && ctx.Err() != nil {
+		// The run's time is up; what it has done is told all the same.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+	}
+	switch e := effect.(type) {
+	case machine.Store:
+		err := x.store(ctx, after)
+		return nil, err != nil, err
+	case machine.Flush:
+		err := x.object.flush(ctx)
+		if err != nil {
+			x.cause = err
+		}
+		return machine.Flushed{OK: err == nil}, false, nil
+	case machine.Look:
+		switch e.For {
+		case machine.Diagnose:
+			return x.diagnoses(ctx), false, nil
+		case machine.Check:
+			return x.checks(ctx, e), false, nil
+		case machine.Bars:
+			return x.bars(ctx), false, nil
+		default:
+			return x.proves(ctx), false, nil
+		}
+	case machine.Guard:
+		switch o := x.object.doc.State.Order; {
+		case o == nil:
+			return x.admits(ctx), false, nil
+		case o.Undo:
+			return x.restores(ctx), false, nil
+		default:
+			return x.permits(ctx), false, nil
+		}
+	case machine.Take:
+		report := x.takes(ctx, e)
+		return report, report == nil, nil
+	case machine.Send:
+		if x.dry && !e.Order.Undo {
+			return nil, true, x.try(ctx, x.steps)
+		}
+		if e.Order.Undo {
+			return x.restore(ctx, e.Order), false, nil
+		}
+		return x.send(ctx, e.Order), false, nil
+	}
+	return nil, true, nil // Return or Ack
+}
+
+// store writes the document. Where a look comes next, what it reads is read meanwhile: that takes nothing from a run that holds the object.
+func (x *run) store(ctx context.Context, after []machine.Effect) error {
+	if look, ok := machine.Effect(nil), false; len(after) > 0 {
+		look, ok = after[0], true
+		if l, is := look.(machine.Look); ok && is && l.For == machine.Diagnose && !x.dry {
+			return x.meanwhile(ctx)
+		}
+	}
+	return x.object.store(ctx)
+}
+
+// meanwhile writes the document while a look goes on, which ends with it if that fails.
+func (x *run) meanwhile(ctx context.Context) (err error) {
+	x.ahead = x.gather(ctx)
+	look, stored := x.ahead, make(chan struct{})
+	defer func() { <-stored }()
+	go func() {
+		defer close(stored)
+		if err = x.object.store(ctx); err != nil {
+			look.cancel()
+		}
+	}()
+	look.ask(x, func() error {
+		<-stored // no code of the class runs before: an event that kills the process is counted by the document
+		return err
+	})
+	<-stored
+	return err
+}
+
+// ends ends the run with an effect: a Return or an Ack, a Store that failed, or the first write of a look.
+func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event.Record, error) {
+	switch e := effect.(type) {
+	case machine.Store:
+		switch {
+		case err != nil && x.repeated:
+			// Only the document shows that the event was answered. It was not stored, so the event must be delivered again.
+			x.rec.Result, x.rec.Wait = event.Waiting, max(x.rec.Wait, time.Second)
+			return x.rec, fmt.Errorf("note that the run ended as the one before: %w", err)
+		case errors.Is(err, stream.ErrConflict):
+			return x.later(time.Second)
+		case !x.recorded:
+			return unread, err
+		}
+		return event.Record{}, err
+	case machine.Take, machine.Send:
+		if x.rec.Result == "" {
+			x.rec.Result = event.Planned
+		}
+		return x.rec, err
+	case machine.Return:
+		if x.dry {
+			return x.looked()
+		}
+		if !x.began {
+			return x.asBefore(e.After)
+		}
+		if x.rec.Phase != event.Settled && x.rec.Result == "" {
+			x.rec.Result = event.Waiting
+		}
+		x.rec.Wait = max(x.rec.Wait, e.After)
+	case machine.Ack:
+		if x.acked = true; x.dry {
+			return x.looked()
+		}
+		if !x.began && x.rec.Phase != event.Settled {
+			return x.prev, nil
+		}
+	}
+	if err := x.object.flush(ctx); err != nil {
+		return x.rec, errors.Join(x.cause, err)
+	}
+	return x.rec, x.cause
+}
+
+// asBefore ends a run that has not begun: the case waits, as its record says.
+func (x *run) asBefore(wait time.Duration) (event.Record, error) {
+	rec := x.prev
+	if rec.Phase == "" {
+		rec = x.rec
+	}
+	rec.Result, rec.Wait = event.Waiting, max(time.Second, wait)
+	return rec, nil
+}
+
+// looked ends a look.
+func (x *run) looked() (event.Record, error) {
+	if !x.began {
+		return x.under(), nil
+	}
+	x.rec.Phase = ""
+	return x.rec, x.cause
+}
+
+// later ends a run that must come back soon, without a record: it
+// holds nothing and has found out nothing.
+func (x *run) later(d time.Duration) (event.Record, error) {
+	x.rec.Result, x.rec.Wait = event.Waiting, d
+	return x.rec, nil
+}
+
+// leave ends what the run holds, whatever ends it.
+func (x *run) leave() {
+	x.ahead.drop()
+	if x.unlock != nil {
+		x.unlock()
+	}
+	x.object.leave()
+}
+
+// found notes what has kept a look from finding anything out.
+func (x *run) found(err error) machine.Looked {
+	x.fail(err)
+	if unclear(err) {
+		return machine.Looked{Answer: machine.Unread}
+	}
+	return machine.Looked{Answer: machine.Failed}
+}
+
+// unguarded notes what has kept a plan or an order from being decided about.
+func (x *run) unguarded(err error) machine.Guarded {
+	x.fail(err)
+	if unclear(err) || errors.Is(err, stream.ErrConflict) {
+		return machine.Guarded{}
+	}
+	return machine.Guarded{Failed: true}
+}
+
+func (x *run) fail(err error) {
+	x.cause, x.unclear = err, unclear(err)
+	x.rec.Error = event.Redact(err.Error())
+}
+
+// diagnoses looks whether the failure stands, and what to do about it.
+func (x *run) diagnoses(ctx context.Context) machine.Report {
+	if x.taken || x.reversal != nil { // the plan is over, and the failure is looked at again
+		first := x.rec
+		x.prev = x.object.record()
+		x.begin()
+		x.rec.First, x.rec.Crashes = first.First, first.Crashes
+		x.taken, x.reversal, x.steps = false, nil, nil
+	}
+	plan, ended, err := x.diagnose(ctx)
+	switch {
+	case err != nil:
+		return x.found(err)
+	case !ended:
+		x.plan = plan
+		return x.decide(plan)
+	case x.rec.Result == event.Waiting:
+		return machine.Looked{Answer: machine.Unknown, After: x.rec.Wait}
+	case x.rec.Result == event.Superseded:
+		return machine.Looked{Answer: machine.Superseded, Outcome: machine.Outcome(event.Superseded)}
+	}
+	return machine.Looked{Answer: machine.Gone, Outcome: machine.Outcome(x.rec.Result)}
+}
+
+// checks looks whether the step of an order without an answer was made.
+func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
+	step, err := x.ordered()
+	if err != nil {
+		return x.refused(err)
+	}
+	if over, err := x.readService(ctx); err != nil {
+		return x.found(err)
+	} else if len(over) > 0 {
+		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
+	}
+	a, err := x.ask(ctx, hand.Check, e.Undo, step)
+	switch {
+	case errors.Is(err, hand.ErrNotFound): // what it would have written to is gone
+		return machine.Looked{Answer: machine.Unmade}
+	case err != nil:
+		return x.found(fmt.Errorf("check step %d: %w", e.Step+1, err))
+	case a.State == hand.Found:
+		x.checked = true
+		return machine.Looked{Answer: machine.Made}
+	case a.State == hand.Moved:
+		x.drifted(step)
+		return machine.Looked{Answer: machine.Drifted}
+	}
+	return machine.Looked{Answer: machine.Unmade}
+}
+
+// ordered returns the step of the order in the document, as the class has declared it.
+func (x *run) ordered() (remedy.Step, error) {
+	o := x.object.doc.State.Order
+	rec := x.prev
+	if rec.Attempt != o.Attempt || rec.Undoing || o.Step >= len(rec.Steps) {
+		for _, done := range x.object.mine().Done {
+			if done.Attempt == o.Attempt {
+				rec = done
+			}
+		}
+	}
+	steps, err := x.r.Planned(x.env.Decode, rec)
+	if err == nil && (rec.Attempt != o.Attempt || o.Step >= len(steps)) {
+		err = fmt.Errorf("the step of the order is not in the document: %w", remedy.ErrUndeclared)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return steps[o.Step], nil
+}
+
+// refused is the outcome of a case whose document holds a plan that the class can't make.
+const refused machine.Outcome = "refused"
+
+// refused notes that the document holds a plan which the class can't make.
+func (x *run) refused(err error) machine.Looked {
+	x.dropped = true
+	x.log.Error("stored plan refused", "error", err)
+	x.rec.SetFinding(say.F("The stored plan is not one that the class can make, and none of it was applied: %s.", err))
+	x.rec.SetAsk(say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch."))
+	return machine.Looked{Answer: machine.Changed, Outcome: refused}
+}
+
+// gone returns how a case ends whose Service went while a plan was under way. A clean-up has worked then, if all of it is written.
+func (x *run) gone(over say.Text) machine.Outcome {
+	if x.r.Deleting && x.rec.Done() {
+		return machine.Outcome(event.Fixed)
+	}
+	when := say.F("This happened before all steps of the plan were applied.")
+	if x.rec.Done() {
+		when = say.F("This happened after the write.")
+	}
+	x.rec.AddNote(over.Then(when))
+	return machine.Outcome(event.Gone)
+}
+
+// drifted notes that a step found something else than it was planned on.
+func (x *run) drifted(s remedy.Step) {
+	x.dropped = true
+	x.rec.AddNote(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))
+	x.rec.Error = event.Redact(fmt.Sprintf("%s: %s", s.Says(), remedy.ErrMoved))
+}
