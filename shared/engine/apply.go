@@ -78,8 +78,7 @@ func (x *run) lock(ctx context.Context, steps []remedy.Step) (held bool, err err
 // permits reads what decides whether the order in the document leaves.
 func (x *run) permits(ctx context.Context) machine.Report {
 	if x.refusal != nil {
-		x.refused(x.refusal)
-		return machine.Guarded{Readable: true, Revision: x.object.revision, Moved: true, Outcome: refused}
+		return machine.Guarded{Readable: true, Revision: x.object.revision, Moved: true, Outcome: x.refused(x.refusal).Outcome}
 	}
 	order := x.object.doc.State.Order
 	s := x.steps[order.Step]
@@ -112,8 +111,12 @@ func (x *run) permits(ctx context.Context) machine.Report {
 		return wait(2*time.Second, event.ForTarget, say.F("Another case is writing to the same target."))
 	}
 	if x.taken {
-		if moved, err := x.judge(ctx, order.Step); err != nil {
+		var moved bool
+		var err error
+		if moved, out.Over, err = x.judge(ctx, order.Step); err != nil {
 			return x.unguarded(err)
+		} else if out.Over != "" {
+			return out
 		} else if out.Moved = moved; moved {
 			x.drifted(x.steps[0])
 			return out
@@ -202,30 +205,33 @@ func (x *run) permits(ctx context.Context) machine.Report {
 // judge works out anew what risk a plan of an earlier run has, and whether somebody has agreed to it: by the class as long as no step
 // is made, and after that by what the sync after the other steps changes. What its record says of that is for people. moved says that
 // the class would not make this plan any more.
-func (x *run) judge(ctx context.Context, made int) (moved bool, err error) {
+func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Outcome, err error) {
 	if into := x.into; into != nil { // the time of this look is that of a diagnosis, and what is before and after it is not
 		x.lap(into)
 		defer func() { x.into = into }()
 	}
 	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
-		return false, err
+		return false, "", err
 	}
 	x.stand(x.around)
 	plan := remedy.Plan{Steps: x.steps}
 	if made > 0 {
 		plan, err = x.compare(ctx, plan, made)
 	} else {
-		var over bool
-		if plan, over, err = x.diagnose(ctx); over && err == nil {
-			return true, nil // it is diagnosed again, and says so itself
+		var ended bool
+		if plan, ended, err = x.diagnose(ctx); ended && err == nil {
+			if x.rec.Result == event.Waiting {
+				return true, "", nil
+			}
+			return false, machine.Outcome(x.rec.Result), nil
 		}
 	}
 	if err != nil {
-		return false, err
+		return false, "", err
 	}
 	uid := string(x.c.Service.UID)
 	if (remedy.Plan{Steps: plan.Steps}).Digest(x.r.Class, uid) != (remedy.Plan{Steps: x.steps}).Digest(x.r.Class, uid) {
-		return true, nil
+		return true, "", nil
 	}
 	// That the record lists what was agreed to shows in the digest. Of that, what a step has
 	// made since will not be changed any more.
@@ -239,7 +245,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, err error) {
 	if less {
 		given, err := x.answers(ctx)
 		if err != nil {
-			return false, err
+			return false, "", err
 		}
 		now := x.rec
 		now.Digest = digest
@@ -248,7 +254,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, err error) {
 		}
 	}
 	x.taken = false
-	return false, nil
+	return false, "", nil
 }
 
 // compare returns a plan of the class, of which so many steps are made, with what the sync after the others changes, and with the

@@ -375,7 +375,7 @@ func TestUnsaid(t *testing.T) {
 			}
 		})
 	}
-	// It is looked at again if it can't be read, and then diagnosed as any other.
+	// It is looked at again if it can't be read, and then proven as any other.
 	r := build(t)
 	killed(r)
 	r.advance(18 * time.Minute)
@@ -383,7 +383,8 @@ func TestUnsaid(t *testing.T) {
 	r.advance(r.fails("boom").Wait)
 	r.on("check 1", nil)
 	r.advance(r.ends(event.Waiting).Wait)
-	r.ends(event.Synced)
+	r.sync("h2", "192.168.0.9")
+	r.ends(event.Fixed)
 	if applied, _ := r.applied(); len(applied) != 1 {
 		t.Errorf("what can be undone: %+v", applied)
 	}

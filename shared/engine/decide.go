@@ -40,7 +40,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	if len(plan.Steps) == 0 {
 		switch {
 		case plan.Wait > 0:
-			return machine.Looked{Answer: machine.NotYet, After: plan.Wait, Patience: plan.Patience}
+			return machine.Looked{Answer: machine.NotYet, After: plan.Wait, Patience: max(remedy.Lasting, plan.Patience)}
 		case may.Muted:
 			return ask(event.Planned, may.Why.And("Nobody is asked."))
 		}

@@ -96,7 +96,7 @@ func (o *object) record() event.Record {
 // Without an engine, which asks for the time, it keeps its own.
 func (o *object) date(ctx context.Context) error {
 	order := o.doc.State.Order
-	if order == nil || o.env.Engine == nil {
+	if order == nil || order.Expires.IsZero() || o.env.Engine == nil {
 		return nil
 	}
 	ahead, err := o.env.Engine.ahead(ctx)
@@ -178,6 +178,14 @@ func (o *object) overwritten(ctx context.Context, data []byte, lost error) (uint
 	}
 	d, err := event.ReadDocument(e.Value)
 	if err != nil || o.nonce == "" || d.State.Nonce != o.nonce || d.State.Holder != o.env.Engine.name {
+		return 0, lost
+	}
+	for class, c := range d.Cases {
+		if c.Seen == 0 {
+			o.doc.Case(class).Seen = 0
+		}
+	}
+	if data, err = json.Marshal(o.doc); err != nil {
 		return 0, lost
 	}
 	return o.env.Stream.Swap(ctx, o.key, data, e.Revision, kept)

@@ -37,6 +37,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	if err != nil {
 		return unread, err
 	}
+	x.lives = lives
 	if lives && x.object.doc.State.Order == nil {
 		x.env.Engine.ask(x.object.key)
 	}
@@ -62,7 +63,7 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 		if len(effects) == 0 {
 			return x.rec, fmt.Errorf("%T was not expected of a case that is %s", report, x.object.state().State)
 		}
-		if !x.began && now.Holder != was.Holder && now.Holder == x.engine() {
+		if !x.began && !x.lives && now.Holder == x.engine() {
 			if wait, err := x.object.enter(ctx); err != nil {
 				return unread, err
 			} else if wait > 0 {
@@ -219,7 +220,8 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 			return x.looked()
 		}
 		if !x.began {
-			return x.asBefore(e.After)
+			rec, _ := x.asBefore(e.After)
+			return rec, x.cause
 		}
 		if x.rec.Phase != event.Settled && x.rec.Result == "" {
 			x.rec.Result = event.Waiting
@@ -375,6 +377,10 @@ const refused machine.Outcome = "refused"
 // refused notes that the document holds a plan which the class can't make.
 func (x *run) refused(err error) machine.Looked {
 	x.dropped = true
+	if !errors.Is(err, remedy.ErrUndeclared) { // no program knows the step any more
+		x.log.Error("stored step can't be read", "error", err)
+		return machine.Looked{Answer: machine.Drifted}
+	}
 	x.log.Error("stored plan refused", "error", err)
 	x.rec.SetFinding(say.F("The stored plan is not one that the class can make, and none of it was applied: %s.", err))
 	x.rec.SetAsk(say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch."))

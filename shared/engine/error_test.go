@@ -72,20 +72,27 @@ func TestPanic(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	crash := func(context.Context) error { panic("oh no") }
-	for _, point := range []string{"still fails", "diagnose", "before 1", "check 1", "still fails after"} {
+	for _, point := range []string{"still fails", "diagnose", "before 1", "still fails after"} {
 		r.once(point, crash)
 		rec := r.fails("class fake panicked: oh no")
 		if rec.Result != event.Waiting || rec.Wait <= 0 {
 			t.Errorf("%s: ended as %q", point, rec.Result)
 		}
 		r.advance(rec.Wait)
-		if point == "check 1" {
+		if point == "before 1" {
 			r.on("after 1", r.syncs)
 			r.env.Watch = long
 		}
 	}
 	r.ends(event.Fixed)
 	r.wrote(1)
+
+	r = build(t)
+	r.once("before 1", kill)
+	r.dies()
+	r.advance(2 * time.Minute)
+	r.once("check 1", crash)
+	r.fails("class fake panicked: oh no")
 
 	r = build(t)
 	r.on("diagnose", crash)
@@ -176,13 +183,13 @@ func TestStepFails(t *testing.T) {
 			if rec.Result != event.Waiting || rec.Next != 0 || len(rec.Steps) != 1 {
 				t.Errorf("ended as %q with %d of %d steps", rec.Result, rec.Next, len(rec.Steps))
 			}
-			if early := r.ends(event.Waiting); early.Wait > rec.Wait {
-				t.Errorf("waits %s, then %s", rec.Wait, early.Wait)
-			}
-			r.advance(rec.Wait)
-			if point != "before 1" { // else nothing is left to write
+			if point != "before 1" { // else nothing of it may be made
+				if early := r.ends(event.Waiting); early.Wait > rec.Wait {
+					t.Errorf("waits %s, then %s", rec.Wait, early.Wait)
+				}
 				r.sync("h2", "192.168.0.9")
 			}
+			r.advance(rec.Wait)
 			r.on("after 1", r.syncs)
 			r.env.Watch = long
 			rec = r.ends(event.Fixed)
@@ -441,6 +448,7 @@ func TestUnknownStep(t *testing.T) {
 		return nil, errBoom
 	}
 	r.advance(2 * time.Minute)
+	r.advance(r.ends(event.Waiting).Wait)
 	r.ends(event.Waiting)
 	r.wrote(1)
 }

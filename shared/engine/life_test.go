@@ -280,11 +280,6 @@ func TestUnknown(t *testing.T) {
 			r.must(r.env.Stream.Delete(r.Context(), control.Key(r.env.Cluster)))
 			r.advance(18 * time.Minute)
 		},
-		"it came late": func(r *rig) {
-			r.once("PATCH", boom)
-			r.advance(r.fails("boom").Wait)
-			r.once("diagnose", func(context.Context) error { r.annotate("new"); return nil })
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

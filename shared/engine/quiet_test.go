@@ -113,6 +113,7 @@ func TestByCause(t *testing.T) {
 		t.Fatalf("made %d times, then %+v", made, rec)
 	}
 	r.advance(rec.Wait)
+	r.advance(r.ends(event.Waiting).Wait)
 	rec = r.ends(event.Waiting)
 	if made != 1 || len(rec.Steps) != 0 || rec.Finding != "Somebody decides about it." {
 		t.Errorf("made %d times, then %+v", made, rec)

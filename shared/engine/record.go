@@ -28,7 +28,7 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 	for class := range d.Cases {
 		d.Keep(class, x.object.planOf(class))
 	}
-	rested := was.Holder == x.engine() && d.State.Holder == ""
+	rested := x.began && !x.rested && d.State.Holder == ""
 	crashed := was.Holder != "" && was.Holder != x.engine() && d.State.Holder == ""
 	told := false
 	for _, e := range fresh {
@@ -154,6 +154,7 @@ func (x *run) append(e machine.Entry, phase event.Phase) error {
 // rests puts into the document how the run ends, with the machine's entry for that; nil: it has none.
 func (x *run) rests(e *machine.Entry, mine machine.Case) error {
 	rec := &x.rec
+	x.rested = true
 	if x.into != nil {
 		x.lap(x.into)
 	}

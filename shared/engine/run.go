@@ -284,7 +284,9 @@ type run struct {
 	dropped   bool           // its plan is over, and the case is diagnosed again
 	intended  bool           // the document has had the plan
 	tried     bool           // this case has had an attempt before
+	rested    bool           // the document says how it has ended
 	acked     bool           // the failure or the request is answered
+	lives     bool           // another run has the object
 	began     bool           // the run has worked on the case
 	recorded  bool           // it has stored a record
 	repeated  bool           // it ended as the last record says

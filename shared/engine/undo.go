@@ -86,6 +86,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	if err != nil {
 		return event.Record{}, err
 	}
+	x.lives = lives
 	own := 0
 	for _, done := range slices.Backward(x.object.mine().Done) {
 		if done.Case != rec.Case {
@@ -231,11 +232,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 			return x.found(err)
 		}
 		if len(works) > 0 {
-			r, why, _ := x.traffic(ctx)
-			x.rec.Steps, x.rec.Undoing, x.rec.Held = nil, false, ""
-			x.rec.SetFinding(works)
-			x.rec.AddNote(why)
-			return machine.Looked{Answer: machine.Works, Outcome: machine.Outcome(r)}
+			return machine.Looked{Answer: machine.Works, Outcome: x.keepsFix(ctx, works)}
 		}
 	}
 	if held, err := x.lockUndo(ctx); err != nil {
@@ -246,7 +243,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	for i, s := range v.made {
 		a, failed := x.ask(ctx, hand.Check, true, s)
 		err := x.reversible(i, a.State, a.Differs, failed)
-		if v.maybe[i] && errors.Is(err, remedy.ErrMoved) {
+		if v.maybe[i] && errors.Is(err, remedy.ErrMoved) && i < len(v.made)-1 {
 			continue // a step that was perhaps not made, and that somebody has moved on from, keeps the others from nothing
 		}
 		if errors.Is(err, remedy.ErrMoved) {
@@ -267,6 +264,15 @@ func (x *run) bars(ctx context.Context) machine.Report {
 		}
 	}
 	return machine.Looked{Answer: machine.Clear}
+}
+
+// keepsFix ends an undo of a fix that works by now.
+func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
+	r, why, _ := x.traffic(ctx)
+	x.rec.Steps, x.rec.Undoing, x.rec.Held = nil, false, ""
+	x.rec.SetFinding(works)
+	x.rec.AddNote(why)
+	return machine.Outcome(r)
 }
 
 // lockUndo takes the locks of what the undo writes beside the Service; a dry run looks whether they are free.
@@ -337,6 +343,16 @@ func (x *run) restores(ctx context.Context) machine.Report {
 		return x.unguarded(err)
 	}
 	x.c.Policy, out.Revision = g.policy, g.revision
+	if x.rec.Written.IsZero() {
+		works, err := x.works(ctx)
+		if err != nil {
+			return x.unguarded(err)
+		}
+		if len(works) > 0 {
+			out.Over = x.keepsFix(ctx, works)
+			return out
+		}
+	}
 	// What the document holds to take back is data, as a plan there is.
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.reversal.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {

@@ -49,7 +49,7 @@ type shift struct {
 }
 
 // most is how many states a scope may have.
-const most = 600_000
+const most = 3_000_000
 
 // A violation is a broken invariant. It ends an exploration.
 type violation struct{ what string }
@@ -144,8 +144,9 @@ func (x *explorer) intern(d Doc) int32 {
 		for j := range c.Done {
 			c.Done[j].Begun = t0
 		}
+		c.Errors = min(c.Errors, 1) // they only make waits longer
 		switch {
-		case c.Plan == nil:
+		case c.Plan == nil || c.Plan.Begun.IsZero():
 		case c.Plan.Next < c.Plan.Steps && c.Plan.Begun.Before(t0.Add(-stale)):
 			if c.Plan.Begun = longAgo; len(c.Attempts) > 0 {
 				c.Attempts[len(c.Attempts)-1] = longAgo
@@ -254,7 +255,7 @@ func (x *explorer) shifted(doc int32, by time.Duration, away bool) int32 {
 		if c.Plan != nil && !c.Plan.Written.IsZero() && by >= time.Hour {
 			c.Plan.Written = t0.Add(-proof)
 		}
-		if c.Plan != nil && by >= time.Hour {
+		if c.Plan != nil && by >= time.Hour && !c.Plan.Begun.IsZero() {
 			c.Plan.Begun = longAgo
 		}
 		if away {

@@ -143,7 +143,7 @@ type Order struct {
 	Attempt int       `json:"attempt"`
 	Step    int       `json:"step"`
 	Undo    bool      `json:"undo,omitempty"`
-	Expires time.Time `json:"expires"`
+	Expires time.Time `json:"expires,omitzero"` // zero: its answer came
 }
 
 // An Entry is an audit record that is not known to be appended.
@@ -188,7 +188,7 @@ type Looked struct {
 	Outcome  Outcome       // of Gone, Superseded, Proven and Works: how the case ends; of Person, and of Changed if a person has to know of it: what is asked
 	Plan     Plan          // of Planned
 	After    time.Duration // of NotYet and Unknown: when to look again; zero: the machine chooses
-	Patience time.Duration // of NotYet: how long that may last, if longer than an hour
+	Patience time.Duration // of NotYet: how long that may last; zero: an hour
 	Spent    bool          // of StillFails, and of NotYet when the proof is overdue: the policy permits no further attempt in this day
 	Undoes   bool          // beside Spent: the policy undoes fixes that did not work
 }

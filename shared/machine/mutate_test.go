@@ -63,7 +63,7 @@ var mutations = []mutation{
 	},
 	{
 		"an answer is stored before the next order", "silence",
-		"r.d.Order, r.store = nil, true\n\tc.Since", "r.d.Order = nil\n\tc.Since", "an order is stored over one that may be out",
+		"r.d.Order, r.store = nil, true\n\tc.progress", "r.d.Order = nil\n\tc.progress", "an order is stored over one that may be out",
 	},
 	{
 		"an answer is for the order with its ID", "late answers",
@@ -80,7 +80,7 @@ var mutations = []mutation{
 	},
 	{
 		"an hour without progress becomes a question", "errors",
-		"r.in.Now.Sub(since) >= max(lasting, patience)", "false", "never ends while all calls fail",
+		"r.in.Now.Sub(since) >= cmp.Or(patience, lasting)", "since.IsZero()", "never ends while all calls fail",
 	},
 	{
 		"an attempt that a person has undone does not count", "undo",
@@ -134,10 +134,6 @@ var mutations = []mutation{
 	{
 		"a plan that has begun is not asked for again", "approved without a place",
 		"!a.OK && a.Again && !r.mayHaveWritten(c)", "!a.OK && a.Again", "is made and forgotten",
-	},
-	{
-		"an approval may be withdrawn before the first step", "observe",
-		"p.Approved && p.Next > 0", "p.Approved", "neither policy nor approval allows",
 	},
 	{
 		"observe mode keeps back an approved plan", "observe",

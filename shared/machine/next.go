@@ -367,6 +367,13 @@ func (r *run) checked(c *Case, a Looked) {
 	case Drifted:
 		r.moved(c, o)
 		return
+	case Changed:
+		if a.Outcome != "" {
+			r.archive(c)
+			r.d.Order = nil
+			r.ask(c, a.Outcome, "")
+		}
+		return
 	case Made:
 		r.made(c)
 	case Unmade:
@@ -482,7 +489,7 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 func (r *run) permit(c *Case, g Guarded, permitted bool) {
 	o, p := *r.d.Order, c.Plan // an undo has no plan
 	r.d.Order = nil
-	approved := g.Approved || p != nil && p.Approved && p.Next > 0 // it may be withdrawn before the first step
+	approved := g.Approved
 	switch {
 	case g.Failed:
 		r.stuck(c, ForErrors, 0, 0)
@@ -553,7 +560,7 @@ func (r *run) applied(c *Case, a Applied) {
 		r.d.Order = nil
 		r.stuck(c, ForErrors, 0, 0)
 	case Partly:
-		o.Expires = r.in.Now.Add(-quiet)
+		o.Expires = time.Time{} // nothing is on its way
 		r.stuck(c, ForErrors, 0, 0)
 	case Unsure, NoAnswer:
 		r.stuck(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now), 0)
@@ -625,8 +632,10 @@ func (r *run) drop(c *Case) {
 		return
 	}
 	c.uncount(c.Plan.Begun)
+	if !c.Plan.Begun.IsZero() {
+		c.Attempt-- // an approval of it is good for the next one
+	}
 	c.Plan = nil
-	c.Attempt-- // an approval of it is good for the next one
 }
 
 // abandon drops a plan of which nothing is made before its case rests: it would be made anew, and keeps other classes from writing.
@@ -686,7 +695,7 @@ func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 		since = c.Failing
 		c.Errors = min(c.Errors+1, len(backOff))
 	}
-	if r.in.Now.Sub(since) >= max(lasting, patience) || c.byPerson() && why != ForOther {
+	if r.in.Now.Sub(since) >= cmp.Or(patience, lasting) || c.byPerson() && why != ForOther {
 		r.ask(c, Lasts, why)
 		return
 	}
