@@ -23,6 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -204,6 +205,7 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 		}
 		d.Append(r, e.ID())
 		d.Outbox = nil
+		decide(d, r)
 		if r.Phase == event.Settled {
 			c.Seen, c.First, c.Last, c.Event, c.Wait, c.Errors = 1, r.At, r.At, r.Event, r.Wait, r.Errors
 		}
@@ -218,6 +220,38 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 		}
 	}
 	return nil
+}
+
+// decide puts into a document what an engine would have decided that has left this record.
+func decide(d *event.Document, r event.Record) {
+	c := d.State.Case(r.Class)
+	if c == nil {
+		d.State.Cases = append(d.State.Cases, machine.Case{Class: r.Class})
+		slices.SortFunc(d.State.Cases, func(a, b machine.Case) int { return cmp.Compare(a.Class, b.Class) })
+		c = d.State.Case(r.Class)
+	}
+	c.Event, c.Attempt, c.Attempts, c.Plan, c.Wait = r.Event, max(c.Attempt, r.Attempt), r.Attempts, nil, machine.Wait{}
+	plan := machine.Plan{Steps: len(r.Steps), Next: r.Next, Begun: r.First, Written: r.Written, Proof: time.Minute}
+	over := r.Phase == event.Settled && r.Result != event.Waiting
+	switch {
+	case r.Result == event.Undone:
+		c.Done, c.Own = nil, 0
+	case r.Undoing || len(r.Made()) == 0:
+	case !over:
+		c.Plan = &plan
+	case len(c.Done) == 0 || c.Done[len(c.Done)-1].Number != r.Attempt:
+		c.Done = append(c.Done, machine.Attempt{Number: r.Attempt, Steps: r.Next, Begun: r.First})
+		c.Own++
+	}
+	switch {
+	case !over:
+		c.State, c.Wait = machine.Waiting, machine.Wait{Until: r.At.Add(r.Wait), Why: machine.ForSync}
+	case r.Result == event.Asked, r.Result == event.Planned, r.Result == event.Failed:
+		c.State, c.Outcome = machine.Asked, machine.Outcome(r.Result)
+	default:
+		c.State, c.Outcome = machine.Idle, machine.Outcome(r.Result)
+	}
+	d.Keep(r.Class, r)
 }
 
 // record returns the record that a command has printed as JSON, in the words of the journal.
