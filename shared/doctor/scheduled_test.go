@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -149,7 +150,7 @@ func TestScheduledRunIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := d.Cases["doctor-cordoned"]; c == nil || c.Record == nil || c.Record.Result != event.Asked || c.Record.Case == "" || d.Holder != "" {
+	if c := d.Cases["doctor-cordoned"]; c == nil || c.Record == nil || c.Record.Result != event.Asked || c.Record.Case == "" || d.State.Holder != "" {
 		t.Errorf("the document says %s", data)
 	}
 }
@@ -192,8 +193,11 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 		}
 	}
 	d.Append(r, e.ID())
-	if d.Outbox, d.Order = nil, nil; r.Phase != event.Settled {
-		d.Order = &event.Sent{ID: "o", Class: class, Expires: p.now().Add(time.Minute)}
+	if d.Outbox, d.State = nil, (machine.Doc{}); r.Phase != event.Settled {
+		d.State = machine.Doc{
+			Order: &machine.Order{ID: "o", Class: class, Expires: p.now().Add(time.Minute)},
+			Cases: []machine.Case{{Class: class, State: machine.Waiting, Wait: machine.Wait{Until: p.now().Add(time.Minute), Why: machine.ForAnswer}}},
+		}
 	}
 	stored, err := json.Marshal(d)
 	if err == nil {

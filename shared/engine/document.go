@@ -300,24 +300,27 @@ func Note(ctx context.Context, env *Env, uid, class string, next func(last event
 	if err != nil {
 		return false, err
 	}
-	answer := machine.Person
-	if rec.Result.Settled() && rec.Result != event.Asked && rec.Result != event.Failed && rec.Result != event.Planned {
-		answer = machine.Gone
+	decide := func(report machine.Report) {
+		o.doc.State, _ = machine.Next(o.doc.State, machine.Input{Now: env.now(), Engine: env.Engine.name, Nonce: rand.Text(), Class: class, Report: report})
 	}
-	for _, report := range []machine.Report{
-		machine.Delivered{Event: rec.Event, Again: true}, machine.Flushed{OK: true}, machine.Looked{Answer: answer, Outcome: machine.Outcome(rec.Result)},
-	} {
-		if _, flushed := report.(machine.Flushed); flushed {
-			if len(o.doc.Outbox) == 0 {
-				continue
-			}
-			if err := o.flush(ctx); err != nil {
-				return false, err
-			}
+	decide(machine.Delivered{Event: rec.Event, Again: true})
+	if len(o.doc.Outbox) > 0 {
+		if err := o.flush(ctx); err != nil {
+			return false, err
 		}
-		in := machine.Input{Now: env.now(), Engine: env.Engine.name, Nonce: rand.Text(), Class: class, Report: report}
-		o.doc.State, _ = machine.Next(o.doc.State, in)
+		decide(machine.Flushed{OK: true})
 	}
+	asks := rec.Result == event.Asked || rec.Result == event.Failed || rec.Result == event.Planned
+	found := machine.Looked{Answer: machine.Gone, Outcome: machine.Outcome(rec.Result)}
+	if asks {
+		found.Answer = machine.Person
+	}
+	if o.state().State != machine.Looking {
+		if found.Answer = machine.Changed; !asks { // of a plan that has begun
+			return false, nil
+		}
+	}
+	decide(found)
 	if o.doc.State.Holder != "" || o.doc.State.Order != nil {
 		return false, nil
 	}
