@@ -315,7 +315,7 @@ func Note(ctx context.Context, env *Env, uid, class string, next func(last event
 	if asks {
 		found.Answer = machine.Person
 	}
-	if o.state().State != machine.Looking {
+	if o.state().State != machine.Looking || o.doc.State.Order != nil {
 		if found.Answer = machine.Changed; !asks { // of a plan that has begun
 			return false, nil
 		}
