@@ -158,11 +158,25 @@ func (x *run) permits(ctx context.Context) machine.Report {
 	} else if d := x.env.due(s, x.rec, plan.Begun); d > 0 {
 		return wait(d, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
 	}
+	if x.resumed { // CASES says that the plan goes on before it does
+		phase := event.Step
+		if first {
+			phase = event.Intent
+		}
+		if err := x.append(machine.Entry{Class: x.r.Class, Attempt: x.rec.Attempt, Code: "resumed", Step: order.Step}, phase); err != nil {
+			return x.unguarded(err)
+		}
+		x.resumed, x.object.written = false, time.Time{}
+	}
 	if time.Since(x.object.written) >= heard {
 		if err := x.object.store(ctx); err != nil {
 			return x.unguarded(err)
 		}
 	}
+	if err := x.object.flush(ctx); err != nil {
+		return x.unguarded(err)
+	}
+	out.Revision = x.object.revision
 	g, err := x.guards(ctx, first || x.taken)
 	if err != nil {
 		return x.unguarded(err)

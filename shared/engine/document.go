@@ -288,6 +288,9 @@ func Note(ctx context.Context, env *Env, uid, class string, next func(last event
 	if lives, err := o.lives(ctx); lives || err != nil {
 		return false, err
 	}
+	if order := o.doc.State.Order; order != nil && env.now().Before(order.Expires.Add(machine.Quiet)) {
+		return false, nil
+	}
 	if wait, err := o.enter(ctx); wait > 0 || err != nil {
 		return false, err
 	}
@@ -321,7 +324,7 @@ func Note(ctx context.Context, env *Env, uid, class string, next func(last event
 		}
 	}
 	decide(found)
-	if o.doc.State.Holder != "" || o.doc.State.Order != nil {
+	if o.doc.State.Holder != "" {
 		return false, nil
 	}
 	o.doc.Keep(class, last)

@@ -119,7 +119,7 @@ func (x *run) take() error {
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Held = x.rec.Timings, "", 0, "", "", ""
 	rec.Crashes, rec.Next = x.rec.Crashes, mine.Plan.Next
-	x.rec, x.steps, x.taken, x.intended = rec, steps[:mine.Plan.Steps], true, true
+	x.rec, x.steps, x.taken, x.intended, x.resumed = rec, steps[:mine.Plan.Steps], true, true, true
 	x.risk = bore(rec, x.steps)
 	for i := range rec.Steps {
 		rec.Steps[i].Unknown = false

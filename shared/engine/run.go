@@ -265,6 +265,7 @@ type run struct {
 	risk     remedy.Risk       // of the plan, worked out in this run
 	claimed  int               // how often the class chose a place that was taken
 	taken    bool              // the plan is of an earlier run, and must be judged
+	resumed  bool              // it is, and CASES does not say that it goes on
 	refusal  error             // the plan in the document can't be taken over
 	checked  bool              // a look has found the step made
 	reserved bool              // the moment to make the controller sync is this plan's

@@ -976,7 +976,7 @@ func (x *explorer) time(w world, emit func(world, action)) {
 	hour, away := x.scope.relook, false
 	if o := d.Order; o != nil {
 		add(o.Expires)
-		add(o.Expires.Add(quiet))
+		add(o.Expires.Add(Quiet))
 		hour = true
 	}
 	for _, c := range d.Cases {
@@ -989,7 +989,7 @@ func (x *explorer) time(w world, emit func(world, action)) {
 	for _, o := range w.orders {
 		if o.id != 0 {
 			add(t0.Add(time.Duration(o.left) * time.Second))
-			add(t0.Add(time.Duration(o.left)*time.Second + quiet))
+			add(t0.Add(time.Duration(o.left)*time.Second + Quiet))
 		}
 	}
 	if len(moments) > 0 {

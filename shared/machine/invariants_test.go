@@ -41,7 +41,7 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 		w.intents[id] = intent{
 			stored: true, bad: ^uint8(0), class: classOf(o.Class), attempt: uint8(o.Attempt), undo: o.Undo, person: own.byPerson(),
 		}
-		if old.Order != nil && old.Order.Expires.Add(quiet).After(t0) {
+		if old.Order != nil && old.Order.Expires.Add(Quiet).After(t0) {
 			violated("an order is stored over one that may be out")
 		}
 		for _, c := range now.Cases {

@@ -19,7 +19,7 @@ type mutation struct {
 var mutations = []mutation{
 	{
 		"nothing is sent for a minute after an order without an answer", "a person stops",
-		"over := o.Expires.Add(quiet)", "over := o.Expires", "is made and forgotten",
+		"over := o.Expires.Add(Quiet)", "over := o.Expires", "is made and forgotten",
 	},
 	{
 		"an order without an answer may have written", "silence",
@@ -241,7 +241,7 @@ var mutations = []mutation{
 	},
 	{
 		"orders without an answer for an hour become a question", "a person stops",
-		"r.stuck(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now), 0)", "r.wait(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now))", "counts as progress",
+		"r.stuck(c, ForAnswer, o.Expires.Add(Quiet).Sub(r.in.Now), 0)", "r.wait(c, ForAnswer, o.Expires.Add(Quiet).Sub(r.in.Now))", "counts as progress",
 	},
 }
 

@@ -9,7 +9,7 @@ import (
 // Limits of time.
 const (
 	Expiry    = 30 * time.Second // of an order; hands accept no later one
-	quiet     = time.Minute      // after an order's expiry: hand and cloud may still be writing, and clocks differ
+	Quiet     = time.Minute      // after an order's expiry: hand and cloud may still be writing, and clocks differ
 	stale     = 15 * time.Minute // a plan that was in doubt or not due for longer is made anew; an engine was away if its case is so late
 	lasting   = time.Hour        // without progress, until a person is asked
 	day       = 24 * time.Hour   // over which attempts count
@@ -220,7 +220,7 @@ func (r *run) takeOver() *Case {
 	}
 	c.State, c.Wait.Why = Waiting, ForCrash
 	if o := r.order(c); o != nil { // to begin earlier would end as waiting, and such a run counts as ended
-		c.Wait = Wait{o.Expires.Add(quiet), ForAnswer}
+		c.Wait = Wait{o.Expires.Add(Quiet), ForAnswer}
 	}
 	r.release(c)
 	return nil
@@ -258,7 +258,7 @@ func (r *run) proceed(c *Case) {
 		return
 	}
 	if o := r.order(c); o != nil {
-		over := o.Expires.Add(quiet)
+		over := o.Expires.Add(Quiet)
 		if r.in.Now.Before(over) {
 			r.comeBack(c, ForAnswer, over.Sub(r.in.Now))
 			return
@@ -563,7 +563,7 @@ func (r *run) applied(c *Case, a Applied) {
 		o.Expires = time.Time{} // nothing is on its way
 		r.stuck(c, ForErrors, 0, 0)
 	case Unsure, NoAnswer:
-		r.stuck(c, ForAnswer, o.Expires.Add(quiet).Sub(r.in.Now), 0)
+		r.stuck(c, ForAnswer, o.Expires.Add(Quiet).Sub(r.in.Now), 0)
 	}
 }
 
