@@ -56,10 +56,6 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 		now, effects := machine.Next(was, machine.Input{
 			Now: x.env.now(), Engine: x.engine(), Nonce: rand.Text(), Class: x.r.Class, Person: x.person, Report: report,
 		})
-		if os.Getenv("DRIVE") != "" {
-			a, _ := json.Marshal(now)
-			fmt.Fprintf(os.Stderr, "DRIVE %s %T %+v -> %T%+v %s\n", x.r.Class, report, report, effects, effects, a)
-		}
 		if len(effects) == 0 {
 			return x.rec, fmt.Errorf("%T was not expected of a case that is %s", report, x.object.state().State)
 		}

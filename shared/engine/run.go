@@ -14,31 +14,30 @@
 //
 // # How a run goes
 //
-// It reads the document (document.go) and decides how to go on (resume.go): the document has the answer, a
-// plan is under way, what was written is to be proven or undone, or the failure is diagnosed. Then it enters: it writes its engine's
-// name into the document. Meanwhile it reads what a diagnosis needs (gather.go). The class's hand makes a plan (diagnose.go), policy,
-// breaker and approvals decide about it (decide.go, approval.go), and it takes its places in budgets and claims (apply.go, budget.go).
-// The document gets the plan as an intent. Before each step what may hold it back is read again (hold.go), the order is stored, and
-// sent. What came of it is stored before the next one. Then the run watches for proof (verify.go), for a while. It ends by storing
-// how, without a holder, and the stream brings the failure back if it has to wait.
+// It reads the document (document.go), and tells the machine that a failure was delivered. The machine (package machine) is a pure
+// function: it takes the document and a report, and returns the document as it is to be stored and the effects that follow. The run
+// performs them in order, and reports what came of them (drive.go): it stores the document, flushes the audit, has the hand look
+// (diagnose.go, decide.go, verify.go), reads what may hold an order back (apply.go, hold.go), takes places in budgets and claims, and
+// sends orders. What the machine has decided is put into a record for people (record.go). So what is decided can be
+// explored without a cluster, and what is read and said is here.
 //
 // A run that waits between two steps ends, and the next one goes on from the document. One that takes a plan over asks the class again
-// as long as no step is made, and works out risk and approval anew (judge.go): what a record says of them is for people.
+// as long as no step is made, and works out risk and approval anew: what a record says of them is for people.
 //
 // # The seven rules
 //
-//  1. No step made: look again. A step made, or possibly made: go on from the document, after the step was checked. A step of which
-//     that is unknown stands in its case (Doubt) until a look has told, whichever class writes to the object in between.
+//  1. No step made: look again. A step made, or possibly made: go on from the document, after the step was checked. An order of which
+//     that is unknown stands in the document until a look has told, and keeps other classes from writing to the object.
 //  2. An engine is dead when its heartbeat is 15 s older than the reader's own, by the clock of NATS, both from one answer. A run
 //     that finds an object held by a dead engine counts a crash; three crashes in a row become a question. A run that takes longer
-//     than its time loses its object to its own engine. After an order without an answer nothing is sent for the object until the
+//     than its time loses its object. After an order without an answer nothing is sent for the object until the
 //     order has expired and a minute has passed; then the step is checked.
-//  3. Before each order the run has written the document within a second, or does. Pause, breakers and the places are read in one answer
-//     with the document itself, which must have that revision: a node of NATS that is cut off answers old values for a while. Policy and
+//  3. Before each order the run has written the document within a second. Pause, breakers and the document itself are read in one answer,
+//     and the document must have that revision: a node of NATS that is cut off answers old values for a while. Policy and
 //     approvals come from the API server, and what can't be read pauses.
 //  4. An order, its ID and its expiry are stored before it is sent, and its answer before the next one.
-//  5. A case that waits has a time and a reason in its record, and the stream brings its failure back then.
-//  6. A record is stored in the document, with an entry in its outbox, and then appended to CASES, in order and once. No order is sent
+//  5. A case that waits has a time and a reason in its document, and the stream brings its failure back then.
+//  6. A record is stored in the document, in its outbox, and then appended to CASES, in order and once. No order is sent
 //     while the outbox holds anything, so that a full CASES stops all writes. A run that ends as the one before is counted in the
 //     document and leaves no record; of runs that write nothing and end in another way each time, eight in a row leave one, and then
 //     one an hour.
@@ -49,12 +48,9 @@
 //
 // # Where the code differs from the design
 //
-//   - A class whose plan has begun does not keep others from the object: they wait while an order is out, or a run holds it.
 //   - A document leaves the bucket 30 days after its last write, as its records leave CASES.
 //   - Times are the engine's own, but for heartbeats and for how long an order has been out, which are those of NATS.
-//   - The states of a case are not stored as such. They follow from its newest record; package machine has them as a pure function, which
-//     tests explore.
-//   - What holds a plan back before its first step ends the run, and the case is diagnosed afresh.
+//   - A plan that began more than a quarter of an hour ago does not go on: what is made of it stays in the document, and the class is asked again.
 //   - A run that only watches gives its place up where others wait for it ([Env.Crowded]). A plan that is parked until its moment to trigger
 //     a resync keeps that moment, or with many waiting nobody's would ever come.
 package engine
