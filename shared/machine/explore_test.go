@@ -600,6 +600,9 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 			}
 			return
 		}
+		if d.Cases[x.caseOf(d, e.class)].State == Looking {
+			to.planned[e.class]++
+		}
 		x.refresh(&to)
 		reported(to, Taken{OK: true}, plain, "take", "")
 	case Send:
@@ -719,7 +722,7 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 		case NotYet:
 			answer(Looked{Answer: a}, delays)
 		case Planned:
-			if d.Cases[x.caseOf(d, e.class)].Attempt >= int(x.scope.plans) {
+			if w.planned[e.class] >= x.scope.plans {
 				answer(Looked{Answer: Person}, plans)
 			} else {
 				answer(Looked{Answer: a, Plan: Plan{Steps: x.scope.steps, Resync: x.scope.resync, Proof: proof}}, plans)

@@ -108,6 +108,7 @@ type world struct {
 	failed  [2]failure
 	request failure // of a person to undo
 	made    [2]uint16
+	planned [2]uint8 // plans that have begun
 	orders  [3]out
 	intents [8]intent
 	owed    uint64 // entries that were stored and not appended
