@@ -76,7 +76,7 @@ func (x *run) lock(ctx context.Context, steps []remedy.Step) (held bool, err err
 }
 
 // permits reads what decides whether the order in the document leaves.
-func (x *run) permits(ctx context.Context) machine.Report {
+func (x *run) permits(ctx context.Context) machine.Guarded {
 	if x.refusal != nil {
 		return machine.Guarded{Readable: true, Revision: x.object.revision, Moved: true, Outcome: x.refused(x.refusal).Outcome}
 	}
@@ -85,7 +85,7 @@ func (x *run) permits(ctx context.Context) machine.Report {
 	first := order.Step == 0
 	plan := *x.object.state().Plan
 	out := machine.Guarded{Readable: true, Permits: true, Place: true, Revision: x.object.revision}
-	wait := func(d time.Duration, reason event.Reason, why say.Text) machine.Report {
+	wait := func(d time.Duration, reason event.Reason, why say.Text) machine.Guarded {
 		x.held, x.rec.Reason, out.Due = &hold{rule: why}, reason, max(d, time.Second)
 		return out
 	}

@@ -3,10 +3,8 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -138,14 +136,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect, after []machin
 			return x.proves(ctx), false, nil
 		}
 	case machine.Guard:
-		switch o := x.object.doc.State.Order; {
-		case o == nil:
-			return x.admits(ctx), false, nil
-		case o.Undo:
-			return x.restores(ctx), false, nil
-		default:
-			return x.permits(ctx), false, nil
-		}
+		return x.guard(ctx), false, nil
 	case machine.Take:
 		report := x.takes(ctx, e)
 		return report, report == nil, nil
@@ -159,6 +150,27 @@ func (x *run) perform(ctx context.Context, effect machine.Effect, after []machin
 		return x.send(ctx, e.Order), false, nil
 	}
 	return nil, true, nil // Return or Ack
+}
+
+// guard reads what decides about a plan that was just made, or about the order in the document. No order leaves that CASES lacks a
+// record before.
+func (x *run) guard(ctx context.Context) machine.Report {
+	order := x.object.doc.State.Order
+	if order == nil {
+		return x.admits(ctx)
+	}
+	if err := x.object.flush(ctx); err != nil {
+		x.fail(err)
+		return machine.Guarded{Readable: true, Revision: x.object.revision}
+	}
+	var g machine.Guarded
+	if order.Undo {
+		g = x.restores(ctx)
+	} else {
+		g = x.permits(ctx)
+	}
+	g.Audited = true
+	return g
 }
 
 // store writes the document. Where a look comes next, what it reads is read meanwhile: that takes nothing from a run that holds the object.

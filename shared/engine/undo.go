@@ -298,7 +298,7 @@ func (x *run) reversible(i int, state hand.State, differs string, failed error) 
 }
 
 // restores reads what decides whether the order of an undo leaves: nothing but the document keeps a person's.
-func (x *run) restores(ctx context.Context) machine.Report {
+func (x *run) restores(ctx context.Context) machine.Guarded {
 	if err := x.reverse(ctx); err != nil {
 		x.fail(err)
 		return machine.Guarded{Failed: true}

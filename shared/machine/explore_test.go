@@ -552,6 +552,22 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	case Look:
 		x.looks(w, f, d, e, reported)
 	case Guard:
+		var owed uint64
+		for _, entry := range d.Outbox {
+			owed |= w.owed & x.entry(entry)
+		}
+		switch {
+		case owed == 0:
+		case w.full:
+			reported(w, Guarded{Readable: true, Revision: uint64(w.rev)}, plain, "guard", "the audit is full")
+			return
+		default:
+			to := w
+			to.owed &^= owed
+			x.refresh(&to)
+			emit(to, action{plain, int8(i), "flush", ""})
+			return
+		}
 		shown := func(c control, rev uint8, detail string) {
 			attempt := d.Cases[x.caseOf(d, e.class)].Attempt
 			asked := attempt
@@ -559,7 +575,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 				asked++
 			}
 			g := Guarded{
-				Revision: uint64(rev), Readable: true, Paused: c.paused, Permits: !c.denied, Attempts: x.scope.attempts,
+				Revision: uint64(rev), Readable: true, Audited: true, Paused: c.paused, Permits: !c.denied, Attempts: x.scope.attempts,
 				Approved: e.class == 0 && c.approval > 0 && int(c.approval) == asked,
 				Place:    c.taken[e.class]&(1<<attempt) != 0,
 				Undoes:   x.scope.undoes && !c.denied && !c.observed,

@@ -11,13 +11,6 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 	if by >= 0 && old.Holder != "" && old.Holder != x.name(w, by) && x.lives(w, by, old.Holder) {
 		violated("engine %s writes over %s, which lives", x.name(w, by), old.Holder)
 	}
-	for _, c := range old.Cases {
-		after := now.Cases[slices.IndexFunc(now.Cases, func(d Case) bool { return d.Class == c.Class })]
-		kept := slices.ContainsFunc(after.Done, func(a Attempt) bool { return a.Number == c.Attempt })
-		if w.owed != 0 && c.Plan != nil && !kept && (after.Plan == nil || after.Attempt != c.Attempt) {
-			violated("a plan is replaced while the outbox holds records")
-		}
-	}
 	for _, e := range now.Outbox {
 		if !slices.Contains(old.Outbox, e) {
 			w.owed |= x.entry(e)
@@ -41,7 +34,11 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 		w.intents[id] = intent{
 			stored: true, bad: ^uint8(0), class: classOf(o.Class), attempt: uint8(o.Attempt), undo: o.Undo, person: own.byPerson(),
 		}
-		if old.Order != nil && old.Order.Expires.Add(Quiet).After(t0) {
+		answered := func(e Entry) bool {
+			told := e.Code == "made" || e.Code == "unmade" || e.Code == "passed"
+			return told && e.Class == old.Order.Class && e.Attempt == old.Order.Attempt && e.Step == old.Order.Step && !slices.Contains(old.Outbox, e)
+		}
+		if old.Order != nil && old.Order.Expires.Add(Quiet).After(t0) && !slices.ContainsFunc(now.Outbox, answered) {
 			violated("an order is stored over one that may be out")
 		}
 		for _, c := range now.Cases {

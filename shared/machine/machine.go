@@ -222,6 +222,7 @@ const (
 type Guarded struct {
 	Revision uint64        // of the document in the answer
 	Readable bool          // all was read
+	Audited  bool          // all of the outbox is in the audit
 	Failed   bool          // something else could not be read or kept
 	Moved    bool          // the plan is not the one that the class would make now, or its target has changed; with an Outcome that is asked
 	Over     Outcome       // the object or its failure is gone, and the case ends so
@@ -295,7 +296,7 @@ const (
 	Prove    Purpose = "prove"
 )
 
-// Guard reads what Guarded holds.
+// Guard appends the outbox to the audit, and then reads what Guarded holds.
 type Guard struct{}
 
 // Take takes places in the budgets and claims; a place that this attempt has already stays its own.

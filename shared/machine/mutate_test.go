@@ -55,7 +55,7 @@ var mutations = []mutation{
 	},
 	{
 		"no order leaves while the outbox holds records", "audit",
-		"if len(r.d.Outbox) > 0 {\n\t\tr.do(Flush{})\n\t\treturn\n\t}\n\tif o :=", "if o :=", "",
+		"case !g.Audited:", "case false:", "an order that is not audited",
 	},
 	{
 		"an answer that fits no question is an error", "errors",

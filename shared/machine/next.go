@@ -251,12 +251,8 @@ func (r *run) begin(c *Case) {
 	r.proceed(c)
 }
 
-// proceed goes on with the case that the run works on: first the audit, then an order in doubt, then the state's own work.
+// proceed goes on with the case that the run works on: first an order in doubt, then the state's own work.
 func (r *run) proceed(c *Case) {
-	if len(r.d.Outbox) > 0 {
-		r.do(Flush{})
-		return
-	}
 	if o := r.order(c); o != nil {
 		over := o.Expires.Add(Quiet)
 		if r.in.Now.Before(over) {
@@ -316,20 +312,14 @@ func (r *run) intend(c *Case) {
 	r.do(Guard{})
 }
 
+// flushed ends a run whose case rests.
 func (r *run) flushed(a Flushed) {
-	c := r.working()
-	switch {
-	case a.OK:
-		if r.d.Outbox = nil; c == nil {
-			r.end()
-			return
-		}
-		r.proceed(c)
-	case c != nil:
-		r.stuck(c, ForAudit, 0, 0)
-	default:
+	if !a.OK {
 		r.do(Return{backOff[0]})
+		return
 	}
+	r.d.Outbox = nil
+	r.end()
 }
 
 func (r *run) looked(c *Case, a Looked) {
@@ -446,6 +436,9 @@ func (r *run) barred(c *Case, a Looked) {
 }
 
 func (r *run) guarded(c *Case, g Guarded) {
+	if g.Audited {
+		r.d.Outbox = nil
+	}
 	permitted := g.Permits && !c.Back
 	switch o := r.order(c); {
 	case o != nil:
@@ -499,6 +492,8 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.ask(c, Stopped, ForGuards)
 	case !g.Readable, g.Revision != r.d.Revision:
 		r.wait(c, ForGuards, later)
+	case !g.Audited:
+		r.stuck(c, ForAudit, 0, 0)
 	case g.Moved && g.Outcome != "":
 		r.archive(c)
 		r.ask(c, g.Outcome, "")
@@ -640,7 +635,7 @@ func (r *run) drop(c *Case) {
 
 // abandon drops a plan of which nothing is made before its case rests: it would be made anew, and keeps other classes from writing.
 func (r *run) abandon(c *Case) {
-	if !r.mayHaveWritten(c) && len(r.d.Outbox) == 0 {
+	if !r.mayHaveWritten(c) {
 		r.drop(c)
 	}
 }
