@@ -1133,7 +1133,7 @@ func TestExplore(t *testing.T) {
 	if !whole || t.Failed() {
 		return // some scopes were left out
 	}
-	page, err := os.ReadFile("../../../CONTRIBUTING.md")
+	page, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
