@@ -93,17 +93,18 @@ func (o *object) record() event.Record {
 }
 
 // date gives an order that is out an expiry by the clock of this machine: how long it has been out is measured by that of NATS.
-// Without an engine, which asks for the time, it keeps its own.
-func (o *object) date(ctx context.Context) error {
-	order := o.doc.State.Order
-	if order == nil || order.Expires.IsZero() || o.env.Engine == nil {
+// Without an engine, which asks for the time, the two clocks count as one.
+func (o *object) date(ctx context.Context) (err error) {
+	order, ahead := o.doc.State.Order, time.Duration(0)
+	if order == nil || order.Expires.IsZero() {
 		return nil
 	}
-	ahead, err := o.env.Engine.ahead(ctx)
-	if err != nil {
-		return fmt.Errorf("find out how long an order has been out: %w", err)
+	if o.env.Engine != nil {
+		if ahead, err = o.env.Engine.ahead(ctx); err != nil {
+			return fmt.Errorf("find out how long an order has been out: %w", err)
+		}
 	}
-	order.Expires = o.stored.Add(machine.Expiry - ahead)
+	order.Expires = o.stored.Add(o.doc.Rest - ahead)
 	if most := o.env.now().Add(machine.Expiry); order.Expires.After(most) {
 		order.Expires = most
 	}
@@ -145,6 +146,10 @@ func (o *object) lives(ctx context.Context) (bool, error) {
 func (o *object) store(ctx context.Context) error {
 	if o.dry {
 		return nil
+	}
+	o.doc.Rest = 0
+	if order := o.doc.State.Order; order != nil && !order.Expires.IsZero() {
+		o.doc.Rest = order.Expires.Sub(o.env.now())
 	}
 	data, err := json.Marshal(o.doc)
 	if err == nil && len(data) > documented {

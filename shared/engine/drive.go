@@ -51,8 +51,9 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, error) {
 	for {
 		was := x.object.doc.State
+		x.at = x.env.now()
 		now, effects := machine.Next(was, machine.Input{
-			Now: x.env.now(), Engine: x.engine(), Nonce: rand.Text(), Class: x.r.Class, Person: x.person, Report: report,
+			Now: x.at, Engine: x.engine(), Nonce: rand.Text(), Class: x.r.Class, Person: x.person, Report: report,
 		})
 		if len(effects) == 0 {
 			return x.rec, fmt.Errorf("%T was not expected of a case that is %s", report, x.object.state().State)

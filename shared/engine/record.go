@@ -223,7 +223,7 @@ func (x *run) concludes(mine machine.Case) {
 // waits puts into the record for what the case waits.
 func (x *run) waits(mine machine.Case) {
 	rec := &x.rec
-	rec.Result, rec.Wait = event.Waiting, max(time.Second, mine.Wait.Until.Sub(x.env.now()))
+	rec.Result, rec.Wait = event.Waiting, max(time.Second, mine.Wait.Until.Sub(x.at))
 	switch mine.Wait.Why {
 	case machine.ForPause, machine.ForPlace:
 		if h := x.held; h != nil {

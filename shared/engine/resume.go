@@ -50,7 +50,7 @@ func (x *run) begin() {
 	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
 		x.rec.Prior = prev.At
 	}
-	for _, at := range prev.Attempts {
+	for _, at := range x.object.state().Attempts {
 		if x.env.since(at) < attemptsFor {
 			x.rec.Attempts = append(x.rec.Attempts, at)
 		}

@@ -270,6 +270,7 @@ type run struct {
 	unlock   func()            // nil: the targets are not locked
 	log      *slog.Logger
 	clock    time.Time      // when the present phase began
+	at       time.Time      // when the machine decided last
 	into     *time.Duration // where its time is told if the run ends in it; nil: it is over
 
 	// How the run ends.

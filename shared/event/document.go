@@ -13,6 +13,7 @@ import (
 type Document struct {
 	V      int              `json:"v"`                // version of this format
 	State  machine.Doc      `json:"state"`            // decides
+	Rest   time.Duration    `json:"rest,omitempty"`   // nanoseconds that the order which is out had left when this was written
 	Cases  map[string]*Case `json:"cases,omitempty"`  // by class: what State needs no look at
 	Outbox []Entry          `json:"outbox,omitempty"` // for each entry of State's outbox the record
 }
