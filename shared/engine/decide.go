@@ -83,7 +83,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 }
 
 // admits reads what decides whether the plan that was just made begins: the policy, or a person's word for it.
-func (x *run) admits(ctx context.Context) machine.Report {
+func (x *run) admits(ctx context.Context) machine.Guarded {
 	g, err := x.guards(ctx, true)
 	if err != nil {
 		return x.unguarded(err)

@@ -153,21 +153,18 @@ func (x *run) perform(ctx context.Context, effect machine.Effect, after []machin
 	return nil, true, nil // Return or Ack
 }
 
-// guard reads what decides about a plan that was just made, or about the order in the document. No order leaves that CASES lacks a
-// record before.
-func (x *run) guard(ctx context.Context) machine.Report {
-	order := x.object.doc.State.Order
-	if order == nil {
-		return x.admits(ctx)
-	}
+// guard appends what CASES lacks, and reads what decides about a plan that was just made, or about the order in the document.
+func (x *run) guard(ctx context.Context) (g machine.Guarded) {
 	if err := x.object.flush(ctx); err != nil {
 		x.fail(err)
 		return machine.Guarded{Readable: true, Revision: x.object.revision}
 	}
-	var g machine.Guarded
-	if order.Undo {
+	switch order := x.object.doc.State.Order; {
+	case order == nil:
+		g = x.admits(ctx)
+	case order.Undo:
 		g = x.restores(ctx)
-	} else {
+	default:
 		g = x.permits(ctx)
 	}
 	g.Audited = true
@@ -192,6 +189,9 @@ func (x *run) meanwhile(ctx context.Context) (err error) {
 	defer func() { <-stored }()
 	go func() {
 		defer close(stored)
+		if err := x.object.flush(ctx); err != nil { // guard tries again before anything is written
+			x.log.Warn("CASES lacks a record of the object", "error", err)
+		}
 		if err = x.object.store(ctx); err != nil {
 			look.cancel()
 		}

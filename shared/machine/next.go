@@ -458,6 +458,8 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 		r.stuck(c, ForErrors, 0, 0)
 	case !g.Readable:
 		r.wait(c, ForGuards, later)
+	case len(r.d.Outbox) > 0:
+		r.stuck(c, ForAudit, 0, 0)
 	case g.Outcome != "":
 		r.ask(c, g.Outcome, "")
 	case r.d.Active != "" && r.d.Active != c.Class:
