@@ -265,14 +265,6 @@ func (x *run) since(ctx context.Context) context.Context {
 	return stream.Since(ctx, x.object.key, x.object.revision)
 }
 
-// shows returns stream.ErrConflict unless what was read of the bucket holds the document as the run has written it.
-func (x *run) shows(view stream.View) error {
-	if x.object == nil || x.object.holding == nil || view[x.object.key].Revision == x.object.revision {
-		return nil
-	}
-	x.object.crossed = true
-	return fmt.Errorf("%w: another engine has written the document", stream.ErrConflict)
-}
 
 // leave ends the holding, whatever ends the run.
 func (o *object) leave() {

@@ -162,13 +162,6 @@ func (e *Engine) ask(key string) {
 	}
 }
 
-// holds reports whether a holding has not ended.
-func (e *Engine) holds(key string, h *holding) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.held[key] == h
-}
-
 // busy reports whether a run of this engine works on an object.
 func (e *Engine) busy(key string) bool {
 	e.mu.Lock()

@@ -539,6 +539,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	case Store:
 		x.store(w, i, done, over, emit)
 	case Flush:
+		x.appends(w, i)
 		if w.full {
 			reported(w, Flushed{}, plain, "flush", "the audit is full")
 			return
@@ -550,18 +551,17 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 		x.refresh(&to)
 		reported(to, Flushed{OK: true}, plain, "flush", "")
 	case Look:
+		if f.For == Prove { // people who follow the audit learn of the step before it is proven
+			x.appends(w, i)
+		}
 		x.looks(w, f, d, e, reported)
 	case Guard:
+		x.appends(w, i)
 		var owed uint64
 		for _, entry := range d.Outbox {
 			owed |= w.owed & x.entry(entry)
 		}
-		switch {
-		case owed == 0:
-		case w.full:
-			reported(w, Guarded{Readable: true, Revision: uint64(w.rev)}, plain, "guard", "the audit is full")
-			return
-		default:
+		if owed != 0 && !w.full {
 			to := w
 			to.owed &^= owed
 			x.refresh(&to)
@@ -575,7 +575,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 				asked++
 			}
 			g := Guarded{
-				Revision: uint64(rev), Readable: true, Audited: true, Paused: c.paused, Permits: !c.denied, Attempts: x.scope.attempts,
+				Revision: uint64(rev), Readable: true, Audited: owed == 0, Paused: c.paused, Permits: !c.denied, Attempts: x.scope.attempts,
 				Approved: e.class == 0 && c.approval > 0 && int(c.approval) == asked,
 				Place:    c.taken[e.class]&(1<<attempt) != 0,
 				Undoes:   x.scope.undoes && !c.denied && !c.observed,
@@ -635,6 +635,16 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 			to := w
 			to.left.lostAck--
 			over(to, "ack", "lost")
+		}
+	}
+}
+
+// appends checks that the document has what an engine appends to the audit, unless another one has written it.
+func (x *explorer) appends(w world, i int) {
+	e := w.eng[i]
+	for _, entry := range x.docs[e.doc].Outbox {
+		if e.rev == w.rev && !slices.Contains(x.docs[w.doc].Outbox, entry) {
+			violated("a record is appended and not stored")
 		}
 	}
 }

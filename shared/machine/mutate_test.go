@@ -50,7 +50,7 @@ var mutations = []mutation{
 		"case !o.Undo && !approved && !g.Place:", "case false:", "an order over the budget",
 	},
 	{
-		"the order is stored before it leaves", "pause",
+		"the order is stored before it leaves", "undo",
 		"r.d.Active, r.d.Order, r.store = c.Class, &o, true", "r.d.Active, r.d.Order = c.Class, &o", "",
 	},
 	{
@@ -62,8 +62,8 @@ var mutations = []mutation{
 		"if len(r.effects) == 0 { //", "if false { //", "hangs",
 	},
 	{
-		"an answer is stored before the next order", "silence",
-		"r.d.Order, r.store = nil, true\n\tc.progress", "r.d.Order = nil\n\tc.progress", "an order is stored over one that may be out",
+		"an answer is stored before the audit has it", "silence",
+		"r.d.Order, r.store = nil, true\n\tc.progress", "r.d.Order = nil\n\tc.progress", "a record is appended and not stored",
 	},
 	{
 		"an answer is for the order with its ID", "late answers",
@@ -205,11 +205,7 @@ var mutations = []mutation{
 	},
 	{
 		"a plan that was not due goes on", "not due",
-		"c.Plan != nil && c.Wait.Why == ForStep && ", "false && ", "a plan of which nothing is made goes on: false",
-	},
-	{
-		"a plan that was not due for too long is made anew", "not due",
-		" && !r.old(c):", ":", "a plan",
+		"c.Plan != nil && c.Wait.Why == ForStep:", "false:", "a plan of which nothing is made goes on: false",
 	},
 	{
 		"a question is acknowledged", "approval",

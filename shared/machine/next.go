@@ -240,7 +240,7 @@ func (r *run) begin(c *Case) {
 		if r.mayHaveWritten(c) {
 			r.archive(c) // what is made of it stays known, also if the undo stops
 		}
-	case r.mayHaveWritten(c), c.Plan != nil && c.Wait.Why == ForStep && !r.old(c):
+	case r.mayHaveWritten(c), c.Plan != nil && c.Wait.Why == ForStep:
 		c.State = Applying
 	default:
 		c.State = Looking

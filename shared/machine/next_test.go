@@ -41,7 +41,7 @@ func TestDone(t *testing.T) {
 		}
 		now = now.Add(time.Minute)
 	}
-	guards := Guarded{Readable: true, Permits: true, Place: true, Attempts: 10}
+	guards := Guarded{Readable: true, Audited: true, Permits: true, Place: true, Attempts: 10}
 	order := func(result Result) {
 		report(guards)
 		report(Applied{d.Order.ID, result})
