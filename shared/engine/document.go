@@ -265,7 +265,6 @@ func (x *run) since(ctx context.Context) context.Context {
 	return stream.Since(ctx, x.object.key, x.object.revision)
 }
 
-
 // leave ends the holding, whatever ends the run.
 func (o *object) leave() {
 	if o != nil && o.holding != nil {

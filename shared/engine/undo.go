@@ -103,7 +103,8 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	case !x.began && x.acked:
 		return event.Record{}, errNothingApplied
 	case !x.began, out.Result == event.Waiting:
-		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, max(time.Second, out.Wait).Round(time.Second))
+		wait := max(time.Second, out.Wait).Round(time.Second)
+		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, wait)
 	case dry:
 		out.Result, out.Next, out.Phase = event.Planned, 0, ""
 	}

@@ -168,8 +168,13 @@ var rows = []row{
 		why: "it moves events and knows no class",
 	},
 	{
+		who: []string{"shared/machine"},
+		may: nil,
+		why: "it decides from the document and a report alone",
+	},
+	{
 		who: []string{"shared/event"},
-		may: []string{"shared/say"},
+		may: []string{"shared/machine", "shared/say"},
 		why: "it says what is on the wire, and everything stands on it",
 	},
 	{
@@ -215,7 +220,7 @@ var rows = []row{
 	{
 		who: []string{"shared/engine"},
 		may: []string{"shared/approval", "shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy",
-			"shared/hand", "shared/say", "shared/engine/control"},
+			"shared/hand", "shared/machine", "shared/say", "shared/engine/control"},
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
 	},
 	{

@@ -102,7 +102,8 @@ func TestLedger(t *testing.T) {
 		"tag-missing": {Seen: 2, First: ago(time.Hour), Last: time.Now(), Event: "11111111-1111-1111-1111-111111111111.1.7"},
 	}})
 	publish(13)
-	document(13, event.Document{State: machine.Doc{Holder: "x", Cases: []machine.Case{{Class: "tag-missing", State: machine.Looking}}}, Cases: map[string]*event.Case{"tag-missing": {}}})
+	document(13, event.Document{State: machine.Doc{Holder: "x", Cases: []machine.Case{{Class: "tag-missing", State: machine.Looking}}},
+		Cases: map[string]*event.Case{"tag-missing": {}}})
 	draw(0)
 	want := stream.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
 	if diff := cmp.Diff([]stream.Account{want}, draw(0).Classes); diff != "" {
