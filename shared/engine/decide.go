@@ -125,11 +125,11 @@ func (x *run) admits(ctx context.Context) machine.Guarded {
 // approval asks for a person's word for the plan. A case that is not in the document can't be
 // approved.
 func (x *run) approval(want remedy.Consent) say.Text {
-	if want.Special() && x.rec.Case != "" {
-		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.Text(), x.rec.Case)
-	}
-	if x.rec.Case == "" {
+	switch {
+	case x.rec.Case == "" || x.dry && x.rec.Case != x.prev.Case:
 		return say.F("A person has to approve the plan. Or allow it in the policy file, or apply it by hand.")
+	case want.Special():
+		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.Text(), x.rec.Case)
 	}
 	return say.F("Approve the plan: lbremedy approve %s. Or allow it in the policy file, or apply it by hand.", x.rec.Case)
 }
