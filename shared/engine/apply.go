@@ -229,6 +229,13 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 	}
 	x.stand(x.around)
 	plan := remedy.Plan{Steps: x.steps}
+	a, err := x.ask(ctx, hand.Check, false, x.steps[made])
+	if err != nil {
+		return false, "", fmt.Errorf("check step %d: %w", made+1, err)
+	}
+	if a.State == hand.Found { // somebody has made it meanwhile, and what is left brings the sync
+		made++
+	}
 	if made > 0 {
 		plan, err = x.compare(ctx, plan, made)
 	} else {
@@ -294,7 +301,7 @@ func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 	s := x.steps[o.Step]
 	log := x.log.With("step", s.Kind())
 	x.rec.Steps[o.Step].Began = x.env.now()
-	a, err := x.order(ctx, s, hand.Order{Fresh: o.Step == 0 && !x.checked})
+	a, err := x.order(ctx, s, hand.Order{Fresh: o.Step == 0 && !x.checked && len(x.plan.Steps) > 0})
 	out := machine.Applied{ID: o.ID}
 	switch {
 	case a.State == hand.Lost:
