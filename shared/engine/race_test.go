@@ -245,6 +245,30 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// A step that another case makes while the plan waits for its target is found, and what is left of the plan is made.
+func TestMadeByAnother(t *testing.T) {
+	t.Parallel()
+	target := fmt.Sprint("ram/p", time.Now().UnixNano())
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", At: target, Annotate: set(key, "new", "old")},
+		act{Name: "2", Annotate: set(key, "newer", "new")},
+	}
+	unlock, held, err := control.Lock(t.Context(), r.env.Stream, "target."+target, "test", time.Minute)
+	r.must(err)
+	if rec := r.ends(event.Waiting); !held || rec.Reason != event.ForTarget {
+		t.Fatalf("it waits for %q: %s", rec.Reason, rec.Rule)
+	}
+	r.patch("", `{"metadata":{"annotations":{"`+key+`":"new"}}}`)
+	unlock()
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("it is made"), Wait: time.Minute})
+	r.advance(5 * time.Second)
+	rec := r.ends(event.Waiting)
+	if r.wrote(1); rec.Next != 2 || !rec.Steps[0].Found || rec.Steps[1].Found {
+		t.Errorf("%d steps are made, %+v: %s", rec.Next, rec.Steps, rec.Error)
+	}
+}
+
 // However many cases wait for their turn, all get one: who comes back at the
 // moment that it was given doesn't queue again.
 func TestPace(t *testing.T) {
