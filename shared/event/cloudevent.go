@@ -147,10 +147,9 @@ func (r Record) formed() error {
 	return r.Service.formed()
 }
 
-// ReadFailed returns the failure that a CloudEvent holds. It accepts the type
-// version before its own, fields that it doesn't know, and data that leaves
-// out what the attributes say. It is an ErrInvalid if the event isn't a
-// failure, lacks what identifies it, or contradicts itself.
+// ReadFailed returns the failure that a CloudEvent holds. It accepts fields that it doesn't
+// know, and data that leaves out what the attributes say. It is an ErrInvalid if the event
+// isn't a failure, lacks what identifies it, or contradicts itself.
 func ReadFailed(e event.Event) (Failure, error) {
 	var f Failure
 	if err := read(e, &f, MaxPayload, TypeFailed); err != nil {
@@ -263,7 +262,7 @@ func ReadRecord(e event.Event) (Record, error) {
 // published once, whatever its count; else the event's ID.
 func MessageID(e event.Event) string {
 	id := e.ID()
-	if !accepts(e.Type(), TypeFailed) {
+	if e.Type() != TypeFailed {
 		return id
 	}
 	first, last := strings.IndexByte(id, '.'), strings.LastIndexByte(id, '.')
@@ -303,7 +302,7 @@ func read(e event.Event, data any, limit int, types ...string) error {
 	if err := check(e); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(types, func(own string) bool { return accepts(e.Type(), own) }) {
+	if !slices.Contains(types, e.Type()) {
 		return invalid("event %q has the type %q, not %s", clip(e.ID()), clip(e.Type()), strings.Join(types, " or "))
 	}
 	if len(e.Data()) > limit {
@@ -329,27 +328,6 @@ func agree(e event.Event, cluster, class, uid string) error {
 		}
 	}
 	return nil
-}
-
-// accepts reports whether a reader of the type own reads the type got: the
-// same name with the same version or the one before.
-func accepts(got, own string) bool {
-	name, version := splitVersion(own)
-	gotName, gotVersion := splitVersion(got)
-	return version > 0 && name == gotName && (gotVersion == version || gotVersion == version-1 && gotVersion > 0)
-}
-
-// splitVersion splits "name.v2" into "name" and 2; the version of other texts is 0.
-func splitVersion(kind string) (string, int) {
-	i := strings.LastIndex(kind, ".v")
-	if i < 0 {
-		return kind, 0
-	}
-	version, err := strconv.ParseUint(kind[i+len(".v"):], 10, 16)
-	if err != nil {
-		return kind, 0
-	}
-	return kind[:i], int(version)
 }
 
 // check returns what the specification of CloudEvents holds against the event, as an ErrInvalid.

@@ -267,29 +267,6 @@ func TestReadFailedRefuses(t *testing.T) {
 	}
 }
 
-func TestAccepts(t *testing.T) {
-	for _, tt := range []struct {
-		got, own string
-		want     bool
-	}{
-		{"a.b.v1", "a.b.v1", true},
-		{"a.b.v1", "a.b.v2", true},
-		{"a.b.v2", "a.b.v1", false},
-		{"a.b.v1", "a.b.v3", false},
-		{"a.b.v0", "a.b.v1", false},
-		{"a.c.v1", "a.b.v1", false},
-		{"a.b", "a.b.v1", false},
-		{"a.b.vx", "a.b.v1", false},
-		{"a.b.v-1", "a.b.v1", false},
-		{"a.b", "a.b", false},
-		{"", "", false},
-	} {
-		if got := accepts(tt.got, tt.own); got != tt.want {
-			t.Errorf("accepts(%q, %q) = %v", tt.got, tt.own, got)
-		}
-	}
-}
-
 func TestRecords(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

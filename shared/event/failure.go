@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// CloudEvents types. A reader accepts a type whose version is its own or the one before.
+// CloudEvents types.
 const (
 	TypeFailed  = "io.lbremedy.service.failed.v1"  // a sync of a Service failed; data is a Failure
 	TypeIntent  = "io.lbremedy.service.intent.v1"  // a run is about to write, or has written a step; data is a Record

@@ -29,7 +29,7 @@ func TestSetup(t *testing.T) {
 		t.Errorf("the second time: %q, %v", said, err)
 	}
 
-	// What an older version, or a person, has left behind.
+	// What a person has changed.
 	change := func(name string, f func(*jetstream.StreamConfig)) {
 		t.Helper()
 		found, err := s.js.Stream(ctx, name)
@@ -225,7 +225,7 @@ func TestNothingIsRolledUp(t *testing.T) {
 			t.Errorf("%s holds %q, %v", subject, m.Data, err)
 		}
 	}
-	// A bucket of an earlier release, which grew without limit.
+	// A bucket to which a person gave no limit.
 	bucket, err := s.js.Stream(t.Context(), bucketStream)
 	if err != nil {
 		t.Fatal(err)

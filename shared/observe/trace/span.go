@@ -83,9 +83,13 @@ type making struct {
 // The event is the root of its trace where the exporter named that, and a child of
 // what another sender named. Each run on it adds a queue and a run.
 func (s *Sender) make(ctx context.Context, r event.Record) {
-	if !began(&r) {
+	if r.Began.IsZero() || r.At.Before(r.Began) { // these can't be the times of a run
 		return
 	}
+	if r.EventTime.IsZero() {
+		r.EventTime = r.Began
+	}
+	r.EventTime = earlier(r.EventTime, r.Began)
 	m := making{Sender: s, r: r, attrs: []attribute.KeyValue{str("lbremedy.class", r.Class), str("lbremedy.case", r.Case)}}
 	id := []string{r.Cluster, r.Case, r.Class, r.Event, strconv.FormatInt(r.At.UnixNano(), 10)}
 	run := digest(append(id, "run")...)
@@ -107,8 +111,8 @@ func (s *Sender) make(ctx context.Context, r event.Record) {
 		ctx = otel.ContextWithRemoteSpanContext(ctx, parent)
 		ev = digest(m.trace.String(), parent.SpanID().String(), r.Event, "event")
 	}
-	from, published := earlier(r.EventTime, r.Began), within(r.Recorded, r.EventTime, r.Began)
-	ctx, end := m.span(ctx, ev, "event", from, otel.WithSpanKind(otel.SpanKindProducer), otel.WithAttributes(m.event()...))
+	published := within(r.Recorded, r.EventTime, r.Began)
+	ctx, end := m.span(ctx, ev, "event", r.EventTime, otel.WithSpanKind(otel.SpanKindProducer), otel.WithAttributes(m.event()...))
 	end(published)
 
 	waits := published
@@ -241,20 +245,6 @@ func phases(r event.Record) []phase {
 		out = append(out, phase{"verify", within(writing, at, r.At), r.At})
 	}
 	return out
-}
-
-// began fills in when a run began that a version before wrote, and reports whether
-// the times of the record can be those of a run.
-func began(r *event.Record) bool {
-	if r.Began.IsZero() {
-		t := r.Timings
-		r.Began = r.At.Add(-max(0, t.Resume) - max(0, t.Diagnose) - max(0, t.Decide) - max(0, t.Apply) - max(0, t.Verify))
-	}
-	if r.EventTime.IsZero() {
-		r.EventTime = r.Began
-	}
-	r.EventTime = earlier(r.EventTime, r.Began)
-	return !r.At.IsZero() && !r.At.Before(r.Began)
 }
 
 // within returns a time moved between two others; the first of these if it is zero.

@@ -340,7 +340,8 @@ func TestTimes(t *testing.T) {
 		change func(*event.Record)
 		want   string // the spans above the phases
 	}{
-		{"a record without them", func(r *event.Record) { r.Began, r.Recorded = time.Time{}, time.Time{} }, "event 0-0, queue 0-850, run busy 850-9000"},
+		{"no beginning", func(r *event.Record) { r.Began = time.Time{} }, ""},
+		{"not recorded", func(r *event.Record) { r.Recorded = time.Time{} }, "event 0-0, queue 0-800, run busy 800-9000"},
 		{"published before it happened", func(r *event.Record) { r.Recorded = noon.Add(-time.Hour) }, "event 0-0, queue 0-800, run busy 800-9000"},
 		{"published after the run", func(r *event.Record) { r.Recorded = noon.Add(time.Hour) }, "event 0-800, queue 800-800, run busy 800-9000"},
 		{"of the future", func(r *event.Record) { r.EventTime = noon.Add(time.Hour) }, "event 800-800, queue 800-800, run busy 800-9000"},
