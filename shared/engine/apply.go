@@ -224,7 +224,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 		x.lap(into)
 		defer func() { x.into = into }()
 	}
-	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
+	if x.c.Policy, err = x.env.policy(x.since(ctx)); err != nil {
 		return false, "", err
 	}
 	x.stand(x.around)

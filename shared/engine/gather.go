@@ -48,7 +48,7 @@ func (x *run) gather(ctx context.Context) *gathering {
 	}
 	now := x.since(ctx)
 	part(0, func() (err error) {
-		g.policy, err = x.env.policy(now, x.r.Sections)
+		g.policy, err = x.env.policy(now)
 		return err
 	})
 	part(1, func() (err error) {

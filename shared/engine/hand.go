@@ -14,14 +14,8 @@ import (
 
 // about returns what a hand is told of the case.
 func (x *run) about() hand.About {
-	settings := hand.Settings{}
-	for _, s := range x.r.Sections {
-		if text, ok := x.c.Policy.Sections[s.Name()]; ok {
-			settings[s.Name()] = text
-		}
-	}
 	return hand.About{
-		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: settings,
+		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: x.c.Policy.Sections,
 		Doctor: x.c.Policy.Doctor,
 	}
 }

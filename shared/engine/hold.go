@@ -84,7 +84,7 @@ func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
 func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	e, now := x.env, x.since(ctx)
 	if e.Stream == nil {
-		g.policy, err = e.policy(now, x.r.Sections)
+		g.policy, err = e.policy(now)
 		return err
 	}
 	view, err := e.Stream.View(now, append(control.Keys(e.Cluster), x.object.key)...)
@@ -93,7 +93,7 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	}
 	g.revision = view[x.object.key].Revision
 	g.breaker, g.pause = control.BreakerIn(view, e.Cluster, x.r.Class), control.PauseIn(view, e.Cluster)
-	g.policy, err = e.policy(now, x.r.Sections)
+	g.policy, err = e.policy(now)
 	return err
 }
 
@@ -103,7 +103,7 @@ func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
 	if prev.Held != event.HeldByPause && prev.Held != event.HeldByFreeze {
 		return nil
 	}
-	p, err := e.policy(ctx, nil)
+	p, err := e.policy(ctx)
 	if err != nil {
 		return nil // it is read again, and said
 	}

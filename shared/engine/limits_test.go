@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -254,23 +253,6 @@ func TestUnreadablePolicy(t *testing.T) {
 		r.advance(rec.Wait)
 	}
 	r.on("policy", nil)
-	r.ends(event.Waiting)
-	r.wrote(1)
-}
-
-// Nor does a class run by a section of its own that nobody can read. Those of other classes
-// are nothing to it.
-func TestUnreadableSection(t *testing.T) {
-	t.Parallel()
-	r := build(t)
-	r.policy.Sections = map[string]json.RawMessage{"vswitches": json.RawMessage(`"garbage"`)}
-	r.class.Sections = []remedy.Section{remedy.VSwitchRules}
-	rec := r.fails("read the policy: read vswitches")
-	if rec.Result != event.Waiting || rec.Errors != 0 {
-		t.Fatalf("ended as %q after %d errors", rec.Result, rec.Errors)
-	}
-	r.class.Sections = nil
-	r.advance(rec.Wait)
 	r.ends(event.Waiting)
 	r.wrote(1)
 }

@@ -318,17 +318,11 @@ type unreadable struct{ error }
 
 func (u unreadable) Unwrap() error { return u.error }
 
-// policy reads the policy in force. One whose sections for the class can't be read leaves open
-// what they say.
-func (e *Env) policy(ctx context.Context, sections []remedy.Section) (remedy.Policy, error) {
+// policy reads the policy in force.
+func (e *Env) policy(ctx context.Context) (remedy.Policy, error) {
 	p, err := e.Policy(ctx)
 	if err != nil {
 		return remedy.Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
-	}
-	for _, s := range sections {
-		if err := s.Read(p); err != nil {
-			return remedy.Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
-		}
 	}
 	return p, nil
 }

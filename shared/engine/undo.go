@@ -208,7 +208,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	}
 	v := x.reversal
 	var err error
-	if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
+	if x.c.Policy, err = x.env.policy(x.since(ctx)); err != nil {
 		return x.found(err)
 	}
 	over, err := x.readService(ctx)

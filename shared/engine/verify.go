@@ -32,7 +32,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 	}
 	if x.taken || x.c.Service == nil {
 		var err error
-		if x.c.Policy, err = x.env.policy(x.since(ctx), x.r.Sections); err != nil {
+		if x.c.Policy, err = x.env.policy(x.since(ctx)); err != nil {
 			return x.found(err)
 		}
 		if over, err := x.readService(ctx); err != nil {
