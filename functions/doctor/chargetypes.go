@@ -22,7 +22,6 @@ var charges = &doctor.Check{
 	Doc:      chargesDoc,
 	Needs:    []doctor.Part{doctor.Services, doctor.Controller, doctor.Policy},
 	Uses:     []doctor.Part{doctor.CLBs, doctor.Detail},
-	Sections: []remedy.Section{step.BySpec},
 	Manifest: true,
 	Find:     findCharges,
 	Fix:      &doctor.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Annotations: []string{ccm.ChargeType, ccm.ChargeSpec}, Plan: fixCharges},
@@ -89,7 +88,7 @@ func unsold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	want, asked := ccm.Annotation(svc, ccm.ChargeType)
 	size, sized := ccm.Annotation(svc, ccm.ChargeSpec)
 	switch {
-	case step.BySpec.Of(s.Policy) && (want == "" || want == ccm.PayBySpec) && (sized || !v.Before(ccm.FirstChargeType())):
+	case s.Policy.PayBySpec && (want == "" || want == ccm.PayBySpec) && (sized || !v.Before(ccm.FirstChargeType())):
 		return nil // it is still sold to this account; without a size the controller asks for the smallest
 	case v.Before(ccm.FirstChargeType()):
 		return say.F("CCM %s cannot ask for any other kind.", v)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	std "cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -68,7 +67,7 @@ type world struct {
 	Role         string                                 `json:"role"`
 	RoleBy       string                                 `json:"roleBy"` // what names the role; the cluster if it is empty
 	Policy       remedy.Policy                          `json:"policy"`
-	PayBySpec    bool                                   `json:"payBySpec"` // of the policy's sections
+	PayBySpec    bool                                   `json:"payBySpec"`
 	Failed       map[doctor.Part]string                 `json:"failed"`
 	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
 }
@@ -258,9 +257,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	}
 	s.Role.Name, s.Role.By = w.Role, say.Literal(w.RoleBy)
 	s.Policy = w.Policy
-	if w.PayBySpec {
-		s.Policy.Sections = map[string]json.RawMessage{"payBySpec": json.RawMessage("true")}
-	}
+	s.Policy.PayBySpec = w.PayBySpec
 	for i, document := range w.Policies {
 		rules, err := ccm.ParsePolicy(document)
 		if err != nil {

@@ -29,7 +29,6 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec, ccm.BackendType},
 	OptIn:       true,
 	Backends:    true,
-	Sections:    []remedy.Section{step.BySpec},
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }
@@ -83,7 +82,7 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, virtual []ccm.Endp
 	want, _ := ccm.Annotation(c.Service, ccm.ChargeType)
 	change, edits := say.F("This switches %s to pay-by-LCU (%s).", lb.ID, ccm.PayByLCU), step.AskLCU(c.Service)
 	switch {
-	case step.BySpec.Of(c.Policy) && lb.CLB.ChargeType == ccm.PayBySpec && want != ccm.PayByLCU:
+	case c.Policy.PayBySpec && lb.CLB.ChargeType == ccm.PayBySpec && want != ccm.PayByLCU:
 		change, edits = say.F("This gives %s the spec %s.", lb.ID, ccm.SmallSpec), step.AskSpec(c.Service, ccm.SmallSpec)
 	case v == ccm.Version{}:
 		return ask(c, virtual, finding.And("The version of the controller could not be determined, so it is unknown whether it can change the charge type."),

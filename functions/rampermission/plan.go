@@ -98,7 +98,7 @@ func (f facts) lacking() say.Text {
 // was changed after the failure, the controller has not retried yet.
 func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
 	plan := remedy.Plan{Cause: f.Role.Name}
-	changed, settle := ccm.ChangedAt(f.versions), time.Duration(delay.Of(c.Policy))
+	changed, settle := ccm.ChangedAt(f.versions), c.Policy.Delay()
 	settled := changed.Add(settle)
 	if !changed.IsZero() && c.Event.Last.Before(settled) {
 		plan.Finding = say.F("Since %s, the RAM role %s has allowed all that CCM %s needs.", changed.UTC().Format(time.RFC3339), f.Role.Name, f.Version).

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -35,17 +34,9 @@ var Remedy = &remedy.Remedy{
 	Steps:      []remedy.Step{step.PolicyVersion{}, step.Touch{}},
 	Scope:      remedy.Cluster,
 	OptIn:      true,
-	Sections:   []remedy.Section{delay},
 	Deleting:   true,
 	Diagnose:   diagnose,
 	StillFails: stillFails,
-}
-
-// delay is how long RAM takes to act on a new policy version.
-var delay = &remedy.Setting[remedy.Duration]{
-	Key:     "ramDelay",
-	Doc:     "how long RAM takes to act on a new policy version; default 1m",
-	Default: remedy.Duration(time.Minute),
 }
 
 // facts are what a release of the controller needs, what its role allows, and what decides whether the role's policy can be extended.
@@ -88,7 +79,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	plan, err := f.plan(c)
 	if len(plan.Steps) > 0 {
-		plan.Steps = append(plan.Steps, step.Touch{After: time.Duration(delay.Of(c.Policy))})
+		plan.Steps = append(plan.Steps, step.Touch{After: c.Policy.Delay()})
 	}
 	return plan, err
 }

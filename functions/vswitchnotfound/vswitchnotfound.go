@@ -24,7 +24,6 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Risks:       []remedy.Risk{remedy.Low, remedy.Medium},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
-	Sections:    []remedy.Section{remedy.VSwitchRules},
 	Ahead:       append(ccm.AskMade(), ccm.AskVPC),
 	Diagnose:    remedy.OfVSwitches(decideCLB, decideNLB),
 	StillFails:  remedy.VSwitchesMissing,
@@ -43,7 +42,7 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 		near = c.Replace(vpc, ccm.Zone{Name: zone, VSwitch: id}, true)
 	}
 	address, _ := ccm.Annotation(c.Service, "ip")
-	allowed := remedy.VSwitchRules.Of(c.Policy).ReplaceMissing
+	allowed := c.Policy.VSwitches.ReplaceMissing
 	switch {
 	case made != "":
 		return remedy.Plan{
@@ -107,7 +106,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, made string, zones []ccm.Zone) remed
 		p.Finding = p.Finding.And("No vSwitch of the same zone has more free addresses than the reserve.")
 		p.Ask = say.F("In the annotation %szone-maps, name another vSwitch of that zone or another zone. Or add a vSwitch to the zone.", ccm.Prefix)
 	default:
-		if !remedy.VSwitchRules.Of(c.Policy).ReplaceMissing {
+		if !c.Policy.VSwitches.ReplaceMissing {
 			p.Risk, p.Note = remedy.Medium, remedy.OtherBlock()
 		}
 		p.Finding = p.Finding.And("Replacements in the same zones: %s.", replaced.Text())

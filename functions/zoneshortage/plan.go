@@ -47,7 +47,7 @@ func within(c *remedy.Case, vpc ccm.VPC, zone string) (cloud.VSwitch, bool) {
 		return c.BestVSwitch(vpc, zone, "", true)
 	}
 	vsw, ok := vpc.Holding(ip)
-	allowed := slices.Contains(vpc.Own, vsw.ID) || remedy.VSwitchRules.Of(c.Policy).Allowed(vsw.ID)
+	allowed := slices.Contains(vpc.Own, vsw.ID) || c.Policy.VSwitches.Allowed(vsw.ID)
 	return vsw, ok && allowed && vsw.Zone == zone
 }
 

@@ -193,12 +193,6 @@ func TestNoClass(t *testing.T) {
 func TestCheck(t *testing.T) {
 	broken := asks("quota", "too many")
 	broken.Diagnose = nil
-	patient := func(class, text string, s ...remedy.Section) *remedy.Remedy {
-		r := asks(class, text)
-		r.Sections = s
-		return r
-	}
-	patience := &remedy.Setting[bool]{Key: "patience", Doc: "x"}
 	tests := map[string]struct {
 		all  []*remedy.Remedy
 		want string // part of the error; empty: none
@@ -212,11 +206,7 @@ func TestCheck(t *testing.T) {
 		"the doctor":   {all: []*remedy.Remedy{asks("doctor-room", "x")}, want: "choose another ID"},
 		"same text":    {all: []*remedy.Remedy{asks("busy", "Is  Configuring"), asks("quota", "is configuring")}, want: "only one can win"},
 		"text twice":   {all: []*remedy.Remedy{asks("busy", "a b", "A B")}, want: "twice"},
-		"shared":       {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", patience)}},
-		"two sections": {all: []*remedy.Remedy{patient("busy", "a", patience), patient("quota", "b", &remedy.Setting[bool]{Key: "patience", Doc: "x"})},
-			want: "another section patience"},
-		"a taken key": {all: []*remedy.Remedy{patient("busy", "a", &remedy.Setting[bool]{Key: "risk", Doc: "x"})}, want: "choose another one"},
-		"no text":     {all: []*remedy.Remedy{asks("busy", " ")}, want: "empty text"},
+		"no text":      {all: []*remedy.Remedy{asks("busy", " ")}, want: "empty text"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -43,9 +43,6 @@ type Check struct {
 	// asks for and can do without: of those it says itself what it can't tell.
 	Needs, Uses []Part
 
-	// Sections are those of the policy file that the check looks at. Classes declare them.
-	Sections []remedy.Section
-
 	// Manifest says that the check makes sense of a Service that is not in the cluster
 	// yet, and so has no UID, no status and nothing of the controller's.
 	Manifest bool

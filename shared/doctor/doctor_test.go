@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -153,21 +150,5 @@ func TestUntold(t *testing.T) {
 		if got := len(r.untold("a", web)) > 0; got != tt.want {
 			t.Errorf("%s: got %v", what, got)
 		}
-	}
-}
-
-// A section that a check looks at, and that can't be read, makes the policy unknown to it.
-func TestUnreadableSection(t *testing.T) {
-	t.Parallel()
-	p := remedy.Policy{Mode: remedy.Fix, Sections: map[string]json.RawMessage{"vswitches": json.RawMessage(`"garbage"`)}}
-	read := func(context.Context) (remedy.Policy, error) { return p, nil }
-	if _, err := readable(read, []*Check{{ID: "other"}})(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := readable(read, []*Check{{ID: "other"}, {ID: "its", Sections: []remedy.Section{remedy.VSwitchRules}}})(t.Context()); err == nil {
-		t.Error("it is read")
-	}
-	if readable(nil, nil) != nil {
-		t.Error("there is a policy from nowhere")
 	}
 }

@@ -29,7 +29,6 @@ func Remedy(c *Check) *remedy.Remedy {
 		Reads: c.Reads(),
 		Scope: remedy.Cluster,
 
-		Sections: c.Sections,
 		Diagnose: func(ctx context.Context, k *remedy.Case) (remedy.Plan, error) {
 			s, svc, found, err := again(ctx, k, c)
 			if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -35,7 +34,6 @@ type Result struct {
 // Run gathers what the checks look at and examines it.
 func Run(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, error) {
 	began := time.Now()
-	src.Policy = readable(src.Policy, checks)
 	s, readings, err := Gather(ctx, src, PartsOf(checks))
 	if err != nil {
 		return nil, Result{}, err
@@ -47,24 +45,6 @@ func Run(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, e
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// readable returns what reads a policy, and the sections of it that the checks look at.
-func readable(read func(context.Context) (remedy.Policy, error), checks []*Check) func(context.Context) (remedy.Policy, error) {
-	if read == nil {
-		return nil
-	}
-	return func(ctx context.Context) (remedy.Policy, error) {
-		p, err := read(ctx)
-		for _, c := range checks {
-			for _, s := range c.Sections {
-				if err == nil {
-					err = s.Read(p)
-				}
-			}
-		}
-		return p, err
-	}
-}
 
 // PartsOf returns what the checks look at, each part once.
 func PartsOf(checks []*Check) []Part {

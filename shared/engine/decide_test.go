@@ -333,12 +333,12 @@ func TestWords(t *testing.T) {
 
 func TestPolicyValues(t *testing.T) {
 	t.Parallel()
-	usual := remedy.VSwitchRules.Of(remedy.Policy{})
+	usual, none := remedy.VSwitches{}, int64(0)
 	for _, tt := range []struct {
 		v    remedy.VSwitches
 		free int64
 		want int
-	}{{usual, 20, 12}, {usual, 8, 0}, {usual, 3, 0}, {remedy.VSwitches{}, 3, 3}} {
+	}{{usual, 20, 12}, {usual, 8, 0}, {usual, 3, 0}, {remedy.VSwitches{Reserve: &none}, 3, 3}} {
 		if got := tt.v.Room(tt.free); got != tt.want {
 			t.Errorf("%d free are room for %d, want %d", tt.free, got, tt.want)
 		}

@@ -15,7 +15,7 @@ import (
 // about returns what a hand is told of the case.
 func (x *run) about() hand.About {
 	return hand.About{
-		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: x.c.Policy.Sections,
+		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: x.c.Policy.Settings,
 		Doctor: x.c.Policy.Doctor,
 	}
 }

@@ -39,12 +39,9 @@ type About struct {
 	Failure  event.Failure   `json:"failure"`
 	Service  *corev1.Service `json:"service"` // as the engine has read it; of a case about the cluster an empty one
 	Now      time.Time       `json:"now"`
-	Settings Settings        `json:"settings,omitzero"`
+	Settings remedy.Settings `json:"settings,omitzero"`
 	Doctor   remedy.Doctor   `json:"doctor,omitzero"` // the policy's settings of the doctor's checks
 }
-
-// Settings are the class's own sections of the policy, by their keys.
-type Settings map[string]json.RawMessage
 
 // A Purpose is what a look is for.
 type Purpose string

@@ -64,7 +64,7 @@ func (l Local) begin(of About, list []Step, undo bool) (*remedy.Case, []remedy.S
 	steps, err := made(l.remedy, l.with.Decode, list, undo)
 	return &remedy.Case{
 		View: ccm.View{Cluster: of.Failure.Cluster, Service: of.Service, Cloud: l.with.Cloud, Kube: l.with.Kube},
-		ID:   of.Case, Attempt: of.Attempt, Event: of.Failure, Policy: remedy.Policy{Sections: of.Settings, Doctor: of.Doctor}, Now: of.Now,
+		ID:   of.Case, Attempt: of.Attempt, Event: of.Failure, Policy: remedy.Policy{Settings: of.Settings, Doctor: of.Doctor}, Now: of.Now,
 		Remedy: l.remedy, Crowd: l.with.Crowd,
 	}, steps, err
 }

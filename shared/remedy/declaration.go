@@ -19,7 +19,6 @@ type Declaration struct {
 	Texts       []string `json:"texts,omitempty"`
 	Reads       []string `json:"reads,omitempty"`       // grants, such as "vpc:DescribeVSwitches" and "list endpointslices.discovery.k8s.io"
 	Steps       []string `json:"steps,omitempty"`       // kinds
-	Sections    []string `json:"sections,omitempty"`    // names
 	Annotations []string `json:"annotations,omitempty"` // as in Remedy
 	Risks       []Risk   `json:"risks,omitempty"`
 	Scope       Scope    `json:"scope,omitempty"`
@@ -42,9 +41,6 @@ func (r *Remedy) Declaration() Declaration {
 	}
 	for _, s := range r.Steps {
 		d.Steps = append(d.Steps, s.Kind())
-	}
-	for _, s := range r.Sections {
-		d.Sections = append(d.Sections, s.Name())
 	}
 	return d
 }
@@ -72,13 +68,10 @@ func (d Declaration) Digest() string {
 }
 
 // Remedy returns the remedy of a class whose code runs elsewhere. Its steps are of kinds in all. It has no Diagnose and no
-// StillFails, and no sections of the policy.
+// StillFails.
 func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 	if d.Class == "" || d.Doc == "" {
 		return nil, errors.New("the declaration has no class or no doc")
-	}
-	if len(d.Sections) > 0 {
-		return nil, fmt.Errorf("the declaration of %s has sections of the policy, which only classes in Go can have", d.Class)
 	}
 	r := &Remedy{
 		Class: d.Class, Doc: d.Doc, Codes: d.Codes, Texts: d.Texts, Annotations: d.Annotations, Risks: d.Risks, Scope: d.Scope,

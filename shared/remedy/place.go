@@ -10,34 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// VSwitchRules are the section vswitches: the rules for choosing a vSwitch. Each class that calls
-// BestVSwitch declares it.
-var VSwitchRules = &Setting[VSwitches]{
-	Key:     "vswitches",
-	Doc:     "rules for choosing a vSwitch; default the cluster's own, with 8 free addresses or more left in each",
-	Default: VSwitches{Reserve: 8},
-	Check: func(v VSwitches, bad func(field, format string, args ...any)) {
-		if v.Reserve < 0 {
-			bad("reserve", "%d is negative", v.Reserve)
-		}
-	},
-}
-
-// VSwitches are the rules for choosing a vSwitch.
-type VSwitches struct {
-	Allow          []string `json:"allow,omitempty"`          // besides the cluster's own
-	Reserve        int64    `json:"reserve"`                  // free addresses that stay untouched; default 8
-	ReplaceMissing bool     `json:"replaceMissing,omitempty"` // a vSwitch that a person named and that doesn't exist may be replaced
-}
-
-// Allowed reports whether the policy allows the vSwitch besides the cluster's own.
-func (v VSwitches) Allowed(id string) bool { return slices.Contains(v.Allow, id) }
-
-// Room returns how many of a vSwitch's free addresses may be used; never less than zero.
-func (v VSwitches) Room(free int64) int { return int(max(0, free-v.Reserve)) }
-
 // Crowded reports whether the vSwitch has no free address above the reserve.
-func (c *Case) Crowded(v cloud.VSwitch) bool { return VSwitchRules.Of(c.Policy).Room(v.Free) == 0 }
+func (c *Case) Crowded(v cloud.VSwitch) bool { return c.Policy.VSwitches.Room(v.Free) == 0 }
 
 // BestVSwitch returns the vSwitch that a new load balancer of the case's Service is to
 // take an address from, and whether there is one: available, with more than the
@@ -86,7 +60,7 @@ func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
 // fit returns the vSwitches that BestVSwitch may choose from, also those whose room others
 // have claimed.
 func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
-	rules := VSwitchRules.Of(c.Policy)
+	rules := c.Policy.VSwitches
 	var fit []cloud.VSwitch
 	for id, vsw := range v.All {
 		switch {
@@ -122,7 +96,7 @@ func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Tex
 // PlaceIn is the claim on one address of the vSwitch, so that many Services don't
 // all choose the same last one.
 func (c *Case) PlaceIn(to cloud.VSwitch) Claim {
-	return Claim{Key: vswitchKey(to.ID), Of: VSwitchRules.Of(c.Policy).Room(to.Free)}
+	return Claim{Key: vswitchKey(to.ID), Of: c.Policy.VSwitches.Room(to.Free)}
 }
 
 // A Replacement is a vSwitch for one in a zone map that cannot be used.

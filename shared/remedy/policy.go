@@ -1,7 +1,6 @@
 package remedy
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -36,15 +35,13 @@ func (m *Mode) ReadText(text string) error {
 
 // A Policy is what the operator allows, from the file to the decision. The zero value observes.
 //
-// What holds for all classes are its fields. The types of those are also what package
-// policyfile decodes the file into, each with the check of its own text (ReadText). A class's
-// own settings are a Section, which the class declares beside what reads it. At says what all
-// of it comes to for one class at one place, and Setting.Of what a section comes to.
+// The types of its fields are also what package policyfile decodes the file into, each with
+// the check of its own text (ReadText). At says what all of it comes to for one class at one
+// place.
 //
-// The file and the stream have other forms of three things, which policyfile translates. A
-// freeze has a zone there, and here its offsets, because a function has no data of time zones.
-// What ends an unsettled fix is a word there and takeBack in the stream since before it had
-// other answers. What the doctor compares with is text there and numbers here.
+// The file has other forms of three things, which policyfile translates. A freeze has a zone
+// there, and here its offsets, because a function has no data of time zones. What ends an
+// unsettled fix is a word there. What the doctor compares with is text there and numbers here.
 type Policy struct {
 	Mode      Mode             `json:"mode"`
 	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk
@@ -55,10 +52,7 @@ type Policy struct {
 	Budgets   Budgets          `json:"budgets,omitzero"`
 	TakeBack  bool             `json:"takeBack,omitzero"` // a fix that did not work is taken back when its attempts are spent
 	Doctor    Doctor           `json:"doctor,omitzero"`
-
-	// Sections are what classes declare beside that, by their keys, as they lie in the
-	// stream. Setting.Of reads one.
-	Sections map[string]json.RawMessage `json:"-"`
+	Settings
 }
 
 // A Doctor is what the operator wants of the cluster beyond syncs that succeed. The

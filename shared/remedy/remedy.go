@@ -41,7 +41,6 @@ type Remedy struct {
 	Scope    Scope         // what one open ticket covers
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
-	Sections []Section     // of the policy file: the class's own settings
 	Backends bool          // it is about backends: a fix is proven by them, too
 	Risks    []Risk        // that its plans can have; nil: what PlanRisks derives
 	Creates  bool          // what its steps set decides how a CLB is created: what an existing one rules out is not put back
@@ -162,9 +161,6 @@ func (r *Remedy) Validate() error {
 	}
 	if len(r.Steps) > 0 && r.StillFails == nil {
 		errs = append(errs, errors.New("it has steps and no StillFails"))
-	}
-	for _, s := range r.Sections {
-		errs = append(errs, s.Validate())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("class %q: %w", r.Class, err)

@@ -8,13 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// BySpec says that CLBs that pay by spec are still sold to this account, such as slb.s1.small.
-// The check charge-types reads it, too.
-var BySpec = &remedy.Setting[bool]{
-	Key: "payBySpec",
-	Doc: "CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025",
-}
-
 // AskLCU returns the edits after which the Service asks for a CLB that is billed by LCU. Such a CLB has
 // no spec, and older controllers fail on one.
 func AskLCU(svc *corev1.Service) []Edit {

@@ -18,7 +18,7 @@ import (
 
 // TestPolicy holds the policy file to the comments in it.
 func TestPolicy(t *testing.T) {
-	p, err := policyfile.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes(), remedy.Sections(functions.All...)...)
+	p, err := policyfile.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes())
 	if err != nil {
 		t.Fatal(err)
 	}

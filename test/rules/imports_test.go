@@ -362,6 +362,7 @@ var homes = map[string][]string{
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
 	"github.com/nats-io/nkeys":               {"infra/keys", "shared/stream"},
+	"github.com/pmezard/go-difflib":          {"shared/policy"},
 	"github.com/prometheus/client_golang":    {"shared/observe"},
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy/*"},
 	"github.com/secure-systems-lab":          {"infra/images"}, // keys and envelopes as cosign writes them

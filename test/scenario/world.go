@@ -133,7 +133,7 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	if policyFile == "" {
 		policyFile = "mode: fix"
 	}
-	w.plan, err = policyfile.Parse([]byte(policyFile), []string{r.Class}, r.Sections...)
+	w.plan, err = policyfile.Parse([]byte(policyFile), []string{r.Class})
 	if err != nil {
 		t.Fatal(err)
 	}

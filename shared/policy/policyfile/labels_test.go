@@ -43,7 +43,7 @@ func TestLabelRules(t *testing.T) {
 		"classes: {tag-missing: {risk: high}}\nrules: [{labels: {a: b}, classes: [tag-missing], risk: medium}]":               "",
 		"risk: high\nrules: [{classes: [ram-permission], risk: low}, {labels: {a: b}, classes: [tag-missing], risk: medium}]": "",
 	} {
-		_, err := Parse([]byte(text), classes, sections...)
+		_, err := Parse([]byte(text), classes)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}

@@ -30,8 +30,8 @@ const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.
 type File struct {
-	// Beside these stand the sections that classes declare. What is written as it holds has the
-	// policy's own type; the rest is translated, for the reasons at remedy.Policy.
+	// What is written as it holds has the policy's own type; the rest is translated, for the
+	// reasons at remedy.Policy.
 
 	Mode      remedy.Mode             `json:"mode,omitempty"`      // observe (default) or fix
 	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
@@ -42,8 +42,11 @@ type File struct {
 	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much is written at most
 	Unsettled string                  `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
 	Doctor    *Doctor                 `json:"doctor,omitempty"`
-	Tell      []policy.Sink           `json:"tell,omitempty"`   // who is notified of what, see Sink
-	People    []policy.Person         `json:"people,omitempty"` // as whom people answer who click at a sink that is an app
+	VSwitches remedy.VSwitches        `json:"vswitches,omitzero"`  // rules for choosing a vSwitch
+	RAMDelay  remedy.Duration         `json:"ramDelay,omitzero"`   // how long RAM takes to act on a new policy version; default 1m
+	PayBySpec bool                    `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; to most they are not since June 2025
+	Tell      []policy.Sink           `json:"tell,omitempty"`      // who is notified of what, see Sink
+	People    []policy.Person         `json:"people,omitempty"`    // as whom people answer who click at a sink that is an app
 }
 
 // A Freeze is a time in which nothing is written: each week, with days, from, until
@@ -72,19 +75,15 @@ func Digest(text []byte) string {
 // Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
 // and says of each in which line it stands: a typo must not loosen a rule. An empty text is
 // refused too: it may be a file that is not yet written.
-func Parse(data []byte, classes []string, sections ...remedy.Section) (remedy.Policy, error) {
-	v, err := ParseVersion(data, classes, sections...)
+func Parse(data []byte, classes []string) (remedy.Policy, error) {
+	v, err := ParseVersion(data, classes)
 	return v.Policy, err
 }
 
 // ParseVersion reads all that a policy file says from YAML. It refuses what Parse refuses.
-func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (policy.Version, error) {
+func ParseVersion(data []byte, classes []string) (policy.Version, error) {
 	f := File{Mode: remedy.Observe}
-	more := make([]config.Field, len(sections))
-	for i, s := range sections {
-		more[i] = config.Field{Name: s.Name(), Into: s.New()}
-	}
-	d, err := config.Decode(data, &f, more...)
+	d, err := config.Decode(data, &f)
 	if err != nil {
 		return policy.Version{}, err
 	}
@@ -92,7 +91,8 @@ func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (po
 		return policy.Version{}, errors.New("line 1: it is empty: write \"mode: observe\" if nothing is to be written")
 	}
 	r := reader{d, classes}
-	p := remedy.Policy{Mode: f.Mode, Risk: f.Risk, Classes: f.Classes, Rules: f.Rules, Approvals: f.Approvals, Budgets: f.Budgets}
+	p := remedy.Policy{Mode: f.Mode, Risk: f.Risk, Classes: f.Classes, Rules: f.Rules, Approvals: f.Approvals, Budgets: f.Budgets,
+		Settings: remedy.Settings{VSwitches: f.VSwitches, RAMDelay: f.RAMDelay, PayBySpec: f.PayBySpec}}
 	r.ofClasses(f.Classes)
 	r.rules(f)
 	r.approvals(f.Approvals)
@@ -106,13 +106,8 @@ func ParseVersion(data []byte, classes []string, sections ...remedy.Section) (po
 		r.Fail("unsettled", "%q is unknown: want leave or undo", f.Unsettled)
 	}
 	p.Doctor = r.doctor(f.Doctor)
-	for i, s := range sections {
-		s.Judge(more[i].Into, func(field, format string, args ...any) {
-			r.Fail(strings.TrimSuffix(s.Name()+"."+field, "."), format, args...)
-		})
-		if err := s.Put(&p, more[i].Into); err != nil {
-			return policy.Version{}, err
-		}
+	if n := f.VSwitches.Kept(); n < 0 {
+		r.Fail("vswitches.reserve", "%d is negative", n)
 	}
 	checkSinks(d, f.Tell, classes)
 	policy.CheckPeople(f.People, func(i int, field, format string, args ...any) {

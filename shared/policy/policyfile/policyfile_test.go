@@ -1,7 +1,6 @@
 package policyfile
 
 import (
-	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -9,18 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 var classes = []string{"ram-permission", "tag-missing"}
 
-// sections are those that the classes declare.
-var sections = remedy.Sections(functions.All...)
-
 func TestParse(t *testing.T) {
-	medium, high := remedy.Medium, remedy.High
+	medium, high, none := remedy.Medium, remedy.High, int64(0)
 	tests := []struct {
 		name, file string
 		want       remedy.Policy
@@ -32,10 +27,8 @@ func TestParse(t *testing.T) {
 		{"all fields", "mode: fix\nrisk: high\nbudgets: {attempts: 5}\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: " +
 			"true}\nclasses: {tag-missing: {mode: observe}}",
 			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: remedy.Budgets{Attempts: 5},
-				Sections: map[string]json.RawMessage{
-					"ramDelay": json.RawMessage("2000000000"), "payBySpec": json.RawMessage("true"),
-					"vswitches": json.RawMessage(`{"allow":["vsw-1"],"reserve":0,"replaceMissing":true}`),
-				},
+				Settings: remedy.Settings{RAMDelay: remedy.Duration(2 * time.Second), PayBySpec: true,
+					VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &none, ReplaceMissing: true}},
 				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe}}}},
 		{"rules in their order", "mode: fix\nrules: [{namespaces: ['prod-*'], risk: low}, {clusters: [c1], labels: {tier: gold}, classes: [tag-missing], " +
 			"mode: observe}]",
@@ -53,8 +46,8 @@ func TestParse(t *testing.T) {
 		{"budgets", "budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\nclasses: {tag-missing: {mode: fix, risk: high, oneWay: true}}",
 			remedy.Policy{Mode: remedy.Observe, TakeBack: true, Budgets: remedy.Budgets{Attempts: 1, Class: 50, Share: 100, Least: 10},
 				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Fix, Risk: &high, OneWay: true}}}},
-		{"what a section leaves out is its default", "vswitches: {allow: [vsw-1]}\nramDelay: 1m\npayBySpec: false",
-			remedy.Policy{Mode: remedy.Observe, Sections: map[string]json.RawMessage{"vswitches": json.RawMessage(`{"allow":["vsw-1"],"reserve":8}`)}}},
+		{"a setting alone", "vswitches: {allow: [vsw-1]}\npayBySpec: false",
+			remedy.Policy{Mode: remedy.Observe, Settings: remedy.Settings{VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}}}}},
 		{"empty texts say nothing", "mode: ''\nrisk: ''\nramDelay: ''\nbudgets: {share: ''}\nclasses: {tag-missing: {mode: '', risk: ''}}",
 			remedy.Policy{Mode: remedy.Observe, Classes: map[string]remedy.Class{"tag-missing": {}}}},
 		{"what the doctor compares with", "doctor: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
@@ -63,7 +56,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse([]byte(tt.file), classes, sections...)
+			got, err := Parse([]byte(tt.file), classes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +132,7 @@ func TestParseRefuses(t *testing.T) {
 		"classes:\n  tag-missing:\n    risk: lowish": "line 3: classes.tag-missing.risk:",
 		"mode: fix\nmode: observe":                   "line 2: mode: it is there twice",
 	} {
-		_, err := Parse([]byte(file), classes, sections...)
+		_, err := Parse([]byte(file), classes)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want it to say %s", file, err, want)
 		}

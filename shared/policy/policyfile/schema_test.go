@@ -58,7 +58,7 @@ func TestSchema(t *testing.T) {
 		if err := judge(text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := Parse([]byte(text), classes, sections...); err != nil {
+		if _, err := Parse([]byte(text), classes); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestSchema(t *testing.T) {
 		if err := judge(text); err == nil {
 			t.Errorf("%s: the schema takes it", text)
 		}
-		if _, err := Parse([]byte(text), classes, sections...); err == nil {
+		if _, err := Parse([]byte(text), classes); err == nil {
 			t.Errorf("%s: the reader takes it", text)
 		}
 	}

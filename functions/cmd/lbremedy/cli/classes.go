@@ -34,9 +34,6 @@ func PolicyClasses() []string {
 	return ids
 }
 
-// Sections returns the sections of a policy file that classes declare.
-func Sections() []remedy.Section { return remedy.Sections(Remedies()...) }
-
 // ClassOf returns the remedy of a class or a check, or an error that names the classes
 // there are.
 func ClassOf(id string) (*remedy.Remedy, error) {

@@ -60,7 +60,8 @@ type checked struct {
 	Policy  remedy.Policy   `json:"policy"`
 	Version string          `json:"version"`
 	InForce *policy.InForce `json:"inForce,omitempty"` // that it was compared with
-	Changes []policy.Change `json:"changes,omitempty"` // from that one
+	Diff    string          `json:"diff,omitempty"`    // of its text, from that one
+	Loosens []string        `json:"loosens,omitempty"` // fields by which more could be written than under that one
 }
 
 func check(p *cli.Program) *cobra.Command {
@@ -73,9 +74,9 @@ or what is wrong with it, one sentence with file, line and field for each mistak
 templates are checked too, from the directories of --secrets. FILE may also be
 configmap:NAMESPACE/NAME.
 
-Where --cluster names a cluster and NATS is known, it also says what the file changes in
-the policy in force there, what it loosens before all else. The policy in force does not
-change.`,
+Where --cluster names a cluster and NATS is known, it also shows the lines in which the
+file differs from the policy in force there, and names the fields by which more could be
+written. The policy in force does not change.`,
 		Example: `  lbremedy policy check fix.yaml
   lbremedy policy check fix.yaml --cluster c1234`,
 		Args: command.Exactly(1, 1, "a policy file"),
@@ -90,7 +91,7 @@ change.`,
 			}
 			c := checked{Policy: v.Policy, Version: v.Digest}
 			if p.Cluster != "" && p.Known() {
-				if c.InForce, c.Changes, err = compare(ctx, p, v); err != nil {
+				if err := compare(ctx, p, v, &c); err != nil {
 					p.Note("It was not compared with the policy in force: %s.", command.Clean(event.Redact(err.Error())))
 				}
 			}
@@ -98,7 +99,7 @@ change.`,
 				fmt.Fprint(p.Out, cli.Wrap(p.Phrase("%s.", Describe(v.Policy)), "", p.Width()))
 				rules(p, v.Policy)
 				if c.InForce != nil {
-					changeList(p, c.Changes)
+					differences(p, c)
 				}
 			})
 		},
@@ -107,47 +108,49 @@ change.`,
 	return cmd
 }
 
-// compare returns the policy in force in the cluster that the flags name, and in what a version differs from it.
-func compare(ctx context.Context, p *cli.Program, v policy.Version) (*policy.InForce, []policy.Change, error) {
+// compare notes in what a version differs from the policy in force in the cluster that the flags name.
+func compare(ctx context.Context, p *cli.Program, v policy.Version, c *checked) error {
 	s, err := p.Stream(ctx)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer s.Close()
 	if said, err := cli.Unseen(ctx, s, p.Cluster); err != nil {
-		return nil, nil, err
+		return err
 	} else if said != nil {
 		p.Note("%s.", said)
 	}
 	now, told, err := cli.InForce(ctx, s, p.Cluster)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return &told, policy.Compare(now, v, policy.What{Sections: cli.Sections(), OptIn: func(class string) bool {
+	if c.Diff, err = policy.Diff(now.Text, v.Text); err != nil {
+		return err
+	}
+	c.InForce = &told
+	c.Loosens = policy.Loosens(now.Policy, v.Policy, func(class string) bool {
 		r, err := cli.ClassOf(class)
 		return err == nil && r.OptIn
-	}}), nil
+	})
+	return nil
 }
 
-// changeList prints changes, two lines for each.
-func changeList(p *cli.Program, changes []policy.Change) {
-	if len(changes) == 0 {
+// differences prints what a policy changes in the one in force.
+func differences(p *cli.Program, c checked) {
+	if c.Diff == "" {
 		fmt.Fprintln(p.Out, p.Phrase("It says the same as the policy in force in cluster %s.", p.Cluster))
 		return
 	}
 	fmt.Fprintln(p.Out, p.Phrase("It changes the policy in cluster %s:", p.Cluster))
-	colours := map[policy.Effect]cli.Colour{policy.Loosened: cli.Yellow, policy.Tightened: cli.Green}
-	for _, c := range changes {
-		value := func(t say.Text) string {
-			if t == nil {
-				t = say.F("(none)")
-			}
-			return p.Tell(t)
-		}
-		word := p.Paint(colours[c.Effect], fmt.Sprintf("%-9s", c.Effect))
-		fmt.Fprintf(p.Out, "  %s  %s: %s -> %s\n", word, command.Clean(c.Field), command.Clean(value(c.Said.Was)), command.Clean(value(c.Said.Is)))
-		fmt.Fprint(p.Out, cli.Wrap(p.Tell(c.Said.Text), strings.Repeat(" ", 13), p.Width()))
+	for line := range strings.Lines(c.Diff) {
+		fmt.Fprintln(p.Out, "  "+command.Clean(strings.TrimSuffix(line, "\n")))
 	}
+	if len(c.Loosens) == 0 {
+		fmt.Fprintln(p.Out, p.Phrase("lbremedy can write no more by it than before."))
+		return
+	}
+	looser := p.Phrase("lbremedy could write more by it than before, because of %s.", strings.Join(c.Loosens, ", "))
+	fmt.Fprint(p.Out, cli.Wrap(p.Paint(cli.Yellow, looser), "", p.Width()))
 }
 
 // A shown policy is what "show" prints as data.

@@ -18,16 +18,8 @@ var Remedy = &remedy.Remedy{
 	Class:      "name-reserved",
 	Doc:        doc,
 	Texts:      []string{"LoadBalancerName is reserved"},
-	Sections:   []remedy.Section{instead},
 	Diagnose:   diagnose,
 	StillFails: stillFails,
-}
-
-// instead is a section of the policy file, which this class alone has.
-var instead = &remedy.Setting[string]{
-	Key:     "nameInstead",
-	Doc:     "what to call a load balancer that may not have the name it asks for; default web",
-	Default: "web",
 }
 
 // nameOf is the short name of the annotation that names the load balancer.
@@ -37,7 +29,7 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name, _ := ccm.Annotation(c.Service, nameOf)
 	return remedy.Plan{
 		Finding: say.F("The annotation name asks for %s, a name that Alibaba Cloud keeps for itself.", ccm.Quote(name)),
-		Ask:     say.F("Choose another name: %s.", ccm.SetCommand(c.Service, nameOf, instead.Of(c.Policy))),
+		Ask:     say.F("Choose another name: %s.", ccm.SetCommand(c.Service, nameOf, "web")),
 		Cause:   name,
 	}, nil
 }
