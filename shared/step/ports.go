@@ -61,7 +61,7 @@ func (TargetPorts) Keys() []string { return []string{remedy.PortsKey} }
 
 // Patch returns the merge patch for a person to commit.
 func (t TargetPorts) Patch(c *remedy.Case) []byte {
-	return []byte(fmt.Sprintf(`{"spec":%s}`, t.spec(c.Service.Spec.Ports)))
+	return encoded(map[string]any{"spec": t.spec(c.Service.Spec.Ports)})
 }
 
 // Check compares the Service's ports with both sides of the step.
@@ -118,7 +118,11 @@ func (t TargetPorts) spec(ports []corev1.ServicePort) json.RawMessage {
 			ports[i].TargetPort = p.To
 		}
 	}
-	data, err := json.Marshal(map[string]any{"ports": ports})
+	return encoded(map[string]any{"ports": ports})
+}
+
+func encoded(value any) json.RawMessage {
+	data, err := json.Marshal(value)
 	if err != nil {
 		panic(fmt.Sprintf("step: ports do not encode: %v", err)) // plain values
 	}
