@@ -65,7 +65,7 @@ func lookAt(t *testing.T, api http.Handler, account *sim.Cloud, endpoint string,
 		t.Fatal(err)
 	}
 	for _, u := range r.Unknown {
-		if strings.Contains(u.Why, "broke down") {
+		if strings.Contains(u.Why.String(), "broke down") {
 			t.Errorf("%s: %s", u.Check, u.Why)
 		}
 	}

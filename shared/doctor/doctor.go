@@ -20,7 +20,6 @@ package doctor
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -194,59 +193,18 @@ func (a About) InJournal(cluster string) event.Service { return serviceOf(cluste
 
 // A Finding is one thing that a check found.
 type Finding struct {
-	Check    string
-	Severity Severity
-	About    About
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity" jsonschema:"type=string,enum=info,enum=warning,enum=critical"`
+	About    About    `json:"about"`
 	// Key tells findings of one check about one thing apart, such as the name of an
 	// annotation; empty: there is only one. It stays the same while the finding stands.
-	Key      string
-	Text     say.Text          // what is wrong, and the evidence
-	Do       say.Text          // what to do about it
-	Evidence map[string]string // figures and values behind the text
-	Services []string          // that it concerns, "namespace/name", if it is not about one
-	Fixable  bool              // lbremedy doctor --fix has a plan for it
-}
-
-// A finding on the wire has its sentences in English, and as messages beside them.
-type wireFinding struct {
-	Check    string            `json:"check"`
-	Severity Severity          `json:"severity" jsonschema:"type=string,enum=info,enum=warning,enum=critical"`
-	About    About             `json:"about"`
 	Key      string            `json:"key,omitempty"`
-	Text     string            `json:"text"`
-	Do       string            `json:"do"`
-	Evidence map[string]string `json:"evidence,omitempty"`
-	Services []string          `json:"services,omitempty"`
-	Fixable  bool              `json:"fixable,omitempty"`
-	Said     event.Advice      `json:"said,omitzero"`
+	Text     say.Text          `json:"text"`               // what is wrong, and the evidence
+	Do       say.Text          `json:"do"`                 // what to do about it
+	Evidence map[string]string `json:"evidence,omitempty"` // figures and values behind the text
+	Services []string          `json:"services,omitempty"` // that it concerns, "namespace/name", if it is not about one
+	Fixable  bool              `json:"fixable,omitempty"`  // lbremedy doctor --fix has a plan for it
 }
-
-// MarshalJSON writes the sentences in English, and as messages beside them.
-func (f Finding) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireFinding{
-		Check: f.Check, Severity: f.Severity, About: f.About, Key: f.Key, Text: f.Text.String(), Do: f.Do.String(),
-		Evidence: f.Evidence, Services: f.Services, Fixable: f.Fixable, Said: event.Advice{Text: f.Text, Do: f.Do},
-	})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes, also without messages.
-func (f *Finding) UnmarshalJSON(data []byte) error {
-	var w wireFinding
-	if err := json.Unmarshal(data, &w); err != nil {
-		return err
-	}
-	*f = Finding{
-		Check: w.Check, Severity: w.Severity, About: w.About, Key: w.Key, Text: w.Said.Text, Do: w.Said.Do,
-		Evidence: w.Evidence, Services: w.Services, Fixable: w.Fixable,
-	}
-	if f.Text.String() != w.Text || f.Do.String() != w.Do {
-		f.Text, f.Do = say.Literal(w.Text), say.Literal(w.Do)
-	}
-	return nil
-}
-
-// JSONSchemaAlias returns what the schema of a finding is made of.
-func (Finding) JSONSchemaAlias() any { return wireFinding{} }
 
 // ID returns what a finding is known by from one run to the next.
 func (f Finding) ID() string {
@@ -262,16 +220,7 @@ func order(a, b Finding) int {
 type Unknown struct {
 	Check string   `json:"check"`
 	About About    `json:"about,omitzero"` // zero: the whole check
-	Why   string   `json:"why"`
-	Said  say.Text `json:"said,omitempty"` // Why as a message, for readers of other languages
-}
-
-// Text returns why.
-func (u Unknown) Text() say.Text {
-	if u.Said.String() == u.Why {
-		return u.Said
-	}
-	return say.Literal(u.Why)
+	Why   say.Text `json:"why"`
 }
 
 // A Report takes what a check finds.
@@ -289,5 +238,5 @@ func (r *Report) Add(f Finding) {
 
 // Unknown says that the check can't tell how this stands, because of the error.
 func (r *Report) Unknown(about About, err error) {
-	r.unknown = append(r.unknown, Unknown{r.check.ID, about, err.Error(), say.Of(err)})
+	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err)})
 }

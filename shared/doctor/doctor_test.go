@@ -39,7 +39,7 @@ func TestExamine(t *testing.T) {
 		got = append(got, f.Severity.String()+" "+f.ID())
 	}
 	for _, u := range r.Unknown {
-		got = append(got, u.Check+" "+u.About.String()+" "+u.Why)
+		got = append(got, u.Check+" "+u.About.String()+" "+u.Why.String())
 	}
 	want := []string{
 		"critical c|service|shop/web|", "warning a|service|shop/web|1", "warning a|service|shop/web|2",
@@ -49,7 +49,7 @@ func TestExamine(t *testing.T) {
 		t.Error(d)
 	}
 	s.Failed[Services] = errors.New("denied")
-	if r := Examine(s, checks); len(r.Findings) > 0 || len(r.Unknown) != 3 || r.Unknown[0].Why != "the services could not be read: denied" {
+	if r := Examine(s, checks); len(r.Findings) > 0 || len(r.Unknown) != 3 || r.Unknown[0].Why.String() != "the services could not be read: denied" {
 		t.Errorf("without its needs: %+v", r)
 	}
 	if r := Examine(&Snapshot{}, checks[:1]); len(r.Unknown) != 1 {
@@ -146,7 +146,7 @@ func TestUntold(t *testing.T) {
 		"each of another kind":     {"a", All(Balancer), false},
 		"one of that name, a node": {"a", About{Kind: Node, Namespace: "shop", Name: "web"}, false},
 	} {
-		r := Result{Unknown: []Unknown{{Check: tt.check, About: tt.about, Why: "denied"}}}
+		r := Result{Unknown: []Unknown{{Check: tt.check, About: tt.about, Why: say.F("denied")}}}
 		if got := len(r.untold("a", web)) > 0; got != tt.want {
 			t.Errorf("%s: got %v", what, got)
 		}

@@ -65,7 +65,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	for _, c := range checks {
 		r.Checks = append(r.Checks, c.ID)
 		if err := s.Err(c.Needs...); err != nil {
-			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: event.Redact(err.Error()), Said: say.Of(err).Map(event.Redact)})
+			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: say.Of(err).Map(event.Redact)})
 			continue
 		}
 		found := run(s, c)
@@ -81,7 +81,9 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	arrange(r.Unknown, func(a, b Unknown) int {
 		return cmp.Or(cmp.Compare(a.Check, b.Check), cmp.Compare(a.About.String(), b.About.String()))
 	})
-	r.Unknown = slices.CompactFunc(r.Unknown, func(a, b Unknown) bool { return a.Check == b.Check && a.About == b.About && a.Why == b.Why })
+	r.Unknown = slices.CompactFunc(r.Unknown, func(a, b Unknown) bool {
+		return a.Check == b.Check && a.About == b.About && a.Why.String() == b.Why.String()
+	})
 	return r
 }
 
@@ -145,12 +147,25 @@ func (r Result) Worst() (Severity, bool) {
 // looked reports whether the check was asked.
 func (r Result) looked(check string) bool { return slices.Contains(r.Checks, check) }
 
+// In returns the result with its sentences in a language, in which they stay.
+func (r Result) In(l *say.Language) Result {
+	r.Findings, r.Unknown = slices.Clone(r.Findings), slices.Clone(r.Unknown)
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Text, f.Do = say.Literal(f.Text.In(l)), say.Literal(f.Do.In(l))
+	}
+	for i := range r.Unknown {
+		r.Unknown[i].Why = say.Literal(r.Unknown[i].Why.In(l))
+	}
+	return r
+}
+
 // untold returns why a check could not tell how a thing stands; nothing if it could.
 func (r Result) untold(check string, about About) []string {
 	var why []string
 	for _, u := range r.Unknown {
 		if u.Check == check && u.About.Covers(about) {
-			why = append(why, u.Why)
+			why = append(why, u.Why.String())
 		}
 	}
 	return why

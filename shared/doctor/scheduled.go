@@ -346,7 +346,7 @@ func (m *matter) keep() {
 		if found[f.Key] {
 			continue
 		}
-		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Said.Text, Do: f.Said.Do}
+		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Text, Do: f.Do}
 		if err := kept.Severity.UnmarshalText([]byte(f.Severity)); err != nil {
 			kept.Severity = Warning // of another release
 		}
@@ -390,8 +390,7 @@ func foundOf(findings []Finding) []event.Found {
 	for i, f := range findings {
 		found := event.Found{Key: f.Key, Severity: f.Severity.String()}
 		if i < told {
-			found.Text, found.Do = event.Cut(f.Text.String()), event.Cut(f.Do.String())
-			found.Said = event.Advice{Text: f.Text, Do: f.Do}
+			found.Text, found.Do = f.Text.Map(event.Cut), f.Do.Map(event.Cut)
 		}
 		if i < noted-1 || len(findings) == noted {
 			list = append(list, found)

@@ -240,7 +240,7 @@ func TestScheduledRunBoundaries(t *testing.T) {
 		Text: say.F("So."), Do: say.F("Do.")}}}
 	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
 	blind := gone
-	blind.Unknown = []Unknown{{Check: "cordoned", About: About{Kind: Service, Namespace: "shop", Name: "web", UID: uid2}, Why: "no answer"}}
+	blind.Unknown = []Unknown{{Check: "cordoned", About: About{Kind: Service, Namespace: "shop", Name: "web", UID: uid2}, Why: say.F("no answer")}}
 	many := func(n int, last string) Result {
 		r := gone
 		for i := range n {
@@ -370,8 +370,7 @@ func TestScheduledRunRenews(t *testing.T) {
 		if !after.At.After(before.At) {
 			t.Error("it was not written again")
 		}
-		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do.",
-			Said: event.Advice{Text: say.F("So."), Do: say.F("Do.")}}}
+		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: say.F("So."), Do: say.F("Do.")}}
 		if d := cmp.Diff(before, after); d != "" {
 			t.Error(d)
 		}

@@ -176,6 +176,8 @@ func ReadFailed(e event.Event) (Failure, error) {
 	return f, nil
 }
 
+func clean(text string) string { return strings.ToValidUTF8(Redact(text), "?") }
+
 // Clean returns the record redacted in all texts but those of the steps, which undoing needs as they are.
 func (r Record) Clean() Record {
 	r.Message = Abridge(r.Message)
@@ -185,7 +187,7 @@ func (r Record) Clean() Record {
 	r.Found = slices.Clone(r.Found)
 	for i := range r.Found {
 		f := &r.Found[i]
-		f.Text, f.Do = strings.ToValidUTF8(Redact(f.Text), "?"), strings.ToValidUTF8(Redact(f.Do), "?")
+		f.Text, f.Do = f.Text.Map(clean), f.Do.Map(clean)
 	}
 	r.Changes = slices.Clone(r.Changes)
 	for i := range r.Changes {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 const testTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -278,7 +280,7 @@ func TestRecords(t *testing.T) {
 			"b32ada40-20261120T080910.vswitch-ip-exhausted.intent.1.1.1795162151000000000"},
 		{"of the doctor", record(func(r *Record) {
 			r.Service = Service{Kind: "load balancer", Name: "lb-1", UID: r.Service.UID}
-			r.Found = []Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
+			r.Found = []Found{{Key: "a", Severity: "warning", Text: say.F("So."), Do: say.F("Do.")}}
 		}), TypeSettled, "b32ada40-20261120T080910.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
 		{"step", record(func(r *Record) { r.Phase = Step }), TypeIntent, "b32ada40-20261120T080910.vswitch-ip-exhausted.step.1.1.1795162151000000000"},
 	} {
@@ -317,7 +319,7 @@ func TestNewRecordRedacts(t *testing.T) {
 	e, err := NewRecord(record(func(r *Record) {
 		r.Message, r.Rule, r.Finding, r.Cause, r.Ask, r.Note, r.Error = secret, secret, secret, secret, secret, secret, secret+"\xff"
 		r.Steps[0].Step = json.RawMessage(`{"value":"a=b"}`)
-		r.Found = []Found{{Text: secret, Do: secret}}
+		r.Found = []Found{{Text: say.Literal(secret), Do: say.F("Do it %s", secret)}}
 		r.Steps[0].Calls = []Call{{Action: secret, Resource: secret, Request: secret, Version: secret, Error: secret}}
 	}))
 	if err != nil {

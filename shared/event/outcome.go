@@ -221,11 +221,10 @@ type Outcome struct {
 
 // A Found is one finding of a doctor's check about one thing, as the journal keeps it.
 type Found struct {
-	Key      string `json:"key,omitempty"` // tells findings of the check about the thing apart
-	Severity string `json:"severity"`      // warning or critical
-	Text     string `json:"text"`          // empty where there are so many that they are only counted
-	Do       string `json:"do"`
-	Said     Advice `json:"said,omitzero"` // Text and Do as messages
+	Key      string   `json:"key,omitempty"`  // tells findings of the check about the thing apart
+	Severity string   `json:"severity"`       // warning or critical
+	Text     say.Text `json:"text,omitempty"` // empty where there are so many that they are only counted
+	Do       say.Text `json:"do,omitempty"`
 }
 
 // A Change is one thing that a full sync of the Service will change in the cloud.

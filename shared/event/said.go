@@ -17,12 +17,6 @@ type Said struct {
 	Note    say.Text `json:"note,omitempty"`
 }
 
-// Advice holds the sentences of a Found as messages, as Said holds those of a record.
-type Advice struct {
-	Text say.Text `json:"text,omitempty"`
-	Do   say.Text `json:"do,omitempty"`
-}
-
 // SetFinding replaces the finding, in both forms.
 func (r *Record) SetFinding(t say.Text) { r.Finding, r.Said.Finding = t.String(), t }
 
@@ -49,6 +43,9 @@ func (r *Record) AddAsk(t say.Text) { r.SetAsk(messages(r.Said.Ask, r.Ask).Then(
 
 // AddNote puts a text behind the note.
 func (r *Record) AddNote(t say.Text) { r.SetNote(messages(r.Said.Note, r.Note).Then(t)) }
+
+// Says returns what the step does.
+func (s StepRecord) Says() say.Text { return messages(s.Said, s.Text) }
 
 // messages returns the messages of a sentence; the sentence itself where they are not its.
 func messages(t say.Text, english string) say.Text {
@@ -84,10 +81,12 @@ func (r *Record) fit() {
 		c := &r.Changes[i]
 		c.Said = fitting(c.Said, c.How)
 	}
-	for i := range r.Found {
-		f := &r.Found[i]
-		f.Said = Advice{Text: fitting(f.Said.Text, f.Text), Do: fitting(f.Said.Do, f.Do)}
-	}
+}
+
+// In returns what was found with its sentences in a language, in which they stay.
+func (f Found) In(l *say.Language) Found {
+	f.Text, f.Do = say.Literal(f.Text.In(l)), say.Literal(f.Do.In(l))
+	return f
 }
 
 // In returns the record with its sentences, those of its steps and changes, and what was found in a
@@ -101,7 +100,7 @@ func (r Record) In(l *say.Language) Record {
 	r.Steps = slices.Clone(r.Steps)
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		s.Text = messages(s.Said, s.Text).In(l)
+		s.Text = s.Says().In(l)
 		if s.Undo != nil {
 			undo := *s.Undo
 			undo.Text = messages(undo.Said, undo.Text).In(l)
@@ -115,8 +114,7 @@ func (r Record) In(l *say.Language) Record {
 	}
 	r.Found = slices.Clone(r.Found)
 	for i := range r.Found {
-		f := &r.Found[i]
-		f.Text, f.Do = messages(f.Said.Text, f.Text).In(l), messages(f.Said.Do, f.Do).In(l)
+		r.Found[i] = r.Found[i].In(l)
 	}
 	return r
 }

@@ -42,8 +42,8 @@ func F(format string, args ...any) Text {
 	return Text{m}
 }
 
-// Literal returns a text that is the same in every language, such as an ID or what somebody
-// else has said. An empty string is an empty text.
+// Literal returns a text that is the same in every language, such as an ID, what somebody
+// else has said, or a text that was put into words. An empty string is an empty text.
 func Literal(s string) Text {
 	if s == "" {
 		return nil
@@ -129,6 +129,27 @@ func plain(a any) any {
 	return fmt.Sprint(a)
 }
 
+// MarshalJSON writes a text that is the same in every language as a string, and any other as the list of its messages.
+func (t Text) MarshalJSON() ([]byte, error) {
+	if len(t) == 1 && t[0].Format == "%s" && len(t[0].Args) == 1 {
+		if s, ok := t[0].Args[0].(string); ok {
+			return json.Marshal(s)
+		}
+	}
+	return json.Marshal([]Message(t))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (t *Text) UnmarshalJSON(data []byte) error {
+	if data[0] != '"' {
+		return json.Unmarshal(data, (*[]Message)(t))
+	}
+	var s string
+	err := json.Unmarshal(data, &s)
+	*t = Literal(s)
+	return err
+}
+
 type wire struct {
 	Format string `json:"format"`
 	Args   []any  `json:"args,omitempty"`
@@ -149,8 +170,11 @@ func (r real) MarshalJSON() ([]byte, error) {
 func (m Message) MarshalJSON() ([]byte, error) {
 	w := wire{Format: m.Format}
 	for _, a := range m.Args {
-		if f, ok := a.(float64); ok {
-			a = real(f)
+		switch v := a.(type) {
+		case float64:
+			a = real(v)
+		case Text:
+			a = []Message(v)
 		}
 		w.Args = append(w.Args, a)
 	}

@@ -77,7 +77,7 @@ func TestMap(t *testing.T) {
 // TestHostile refuses what is no text, prints without measure or lies too deep.
 func TestHostile(t *testing.T) {
 	for _, data := range []string{
-		`{}`, `"a"`, `[1]`, `[{"format":1}]`, `[{"format":"%s","args":{}}]`, `[{"format":"%s","args":[{}]}]`, `[{"format":"%s","args":[null]}]`,
+		`{}`, `true`, `[1]`, `[{"format":1}]`, `[{"format":"%s","args":{}}]`, `[{"format":"%s","args":[{}]}]`, `[{"format":"%s","args":[null]}]`,
 		`[{"format":"%0999999d","args":[1]}]`, `[{"format":"%*d","args":[999999,1]}]`,
 		strings.Repeat(`[{"format":"%s","args":[`, 20) + `"a"` + strings.Repeat(`]}]`, 20),
 	} {
@@ -90,5 +90,37 @@ func TestHostile(t *testing.T) {
 	if err := json.Unmarshal([]byte(`[{"format":"%s and %d","args":["a"]},{"format":"%d","args":["b"]}]`), &text); err != nil ||
 		!strings.HasPrefix(text.String(), "a and %!") {
 		t.Errorf("a format without its arguments: %q, %v", text, err)
+	}
+}
+
+// A text that is the same in every language is a string in JSON, and any other a list of messages; both come back as they were.
+func TestJSON(t *testing.T) {
+	for _, tt := range []struct {
+		text say.Text
+		want string
+	}{
+		{nil, "null"},
+		{say.Literal("vsw-1"), `"vsw-1"`},
+		{say.F("%d", 3), `[{"format":"%d","args":[3]}]`},
+		{say.F("%s is full.", say.Literal("vsw-1")), `[{"format":"%s is full.","args":[[{"format":"%s","args":["vsw-1"]}]]}]`},
+		{say.Literal("a").Then(say.Literal("b")), `[{"format":"%s","args":["a"]},{"format":"%s","args":["b"]}]`},
+	} {
+		data, err := json.Marshal(tt.text)
+		if err != nil || string(data) != tt.want {
+			t.Errorf("%q becomes %s, %v, not %s", tt.text, data, err, tt.want)
+		}
+		var back say.Text
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Error(err)
+		}
+		if !reflect.DeepEqual(tt.text, back) {
+			t.Errorf("%s comes back as %#v", data, back)
+		}
+	}
+	for _, bad := range []string{"3", "{}", "[3]", `["a"]`, "true"} {
+		var back say.Text
+		if err := json.Unmarshal([]byte(bad), &back); err == nil {
+			t.Errorf("%s is read as %q", bad, back)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -225,7 +226,7 @@ func (i *Incident) sort() {
 	}
 	if len(i.Members) > 0 {
 		m := lead(i.Members)
-		i.Cause, i.Finding = m.Cause, m.Finding
+		i.Cause, i.Finding = m.Cause, m.Finding.String()
 	}
 	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }
@@ -265,7 +266,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 			if m.Over {
 				continue
 			}
-			m.Over, m.Result, m.At, m.By = true, ByHand, now, by
+			m.Over, m.Result, m.At, m.By = true, ByHand, now, say.Literal(by)
 			data, err := json.Marshal(m)
 			if err != nil {
 				return closed, fmt.Errorf("%s: %w", doing, err)

@@ -499,7 +499,7 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 // deliver notifies the sink, under a lease.
 func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
 	now := o.now()
-	h.Refusal = "" // it was said of how things stood before
+	h.Refusal = nil // it was said of how things stood before
 	was := h
 	h.Lease = now.Add(lease)
 	t := o.render(i, uid, was, v, status)
@@ -647,7 +647,7 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 		Incident: i.String(), At: o.now(),
 	}
 	t.Message = t.Key + "." + strconv.FormatUint(v.revision, 10)
-	t.Facts = v.facts(t.Key, i, title, h, status)
+	t.Facts = v.facts(t.Key, i, title, h, status).in(o.texts.language)
 	if o.card {
 		t.Question, t.Muted = questionOf(t.Facts.Lead).String(), o.now().Before(h.MutedUntil)
 		if !t.Reopened() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -119,7 +120,7 @@ func TestQuestions(t *testing.T) {
 	} {
 		s := policy.Sink{Kind: policy.Webhook, Results: tt.results}
 		act := Member{Result: event.Asked}
-		approve := Member{Result: event.Fixed, Stood: event.Asked, Steps: []string{"annotate"}, Digest: "d"} // it was one
+		approve := Member{Result: event.Fixed, Stood: event.Asked, Steps: []say.Text{say.F("annotate")}, Digest: "d"} // it was one
 		var got []string
 		if wants(s, "busy", act, act.Result) {
 			got = append(got, "act")

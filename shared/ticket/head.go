@@ -38,9 +38,8 @@ type Head struct {
 	// Of a sink at which people answer.
 	Shown      Shown      `json:"shown,omitzero"`
 	MutedUntil time.Time  `json:"mutedUntil,omitzero"`
-	Said       []string   `json:"said,omitempty"`    // what became of answers
-	Refusal    string     `json:"refusal,omitempty"` // why the last click did nothing
-	Texts      []say.Text `json:"texts,omitempty"`   // Said and Refusal as messages, for readers of other languages
+	Said       []say.Text `json:"said,omitempty"`    // what became of answers
+	Refusal    say.Text   `json:"refusal,omitempty"` // why the last click did nothing
 	Clicks     []string   `json:"clicks,omitempty"`  // that were done
 
 	entry stream.Entry
@@ -48,28 +47,24 @@ type Head struct {
 
 // answered notes a line on a click: on what became of it, or why it did nothing.
 func (h *Head) answered(line say.Text, refused bool) {
-	english := line.String()
-	h.Refusal = ""
+	h.Refusal = nil
 	if refused {
-		h.Refusal = english
-	} else if !slices.ContainsFunc(h.Said, func(said string) bool { return said[len(clock):] == english[len(clock):] }) {
-		h.Said = append(h.Said, english)
+		h.Refusal = line
+		return
+	}
+	words := func(line say.Text) string { return line.String()[len(clock):] }
+	if !slices.ContainsFunc(h.Said, func(said say.Text) bool { return words(said) == words(line) }) {
+		h.Said = append(slices.Clone(h.Said), line)
 		h.Said = h.Said[max(0, len(h.Said)-mostSaid):]
 	}
-	h.Texts = slices.DeleteFunc(append(slices.Clone(h.Texts), line), func(t say.Text) bool {
-		return t.String() != h.Refusal && !slices.Contains(h.Said, t.String())
-	})
 }
 
 // lines returns what the card says of clicks in a language.
 func (h Head) lines(l *say.Language) []string {
 	var all []string
 	for _, line := range append(slices.Clone(h.Said), h.Refusal) {
-		if i := slices.IndexFunc(h.Texts, func(t say.Text) bool { return t.String() == line }); i >= 0 {
-			line = h.Texts[i].In(l)
-		}
-		if line != "" {
-			all = append(all, line)
+		if len(line) > 0 {
+			all = append(all, line.In(l))
 		}
 	}
 	return all

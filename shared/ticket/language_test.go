@@ -89,8 +89,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// What a card says of clicks is in the language of the sink; lines without messages
-// are told as they are, and one that was noted goes with its message.
+// What a card says of clicks is in the language of the sink. Words that have no messages are told as they are.
 func TestLines(t *testing.T) {
 	var h Head
 	if err := json.Unmarshal([]byte(`{"said":["22:01 zoe has muted this for a day."],"refusal":"22:02 it is over"}`), &h); err != nil {
@@ -122,21 +121,21 @@ func TestLines(t *testing.T) {
 		h.answered(line("22:05", say.F("%s has muted this for a day.", string(rune('a'+i)))), false)
 	}
 	check("22:05 a 已将此静默一天。", "22:05 b 已将此静默一天。", "22:05 c 已将此静默一天。", "22:05 d 已将此静默一天。", "22:05 e 已将此静默一天。")
-	if len(h.Texts) != mostSaid {
-		t.Errorf("%d messages are kept of %d lines", len(h.Texts), mostSaid)
-	}
 }
 
-// What a member says in messages that can't be read is told in English, and the member is not left out for it.
+// A member whose messages can't be read is refused.
 func TestWordsThatCantBeRead(t *testing.T) {
 	w := newWorld(t)
 	data, err := json.Marshal(memberOf(w.record(1, "busy", event.Asked), 1, Member{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = append(data[:len(data)-1], `,"said":{"ask":[{"format":"%999999999d","args":[1]}]}}`...)
-	_, m, err := readMember(incident{"service", "busy", hash("vsw-1")}.member(uid(1)), data, 1)
-	if err != nil || m.in(tongue("zh")).Ask != "Add a vSwitch." {
-		t.Errorf("got %q, %v", m.in(tongue("zh")).Ask, err)
+	key := incident{"service", "busy", hash("vsw-1")}.member(uid(1))
+	if _, m, err := readMember(key, data, 1); err != nil || m.In(tongue("zh")).Ask.String() != "Add a vSwitch." {
+		t.Errorf("got %q, %v", m.In(tongue("zh")).Ask, err)
+	}
+	data = append(data[:len(data)-1], `,"note":[{"format":"%999999999d","args":[1]}]}`...)
+	if _, _, err := readMember(key, data, 1); err == nil || !strings.Contains(err.Error(), "the format of a message") {
+		t.Errorf("it is read: %v", err)
 	}
 }

@@ -25,83 +25,31 @@ type Member struct {
 	Impact   event.Impact  `json:"impact,omitempty"` //
 	Message  string        `json:"message"`          // of the failure
 	Failed   time.Time     `json:"failed"`           // when it was last seen
-	Finding  string        `json:"finding,omitempty"`
+	Finding  say.Text      `json:"finding,omitempty"`
 	Cause    string        `json:"cause,omitempty"`
 	Risk     string        `json:"risk,omitempty"`
-	Steps    []string      `json:"steps,omitempty"` // of the plan
+	Steps    []say.Text    `json:"steps,omitempty"` // of the plan
 	Done     int           `json:"done,omitempty"`  // how many of them were applied
 	Digest   string        `json:"digest,omitempty"`
 	Attempt  int           `json:"attempt,omitempty"` // to write, that the question is about
-	Ask      string        `json:"ask,omitempty"`
-	Note     string        `json:"note,omitempty"`
-	Rule     string        `json:"rule,omitempty"`
+	Ask      say.Text      `json:"ask,omitempty"`
+	Note     say.Text      `json:"note,omitempty"`
+	Rule     say.Text      `json:"rule,omitempty"`
 	Error    string        `json:"error,omitempty"`
-	By       string        `json:"by,omitempty"` // who closed it by hand, or rejected or approved its plan
-	Said     said          `json:"said,omitzero"`
+	By       say.Text      `json:"by,omitempty"` // who closed it by hand, or rejected or approved its plan
 
 	revision uint64 // of its key
 	uid      string
 }
 
-// messages are the sentences of a member as messages. They count where they say what the member
-// says in English: one that was cut is told as it is.
-type messages struct {
-	event.Said
-	Steps []say.Text `json:"steps,omitempty"`
-	By    say.Text   `json:"by,omitempty"`
-}
-
-// said holds the messages of a member. Those that are read stay as they were stored until somebody
-// asks for them: a notification is made of thousands of members, and tells the words of twenty.
-type said struct {
-	messages
-	stored json.RawMessage // nil: messages are what there is
-}
-
-// UnmarshalJSON keeps what is stored.
-func (s *said) UnmarshalJSON(data []byte) error {
-	s.stored = slices.Clone(data)
-	return nil
-}
-
-// MarshalJSON returns the messages as they are stored.
-func (s said) MarshalJSON() ([]byte, error) {
-	if s.stored != nil {
-		return s.stored, nil
-	}
-	return json.Marshal(s.messages)
-}
-
-// read returns the messages; none if what is stored are none.
-func (s said) read() messages {
-	if s.stored == nil {
-		return s.messages
-	}
-	var m messages
-	if err := json.Unmarshal(s.stored, &m); err != nil {
-		return messages{}
-	}
-	return m
-}
-
-// in returns the member with its sentences in a language.
-func (m Member) in(l *say.Language) Member {
-	if l == nil {
-		return m
-	}
-	tell := func(t say.Text, english string, most int) string {
-		if t.String() != english {
-			return english
-		}
-		return clip(t.In(l), most)
-	}
-	told := m.Said.read()
-	m.Finding, m.Ask = tell(told.Finding, m.Finding, longText), tell(told.Ask, m.Ask, longText)
-	m.Note, m.Rule = tell(told.Note, m.Note, shortText), tell(told.Rule, m.Rule, shortText)
-	m.By = tell(told.By, m.By, shortText)
+// In returns the member with its sentences in a language. Nobody can put them into another one then.
+func (m Member) In(l *say.Language) Member {
+	tell := func(t say.Text, most int) say.Text { return say.Literal(clip(t.In(l), most)) }
+	m.Finding, m.Ask = tell(m.Finding, longText), tell(m.Ask, longText)
+	m.Note, m.Rule, m.By = tell(m.Note, shortText), tell(m.Rule, shortText), tell(m.By, shortText)
 	m.Steps = slices.Clone(m.Steps)
-	for i := range min(len(m.Steps), len(told.Steps)) {
-		m.Steps[i] = tell(told.Steps[i], m.Steps[i], stepText)
+	for i, s := range m.Steps {
+		m.Steps[i] = tell(s, stepText)
 	}
 	return m
 }
@@ -150,14 +98,13 @@ func ends(r event.Result) bool {
 
 // memberOf returns the Service of a record as a member; was is what it was before.
 func memberOf(r event.Record, sequence uint64, was Member) Member {
+	t := r.Texts()
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
 		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: clip(r.Message, shortText), Failed: r.EventTime,
-		Finding: clip(r.Finding, longText), Cause: clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
-		Ask: clip(r.Ask, longText), Note: clip(r.Note, shortText), Rule: clip(r.Rule, shortText), Error: clip(r.Error, shortText),
+		Finding: short(t.Finding, longText), Cause: clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
+		Ask: short(t.Ask, longText), Note: short(t.Note, shortText), Rule: short(t.Rule, shortText), Error: clip(r.Error, shortText),
 	}
-	t := r.Texts()
-	m.Said.Said = event.Said{Finding: whole(t.Finding, m.Finding), Ask: whole(t.Ask, m.Ask), Note: whole(t.Note, m.Note), Rule: whole(t.Rule, m.Rule)}
 	var by say.Text
 	switch {
 	case r.Rejected != nil:
@@ -169,41 +116,35 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 			by = say.F("%s, and by %s", by, a.Text())
 		}
 	}
-	m.By = clip(by.String(), shortText)
-	m.Said.By = whole(by, m.By)
+	m.By = short(by, shortText)
 	for i, s := range r.Steps {
 		if i == mostSteps {
-			more := say.F("and %d more steps", len(r.Steps)-mostSteps)
-			m.Steps, m.Said.Steps = append(m.Steps, more.String()), append(m.Said.Steps, more)
+			m.Steps = append(m.Steps, say.F("and %d more steps", len(r.Steps)-mostSteps))
 			break
 		}
-		m.Steps = append(m.Steps, clip(event.Redact(s.Text), stepText))
-		m.Said.Steps = append(m.Said.Steps, whole(s.Said.Map(event.Redact), m.Steps[i]))
+		m.Steps = append(m.Steps, short(s.Says().Map(event.Redact), stepText))
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
 		// What it was about is sent together with how it ended.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
-		if m.Finding == "" {
-			m.Finding, m.Said.Finding = was.Finding, was.Said.read().Finding
+		if len(m.Finding) == 0 {
+			m.Finding = was.Finding
 		}
 	case m.Over:
 		m.Stood = ""
 	case stood:
 		m.Since = was.Since
-		if m.Finding == "" {
-			m.Finding, m.Cause, m.Said.Finding = was.Finding, was.Cause, was.Said.read().Finding
+		if len(m.Finding) == 0 {
+			m.Finding, m.Cause = was.Finding, was.Cause
 		}
 	}
 	return m
 }
 
-// whole returns the messages of a sentence; none if they don't say the same, such as where it was cut.
-func whole(t say.Text, english string) say.Text {
-	if t.String() != english || len(t) == 1 && t[0].Format == "%s" {
-		return nil
-	}
-	return t
+// short returns a sentence; of one that is too long, its beginning in English.
+func short(t say.Text, most int) say.Text {
+	return t.Map(func(s string) string { return clip(s, most) })
 }
 
 // A change is a member to be written, with the key that it has.

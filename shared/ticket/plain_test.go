@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // words returns the words of a command as a POSIX shell reads them, and an error if it would do more than call one
@@ -111,11 +112,12 @@ func TestPlainTickets(t *testing.T) {
 		for i, f := range samples() {
 			f.Title, f.Cause = evil, evil
 			m := &f.Lead
-			m.Message, m.Finding, m.Cause, m.Steps, m.Note, m.Rule, m.Error = evil, evil, evil, []string{evil}, evil, evil, evil
-			m.Ask = "Name each group with its port: " + command + ". " + evil
-			m.By = evil
+			said := say.Literal(evil)
+			m.Message, m.Finding, m.Cause, m.Steps, m.Note, m.Rule, m.Error = evil, said, evil, []say.Text{said}, said, said, evil
+			m.Ask = say.Literal("Name each group with its port: " + command + ". " + evil)
+			m.By = said
 			if i > 0 {
-				m.Finding = "" // what the controller said stands there then
+				m.Finding = nil // what the controller said stands there then
 			}
 			f.Services = []Member{f.Lead}
 			title, text, err := written.write(f, kind{title: 1000, text: 16000})

@@ -162,7 +162,6 @@ func called(n parse.Node, names []string) []string {
 
 // write returns title and text of a ticket. With an error they are the built-in ones.
 func (t *texts) write(f Facts, k kind) (title, text string, err error) {
-	f = f.in(t.language)
 	title, text, err = fill(t.own, f)
 	if err != nil && t.replaced {
 		var broken error
@@ -176,10 +175,10 @@ func (t *texts) write(f Facts, k kind) (title, text string, err error) {
 
 func fill(t *template.Template, f Facts) (title, text string, err error) {
 	if title, err = execute(t, "title", f); err != nil {
-		return f.Title, f.Lead.Finding, err
+		return f.Title, f.Lead.Finding.String(), err
 	}
 	if text, err = execute(t, "text", f); err != nil {
-		return title, f.Lead.Finding, err
+		return title, f.Lead.Finding.String(), err
 	}
 	return title, text, nil
 }
@@ -209,16 +208,31 @@ func (b *bounded) Write(p []byte) (int, error) {
 // functions are what templates may call besides those of Go. What they say is in the language.
 func functions(l *say.Language) template.FuncMap {
 	return template.FuncMap{
-		"join":   func(sep string, list []string) string { return strings.Join(list, sep) },
+		"join":   join,
 		"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") },
 		"impact": func(i event.Impact) string { return impacts[i].In(l) },
 		"count":  func(n int, one string) string { return count(n, one).In(l) },
 		"result": func(r event.Result) string { return results[r].In(l) },
 		"stands": func(m Member) string { return cmp.Or(questions[m.Status()].In(l), results[m.Result].In(l)) },
 		"inc":    func(n int) int { return n + 1 },
-		"plain":  plain,
+		"plain":  func(s any) string { return plain(fmt.Sprint(s)) },
 		"say":    l.Phrase,
 	}
+}
+
+// join returns the entries of a list, such as the clusters or the steps, with sep between them.
+func join(sep string, list any) (string, error) {
+	switch list := list.(type) {
+	case []string:
+		return strings.Join(list, sep), nil
+	case []say.Text:
+		var words []string
+		for _, t := range list {
+			words = append(words, t.String())
+		}
+		return strings.Join(words, sep), nil
+	}
+	return "", errors.New("join takes a list of texts")
 }
 
 // count says how many there are of what tickets are about.
@@ -322,9 +336,10 @@ func samples() []Facts {
 	m := Member{
 		Case: "3f9a12bc-20260102T030405", Cluster: "c1", Service: event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-0000-4000-8000-000000000001"},
 		Result: event.Asked, Stood: event.Asked, Since: at, At: at, Impact: event.NeverUp, Message: "Error syncing load balancer", Failed: at,
-		Finding: "The vSwitch is full.", Cause: "vsw-1", Risk: "low", Steps: []string{"annotate it"}, Digest: "0123456789abcdef0123456789abcdef",
-		Ask:  "Add a vSwitch.",
-		Note: "A note.", Rule: "A rule.", Error: "an error",
+		Finding: say.Literal("The vSwitch is full."), Cause: "vsw-1", Risk: "low", Steps: []say.Text{say.Literal("annotate it")},
+		Digest: "0123456789abcdef0123456789abcdef",
+		Ask:    say.Literal("Add a vSwitch."),
+		Note:   say.Literal("A note."), Rule: say.Literal("A rule."), Error: "an error",
 	}
 	f := Facts{
 		Key: "lbr-0123456789abcdef", Incident: "cluster-c1.vswitch-ip-exhausted.0123456789abcdef", Status: Open, Class: "vswitch-ip-exhausted",

@@ -77,7 +77,7 @@ func (v view) print() string {
 	h := sha256.New()
 	for i, list := range [][]Member{v.open, v.over} {
 		for _, m := range list {
-			fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", i, m.uid, m.Result, m.Digest, m.Finding, m.Ask, m.Error)
+			fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", i, m.uid, m.Result, m.Digest, m.Finding.String(), m.Ask.String(), m.Error)
 			if m.Attempt > 1 {
 				fmt.Fprintf(h, "%d\n", m.Attempt)
 			}
@@ -147,7 +147,7 @@ func lead(all []Member) Member {
 		if !m.Over {
 			n += 4
 		}
-		if m.Ask != "" || m.Result == event.Asked {
+		if len(m.Ask) > 0 || m.Result == event.Asked {
 			n += 2
 		}
 		if len(m.Steps) > 0 {
@@ -166,13 +166,10 @@ func worse(a, b event.Impact) bool {
 
 // in returns the facts for a text in a language.
 func (f Facts) in(l *say.Language) Facts {
-	if l == nil {
-		return f
-	}
-	f.Title, f.Lead = l.Format(f.Title), f.Lead.in(l)
+	f.Title, f.Lead = l.Format(f.Title), f.Lead.In(l)
 	f.Services = slices.Clone(f.Services)
 	for i, m := range f.Services {
-		f.Services[i] = m.in(l)
+		f.Services[i] = m.In(l)
 	}
 	return f
 }

@@ -188,6 +188,10 @@ func reflector(said map[string]string, open bool) *jsonschema.Reflector {
 
 // write returns the text of a schema.
 func write(s *jsonschema.Schema) ([]byte, error) {
+	if of := s.Definitions["Text"]; of != nil && of.Type == "array" {
+		list := *of
+		*of = jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, &list}}
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err

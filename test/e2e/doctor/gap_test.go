@@ -51,7 +51,7 @@ func (r *rig) lacks(what string, whole []string, result doctor.Result, unknown b
 	blind := map[string]bool{}
 	for _, u := range result.Unknown {
 		blind[u.Check] = true
-		if u.Why == "" {
+		if len(u.Why) == 0 {
 			r.Errorf("%s: %s is unknown for no reason", what, u.Check)
 		}
 	}

@@ -121,7 +121,7 @@ func (s *server) doctor(*http.Request) (page, error) {
 		}
 	}
 	for _, u := range b.Result.Unknown {
-		i := slices.IndexFunc(b.Unknown, func(have unknown) bool { return have.Why == u.Why && have.About == u.About })
+		i := slices.IndexFunc(b.Unknown, func(have unknown) bool { return have.Why.String() == u.Why.String() && have.About == u.About })
 		if i < 0 {
 			b.Unknown = append(b.Unknown, unknown{u, []string{u.Check}})
 			continue

@@ -304,7 +304,7 @@ func about(r doctor.Result, namespace string, services []string) doctor.Result {
 // examined prints a result and returns what the exit code follows from.
 func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bool) error {
 	shown := r.AtLeast(least)
-	if err := p.Print(shown, func() { findings(p, shown, explain) }); err != nil {
+	if err := p.Print(shown.In(nil), func() { findings(p, shown, explain) }); err != nil {
 		return err
 	}
 	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.ForPeople() {
@@ -344,7 +344,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		t := p.Table("unknown", "about", "why")
 		t.FitProse("why")
 		for _, u := range together(r.Unknown, named) {
-			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(p.Tell(u.Text()), 0)})
+			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(p.Tell(u.Why), 0)})
 		}
 		t.Render()
 	}
@@ -373,7 +373,7 @@ func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	var list []doctor.Unknown
 	var checks [][]string
 	for _, u := range all {
-		i := slices.IndexFunc(list, func(l doctor.Unknown) bool { return l.Why == u.Why && l.About == u.About })
+		i := slices.IndexFunc(list, func(l doctor.Unknown) bool { return l.Why.String() == u.Why.String() && l.About == u.About })
 		if i < 0 {
 			list, checks = append(list, u), append(checks, []string{u.Check})
 			continue

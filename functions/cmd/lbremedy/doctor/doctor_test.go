@@ -241,7 +241,7 @@ func TestDoctor(t *testing.T) {
 		r, got := examine()
 		sc.Call = all
 		if got.Code != cli.CodeUnknown || len(r.Findings) != 1 || len(r.Unknown) != 1 || r.Unknown[0].Check != "room" ||
-			!strings.Contains(r.Unknown[0].Why, "NoPermission") && !strings.Contains(r.Unknown[0].Why, "not authorized") {
+			!strings.Contains(r.Unknown[0].Why.String(), "NoPermission") && !strings.Contains(r.Unknown[0].Why.String(), "not authorized") {
 			t.Errorf("code %d: %s", got.Code, got.Out)
 		}
 	})
@@ -319,7 +319,7 @@ func TestDoctor(t *testing.T) {
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
 		defer func() { sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = "", "" }()
 		if r, got := examine("--checks", "silent"); got.Code != cli.CodeUnknown || len(r.Unknown) != 1 ||
-			!strings.Contains(r.Unknown[0].Why, "the failures could not be read") {
+			!strings.Contains(r.Unknown[0].Why.String(), "the failures could not be read") {
 			t.Errorf("with one that holds no streams: code %d: %s %s", got.Code, got.Out, got.Err)
 		}
 		if got := sc.Run(t.Context(), "setup"); got.Code != 0 {

@@ -47,7 +47,7 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 		return err
 	}
 	for _, u := range r.Unknown {
-		p.Note("%s: could not determine whether there is something to fix: %s.", command.Clean(u.About.String()), command.Clean(p.Tell(u.Text())))
+		p.Note("%s: could not determine whether there is something to fix: %s.", command.Clean(u.About.String()), command.Clean(p.Tell(u.Why)))
 	}
 	if len(items) == 0 {
 		p.Note("There is nothing to fix.")

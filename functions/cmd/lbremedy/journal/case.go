@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -58,6 +59,10 @@ func printed(r event.Record, seen *Repeats) Case {
 	}
 	if t := r.Timings; t != (event.Timings{}) {
 		c.TimingsMs = &Timings{ms(t.Queue), ms(t.Resume), ms(t.Diagnose), ms(t.Decide), ms(t.Apply), ms(t.Verify)}
+	}
+	c.Found = slices.Clone(r.Found)
+	for i, f := range c.Found {
+		c.Found[i] = f.In(nil)
 	}
 	if c.Attempts == nil {
 		c.Attempts = []time.Time{}

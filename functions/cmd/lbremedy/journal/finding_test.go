@@ -7,6 +7,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -26,6 +27,7 @@ func TestFindingCase(t *testing.T) {
 		Plan:    event.Plan{Finding: "It is full."},
 		Outcome: event.Outcome{Ask: "Make room."},
 	}
+	r.Found = []event.Found{{Key: "a", Severity: "warning", Text: say.F("It has %d of %d.", 3, 3), Do: say.F("Make room.")}}
 	planned := r
 	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "doctor-finalizers", event.Service{Namespace: "shop", Name: "web",
 		UID: "55555555-0000-4000-8000-000000000002"}
@@ -42,6 +44,7 @@ func TestFindingCase(t *testing.T) {
 		{"ls --service lb-1 --class doctor-room -o wide", 0, "load balancer lb-1"},
 		{"show 44444444", 0, "load balancer lb-1  needs-action"},
 		{"show 44444444", 0, "by the doctor's check room"},
+		{"show 44444444 -o json", 0, `"text": "It has 3 of 3."`},
 		{"approve 44444444", command.CodeWrong, "is a finding of the doctor without a plan to approve"},
 		{"approve 55555555 --print --user ann", 0, "service: web"},
 		{"undo 44444444", command.CodeWrong, "there is nothing to undo"},

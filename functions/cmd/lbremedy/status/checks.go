@@ -330,7 +330,7 @@ func (f *flight) quotas() {
 	}
 	for _, one := range found.Unknown {
 		if of(one.About) {
-			f.add(name, Unknown, say.F("%s.", one.Text()),
+			f.add(name, Unknown, say.F("%s.", one.Why),
 				say.F("Allow the RAM actions quotas:ListProductQuotas, slb:DescribeLoadBalancers and nlb:ListLoadBalancers."))
 			return
 		}

@@ -46,6 +46,7 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 	list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !within(p.Cluster, i) })
 	for _, i := range list {
 		for k, m := range i.Members {
+			i.Members[k] = m.In(p.Language())
 			i.Members[k].Result = event.Result(m.Status())
 			if m.Stood != "" {
 				m.Result = m.Stood
