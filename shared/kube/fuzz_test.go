@@ -23,14 +23,14 @@ func FuzzList(f *testing.F) {
 	f.Add(`{"items":[null,1,"x"]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		seen := 0
-		err := items(newSieve(strings.NewReader(body)), new(metav1.ListMeta), func(w *wireEvent) error {
+		err := items(&bounded{from: strings.NewReader(body), object: largest}, new(metav1.ListMeta), func(w *wireEvent, _ int) error {
 			seen++
 			if e := w.event(); e.Count < 1 {
 				t.Errorf("an Event with the count %d", e.Count)
 			}
 			return nil
 		})
-		serviceErr := items(newSieve(strings.NewReader(body)), new(metav1.ListMeta), func(*corev1.Service) error { return nil })
+		serviceErr := items(&bounded{from: strings.NewReader(body), object: largest}, new(metav1.ListMeta), func(*corev1.Service, int) error { return nil })
 		if err == nil && serviceErr != nil && seen == 0 {
 			t.Errorf("an empty list is one of Events and not of Services: %v", serviceErr)
 		}

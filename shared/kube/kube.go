@@ -4,7 +4,7 @@
 // It speaks JSON over one REST client and decodes into the types of k8s.io/api.
 // The typed clientset would cost each function program 13 MB and 8 ms at start;
 // this costs neither. All lists are read page by page and item by item from the
-// wire, and what nobody needs of an item is dropped before it is decoded (sieve.go), so
+// wire, of each item the fields that are needed, with long texts clipped (clip.go), so
 // that memory grows neither with the cluster nor with what somebody writes into an object.
 // A list has bounds, and beyond them it is ErrIncomplete: never an answer of "none".
 //
@@ -25,6 +25,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -259,19 +260,31 @@ var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * t
 // errLong ends what is read of a list.
 var errLong = errors.New("longer than what is read")
 
-// A bounded reader reads so many bytes, and puts off what ends it for silence.
+// largest is how many bytes of one object are read at most: etcd takes a megabyte and a half of one
+// (--max-request-bytes), which JSON may write with six bytes for each.
+const largest = 10 << 20
+
+// A bounded reader reads so many bytes in all and of one object, and puts off what ends it for silence.
 type bounded struct {
-	from io.Reader
-	left *int64
-	idle *time.Timer
+	from   io.Reader
+	left   *int64      // nil: any number
+	object int64       // what is left of the object in hand
+	idle   *time.Timer // nil: none
 }
 
 // Read reads, and fails once more comes than may be read.
-func (b bounded) Read(p []byte) (int, error) {
+func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
-	b.idle.Reset(patience)
-	if *b.left -= int64(n); *b.left < 0 {
+	if b.idle != nil {
+		b.idle.Reset(patience)
+	}
+	if b.object -= int64(n); b.object < 0 {
 		return 0, errLong
+	}
+	if b.left != nil {
+		if *b.left -= int64(n); *b.left < 0 {
+			return 0, errLong
+		}
 	}
 	return n, err
 }
@@ -314,12 +327,11 @@ func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 		heard, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
 		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-			s := newSieve(bounded{r, &left, idle})
-			return items(s, &meta, func(item *T) error {
+			return items(&bounded{from: r, left: &left, object: largest, idle: idle}, &meta, func(item *T, keeps int) error {
 				if n++; n > c.most.items {
 					return incomplete("there are more than %d objects", c.most.items)
 				}
-				if kept -= s.weight(); kept < 0 {
+				if kept -= keeps; kept < 0 {
 					return incomplete("what is needed of the objects takes more than %d bytes", c.most.kept)
 				}
 				mine = see(item)
@@ -337,6 +349,8 @@ func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 			return "", mine
 		case left < 0:
 			return version, incomplete("it has more than %d bytes", c.most.bytes)
+		case errors.Is(err, errLong):
+			return version, incomplete("an object has more than %d bytes", largest)
 		case err != nil && ctx.Err() == nil && !time.Now().Before(ends):
 			return version, incomplete("it takes longer than %v", c.most.time)
 		case errors.Is(err, ErrIncomplete):
@@ -351,62 +365,59 @@ func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 	}
 }
 
-// items reads a list from the wire, one item at a time.
-func items[T any](s *sieve, meta *metav1.ListMeta, see func(*T) error) error {
-	of := shapeOf[T]()
-	if c, err := s.token(); err != nil {
+// items reads a list from the wire, one item at a time, and calls see with each and with how many bytes it keeps, roughly.
+func items[T any](from *bounded, meta *metav1.ListMeta, see func(item *T, keeps int) error) error {
+	dec := json.NewDecoder(from)
+	if t, err := dec.Token(); err != nil {
 		return err
-	} else if c != '{' {
+	} else if t != json.Delim('{') {
 		return errors.New("the answer is no list")
 	}
-	s.pos++
-	err := s.members(func() error {
-		key, err := s.sift(&shape{})
+	for dec.More() {
+		key, err := dec.Token()
 		if err != nil {
 			return err
 		}
-		name := keyOf(key)
-		if err := s.expect(':'); err != nil {
+		from.object = largest
+		switch key {
+		case "metadata":
+			err = lenient(dec.Decode(meta))
+		case "items":
+			err = array(dec, from, see)
+		default:
+			err = dec.Decode(new(json.RawMessage))
+		}
+		if err != nil {
 			return err
 		}
-		switch name {
-		case "metadata":
-			data, err := s.sift(shapeOf[metav1.ListMeta]())
-			if err != nil {
-				return err
-			}
-			return lenient(json.Unmarshal(data, meta))
-		case "items":
-			return array(s, of, see)
-		}
-		return s.value(nil, 0)
-	})
+	}
+	_, err := dec.Token()
 	return err
 }
 
 // array reads the items of a list; null is an empty one.
-func array[T any](s *sieve, of *shape, see func(*T) error) error {
-	c, err := s.token()
-	switch {
+func array[T any](dec *json.Decoder, from *bounded, see func(item *T, keeps int) error) error {
+	switch t, err := dec.Token(); {
 	case err != nil:
 		return err
-	case c == 'n':
-		return s.value(nil, 0)
-	case c != '[':
+	case t == nil:
+		return nil
+	case t != json.Delim('['):
 		return errors.New("the answer is no list")
 	}
-	s.pos++
-	return s.elements(func() error {
-		data, err := s.sift(of)
-		if err != nil {
-			return err
-		}
+	for dec.More() {
+		from.object = largest
 		var item T
-		if err := lenient(json.Unmarshal(data, &item)); err != nil {
+		if err := lenient(dec.Decode(&item)); err != nil {
 			return err
 		}
-		return see(&item)
-	})
+		clip(reflect.ValueOf(&item).Elem())
+		if err := see(&item, weight(reflect.ValueOf(&item).Elem())); err != nil {
+			return err
+		}
+	}
+	_, err := dec.Token()
+	return err
 }
 
 // lenient forgives a field of a type that was not expected: the decoder has read

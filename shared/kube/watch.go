@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -114,24 +115,19 @@ func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map
 
 // frames reads the changes of a watch from the wire.
 func frames[T any](r io.Reader, doing string, see func(kind string, object *T) error) error {
-	s := newSieve(r)
-	of := &shape{fields: map[string]*shape{"type": {}, "object": shapeOf[T]().or(shapeOf[metav1.Status]())}}
-	var frame struct {
-		Type   string          `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}
+	from := &bounded{from: r, object: largest}
+	dec := json.NewDecoder(from)
 	for {
-		if over, err := s.over(); over || err != nil {
+		var frame struct {
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}
+		if err := dec.Decode(&frame); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
-		data, err := s.sift(of)
-		if err != nil {
-			return err
-		}
-		frame.Type, frame.Object = "", frame.Object[:0]
-		if err := json.Unmarshal(data, &frame); err != nil {
-			return err
-		}
+		from.object = largest
 		if frame.Type == "ERROR" {
 			var s metav1.Status
 			if err := json.Unmarshal(frame.Object, &s); err != nil {
@@ -143,6 +139,7 @@ func frames[T any](r io.Reader, doing string, see func(kind string, object *T) e
 		if err := lenient(json.Unmarshal(frame.Object, &object)); err != nil {
 			return err
 		}
+		clip(reflect.ValueOf(&object).Elem())
 		if err := see(frame.Type, &object); err != nil {
 			return err
 		}

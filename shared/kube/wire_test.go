@@ -30,7 +30,7 @@ func TestItemsFromTheWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			var meta metav1.ListMeta
-			err := items(newSieve(strings.NewReader(tt.text)), &meta, func(w *wireEvent) error {
+			err := items(&bounded{from: strings.NewReader(tt.text), object: largest}, &meta, func(w *wireEvent, _ int) error {
 				got = append(got, w.Reason)
 				return nil
 			})
@@ -77,7 +77,8 @@ func TestEventFromTheWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Event
-			err := items(newSieve(strings.NewReader(fmt.Sprintf(`{"items":[%s]}`, tt.text))), new(metav1.ListMeta), func(w *wireEvent) error {
+			from := &bounded{from: strings.NewReader(fmt.Sprintf(`{"items":[%s]}`, tt.text)), object: largest}
+			err := items(from, new(metav1.ListMeta), func(w *wireEvent, _ int) error {
 				got = w.event()
 				return nil
 			})

@@ -1,0 +1,86 @@
+package kube
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// clip shortens the texts of a decoded value whose fields have a tag: clip:"1024" keeps the first 1024 bytes, clip:"1024,ends" as
+// many of the end, too. Whoever may create an object chooses how long its texts are, up to the megabyte and a half that etcd takes.
+func clip(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			clip(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			n, how, ok := strings.Cut(f.Tag.Get("clip"), ",")
+			switch size, err := strconv.Atoi(n); {
+			case n == "" && f.Tag.Get("json") != "" && v.Field(i).CanSet():
+				clip(v.Field(i))
+			case n == "":
+			case err != nil:
+				panic("the tag clip of " + f.Name + " has no number")
+			default:
+				v.Field(i).SetString(clipped(v.Field(i).String(), size, ok && how == "ends"))
+			}
+		}
+	}
+}
+
+// clipped returns the first n bytes of a text, and the last n with ends. No rune is cut in two.
+func clipped(s string, n int, ends bool) string {
+	if len(s) <= n || ends && len(s) <= 2*n {
+		return s
+	}
+	first, last := n, len(s)-n
+	for first < len(s) && !utf8.RuneStart(s[first]) {
+		first++
+	}
+	if !ends {
+		return strings.Clone(s[:first])
+	}
+	for last > 0 && !utf8.RuneStart(s[last]) {
+		last--
+	}
+	return s[:first] + " […] " + s[last:]
+}
+
+// weight returns how much memory a decoded value takes, roughly: an object of few bytes may be a struct of many, and an entry
+// of a map takes more than its text.
+func weight(v reflect.Value) int {
+	n := int(v.Type().Size())
+	switch v.Kind() {
+	case reflect.String:
+		n += v.Len()
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			n += weight(v.Elem())
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return n + v.Len()
+		}
+		for i := range v.Len() {
+			n += weight(v.Index(i))
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			n += 48 + weight(it.Key()) + weight(it.Value())
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return n // its zone is shared
+		}
+		for i := range v.NumField() {
+			f := v.Field(i)
+			n += weight(f) - int(f.Type().Size())
+		}
+	}
+	return n
+}

@@ -1,0 +1,107 @@
+package kube
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+func TestClip(t *testing.T) {
+	for in, want := range map[string]string{
+		"abcdef": "abc", "ab": "ab", "a世界": "a世", "世世": "世", "": "",
+	} {
+		if got := clipped(in, 3, false); got != want {
+			t.Errorf("of %q is kept %q, want %q", in, got, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"abcdefghij": "ab […] ij", "abcd": "abcd", "a世bcd界e": "a世 […] 界e",
+	} {
+		if got := clipped(in, 2, true); got != want {
+			t.Errorf("of %q is kept %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A value weighs at least its texts and its entries, however they nest.
+func TestWeight(t *testing.T) {
+	type inner struct {
+		Texts []string
+		By    map[string]*inner
+		At    time.Time
+		any
+	}
+	long := strings.Repeat("x", 1000)
+	v := inner{Texts: []string{long, long}, By: map[string]*inner{long: {Texts: []string{long}}}, At: time.Now(), any: long}
+	if n := weight(reflect.ValueOf(&v).Elem()); n < 5000 || n > 6000 {
+		t.Errorf("it weighs %d", n)
+	}
+}
+
+// An object that is longer than any that is stored ends what is read of it.
+func TestLongObject(t *testing.T) {
+	long := `{"message":"` + strings.Repeat("x", largest) + `"}`
+	for name, read := range map[string]func() error{
+		"list": func() error {
+			from := &bounded{from: strings.NewReader(`{"items":[` + long + `]}`)}
+			return items(from, new(metav1.ListMeta), func(*wireEvent, int) error { return nil })
+		},
+		"watch": func() error {
+			return frames(strings.NewReader(`{"type":"ADDED","object":`+long+`}`), "watch", func(string, *wireEvent) error { return nil })
+		},
+	} {
+		if err := read(); !errors.Is(err, errLong) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzClip holds that what is stored, and what is classified, of a clipped message is what it is of the whole one.
+func FuzzClip(f *testing.F) {
+	f.Add("a ", "password=x ", 40_000, "b")
+	f.Add("世", "\\\"\u2028", 9_000, "token='")
+	f.Add("😀", "<&>", 50_000, "")
+	f.Fuzz(func(t *testing.T, begin, fill string, times int, end string) {
+		if times < 0 || times*len(fill) > 1<<20 {
+			return
+		}
+		whole := strings.ToValidUTF8(begin+strings.Repeat(fill, times)+end, "?")
+		e := wireEvent{Message: whole}
+		clip(reflect.ValueOf(&e).Elem())
+		if got, want := event.Abridge(e.Message), event.Abridge(whole); got != want {
+			t.Errorf("stored is %q, and of the whole message %q", got, want)
+		}
+		if got, want := event.Cut(e.Message), event.Cut(whole); got != want {
+			t.Errorf("classified is %q, and of the whole message %q", got, want)
+		}
+	})
+}
+
+// Every text of an Event that the API server does not limit is clipped.
+func TestEventTextsAreClipped(t *testing.T) {
+	limited := map[string]bool{"name": true, "namespace": true, "uid": true, "resourceVersion": true} // of its metadata
+	var check func(path string, typ reflect.Type)
+	check = func(path string, typ reflect.Type) {
+		for typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || typ == reflect.TypeFor[stamp]() {
+			return
+		}
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			name := f.Tag.Get("json")
+			if f.Type.Kind() == reflect.String && f.Tag.Get("clip") == "" && !(path == "/metadata" && limited[name]) {
+				t.Errorf("%s/%s is read however long it is", path, name)
+			}
+			check(path+"/"+name, f.Type)
+		}
+	}
+	check("", reflect.TypeFor[wireEvent]())
+}
