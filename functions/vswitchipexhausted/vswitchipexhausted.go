@@ -31,7 +31,6 @@ var Remedy = &remedy.Remedy{
 	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
-	Ahead:       append(ccm.AskMade(), ccm.AskVPC),
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }

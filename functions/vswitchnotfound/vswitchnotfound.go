@@ -24,7 +24,6 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Risks:       []remedy.Risk{remedy.Low, remedy.Medium},
 	Annotations: []string{ccm.VSwitchID, ccm.ZoneMap},
-	Ahead:       append(ccm.AskMade(), ccm.AskVPC),
 	Diagnose:    remedy.OfVSwitches(decideCLB, decideNLB),
 	StillFails:  remedy.VSwitchesMissing,
 }

@@ -34,7 +34,6 @@ var Remedy = &remedy.Remedy{
 	Risks:       []remedy.Risk{remedy.Medium},
 	Creates:     true,
 	Annotations: []string{ccm.MasterZone, ccm.SlaveZone, ccm.VSwitchID},
-	Ahead:       ccm.AskMade(),
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }

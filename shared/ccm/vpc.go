@@ -83,37 +83,6 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	return v, nil
 }
 
-// A Look asks the cloud something and forgets it: a Reader that asks each thing once has the answer then.
-type Look func(context.Context, *View)
-
-// AskVPC asks what VPC asks, and forgets it. Where the VPC is known, its vSwitches are asked for beside the cluster.
-func AskVPC(ctx context.Context, c *View) {
-	var beside errgroup.Group
-	if id := c.Cloud.CS.KnownVPC(); id != "" {
-		beside.Go(func() error {
-			_, err := c.Cloud.VPC.VSwitches(ctx, id)
-			return err
-		})
-	}
-	_, _ = c.VPC(ctx)
-	_ = beside.Wait() // the class asks again
-}
-
-// AskMade returns what asks all that Made may ask: of a new Service, both.
-func AskMade() []Look {
-	unmade := func(ask Look) Look {
-		return func(ctx context.Context, c *View) {
-			if id, _ := Annotation(c.Service, "id"); id == "" && !Synced(c.Service) {
-				ask(ctx, c)
-			}
-		}
-	}
-	return []Look{
-		unmade(func(ctx context.Context, c *View) { _, _ = c.Tagged(ctx) }),
-		unmade(func(ctx context.Context, c *View) { _, _ = c.ByDefaultName(ctx) }),
-	}
-}
-
 // VSwitchesOf returns the IDs of the vSwitches that the Service's load balancer is in, and of those
 // that annotations ask for where that still counts: for a new load balancer, and for further zones
 // of an NLB. No lb is one that is not made yet.

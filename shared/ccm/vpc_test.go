@@ -10,8 +10,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/test/fixture"
-	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // A CLB keeps its vSwitch whatever the annotations say; an NLB can get further zones.
@@ -46,36 +44,5 @@ func TestZoneNames(t *testing.T) {
 	got := ccm.ZoneNames("i:vsw-b,h:vsw-a,i:vsw-c,:vsw-d," + strings.Repeat("z", 65) + ":vsw-e")
 	if want := []string{"h", "i"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// Where the VPC is known, a look does not wait for the cluster's answer to ask for the vSwitches; and it asks once.
-func TestAskVPC(t *testing.T) {
-	t.Parallel()
-	c, s := fixture.Account(t, sim.World{}, nil)
-	asked := func() (vswitches int) {
-		for _, call := range s.Calls() {
-			if call.Action == "DescribeVSwitches" {
-				vswitches++
-			}
-		}
-		s.ResetCalls()
-		return vswitches
-	}
-	c.Cloud = c.Cloud.Look()
-	ccm.AskVPC(t.Context(), c)
-	if n := asked(); n != 1 {
-		t.Errorf("the vSwitches of a VPC that was not known were asked for %d times", n)
-	}
-	next := *c
-	next.Cloud = c.Cloud.Look()
-	lift := s.Fault(sim.Fault{Product: "cs", Action: "DescribeClusterDetail", Code: "Forbidden", Status: 403})
-	ccm.AskVPC(t.Context(), &next)
-	if n := asked(); n != 1 {
-		t.Errorf("without the cluster's answer the vSwitches were asked for %d times", n)
-	}
-	lift()
-	if v, err := next.VPC(t.Context()); err != nil || v.ID != "vpc-1" || asked() != 0 {
-		t.Errorf("got %+v, %v, or asked again for the vSwitches", v, err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
@@ -52,7 +51,6 @@ type client struct {
 	recent   *memory                   // of all looks that share
 	look     *look                     // which shares answers with others; nil: none are shared
 	crowd    *crowd                    // of all looks that share
-	vpc      *atomic.Value             // ID of the cluster's VPC, which never changes; empty: not known yet
 	atMost   int64                     // how long a list may be; 0: any length
 	easing   *easing                   // nil: the rate stays as it is
 	told     func(event.Call)          // is told of each write; nil: nobody is

@@ -30,7 +30,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -158,7 +157,6 @@ func New(c Config) (*Reader, *Writer, error) {
 		pause:    pause,
 		recent:   newMemory(c.Recall, recalled),
 		crowd:    newCrowd(),
-		vpc:      new(atomic.Value),
 	}
 	if k.Credentials == nil {
 		k.Credentials = DefaultChain()

@@ -107,7 +107,6 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
-	s.c.vpc.Store(string(a.VpcID))
 	var nodes []text
 	if a.VSwitchIDs != nil {
 		nodes = *a.VSwitchIDs
@@ -123,13 +122,6 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 		SecurityGroup: string(a.SecurityGroup), VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(),
 		APIServer: apiServer(string(a.MasterURL)),
 	}, nil
-}
-
-// KnownVPC returns the ID of the cluster's VPC as the cloud has said it at any time before; empty if it has not been asked yet.
-// A cluster stays in its VPC.
-func (s CS) KnownVPC() string {
-	id, _ := s.c.vpc.Load().(string)
-	return id
 }
 
 // apiServer returns the address of the API server within the VPC; empty if the object

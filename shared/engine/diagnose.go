@@ -62,20 +62,10 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 				return remedy.Plan{}, false, fmt.Errorf("wait to read again what took more than %g s: %w", fresh.Seconds(), context.Cause(ctx))
 			}
 		}
-		l := x.ahead
-		if x.ahead = nil; l == nil {
-			l = x.gather(ctx)
-			l.ask(x, nil)
-		}
-		defer l.cancel()
-		if l.read && len(l.over) == 0 {
-			if x.ev.Failure.Service.Kind == "" {
-				x.rec.Impact = impact(x.c.Service)
-			}
-			x.stand(l.around)
-		}
-		if l.err != nil {
-			return remedy.Plan{}, false, l.err
+		began, reading := x.env.now(), event.WithReads(ctx, x.reads.begin())
+		l, err := x.gather(reading)
+		if err != nil {
+			return remedy.Plan{}, false, err
 		}
 		if len(l.over) > 0 {
 			return end(event.Gone, l.over)
@@ -85,7 +75,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			return end(event.Superseded, superseded)
 		}
 		if l.proven(x) {
-			return end(x.over(l.ctx), l.proof)
+			return end(x.over(reading), l.proof)
 		}
 		switch v := l.answer.Verdict; {
 		case l.newer != "" && v != remedy.Yes:
@@ -99,7 +89,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			default:
 				proof = say.F("The cause of the failure is gone. The controller retries automatically.")
 			}
-			return end(x.over(l.ctx), proof)
+			return end(x.over(reading), proof)
 		case v == remedy.Unknown:
 			x.rec.Wait = 30 * time.Second
 			return end(event.Waiting, say.F("It could not be determined whether the failure still exists."))
@@ -107,7 +97,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if plan, err = x.planned(l.answer.Plan); err != nil {
 			return remedy.Plan{}, false, err
 		}
-		if len(plan.Steps) == 0 || x.env.now().Sub(l.began) <= fresh {
+		if len(plan.Steps) == 0 || x.env.now().Sub(began) <= fresh {
 			return plan, false, nil
 		}
 	}

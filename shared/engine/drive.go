@@ -65,9 +65,15 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 				return x.later(wait)
 			}
 			x.began = true
-			x.object.doc.State = now
-			if x.object.state().Plan != nil {
-				x.refusal = x.take()
+			if c := now.Case(x.r.Class); c.Plan != nil {
+				x.refusal = x.take(*c)
+			}
+			if len(was.Outbox) > 0 {
+				err := x.object.flush(ctx)
+				if err == nil {
+					continue // it decides again on a document without what CASES has now
+				}
+				x.log.Warn("CASES lacks a record of the object", "error", err) // guard tries again before anything is written
 			}
 		}
 		x.object.doc.State = now
@@ -78,10 +84,10 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 			return x.rec, err
 		}
 		report = nil
-		for i, effect := range effects {
+		for _, effect := range effects {
 			var end bool
 			var err error
-			if report, end, err = x.perform(ctx, effect, effects[i+1:]); end {
+			if report, end, err = x.perform(ctx, effect); end {
 				return x.ends(ctx, effect, err)
 			}
 		}
@@ -97,7 +103,7 @@ func (x *run) engine() string {
 }
 
 // perform does an effect. What it has found out is a report; end says that the run ends with it.
-func (x *run) perform(ctx context.Context, effect machine.Effect, after []machine.Effect) (report machine.Report, end bool, err error) {
+func (x *run) perform(ctx context.Context, effect machine.Effect) (report machine.Report, end bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			report, end, err = x.found(hand.Panicked(p, x.r.Class, x.log)), false, nil
@@ -117,7 +123,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect, after []machin
 	}
 	switch e := effect.(type) {
 	case machine.Store:
-		err := x.store(ctx, after)
+		err := x.object.store(ctx)
 		return nil, err != nil, err
 	case machine.Flush:
 		err := x.object.flush(ctx)
@@ -169,39 +175,6 @@ func (x *run) guard(ctx context.Context) (g machine.Guarded) {
 	}
 	g.Audited = true
 	return g
-}
-
-// store writes the document. Where a look comes next, what it reads is read meanwhile: that takes nothing from a run that holds the object.
-func (x *run) store(ctx context.Context, after []machine.Effect) error {
-	if look, ok := machine.Effect(nil), false; len(after) > 0 {
-		look, ok = after[0], true
-		if l, is := look.(machine.Look); ok && is && l.For == machine.Diagnose && !x.dry {
-			return x.meanwhile(ctx)
-		}
-	}
-	return x.object.store(ctx)
-}
-
-// meanwhile writes the document while a look goes on, which ends with it if that fails.
-func (x *run) meanwhile(ctx context.Context) (err error) {
-	x.ahead = x.gather(ctx)
-	look, stored := x.ahead, make(chan struct{})
-	defer func() { <-stored }()
-	go func() {
-		defer close(stored)
-		if err := x.object.flush(ctx); err != nil { // guard tries again before anything is written
-			x.log.Warn("CASES lacks a record of the object", "error", err)
-		}
-		if err = x.object.store(ctx); err != nil {
-			look.cancel()
-		}
-	}()
-	look.ask(x, func() error {
-		<-stored // no code of the class runs before: an event that kills the process is counted by the document
-		return err
-	})
-	<-stored
-	return err
 }
 
 // ends ends the run with an effect: a Return or an Ack, a Store that failed, or the first write of a look.
@@ -278,7 +251,6 @@ func (x *run) later(d time.Duration) (event.Record, error) {
 
 // leave ends what the run holds, whatever ends it.
 func (x *run) leave() {
-	x.ahead.drop()
 	if x.unlock != nil {
 		x.unlock()
 	}

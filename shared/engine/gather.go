@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -11,67 +10,64 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A gathering is what a look reads first, side by side: policy, Service, namespace and the newest
-// failure, and what the class's hand says to that. It decides nothing.
+// A gathering is what a diagnosis reads: policy, Service, namespace and the newest failure, and what the class's hand says to
+// that. It decides nothing.
 type gathering struct {
-	ctx    context.Context // of the rest of the look: it tells of its reads
-	cancel context.CancelFunc
-	began  time.Time
-	parts  sync.WaitGroup
-
-	// What was read, to be looked at after parts has ended.
-	policy remedy.Policy
-	over   say.Text // why there is nothing left to do for the Service
-	around map[string]string
-	newer  string // the class of a newer failure
-	failed [4]error
-	told   [2][]event.Read // of the Service and of the namespace
-
-	// What was found out from it.
-	read   bool            // all of it is there
+	over   say.Text        // why there is nothing left to do for the Service
+	newer  string          // the class of a newer failure
 	proof  say.Text        // the Service has been synced since it failed
 	byWord bool            // an Event says so
 	answer hand.LookAnswer // of the hand, unless what was read answers the failure by itself
-	err    error           // what kept it from being found out
 }
 
-// gather begins a look.
-func (x *run) gather(ctx context.Context) *gathering {
-	g := &gathering{began: x.env.now()}
-	ctx, g.cancel = context.WithCancel(ctx)
-	g.ctx = event.WithReads(ctx, x.reads.begin())
-	part := func(i int, read func() error) {
-		g.parts.Go(func() { g.failed[i] = x.caught(read) })
-	}
+// gather reads side by side, and asks the hand, unless what was read answers the failure by itself.
+func (x *run) gather(ctx context.Context) (g gathering, err error) {
+	var policy remedy.Policy
+	var around map[string]string
+	var told [2][]event.Read // of the Service and of the namespace, which are told in this order
 	kept := func(i int) context.Context {
-		return event.WithReads(ctx, func(r event.Read) { g.told[i] = append(g.told[i], r) })
+		return event.WithReads(ctx, func(r event.Read) { told[i] = append(told[i], r) })
 	}
-	now := x.since(ctx)
-	part(0, func() (err error) {
-		g.policy, err = x.env.policy(now)
-		return err
-	})
-	part(1, func() (err error) {
-		g.over, err = x.readService(kept(0))
-		return err
-	})
-	part(2, func() (err error) {
-		g.around, err = x.readNamespace(kept(1))
-		return err
-	})
-	part(3, func() (err error) {
-		g.newer, err = x.failures.newer(ctx, x.ev.Failure, x.r.Class)
-		return err
-	})
-	return g
+	err = x.aside(
+		func() (err error) { policy, err = x.env.policy(x.since(ctx)); return err },
+		func() (err error) { g.over, err = x.readService(kept(0)); return err },
+		func() (err error) { around, err = x.readNamespace(kept(1)); return err },
+		func() (err error) { g.newer, err = x.failures.newer(ctx, x.ev.Failure, x.r.Class); return err },
+	)
+	for _, reads := range told {
+		for _, r := range reads {
+			event.TellAgain(ctx, r)
+		}
+	}
+	if err != nil || len(g.over) > 0 {
+		return g, err
+	}
+	x.c.Policy = policy
+	if x.ev.Failure.Service.Kind == "" {
+		x.rec.Impact = impact(x.c.Service)
+	}
+	x.stand(around)
+	if g.newer != "" && !x.r.Sees {
+		return g, nil
+	}
+	if g.proof, g.byWord, err = x.env.synced(ctx, x.c, x.ev.Failure.Last); err != nil || g.proven(x) {
+		return g, err
+	}
+	g.answer, err = x.asks(ctx, hand.LookRequest{For: hand.Diagnose})
+	return g, err
 }
 
-// aside has some reads made side by side, and returns the first of their errors when all have ended.
+// proven reports whether the failure is over by what was read. Whoever may create Events can write one of success, or of
+// another failure, too: neither ends a case whose cause is seen.
+func (g *gathering) proven(x *run) bool { return len(g.proof) > 0 && !(g.byWord && x.r.Sees) }
+
+// aside has some reads made side by side, and returns the first of their errors when all have ended. A panic is an error: in a
+// goroutine of its own it would end the program.
 func (x *run) aside(reads ...func() error) error {
 	failed := make([]error, len(reads))
 	var all sync.WaitGroup
 	for i, read := range reads {
-		all.Go(func() { failed[i] = x.caught(read) })
+		all.Go(func() { failed[i] = hand.Caught(x.r.Class, x.log, read) })
 	}
 	all.Wait()
 	for _, err := range failed {
@@ -80,46 +76,4 @@ func (x *run) aside(reads ...func() error) error {
 		}
 	}
 	return nil
-}
-
-// caught returns the error of a read, and a panic as one: in a goroutine of its own it would end
-// the program.
-func (x *run) caught(read func() error) error { return hand.Caught(x.r.Class, x.log, read) }
-
-// ask waits until all is read, and asks the hand, unless that answers the failure by itself. No code of the class runs
-// before allowed has returned nil; nil: it may at once.
-func (g *gathering) ask(x *run, allowed func() error) {
-	g.parts.Wait()
-	for _, reads := range g.told {
-		for _, r := range reads {
-			event.TellAgain(g.ctx, r)
-		}
-	}
-	for _, err := range g.failed {
-		if err != nil {
-			g.err = err
-			return
-		}
-	}
-	g.read = true
-	if len(g.over) > 0 || g.newer != "" && !x.r.Sees {
-		return
-	}
-	x.c.Policy = g.policy
-	if g.proof, g.byWord, g.err = x.env.synced(g.ctx, x.c, x.ev.Failure.Last); g.err != nil || g.proven(x) {
-		return
-	}
-	g.answer, g.err = x.asks(g.ctx, hand.LookRequest{For: hand.Diagnose, Begin: allowed})
-}
-
-// proven reports whether the failure is over by what was read. Whoever may create Events can write one of success, or of
-// another failure, too: neither ends a case whose cause is seen.
-func (g *gathering) proven(x *run) bool { return len(g.proof) > 0 && !(g.byWord && x.r.Sees) }
-
-// drop ends a look that nobody waits for any more.
-func (g *gathering) drop() {
-	if g != nil {
-		g.cancel()
-		g.parts.Wait()
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -105,9 +106,9 @@ func final(r event.Result) bool {
 }
 
 // take takes a plan over from the record that it stands in. What stands there is data: what is no plan of the class is refused.
-func (x *run) take() error {
-	prev, mine := x.prev, x.object.state()
-	if mine.Plan == nil || prev.Attempt != mine.Attempt || len(prev.Steps) < mine.Plan.Steps {
+func (x *run) take(mine machine.Case) error {
+	prev := x.prev
+	if prev.Attempt != mine.Attempt || len(prev.Steps) < mine.Plan.Steps {
 		return fmt.Errorf("the record is not that of the plan: %w", remedy.ErrUndeclared)
 	}
 	steps, err := x.r.Planned(x.env.Decode, prev)

@@ -255,7 +255,6 @@ type run struct {
 	rec      event.Record      // what the next append says
 	prev     event.Record      // the last record of the class
 	reads    reads             // of the look
-	ahead    *gathering        // a look that has begun while the document is written; nil: none
 	plan     remedy.Plan       // that the class has made in this run
 	steps    []remedy.Step     // of the plan, or of the undo
 	risk     remedy.Risk       // of the plan, worked out in this run

@@ -77,17 +77,6 @@ type LookRequest struct {
 	Steps []Step        `json:"steps,omitempty"` // of the plan, as they were declared
 	Undo  bool          `json:"undo,omitempty"`  // their way back is meant
 	Made  int           `json:"made,omitempty"`  // so many of the steps are made: those after them bring the next sync
-
-	// Begin is called before any code of the class runs; its error ends the look. nil: nothing is. The engine calls Look while it still writes
-	// its name into the document: an event that kills the process is counted by that.
-	Begin func() error `json:"-"`
-}
-
-func (q LookRequest) begin() error {
-	if q.Begin == nil {
-		return nil
-	}
-	return q.Begin()
 }
 
 // A LookAnswer is what a hand has found out.

@@ -232,35 +232,3 @@ func TestPanic(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-// The class reads ahead, and its code runs when the run holds the object, or not at all.
-func TestBegin(t *testing.T) {
-	account, _, err := cloud.New(cloud.Config{
-		Region: "cn-hangzhou", ClusterID: "c-1", Endpoint: "127.0.0.1:1", Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: "id", Secret: "secret"}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(account.Close)
-	for _, refused := range []error{nil, errors.New("it is held")} {
-		ahead, leased, asked := make(chan struct{}), false, false
-		r := class(func(context.Context, *remedy.Case) (remedy.Plan, error) {
-			asked = true
-			if !leased {
-				t.Error("the class ran before the run held the object")
-			}
-			return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil
-		})
-		r.Ahead = []ccm.Look{func(context.Context, *ccm.View) { close(ahead) }}
-		begin := func() error {
-			<-ahead
-			leased = true
-			return refused
-		}
-		h := (&hand.Clients{Cloud: account, Decode: step.Decode}).Hand(r)
-		_, err := h.Look(t.Context(), hand.LookRequest{About: about(), For: hand.Diagnose, Begin: begin})
-		if asked != (refused == nil) || !errors.Is(err, refused) {
-			t.Errorf("with %v: the class was asked: %t, %v", refused, asked, err)
-		}
-	}
-}

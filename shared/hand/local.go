@@ -144,10 +144,6 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *LookAnswer) error {
 	if c.Cloud != nil {
 		c.Cloud = c.Cloud.Look() // what the look asks twice is read once
-		l.askAhead(ctx, c.View)
-	}
-	if err := q.begin(); err != nil {
-		return err
 	}
 	a.Verdict = remedy.Yes
 	if l.remedy.StillFails != nil {
@@ -171,18 +167,6 @@ func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *L
 	}
 	a.Plan, err = planOf(plan)
 	return err
-}
-
-// askAhead asks the cloud what the class is likely to ask. The class asks again: it gets the answer
-// that is there by then, or the error of its own question.
-func (l Local) askAhead(ctx context.Context, view ccm.View) {
-	ctx = event.WithReads(ctx, func(event.Read) {})
-	for _, ask := range l.remedy.Ahead {
-		go func(view ccm.View) {
-			defer func() { _ = recover() }() // the class meets it again
-			ask(ctx, &view)
-		}(view)
-	}
 }
 
 // planOf returns a plan as data.

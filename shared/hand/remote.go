@@ -60,10 +60,6 @@ func (r *Remote) Reaches(ctx context.Context, cluster string) error {
 func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	// The function reads nothing ahead: the run must hold the object before it begins.
-	if err := q.begin(); err != nil {
-		return a, problem(err)
-	}
 	now := r.now()
 	said, err := r.call(ctx, call{Type: TypeLook, Made: now, Expires: now.Add(callLife)}, q.About, q)
 	if errors.Is(err, ErrUnsure) {

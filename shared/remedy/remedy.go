@@ -52,10 +52,6 @@ type Remedy struct {
 	// controller's documentation has them, without prefix, or whole keys.
 	Annotations []string
 
-	// Ahead asks the cloud what Diagnose or StillFails is likely to ask, side by side and before them:
-	// they find the answers there. An error is met again by who asks next.
-	Ahead []ccm.Look
-
 	// Diagnose finds the cause and says what to do. It only reads.
 	Diagnose func(context.Context, *Case) (Plan, error)
 	// StillFails reports whether this failure's own cause still stands. It is asked

@@ -259,9 +259,6 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	// The world stays as it is: the API server need not be asked again for each read that fails.
 	w.calls.keep()
 	for _, call := range reads {
-		if unused(rec, r, call) {
-			continue
-		}
 		heal := w.refuse(call)
 		rec, err := engine.Look(t.Context(), w.env, r, w.event)
 		heal()
@@ -281,13 +278,6 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 		return fmt.Errorf("observe mode wrote (-before +after):\n%s", diff)
 	}
 	return nil
-}
-
-// unused reports whether a look asked the cloud something ahead of its class, which did not want to
-// know it then.
-func unused(rec event.Record, r *remedy.Remedy, call string) bool {
-	return len(r.Ahead) > 0 && strings.Contains(call, ":") && len(rec.Reads) < event.MostReads &&
-		!slices.ContainsFunc(rec.Reads, func(told event.Read) bool { return told.Action == call })
 }
 
 // secret is what the address of a signed call has that nobody may see.
