@@ -594,3 +594,35 @@ func TestBounds(t *testing.T) {
 		t.Errorf("after the undo the annotation is %.20q", r.live().Annotations[key])
 	}
 }
+
+// A fix in one run writes to NATS so often: each of these is synced before the run goes on.
+func TestWritesOfAFix(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.apart()
+	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}
+	r.on("after 1", r.syncs)
+	sequence := func() uint64 { // each write to the bucket has the next one
+		t.Helper()
+		r.must(r.env.Stream.Put(t.Context(), "marker", nil))
+		e, err := r.env.Stream.Entry(t.Context(), "marker")
+		r.must(err)
+		return e.Revision
+	}
+	beat := func(ctx context.Context) (n int) {
+		keys, err := r.env.Stream.Keys(ctx, "engine.>")
+		r.must(err)
+		return len(keys)
+	}
+	before := sequence()
+	if rec := r.run(); !rec.Result.Worked() {
+		t.Fatalf("it ended as %s: %s", rec.Result, rec.Error)
+	}
+	// The document: held; planned, with its first order; its step made; ended. Beside it, the places in the budgets.
+	wrote := int(sequence()-before) - 1 - beat(t.Context())
+	records := len(r.journal())
+	t.Logf("%d writes to the bucket, without the heartbeat of a new engine, and %d to CASES", wrote, records)
+	if wrote != 5 || records != 3 {
+		t.Errorf("%d writes to the bucket, want 5; %d to CASES, want 3", wrote, records)
+	}
+}
