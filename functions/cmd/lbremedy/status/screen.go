@@ -188,7 +188,7 @@ func (s screen) cases() {
 		{c.Planned, say.F("%d planned and only observed", c.Planned), "lbremedy ls --result planned", cli.Cyan},
 		{c.Rejected, say.F("%d rejected by a person", c.Rejected), "lbremedy ls --result rejected", cli.Cyan},
 		{c.Waiting, say.F("%d waiting", c.Waiting), "lbremedy ls --result waiting,unsettled", cli.Cyan},
-		{c.Running, say.F("%d in progress", c.Running), "lbremedy watch", cli.Cyan},
+		{c.Running, say.F("%d in progress", c.Running), "lbremedy ls --watch", cli.Cyan},
 	} {
 		if one.n > 0 {
 			s.line(name, s.p.Paint(one.c, s.p.Phrase("%s: %s", one.what, one.next)))

@@ -98,7 +98,7 @@ Last 24 h   0 fixed, 0 recovered by themselves, 0 failed
             1 need action: lbremedy ls --result needs-action
             1 planned and only observed: lbremedy ls --result planned
             2 waiting: lbremedy ls --result waiting,unsettled
-            1 in progress: lbremedy watch
+            1 in progress: lbremedy ls --watch
 Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 `
 	if got := out[strings.Index(out, "Cases "):]; got != want {
