@@ -365,7 +365,7 @@ func TestOwnAccount(t *testing.T) {
 		t.Errorf("something is unknown to the console: %s", text)
 	}
 	for _, args := range [][]string{
-		{"ls"}, {"show", "shop/web"}, {"ledger"}, {"tickets", "ls"}, {"dead", "ls"}, {"policy", "show"}, {"breaker", "ls"},
+		{"ls"}, {"show", "shop/web"}, {"tickets", "ls"}, {"dead", "ls"}, {"policy", "show"}, {"breaker", "ls"},
 	} {
 		args = append(args, "--cluster", "c1")
 		got, want := operator.Call{Env: env}.Run(t.Context(), args...), operator.Call{Env: trusted}.Run(t.Context(), args...)

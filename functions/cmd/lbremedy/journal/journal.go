@@ -1,5 +1,5 @@
-// Package journal is the commands that read the journal and write nothing: "ls", "show" and
-// "ledger". Other commands find cases through it, and report them in its words.
+// Package journal is the commands that read the journal and write nothing: "ls" and "show".
+// Other commands find cases through it, and report them in its words.
 package journal
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{ls(p), show(p), ledger(p)}
+	return []*cobra.Command{ls(p), show(p)}
 }
 
 // A Filter says which cases or failures are meant. The zero filter means all.

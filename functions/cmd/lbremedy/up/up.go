@@ -45,7 +45,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{upCommand(p), setup(p), keysCommand(p), probeCommand(p)}
+	return []*cobra.Command{upCommand(p), setup(p), keysCommand(p)}
 }
 
 // An upRun is one call of up.
