@@ -147,7 +147,8 @@ func TestLedger(t *testing.T) {
 		!strings.Contains(errs, fmt.Sprintf("%d more are lost: see -o wide.", len(l.Lost)-3)) {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
-	if code, out, _ := run("-o", "wide"); code != command.CodeFailed || strings.Count(out, " tag-missing ") != len(l.Lost) || !strings.Contains(out, "UNDELIVERED") {
+	if code, out, _ := run("-o", "wide"); code != command.CodeFailed || strings.Count(out, " tag-missing ") != len(l.Lost) ||
+		!strings.Contains(out, "UNDELIVERED") {
 		t.Errorf("code %d: %s", code, out)
 	}
 	var st status.Status
