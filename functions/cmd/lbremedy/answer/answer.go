@@ -33,6 +33,7 @@ type Flags struct {
 	as      string
 	wait    time.Duration
 	approve string // digest of a plan, or its start
+	policy  string // file or ConfigMap; empty: the one in force
 	replay  bool
 }
 
