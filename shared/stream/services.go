@@ -23,7 +23,7 @@ func looking() []Service {
 
 // ForExporter returns what an exporter of a cluster needs that has an account of its own: it publishes failures and what
 // it can't publish as one, keeps its progress and its page of the ledger, counts the Services, and checks how the streams
-// are set up. It reads what exporters of its cluster have published, and changes no stream: "lbremedy setup" runs before.
+// are set up. It reads what exporters of its cluster have published, and changes no stream: "lbremedy up --setup" runs before.
 func ForExporter(cluster string) []Service {
 	all := looking()
 	for _, own := range []struct{ stream, subject string }{

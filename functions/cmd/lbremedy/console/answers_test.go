@@ -169,10 +169,10 @@ func TestLogin(t *testing.T) {
 	a := x.login(ann)
 	a.until("/questions", `name="verdict" value="approve"`)
 	for want, change := range map[string]func(*approval.Question){
-		"the plan is another one by now": func(p *approval.Question) { p.Digest = strings.Repeat("0", 32) },
-		"the plan is another one":        func(p *approval.Question) { p.Attempt++ },
-		"the journal has no such case":   func(p *approval.Question) { p.UID = "none" },
-		"this case is over":              func(p *approval.Question) { p.Case = "other" },
+		"The plan is another one by now": func(p *approval.Question) { p.Digest = strings.Repeat("0", 32) },
+		"The plan is another one":        func(p *approval.Question) { p.Attempt++ },
+		"The journal has no such case":   func(p *approval.Question) { p.UID = "none" },
+		"This case is over":              func(p *approval.Question) { p.Case = "other" },
 	} {
 		page := a.post(as(this, change), http.StatusOK, url.Values{"comment": {"x"}})
 		if !strings.Contains(page, want) || strings.Contains(page, `id="sure"`) {

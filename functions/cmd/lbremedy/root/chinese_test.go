@@ -28,7 +28,7 @@ func TestChinese(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
 	s := c.Embed(t)
-	c.Run(t.Context(), "setup")
+	c.Run(t.Context(), "up", "--setup")
 	records := append(operator.Journalled(), operator.Lately()...)
 	r := records[len(records)-1]
 	r.Class, r.Service.UID, r.Case = "tag-missing", operator.UID(1), operator.UID(1)[:8]+"-20260101T150405"

@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown global flag like another", []string{"ls", "--clutser", "c1"}, "", "unknown flag --clutser: did you mean --cluster?"},
 		{"unknown command of a group", []string{"lb", "shw"}, "", `there is no command "lb shw": did you mean lb show?`},
 		{"help of no command", []string{"help", "aprove"}, "", `there is no command "aprove": did you mean approve?`},
-		{"no number", []string{"setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: must be an integer: see`},
+		{"no number", []string{"up", "--setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: must be an integer: see`},
 		{"no argument", []string{"show"}, "", "show needs a case ID or NAMESPACE/SERVICE"},
 		{"one too many", []string{"ls", "x"}, "", `"x"`},
 		{"unknown form", []string{"ls", "-o", "xml"}, "", `"xml" is not one of table, wide, json, yaml`},

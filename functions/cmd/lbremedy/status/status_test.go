@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 		!strings.Contains(got.Out, "Cases       unknown: ") {
 		t.Errorf("before the setup: %+v", got)
 	}
-	c.Run(t.Context(), "setup")
+	c.Run(t.Context(), "up", "--setup")
 	run(command.CodeFailed, "lbremedy    The exporter is silent: failures are not seen.\n", "Exporter    silent for more than an hour\n")
 
 	tell(time.Now())
