@@ -79,18 +79,7 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 	if err := narrows(cmd); err != nil {
 		return err
 	}
-	flags := cmd.Root().PersistentFlags()
-	var errs []error
-	flags.VisitAll(func(f *pflag.Flag) {
-		value := p.Getenv(variable(f.Name))
-		if f.Changed || value == "" {
-			return
-		}
-		if err := f.Value.Set(value); err != nil {
-			errs = append(errs, command.Wrong("%s: %q is not a value for %s, which is a %s", variable(f.Name), value, f.Name, f.Value.Type()))
-		}
-		f.Changed = true
-	})
+	errs := []error{command.Variables(cmd.Root().PersistentFlags(), p.Getenv)}
 	one := func(flag, value string, of ...string) {
 		if !slices.Contains(of, value) {
 			errs = append(errs, command.Wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
@@ -112,9 +101,4 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// variable returns the name of a flag's variable.
-func variable(flag string) string {
-	return "LBREMEDY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

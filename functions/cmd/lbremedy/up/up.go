@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
-	frame "github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
@@ -444,7 +443,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 		u.Note("Health: http://%s/readyz", listener.Addr())
 		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
 		begin = append(begin, func() error {
-			return serve.Serve(ctx, listener, frame.Health(ready(x, env.Stream, u.source), u.metrics.Handler()))
+			return serve.Serve(ctx, listener, observe.Health(ready(x, env.Stream, u.source), u.metrics.Handler()))
 		})
 	}
 	for _, f := range begin {
