@@ -256,7 +256,7 @@ func TestNoName(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"ls -n", "ls --result", "replay --apply --class", "doctor --checks", "probe --classes", "dead drop --yes --reason"} {
+	for _, args := range []string{"ls -n", "ls --result", "replay --apply --class", "doctor --checks", "dead drop --yes --reason"} {
 		got := c.Run(t.Context(), append(strings.Fields(args), "")...)
 		if got.Code != command.CodeWrong || !strings.Contains(got.Err, " is empty: leave it out to mean all") {
 			t.Errorf("%s of nothing: %+v", args, got)
