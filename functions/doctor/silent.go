@@ -145,7 +145,7 @@ func unheard(s *doctor.Snapshot, r *doctor.Report) {
 		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
 		Text: say.F("No exporter of the cluster has sent a sign of life for %s.", duration.HumanDuration(silence)).
 			And("Failed syncs go unnoticed, and their Events expire after an hour."),
-		Do: say.F("Start the exporter, or lbremedy up. lbremedy ledger shows when it runs again."),
+		Do: say.F("Start the exporter, or lbremedy up. lbremedy status shows when it runs again."),
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package command is what the programs with commands have in common: how arguments
+// Package command is what the exporter and the programs with commands have in common: how arguments
 // are checked, what a mistake is and how it is said, the exit codes, and the forms of
 // data.
 //
@@ -19,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/regex"
@@ -96,12 +97,38 @@ type Group struct {
 	Commands  []*cobra.Command
 }
 
+// Alone completes the one command of a program that has no others.
+func Alone(cmd *cobra.Command) *cobra.Command {
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.SetUsageFunc(usage)
+	cmd.SetHelpFunc(help)
+	return cmd
+}
+
+// Variables gives each flag that was not set the value of its variable: LBREMEDY_STATE_DIR of --state-dir.
+func Variables(flags *pflag.FlagSet, env func(string) string) error {
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		variable := "LBREMEDY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value := env(variable)
+		if f.Changed || value == "" {
+			return
+		}
+		if err := f.Value.Set(value); err != nil {
+			errs = append(errs, Wrong("%s: %q is not a value for %s, which is a %s", variable, value, f.Name, f.Value.Type()))
+		}
+		f.Changed = true
+	})
+	return errors.Join(errs...)
+}
+
 // Root completes the root of a program with its commands and with what all programs
 // do alike: alone it shows the help, and a mistake in the usage is a Mistake that
 // names the way out. The commands for help, completion and the global flags are of the
 // last group.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
-	root.SilenceErrors, root.SilenceUsage = true, true
+	Alone(root)
 	root.Args = cobra.ArbitraryArgs // so that RunE names what is unknown, in our words
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -109,9 +136,6 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 		}
 		return noCommand(cmd, args[0])
 	}
-	root.SetFlagErrorFunc(flagError)
-	root.SetUsageFunc(usage)
-	root.SetHelpFunc(help)
 	root.SetHelpCommand(helpCommand())
 	if root.HasAvailablePersistentFlags() && len(groups) > 0 {
 		last := &groups[len(groups)-1]

@@ -23,7 +23,7 @@ func ConsumerOf(cluster, class string) string { return class + "_" + cluster }
 func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string) (done, lacking []string, err error) {
 	take := func(said []string, err error) error {
 		if errors.Is(err, ErrDenied) {
-			lacking = append(lacking, capital(err.Error())+"; run lbremedy setup as a user who may.")
+			lacking = append(lacking, capital(err.Error())+"; run lbremedy up --setup as a user who may.")
 			return nil
 		}
 		done = append(done, said...)

@@ -67,7 +67,7 @@ func (s *Stream) Room() error {
 	var says []string
 	for _, name := range s.Full() {
 		flag := map[string]string{Failed: "--failures-size", Cases: "--journal-size", Dead: "--dead-size", bucketStream: "--keys-size"}[name]
-		says = append(says, fmt.Sprintf("stream %s takes nothing: raise its size with lbremedy setup %s, or give the NATS server more storage", name, flag))
+		says = append(says, fmt.Sprintf("stream %s takes nothing: raise its size with lbremedy up --setup %s, or give the NATS server more storage", name, flag))
 	}
 	if says == nil {
 		return nil

@@ -23,7 +23,7 @@ func looking() []Service {
 
 // ForExporter returns what an exporter of a cluster needs that has an account of its own: it publishes failures and what
 // it can't publish as one, keeps its progress and its page of the ledger, counts the Services, and checks how the streams
-// are set up. It reads what exporters of its cluster have published, and changes no stream: "lbremedy setup" runs before.
+// are set up. It reads what exporters of its cluster have published, and changes no stream: "lbremedy up --setup" runs before.
 func ForExporter(cluster string) []Service {
 	all := looking()
 	for _, own := range []struct{ stream, subject string }{
@@ -39,7 +39,7 @@ func ForExporter(cluster string) []Service {
 }
 
 // ForConsole returns what a console needs that has an account of its own, and so does a person who only looks: it reads
-// all streams. "lbremedy watch" needs a consumer, and with it a user of the engine's account.
+// all streams. "lbremedy ls --watch" needs a consumer, and with it a user of the engine's account.
 func ForConsole() []Service {
 	all := append(looking(), Service{Subject: "$JS.API.CONSUMER.LIST." + Failed})
 	for _, stream := range []string{Failed, Cases, Dead, bucketStream} {

@@ -287,7 +287,7 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 			return []string{fmt.Sprintf("Created stream %s.", want.Name)}, nil, nil
 		}
 		if denied(in) {
-			return nil, nil, fmt.Errorf("%s: it is not there, and %w; run lbremedy setup as a user who may create it", doing, ErrDenied)
+			return nil, nil, fmt.Errorf("%s: it is not there, and %w; run lbremedy up --setup as a user who may create it", doing, ErrDenied)
 		}
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return nil, nil, s.refusedStream(ctx, in, doing, want, err)
@@ -315,11 +315,11 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 	case denied(in):
 		for _, change := range changes {
 			if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name+" ") }) {
-				return nil, nil, fmt.Errorf("%s: it can't be worked with: it should have %s, and %w; run lbremedy setup as a user who may change it", doing,
+				return nil, nil, fmt.Errorf("%s: it can't be worked with: it should have %s, and %w; run lbremedy up --setup as a user who may change it", doing,
 					change, ErrDenied)
 			}
 		}
-		return nil, []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy setup as a user who may.", want.Name,
+		return nil, []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy up --setup as a user who may.", want.Name,
 			strings.Join(changes, ", "))}, nil
 	case err != nil:
 		return nil, nil, s.refusedStream(ctx, in, doing+": change "+strings.Join(changes, ", "), want, err)

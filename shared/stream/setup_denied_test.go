@@ -51,7 +51,7 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 	}
 
 	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "stream FAILED: it is not there") ||
-		!strings.Contains(err.Error(), "run lbremedy setup") {
+		!strings.Contains(err.Error(), "run lbremedy up --setup") {
 		t.Errorf("without streams: %v", err)
 	}
 	if _, err := admin.Setup(t.Context(), []string{"a"}, stream.Settings{Clusters: []string{"c1"}, CasesBytes: 2 << 30}); err != nil {
@@ -60,7 +60,7 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 	if lacking, err := use("a"); err != nil || lacking != "" {
 		t.Errorf("where all is there, and larger: %q, %v", lacking, err)
 	}
-	if lacking, err := use("a", "b"); err != nil || !strings.Contains(lacking, "consumer b") || !strings.Contains(lacking, "run lbremedy setup") {
+	if lacking, err := use("a", "b"); err != nil || !strings.Contains(lacking, "consumer b") || !strings.Contains(lacking, "run lbremedy up --setup") {
 		t.Errorf("without a consumer: %q, %v", lacking, err)
 	}
 	change(stream.Failed, func(c *jetstream.StreamConfig) { c.MaxAge, c.Description = time.Hour, "mine" })

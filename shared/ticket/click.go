@@ -135,7 +135,7 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 	if !ok {
 		return nil, say.Errorf("there is no button %.20q", string(c.Button))
 	}
-	rec, err := o.asked(ctx, i, c.Value)
+	rec, err := o.asked(ctx, i, c.Value, verdict, who.User)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 
 // asked returns the record whose plan a click answers. It is an error if that asks for nothing any more, or
 // for something else than the one who clicked had before them.
-func (o *outlet) asked(ctx context.Context, i incident, value string) (event.Record, error) {
+func (o *outlet) asked(ctx context.Context, i incident, value string, verdict kube.Verdict, user string) (event.Record, error) {
 	q, ok := readQuestion(value)
 	if !ok {
 		return event.Record{}, say.Errorf("this message asks for no answer")
@@ -160,29 +160,18 @@ func (o *outlet) asked(ctx context.Context, i incident, value string) (event.Rec
 	if member.uid == "" {
 		return event.Record{}, say.Errorf("this is about another Service than the message")
 	}
-	m, err := o.c.Stream.Last(ctx, stream.Cases, event.CaseSubject(member.Cluster, q.uid, i.class))
-	if errors.Is(err, stream.ErrNotFound) {
-		return event.Record{}, say.Errorf("the journal has no such case")
-	}
+	plan := approval.Question{Cluster: member.Cluster, UID: q.uid, Class: i.class, Case: q.id, Attempt: q.attempt, Digest: q.digest}
+	rec, err := plan.Now(ctx, o.c.Stream)
 	if err != nil {
-		return event.Record{}, say.Errorf("read the journal: %w", err)
-	}
-	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-	switch {
-	case err != nil:
-		return event.Record{}, say.Errorf("read the journal: %w", err)
-	case rec.Cluster != o.c.Cluster || rec.Service.Kind != "":
-		return event.Record{}, say.Errorf("this is answered in a terminal")
-	case rec.Case != q.id:
-		return event.Record{}, say.Errorf("this case is over: there is a newer one, %s", rec.Case)
-	}
-	if err := approval.Asks(rec); err != nil {
 		return event.Record{}, err
 	}
-	if rec.Digest != q.digest || rec.NextAttempt() != q.attempt {
-		return event.Record{}, say.Errorf("the plan is another one by now: look at it again")
+	if err := plan.Takes(rec, verdict, user); err != nil {
+		return event.Record{}, err
 	}
-	return rec, nil
+	if rec.Cluster != o.c.Cluster {
+		return event.Record{}, say.Errorf("this is answered in a terminal")
+	}
+	return *rec, nil
 }
 
 // answer creates the Approval of a person.

@@ -239,7 +239,7 @@ func talk(command func(...string) *exec.Cmd, namespace string) ([]byte, error) {
 	if err := json.Unmarshal(list, &cases); err != nil {
 		return nil, fmt.Errorf("read the cases: %w", err)
 	}
-	for _, args := range [][]string{{"ls"}, {"tickets", "ls"}, {"ledger"}} {
+	for _, args := range [][]string{{"ls"}, {"tickets", "ls"}, {"status"}} {
 		if err := ask(args...); err != nil {
 			return nil, err
 		}

@@ -225,7 +225,7 @@ func (s *screen) guide(dir, service, console string, tb *testbed.Testbed, url, t
   kubectl -n %[2]s describe service %[3]s
   go run ./functions/cmd/lbremedy ls
   go run ./functions/cmd/lbremedy show %[2]s/%[3]s
-  go run ./functions/cmd/lbremedy watch
+  go run ./functions/cmd/lbremedy ls --watch
 
 The first line sets:
 `, file, tb.Namespace, service))

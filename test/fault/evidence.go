@@ -31,7 +31,7 @@ type evidence struct {
 	Pauses   []span
 	Lost     []span   // times whose writes to the cluster were lost: it was restored from a copy
 	Budget   int      // most Services of a class that may be written to; zero: any number
-	Ledger   []string // what does not balance, as "lbremedy ledger" says it
+	Ledger   []string // what does not balance, as "lbremedy status" says it
 	Undone   []string // what is not as it was before a step that was taken back
 }
 

@@ -53,7 +53,7 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 		{"Registry", images + ": images and chart, pushed", func(ctx context.Context) error { return n.push(ctx, "") }},
 		{"Knative", "Serving v0.50.0, ready for Services", func(ctx context.Context) error { return installKnative(ctx, n.dir) }},
 		{"NATS", "three Pods with TLS and accounts, ready", p.installNATS},
-		{"Streams", "made by lbremedy setup", p.setup},
+		{"Streams", "made by lbremedy up --setup", p.setup},
 	} {
 		began := time.Now()
 		if err := part.do(ctx); err != nil {
@@ -171,7 +171,7 @@ func (p *platformNode) setup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		_, err := p.asOperator(ctx, "setup", "--replicas", "3")
+		_, err := p.asOperator(ctx, "up", "--setup", "--replicas", "3")
 		if err == nil {
 			return nil
 		}

@@ -67,7 +67,7 @@ func Embed(t *testing.T) (Call, *stream.Stream) {
 	t.Helper()
 	c := Call{Env: map[string]string{"HOME": t.TempDir(), "LBREMEDY_STATE_DIR": t.TempDir()}}
 	s := c.Embed(t)
-	if got := c.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 {
+	if got := c.Run(t.Context(), "up", "--setup", "--cluster", "c1"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
 	return c, s

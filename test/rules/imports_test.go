@@ -108,7 +108,7 @@ var rows = []row{
 		who: []string{"functions/cmd/lbremedy/console"},
 		may: []string{
 			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/status", "functions/cmd/lbremedy/balancer",
-			"functions/cmd/lbremedy/doctor", "functions/cmd/lbremedy/permission", "functions/cmd/lbremedy/about", "functions", "shared/...",
+			"functions/cmd/lbremedy/doctor", "functions/cmd/lbremedy/permission", "functions", "shared/...",
 		},
 		why: "it shows in a browser what other commands show in a terminal, in their words",
 	},
@@ -158,13 +158,8 @@ var rows = []row{
 		why: "it posts calls and knows no class",
 	},
 	{
-		who: []string{"events/program"},
-		may: []string{"shared/event", "shared/event/table", "shared/stream"},
-		why: "it is the frame of programs that move events, and knows nothing of what they do",
-	},
-	{
 		who: []string{"events/cmd/*"},
-		may: []string{"events/...", "shared/event/...", "shared/kube", "shared/stream", "shared/observe/..."},
+		may: []string{"events/...", "shared/command", "shared/event/...", "shared/kube", "shared/stream", "shared/observe/..."},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -364,7 +359,7 @@ var homes = map[string][]string{
 	"github.com/nats-io/nkeys":               {"infra/keys", "shared/stream"},
 	"github.com/pmezard/go-difflib":          {"shared/policy"},
 	"github.com/prometheus/client_golang":    {"shared/observe"},
-	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy/*"},
+	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy/*", "events/cmd/exporter"},
 	"github.com/secure-systems-lab":          {"infra/images"}, // keys and envelopes as cosign writes them
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"shared/command", "functions/cmd/lbremedy/cli"},

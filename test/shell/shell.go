@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log"
 	"log/slog"
@@ -21,7 +22,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/lbremedy/lbremedy/events/program"
+	"github.com/lbremedy/lbremedy/shared/command"
 )
 
 // Environment returns the environment with these pairs, such as "NAME=value". A
@@ -188,7 +189,7 @@ type Mistake struct {
 }
 
 // Mistakes calls the program with each mistake, by its name.
-func Mistakes(t *testing.T, run program.Run, mistakes map[string]Mistake) {
+func Mistakes(t *testing.T, run func(ctx context.Context, args []string, env func(string) string, out, errs io.Writer) error, mistakes map[string]Mistake) {
 	t.Helper()
 	for name, m := range mistakes {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +198,7 @@ func Mistakes(t *testing.T, run program.Run, mistakes map[string]Mistake) {
 			if err == nil || !strings.Contains(err.Error(), m.Want) {
 				t.Fatalf("got %v, want an error with %q", err, m.Want)
 			}
-			if errors.As(err, new(program.Mistake)) != m.Usage {
+			if errors.As(err, new(command.Mistake)) != m.Usage {
 				t.Errorf("%v is a mistake in the flags: %v, want %v", err, !m.Usage, m.Usage)
 			}
 			if text := err.Error() + errs.String(); strings.Contains(text, Secret) {

@@ -2,7 +2,7 @@
 // occurrence, classified, in the stream FAILED of NATS.
 //
 // It sets up what it needs in NATS by itself, where its user may; where it may not, it
-// uses what "lbremedy setup" has made. It needs the rights of exporter.Grants. Several may run side by side.
+// uses what "lbremedy up --setup" has made. It needs the rights of exporter.Grants. Several may run side by side.
 //
 // Exit codes: 0 after SIGINT or SIGTERM, 1 when NATS or the cluster can't be
 // reached or refuses, 2 when the flags or what they name can't be right.
@@ -13,14 +13,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
+	"net"
 	"os"
 	"runtime/debug"
-	"strconv"
+
+	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
-	"github.com/lbremedy/lbremedy/events/program"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -31,7 +35,9 @@ var version = "dev"
 
 func main() {
 	frugal()
-	os.Exit(program.Main("exporter", run))
+	command.Main(func(ctx context.Context, args []string) int {
+		return command.Run(ctx, program(os.Getenv), args, "exporter:")
+	})
 }
 
 // frugal keeps the heap small when there is much to do: one exporter stands beside every
@@ -46,73 +52,104 @@ func frugal() {
 
 // options are the flags.
 type options struct {
-	*program.Flags
-	kubeconfig, context string
-	replicas            int
-	rate                float64
-	burst               int
+	stream.Config                // how to reach NATS
+	cluster, kubeconfig, context string
+	listen, level                string
+	replicas, burst              int
+	rate                         float64
 }
 
-const page = `Exporter stores the failed load-balancer syncs of a cluster, classified, in NATS.
+// program returns the program, with its flags.
+func program(env func(string) string) *cobra.Command {
+	o := &options{}
+	cmd := command.Alone(&cobra.Command{
+		Use:   "exporter",
+		Short: "Store the failed load-balancer syncs of a cluster, classified, in NATS",
+		Long: `Exporter stores the failed load-balancer syncs of a cluster, classified, in NATS.
 
-Usage: exporter --cluster ID [flags]
+Every flag can also be set by a variable: --nats-ca by LBREMEDY_NATS_CA. The token for NATS
+is read from LBREMEDY_NATS_TOKEN.`,
+		Version: version,
+		Args:    command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := command.Variables(cmd.Flags(), env); err != nil {
+				return err
+			}
+			o.Token = env("LBREMEDY_NATS_TOKEN") // a flag would show it to everyone who may list processes
+			return o.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	})
+	f := cmd.Flags()
+	f.StringVar(&o.cluster, "cluster", "", "`ID` of the cluster on Alibaba Cloud; required")
+	f.StringVar(&o.URL, "nats", "nats://127.0.0.1:4222", "`URL` of NATS; several separated by commas")
+	f.StringVar(&o.Creds, "nats-creds", "", "`file` with credentials for NATS")
+	f.StringVar(&o.NKey, "nats-nkey", "", "`file` with the seed of a user of NATS")
+	f.StringVar(&o.CA, "nats-ca", "", "`file` with the root certificates of NATS")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without it this pod's cluster, $KUBECONFIG or the one in the home directory")
+	f.StringVar(&o.context, "context", "", "`name` of the context in the kubeconfig")
+	f.StringVar(&o.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
+	f.StringVar(&o.level, "log", "info", "lowest `level` that is logged: debug, info, warn or error")
+	f.Float64Var(&o.rate, "namespace-rate", exporter.DefaultRate,
+		"`number` of failures of one namespace that are published in a second; what comes faster waits, the newest of each Service and class")
+	f.IntVar(&o.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
+	f.IntVar(&o.replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
+	return cmd
+}
 
-The token for NATS is read from $LBREMEDY_NATS_TOKEN.
-`
+// wrong returns a mistake in the flags, or in what they name.
+func wrong(format string, args ...any) error {
+	return command.Mistake{Err: fmt.Errorf(format, args...)}
+}
 
-// parse reads the flags.
-func parse(args []string, env func(string) string, out io.Writer) (options, error) {
-	o := options{Flags: program.New("exporter", version, env)}
-	o.Text(&o.kubeconfig, "kubeconfig", "LBREMEDY_KUBECONFIG", "",
-		"kubeconfig `file`; without it this pod's cluster, $KUBECONFIG or the one in the home directory")
-	o.Text(&o.context, "context", "LBREMEDY_CONTEXT", "", "`name` of the context in the kubeconfig")
-	var rate, burst string
-	o.Text(&rate, "namespace-rate", "LBREMEDY_NAMESPACE_RATE", strconv.Itoa(exporter.DefaultRate),
-		"failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
-	o.Text(&burst, "namespace-burst", "LBREMEDY_NAMESPACE_BURST", strconv.Itoa(exporter.DefaultBurst), "failures of one namespace that are published at `once`")
-	o.Set().IntVar(&o.replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
-	if err := o.Parse(args, out, page); err != nil {
-		return o, err
+// check returns what is wrong with the flags, or nil.
+func (o *options) check() error {
+	switch {
+	case o.cluster == "":
+		return wrong("name the cluster with --cluster or LBREMEDY_CLUSTER")
+	case !(o.rate > 0) || math.IsInf(o.rate, 0):
+		return wrong("--namespace-rate: %g is not above 0", o.rate)
+	case o.burst < 1:
+		return wrong("--namespace-burst: %d is less than 1", o.burst)
 	}
-	var err error
-	if o.rate, err = strconv.ParseFloat(rate, 64); err != nil || !(o.rate > 0) || math.IsInf(o.rate, 0) {
-		return o, program.Wrong(fmt.Errorf("--namespace-rate: %q is no number above 0", rate))
+	if err := event.ValidCluster(o.cluster); err != nil {
+		return wrong("--cluster: %w", err)
 	}
-	if o.burst, err = strconv.Atoi(burst); err != nil || o.burst < 1 {
-		return o, program.Wrong(fmt.Errorf("--namespace-burst: %q is no number from 1 on", burst))
-	}
-	return o, o.ValidCluster()
+	return nil
 }
 
 // run runs the exporter until ctx ends.
-func run(ctx context.Context, args []string, env func(string) string, out, errs io.Writer) error {
-	o, err := parse(args, env, out)
-	if err != nil {
+func (o *options) run(ctx context.Context, errs io.Writer) error {
+	if err := o.check(); err != nil {
 		return err
 	}
-	log, err := o.Logger(errs)
-	if err != nil {
-		return err
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.level)); err != nil {
+		return wrong("--log: %q is no level: use debug, info, warn or error", o.level)
 	}
-	rows, err := o.Rows()
-	if err != nil {
-		return err
-	}
+	log := slog.New(slog.NewJSONHandler(errs, &slog.HandlerOptions{Level: level}))
 	config, err := kube.Load(o.kubeconfig, o.context)
 	if err != nil {
-		return program.Wrong(err)
+		return command.Mistake{Err: err}
 	}
 	cluster, err := kube.New(config)
 	if err != nil {
-		return program.Wrong(err)
+		return command.Mistake{Err: err}
 	}
 	// What can fail is tried before anything is served.
-	s, err := stream.Connect(ctx, o.Stream(log))
+	o.Name, o.Log = "lbremedy exporter "+o.cluster, log
+	s, err := stream.Connect(ctx, o.Config)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	done, lacking, err := s.SetupOrUse(ctx, program.Classes(rows), stream.Settings{Replicas: o.replicas, Clusters: []string{o.Cluster}})
+	rows := table.Table()
+	classes := []string{event.Unclassified}
+	for _, r := range rows {
+		if r.Class != event.Unclassified {
+			classes = append(classes, r.Class)
+		}
+	}
+	done, lacking, err := s.SetupOrUse(ctx, classes, stream.Settings{Replicas: o.replicas, Clusters: []string{o.cluster}})
 	for _, said := range done {
 		log.Info("NATS was set up", "change", said)
 	}
@@ -122,17 +159,19 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	if err != nil {
 		return err
 	}
-	e, err := exporter.New(exporter.Config{Cluster: o.Cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(rows), Rate: o.rate,
+	e, err := exporter.New(exporter.Config{Cluster: o.cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(rows), Rate: o.rate,
 		Burst: o.burst, Log: log})
 	if err != nil {
 		return err
 	}
-	metrics := observe.New(version, o.Cluster)
+	metrics := observe.New(version, o.cluster)
 	metrics.Exporter(e.Export)
 	metrics.Full(s.Full)
-	listener, err := o.Listener()
-	if err != nil {
-		return err
+	var listener net.Listener
+	if o.listen != "" {
+		if listener, err = net.Listen("tcp", o.listen); err != nil {
+			return wrong("--listen: %w", err)
+		}
 	}
 	ready := func(context.Context) error {
 		if !e.Ready() {
@@ -140,8 +179,8 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		}
 		return s.Room()
 	}
-	defer program.Open(listener, ready, metrics.Handler(), log)()
-	log.Info("the exporter begins", "version", version, "cluster", o.Cluster)
+	defer observe.Open(listener, ready, metrics.Handler(), log)()
+	log.Info("the exporter begins", "version", version, "cluster", o.cluster)
 	if err := e.Run(ctx); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -23,7 +23,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-const oneClass = `[{"class": "vswitch-ip-exhausted", "texts": ["VSwitch has no available ip"]}]`
+// run runs the program with these arguments and variables.
+func run(ctx context.Context, args []string, env func(string) string, out, errs io.Writer) error {
+	cmd := program(env)
+	cmd.SetArgs(args)
+	cmd.SetOut(out)
+	cmd.SetErr(errs)
+	return cmd.ExecuteContext(ctx)
+}
 
 // TestMistakes proves that each mistake is told in a sentence that names it.
 func TestMistakes(t *testing.T) {
@@ -41,18 +48,13 @@ func TestMistakes(t *testing.T) {
 	shell.Mistakes(t, run, map[string]shell.Mistake{
 		"no cluster ID":        {Args: nil, Want: "name the cluster with --cluster or LBREMEDY_CLUSTER", Usage: true},
 		"a bad cluster ID":     {Args: []string{"--cluster=a.b"}, Want: `cluster ID "a.b" is not 1 to 64 letters`, Usage: true},
-		"an unknown flag":      {Args: []string{"--clutser=a"}, Want: "flag provided but not defined: -clutser; see --help", Usage: true},
-		"a word too many":      {Args: []string{"--cluster=a", "now"}, Want: `"now" is no flag`, Usage: true},
+		"an unknown flag":      {Args: []string{"--clutser=a"}, Want: "unknown flag --clutser: did you mean --cluster?", Usage: true},
+		"a word too many":      {Args: []string{"--cluster=a", "now"}, Want: `takes no argument, and "now" is one`, Usage: true},
 		"an unknown log level": {Args: []string{"--cluster=a", "--log=loud"}, Want: `"loud" is no level: use debug, info, warn or error`, Usage: true},
-		"no rate":              {Args: []string{"--cluster=a", "--namespace-rate=0"}, Want: `--namespace-rate: "0" is no number above 0`, Usage: true},
-		"no number":            {Args: []string{"--cluster=a", "--namespace-rate=NaN"}, Want: `"NaN" is no number above 0`, Usage: true},
+		"no rate":              {Args: []string{"--cluster=a", "--namespace-rate=0"}, Want: "--namespace-rate: 0 is not above 0", Usage: true},
+		"no number":            {Args: []string{"--cluster=a", "--namespace-rate=NaN"}, Want: "--namespace-rate: NaN is not above 0", Usage: true},
 		"no burst": {Args: []string{"--cluster=a"}, Env: []string{"LBREMEDY_NAMESPACE_BURST=0.5"},
-			Want: `--namespace-burst: "0.5" is no number from 1 on`, Usage: true},
-		"no such table":       {Args: []string{"--cluster=a", "--table=nowhere.json"}, Want: "nowhere.json", Usage: true},
-		"a table with a typo": {Args: []string{"--cluster=a", "--table=" + shell.File(t, "t", `[{"clas": "x"}]`)}, Want: `unknown field "clas"`, Usage: true},
-		"a table that is wrong": {Args: []string{"--cluster=a",
-			"--table=" + shell.File(t, "t", `[{"class": "a", "texts": ["x y"]}, {"class": "b", "texts": ["x y"]}]`)},
-			Want: "belongs to two classes", Usage: true},
+			Want: `LBREMEDY_NAMESPACE_BURST: "0.5" is not a value for namespace-burst`, Usage: true},
 		"no kubeconfig":   {Args: []string{"--cluster=a", "--kubeconfig=nowhere"}, Want: "there is no kubeconfig nowhere", Usage: true},
 		"no such context": {Args: append(natsless, "--context=z"), Want: `no context "z": it has a`, Usage: true},
 		"no NATS":         {Args: natsless, Want: "no NATS server answers there"},
@@ -65,15 +67,15 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	for flagged, want := range map[string]string{"--help": "[$LBREMEDY_CLUSTER]", "--version": version} {
+	for flagged, want := range map[string]string{"--help": "LBREMEDY_NATS_TOKEN", "--version": version} {
 		var out bytes.Buffer
-		if err := run(t.Context(), []string{flagged}, shell.Environment("LBREMEDY_NATS_TOKEN="+shell.Secret), &out, &out); !errors.Is(err, flag.ErrHelp) {
+		if err := run(t.Context(), []string{flagged}, shell.Environment("LBREMEDY_NATS_TOKEN="+shell.Secret), &out, &out); err != nil {
 			t.Errorf("%s: %v", flagged, err)
 		}
 		// It connects to NATS by all that a function does.
-		for _, name := range []string{"NATS", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY", "NATS_CA"} {
-			if flagged == "--help" && !strings.Contains(out.String(), "$LBREMEDY_"+name) {
-				t.Errorf("%s does not name LBREMEDY_%s", flagged, name)
+		for _, name := range []string{"nats", "nats-creds", "nats-nkey", "nats-ca"} {
+			if flagged == "--help" && !strings.Contains(out.String(), "--"+name+" ") {
+				t.Errorf("%s does not name --%s", flagged, name)
 			}
 		}
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), shell.Secret) {
@@ -117,7 +119,7 @@ func TestProgram(t *testing.T) {
 	var out, errs bytes.Buffer
 	go func() {
 		ended <- run(running, nil, shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+server.URL(),
-			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address), &out, &errs)
+			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_LISTEN="+address), &out, &errs)
 	}()
 	uid := fails(ctx, t, j, ns)
 	s := nats.Connect(t, stream.Config{URL: server.URL(), Token: "t0ken"})
@@ -169,9 +171,9 @@ func TestOwnAccount(t *testing.T) {
 	server := nats.Install(t, "c1")
 	address := "127.0.0.1:" + shell.Port(t)
 	env := shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+server.URL,
-		"LBREMEDY_NATS_NKEY="+server.Seed(accounts.Exporter("c1")), "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+address)
+		"LBREMEDY_NATS_NKEY="+server.Seed(accounts.Exporter("c1")), "LBREMEDY_LISTEN="+address)
 	var out, errs bytes.Buffer
-	if err := run(ctx, nil, env, &out, &errs); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "run lbremedy setup") {
+	if err := run(ctx, nil, env, &out, &errs); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "run lbremedy up --setup") {
 		t.Fatalf("without streams the program ended with %v", err)
 	}
 	admin := server.As(accounts.Operator)

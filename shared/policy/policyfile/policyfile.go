@@ -4,7 +4,6 @@ package policyfile
 
 import (
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,12 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Schema is the JSON Schema of the policy file.
-//
-//go:embed policy.schema.json
-var Schema []byte
-
-// SchemaFile is where the schema lies, from the root of the module.
+// SchemaFile is where the JSON Schema of the policy file lies, from the root of the module.
 const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.

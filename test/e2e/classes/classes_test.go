@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -99,17 +100,26 @@ const patience = 3 * time.Minute
 // TestAllowed injects these failures once more, with a policy that allows their plans: they
 // are fixed, and what was done is taken back.
 func TestAllowed(t *testing.T) {
-	rules := demonstration(t)
+	var file map[string]any
+	if err := yaml.Unmarshal(demonstration(t), &file); err != nil {
+		t.Fatal(err)
+	}
+	classes, _ := file["classes"].(map[string]any)
+	if classes == nil {
+		classes = map[string]any{}
+		file["classes"] = classes
+	}
 	var fixtures []testbed.Fixture
 	for _, f := range testbed.All() {
 		if ends, ok := allowed[f.Name]; ok && f.Supported() {
 			f.Ends, f.Heals = ends, true
 			fixtures = append(fixtures, f)
-			var err error
-			if rules, err = config.Set(rules, map[string]any{"risk": "high", "oneWay": true}, "classes", f.Class); err != nil {
-				t.Fatal(err)
-			}
+			classes[f.Class] = map[string]any{"risk": "high", "oneWay": true}
 		}
+	}
+	rules, err := yaml.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, fixtures := range testbed.ByConfig(fixtures) {
 		t.Run(fixtures[0].Name, func(t *testing.T) { runClasses(t, fixtures, rules, patience) })

@@ -141,7 +141,9 @@ func newRig(t *testing.T) *rig {
 		p.receiver.url, p.receiver.wake = at.URL, p.testbed.Wake
 		r.places[id] = p
 	}
-	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
+	for _, id := range []string{one, two} {
+		r.says(id, "Created consumer "+stream.ConsumerOf(id, full)+".", "up", "--setup", "--cluster", id)
+	}
 	r.operator = r.as(accounts.Operator)
 	shell.Beside(r, r.ctx, "the journal", func(ctx context.Context) error {
 		return r.operator.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)

@@ -33,6 +33,7 @@ type Flags struct {
 	as      string
 	wait    time.Duration
 	approve string // digest of a plan, or its start
+	policy  string // file or ConfigMap; empty: the one in force
 	replay  bool
 }
 
@@ -116,7 +117,7 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 		if !strings.HasPrefix(would.Digest, a.approve) {
 			return command.Wrong("--approve: the plan for %s is %q now: look at it again without --apply", it.Event.Failure.Service, would.Digest)
 		}
-		if err := agree(ctx, env, would); err != nil {
+		if err := Agree(ctx, env, would); err != nil {
 			return err
 		}
 	}

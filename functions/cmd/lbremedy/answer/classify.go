@@ -20,7 +20,6 @@ import (
 
 func classifyCommand(p *cli.Program) *cobra.Command {
 	var explain bool
-	var given event.Input
 	cmd := &cobra.Command{
 		Use:   "classify [TEXT|FILE|-]...",
 		Short: "Name the class of failures in messages, Events, logs and errors of tools",
@@ -35,8 +34,7 @@ event, kubectl-events, kubectl-describe, log, terraform, sdk, aliyun-cli, api-re
 cloudevent or object.
 
 A file of JSON objects, one per line, with the optional keys reason, type, component and
-message has one answer per line. --reason, --type and --component describe the Events of
-messages that stand alone.
+message has one answer per line.
 
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
 "ignored" for anything else, including failures of other clouds and of other products of
@@ -62,7 +60,7 @@ exit code is 0 whatever the classes are.`,
 			q.Out, c.Program = c.out, &q
 			var err error
 			for _, arg := range args {
-				if err = c.argument(arg, given); err != nil {
+				if err = c.argument(arg); err != nil {
 					break
 				}
 			}
@@ -70,11 +68,6 @@ exit code is 0 whatever the classes are.`,
 		},
 	}
 	cmd.Flags().BoolVar(&explain, "explain", false, "say which other class came close, and why it was not chosen")
-	cmd.Flags().StringVar(&given.Reason, "reason", "", "`reason` of the Events that plain messages come from")
-	cmd.Flags().StringVar(&given.Type, "type", "", "`type` of these Events: Warning or Normal")
-	cmd.Flags().StringVar(&given.Component, "component", "", "`component` that wrote these Events")
-	command.Complete(cmd, "type", cobra.FixedCompletions([]string{"Warning", "Normal"}, cobra.ShellCompDirectiveNoFileComp))
-	command.Complete(cmd, "component", cobra.FixedCompletions([]string{"service-controller", "nlb-controller"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -87,9 +80,9 @@ type classifying struct {
 }
 
 // argument answers an argument: standard input, a file, or a message.
-func (c *classifying) argument(arg string, given event.Input) error {
+func (c *classifying) argument(arg string) error {
 	if arg == "-" {
-		return c.read("standard input", c.In, given)
+		return c.read("standard input", c.In)
 	}
 	if info, err := os.Stat(arg); err == nil {
 		if info.IsDir() {
@@ -100,18 +93,18 @@ func (c *classifying) argument(arg string, given event.Input) error {
 			return command.Wrong("read messages: %w", err)
 		}
 		defer f.Close()
-		return c.read(arg, f, given)
+		return c.read(arg, f)
 	}
 	if cli.LooksLikeFile(arg) {
 		return command.Wrong("there is no file %s", event.Redact(arg))
 	}
-	return c.read("the message", strings.NewReader(arg), given)
+	return c.read("the message", strings.NewReader(arg))
 }
 
 // read answers the texts in a file.
-func (c *classifying) read(name string, from io.Reader, given event.Input) error {
+func (c *classifying) read(name string, from io.Reader) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
-	texts := paste.NewReader(given, c.answer)
+	texts := paste.NewReader(c.answer)
 	for n := 1; ; n++ {
 		line, err := lines.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {

@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -9,37 +11,69 @@ import (
 )
 
 func planCommand(p *cli.Program) *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
+	return new(Flags).command(p, &cobra.Command{
 		Use:   "plan NAMESPACE/SERVICE|FILE|-...",
 		Short: "Diagnose a failure now, and show what would be done",
 		Long: `Diagnose the newest failure of a Service, or failures from a file, with your own
 credentials for the cluster and the cloud, and show what would be done. Nothing is
-written, and no NATS is needed. Without --policy the plan is made for observe mode.
+written, and no NATS is needed. Where one is known, the plan is judged by the policy in
+force and the journal; without it and without --policy, for observe mode.
 
 A file holds CloudEvents in JSON, Kubernetes Events, or what "kubectl get events -o
 json" or "-o yaml" prints; - is standard input.`,
 		Example: `  lbremedy plan shop/web
   kubectl get events -n shop -o json | lbremedy plan -`,
-		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			items, env, err := readItems(cmd.Context(), p, args, func() (*host.Connection, error) {
-				if file != "" {
-					if _, err := p.ReadPolicy(cmd.Context(), file); err != nil {
-						return nil, err
-					}
-				}
-				return p.Look(cmd.Context(), p.Host())
-			})
-			if err != nil {
-				return err
-			}
-			if err := p.SetPolicy(env, file, nil); err != nil {
-				return err
-			}
-			return Failures(cmd.Context(), p, env, items, Flags{})
-		},
-	}
-	cmd.Flags().StringVar(&file, "policy", "", "policy to plan by: a `file` or configmap:NAMESPACE/NAME")
+	})
+}
+
+func runCommand(p *cli.Program) *cobra.Command {
+	a := &Flags{}
+	cmd := a.command(p, &cobra.Command{
+		Use:   "run NAMESPACE/SERVICE|FILE|-...",
+		Short: "Handle a failure now, under the journal; writes with --apply",
+		Long: `Handle the newest failure of Services, or failures from a file, now and with your own
+credentials. It uses the journal, so no other run works on the same Service at the same
+time. The policy in force decides what is done, or that of --policy.
+
+Without --apply it only shows what would be done, as plan does. With it a waiting case is
+retried until it is settled or --wait is over; a worker continues from there.
+
+With --apply --approve DIGEST you approve the plan that was shown, in your own name, if it
+is still the same. Your approval counts as one that "lbremedy approve" creates, but in this
+run alone; it needs no Approvals in the cluster.`,
+		Example: `  lbremedy run shop/web
+  lbremedy run shop/web --policy fix.yaml --apply
+  lbremedy run shop/web --apply --approve 0f8e12ab`,
+	})
+	a.Add(cmd)
+	a.AddApprove(cmd)
 	return cmd
+}
+
+// command has a command answer the failures that its arguments mean.
+func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.answer(cmd.Context(), p, args, a.Apply, func(_ *host.Connection, items []Item) ([]Item, error) { return items, nil })
+	}
+	a.addPolicy(cmd)
+	return cmd
+}
+
+// addPolicy adds the flag for another policy.
+func (a *Flags) addPolicy(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.policy, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
+}
+
+// answer answers those of the failures that arguments mean which are chosen.
+func (a *Flags) answer(ctx context.Context, p *cli.Program, args []string, stream bool, choose func(*host.Connection, []Item) ([]Item, error)) error {
+	items, env, err := readItems(ctx, p, args, func() (*host.Connection, error) { return p.Prepare(ctx, a.policy, stream) })
+	defer func() { cli.Close(env) }()
+	if err != nil {
+		return err
+	}
+	if items, err = choose(env, items); err != nil {
+		return err
+	}
+	return Failures(ctx, p, env, items, *a)
 }

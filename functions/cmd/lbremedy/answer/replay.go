@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,6 @@ import (
 func replayCommand(p *cli.Program) *cobra.Command {
 	var f journal.Filter
 	var files []string
-	var file string
 	var all bool
 	a := Flags{replay: true}
 	cmd := &cobra.Command{
@@ -45,40 +45,26 @@ Files are read as by "lbremedy plan". With a file and without --apply, no NATS i
 					"select some with --class, --namespace, --service, --since or -f, or give --all")
 			}
 			fromStream := len(files) == 0
-			items, env, err := readItems(ctx, p, files, func() (*host.Connection, error) {
-				return p.Prepare(ctx, file, fromStream || a.Apply)
+			return a.answer(ctx, p, files, fromStream || a.Apply, func(env *host.Connection, items []Item) ([]Item, error) {
+				if fromStream {
+					var err error
+					if items, err = keptFailures(ctx, p, env); err != nil {
+						return nil, err
+					}
+				}
+				items = slices.DeleteFunc(items, func(it Item) bool { return !f.Failure(it.Event.Failure) })
+				if len(items) == 0 {
+					p.Note("No failure is selected: there is nothing to do.")
+				}
+				return items, again(ctx, p, env, items)
 			})
-			if err != nil {
-				return err
-			}
-			if env.Stream != nil {
-				defer env.Stream.Close()
-			}
-			if fromStream {
-				if items, err = keptFailures(ctx, p, env); err != nil {
-					return err
-				}
-			}
-			chosen := items[:0]
-			for _, it := range items {
-				if f.Failure(it.Event.Failure) {
-					chosen = append(chosen, it)
-				}
-			}
-			if len(chosen) == 0 {
-				p.Note("No failure is selected: there is nothing to do.")
-			}
-			if err := again(ctx, p, env, chosen); err != nil {
-				return err
-			}
-			return Failures(ctx, p, env, chosen, a)
 		},
 	}
 	f.FailureFlags(p, cmd)
 	f.SinceFlag(cmd, "only what failed since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "only what failed until this `time`")
 	cmd.Flags().StringSliceVarP(&files, "file", "f", nil, "`file` with failures instead of those in the stream; - is standard input")
-	cmd.Flags().StringVar(&file, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
+	a.addPolicy(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "with --apply: all that the stream keeps")
 	a.Add(cmd)
 	return cmd

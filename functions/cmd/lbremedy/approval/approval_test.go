@@ -54,7 +54,7 @@ func TestUndoShared(t *testing.T) {
 	sc := &operator.Testbed{Call: c, Cloud: account}
 	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
-	sc.Wants(t, 0, "", "", "setup")
+	sc.Wants(t, 0, "", "", "up", "--setup")
 	sc.Wants(t, 0, "cluster c-cli  fixed", "", "ram", "gap", "--apply", "--yes", "--by", "bob", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n"))
 	var cases []event.Record
 	if err := json.Unmarshal([]byte(sc.Run(t.Context(), "ls", "-o", "json").Out), &cases); err != nil || len(cases) != 1 {
@@ -256,7 +256,7 @@ func TestNoName(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"ls -n", "ls --result", "replay --apply --class", "doctor --checks", "probe --classes", "dead drop --yes --reason"} {
+	for _, args := range []string{"ls -n", "ls --result", "replay --apply --class", "doctor --checks", "dead drop --yes --reason"} {
 		got := c.Run(t.Context(), append(strings.Fields(args), "")...)
 		if got.Code != command.CodeWrong || !strings.Contains(got.Err, " is empty: leave it out to mean all") {
 			t.Errorf("%s of nothing: %+v", args, got)

@@ -1,5 +1,4 @@
-// Package balancer is the commands for the load balancers behind Services: they list and
-// show them, and bring lost ones back.
+// Package balancer is the commands that list and show the load balancers behind Services.
 package balancer
 
 import (
@@ -16,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -24,8 +22,8 @@ import (
 func Command(p *cli.Program) *cobra.Command {
 	return command.Parent(&cobra.Command{
 		Use:   "lb",
-		Short: "Show the load balancers of Services, and repair lost ones",
-	}, lsCommand(p), showCommand(p), weightsCommand(p), tagCommand(p), recreateCommand(p))
+		Short: "Show the load balancers of Services",
+	}, lsCommand(p), showCommand(p))
 }
 
 // A Balancing is a Service with its load balancer, as the inventory shows it.
@@ -253,20 +251,11 @@ func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 	return n, nil
 }
 
-// serviceOf returns the Service that an argument names.
-func serviceOf(arg string) (event.Service, error) {
-	ref, ok, err := cli.ServiceArg(arg)
-	if err != nil || !ok {
-		return event.Service{}, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", arg)
-	}
-	return ref, nil
-}
-
 // gatherOne gathers one Service, which an argument names.
 func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
-	ref, err := serviceOf(arg)
-	if err != nil {
-		return nil, nil, err
+	ref, ok, err := cli.ServiceArg(arg)
+	if err != nil || !ok {
+		return nil, nil, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", arg)
 	}
 	s, err := p.Gather(ctx, doctor.Source{Only: ref.String()}, list)
 	if err != nil {

@@ -1,6 +1,4 @@
 package balancer
 
-type Weight = weight
-
 // Label returns the load balancer as the table shows it.
 func (b Balancing) Label() string { return b.name() }

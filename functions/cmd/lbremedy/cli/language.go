@@ -36,7 +36,7 @@ func (p *Program) Language() *say.Language {
 }
 
 // Reader returns what says in which language help and errors of use are: the global flags may
-// name it, their variables and the configuration file too, even where these hold mistakes.
+// name it, and their variables, even where these hold mistakes.
 func (p *Program) Reader(root *cobra.Command) func() *say.Language {
 	return func() *say.Language {
 		_ = p.Settle(root) // what is wrong with it is no matter of the help

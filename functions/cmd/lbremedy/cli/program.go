@@ -27,7 +27,7 @@ type Program struct {
 	Terminal func(stream any) int // width; 0: no terminal
 	Keys     cloud.Credentials    // for Alibaba Cloud
 	Version  string
-	Args     []string // of the process, without its name; nil: this call is a part of another program
+	Args     []string // of the process, without its name; nil: this call is a part of another program, whose collector it leaves alone
 	Plugin   bool     // kubectl has called it, as "kubectl lbremedy"
 	Settings
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,8 +14,6 @@ import (
 
 // Settings are the global flags.
 type Settings struct {
-	file, use                                string
-	given                                    map[string]any // what flags say, and neither variables nor the file; nil: not settled
 	Cluster, Region, kubeconfig, kubecontext string
 	NATS, natsToken, natsCreds, natsNKey     string
 	natsCA                                   string
@@ -31,8 +27,6 @@ type Settings struct {
 // AddFlags adds the flags to the root of the commands.
 func (s *Settings) AddFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVar(&s.file, "config", "", "YAML `file` with values for these flags (default $XDG_CONFIG_HOME/lbremedy/config.yaml, if it exists)")
-	f.StringVar(&s.use, "use", "", "`context` of the configuration file with values for these flags (default the one that \"lbremedy context use\" chose)")
 	f.StringVar(&s.Cluster, "cluster", "", "`ID` of the ACK cluster")
 	f.StringVar(&s.Region, "region", "", "`region` of the cluster, such as cn-hangzhou")
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default this pod's cluster, $KUBECONFIG or the one in the home directory)")
@@ -79,54 +73,13 @@ func narrows(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// Settle gives each global flag that wasn't set the value of its variable, or else
-// of the chosen context, or else of the top of the configuration file, and checks what has
+// Settle gives each global flag that wasn't set the value of its variable, and checks what has
 // a fixed set of values.
-func (p *Program) Settle(cmd *cobra.Command) error { return p.settle(cmd, true) }
-
-// SettleAlone does the same without a context, for commands on the contexts themselves.
-func (p *Program) SettleAlone(cmd *cobra.Command) error { return p.settle(cmd, false) }
-
-func (p *Program) settle(cmd *cobra.Command, context bool) error {
+func (p *Program) Settle(cmd *cobra.Command) error {
 	if err := narrows(cmd); err != nil {
 		return err
 	}
-	flags := cmd.Root().PersistentFlags()
-	p.note(flags)
-	set := func(f *pflag.Flag, value, from string) error {
-		if f == nil || f.Changed || value == "" {
-			return nil
-		}
-		if err := f.Value.Set(value); err != nil {
-			return command.Wrong("%s: %q is not a value for %s, which is a %s", from, value, f.Name, f.Value.Type())
-		}
-		f.Changed = true
-		return nil
-	}
-	var errs []error
-	flags.VisitAll(func(f *pflag.Flag) {
-		errs = append(errs, set(f, p.Getenv(variable(f.Name)), variable(f.Name)))
-	})
-	read := p.configFile
-	if !context {
-		read = p.anyConfigFile
-	}
-	file, err := read(flags)
-	if err != nil {
-		return err
-	}
-	if context {
-		chosen, err := file.chosen(p.use)
-		if err != nil {
-			return err
-		}
-		for name, value := range chosen {
-			errs = append(errs, set(flags.Lookup(name), fmt.Sprint(value), file.Path))
-		}
-	}
-	for name, value := range file.values {
-		errs = append(errs, set(flags.Lookup(name), fmt.Sprint(value), file.Path))
-	}
+	errs := []error{command.Variables(cmd.Root().PersistentFlags(), p.Getenv)}
 	one := func(flag, value string, of ...string) {
 		if !slices.Contains(of, value) {
 			errs = append(errs, command.Wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
@@ -148,20 +101,4 @@ func (p *Program) settle(cmd *cobra.Command, context bool) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// variable returns the name of a flag's variable.
-func variable(flag string) string {
-	return "LBREMEDY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// home returns a base directory of the XDG specification; empty if there is no home.
-func (p *Program) home(variable, below string) string {
-	if dir := p.Getenv(variable); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := p.Getenv("HOME"); home != "" {
-		return filepath.Join(home, below)
-	}
-	return ""
 }

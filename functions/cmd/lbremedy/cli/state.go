@@ -32,8 +32,12 @@ func (p *Program) StateDir() (string, error) {
 	if p.State != "" {
 		return p.State, nil
 	}
-	base := p.home("XDG_STATE_HOME", filepath.Join(".local", "state"))
-	if base == "" {
+	base, home := p.Getenv("XDG_STATE_HOME"), p.Getenv("HOME")
+	switch {
+	case filepath.IsAbs(base):
+	case home != "":
+		base = filepath.Join(home, ".local", "state")
+	default:
 		return "", command.Wrong("there is no home directory to keep the state in: name a directory with --state-dir")
 	}
 	return filepath.Join(base, "lbremedy"), nil

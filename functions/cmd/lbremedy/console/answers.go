@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,39 +15,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A plan is what one answer is to: the plan of a case, as a page has shown it.
-type plan struct {
-	cluster, uid, class, id string
-	attempt                 int
-	digest                  string
-}
-
-// String is how forms and addresses name it.
-func (p plan) String() string {
-	return strings.Join([]string{p.cluster, p.uid, p.class, p.id, strconv.Itoa(p.attempt), p.digest}, "/")
-}
-
-func readPlan(text string) (plan, bool) {
+func readPlan(text string) (approval.Question, bool) {
 	f := strings.Split(text, "/")
 	if len(f) != 6 || slices.Contains(f, "") {
-		return plan{}, false
+		return approval.Question{}, false
 	}
 	attempt, err := strconv.Atoi(f[4])
-	return plan{f[0], f[1], f[2], f[3], attempt, f[5]}, err == nil
+	return approval.Question{Cluster: f[0], UID: f[1], Class: f[2], Case: f[3], Attempt: attempt, Digest: f[5]}, err == nil
 }
-
-// Short is the beginning of its digest.
-func (p plan) Short() string { return p.digest[:min(len(p.digest), 12)] }
-
-// Case is the ID of its case.
-func (p plan) Case() string { return p.id }
 
 // A question is a plan with what there is to say of it.
 type question struct {
-	Plan    plan
+	Plan    approval.Question
 	Record  *event.Record // the newest of the case's class; nil: there is none
 	Closed  error         // why nobody can answer it; nil: somebody can
 	Missed  error         // why the person's last answer did not come about
@@ -58,7 +38,9 @@ type question struct {
 }
 
 // Same reports whether the case still has the plan.
-func (q question) Same() bool { return q.Record.Case == q.Plan.id && q.Record.Digest == q.Plan.digest }
+func (q question) Same() bool {
+	return q.Record.Case == q.Plan.Case && q.Record.Digest == q.Plan.Digest
+}
 
 // Open reports whether the person may still answer it.
 func (q question) Open() bool { return q.Closed == nil && !q.Mine }
@@ -97,10 +79,10 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		}
 		row := question{Plan: p, Missed: me.missed(p)}
 		var err error
-		if row.Record, err = s.book.record(r.Context(), caseKey{p.cluster, p.uid, p.class, ""}); err != nil {
+		if row.Record, err = s.book.record(r.Context(), p); err != nil {
 			return b, err
 		}
-		row.Closed = closed(p, row.Record, b.Verdict, me.rejecting(r.Context(), row.Record))
+		row.Closed = p.Takes(row.Record, b.Verdict, me.rejecting(r.Context(), row.Record))
 		if row.Record != nil {
 			namespace := row.Record.Service.Namespace
 			all, seen := given[namespace]
@@ -114,7 +96,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 				given[namespace] = all
 			}
 			for _, a := range all {
-				if a.Spec.Case == p.id && a.Spec.Plan == p.digest && a.Spec.Attempt == p.attempt {
+				if a.Spec.Case == p.Case && a.Spec.Plan == p.Digest && a.Spec.Attempt == p.Attempt {
 					row.Answers = append(row.Answers, a)
 					row.Mine = row.Mine || a.Spec.User == me.name(r.Context()) && approval.Stands(a, *row.Record, s.p.Now()) &&
 						!(takesBack(row.Record, a) && b.Verdict == kube.Approve)
@@ -124,33 +106,13 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		if row.Open() {
 			b.Open++
 		}
-		if check, finding := strings.CutPrefix(p.class, event.DoctorPrefix); finding && row.Mine && row.Closed == nil && b.Verdict == kube.Approve {
+		if check, finding := strings.CutPrefix(p.Class, event.DoctorPrefix); finding && row.Mine && row.Closed == nil && b.Verdict == kube.Approve {
 			row.Apply = fmt.Sprintf("lbremedy doctor --fix %s %s --apply", check, row.Record.Service)
 		}
 		b.Rows = append(b.Rows, row)
 	}
 	b.MayNot, b.Here = me.why, template.URL("/answers?"+q.Encode()) // which has no character that HTML or JavaScript knows
 	return b, nil
-}
-
-// closed returns why nobody can answer a plan: what stands in the journal is not what a page
-// has shown, or asks for no such answer of the person.
-func closed(p plan, now *event.Record, verdict kube.Verdict, by string) error {
-	switch {
-	case now == nil:
-		return say.Errorf("The journal has no such case.")
-	case now.Case != p.id:
-		return say.Errorf("This case is over: there is a newer one, %s.", now.Case)
-	case now.Service.Kind != "":
-		return say.Errorf("This is not about a Service: it is answered in a terminal.")
-	}
-	if err := approval.Takes(*now, verdict, by); err != nil {
-		return err
-	}
-	if now.Digest != p.digest || now.NextAttempt() != p.attempt {
-		return say.Errorf("The plan is another one by now: look at it again.")
-	}
-	return nil
 }
 
 // takesBack reports whether an Approval is the rejection that a record tells of, so that who gave
@@ -206,22 +168,11 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
 }
 
-// record reads the newest record of a Service and class; nil if there is none.
-func (b *book) record(ctx context.Context, k caseKey) (*event.Record, error) {
-	if cmp.Or(event.ValidCluster(k.cluster), event.ValidUID(k.uid), event.ValidClass(k.class)) != nil {
-		return nil, nil // no record has such a name
-	}
+// record reads the newest record of the Service and class that a question is about; nil if there is none.
+func (b *book) record(ctx context.Context, q approval.Question) (*event.Record, error) {
 	s, err := b.reached()
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.Last(ctx, stream.Cases, event.CaseSubject(k.cluster, k.uid, k.class))
-	if errors.Is(err, stream.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-	return &r, err
+	return q.Now(ctx, s)
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"html"
 	"math/big"
 	"net"
@@ -27,6 +26,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -147,14 +147,15 @@ func TestLogin(t *testing.T) {
 	}
 
 	proven()
-	as := func(p plan, change func(*plan)) string {
+	as := func(p approval.Question, change func(*approval.Question)) string {
 		if change != nil {
 			change(&p)
 		}
-		named := fmt.Sprintf("%s/%s/%s/%s/%d/%s", p.cluster, p.uid, p.class, p.id, p.attempt, p.digest)
-		return "/answers?" + url.Values{"verdict": {"approve"}, "plan": {named}}.Encode()
+		return "/answers?" + url.Values{"verdict": {"approve"}, "plan": {p.String()}}.Encode()
 	}
-	this := plan{asked.Cluster, asked.Service.UID, asked.Class, asked.Case, asked.NextAttempt(), asked.Digest}
+	this := approval.Question{
+		Cluster: asked.Cluster, UID: asked.Service.UID, Class: asked.Class, Case: asked.Case, Attempt: asked.NextAttempt(), Digest: asked.Digest,
+	}
 
 	// Who may look and not answer is told so, and brings about nothing.
 	eddy := x.login(x.account("eddy", looks))
@@ -167,11 +168,11 @@ func TestLogin(t *testing.T) {
 	// An answer is to the plan that was shown, and to no other.
 	a := x.login(ann)
 	a.until("/questions", `name="verdict" value="approve"`)
-	for want, change := range map[string]func(*plan){
-		"The plan is another one by now": func(p *plan) { p.digest = strings.Repeat("0", 32) },
-		"The plan is another one":        func(p *plan) { p.attempt++ },
-		"The journal has no such case":   func(p *plan) { p.uid = "none" },
-		"This case is over":              func(p *plan) { p.id = "other" },
+	for want, change := range map[string]func(*approval.Question){
+		"The plan is another one by now": func(p *approval.Question) { p.Digest = strings.Repeat("0", 32) },
+		"The plan is another one":        func(p *approval.Question) { p.Attempt++ },
+		"The journal has no such case":   func(p *approval.Question) { p.UID = "none" },
+		"This case is over":              func(p *approval.Question) { p.Case = "other" },
 	} {
 		page := a.post(as(this, change), http.StatusOK, url.Values{"comment": {"x"}})
 		if !strings.Contains(page, want) || strings.Contains(page, `id="sure"`) {
@@ -268,13 +269,6 @@ func TestLogin(t *testing.T) {
 	again.post("/logout", http.StatusUnauthorized, nil)
 	again.get("/", http.StatusUnauthorized)
 	u.End(t)
-}
-
-// A plan names what is answered, as addresses do.
-type plan struct {
-	cluster, uid, class, id string
-	attempt                 int
-	digest                  string
 }
 
 // certificate writes one for 127.0.0.1, with its key, and returns its serial number.

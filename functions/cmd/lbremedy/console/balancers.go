@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,12 +27,6 @@ func (s *server) balancers(r *http.Request) (page, error) {
 			})
 		}
 		b.Rows, b.Sheet = sheetOf(r, list)
-		b.Rows = slices.Clone(b.Rows)
-		for i := range b.Rows {
-			row := *b.Rows[i]
-			row.Listeners = b.glance.Listeners[row.ID]
-			b.Rows[i] = &row
-		}
 	}
 	return page{Title: word("Load balancers"), name: "balancers", Body: b}, nil
 }
@@ -42,8 +35,7 @@ func (s *server) balancers(r *http.Request) (page, error) {
 type balancerBody struct {
 	Read glance
 	balanced
-	Findings []doctor.Finding
-	Cases    []*past
+	Cases []*past
 }
 
 func (s *server) balancer(r *http.Request) (page, error) {
@@ -55,18 +47,6 @@ func (s *server) balancer(r *http.Request) (page, error) {
 			return page{}, errNoPage
 		}
 		b.balanced = *all[i]
-		b.Listeners = b.Read.Listeners[b.ID]
-		if text := b.Read.Holds[b.ID]; text != nil {
-			var h holding
-			if err := json.Unmarshal(text, &h); err != nil {
-				return page{}, err
-			}
-			b.Tags, b.Groups = h.Tags, h.Groups
-		}
-		var err error
-		if b.Findings, err = whole(b.balanced.Findings); err != nil {
-			return page{}, err
-		}
 	}
 	b.Namespace, b.Name = namespace, name
 	b.Cases = s.book.newest(func(c *past) bool {
@@ -86,7 +66,7 @@ type doctorBody struct {
 // A found is what a check found.
 type found struct {
 	Check, Severity string
-	Findings        []doctor.Finding
+	Findings        []*doctor.Finding
 	More            int
 }
 
@@ -111,11 +91,7 @@ func (s *server) doctor(*http.Request) (page, error) {
 			b.Checks, i = append(b.Checks, found{Check: f.Check, Severity: f.Severity.String()}), len(b.Checks)
 		}
 		if c := &b.Checks[i]; len(c.Findings) < listed {
-			one, err := whole([]*noted{f})
-			if err != nil {
-				return page{}, err
-			}
-			c.Findings = append(c.Findings, one...)
+			c.Findings = append(c.Findings, f)
 		} else {
 			c.More++
 		}

@@ -157,7 +157,6 @@ func (b *book) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slim(b.p) // of the messages
 	b.mu.Lock()
 	b.stream, b.away, b.shelf, b.stands, b.stale = s, away{}, fresh, list, true
 	b.mu.Unlock()

@@ -96,7 +96,7 @@ type caseBody struct {
 	Undone bool // the steps take back what was written
 	Reads  []event.Read
 	Asks   member
-	Again  plan // the plan that the person who looks has rejected, and may approve all the same; of no case: there is none
+	Again  approval.Question // the plan that the person who looks has rejected, and may approve all the same; of no case: there is none
 	Others []*past
 }
 

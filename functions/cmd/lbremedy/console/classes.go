@@ -7,22 +7,31 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/about"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/regex"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A classRow is a class with how its cases went.
 type classRow struct {
-	about.Entry
+	*remedy.Remedy
 	worked
+}
+
+// Writes names the kinds of steps of the class; none: it only asks.
+func (r classRow) Writes() []string {
+	kinds := []string{}
+	for _, s := range r.Steps {
+		kinds = append(kinds, s.Kind())
+	}
+	return kinds
 }
 
 // Span says of which risk the plans of the class are.
 func (r classRow) Span() say.Text {
-	switch least, most, several := strings.Cut(r.Risks, " to "); {
+	switch least, most, several := strings.Cut(r.RiskRange(), " to "); {
 	case several:
 		return say.F("%s to %s", least, most)
 	case least == "":
@@ -64,7 +73,7 @@ func (s *server) went() map[string]*worked {
 func (s *server) classes(*http.Request) (page, error) {
 	went, rows := s.went(), []classRow{}
 	for _, r := range functions.All {
-		row := classRow{Entry: about.NewEntry(r)}
+		row := classRow{Remedy: r}
 		if w := went[r.Class]; w != nil {
 			row.worked = *w
 		}
@@ -86,13 +95,13 @@ func (s *server) class(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, errNoPage
 	}
-	b := classBody{classRow: classRow{Entry: about.NewEntry(class)}, Blocks: blocks(functions.ClassPage(s.p.Reads(r.Header).Language(), class.Class, class.Doc))}
+	b := classBody{classRow: classRow{Remedy: class}, Blocks: blocks(functions.ClassPage(s.p.Reads(r.Header).Language(), class.Class, class.Doc))}
 	if w := s.went()[class.Class]; w != nil {
 		b.worked = *w
 	}
 	b.Open = s.book.newest(func(c *past) bool { return c.Class == class.Class && c.Status.Open() })
 	b.Open = b.Open[:min(len(b.Open), listed)]
-	return page{Title: b.Title, name: "class", Body: b}, nil
+	return page{Title: b.Title(), name: "class", Body: b}, nil
 }
 
 // A block is a part of a page of Markdown: a heading, a paragraph, an item of a list or code.

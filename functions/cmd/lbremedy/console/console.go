@@ -30,7 +30,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -46,7 +45,7 @@ import (
 type consoleRun struct {
 	*cli.Program
 	listen, address string
-	login, read     bool
+	login           bool
 	cert, certKey   string
 }
 
@@ -83,36 +82,14 @@ created with the person's token, which is kept in memory alone, for at most an h
 	cmd.Flags().BoolVar(&c.login, "login", false, "people log in with a token of their own")
 	cmd.Flags().StringVar(&c.address, "url", "", "with --login: `URL` at which browsers reach it, if that is not where it listens")
 	cmd.Flags().StringVar(&c.cert, "tls-cert", "", "with --login: `file` with the certificate to serve HTTPS with; it is read again when it changes")
-	cmd.Flags().BoolVar(&c.read, "read", false, "read the cluster and the account, print what pages show of them, and end: how the console calls itself")
-	_ = cmd.Flags().MarkHidden("read") // there is such a flag
 	cmd.Flags().StringVar(&c.certKey, "tls-key", "", "with --login: `file` with the certificate's key")
 	return cmd
-}
-
-// lean is by how many percent the memory in use may grow before it is collected. A console waits
-// most of the time, so that its processor time costs less than its memory.
-const lean = 25
-
-// slim gives back what a process holds that it does not need now: a program of its own, not a
-// test with others beside it.
-func slim(p *cli.Program) {
-	debug.FreeOSMemory()
-	if p.Args != nil {
-		unmap()
-	}
 }
 
 // run serves until ctx ends.
 func (c consoleRun) run(ctx context.Context) error {
 	quiet := *c.Program // what the parts have to say stands on the pages
 	quiet.Err = io.Discard
-	if c.read {
-		return hand(ctx, &quiet)
-	}
-	if c.Args != nil && c.Getenv("GOGC") == "" {
-		debug.SetGCPercent(lean)
-	}
-	slim(c.Program) // of what the start needed
 	at, err := c.at()
 	if err != nil {
 		return err

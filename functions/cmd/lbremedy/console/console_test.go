@@ -275,7 +275,7 @@ func TestAway(t *testing.T) {
 	env := operator.Home(t)
 	env["LBREMEDY_NATS"] = server.URL()
 	c := operator.Call{Env: env}
-	if got := c.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 {
+	if got := c.Run(t.Context(), "up", "--setup", "--cluster", "c1"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
 	records := operator.Lately()
@@ -316,7 +316,7 @@ func TestForgets(t *testing.T) {
 	env := operator.Home(t)
 	env["LBREMEDY_NATS"] = server.URL()
 	c := operator.Call{Env: env}
-	if got := c.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 {
+	if got := c.Run(t.Context(), "up", "--setup", "--cluster", "c1"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
 	if err := operator.Seed(t.Context(), nats.Connect(t, stream.Config{URL: server.URL()}), operator.Lately()...); err != nil {
@@ -365,7 +365,7 @@ func TestOwnAccount(t *testing.T) {
 		t.Errorf("something is unknown to the console: %s", text)
 	}
 	for _, args := range [][]string{
-		{"ls"}, {"show", "shop/web"}, {"ledger"}, {"tickets", "ls"}, {"dead", "ls"}, {"policy", "show"}, {"breaker", "ls"},
+		{"ls"}, {"show", "shop/web"}, {"tickets", "ls"}, {"dead", "ls"}, {"policy", "show"}, {"breaker", "ls"},
 	} {
 		args = append(args, "--cluster", "c1")
 		got, want := operator.Call{Env: env}.Run(t.Context(), args...), operator.Call{Env: trusted}.Run(t.Context(), args...)

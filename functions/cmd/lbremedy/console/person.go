@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
@@ -15,9 +16,9 @@ type person struct {
 	why  string
 
 	mu   sync.Mutex
-	user string           // as the API server knows them; empty: it has not said yet
-	may  map[string]right // by namespace
-	fell map[plan]lapse   // answers that did not come about
+	user string                      // as the API server knows them; empty: it has not said yet
+	may  map[string]right            // by namespace
+	fell map[approval.Question]lapse // answers that did not come about
 }
 
 // A lapse is why an answer did not come about.
@@ -27,7 +28,7 @@ type lapse struct {
 }
 
 func newPerson(c *kube.Cluster, user string, err error) *person {
-	p := &person{kube: c, user: user, may: map[string]right{}, fell: map[plan]lapse{}}
+	p := &person{kube: c, user: user, may: map[string]right{}, fell: map[approval.Question]lapse{}}
 	if err != nil {
 		p.kube, p.why = nil, said(err)
 	}
@@ -117,7 +118,7 @@ func (p *person) name(ctx context.Context) string {
 }
 
 // miss keeps why an answer did not come about, until somebody gives another one.
-func (p *person) miss(about plan, why error, now time.Time) {
+func (p *person) miss(about approval.Question, why error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for one, d := range p.fell {
@@ -130,7 +131,7 @@ func (p *person) miss(about plan, why error, now time.Time) {
 	}
 }
 
-func (p *person) missed(about plan) error {
+func (p *person) missed(about approval.Question) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fell[about].why

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -71,8 +72,8 @@ type member struct {
 }
 
 // Plan is what an answer is to.
-func (m member) Plan() plan {
-	return plan{m.Cluster, m.Service.UID, m.Class, m.Case, m.attempt, m.digest}
+func (m member) Plan() approval.Question {
+	return approval.Question{Cluster: m.Cluster, UID: m.Service.UID, Class: m.Class, Case: m.Case, Attempt: m.attempt, Digest: m.digest}
 }
 
 // Askable reports whether an answer in the browser can be to it.
@@ -185,7 +186,7 @@ func (b *book) tell(ctx context.Context, list []incident) {
 		l := b.leads[k]
 		b.mu.Unlock()
 		if l.sequence != i.Lead.sequence {
-			r, err := b.record(ctx, k)
+			r, err := b.record(ctx, approval.Question{Cluster: k.cluster, UID: k.uid, Class: k.class})
 			if err != nil {
 				continue
 			}

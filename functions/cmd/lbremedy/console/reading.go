@@ -3,7 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -33,11 +33,9 @@ type reading struct {
 
 // A seen is what one reading came to.
 type seen struct {
-	Services  []*balanced                // by namespace and name, without what their load balancers hold
-	Listeners map[string][]string        // of each load balancer
-	Holds     map[string]json.RawMessage // what each load balancer holds, as JSON of a holding: there is much of it, and a page shows one
-	Findings  []*noted                   // the worst first
-	Result    doctor.Result              // without them
+	Services []*balanced       // by namespace and name
+	Findings []*doctor.Finding // the worst first
+	Result   doctor.Result
 	VSwitches,
 	Quotas []gauge
 	first map[string]gauge // by name, of the first reading
@@ -46,7 +44,7 @@ type seen struct {
 // A balanced is a Service with its load balancer and what the doctor found about them.
 type balanced struct {
 	balancer.Shown
-	Findings []*noted
+	Findings []*doctor.Finding
 }
 
 // Worst returns the word for the highest severity among the findings.
@@ -114,7 +112,7 @@ func (g *reading) run(ctx context.Context) {
 			return
 		}
 		g.keep(fresh, err)
-		slim(g.p) // of what was read before
+		debug.FreeOSMemory() // a snapshot takes several times what is kept of it
 		g.hub.change()
 	}
 }
@@ -162,7 +160,7 @@ func (g *reading) now() glance {
 
 // arrange puts what was taken in order, with each finding at the Services that it is about.
 func (v *seen) arrange() {
-	about := map[string][]*noted{} // by Service, and by load balancer
+	about := map[string][]*doctor.Finding{} // by Service, and by load balancer
 	for _, f := range v.Findings {
 		if f.About.Kind == doctor.Service || f.About.Kind == doctor.Balancer {
 			about[f.About.String()] = append(about[f.About.String()], f)
@@ -170,13 +168,12 @@ func (v *seen) arrange() {
 		for _, name := range f.Services {
 			about[name] = append(about[name], f)
 		}
-		f.Services = nil
 	}
 	for i := range v.Services {
 		b := v.Services[i]
 		b.Findings = slices.Clone(about[b.Namespace+"/"+b.Name])
 		for _, f := range about[b.ID] {
-			if b.ID != "" && !slices.ContainsFunc(b.Findings, func(have *noted) bool { return have == f }) {
+			if b.ID != "" && !slices.ContainsFunc(b.Findings, func(have *doctor.Finding) bool { return have == f }) {
 				b.Findings = append(b.Findings, f)
 			}
 		}

@@ -115,7 +115,7 @@ func TestDead(t *testing.T) {
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "retry")
 	run(command.CodeWrong, "", "not both", "retry", "1", "--all")
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "drop", "--yes")
-	if got := c.Run(t.Context(), "setup", "--cluster", "c2"); got.Code != 0 {
+	if got := c.Run(t.Context(), "up", "--setup", "--cluster", "c2"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
 	for _, args := range [][]string{{"show", "1"}, {"retry", "6", "1"}, {"drop", "6", "1", "--yes"}} {

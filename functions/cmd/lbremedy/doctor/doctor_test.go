@@ -322,7 +322,7 @@ func TestDoctor(t *testing.T) {
 			!strings.Contains(r.Unknown[0].Why.String(), "the failures could not be read") {
 			t.Errorf("with one that holds no streams: code %d: %s %s", got.Code, got.Out, got.Err)
 		}
-		if got := sc.Run(t.Context(), "setup"); got.Code != 0 {
+		if got := sc.Run(t.Context(), "up", "--setup"); got.Code != 0 {
 			t.Fatal(got.Err)
 		}
 		if got := sc.Run(t.Context(), "doctor", "--checks", "silent", sc.Namespace+"/web"); got.Code != 0 || strings.Contains(got.Err, "left out") {
@@ -332,7 +332,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("fix", func(t *testing.T) {
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
-		if got := sc.Run(t.Context(), "setup"); got.Code != 0 {
+		if got := sc.Run(t.Context(), "up", "--setup"); got.Code != 0 {
 			t.Fatal(got.Err)
 		}
 		patch("web", `{"metadata":{"finalizers":null}}`)

@@ -12,6 +12,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
+// SchemaFile is where the JSON Schema of a Case lies, from the root of the module.
+const SchemaFile = "functions/cmd/lbremedy/journal/case.v1.json"
+
 // A Case is a record as commands print it: in the words and units of people, with what
 // they ask first.
 type Case struct {

@@ -1,6 +1,5 @@
-// Package journal is the commands that read the journal and write nothing: "ls", "show",
-// "watch" and "ledger", and "schema", which describes what they print. Other commands find cases through it, and report them in
-// its words.
+// Package journal is the commands that read the journal and write nothing: "ls" and "show".
+// Other commands find cases through it, and report them in its words.
 package journal
 
 import (
@@ -21,7 +20,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{ls(p), show(p), watch(p), ledger(p), schema(p)}
+	return []*cobra.Command{ls(p), show(p)}
 }
 
 // A Filter says which cases or failures are meant. The zero filter means all.
@@ -46,10 +45,9 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	command.Complete(cmd, "namespace", completeLatest(p, func(r event.Record) string { return r.Service.Namespace }))
 }
 
-// outcomeFlags adds the flags that choose cases, and by how they stand: how a record says it, and
-// more that the command knows.
-func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command, more ...event.Status) {
-	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Writing}, more) {
+// outcomeFlags adds the flags that choose cases, and by how they stand.
+func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command) {
+	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Writing, event.FixUndone}) {
 		f.words = append(f.words, string(s))
 	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")

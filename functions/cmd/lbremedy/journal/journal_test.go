@@ -301,7 +301,7 @@ func TestWatch(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		p := c.Program(in, io.Discard)
-		code <- root.Run(ctx, p, []string{"watch", "-o", "json", "--result", "fixed,needs-action"})
+		code <- root.Run(ctx, p, []string{"ls", "--watch", "-o", "json", "--result", "fixed,needs-action"})
 		in.Close()
 	}()
 	// Nobody knows when it follows: the journal is written until it says so.
@@ -345,7 +345,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// The live lines of watch and up.
+// The live lines of ls --watch and up.
 func TestLive(t *testing.T) {
 	var out strings.Builder
 	p := operator.Call{}.Program(&out, io.Discard)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 
 func ls(p *cli.Program) *cobra.Command {
 	var f Filter
-	var all, writes bool
+	var all, writes, watch bool
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List cases: the newest of each Service and class",
@@ -30,8 +31,10 @@ nothing to the journal: SEEN counts how often it was diagnosed, if more than onc
 
 The table fits the screen: it shows the start of a case ID, which every command accepts, and
 cuts long texts. -o wide shows everything, with the times of the first and the last failure.
--o json and -o yaml print the newest record of each case, as "lbremedy schema case"
-describes it.
+-o json and -o yaml print the newest record of each case.
+
+--watch follows the journal until it is interrupted: one line for each record, from now or
+from --since on. -o json prints a line of JSON per record, -o yaml a document.
 
 --writes lists all that the steps of cases wrote to the account and the cluster instead,
 one line for each request. -o wide also says who, and what to look for in ActionTrail and in
@@ -40,6 +43,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 		Example: `  lbremedy ls --open
   lbremedy ls --class vswitch-ip-exhausted --since 24h
   lbremedy ls --writes --since 24h
+  lbremedy ls --watch --result needs-approval,failed
   lbremedy ls --result needs-approval -o jsonpath='{range [*]}{.case}{"\n"}{end}'
   lbremedy ls -o json | jq -r '.[] | select(.result == "needs-action") | .ask'`,
 		Args: command.Exactly(0, 0, ""),
@@ -52,6 +56,10 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
 			case !writes && !f.Until.IsZero():
 				return command.Wrong("--until is for --writes")
+			case watch && (all || writes):
+				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
+			case watch && slices.Contains(f.results, string(event.FixUndone)):
+				return command.Wrong("--watch: no record says %s: leave it out of --result", event.FixUndone)
 			}
 			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
@@ -60,6 +68,9 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			defer s.Close()
 			if writes {
 				return listWrites(cmd.Context(), p, s, &f)
+			}
+			if watch {
+				return follow(cmd.Context(), p, s, &f)
 			}
 			var cases []History
 			if all {
@@ -91,12 +102,60 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 		},
 	}
 	f.FailureFlags(p, cmd)
-	f.outcomeFlags(p, cmd, event.FixUndone)
+	f.outcomeFlags(p, cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow cases as they change, until interrupted")
 	return cmd
+}
+
+// follow prints the records that the filter means, as they come.
+func follow(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) error {
+	if said, err := cli.Unseen(ctx, s, p.Cluster); err != nil {
+		return err
+	} else if said != nil {
+		p.Note("%s.", said)
+	}
+	if p.Terminal(p.Err) > 0 {
+		p.Note("Following the journal; Ctrl-C ends it.")
+	}
+	return s.FollowSince(ctx, stream.Cases, caseFilter(p, f.classes), f.since.Time, func(m stream.Message) error {
+		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
+		if err != nil {
+			p.Note("a record can't be read: %s", command.Clean(err.Error()))
+			return nil
+		}
+		if !f.record(r) {
+			return nil
+		}
+		return p.Line(Printed(r), func() { Live(p, r) })
+	})
+}
+
+// Live prints a record in one line.
+func Live(p *cli.Program, r event.Record) {
+	r = r.In(p.Language())
+	said := r.Finding
+	switch {
+	case r.Phase == event.Intent, r.Phase == event.Step:
+		if r.Next < len(r.Steps) {
+			said = r.Steps[r.Next].Text
+		}
+	case r.Error != "":
+		said = r.Error
+	case r.Result.Worked() && len(r.Steps) > 0:
+		said = p.Phrase("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
+	}
+	word := pad(Outcome(p, r), string(r.Status()), len(event.NeedsApproval))
+	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), word, command.Clean(r.Service.String()), r.Class)
+	fmt.Fprintln(p.Out, head+p.Cell(said, len(head)))
+}
+
+// pad fills a painted word up to a width.
+func pad(painted, word string, width int) string {
+	return fmt.Sprintf("%s%*s", painted, max(0, width-len(word)), "")
 }
 
 // noteNone says that none of something passes the filter, and what of the filter the journal does

@@ -28,8 +28,8 @@ to undo it, and the outcome.
 Name a case by its ID or the start of it, or a Service for its newest case. Next says what
 you do about a case that is not over, with the command.
 
--o json and -o yaml print the newest record of the case, or all of them with --history, as
-"lbremedy schema case" describes it. -o markdown prints the case for a colleague.
+-o json and -o yaml print the newest record of the case, or all of them with --history.
+-o markdown prints the case for a colleague.
 
 Before a plan of medium or high risk is applied, the journal keeps the state of the load
 balancers: --snapshot shows it instead, with listeners, groups and backends.`,

@@ -28,7 +28,7 @@ func answers(t testing.TB, text string) []answer {
 	t.Helper()
 	by := classifier()
 	var all []answer
-	r := paste.NewReader(event.Input{}, func(found paste.Text) error {
+	r := paste.NewReader(func(found paste.Text) error {
 		class := event.Ignored
 		if found.Why == "" {
 			class = by.Classify(found.Input).Class

@@ -74,7 +74,7 @@ func (r *Reader) object(text string) error {
 
 // each takes the lines of a text as they come.
 func (r *Reader) each(text string) error {
-	q := NewReader(r.given, r.yield)
+	q := NewReader(r.yield)
 	q.any, q.flat = true, true
 	for line := range strings.Lines(text) {
 		if err := q.Line(strings.TrimSuffix(line, "\n")); err != nil {

@@ -8,7 +8,6 @@
 package paste
 
 import (
-	"cmp"
 	"errors"
 	"strings"
 
@@ -45,7 +44,6 @@ type Text struct {
 
 // A Reader takes lines one by one and finds the texts in them.
 type Reader struct {
-	given event.Input
 	yield func(Text) error
 
 	block   []string // lines of a text that is not at its end
@@ -60,10 +58,9 @@ type Reader struct {
 	lines   bool                                // JSON, one object per line: nothing else may follow
 }
 
-// NewReader returns a reader that gives what it finds to yield. What is given describes the
-// Events of messages that stand alone.
-func NewReader(given event.Input, yield func(Text) error) *Reader {
-	return &Reader{given: given, yield: yield}
+// NewReader returns a reader that gives what it finds to yield.
+func NewReader(yield func(Text) error) *Reader {
+	return &Reader{yield: yield}
 }
 
 // ErrLong is returned for a text that no tool prints.
@@ -183,25 +180,17 @@ func (r *Reader) plain(text string) error {
 		return r.found(t)
 	}
 	if t, ok := toolError(text); ok {
-		return r.found(r.describe(t))
+		return r.found(t)
 	}
 	if !strings.Contains(text, "\n") && strings.HasSuffix(r.raw, text) {
 		text = r.raw // the time before it says that it is a line of a log
 	}
 	for _, part := range messages(text) {
-		if err := r.found(r.describe(Text{Kind: Message, Input: event.Input{Message: part}})); err != nil {
+		if err := r.found(Text{Kind: Message, Input: event.Input{Message: part}}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// describe adds what is given about the Events of messages.
-func (r *Reader) describe(t Text) Text {
-	t.Input.Reason = cmp.Or(t.Input.Reason, r.given.Reason)
-	t.Input.Type = cmp.Or(t.Input.Type, r.given.Type)
-	t.Input.Component = cmp.Or(t.Input.Component, r.given.Component)
-	return t
 }
 
 // wrapper is what the controller begins its messages with.

@@ -18,7 +18,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
 	run := func(args ...string) operator.Said { return c.Run(t.Context(), args...) }
-	if got := run("setup", "--cluster", "c-other"); got.Code != 0 {
+	if got := run("up", "--setup", "--cluster", "c-other"); got.Code != 0 {
 		t.Fatal(got)
 	}
 	inForce := func(want int) {

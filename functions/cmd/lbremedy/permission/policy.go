@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -52,7 +51,7 @@ func policyCommand(p *cli.Program) *cobra.Command {
 		Use:   "policy",
 		Short: "Check a policy file, or show the policy in force",
 	}
-	return command.Parent(cmd, check(p), show(p), schema(p))
+	return command.Parent(cmd, check(p), show(p))
 }
 
 // A checked policy is what "check" prints as data.
@@ -218,18 +217,6 @@ Who changed it, and what it was before, say Git or the audit log of the API serv
 // Origin says where the policy in force lies.
 func Origin(f policy.InForce) say.Text {
 	return say.F("Version %s of %s, in force since %s.", f.Version, f.Source, cli.Clock(f.Since))
-}
-
-func schema(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of policy files, for editors",
-		Args:  command.Exactly(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := p.Out.Write(policyfile.Schema)
-			return err
-		},
-	}
 }
 
 // rules prints what each rule of a policy says.

@@ -11,11 +11,13 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -102,10 +104,7 @@ missing. With --apply the codes are those of run.`,
 			defer cli.Close(env)
 			it := answer.ByHand(p, env, rampermission.For(to), s.OfCluster().InJournal(env.Cluster), "the RAM actions that the controller lacks.")
 			if a.Apply {
-				return answer.RunRepair(ctx, p, env, answer.Repair{
-					Use: "ram gap --apply", Kinds: []string{step.PolicyVersion{}.Kind()}, Name: cmp.Or(v.Policy, v.Role),
-					Otherwise: say.F("the missing actions can't be added by a new version of a policy"),
-				}, it, a, sure)
+				return add(ctx, p, env, cmp.Or(v.Policy, v.Role), it, a, sure)
 			}
 			return printGap(ctx, p, env, v, it)
 		},
@@ -167,6 +166,37 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 		v.Document = document
 	}
 	return v, nil
+}
+
+// add says what would be added to a policy, asks, and adds it.
+func add(ctx context.Context, p *cli.Program, env *host.Connection, policy string, it answer.Item, a answer.Flags, sure bool) error {
+	would, err := engine.Look(ctx, env.Env, it.Remedy, it.Event)
+	if err != nil {
+		return err
+	}
+	if len(would.Steps) == 0 || would.Steps[0].Kind != (step.PolicyVersion{}).Kind() {
+		why := say.F("the missing actions can't be added by a new version of a policy")
+		if would.Result != event.Gone { // then nothing was found but that all is well
+			said := would.Texts()
+			why = say.F("%s.", why).Then(said.Finding).Then(said.Ask)
+		}
+		return command.Wrong("%s: nothing to do for %s: %s", "ram gap --apply", policy, why.Map(command.Clean))
+	}
+	if !sure {
+		asking := *p
+		asking.Out = p.Err // it belongs to the question, and is not the data that is asked for
+		journal.Report(&asking, would)
+		if err := p.Typed(policy, "--yes"); err != nil {
+			return err
+		}
+	}
+	if would.Result == event.Asked && would.Digest != "" {
+		// The policy leaves it to a person, and one has just agreed to this plan.
+		if err := answer.Agree(ctx, env, would); err != nil {
+			return err
+		}
+	}
+	return answer.Failures(ctx, p, env, []answer.Item{it}, a)
 }
 
 // printGap prints a gap with what would be done about it. That this can't be determined does not

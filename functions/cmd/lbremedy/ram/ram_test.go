@@ -73,7 +73,7 @@ func TestRAMGap(t *testing.T) {
 
 	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
-	sc.Wants(t, 0, "", "", "setup")
+	sc.Wants(t, 0, "", "", "up", "--setup")
 	apply := []string{"ram", "gap", "--target", "v2.12.1", "--apply", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n")}
 
 	sc.In = "web\n"
@@ -191,7 +191,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 		sc := &operator.Testbed{Call: c, Cloud: account}
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
-		sc.Wants(t, 0, "", "", "setup")
+		sc.Wants(t, 0, "", "", "up", "--setup")
 		sc.Wants(t, cli.CodeWarning, "ecs:DescribeInstances", "", "ram", "gap")
 		sc.Wants(t, 0, "cluster c-cli  fixed", "", "ram", "gap", "--apply", "--yes", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n"))
 		sc.Wants(t, 0, "nothing", "", "ram", "gap")
@@ -209,7 +209,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 		sc := &operator.Testbed{Call: c, Cloud: account}
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
-		sc.Wants(t, 0, "", "", "setup")
+		sc.Wants(t, 0, "", "", "up", "--setup")
 		sc.Wants(t, 0, "", "", "pause", "--by", "ann", "--why", "network change")
 		sc.Wants(t, cli.CodeOpen, "Paused by ann", "", "ram", "gap", "--apply", "--yes", "--wait", "0s", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n"))
 		if ids, in := versions(sc); len(ids) != 1 || in != "v1" {

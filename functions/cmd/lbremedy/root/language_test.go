@@ -92,16 +92,12 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestLanguage reads help and errors of use in Chinese, by the locale, a flag, a variable or the
-// configuration file, and in English otherwise.
+// TestLanguage reads help and errors of use in Chinese, by the locale, a flag or a variable,
+// and in English otherwise.
 func TestLanguage(t *testing.T) {
 	english := operator.Home(t)
 	locale := map[string]string{"HOME": english["HOME"], "LANG": "zh_CN.UTF-8"}
 	variable := map[string]string{"HOME": english["HOME"], "LBREMEDY_LANGUAGE": "zh"}
-	file := t.TempDir() + "/config.yaml"
-	if err := os.WriteFile(file, []byte("language: zh\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		env  map[string]string
 		args string
@@ -119,7 +115,6 @@ func TestLanguage(t *testing.T) {
 		{english, "ls --help --language zh", 0, []string{"\n用法：\n"}},
 		{english, "help ls --language zh", 0, []string{"\n用法：\n"}},
 		{variable, "ls --help", 0, []string{"\n用法：\n"}},
-		{english, "ls --help --config " + file, 0, []string{"\n用法：\n"}},
 		{locale, "ls --help --language en", 0, []string{"\nUsage:\n", "only these classes"}},
 		{english, "ls --help", 0, []string{"\nUsage:\n", "\n  -n, --namespace namespace   only this namespace\n"}},
 		{locale, "lss", 2, []string{`没有命令 "lss"：您是指 ls 吗？`}},

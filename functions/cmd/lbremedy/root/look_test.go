@@ -30,16 +30,12 @@ func TestLookingMistakes(t *testing.T) {
 		code int
 		want string
 	}{
-		"no such Service to show":     {c, "lb show shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
-		"no such Service to tag":      {c, "lb tag shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
-		"no such Service to recreate": {c, "lb recreate shop/nope --apply", command.CodeWrong, "name one with --nats"},
-		"no such Service to weigh":    {c, "lb weights shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
-		"no such Service to examine":  {c, "doctor shop/nope -o json", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to show":    {c, "lb show shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to examine": {c, "doctor shop/nope -o json", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
 		"no such Service to fix": {c, "doctor --fix finalizers shop/nope", command.CodeWrong,
 			"there is no Service shop/nope in the cluster: correct the name"},
 		"no such namespace":              {c, "doctor -n nope -o yaml", command.CodeWrong, "there is no namespace nope in the cluster: correct the name"},
 		"a fix without a journal":        {c, "doctor --fix finalizers --apply", command.CodeWrong, "name one with --nats"},
-		"a tag without a journal":        {c, "lb tag shop/own --apply --yes", command.CodeWrong, "name one with --nats"},
 		"an unreadable policy":           {c, "doctor --policy nowhere.yaml", command.CodeWrong, "nowhere.yaml"},
 		"a cluster that says no":         {denied, "lb ls", command.CodeFailed, `cannot list resource "services"`},
 		"a cluster that says no to show": {denied, "lb show shop/web", command.CodeFailed, "shop/web"},
@@ -168,8 +164,6 @@ func TestCompletion(t *testing.T) {
 		"another Service":       {c, []string{"doctor", "shop/own", ""}, "shop/lent\t", "shop/own"},
 		"a Service to show":     {c, []string{"lb", "show", ""}, "shop/own\t", "-\n"},
 		"no second one":         {c, []string{"lb", "show", "shop/own", ""}, ":4\n", "shop/"},
-		"a Service to tag":      {c, []string{"lb", "tag", ""}, "shop/own\t", "-\n"},
-		"a Service to weigh":    {c, []string{"lb", "weights", ""}, "shop/own\t", "-\n"},
 		"a release":             {c, []string{"ram", "gap", "--target", ""}, ccm.Newest().String() + "\n:4", "-\n"},
 		"nothing without a way": {away, []string{"doctor", ""}, ":4\n", "error"},
 	} {

@@ -11,13 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/about"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/approval"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/console"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/contexts"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
@@ -65,15 +63,13 @@ Start with "lbremedy up": it watches a cluster, finds the cause of each failure 
 reports what it would do. With --policy FILE it does it. "lbremedy ls" and "lbremedy
 show" report what was found and done.
 
-Every global flag can also be set by a variable (--state-dir is LBREMEDY_STATE_DIR) or
-in the configuration file (state-dir: …), where "lbremedy context" keeps values for
-several clusters. Flags override variables, which override the file.
+Every global flag can also be set by a variable: --state-dir by LBREMEDY_STATE_DIR. Flags
+override variables. --context chooses one of several clusters in the kubeconfig.
 
 ` + exitCodes,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Settle(cmd) },
 	}
 	p.AddFlags(root)
-	command.Complete(root, "use", p.CompleteContexts)
 	command.Root(root,
 		command.Group{ID: "run", Title: "Watch a cluster:", Commands: slices.Concat(up.Commands(p), permission.Commands(p))},
 		command.Group{
@@ -85,7 +81,7 @@ several clusters. Flags override variables, which override the file.
 			ID: "look", Title: "Look at a cluster:",
 			Commands: append(status.Commands(p), console.Command(p), doctor.Command(p), balancer.Command(p), ram.Command(p)),
 		},
-		command.Group{ID: "about", Title: "About lbremedy:", Commands: append(about.Commands(p), contexts.Command(p))},
+		command.Group{ID: "about", Title: "About lbremedy:", Commands: []*cobra.Command{versionCommand(p)}},
 	)
 	p.NameServices(root)
 	if p.Plugin {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -36,18 +35,16 @@ func TestMistakes(t *testing.T) {
 		{"unknown global flag like another", []string{"ls", "--clutser", "c1"}, "", "unknown flag --clutser: did you mean --cluster?"},
 		{"unknown command of a group", []string{"lb", "shw"}, "", `there is no command "lb shw": did you mean lb show?`},
 		{"help of no command", []string{"help", "aprove"}, "", `there is no command "aprove": did you mean approve?`},
-		{"no number", []string{"setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: must be an integer: see`},
+		{"no number", []string{"up", "--setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: must be an integer: see`},
 		{"no argument", []string{"show"}, "", "show needs a case ID or NAMESPACE/SERVICE"},
 		{"one too many", []string{"ls", "x"}, "", `"x"`},
 		{"unknown form", []string{"ls", "-o", "xml"}, "", `"xml" is not one of table, wide, json, yaml`},
 		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
 		{"unknown class", []string{"ls", "--class", "nope"}, "", `there is no class "nope"; there are`},
-		{"unknown class of the catalogue", []string{"catalog", "nope"}, "", `there is no class "nope"; there are`},
 		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
-		{"unknown result of a record", []string{"watch", "--result", "fix-undone"}, "", `there is no result "fix-undone"; there are`},
+		{"unknown result of a record", []string{"ls", "--watch", "--result", "fix-undone"}, "", `no record says fix-undone`},
 		{"no time to wait", with("run", "-", "--wait", "-5m"), "", "--wait: -5m0s is below 0"},
 		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},
-		{"no configuration", []string{"ls", "--config", "nowhere.yaml"}, "", "there is no configuration file nowhere.yaml"},
 		{"no NATS", []string{"ls"}, "", `start "lbremedy up", or name one with --nats`},
 		{"hostile cluster", []string{"ls", "--cluster", "a.b"}, "", "--cluster:"},
 		{"no cluster", []string{"up"}, "", "set --cluster or LBREMEDY_CLUSTER"},
@@ -114,7 +111,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 // What could not be printed has failed, in every form, and is said once.
 func TestOutputFails(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"catalog", "catalog -o json", "version", "help", "classify x"} {
+	for _, args := range []string{"doctor checks", "doctor checks -o json", "version", "help", "classify x"} {
 		var errs bytes.Buffer
 		p := operator.Call{Env: operator.Home(t)}.Program(full{}, &errs)
 		if code := root.Run(t.Context(), p, strings.Fields(args)); code != command.CodeFailed || strings.Count(errs.String(), "no space left on device") != 1 {
@@ -123,32 +120,13 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
-// The catalogue has a page for each class, and the version names what it was built from.
+// The pages of checks are in the language of the reader, and the version names what it was built from.
 func TestPages(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
-	for _, id := range cli.Classes() {
-		got := c.Run(t.Context(), "catalog", id)
-		r, err := cli.ClassOf(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Code != 0 || !strings.HasPrefix(got.Out, r.Title()+"  "+id) || strings.Contains(got.Out, "**") || !strings.Contains(got.Out, "get services") {
-			t.Errorf("catalog %s: code %d, %s%s", id, got.Code, got.Out, got.Err)
-		}
-		zh := c.Run(t.Context(), "catalog", id, "--language", "zh")
-		if zh.Code != 0 || strings.Contains(zh.Out, "**") || strings.Contains(zh.Out, r.Title()) || !strings.Contains(zh.Out, "\nlbremedy 的做法：") {
-			t.Errorf("catalog %s in Chinese: code %d, %s%s", id, zh.Code, zh.Out, zh.Err)
-		}
-	}
 	if got := c.Run(t.Context(), "doctor", "checks", "room", "--language", "zh"); got.Code != 0 || !strings.HasPrefix(got.Out, "# 配额和余量\n") {
 		t.Errorf("doctor checks room in Chinese: code %d, %s%s", got.Code, got.Out, got.Err)
 	}
-	got := c.Run(t.Context(), "catalog", "-o", "json")
-	var list []struct{ Class string }
-	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != len(cli.Classes()) {
-		t.Errorf("catalog -o json: %v, %d entries: %s", err, len(list), got.Err)
-	}
-	got = c.Run(t.Context(), "version", "-o", "json")
+	got := c.Run(t.Context(), "version", "-o", "json")
 	var b command.Build
 	if err := json.Unmarshal([]byte(got.Out), &b); err != nil || b.Go == "" {
 		t.Errorf("version -o json: %v: %s%s", err, got.Out, got.Err)
@@ -159,7 +137,7 @@ func TestPages(t *testing.T) {
 func TestHelp(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	for args, want := range map[string]string{
-		"__complete catalog ram":                "ram-permission\tThe controller's RAM role lacks a permission",
+		"__complete ls --class ram":             "ram-permission\tThe controller's RAM role lacks a permission",
 		"__complete ls --class vsw":             "vswitch-ip-exhausted\t",
 		"__complete ls --result ":               "needs-approval\n",
 		"__complete ls -o ":                     "yaml\n",

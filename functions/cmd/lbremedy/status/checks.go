@@ -236,7 +236,7 @@ func (f *flight) nats(ctx context.Context) {
 	switch {
 	case errors.Is(err, stream.ErrDenied):
 		f.add(name, Well, say.F("NATS at %s answers.", s.Where()), nil)
-		f.failed("streams", err, say.F("Run it as the user of NATS that runs lbremedy setup."))
+		f.failed("streams", err, say.F("Run it as the user of NATS that runs lbremedy up --setup."))
 	case err != nil:
 		f.add(name, Problem, sentence(err), say.F("Give the account of NATS a JetStream."))
 	default:
@@ -257,7 +257,7 @@ func (f *flight) streams(room stream.Storage) {
 	for _, s := range room.Fills {
 		if s.Stream == stream.Cases && s.Limit > 0 && float64(s.Bytes) > 0.9*float64(s.Limit) {
 			f.add(name, Problem, say.F("The journal is full to %d %%. A full journal refuses records, and with them writes.", int64(100*s.Bytes/s.Limit)),
-				say.F("Make it larger with lbremedy setup --journal-size."))
+				say.F("Make it larger with lbremedy up --setup --journal-size."))
 			return
 		}
 	}
@@ -267,9 +267,9 @@ func (f *flight) streams(room stream.Storage) {
 	case room.Free >= 0 && room.Free < room.Needs:
 		f.add(name, Problem, say.F("The account of NATS has %d MiB of storage left, and the streams %s reserve %d MiB.",
 			max(0, room.Free)>>20, strings.Join(room.Missing, ", "), room.Needs>>20),
-			say.F("Give the account more storage, or choose smaller sizes with lbremedy setup --journal-size and --failures-size."))
+			say.F("Give the account more storage, or choose smaller sizes with lbremedy up --setup --journal-size and --failures-size."))
 	default:
-		f.add(name, Well, say.F("The streams %s are not there yet, and there is room: \"lbremedy setup\" or \"lbremedy up\" creates them.",
+		f.add(name, Well, say.F("The streams %s are not there yet, and there is room: \"lbremedy up\" creates them.",
 			strings.Join(room.Missing, ", ")), nil)
 	}
 }

@@ -17,7 +17,7 @@ func TestNewerController(t *testing.T) {
 	sc := operator.NewTestbed(t)
 	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
-	sc.Wants(t, 0, "", "", "setup")
+	sc.Wants(t, 0, "", "", "up", "--setup")
 	for runs, times := range map[string]int{"v2.12.1": 0, ccm.Newest().String(): 0, "v2.15.0": 1, "v9.0.0": 1} {
 		sc.Cloud.Edit(func(s *sim.State) { s.Cluster.Addons[ccm.DaemonSet] = runs })
 		for command, says := range map[string]string{"status": "newer than v2.14.0, the newest release",

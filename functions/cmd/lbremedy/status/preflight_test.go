@@ -84,7 +84,7 @@ func TestPreflight(t *testing.T) {
 	if got := holds(t, s); len(got) > 0 {
 		t.Errorf("it made the streams %v", got)
 	}
-	if got := sc.Run(t.Context(), "setup"); got.Code != 0 {
+	if got := sc.Run(t.Context(), "up", "--setup"); got.Code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
 	only(preflight(0, "--fix-mode", "--policy", fix), "admission", status.Well, "The API server accepts an annotation of ")

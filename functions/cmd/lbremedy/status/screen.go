@@ -52,6 +52,46 @@ func show(p *cli.Program, st Status) {
 	})
 	s.backlog()
 	s.cases()
+	if s.Backlog != nil {
+		s.losses()
+	}
+}
+
+// losses prints what does not balance; in a wide screen also what became of the failures of each class.
+func (s screen) losses() {
+	name := "Problems"
+	for _, said := range s.Backlog.Problems {
+		for line := range strings.Lines(cli.Wrap(command.Clean(said), "", wide-indent)) {
+			s.line(name, s.p.Paint(cli.Red, clip(line)))
+			name = ""
+		}
+	}
+	losses := s.Backlog.Losses
+	if !s.p.Wide() {
+		losses = losses[:min(len(losses), most)]
+	}
+	if len(losses) > 0 {
+		t := s.p.Table("lost", "class", "overdue", "why")
+		t.FitProse("why")
+		for _, x := range losses {
+			name := x.Service.UID
+			if x.Service.Name != "" {
+				name = x.Service.String()
+			}
+			t.AppendRow([]any{command.Clean(name), x.Class, s.p.Ago(x.Since), x.Why})
+		}
+		t.Render()
+	}
+	if n := len(s.Backlog.Losses) - len(losses); n > 0 {
+		s.p.Note("%d more are lost: see -o wide.", n)
+	}
+	if s.p.Wide() && len(s.Backlog.Classes) > 0 {
+		t := s.p.Table("class", "published", "queued", "waiting", "settled", "dead", "lost", "undelivered", "in-hand")
+		for _, a := range s.Backlog.Classes {
+			t.AppendRow([]any{a.Class, a.Published, a.Queued, a.Waiting, a.Settled, a.Dead, a.Lost, a.Undelivered, a.InHand})
+		}
+		t.Render()
+	}
 }
 
 // line prints one line of at most 80 columns.
@@ -163,7 +203,7 @@ func (s screen) backlog() {
 	}
 	s.line("Queue", s.p.Phrase("%d queued, %d not delivered", b.Queued, b.Undelivered))
 	if b.Lost > 0 {
-		s.line("", s.p.Paint(cli.Red, s.p.Phrase("%d lost: lbremedy ledger", b.Lost)))
+		s.line("", s.p.Paint(cli.Red, s.p.Phrase("%d lost", b.Lost)))
 	}
 	if b.Dead > 0 {
 		s.line("", s.p.Paint(cli.Yellow, s.p.Phrase("%s: lbremedy dead ls", say.Count(int(b.Dead), "dead letter"))))
@@ -188,7 +228,7 @@ func (s screen) cases() {
 		{c.Planned, say.F("%d planned and only observed", c.Planned), "lbremedy ls --result planned", cli.Cyan},
 		{c.Rejected, say.F("%d rejected by a person", c.Rejected), "lbremedy ls --result rejected", cli.Cyan},
 		{c.Waiting, say.F("%d waiting", c.Waiting), "lbremedy ls --result waiting,unsettled", cli.Cyan},
-		{c.Running, say.F("%d in progress", c.Running), "lbremedy watch", cli.Cyan},
+		{c.Running, say.F("%d in progress", c.Running), "lbremedy ls --watch", cli.Cyan},
 	} {
 		if one.n > 0 {
 			s.line(name, s.p.Paint(one.c, s.p.Phrase("%s: %s", one.what, one.next)))

@@ -68,10 +68,13 @@ type Exporter struct {
 
 // A Backlog is what waits in NATS, or got lost.
 type Backlog struct {
-	Queued      int    `json:"queued"`      // failures that nobody has looked at yet
-	Undelivered int    `json:"undelivered"` // messages that no worker has been given
-	Lost        int    `json:"lost"`        // failures that are overdue
-	Dead        uint64 `json:"dead"`        // dead letters, of all clusters
+	Queued      int              `json:"queued"`             // failures that nobody has looked at yet
+	Undelivered int              `json:"undelivered"`        // messages that no worker has been given
+	Lost        int              `json:"lost"`               // failures that are overdue
+	Dead        uint64           `json:"dead"`               // dead letters, of all clusters
+	Classes     []stream.Account `json:"classes,omitempty"`  // what became of the failures of each class
+	Losses      []stream.Loss    `json:"losses,omitempty"`   // the oldest first
+	Problems    []string         `json:"problems,omitempty"` // what else does not balance, one sentence each
 }
 
 // A Verdict is what a status comes to.
@@ -108,8 +111,13 @@ open breakers, whether the exporter is alive, what is queued, which cases wait f
 and what was fixed in the last 24 hours. It only reads. What cannot be read is shown as
 unknown. Without --cluster the one cluster is meant of which an exporter has reported.
 
+Every failure must be accounted for. Each Event that an exporter has seen was published, or
+needed not be; each failure that the stream keeps is queued, waiting, settled, dead or lost.
+A failure is lost if it is not settled 15 minutes after it was due. -o wide lists all that
+are lost, and what became of the failures of each class.
+
 Exit codes: 0 all is well; 1 NATS cannot be reached, the exporter is silent, failures are
-lost, or something is unknown; 2 the usage or the configuration is wrong; 3 something
+not accounted for, or something is unknown; 2 the usage or the configuration is wrong; 3 something
 waits for a person: a case that needs approval or action or is only planned, an open
 breaker, or a dead letter. The version of the controller may stay unknown; one that is
 newer than what lbremedy knows is shown as such, and makes every plan riskier by one step.`,
@@ -276,7 +284,7 @@ func (r *reading) ledger(ctx context.Context, s *stream.Stream) {
 	}
 	page, alive := l.Alive()
 	r.Exporter = &Exporter{page.Exporter, page.At, alive}
-	b := Backlog{Lost: len(l.Lost)}
+	b := Backlog{Lost: len(l.Lost), Classes: l.Classes, Losses: l.Lost, Problems: l.Problems}
 	for _, a := range l.Classes {
 		b.Queued += a.Queued
 		b.Undelivered += a.Undelivered
@@ -328,7 +336,7 @@ func (r *reading) judge() {
 		unknown--
 	}
 	switch {
-	case !r.NATS.Reached, r.Exporter != nil && !r.Exporter.Alive, r.Backlog != nil && r.Backlog.Lost > 0:
+	case !r.NATS.Reached, r.Exporter != nil && !r.Exporter.Alive, r.Backlog != nil && r.Backlog.Lost+len(r.Backlog.Problems) > 0:
 		r.Verdict = Problem
 	case unknown > 0:
 		r.Verdict = Unknown
@@ -353,5 +361,5 @@ func (s Status) Headline() say.Text {
 	case !s.Exporter.Alive:
 		return say.F("The exporter is silent: failures are not seen.")
 	}
-	return say.F("Failures are lost: lbremedy ledger lists them.")
+	return say.F("Not all failures are accounted for.")
 }

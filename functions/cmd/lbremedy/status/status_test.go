@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 		!strings.Contains(got.Out, "Cases       unknown: ") {
 		t.Errorf("before the setup: %+v", got)
 	}
-	c.Run(t.Context(), "setup")
+	c.Run(t.Context(), "up", "--setup")
 	run(command.CodeFailed, "lbremedy    The exporter is silent: failures are not seen.\n", "Exporter    silent for more than an hour\n")
 
 	tell(time.Now())
@@ -98,7 +98,7 @@ Last 24 h   0 fixed, 0 recovered by themselves, 0 failed
             1 need action: lbremedy ls --result needs-action
             1 planned and only observed: lbremedy ls --result planned
             2 waiting: lbremedy ls --result waiting,unsettled
-            1 in progress: lbremedy watch
+            1 in progress: lbremedy ls --watch
 Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 `
 	if got := out[strings.Index(out, "Cases "):]; got != want {

@@ -23,7 +23,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	c, s := operator.Embed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if got := c.Run(ctx, "setup", "--cluster", "c1", "--journal-size", "64Ki", "--journal-age", "3d"); got.Code != 0 ||
+	if got := c.Run(ctx, "up", "--setup", "--cluster", "c1", "--journal-size", "64Ki", "--journal-age", "3d"); got.Code != 0 ||
 		!strings.Contains(got.Out, "It takes less than before.") {
 		t.Fatalf("setup: %+v", got)
 	}
@@ -57,7 +57,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	advice := regexp.MustCompile(`(?s)alert: LbremedyStreamFull.*?action: [^\n]*?lbremedy (setup), for CASES by (--journal-size) (\S+),`).
+	advice := regexp.MustCompile(`(?s)alert: LbremedyStreamFull.*?action: [^\n]*?lbremedy (up) (--setup), for CASES by (--journal-size) (\S+),`).
 		FindStringSubmatch(string(alerts))
 	if advice == nil {
 		t.Fatal("the alert names no command")
@@ -71,7 +71,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if err := up.Ready(nil, s, policyfile.FromNothing(cli.ParsePolicy))(ctx); err != nil {
 		t.Errorf("/readyz says %v", err)
 	}
-	if got := c.Run(ctx, "setup", "--cluster", "c1"); got.Out != "Everything is up to date.\n" {
+	if got := c.Run(ctx, "up", "--setup", "--cluster", "c1"); got.Out != "Everything is up to date.\n" {
 		t.Errorf("the next setup: %+v", got)
 	}
 	fills, err := s.Fills(ctx)
@@ -91,7 +91,7 @@ func TestWrongSizes(t *testing.T) {
 		{"--journal-size", "big"}, {"--journal-size", "-1Gi"}, {"--journal-size", "0"}, {"--dead-size", "1k"},
 		{"--journal-age", "30"}, {"--failures-age", "-3d"}, {"--dead-age", "5m"}, {"--journal-age", "NaNd"}, {"--journal-age", "1e300d"},
 	} {
-		if got := c.Run(t.Context(), append([]string{"setup"}, args...)...); got.Code != 2 || !strings.Contains(got.Err, args[0]) {
+		if got := c.Run(t.Context(), append([]string{"up", "--setup"}, args...)...); got.Code != 2 || !strings.Contains(got.Err, args[0]) {
 			t.Errorf("setup %v: %+v", args, got)
 		}
 	}

@@ -1,10 +1,11 @@
 // Package up is the commands that run lbremedy: "up" watches a cluster with all or some of
-// the parts in one process, and "setup" prepares NATS for them.
+// the parts in one process, or prepares NATS for them, and "keys" makes the key of an engine.
 package up
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -16,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
-	frame "github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
@@ -45,7 +45,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{upCommand(p), setup(p), keysCommand(p), probeCommand(p)}
+	return []*cobra.Command{upCommand(p), keysCommand(p)}
 }
 
 // An upRun is one call of up.
@@ -66,6 +66,8 @@ type upRun struct {
 	burst          int
 	secrets        []string // directories with the files that sinks may name, of secrets and templates
 	sizes          sizes
+	replicas       int
+	setup          bool // NATS, and nothing else
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
 
@@ -114,6 +116,10 @@ policy.yaml the policy is. It is read before each write: from disk, or from the 
 While it is missing, unreadable or invalid, nothing is written; no older policy takes its
 place. What is in force, "lbremedy policy show" says.
 
+With --setup it creates or updates what lbremedy needs in NATS, the streams, the bucket and
+a consumer per class for the cluster, and ends. A stream that is larger than the default
+stays so: only a flag for its size or age makes it smaller, and that setting is kept.
+
 Standard output has one line for each change of a case, or the whole record with -o json.
 Tickets go to the sinks in the section tell of the policy. Their secrets are in variables,
 or in files below the directories of --secrets, else of LBREMEDY_SECRETS, as are their
@@ -128,6 +134,12 @@ http://collector:4318; without it there are none.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.secrets = secrets()
+			if u.replicas < 0 {
+				return command.Wrong("--replicas: %d is negative", u.replicas)
+			}
+			if u.setup {
+				return u.setUp(cmd.Context())
+			}
 			return u.run(cmd.Context())
 		},
 	}
@@ -142,11 +154,39 @@ http://collector:4318; without it there are none.`,
 		"`number` of failures of one namespace that are published per second; more wait, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
 	secrets = p.SecretFlag(cmd)
+	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and end")
+	cmd.Flags().IntVar(&u.replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
 	u.sizes.flags(cmd)
 	u.probes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
 		"run the doctor on the whole cluster at this `interval`, such as 1h, and open and close cases for its findings (default: never)")
 	return cmd
+}
+
+// setUp prepares NATS, and says what it has changed.
+func (u *upRun) setUp(ctx context.Context) error {
+	c := u.sizes.settings(u.replicas)
+	if c.Clusters = []string{u.Cluster}; u.Cluster == "" {
+		c.Clusters = nil
+		u.Note("No cluster is named with --cluster: consumers are not changed.")
+	}
+	s, err := u.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	done, err := s.Setup(ctx, cli.Classes(), c)
+	if err != nil {
+		return err
+	}
+	return u.Print(append([]string{}, done...), func() {
+		for _, said := range done {
+			fmt.Fprintln(u.Out, said)
+		}
+		if len(done) == 0 {
+			fmt.Fprintln(u.Out, u.Phrase("Everything is up to date."))
+		}
+	})
 }
 
 func (u *upRun) run(ctx context.Context) error {
@@ -319,7 +359,7 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 
 // begin sets the stream up, and says what applies.
 func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
-	c := u.sizes.settings(0)
+	c := u.sizes.settings(u.replicas)
 	c.Clusters = []string{u.Cluster}
 	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
 	if err != nil {
@@ -403,7 +443,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 		u.Note("Health: http://%s/readyz", listener.Addr())
 		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
 		begin = append(begin, func() error {
-			return serve.Serve(ctx, listener, frame.Health(ready(x, env.Stream, u.source), u.metrics.Handler()))
+			return serve.Serve(ctx, listener, observe.Health(ready(x, env.Stream, u.source), u.metrics.Handler()))
 		})
 	}
 	for _, f := range begin {

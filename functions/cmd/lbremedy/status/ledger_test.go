@@ -1,4 +1,4 @@
-package journal_test
+package status_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/machine"
@@ -20,16 +22,15 @@ import (
 func TestLedger(t *testing.T) {
 	c, s := operator.Embed(t)
 	c.Env["LBREMEDY_CLUSTER"] = "c1"
-	draw := func(code int, args ...string) stream.Ledger {
+	draw := func(balanced bool, late time.Duration) stream.Ledger {
 		t.Helper()
-		got := c.Run(t.Context(), append([]string{"ledger", "-o", "json"}, args...)...)
-		var l stream.Ledger
-		if err := json.Unmarshal([]byte(got.Out), &l); err != nil || got.Code != code {
-			t.Fatalf("ledger: %v, %+v; want code %d", err, got, code)
+		l, err := s.Ledger(t.Context(), "c1", time.Now(), late)
+		if err != nil || l.Balanced() != balanced {
+			t.Fatalf("%v, %+v; want balanced: %v", err, l, balanced)
 		}
 		return l
 	}
-	if l := draw(command.CodeFailed); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter of cluster c1 has said anything") {
+	if l := draw(false, stream.Late); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter of cluster c1 has said anything") {
 		t.Errorf("without an exporter: %+v", l)
 	}
 	page := stream.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Seen: 20, Ignored: 11, Published: 8, Kept: 1}
@@ -42,9 +43,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	tell(func(*stream.Page) {})
-	if got := c.Run(t.Context(), "ledger"); got.Code != 0 || !strings.Contains(got.Out, "All accounted for.\n") || !strings.HasPrefix(got.Out, "EXPORTER ") {
-		t.Errorf("a ledger that balances: %+v", got)
-	}
+	draw(true, stream.Late)
 
 	// One Service for each end that a failure can come to, of the class tag-missing.
 	publish := func(i int) event.Failure {
@@ -104,14 +103,14 @@ func TestLedger(t *testing.T) {
 	publish(13)
 	document(13, event.Document{State: machine.Doc{Holder: "x", Cases: []machine.Case{{Class: "tag-missing", State: machine.Looking}}},
 		Cases: map[string]*event.Case{"tag-missing": {}}})
-	draw(0)
+	draw(true, stream.Late)
 	want := stream.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
-	if diff := cmp.Diff([]stream.Account{want}, draw(0).Classes); diff != "" {
+	if diff := cmp.Diff([]stream.Account{want}, draw(true, stream.Late).Classes); diff != "" {
 		t.Error(diff)
 	}
 
 	// All that is not settled is lost as soon as it is late.
-	l := draw(command.CodeFailed, "--late", "0s")
+	l := draw(false, 0)
 	want.Queued, want.Waiting, want.Lost = 0, 2, 4
 	if diff := cmp.Diff([]stream.Account{want}, l.Classes); diff != "" {
 		t.Error(diff)
@@ -129,11 +128,35 @@ func TestLedger(t *testing.T) {
 	}, lost); diff != "" {
 		t.Error(diff)
 	}
-	journal(9, func(r *event.Record) { r.Result, r.Wait, r.At = event.Waiting, time.Second, ago(time.Hour) })
-	if got := c.Run(t.Context(), "ledger", "--late", "0s"); got.Code != command.CodeFailed ||
-		!strings.Contains(got.Out, "Not all accounted for: 5 failures are lost") || !strings.Contains(got.Out, "LOST ") {
-		t.Errorf("%+v", got)
+	// In an hour and a half it is so late that the status shows it, and all of it on request.
+	then := time.Now().Add(90 * time.Minute)
+	tell(func(p *stream.Page) { p.At = then })
+	l, err := s.Ledger(t.Context(), "c1", then, stream.Late)
+	if err != nil || len(l.Lost) <= 3 {
+		t.Fatalf("%v, %+v", err, l)
 	}
+	run := func(args ...string) (int, string, string) {
+		var out, errs strings.Builder
+		p := c.Program(&out, &errs)
+		p.Now = func() time.Time { return then }
+		code := root.Run(t.Context(), p, append([]string{"status"}, args...))
+		return code, out.String(), errs.String()
+	}
+	if code, out, errs := run(); code != command.CodeFailed || !strings.Contains(out, "Not all failures are accounted for.") ||
+		!strings.Contains(out, fmt.Sprintf("%d lost\n", len(l.Lost))) || strings.Count(out, " tag-missing ") != 3 ||
+		!strings.Contains(errs, fmt.Sprintf("%d more are lost: see -o wide.", len(l.Lost)-3)) {
+		t.Errorf("code %d: %s%s", code, out, errs)
+	}
+	if code, out, _ := run("-o", "wide"); code != command.CodeFailed || strings.Count(out, " tag-missing ") != len(l.Lost) ||
+		!strings.Contains(out, "UNDELIVERED") {
+		t.Errorf("code %d: %s", code, out)
+	}
+	var st status.Status
+	if _, out, _ := run("-o", "json"); json.Unmarshal([]byte(out), &st) != nil || len(st.Backlog.Losses) != len(l.Lost) ||
+		len(st.Backlog.Classes) != 1 || st.Backlog.Classes[0].Lost != len(l.Lost) || strings.Contains(out, "0001-01-01") {
+		t.Errorf("%s", out)
+	}
+	tell(func(*stream.Page) {})
 
 	// What an exporter has seen and can't account for, and what can't be read.
 	tell(func(p *stream.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
@@ -145,7 +168,7 @@ func TestLedger(t *testing.T) {
 		func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	problems := strings.Join(draw(command.CodeFailed).Problems, "\n")
+	problems := strings.Join(draw(false, stream.Late).Problems, "\n")
 	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them are not accounted for.",
 		"The journal holds a record that can't be read, as message ", "The class no-class has 1 failures and no consumer"} {
 		if !strings.Contains(problems, want) {
@@ -153,11 +176,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	tell(func(p *stream.Page) { p.At = ago(10 * time.Minute) })
-	if problems := draw(command.CodeFailed).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter of cluster c1") {
+	if problems := draw(false, stream.Late).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter of cluster c1") {
 		t.Errorf("with a silent exporter: %v", problems)
-	}
-	if got := (operator.Call{Env: map[string]string{"LBREMEDY_STATE_DIR": c.Env["LBREMEDY_STATE_DIR"]}}).
-		Run(t.Context(), "ledger"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no cluster is named") {
-		t.Errorf("without a cluster: %+v", got)
 	}
 }

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package console
-
-// unmap does something on Linux alone.
-func unmap() {}

@@ -1,0 +1,67 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Question is the plan of a case that a person answers, as a page or a message has shown it to them.
+type Question struct {
+	Cluster, UID, Class, Case string
+	Attempt                   int
+	Digest                    string
+}
+
+// String is how addresses name it.
+func (q Question) String() string {
+	return fmt.Sprintf("%s/%s/%s/%s/%d/%s", q.Cluster, q.UID, q.Class, q.Case, q.Attempt, q.Digest)
+}
+
+// Short is the beginning of its digest.
+func (q Question) Short() string { return q.Digest[:min(len(q.Digest), 12)] }
+
+// Now returns the newest record of the Service and class in the journal; nil if there is none.
+func (q Question) Now(ctx context.Context, s *stream.Stream) (*event.Record, error) {
+	if cmp.Or(event.ValidCluster(q.Cluster), event.ValidUID(q.UID), event.ValidClass(q.Class)) != nil {
+		return nil, nil // no record has such a name
+	}
+	m, err := s.Last(ctx, stream.Cases, event.CaseSubject(q.Cluster, q.UID, q.Class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, say.Errorf("read the journal: %w", err)
+	}
+	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
+	if err != nil {
+		return nil, say.Errorf("read the journal: %w", err)
+	}
+	return &r, nil
+}
+
+// Takes returns why a user can't answer the question, by its newest record: what the journal has is not what was shown, or asks
+// for no such answer of theirs. nil: they can.
+func (q Question) Takes(now *event.Record, verdict kube.Verdict, user string) error {
+	switch {
+	case now == nil:
+		return late{say.Errorf("the journal has no such case")}
+	case now.Case != q.Case:
+		return late{say.Errorf("this case is over: there is a newer one, %s", now.Case)}
+	case now.Service.Kind != "":
+		return late{say.Errorf("this is not about a Service: it is answered in a terminal")}
+	}
+	if err := Takes(*now, verdict, user); err != nil {
+		return err
+	}
+	if now.Digest != q.Digest || now.NextAttempt() != q.Attempt {
+		return late{say.Errorf("the plan is another one by now: look at it again")}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// Open serves /healthz, which says that the process lives, /readyz, which says what
+// ready says, and /metrics. It returns what closes them. Without a listener it does nothing.
+func Open(listener net.Listener, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) func() {
+	if listener == nil {
+		return func() {}
+	}
+	server := &http.Server{Handler: Health(ready, metrics), ReadHeaderTimeout: hearing, ReadTimeout: hearing, WriteTimeout: answering,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the health endpoints are gone", "error", err)
+		}
+	}()
+	return func() { _ = server.Close() }
+}
+
+const (
+	hearing   = 5 * time.Second  // how long a request may take to come; net/http waits for a body, too, that nobody reads
+	answering = 30 * time.Second // how long an answer may take to go
+)
+
+// Health answers /healthz with 200, /readyz with what ready says within two seconds,
+// and /metrics. A request with a body is refused.
+func Health(ready func(context.Context) error, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if err := ready(ctx); err != nil {
+			http.Error(w, event.Redact(err.Error()), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "send no body", http.StatusRequestEntityTooLarge)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
