@@ -48,7 +48,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check vuln test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc deploy-knative images push-images release sign-release push-release check-release clean bin/sandbox bin/node bin/node.test
+.PHONY: help new gen check vuln test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc images push-images release sign-release push-release check-release clean bin/sandbox bin/node bin/node.test
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -193,11 +193,6 @@ check-release: ## Build a small release, sign it, push it to a registry in proce
 deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 deploys, FC_RUNTIME=go1 and CLASSES=a,b choose.
 	@infra/fc/deploy.sh $(if $(APPLY),--apply) $(if $(FC_RUNTIME),--runtime '$(FC_RUNTIME)') \
 		$(foreach class,$(subst $(comma), ,$(CLASSES)),--class '$(class)')
-
-deploy-knative: ## Say what the functions on Knative would change in a cluster; APPLY=1 does it. Settings: infra/knative/README.md.
-	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),$(VERSION))' -digests '$(DIGESTS)' -cluster '$(CLUSTER)' -region '$(REGION)' \
-		-engine-keys '$(ENGINE_KEYS)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
-		-initial-scale '$(INITIAL_SCALE)' $(if $(APPLY),-apply) $(if $(FORCE),-force)
 
 images: ## Build the images of all programs into bin/images; PROGRAMS=a,b chooses. Needs no registry and no Docker.
 	@cd infra/images && go run . build -version '$(VERSION)' -only '$(PROGRAMS)'

@@ -59,32 +59,35 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 // RAM role, as a user whose name ACK makes up, and may do nothing but act as the
 // ServiceAccount of its class: so RBAC and the admission policy hold for it as for a Pod,
 // and no secret is stored.
-var identityTemplate = manifest("identity", `---
+var identityTemplate = template.Must(template.New("identity").Parse(`---
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: [[.Name]]
-  namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
+  name: lbremedy-{{.}}
+  namespace: lbremedy
+  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: {{.}}}
 automountServiceAccountToken: false
 ---
 # What the RAM role of the class may do, bound in the namespace of the ServiceAccount alone.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: lbremedy-[[.Class]]-as}
+metadata: {name: lbremedy-{{.}}-as}
 rules:
-- {apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate], resourceNames: ["[[.Name]]"]}
-`)
+- {apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate], resourceNames: ["lbremedy-{{.}}"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: lbremedy-{{.}}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lbremedy-{{.}}}
+subjects: [{kind: ServiceAccount, name: lbremedy-{{.}}, namespace: lbremedy}]
+`))
 
 // identities adds who the functions are in the cluster. Their rights are in rbac.yaml.
 func identities(all []*remedy.Remedy, out map[string][]byte) error {
 	text := bytes.NewBufferString(generated)
 	for _, r := range all {
-		p := plain(r)
-		for _, t := range []*template.Template{identityTemplate, wideTemplate} {
-			if err := t.Execute(text, p); err != nil {
-				return fmt.Errorf("render the %s of %s: %w", t.Name(), p.Class, err)
-			}
+		if err := identityTemplate.Execute(text, r.Class); err != nil {
+			return fmt.Errorf("render the identity of %s: %w", r.Class, err)
 		}
 	}
 	out["infra/fc/identities.yaml"] = text.Bytes()

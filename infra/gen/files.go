@@ -14,6 +14,8 @@ import (
 	"text/template"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
@@ -121,11 +123,15 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/cluster/alerts.yaml"], err = copied(dir, "infra/observability/alerts.yaml"); err != nil {
 		return nil, err
 	}
-	manifests, err := knative(all)
-	if err != nil {
-		return nil, err
+	var classes []string
+	for _, r := range all {
+		classes = append(classes, r.Class)
 	}
-	maps.Copy(out, manifests)
+	names, err := yaml.Marshal(classes)
+	if err != nil {
+		return nil, fmt.Errorf("write the list of classes: %w", err)
+	}
+	out["infra/cluster/classes.yaml"] = append([]byte(generated), names...)
 	if err := ramPolicies(all, out); err != nil {
 		return nil, err
 	}

@@ -328,31 +328,6 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// The plain manifests are what the chart makes for the same place: one text for both.
-func TestPlainManifests(t *testing.T) {
-	chart := map[string]*unstructured.Unstructured{}
-	key := func(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
-	for _, file := range []string{"testdata/knative.yaml", "testdata/limited.yaml"} {
-		for _, o := range objects(t, readValues(t, file), "lbremedy") {
-			if chart[key(o)] == nil {
-				chart[key(o)] = o
-			}
-		}
-	}
-	for _, name := range []string{"services.yaml", "bindings.yaml"} {
-		text := bytes.ReplaceAll(manifest(t, "infra/knative/"+name), []byte(`"ENGINE-KEYS"`), []byte(strings.Repeat("A", 43)))
-		for _, doc := range documents(text) {
-			o := new(unstructured.Unstructured)
-			if err := strict(doc, &o.Object); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(o, chart[key(o)]); diff != "" {
-				t.Errorf("%s, %s (-plain +chart):\n%s", name, key(o), diff)
-			}
-		}
-	}
-}
-
 // A value that nobody knows, or that can't be, is refused before anything is rendered.
 func TestValues(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, want string }{

@@ -99,10 +99,20 @@ func manifest(t *testing.T, name string) []byte {
 	return text
 }
 
-// Knative takes all manifests as they are.
+// functions returns the objects of the functions of all classes, as the chart makes them.
+func functions(t *testing.T) [][]byte {
+	t.Helper()
+	files, err := render(readValues(t, "testdata/knative.yaml"), "lbremedy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents([]byte(files["lbremedy/templates/functions.yaml"]))
+}
+
+// Knative takes the functions of all classes as they are.
 func TestKnative(t *testing.T) {
 	checked := 0
-	for _, doc := range documents(manifest(t, "infra/knative/services.yaml")) {
+	for _, doc := range functions(t) {
 		known, err := checkKnative(doc)
 		if err != nil {
 			t.Errorf("%v\n%s", err, doc)
@@ -118,7 +128,7 @@ func TestKnative(t *testing.T) {
 
 // A mistake in a manifest is found: in a name, in a value, in what belongs together.
 func TestKnativeMistakes(t *testing.T) {
-	service := documents(manifest(t, "infra/knative/services.yaml"))[1]
+	service := functions(t)[1]
 	for _, tt := range []struct {
 		old, with string
 		want      string
@@ -126,8 +136,8 @@ func TestKnativeMistakes(t *testing.T) {
 		{"containerConcurrency: 32", "containerConcurency: 32", `unknown field "spec.template.spec.containerConcurency"`},
 		{"containerConcurrency: 32", "containerConcurrency: 1001", "containerConcurrency"},
 		{"timeoutSeconds: 90", "timeoutSeconds: 601", "timeoutSeconds"},
-		{`min-scale: "0"`, `min-scale: "-1"`, "min-scale"},
-		{"max-scale: \"5\"", "max-scale: five", "max-scale"},
+		{`min-scale":"0"`, `min-scale":"-1"`, "min-scale"},
+		{`max-scale":"5"`, `max-scale":"five"`, "max-scale"},
 		{"{name: LBREMEDY_ENGINE_KEYS,", "{name: PORT,", "PORT"},
 		{"readOnlyRootFilesystem", "readonlyRootFilesystem", "unknown field"},
 		{"runAsNonRoot: true", "privileged: true", "privileged"},

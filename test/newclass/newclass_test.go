@@ -27,7 +27,7 @@ const folder = "functions/namereserved"
 var follows = []string{
 	"functions/all.go", "functions/README.md", "shared/event/table/table.go", "shared/policy/policyfile/policy.schema.json",
 	"infra/cluster/rbac.yaml", "infra/cluster/classes.yaml",
-	"infra/knative/services.yaml", "s.yaml", "infra/fc/identities.yaml", "test/scenario/testdata/wording.txt",
+	"s.yaml", "infra/fc/identities.yaml", "test/scenario/testdata/wording.txt",
 	folder + "/namereserved_test.go", folder + "/cmd/namereserved/main.go",
 }
 

@@ -50,7 +50,7 @@ var rows = []row{
 		why: "it is a module of its own",
 	},
 	{
-		who: []string{"infra/gen/...", "infra/keys", "infra/deploy"},
+		who: []string{"infra/gen/...", "infra/keys"},
 		may: []string{"..."},
 	},
 	{
@@ -370,7 +370,7 @@ var homes = map[string][]string{
 	"golang.org/x/tools/txtar":               {"infra/gen"},
 	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
 	"k8s.io/client-go":                       {"shared/kube"},
-	"k8s.io/client-go/rest":                  {"shared/kube", "infra/deploy"},
+	"k8s.io/client-go/rest":                  {"shared/kube"},
 	"k8s.io/client-go/util/jsonpath":         {"shared/command"},
 	"k8s.io/component-helpers":               {"shared/ccm"},
 	"k8s.io/klog/v2":                         {"shared/ccm"}, // in the signatures of component-helpers
@@ -379,11 +379,11 @@ var homes = map[string][]string{
 	"github.com/cloudevents/sdk-go/v2/event": {"events/...", "shared/event", "shared/host", "shared/ticket"},
 	"github.com/cloudevents/sdk-go/v2/types": {"shared/event"},
 	"k8s.io/api":                             {"shared/...", "events/exporter", "functions/...", "infra/gen"},
-	"k8s.io/apimachinery":                    {"shared/...", "events/exporter", "functions/cmd/lbremedy/up", "infra/deploy"},
+	"k8s.io/apimachinery":                    {"shared/...", "events/exporter", "functions/cmd/lbremedy/up"},
 
 	// Class code meets these in the fields of k8s.io/api.
 	"k8s.io/apimachinery/pkg/api/resource": {"shared/...", "functions/..."},
-	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen", "infra/deploy"},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen"},
 	"k8s.io/apimachinery/pkg/labels":       {"shared/...", "functions/..."},
 	"k8s.io/apimachinery/pkg/util/intstr":  {"shared/...", "functions/..."},
 
@@ -400,9 +400,9 @@ var homes = map[string][]string{
 	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"shared/hand/invoke"},
 
 	// They bring every API group, or caches, into programs that stay small.
-	"k8s.io/client-go/discovery":  {"infra/deploy"},
-	"k8s.io/client-go/dynamic":    {"infra/deploy"},
-	"k8s.io/client-go/restmapper": {"infra/deploy"},
+	"k8s.io/client-go/discovery":  {},
+	"k8s.io/client-go/dynamic":    {},
+	"k8s.io/client-go/restmapper": {},
 	"k8s.io/client-go/informers":  {},
 	"k8s.io/client-go/kubernetes": {},
 
