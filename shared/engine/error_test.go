@@ -236,7 +236,10 @@ func TestReadsFail(t *testing.T) {
 	r.once("before 1", boom)
 	r.fails("boom")
 	r.advance(time.Minute)
-	r.once("GET", deny)
+	r.once("GET", func(ctx context.Context) error {
+		r.once("GET", deny)
+		return deny(ctx)
+	})
 	r.fails("read Service")
 	r.wrote(0)
 

@@ -86,11 +86,12 @@ func (p *Places) lacks(owner string, wants []want) int {
 
 // take takes a place in all that an owner wants, or in nothing, and returns what lacks. An owner that has a place keeps it, at
 // least for so long from now. If it is dry, it takes none.
-func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wants ...want) (lacks int, err error) {
+func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wants ...want) (int, error) {
 	tooLong := func(w want) bool { return w.ttl > longest }
 	if owner == "" || len(owner) > mostName || len(key) > mostName || slices.ContainsFunc(wants, tooLong) {
 		return 0, fmt.Errorf("%.80q can't have a place in %.80q, or not for so long", owner, key)
 	}
+	lacks := 0 // no result of this function: a change whose caller has left may still set it
 	try := func(p *Places, now time.Time) bool {
 		p.drop(now)
 		if lacks = p.lacks(owner, wants); dry || lacks < len(wants) {
@@ -183,8 +184,9 @@ func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.
 
 // Reserve reserves the next free moment for a resync in a cluster, now or so long after the one before, whichever is later,
 // and returns how long it is until then.
-func Reserve(ctx context.Context, s *stream.Stream, cluster string, every time.Duration) (wait time.Duration, err error) {
-	err = change(ctx, s, BudgetKey(cluster), func(p *Places, now time.Time) bool {
+func Reserve(ctx context.Context, s *stream.Stream, cluster string, every time.Duration) (time.Duration, error) {
+	var wait time.Duration // as in take
+	err := change(ctx, s, BudgetKey(cluster), func(p *Places, now time.Time) bool {
 		at := now
 		if next := p.Resync.Add(every); next.After(now) && next.Before(now.Add(kept)) {
 			at = next

@@ -525,3 +525,22 @@ func benchmarkSpend(b *testing.B, syncs bool, engines, services int) {
 		wait.Wait()
 	}
 }
+
+// A caller that leaves does not read what a change sets that is still being made; the race detector sees it if it does.
+func TestCallersLeave(t *testing.T) {
+	t.Parallel()
+	server := nats.Start(t, embedded.Options{})
+	s := nats.Connect(t, stream.Config{URL: server.URL()})
+	_, err := s.Setup(t.Context(), nil, stream.Settings{})
+	must(t, err)
+	var all sync.WaitGroup
+	for n := range 200 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*50*time.Microsecond)
+			defer cancel()
+			_, _, _ = control.Spend(ctx, s, false, "c1", class, uid(n), 1000, 1000)
+			_, _ = control.Reserve(ctx, s, "c1", time.Millisecond)
+		})
+	}
+	all.Wait()
+}
