@@ -27,7 +27,7 @@ func (q Question) String() string {
 // Short is the beginning of its digest.
 func (q Question) Short() string { return q.Digest[:min(len(q.Digest), 12)] }
 
-// Now returns the newest record of the Service and class in the journal; nil if there is none.
+// Now returns the newest record of the Service and class. It returns nil if the journal has no such record.
 func (q Question) Now(ctx context.Context, s *stream.Stream) (*event.Record, error) {
 	if cmp.Or(event.ValidCluster(q.Cluster), event.ValidUID(q.UID), event.ValidClass(q.Class)) != nil {
 		return nil, nil // no record has such a name

@@ -221,7 +221,7 @@ func size(part any) int {
 	return len(data)
 }
 
-// append puts a record into the document, beside the newest entry of the machine's outbox, which is of it.
+// append puts a record into the document, beside the newest entry of the machine's outbox, which belongs to it.
 func (o *object) append(rec event.Record) error {
 	rec = rec.Clean()
 	e, err := event.NewRecord(rec)

@@ -116,7 +116,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 		}
 	}()
 	if _, look := effect.(machine.Look); !look && x.recorded && ctx.Err() != nil {
-		// The run's time is up; what it has done is told all the same.
+		// The run's time is up, but its record must still be stored.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -280,7 +280,7 @@ func (x *run) fail(err error) {
 	x.rec.Error = event.Redact(err.Error())
 }
 
-// diagnoses looks whether the failure stands, and what to do about it.
+// diagnoses finds out whether the failure still exists, and what to do about it.
 func (x *run) diagnoses(ctx context.Context) machine.Report {
 	if x.taken || x.reversal != nil { // the plan is over, and the failure is looked at again
 		first := x.rec

@@ -124,7 +124,7 @@ func (x *run) tellCrash(e machine.Entry) error {
 	return x.object.append(rec)
 }
 
-// append puts the record, as it stands, into the document, as that of an entry of the machine's outbox.
+// append puts the current record into the document, together with its entry of the machine's outbox.
 func (x *run) append(e machine.Entry, phase event.Phase) error {
 	rec := &x.rec
 	rec.Phase, rec.At = phase, x.env.now()

@@ -105,7 +105,7 @@ func final(r event.Result) bool {
 	return false
 }
 
-// take takes a plan over from the record that it stands in. What stands there is data: what is no plan of the class is refused.
+// take takes a plan over from its record. A record is data: a plan that the class could not make is an error.
 func (x *run) take(mine machine.Case) error {
 	prev := x.prev
 	if prev.Attempt != mine.Attempt || len(prev.Steps) < mine.Plan.Steps {

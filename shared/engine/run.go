@@ -27,7 +27,7 @@
 // # The seven rules
 //
 //  1. No step made: look again. A step made, or possibly made: go on from the document, after the step was checked. An order of which
-//     that is unknown stands in the document until a look has told, and keeps other classes from writing to the object.
+//     that is unknown stays in the document until a look has found it out, and keeps other classes from writing to the object.
 //  2. An engine is dead when its heartbeat is 15 s older than the reader's own, by the clock of NATS, both from one answer. A run
 //     that finds an object held by a dead engine counts a crash; three crashes in a row become a question. A run that takes longer
 //     than its time loses its object. After an order without an answer nothing is sent for the object until the
@@ -270,7 +270,7 @@ type run struct {
 	log      *slog.Logger
 	clock    time.Time      // when the present phase began
 	at       time.Time      // when the machine decided last
-	into     *time.Duration // where its time is told if the run ends in it; nil: it is over
+	into     *time.Duration // takes the time of the present phase if the run ends in it; nil: no phase is being timed
 
 	// How the run ends.
 	cause     error          // nil: without an error

@@ -118,7 +118,7 @@ var errNothingApplied = errors.New("no step was applied that can be undone")
 type reversal struct {
 	steps  []remedy.Step   // that undo, in the order to make them
 	made   []remedy.Step   // what they undo, as the class has declared it
-	of     []place         // where that stands in the document
+	of     []place         // the attempt and the step of each
 	maybe  map[int]bool    // steps of which it is unknown whether there is anything to take back
 	unsure map[string]bool // targets that a dry run does not know any more
 	last   event.Record    // the last write of the case

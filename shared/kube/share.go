@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// sharedFor is how long the next caller joins a list that is under way. What it says is no older than that when it is asked for.
+// sharedFor is how long callers may join a list that is under way, and so how old its contents may be at the call.
 const sharedFor = 2 * time.Second
 
 // A shared list is read once for all who ask while it is under way. Where a thousand

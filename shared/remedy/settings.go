@@ -43,10 +43,10 @@ func (v VSwitches) Room(free int64) int { return int(max(0, free-v.Kept())) }
 // A Duration is a length of time, in a file 60s or 1m.
 type Duration time.Duration
 
-// String returns the duration as it stands in a file.
+// String returns the duration as a policy file writes it.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText writes the duration as it stands in a file.
+// MarshalText writes the duration as a policy file does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads such a text.

@@ -124,7 +124,7 @@ func (o *options) run(ctx context.Context, errs io.Writer) error {
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.level)); err != nil {
-		return wrong("--log: %q is no level: use debug, info, warn or error", o.level)
+		return wrong("--log: %q is not a level: use debug, info, warn or error", o.level)
 	}
 	log := slog.New(slog.NewJSONHandler(errs, &slog.HandlerOptions{Level: level}))
 	config, err := kube.Load(o.kubeconfig, o.context)

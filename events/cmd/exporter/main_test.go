@@ -50,7 +50,7 @@ func TestMistakes(t *testing.T) {
 		"a bad cluster ID":     {Args: []string{"--cluster=a.b"}, Want: `cluster ID "a.b" is not 1 to 64 letters`, Usage: true},
 		"an unknown flag":      {Args: []string{"--clutser=a"}, Want: "unknown flag --clutser: did you mean --cluster?", Usage: true},
 		"a word too many":      {Args: []string{"--cluster=a", "now"}, Want: `takes no argument, and "now" is one`, Usage: true},
-		"an unknown log level": {Args: []string{"--cluster=a", "--log=loud"}, Want: `"loud" is no level: use debug, info, warn or error`, Usage: true},
+		"an unknown log level": {Args: []string{"--cluster=a", "--log=loud"}, Want: `"loud" is not a level: use debug, info, warn or error`, Usage: true},
 		"no rate":              {Args: []string{"--cluster=a", "--namespace-rate=0"}, Want: "--namespace-rate: 0 is not above 0", Usage: true},
 		"no number":            {Args: []string{"--cluster=a", "--namespace-rate=NaN"}, Want: "--namespace-rate: NaN is not above 0", Usage: true},
 		"no burst": {Args: []string{"--cluster=a"}, Env: []string{"LBREMEDY_NAMESPACE_BURST=0.5"},

@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// What the controller has made is shown with its tags and listeners.
+// lb show lists the load balancer that the controller made, with its tags and listeners.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

@@ -168,7 +168,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
 }
 
-// record reads the newest record of the Service and class that a question is about; nil if there is none.
+// record reads the newest record of the Service and class of a question. It returns nil if the journal has no such record.
 func (b *book) record(ctx context.Context, q approval.Question) (*event.Record, error) {
 	s, err := b.reached()
 	if err != nil {

@@ -96,7 +96,7 @@ type caseBody struct {
 	Undone bool // the steps take back what was written
 	Reads  []event.Read
 	Asks   member
-	Again  approval.Question // the plan that the person who looks has rejected, and may approve all the same; of no case: there is none
+	Again  approval.Question // a plan that the reader has rejected and may still approve; its case is empty if there is no such plan
 	Others []*past
 }
 

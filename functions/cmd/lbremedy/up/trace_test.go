@@ -108,7 +108,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	if wrote == nil || ran == nil {
-		t.Fatalf("there is no span of the run that wrote, %v, or that fixed it, %v", wrote, ran)
+		t.Fatalf("a span is missing: the run that wrote has %v, the run that proved it has %v", wrote, ran)
 	}
 	got := map[string]*otlp.Span{}
 	for _, s := range spans {
