@@ -202,8 +202,7 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 			return x.looked()
 		}
 		if !x.began {
-			rec, _ := x.asBefore(e.After)
-			return rec, x.cause
+			return x.asBefore(e.After), x.cause
 		}
 		if x.rec.Phase != event.Settled && x.rec.Result == "" {
 			x.rec.Result = event.Waiting
@@ -223,14 +222,14 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 	return x.rec, x.cause
 }
 
-// asBefore ends a run that has not begun: the case waits, as its record says.
-func (x *run) asBefore(wait time.Duration) (event.Record, error) {
+// asBefore returns the record of a run that has not begun: the case waits, as its newest record says.
+func (x *run) asBefore(wait time.Duration) event.Record {
 	rec := x.prev
 	if rec.Phase == "" {
 		rec = x.rec
 	}
 	rec.Result, rec.Wait = event.Waiting, max(time.Second, wait)
-	return rec, nil
+	return rec
 }
 
 // looked ends a look.
