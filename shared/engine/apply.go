@@ -173,13 +173,15 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			return x.unguarded(err)
 		}
 	}
-	if err := x.object.flush(ctx); err != nil {
-		return x.unguarded(err)
-	}
-	out.Revision = x.object.revision
-	g, err := x.guards(ctx, first || x.taken)
+	var g guards
+	var unkept error
+	err := x.aside(func() error { unkept = x.object.flush(ctx); return nil },
+		func() (err error) { g, err = x.guards(ctx, first || x.taken); return err })
 	if err != nil {
 		return x.unguarded(err)
+	}
+	if out.Audited = unkept == nil; unkept != nil {
+		x.fail(unkept)
 	}
 	x.c.Policy = g.policy
 	x.stand(x.around)

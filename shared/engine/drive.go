@@ -161,17 +161,18 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 
 // guard appends what CASES lacks, and reads what decides about a plan that was just made, or about the order in the document.
 func (x *run) guard(ctx context.Context) (g machine.Guarded) {
+	order := x.object.doc.State.Order
+	if order != nil && !order.Undo {
+		return x.permits(ctx)
+	}
 	if err := x.object.flush(ctx); err != nil {
 		x.fail(err)
 		return machine.Guarded{Readable: true, Revision: x.object.revision}
 	}
-	switch order := x.object.doc.State.Order; {
-	case order == nil:
+	if order == nil {
 		g = x.admits(ctx)
-	case order.Undo:
+	} else {
 		g = x.restores(ctx)
-	default:
-		g = x.permits(ctx)
 	}
 	g.Audited = true
 	return g

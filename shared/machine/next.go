@@ -494,8 +494,6 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.ask(c, Stopped, ForGuards)
 	case !g.Readable, g.Revision != r.d.Revision:
 		r.wait(c, ForGuards, later)
-	case !g.Audited:
-		r.stuck(c, ForAudit, 0, 0)
 	case g.Moved && g.Outcome != "":
 		r.archive(c)
 		r.ask(c, g.Outcome, "")
@@ -515,6 +513,8 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.proceed(c)
 	case !o.Undo && g.Due > 0:
 		r.wait(c, ForStep, g.Due)
+	case !g.Audited:
+		r.stuck(c, ForAudit, 0, 0)
 	default:
 		r.d.Order = &o
 		r.do(Send{o})
