@@ -142,6 +142,9 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			return wait(d, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
 		}
 		if !x.reserved {
+			if err := x.object.flush(ctx); err != nil { // people who follow CASES see the plan while it waits
+				return x.unguarded(err)
+			}
 			began := x.env.now()
 			parked, err := x.env.pace(ctx, waker.Pace())
 			if err != nil {
@@ -183,6 +186,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	if out.Audited = unkept == nil; unkept != nil {
 		x.fail(unkept)
 	}
+	x.known = g
 	x.c.Policy = g.policy
 	x.stand(x.around)
 	out.Revision = g.revision
@@ -206,7 +210,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 		}
 	}
 	if taken && first && !out.Approved {
-		why, _, err := x.env.spend(ctx, true, g.policy.Budgets, x.r.Class, string(x.c.Service.UID))
+		why, _, err := x.env.spend(ctx, true, g.policy.Budgets, g.count, x.r.Class, string(x.c.Service.UID))
 		if err != nil {
 			return x.unguarded(err)
 		}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -22,7 +21,11 @@ type Places struct {
 
 // PlacesLeft returns what is left of the budgets of a cluster and of its classes.
 func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes []string, b remedy.Budgets) (Places, error) {
-	count, err := services(ctx, s, cluster)
+	view, err := s.View(ctx, event.CountKey(cluster))
+	if err != nil {
+		return Places{}, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	count, err := countIn(view, cluster)
 	if err != nil {
 		return Places{}, err
 	}
@@ -38,13 +41,9 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 }
 
 // spend takes the Service's places in the budgets of its class and of the cluster, or only finds out whether there are some.
-// The reason is empty where there are, else it comes with how long to wait: a place that is taken is held until its window is
+// services is how many the cluster has. The reason is empty where there are, else it comes with how long to wait: a place that is taken is held until its window is
 // over, and counts once for all writes on one Service.
-func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, class, uid string) (why say.Text, wait time.Duration, err error) {
-	services, err := services(ctx, e.Stream, e.Cluster)
-	if err != nil {
-		return nil, 0, err
-	}
+func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services int, class, uid string) (why say.Text, wait time.Duration, err error) {
 	most := b.OfCluster(services)
 	inClass, inCluster, err := control.Spend(ctx, e.Stream, dry, e.Cluster, class, uid, b.OfClass(), most)
 	switch {
@@ -59,17 +58,13 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, class, uid 
 	return nil, 0, nil
 }
 
-// services returns how many LoadBalancer Services the cluster has, as the exporter
-// has counted; 0 if it has not yet.
-func services(ctx context.Context, s *stream.Stream, cluster string) (int, error) {
-	data, err := s.Get(ctx, event.CountKey(cluster))
-	if errors.Is(err, stream.ErrNotFound) {
+// countIn returns how many LoadBalancer Services the cluster has, as the exporter has counted; 0 if it has not yet.
+func countIn(view stream.View, cluster string) (int, error) {
+	e, ok := view[event.CountKey(cluster)]
+	if !ok {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("read how many Services there are: %w", err)
-	}
-	n, err := strconv.Atoi(string(data))
+	n, err := strconv.Atoi(string(e.Value))
 	if err != nil {
 		return 0, fmt.Errorf("read how many Services there are: %w", err)
 	}

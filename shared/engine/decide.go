@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -82,14 +81,14 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}}
 }
 
-// admits reads what decides whether the plan that was just made begins: the policy, or a person's word for it.
-func (x *run) admits(ctx context.Context) machine.Guarded {
-	g, err := x.guards(ctx, true)
-	if err != nil {
-		return x.unguarded(err)
+// admits returns what decides whether the plan that was just made begins: the policy, or a person's word for it. That was read
+// beside the look; permits reads it again before each order.
+func (x *run) admits() machine.Guarded {
+	g := x.known
+	if x.unknown != nil {
+		return x.unguarded(x.unknown)
 	}
 	rec := &x.rec
-	// The policy that the class was asked with is from before the run held the object.
 	x.c.Policy = g.policy
 	x.stand(x.around)
 	may := x.permission(x.c.Policy)

@@ -170,7 +170,7 @@ func (x *run) guard(ctx context.Context) (g machine.Guarded) {
 		return machine.Guarded{Readable: true, Revision: x.object.revision}
 	}
 	if order == nil {
-		g = x.admits(ctx)
+		g = x.admits()
 	} else {
 		g = x.restores(ctx)
 	}

@@ -222,7 +222,7 @@ func TestReadsFail(t *testing.T) {
 	r.event = r.failure(class, r.now().Add(time.Minute))
 	var n atomic.Int32
 	r.on("GET", func(ctx context.Context) error {
-		if n.Add(1) == 3 { // the Service, its namespace, its Events
+		if n.Add(1) == 4 { // after the Service, its namespace and the Approvals: its Events
 			return deny(ctx)
 		}
 		return nil

@@ -66,6 +66,7 @@ type guards struct {
 	pause   *control.Pause   // in force
 	policy  remedy.Policy
 	answers answers // Approvals of the plan, from the API server; empty if the caller did not ask for them
+	count   int     // LoadBalancer Services of the cluster, as the exporter has counted; 0 if it has not yet
 
 	revision uint64 // of the document
 }
@@ -87,9 +88,12 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 		g.policy, err = e.policy(now)
 		return err
 	}
-	view, err := e.Stream.View(now, append(control.Keys(e.Cluster), x.object.key)...)
+	view, err := e.Stream.View(now, append(control.Keys(e.Cluster), x.object.key, event.CountKey(e.Cluster))...)
 	if err != nil {
 		return unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
+	}
+	if g.count, err = countIn(view, e.Cluster); err != nil {
+		return err
 	}
 	g.revision = view[x.object.key].Revision
 	g.breaker, g.pause = control.BreakerIn(view, e.Cluster, x.r.Class), control.PauseIn(view, e.Cluster)
@@ -134,7 +138,7 @@ func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 		return nil // whatever the budgets hold by the time that it is run
 	}
 	if !t.Approved {
-		why, wait, err := x.env.spend(ctx, x.dry, x.c.Policy.Budgets, x.r.Class, string(x.c.Service.UID))
+		why, wait, err := x.env.spend(ctx, x.dry, x.c.Policy.Budgets, x.known.count, x.r.Class, string(x.c.Service.UID))
 		if err == nil && len(why) > 0 {
 			var said answers
 			if said, err = x.answers(ctx); err == nil && !x.approved(said, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {

@@ -266,6 +266,8 @@ type run struct {
 	reserved bool              // the moment to make the controller sync is this plan's
 	reversal *reversal         // of an undo; nil: it has not begun
 	around   map[string]string // labels of the namespace; nil: they are not known
+	known    guards            // as they were read last
+	unknown  error             // why those beside the look could not be read
 	unlock   func()            // nil: the targets are not locked
 	log      *slog.Logger
 	clock    time.Time      // when the present phase began
