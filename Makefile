@@ -74,10 +74,9 @@ check: ## Check form: gofmt, vet, staticcheck, vulnerabilities where their datab
 	@cd test/promql && go vet ./...
 	@cd test/deploy && go vet ./...
 	@cd test/browser && go vet ./...
-	@cd infra/images && go vet ./...
 	@echo 'staticcheck'
 	@go tool staticcheck ./...
-	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./... && cd ../promql && "$$tool" ./... && cd ../deploy && "$$tool" ./... && cd ../browser && "$$tool" ./... && cd ../../infra/images && "$$tool" ./...
+	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./... && cd ../promql && "$$tool" ./... && cd ../deploy && "$$tool" ./... && cd ../browser && "$$tool" ./...
 	@echo 'workflows'
 	@cd test/release && go tool actionlint -no-color -shellcheck= -pyflakes= ../../.github/workflows/*.yaml
 	@echo 'vulnerabilities'
@@ -108,7 +107,6 @@ modules: bin/sandbox ## Test the modules of their own, as "make test" does besid
 	@cd test/browser && $(GOTEST) -count=1 -timeout $(TEST_TIMEOUT)
 	@cd test/promql && $(GOTEST) -count=1 ./...
 	@cd test/deploy && ../../bin/sandbox run $(UNMEASURED) -- $(GOTEST) -count=1 ./...
-	@cd infra/images && $(GOTEST) -count=1 ./...
 
 # Tests of what runs several things at once, and of all of lbremedy at work: test/e2e/classes lets Services fail in every way
 # of every class. With -short no scenario is played again with another text or without one of the rights, fewer Services
@@ -128,11 +126,11 @@ demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASS
 NODE_VERSION = $(if $(filter v%,$(VERSION)),$(VERSION),v0.0.0-g$(VERSION))
 
 # Of a release what comes out of a registry, for this machine's architecture alone: images, and the chart with their
-# digests. On the node, bin/images-tool is the registry and pushes into it.
+# digests. On the node, bin/crane is the registry and pushes images into it.
 NODE_PROGRAMS := lbremedy
-NODE_RELEASE = rm -rf bin/release-node && cd infra/images && go build -o ../../bin/images-tool . && \
-	../../bin/images-tool build -version '$(NODE_VERSION)' -arch "$$(go env GOARCH)" -dir bin/release-node/images -only '$(NODE_PROGRAMS)' && \
-	../../bin/images-tool complete -version '$(NODE_VERSION)' -commit "$$(git rev-parse HEAD 2>/dev/null)" -release bin/release-node
+NODE_RELEASE = rm -rf bin/release-node && export VERSION='$(NODE_VERSION)' && \
+	OUT=bin/release-node/images PROGRAMS='$(NODE_PROGRAMS)' ARCH="$$(go env GOARCH)" infra/images/build.sh && \
+	OUT=bin/release-node infra/images/chart.sh && cd infra/images && go build -o ../../bin/ github.com/google/go-containerregistry/cmd/crane
 
 # What it needs is looked at and built first.
 node: bin/node ## Install the chart on a real kubelet and watch its Pod heal; needs root and Debian's containerd, KEEP=1 leaves it running.
@@ -184,7 +182,7 @@ build-fc: ## Build the zips for Function Compute into bin/fc, with SHA256SUMS; C
 check-fc: ## Check s.yaml with Serverless Devs, which needs Node.js and npm.
 	@infra/fc/check.sh
 
-# Neither cosign nor Helm is a library of lbremedy's: they take minutes to compile, once.
+# ko, cosign and Helm take minutes to compile, once.
 check-release: ## Build a small release, sign it, push it to a registry in process, and take it with cosign, Helm and krew.
 	@cd test/release && go vet ./...
 	@tool=$$(go tool -n staticcheck) && cd test/release && "$$tool" ./...
@@ -195,21 +193,20 @@ deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 de
 		$(foreach class,$(subst $(comma), ,$(CLASSES)),--class '$(class)')
 
 images: ## Build the images of all programs into bin/images; PROGRAMS=a,b chooses. Needs no registry and no Docker.
-	@cd infra/images && go run . build -version '$(VERSION)' -only '$(PROGRAMS)'
+	@VERSION='$(VERSION)' PROGRAMS='$(PROGRAMS)' infra/images/build.sh
 
 push-images: ## Say what the registry REGISTRY=host/name lacks of the images; APPLY=1 pushes it, TAG=name is another tag.
-	@cd infra/images && go run . push -registry '$(REGISTRY)' -tag '$(TAG)' $(if $(APPLY),-apply)
+	@REGISTRY='$(REGISTRY)' TAG='$(TAG)' APPLY='$(APPLY)' infra/images/push.sh
+
+release: ## Build the release VERSION=v0.1.0 into bin/release, from its tag.
+	@go run ./infra/release -version '$(VERSION)'
+
+push-release: ## Say what the registry REGISTRY=host/name lacks of bin/release: images and chart; APPLY=1 pushes it.
+	@REGISTRY='$(REGISTRY)' APPLY='$(APPLY)' IN=bin/release/images CHART="$$(echo bin/release/lbremedy-*.tgz)" infra/images/push.sh
 
 # Who signs says so with COSIGN_KEY or COSIGN_PRIVATE_KEY, and COSIGN_PASSWORD, in the environment: arguments are seen by others.
-release: ## Build the release VERSION=v0.1.0 into bin/release, from its tag; sign it if COSIGN_KEY names a key.
-	@go run ./infra/release -version '$(VERSION)'
-	@$(MAKE) --no-print-directory sign-release
-
-sign-release: ## Sign what is in bin/release, as "make release" does.
-	@cd infra/images && go run . sign
-
-push-release: ## Say what the registry REGISTRY=host/name lacks of bin/release: images, chart, signatures; APPLY=1 pushes it.
-	@cd infra/images && go run . push -dir bin/release/images -registry '$(REGISTRY)' $(if $(APPLY),-apply)
+sign-release: ## Sign bin/release, and what the registry REGISTRY=host/name has of it, with the key that COSIGN_KEY names.
+	@REGISTRY='$(REGISTRY)' infra/images/sign.sh
 
 clean: ## Remove bin; the API server stays in the user's cache directory.
 	@rm -rf bin

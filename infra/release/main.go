@@ -2,8 +2,8 @@
 // its completions and the licences of all that is linked into it, and the manifest by which
 // krew installs it as a plugin of kubectl; the exporter for Linux; the functions for
 // Function Compute; what is applied to a cluster or an account without them; and with
-// infra/images all images and the chart, their SBOMs and where they are from. SHA256SUMS
-// names it all.
+// infra/images all images, their SBOMs and the chart; and where it is all from. SHA256SUMS names
+// it all.
 //
 // The same source makes the same bytes, whoever builds it, when and where: paths are
 // trimmed, and archives hold no times and no owners.
@@ -14,9 +14,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -144,7 +146,7 @@ func (r release) build(ctx context.Context) error {
 	for _, step := range []struct {
 		says string
 		do   func(context.Context, string) error
-	}{{"programs", r.programs}, {"functions", r.functions}, {"manifests", r.manifests}, {"images and chart", r.images}} {
+	}{{"programs", r.programs}, {"functions", r.functions}, {"manifests", r.manifests}, {"images and chart", r.images}, {"provenance", r.provenance}, {"checksums", r.sums}} {
 		fmt.Println(step.says)
 		if err := step.do(ctx, work); err != nil {
 			return err
@@ -165,7 +167,7 @@ func replaceable(out string) error {
 	if err != nil {
 		return fmt.Errorf("look at the folder of the release: %w", err)
 	}
-	if !slices.ContainsFunc(there, func(e os.DirEntry) bool { return e.Name() == "SHA256SUMS" }) {
+	if !slices.ContainsFunc(there, func(e os.DirEntry) bool { return e.Name() == sumsFile }) {
 		return fmt.Errorf("%s holds files that are no release: remove them, or name another folder", out)
 	}
 	return nil
@@ -176,6 +178,11 @@ func replaceable(out string) error {
 const (
 	operator = "./functions/cmd/lbremedy"
 	exporter = "./events/cmd/exporter"
+)
+
+const (
+	source   = "https://github.com/lbremedy/lbremedy"
+	sumsFile = "SHA256SUMS"
 )
 
 // programs writes the archives of programs, and the manifest for krew.
@@ -279,7 +286,7 @@ func (r release) manifests(ctx context.Context, _ string) error {
 	}
 	var files []file
 	for _, name := range strings.Split(strings.Trim(string(list), "\x00"), "\x00") {
-		if made := regexp.MustCompile(`^infra/(gen|images|keys|release|deploy)/|/testdata/|\.go$`); made.MatchString(name) {
+		if made := regexp.MustCompile(`^infra/(gen|images|keys|release)/|/testdata/|\.go$`); made.MatchString(name) {
 			continue
 		}
 		at := filepath.Join(r.dir, filepath.FromSlash(name))
@@ -305,30 +312,86 @@ func (r release) manifests(ctx context.Context, _ string) error {
 	return write(filepath.Join(r.out, "infra_"+r.version+".tar.gz"), files)
 }
 
-// images builds the images and the chart, and names all files of the release.
+// images builds the images and the chart.
 func (r release) images(ctx context.Context, _ string) error {
-	root, err := filepath.Abs(r.dir)
-	if err != nil {
-		return err
-	}
-	commit, err := run(ctx, r.dir, nil, "git", "rev-parse", "HEAD")
-	if err != nil {
-		return fmt.Errorf("ask for the commit: %w", err)
-	}
 	var arches []string
 	for _, p := range r.platforms {
 		if p.OS == "linux" {
 			arches = append(arches, p.Arch)
 		}
 	}
-	for _, args := range [][]string{
-		{"build", "-dir", filepath.Join(r.out, "images"), "-only", r.only, "-arch", strings.Join(arches, ",")},
-		{"complete", "-release", r.out, "-commit", strings.TrimSpace(string(commit))},
-	} {
-		args = append([]string{"run", ".", args[0], "-C", root, "-version", r.version}, args[1:]...)
-		if _, err := run(ctx, filepath.Join(r.dir, "infra/images"), clean(), "go", args...); err != nil {
-			return fmt.Errorf("build the images: %w", err)
+	env := append(clean(), "VERSION="+r.version, "PROGRAMS="+r.only, "ARCH="+strings.Join(arches, ","))
+	if _, err := run(ctx, r.dir, append(env, "OUT="+filepath.Join(r.out, "images")), "infra/images/build.sh"); err != nil {
+		return fmt.Errorf("build the images: %w", err)
+	}
+	if _, err := run(ctx, r.dir, append(env, "OUT="+r.out), "infra/images/chart.sh"); err != nil {
+		return fmt.Errorf("pack the chart: %w", err)
+	}
+	return nil
+}
+
+// provenance writes where the release is from, in the words of SLSA (https://slsa.dev/spec/v1.0/provenance): what cosign attests.
+// It tells no time and no machine: whoever builds the tag makes the same, and who signs it vouches for it.
+func (r release) provenance(ctx context.Context, _ string) error {
+	commit, err := run(ctx, r.dir, nil, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return fmt.Errorf("ask for the commit: %w", err)
+	}
+	toolset, err := run(ctx, r.dir, os.Environ(), "go", "env", "GOVERSION")
+	if err != nil {
+		return fmt.Errorf("ask Go for its version: %w", err)
+	}
+	sums, err := os.ReadFile(filepath.Join(r.dir, "go.sum"))
+	if err != nil {
+		return fmt.Errorf("read go.sum: %w", err)
+	}
+	type object = map[string]any
+	at, revision := source+"/blob/"+r.version, strings.TrimSpace(string(commit))
+	text, err := json.MarshalIndent(object{
+		"buildDefinition": object{
+			"buildType":          at + "/infra/README.md#releases",
+			"externalParameters": object{"repository": source, "version": r.version},
+			"resolvedDependencies": []object{
+				{"uri": "git+" + source + "@refs/tags/" + r.version, "digest": object{"gitCommit": revision}},
+				{"uri": source + "/blob/" + revision + "/go.sum", "digest": object{"sha256": fmt.Sprintf("%x", sha256.Sum256(sums))}},
+			},
+		},
+		"runDetails": object{"builder": object{"id": at + "/infra/release", "version": object{"go": strings.TrimSpace(string(toolset))}}},
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(r.out, "provenance.json"), append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write where the release is from: %w", err)
+	}
+	return nil
+}
+
+// sums names all files in SHA256SUMS, but those that a digest names.
+func (r release) sums(context.Context, string) error {
+	if err := os.Remove(filepath.Join(r.out, "images", sumsFile)); err != nil {
+		return fmt.Errorf("remove the sums of the images alone: %w", err)
+	}
+	var list bytes.Buffer
+	err := fs.WalkDir(os.DirFS(r.out), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
+		if e.IsDir() {
+			if e.Name() == "blobs" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(r.out, filepath.FromSlash(name)))
+		fmt.Fprintf(&list, "%x  %s\n", sha256.Sum256(text), name)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sum the files of the release: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(r.out, sumsFile), list.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the checksums: %w", err)
 	}
 	return nil
 }

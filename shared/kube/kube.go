@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // an image has no root certificates: every program brings those that Mozilla trusts
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
