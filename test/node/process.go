@@ -88,7 +88,7 @@ func footprint(s *screen) error {
 			name = "this program, with cloud and controller"
 		case name == "lbremedy" && len(p.args) > 1 && p.args[1] == "up":
 			name = "the Pod's lbremedy"
-		case name == "images-tool":
+		case name == "crane":
 			name = "the registry"
 		case strings.HasPrefix(name, "containerd"):
 			name = "containerd, with its shims"

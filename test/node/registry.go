@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ const (
 
 // A registry is one on the node, for the release that "make node" builds of this machine's architecture alone.
 type registry struct {
-	tool    string // infra/images
+	crane   string // the program that is the registry, and pushes images into it
 	store   string // of the images
 	version string
 	digests map[string]string // by the names of the images
@@ -33,7 +34,7 @@ type registry struct {
 
 // openRegistry starts a registry, which is empty. It ends with the node, if nobody closes it before.
 func openRegistry(dir, root string) (*registry, error) {
-	r := &registry{tool: filepath.Join(root, "bin/images-tool"), store: filepath.Join(root, "bin/release-node/images")}
+	r := &registry{crane: filepath.Join(root, "bin/crane"), store: filepath.Join(root, "bin/release-node/images")}
 	text, err := os.ReadFile(filepath.Join(r.store, "digests.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("read the digests of the release: make node builds it: %w", err)
@@ -55,20 +56,23 @@ func openRegistry(dir, root string) (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the registry: %w", err)
 	}
-	defer log.Close()
-	r.process = exec.Command(r.tool, "serve", "-listen", registryAt)
-	r.process.Stderr = log
-	out, err := r.process.StdoutPipe()
+	r.process = exec.Command(r.crane, "registry", "serve", "--address", registryAt)
+	says, err := r.process.StderrPipe()
+	if err == nil {
+		err = r.process.Start()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("start the registry: %w", err)
+		return nil, errors.Join(fmt.Errorf("start the registry: %w", err), log.Close())
 	}
-	if err := r.process.Start(); err != nil {
-		return nil, fmt.Errorf("start the registry: %w", err)
+	// Its first line says that it listens; then it names each request.
+	in := bufio.NewReader(says)
+	if _, err := in.ReadString('\n'); err != nil {
+		return nil, fmt.Errorf("start the registry: it ended: %w", errors.Join(err, r.process.Wait(), log.Close()))
 	}
-	// Its first line says that it listens.
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return nil, fmt.Errorf("start the registry: it ended, see %s: %w", log.Name(), errors.Join(err, r.process.Wait()))
-	}
+	go func() {
+		io.Copy(log, in)
+		log.Close()
+	}()
 	return r, nil
 }
 
@@ -80,7 +84,13 @@ func (r *registry) Close() {
 
 // push pushes the release: the images with a tag, its version if that is empty, and the chart.
 func (r *registry) push(ctx context.Context, tag string) error {
-	_, err := run(ctx, nil, r.tool, "push", "-dir", r.store, "-registry", images, "-tag", tag, "-apply")
+	for name := range r.digests {
+		if _, err := run(ctx, nil, r.crane, "push", filepath.Join(r.store, "oci", name), images+"/"+name+":"+cmp.Or(tag, r.version)); err != nil {
+			return err
+		}
+	}
+	packed := filepath.Join(r.store, "..", "lbremedy-"+r.chartVersion()+".tgz")
+	_, err := run(ctx, nil, "helm", "push", packed, "oci://"+images+"/charts", "--plain-http")
 	return err
 }
 
