@@ -29,10 +29,12 @@ if [ -n "${PROGRAMS:-}" ]; then
 fi
 
 ko=$(cd infra/images && go tool -n ko)
-KOCACHE=$(mktemp -d)
-trap 'rm -rf "$KOCACHE"' EXIT
-cp -r infra/images/base "$KOCACHE/img"
-export KOCACHE KO_CONFIG_PATH=infra/images/ko.yaml KO_DOCKER_REPO=images.invalid SOURCE_DATE_EPOCH=0
+# ko takes no path with a capital letter for a layout, such as mktemp makes.
+work=bin/ko.$$
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work"
+cp -r infra/images/base "$work/img"
+export KOCACHE=$PWD/$work KO_CONFIG_PATH=infra/images/ko.yaml KO_DOCKER_REPO=images.invalid SOURCE_DATE_EPOCH=0
 rm -rf "$out/oci" "$out/sbom"
 mkdir -p "$out/oci" "$out/sbom"
 digests=
@@ -44,14 +46,15 @@ for name in $programs; do
 	lbremedy) package=./functions/cmd/lbremedy labels+=,org.opencontainers.image.version=$VERSION ;;
 	*) package=./functions/${name//-/}/cmd/${name//-/} ;;
 	esac
-	image=$("$ko" build --push=false --bare --oci-layout-path "$out/oci/$name" --sbom-dir "$out/sbom/$name" \
-		--platform "${platforms#,}" --image-user 65532:65532 --image-label "$labels" "$package" 2>"$KOCACHE/log") || {
-		cat "$KOCACHE/log" >&2
+	image=$("$ko" build --push=false --bare --oci-layout-path "$work/oci" --sbom-dir "$out/sbom/$name" \
+		--platform "${platforms#,}" --image-user 65532:65532 --image-label "$labels" "$package" 2>"$work/log") || {
+		cat "$work/log" >&2
 		exit 1
 	}
 	digests+="    $name: ${image##*@}"$'\n'
 	printf '%-28s %s\n' "$name" "${image##*@}"
-	rm -rf "$KOCACHE/bin"
+	mv "$work/oci" "$out/oci/$name"
+	rm -rf "$work/bin"
 done
 cat >"$out/digests.yaml" <<-END
 	# What make images built, for the chart: helm upgrade -f digests.yaml --set image.registry=...

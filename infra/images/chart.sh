@@ -10,14 +10,14 @@ chart=$work/lbremedy source=https://github.com/lbremedy/lbremedy/blob/$VERSION
 cp -r infra/cluster "$chart"
 cp LICENSE "$chart/"
 sed -n '/^    /p' "$OUT/images/digests.yaml" >"$work/digests"
-[ "$(grep -cE '^  (tag: ""|digests: \{\}) ' "$chart/values.yaml")" -eq 2 ] || {
+[ "$(grep -cE '^  (tag: ""|digests: \{\}) ' infra/cluster/values.yaml)" -eq 2 ] || {
 	echo 'chart: values.yaml lacks the lines of image.tag and image.digests' >&2
 	exit 1
 }
-sed -i -e "s/^  tag: \"\" .*/  tag: \"$VERSION\"/" -e "/^  digests: {} /r $work/digests" -e 's/^  digests: {} .*/  digests: # of this release/' \
-	"$chart/values.yaml"
+sed -e "s/^  tag: \"\" .*/  tag: \"$VERSION\"/" -e "/^  digests: {} /r $work/digests" -e 's/^  digests: {} .*/  digests: # of this release/' \
+	infra/cluster/values.yaml >"$chart/values.yaml"
 # The page's links to what is not in the chart.
-sed -i -e "s#](\.\./\.\./#]($source/#g" -e "s#](\.\./#]($source/infra/#g" "$chart/README.md"
+sed -e "s#](\.\./\.\./#]($source/#g" -e "s#](\.\./#]($source/infra/#g" infra/cluster/README.md >"$chart/README.md"
 {
 	case $VERSION in *-*) echo '  artifacthub.io/prerelease: "true"' ;; *) echo '  artifacthub.io/prerelease: "false"' ;; esac
 	echo '  artifacthub.io/images: |'
@@ -31,7 +31,8 @@ sed -i -e "s#](\.\./\.\./#]($source/#g" -e "s#](\.\./#]($source/infra/#g" "$char
 			END { print "" }' "$OUT/NOTES.md" | sed -e 's/\[\([^]]*\)\]([^)]*)/\1/g' -e 's/\*\*//g' -e 's/`//g'
 	fi
 } >>"$chart/Chart.yaml"
-# Helm keeps the times of files.
-find "$chart" -exec touch -d @0 {} +
+# Helm keeps the times of files, and tells that of the archive to the registry.
+export TZ=UTC
+find "$chart" -exec touch -t 197001010000 {} +
 "$helm" package "$chart" --version "${VERSION#v}" --app-version "$VERSION" --destination "$OUT" >/dev/null
-touch -d @0 "$OUT/lbremedy-${VERSION#v}.tgz"
+touch -t 197001010000 "$OUT/lbremedy-${VERSION#v}.tgz"

@@ -66,6 +66,6 @@ elif [ -z "${APPLY:-}" ]; then
 else
 	plain=()
 	case $REGISTRY in 127.0.0.1:* | localhost:*) plain=(--plain-http) ;; esac
-	said=$("$(cd infra/images && go tool -n helm)" push "$CHART" "oci://$REGISTRY/charts" "${plain[@]}" 2>&1) || fail "push $to: $said"
+	said=$("$(cd infra/images && go tool -n helm)" push "$CHART" "oci://$REGISTRY/charts" ${plain[@]+"${plain[@]}"} 2>&1) || fail "push $to: $said"
 	echo "Pushed the chart to $to."
 fi

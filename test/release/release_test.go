@@ -1,43 +1,31 @@
-// Package release takes a release as those do who install it: cosign verifies it, Helm pulls
-// and renders the chart, krew checks its manifest and installs the plugin. All of them are
-// the real ones, from their modules; a registry runs in this process.
+// Package release takes a release as those do who install it: cosign verifies it, Helm pulls and renders the chart, krew checks
+// its manifest and installs the plugin. All of them are the real programs, from their modules; a registry runs in this process.
 //
 // It is a module of its own, so that none of them is a library of lbremedy's.
 package release
 
 import (
 	"bytes"
-	"context"
-	"crypto"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/sigstore/cosign/v3/pkg/cosign"
-	ociremote "github.com/sigstore/cosign/v3/pkg/oci/remote"
-	"github.com/sigstore/cosign/v3/pkg/oci/static"
-	"github.com/sigstore/sigstore/pkg/cryptoutils"
-	"github.com/sigstore/sigstore/pkg/signature"
-	"helm.sh/helm/v4/pkg/chart/common"
-	"helm.sh/helm/v4/pkg/chart/common/util"
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	"helm.sh/helm/v4/pkg/engine"
-	helmregistry "helm.sh/helm/v4/pkg/registry"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -98,104 +86,41 @@ func tree(t *testing.T) string {
 		t.Fatal(err)
 	}
 	as := []string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"}
+	at := []string{"GIT_AUTHOR_DATE=2026-11-28T00:00:00Z", "GIT_COMMITTER_DATE=2026-11-28T00:00:00Z"} // the same commit each time
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, append(as, "commit", "-qm", "one"), {"tag", version}} {
-		must(t, to, nil, "git", args...)
+		must(t, to, at, "git", args...)
 	}
 	return to
 }
 
-// A key is a pair as cosign generates it.
-type key struct {
-	file   string // of the private key
-	public signature.Verifier
-}
-
-func newKey(t *testing.T) key {
+// tool returns the file of one of the programs that make a release.
+func tool(t *testing.T, name string) string {
 	t.Helper()
-	pair, err := cosign.GenerateKeyPair(func(bool) ([]byte, error) { return []byte(passphrase), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := key{file: filepath.Join(t.TempDir(), "cosign.key")}
-	if err := os.WriteFile(k.file, pair.PrivateBytes, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k.public = verifier(t, pair.PublicBytes)
-	return k
+	return strings.TrimSpace(must(t, root+"/infra/images", nil, "go", "tool", "-n", name))
 }
 
-func verifier(t *testing.T, public []byte) signature.Verifier {
+// newKey returns the files of a pair as cosign generates it.
+func newKey(t *testing.T) (private, public string) {
 	t.Helper()
-	parsed, err := cryptoutils.UnmarshalPEMToPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := signature.LoadVerifier(parsed, crypto.SHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	dir := t.TempDir()
+	must(t, dir, []string{"COSIGN_PASSWORD=" + passphrase}, tool(t, "cosign"), "generate-key-pair")
+	return filepath.Join(dir, "cosign.key"), filepath.Join(dir, "cosign.pub")
 }
 
-// options are those of cosign verify --key --insecure-ignore-tlog.
-func options(by signature.Verifier) *cosign.CheckOpts {
-	return &cosign.CheckOpts{
-		SigVerifier: by, IgnoreTlog: true, Offline: true, IgnoreSCT: true, MaxWorkers: 1,
-		RegistryClientOpts: []ociremote.Option{ociremote.WithRemoteOptions()},
-	}
+// cosign runs a command of cosign that verifies, as the page of releases shows it.
+func cosign(t *testing.T, command, public string, args ...string) (string, error) {
+	t.Helper()
+	return run(t, ".", []string{"HOME=" + t.TempDir()}, tool(t, "cosign"), append([]string{command, "--key", public, "--insecure-ignore-tlog=true"}, args...)...)
 }
 
-// verifyImage is "cosign verify", and returns what it could not verify.
-func verifyImage(ctx context.Context, ref name.Reference, by signature.Verifier) error {
-	o := options(by)
-	o.ClaimVerifier = cosign.SimpleClaimVerifier
-	found, _, err := cosign.VerifyImageSignatures(ctx, ref, o)
-	if err == nil && len(found) == 0 {
-		return fmt.Errorf("%s has no signature", ref)
-	}
-	return err
-}
-
-// verifyOrigin is "cosign verify-attestation", and returns the statements.
-func verifyOrigin(ctx context.Context, ref name.Reference, by signature.Verifier) ([]string, error) {
-	o := options(by)
-	o.ClaimVerifier = cosign.IntotoSubjectClaimVerifier
-	found, _, err := cosign.VerifyImageAttestations(ctx, ref, o)
-	var out []string
-	for _, f := range found {
-		text, err := f.Payload()
-		if err != nil {
-			return nil, err
-		}
-		payload := regexp.MustCompile(`"payload":"([^"]*)"`).FindSubmatch(text)
-		if payload == nil {
-			return nil, fmt.Errorf("%s is no envelope", text)
-		}
-		decoded, err := base64.StdEncoding.DecodeString(string(payload[1]))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, string(decoded))
-	}
-	return out, err
-}
-
-// verifyFile is "cosign verify-blob --signature".
-func verifyFile(ctx context.Context, text, sig []byte, by signature.Verifier) error {
-	s, err := static.NewSignature(text, string(sig))
-	if err == nil {
-		_, err = cosign.VerifyBlobSignature(ctx, s, options(by))
-	}
-	return err
-}
-
-// A release of two programs is built from a tag, signed, pushed, and taken.
+// A release of two programs is built from a tag, pushed, signed, and taken.
 func TestRelease(t *testing.T) {
 	at := tree(t)
 	if out, err := run(t, at, nil, "go", "run", "./infra/release", "-version", "v0.2.0"); err == nil || !strings.Contains(out, "this commit has no tag v0.2.0") {
 		t.Errorf("another version: %v\n%s", err, out)
 	}
-	must(t, at, nil, "go", "run", "./infra/release", "-version", version, "-only", "busy,lbremedy", "-here")
+	build := []string{"run", "./infra/release", "-version", version, "-only", "busy,lbremedy", "-here"}
+	must(t, at, nil, "go", build...)
 	out := filepath.Join(at, "bin/release")
 	read := func(file string) []byte {
 		t.Helper()
@@ -209,72 +134,70 @@ func TestRelease(t *testing.T) {
 	machine := "_" + version + "_linux_" + runtime.GOARCH + ".tar.gz"
 	for _, file := range []string{
 		"lbremedy" + machine, "exporter" + machine, "functions_" + version + ".tar.gz", "infra_" + version + ".tar.gz", "lbremedy-0.1.0.tgz",
-		"approvals.yaml", "alerts.yaml", "dashboard.json", "s.yaml", "krew.yaml", "NOTES.md", "LICENSES-OF-LIBRARIES", "provenance.intoto.json",
-		"images/digests.yaml",
+		"approvals.yaml", "alerts.yaml", "dashboard.json", "s.yaml", "krew.yaml", "NOTES.md", "LICENSES-OF-LIBRARIES", "provenance.json",
+		"images/digests.yaml", "images/oci/busy/index.json", "images/sbom/busy/busy-linux-" + runtime.GOARCH + ".spdx.json",
 	} {
 		if !bytes.Contains(read("SHA256SUMS"), []byte("  "+file+"\n")) {
 			t.Errorf("SHA256SUMS does not name %s", file)
 		}
 	}
 	commit := strings.TrimSpace(must(t, at, nil, "git", "rev-parse", "HEAD"))
-	if !bytes.Contains(read("provenance.intoto.json"), []byte(`"gitCommit": "`+commit+`"`)) {
-		t.Error("provenance.intoto.json does not name the commit")
+	if !bytes.Contains(read("provenance.json"), []byte(`"gitCommit": "`+commit+`"`)) {
+		t.Error("provenance.json does not name the commit")
 	}
-
-	images := filepath.Join(at, "infra/images")
-	if said := must(t, images, []string{"COSIGN_KEY=", "COSIGN_PRIVATE_KEY="}, "go", "run", ".", "sign"); !strings.Contains(said, "The release is not signed") {
-		t.Errorf("without a key it says %s", said)
-	}
-	by, other := newKey(t), newKey(t)
-	said := must(t, images, []string{"COSIGN_KEY=" + by.file, "COSIGN_PASSWORD=" + passphrase}, "go", "run", ".", "sign")
-	if strings.Contains(said, passphrase) || !strings.Contains(said, "Signed SHA256SUMS, and 3 images and charts.") {
-		t.Errorf("it says %s", said)
-	}
-	said, err := run(t, images, []string{"COSIGN_KEY=" + by.file, "COSIGN_PASSWORD=wrong"}, "go", "run", ".", "sign")
-	if err == nil || strings.Contains(said, "PRIVATE") {
-		t.Errorf("another passphrase: %v\n%s", err, said)
-	}
+	t.Run("again", func(t *testing.T) {
+		other := tree(t)
+		must(t, other, []string{"TZ=Asia/Shanghai", "TMPDIR=" + t.TempDir()}, "go", build...)
+		again, err := os.ReadFile(filepath.Join(other, "bin/release/SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(read("SHA256SUMS")), string(again)); d != "" {
+			t.Errorf("in another folder, time zone and folder for temporary files the same commit has other sums (-first +second):\n%s", d)
+		}
+	})
 
 	srv := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
 	defer srv.Close()
 	repo := strings.TrimPrefix(srv.URL, "http://") + "/acme"
-	must(t, images, nil, "go", "run", ".", "push", "-dir", "bin/release/images", "-registry", repo, "-apply")
+	push(t, at, repo)
+	private, public := newKey(t)
+	_, other := newKey(t)
+	sign(t, at, repo, private)
 
 	t.Run("cosign", func(t *testing.T) {
-		sums, sig := read("SHA256SUMS"), read("SHA256SUMS.sig")
-		if err := verifyFile(t.Context(), sums, sig, verifier(t, read("cosign.pub"))); err != nil {
-			t.Errorf("SHA256SUMS: %v", err)
+		sums, bundle := filepath.Join(out, "SHA256SUMS"), filepath.Join(out, "SHA256SUMS.bundle")
+		if said, err := cosign(t, "verify-blob", filepath.Join(out, "cosign.pub"), "--bundle", bundle, sums); err != nil {
+			t.Errorf("SHA256SUMS: %v\n%s", err, said)
 		}
-		if err := verifyFile(t.Context(), sums, sig, other.public); err == nil {
-			t.Error("SHA256SUMS is verified with another key")
+		if said, err := cosign(t, "verify-blob", other, "--bundle", bundle, sums); err == nil {
+			t.Errorf("SHA256SUMS is verified with another key: %s", said)
 		}
-		if err := verifyFile(t.Context(), append(slices.Clone(sums[:len(sums)-2]), 'x', '\n'), sig, by.public); err == nil {
-			t.Error("a SHA256SUMS with a changed byte is verified")
+		changed := filepath.Join(t.TempDir(), "SHA256SUMS")
+		if err := os.WriteFile(changed, append(read("SHA256SUMS"), 'x'), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if err := verifyFile(t.Context(), sums, nil, by.public); err == nil {
-			t.Error("without a signature SHA256SUMS is verified")
+		if said, err := cosign(t, "verify-blob", public, "--bundle", bundle, changed); err == nil {
+			t.Errorf("a SHA256SUMS with one byte more is verified: %s", said)
 		}
 		for _, what := range []string{"lbremedy:" + version, "busy:" + version, "charts/lbremedy:0.1.0"} {
-			ref, err := name.ParseReference(repo + "/" + what)
-			if err != nil {
-				t.Fatal(err)
+			if said, err := cosign(t, "verify", public, repo+"/"+what); err != nil {
+				t.Errorf("%s: %v\n%s", what, err, said)
 			}
-			if err := verifyImage(t.Context(), ref, by.public); err != nil {
-				t.Errorf("%s: %v", what, err)
+			if said, err := cosign(t, "verify", other, repo+"/"+what); err == nil {
+				t.Errorf("%s is verified with another key: %s", what, said)
 			}
-			if err := verifyImage(t.Context(), ref, other.public); err == nil {
-				t.Errorf("%s is verified with another key", what)
+			if got := attested(t, public, "slsaprovenance1", repo+"/"+what); !strings.Contains(got, `"gitCommit":"`+commit+`"`) {
+				t.Errorf("%s is from %s, want %s", what, got, commit)
 			}
-			found, err := verifyOrigin(t.Context(), ref, by.public)
-			if err != nil || len(found) != 1 || !strings.Contains(found[0], commit) ||
-				!strings.Contains(found[0], `"predicateType": "https://slsa.dev/provenance/v1"`) {
-				t.Errorf("%s is from %q, %v; want %s", what, found, err, commit)
-			}
-			if _, err := verifyOrigin(t.Context(), ref, other.public); err == nil {
-				t.Errorf("where %s is from is verified with another key", what)
+			if said, err := cosign(t, "verify-attestation", other, "--type", "slsaprovenance1", repo+"/"+what); err == nil {
+				t.Errorf("where %s is from is verified with another key: %s", what, said)
 			}
 		}
-		forged(t, repo, by.public)
+		if got := attested(t, public, "spdxjson", repo+"/busy:"+version); !strings.Contains(got, `"SPDX-2.3"`) || !strings.Contains(got, "k8s.io/client-go") {
+			t.Errorf("the SBOM of busy is %.300s", got)
+		}
+		forged(t, repo, public)
 	})
 	t.Run("helm", func(t *testing.T) { helm(t, repo, string(read("images/digests.yaml")), read("lbremedy-0.1.0.tgz")) })
 	t.Run("krew", func(t *testing.T) { krew(t, out, "lbremedy"+machine) })
@@ -289,27 +212,122 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// forged checks that another image is not verified: neither one without a signature nor one
-// to which the signature of ours was copied.
-func forged(t *testing.T, repo string, by signature.Verifier) {
+// push pushes the release to a registry, which gets what it lacks and no more.
+func push(t *testing.T, at, repo string) {
+	t.Helper()
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "2 of 2 images would be pushed to " + repo + " as v0.1.0; APPLY=1 pushes them.\nThe chart would be pushed"},
+		{nil, "new: the registry has no such digest"},
+		{[]string{"APPLY=1"}, "Pushed 2 of 2 images to " + repo + " as v0.1.0.\nPushed the chart to " + repo + "/charts/lbremedy:0.1.0.\n"},
+		{[]string{"APPLY=1"}, "All 2 images are in " + repo + " as v0.1.0.\nThe chart is in " + repo + "/charts/lbremedy:0.1.0.\n"},
+	} {
+		if said := must(t, at, nil, "make", append([]string{"push-release", "REGISTRY=" + repo}, step.args...)...); !strings.Contains(said, step.want) {
+			t.Errorf("it says %s, want %s", said, step.want)
+		}
+	}
+	images := filepath.Join(at, "infra/images/push.sh")
+	in := []string{"REGISTRY=" + repo, "IN=bin/release/images", "TAG=next"}
+	if said := must(t, at, in, images); !strings.Contains(said, "known: the tag is set\n") {
+		t.Errorf("with another tag it says %s", said)
+	}
+	// A registry that can't be asked is not one that lacks everything.
+	broken := httptest.NewServer(nil)
+	nowhere := strings.TrimPrefix(broken.URL, "http://")
+	broken.Close()
+	for want, env := range map[string][]string{
+		"ask the registry for " + nowhere: {"REGISTRY=" + nowhere + "/acme", "IN=bin/release/images", "APPLY=1"},
+		"name the registry":               {"REGISTRY=", "IN=bin/release/images"},
+		"no images are built":             {"REGISTRY=" + repo, "IN=bin/none"},
+	} {
+		if said, err := run(t, at, env, images); err == nil || !strings.Contains(said, want) {
+			t.Errorf("%v: %v\n%s\nwant %s", env, err, said, want)
+		}
+	}
+}
+
+// sign signs the release with a key, and with nothing else.
+func sign(t *testing.T, at, repo, private string) {
+	t.Helper()
+	signed := func(env ...string) (string, error) {
+		return run(t, at, append([]string{"COSIGN_KEY=", "COSIGN_PRIVATE_KEY=", "COSIGN_PASSWORD=" + passphrase, "HOME=" + t.TempDir(),
+			"GOMODCACHE=" + goEnv(t, "GOMODCACHE"), "GOCACHE=" + goEnv(t, "GOCACHE")}, env...), "make", "sign-release", "REGISTRY="+repo)
+	}
+	text, err := os.ReadFile(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, env := range map[string][]string{
+		"names a key":           nil,
+		"both name a key":       {"COSIGN_KEY=" + private, "COSIGN_PRIVATE_KEY=" + string(text)},
+		"no such file":          {"COSIGN_KEY=" + private + "x"},
+		"reading key: decrypt:": {"COSIGN_KEY=" + private, "COSIGN_PASSWORD=wrong"},
+	} {
+		if said, err := signed(env...); err == nil || !strings.Contains(said, want) || strings.Contains(said, passphrase) || strings.Contains(said, "PRIVATE KEY-") {
+			t.Errorf("%v\n%s\nwant %s", err, said, want)
+		}
+	}
+	notes := filepath.Join(at, "bin/release/NOTES.md")
+	was, err := os.ReadFile(notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(notes, append(was, 'x'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := signed("COSIGN_KEY=" + private); err == nil || !strings.Contains(said, "are not what its SHA256SUMS says") {
+		t.Errorf("a file that has changed: %v\n%s", err, said)
+	}
+	if err := os.WriteFile(notes, was, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []string{"COSIGN_PRIVATE_KEY=" + string(text), "COSIGN_KEY=" + private} {
+		said, err := signed(env)
+		if err != nil || strings.Contains(said, passphrase) || !strings.Contains(said, "Signed SHA256SUMS, and 3 images and charts.") {
+			t.Errorf("%v\n%s", err, said)
+		}
+	}
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	return strings.TrimSpace(must(t, ".", nil, "go", "env", name))
+}
+
+// attested returns what cosign verifies to be said of an image.
+func attested(t *testing.T, public, kind, ref string) string {
+	t.Helper()
+	out, err := cosign(t, "verify-attestation", public, "--type", kind, ref)
+	payload := regexp.MustCompile(`"payload":"([^"]*)"`).FindStringSubmatch(out)
+	if err != nil || payload == nil {
+		t.Fatalf("%s of %s: %v\n%s", kind, ref, err, out)
+	}
+	text, err := base64.StdEncoding.DecodeString(payload[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		t.Fatal(err)
+	}
+	return compact.String()
+}
+
+// forged checks that another image is not verified: neither one without a signature nor one to which what is said of ours was copied.
+func forged(t *testing.T, repo, public string) {
 	t.Helper()
 	ref, err := name.ParseReference(repo + "/busy:" + version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := remote.Index(ref)
+	ours, err := remote.Get(ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := ours.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := ours.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := ours.Image(m.Manifests[0].Digest)
+	tag := func(digest v1.Hash) name.Tag { return ref.Context().Tag(strings.ReplaceAll(digest.String(), ":", "-")) }
+	theirs, err := remote.Image(repoTag(t, repo+"/lbremedy:"+version))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,72 +335,142 @@ func forged(t *testing.T, repo string, by signature.Verifier) {
 	if err := remote.Write(bad, theirs); err != nil {
 		t.Fatal(err)
 	}
-	if err := verifyImage(t.Context(), bad, by); err == nil {
-		t.Error("an image without a signature is verified")
+	if said, err := cosign(t, "verify", public, bad.String()); err == nil {
+		t.Errorf("an image without a signature is verified: %s", said)
 	}
-	theirDigest, err := theirs.Digest()
+	digest, err := theirs.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, end := range []string{".sig", ".att"} {
-		copied, err := remote.Image(ref.Context().Tag("sha256-" + digest.Hex + end))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := remote.Write(ref.Context().Tag("sha256-"+theirDigest.Hex+end), copied); err != nil {
-			t.Fatal(err)
-		}
+	list, err := remote.Referrers(ref.Context().Digest(ours.Digest.String()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := verifyImage(t.Context(), bad, by); err == nil {
-		t.Error("an image is verified by the signature of another")
+	if m, err := list.IndexManifest(); err != nil || len(m.Manifests) == 0 {
+		t.Fatalf("nothing is said of busy: %v, %v", m, err)
 	}
+	if err := remote.WriteIndex(tag(digest), list); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := cosign(t, "verify", public, bad.String()); err == nil {
+		t.Errorf("an image is verified by the signature of another: %s", said)
+	}
+}
+
+func repoTag(t *testing.T, text string) name.Reference {
+	t.Helper()
+	ref, err := name.ParseReference(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
 }
 
 var imageLine = regexp.MustCompile(`(?m)^\s*(?:- )?image: (.+)$`)
 
-// helm pulls the chart by Helm's own client, as "helm install oci://…" does, and renders it:
-// its images are those of the release, by digest.
+// helm pulls the chart as "helm install oci://…" does, and renders it: its images are those of the release, by digest.
 func helm(t *testing.T, repo, digests string, packed []byte) {
-	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard))
-	if err != nil {
+	to, program := t.TempDir(), tool(t, "helm")
+	must(t, to, nil, program, "pull", "oci://"+repo+"/charts/lbremedy", "--version", "0.1.0", "--plain-http")
+	file := filepath.Join(to, "lbremedy-0.1.0.tgz")
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, packed) {
+		t.Errorf("Helm pulled a chart that is not that of the release, %v", err)
+	}
+	var c struct {
+		Name, Version, AppVersion string
+		Annotations               map[string]string
+	}
+	if err := yaml.Unmarshal([]byte(must(t, to, nil, program, "show", "chart", file)), &c); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := client.Tags(repo + "/charts/lbremedy"); err != nil || !slices.Contains(found, "0.1.0") {
-		t.Errorf("Helm finds the versions %v, %v", found, err)
-	}
-	got, err := client.Pull(repo+"/charts/lbremedy:0.1.0", helmregistry.PullOptWithChart(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got.Chart.Data, packed) || got.Chart.Meta.Version != "0.1.0" || got.Chart.Meta.AppVersion != version {
-		t.Errorf("Helm pulled a chart with %+v, which is not that of the release", got.Chart.Meta)
-	}
-	chart, err := loader.LoadArchive(bytes.NewReader(got.Chart.Data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := chart.Validate(); err != nil {
-		t.Error(err)
-	}
-	values := map[string]any{"cluster": "c1", "region": "cn-hangzhou", "image": map[string]any{"registry": repo}, "doctor": map[string]any{"enabled": true}}
-	all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "lbremedy", Namespace: "lbremedy", IsInstall: true}, common.DefaultCapabilities)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := engine.Engine{Strict: true}.RenderWithContext(t.Context(), chart, all)
-	if err != nil {
-		t.Fatal(err)
+	if c.Name != "lbremedy" || c.Version != "0.1.0" || c.AppVersion != version {
+		t.Errorf("Chart.yaml is %+v", c)
 	}
 	named := map[string]bool{}
-	for _, m := range imageLine.FindAllStringSubmatch(strings.Join(slices.Collect(maps.Values(files)), "\n"), -1) {
+	for _, m := range imageLine.FindAllStringSubmatch(must(t, to, nil, program, "template", "lbremedy", file, "--namespace", "lbremedy",
+		"--set", "cluster=c1,region=cn-hangzhou,image.registry="+repo+",doctor.enabled=true"), -1) {
 		named[m[1]] = true
 	}
-	digest := regexp.MustCompile(`(?m)^    lbremedy: (sha256:[0-9a-f]{64})$`).FindStringSubmatch(digests)
-	if digest == nil {
+	digest := regexp.MustCompile(`(?m)^    (busy|lbremedy): (sha256:[0-9a-f]{64})$`).FindAllStringSubmatch(digests, -1)
+	if len(digest) != 2 {
 		t.Fatalf("digests.yaml is %s", digests)
 	}
-	if d := cmp.Diff(map[string]bool{repo + "/lbremedy@" + digest[1]: true}, named); d != "" {
+	if d := cmp.Diff(map[string]bool{repo + "/lbremedy@" + digest[1][2]: true}, named); d != "" {
 		t.Errorf("images (-want +got):\n%s", d)
+	}
+	hub(t, c.Annotations, []string{"busy ghcr.io/lbremedy/busy@" + digest[0][2], "lbremedy ghcr.io/lbremedy/lbremedy@" + digest[1][2]})
+	if page := must(t, to, nil, program, "show", "readme", file); strings.Contains(page, "](..") ||
+		!strings.Contains(page, "](https://github.com/lbremedy/lbremedy/blob/v0.1.0/infra/README.md#on-a-node)") {
+		t.Error("the page of the chart leads to what is not in it")
+	}
+	if said := must(t, to, nil, "tar", "-tzf", file); !strings.Contains(said, "lbremedy/LICENSE\n") {
+		t.Errorf("the chart lacks its licence: %s", said)
+	}
+}
+
+// hub holds annotations to the format that Artifact Hub documents (https://artifacthub.io/docs/topics/annotations/helm).
+func hub(t *testing.T, said map[string]string, images []string) {
+	t.Helper()
+	read := func(key string, into any) {
+		t.Helper()
+		if err := yaml.UnmarshalStrict([]byte(said["artifacthub.io/"+key]), into); err != nil || said["artifacthub.io/"+key] == "" {
+			t.Errorf("%s: %v: %s", key, err, said["artifacthub.io/"+key])
+		}
+	}
+	var changes []string
+	var crds []struct{ Kind, Version, Name, DisplayName, Description string }
+	var links []struct{ Name, URL string }
+	var list []struct{ Name, Image string }
+	read("changes", &changes)
+	read("crds", &crds)
+	read("links", &links)
+	read("images", &list)
+	if len(changes) == 0 {
+		t.Error("nothing is new")
+	}
+	for _, c := range changes {
+		if c == "" || strings.ContainsAny(c, "`\n") || strings.Contains(c, "**") || strings.Contains(c, "](") {
+			t.Errorf("the change is not plain text: %q", c)
+		}
+	}
+	var named []string
+	for _, i := range list {
+		named = append(named, fmt.Sprint(i.Name, " ", i.Image))
+	}
+	if d := cmp.Diff(images, named); d != "" {
+		t.Errorf("images (-want +got):\n%s", d)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "infra/cluster/approvals.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range crds {
+		for _, part := range []string{"\n  name: " + c.Name + "\n", "\n    kind: " + c.Kind + "\n", "\n    name: " + c.Version + "\n"} {
+			if !bytes.Contains(text, []byte(part)) || c.DisplayName == "" || c.Description == "" {
+				t.Errorf("%+v is not what infra/cluster/approvals.yaml defines", c)
+			}
+		}
+	}
+	for _, l := range links {
+		if l.Name == "" || !strings.HasPrefix(l.URL, "https://") {
+			t.Errorf("the link %+v leads nowhere", l)
+		}
+	}
+	for key, want := range map[string]string{
+		"category": "ai-machine-learning database integration-delivery monitoring-logging networking security storage streaming-messaging skip-prediction",
+		"license":  "Apache-2.0", "operator": "true false", "prerelease": "false",
+		"operatorCapabilities": "Basic Install,Seamless Upgrades,Full Lifecycle,Deep Insights,Auto Pilot",
+	} {
+		if got := said["artifacthub.io/"+key]; got == "" || !strings.Contains(want, got) {
+			t.Errorf("%s is %q, and not one of %s", key, got, want)
+		}
+	}
+	for key := range said {
+		switch strings.TrimPrefix(key, "artifacthub.io/") {
+		case "category", "changes", "crds", "images", "license", "links", "operator", "operatorCapabilities", "prerelease":
+		default:
+			t.Errorf("Artifact Hub knows no annotation %s", key)
+		}
 	}
 }
 
