@@ -33,7 +33,7 @@ ko=$(cd infra/images && go tool -n ko)
 work=bin/ko.$$
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"
-cp -r infra/images/base "$work/img"
+cp -r infra/images/empty "$work/img"
 export KOCACHE=$PWD/$work KO_CONFIG_PATH=infra/images/ko.yaml KO_DOCKER_REPO=images.invalid SOURCE_DATE_EPOCH=0
 rm -rf "$out/oci" "$out/sbom"
 mkdir -p "$out/oci" "$out/sbom"

@@ -146,7 +146,10 @@ func (r release) build(ctx context.Context) error {
 	for _, step := range []struct {
 		says string
 		do   func(context.Context, string) error
-	}{{"programs", r.programs}, {"functions", r.functions}, {"manifests", r.manifests}, {"images and chart", r.images}, {"provenance", r.provenance}, {"checksums", r.sums}} {
+	}{
+		{"programs", r.programs}, {"functions", r.functions}, {"manifests", r.manifests}, {"images and chart", r.images},
+		{"provenance", r.provenance}, {"checksums", r.sums},
+	} {
 		fmt.Println(step.says)
 		if err := step.do(ctx, work); err != nil {
 			return err

@@ -177,7 +177,7 @@ func filesOf(t *testing.T, img v1.Image) map[string][]byte {
 // The base of all images has no files, and is there for both architectures. ko.yaml names it by its digest.
 func TestBase(t *testing.T) {
 	dir := filepath.Join(root, "infra/images")
-	p, err := layout.FromPath(filepath.Join(dir, "base"))
+	p, err := layout.FromPath(filepath.Join(dir, "empty"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // The sandbox builds it in a folder of its own: to change a version, do the same there.
 module github.com/lbremedy/lbremedy/test/sandbox/platform
 
-go 1.26.0
+go 1.26.3
 
 toolchain go1.26.11
 
