@@ -34,7 +34,8 @@ work=bin/ko.$$
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"
 cp -r infra/images/empty "$work/img"
-export KOCACHE=$PWD/$work KO_CONFIG_PATH=infra/images/ko.yaml KO_DOCKER_REPO=images.invalid SOURCE_DATE_EPOCH=0
+# ko writes the time of an image in the time zone of the machine.
+export KOCACHE=$PWD/$work KO_CONFIG_PATH=infra/images/ko.yaml KO_DOCKER_REPO=images.invalid SOURCE_DATE_EPOCH=0 TZ=UTC
 rm -rf "$out/oci" "$out/sbom"
 mkdir -p "$out/oci" "$out/sbom"
 digests=

@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"sigs.k8s.io/yaml"
 )
 
@@ -326,8 +327,11 @@ func forged(t *testing.T, repo, public string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tag := func(digest v1.Hash) name.Tag { return ref.Context().Tag(strings.ReplaceAll(digest.String(), ":", "-")) }
-	theirs, err := remote.Image(repoTag(t, repo+"/lbremedy:"+version))
+	other, err := name.ParseReference(repo + "/lbremedy:" + version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := remote.Image(other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,25 +350,40 @@ func forged(t *testing.T, repo, public string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := list.IndexManifest(); err != nil || len(m.Manifests) == 0 {
+	m, err := list.IndexManifest()
+	if err != nil || len(m.Manifests) == 0 {
 		t.Fatalf("nothing is said of busy: %v, %v", m, err)
 	}
-	if err := remote.WriteIndex(tag(digest), list); err != nil {
+	for _, d := range m.Manifests {
+		about, err := remote.Get(ref.Context().Digest(d.Digest.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := manifest(bytes.ReplaceAll(about.Manifest, []byte(ours.Digest.Hex), []byte(digest.Hex)))
+		copied, _, err := v1.SHA256(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Put(ref.Context().Digest(copied.String()), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err = remote.Referrers(ref.Context().Digest(digest.String())); err != nil {
 		t.Fatal(err)
+	}
+	if got, err := list.IndexManifest(); err != nil || len(got.Manifests) != len(m.Manifests) {
+		t.Fatalf("what is said of busy was not copied: %v, %v", got, err)
 	}
 	if said, err := cosign(t, "verify", public, bad.String()); err == nil {
 		t.Errorf("an image is verified by the signature of another: %s", said)
 	}
 }
 
-func repoTag(t *testing.T, text string) name.Reference {
-	t.Helper()
-	ref, err := name.ParseReference(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ref
-}
+// A manifest is one as it is pushed.
+type manifest []byte
+
+func (m manifest) RawManifest() ([]byte, error)        { return m, nil }
+func (m manifest) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
 
 var imageLine = regexp.MustCompile(`(?m)^\s*(?:- )?image: (.+)$`)
 
