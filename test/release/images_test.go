@@ -97,7 +97,7 @@ func inspect(t *testing.T, at, name string) {
 	}
 	program := "/ko-app/" + strings.ReplaceAll(name, "-", "")
 	want := v1.Config{
-		User: "65532:65532", Entrypoint: []string{program}, Env: []string{"PATH=/ko-app", "KO_DATA_PATH=/var/run/ko"},
+		User: "65532:65532", Entrypoint: []string{program}, Env: []string{"HOME=/", "USER=lbremedy", "PATH=/ko-app", "KO_DATA_PATH=/var/run/ko"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title": name, "org.opencontainers.image.source": "https://github.com/lbremedy/lbremedy",
 			"org.opencontainers.image.licenses": "Apache-2.0",
