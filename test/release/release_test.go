@@ -270,19 +270,23 @@ func sign(t *testing.T, at, repo, private string) {
 			t.Errorf("%v\n%s\nwant %s", err, said, want)
 		}
 	}
-	notes := filepath.Join(at, "bin/release/NOTES.md")
-	was, err := os.ReadFile(notes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(notes, append(was, 'x'), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if said, err := signed("COSIGN_KEY=" + private); err == nil || !strings.Contains(said, "are not what its SHA256SUMS says") {
-		t.Errorf("a file that has changed: %v\n%s", err, said)
-	}
-	if err := os.WriteFile(notes, was, 0o644); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"NOTES.md", "images/digests.yaml", "extra"} {
+		file := filepath.Join(at, "bin/release", name)
+		was, _ := os.ReadFile(file)
+		if err := os.WriteFile(file, append(was, 'x'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := signed("COSIGN_KEY=" + private); err == nil || !strings.Contains(said, "are not what its SHA256SUMS says") {
+			t.Errorf("%s has changed: %v\n%s", name, err, said)
+		}
+		if was == nil {
+			err = os.Remove(file)
+		} else {
+			err = os.WriteFile(file, was, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, env := range []string{"COSIGN_PRIVATE_KEY=" + string(text), "COSIGN_KEY=" + private} {
 		said, err := signed(env)
