@@ -251,10 +251,11 @@ func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
 
 // start returns the resource version to go on from; empty: everything is listed.
 func (e *Exporter) start(ctx context.Context) (string, error) {
-	saved, err := e.c.Stream.Progress(ctx, e.c.Cluster)
+	text, err := e.c.Stream.Get(ctx, event.ProgressKey(e.c.Cluster))
 	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return "", err
 	}
+	saved := string(text)
 	// A watch from a version that is yet to come would wait for it in silence.
 	present, err := e.c.Kube.EventsVersion(ctx)
 	if err != nil {
@@ -267,7 +268,7 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 		return "", nil
 	case kube.Later(saved, present):
 		e.log.Warn("the saved progress is ahead of the cluster, which was restored or is another one; all Events are listed", "saved", saved, "present", present)
-		if err := e.c.Stream.ResetProgress(ctx, e.c.Cluster); err != nil {
+		if err := e.c.Stream.Delete(ctx, event.ProgressKey(e.c.Cluster)); err != nil {
 			return "", err
 		}
 		return "", nil
@@ -283,7 +284,6 @@ type session struct {
 	*Exporter
 	ledger *ledger
 	lanes  *lanes
-	pipe   *stream.Pipe
 	unread outage
 	ctx    context.Context // of the publishes; it outlives that of the reading by a moment
 }
@@ -296,7 +296,7 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, abandon) })()
 
-	s := &session{Exporter: e, ledger: newLedger(), lanes: newLanes(e.c.Rate, e.c.Burst), pipe: e.c.Stream.Pipe(inFlight), ctx: publishing}
+	s := &session{Exporter: e, ledger: newLedger(), lanes: newLanes(e.c.Rate, e.c.Burst), ctx: publishing}
 	e.mu.Lock()
 	e.now = s.ledger
 	e.mu.Unlock()
@@ -314,7 +314,6 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	stop()
 	guard.Wait()
 	out.Wait()
-	s.pipe.Wait()
 	e.stats.Released.Add(int64(s.ledger.unclosed()))
 }
 
@@ -419,7 +418,7 @@ func (s *session) known(ctx context.Context, version string) (string, error) {
 		return version, nil
 	}
 	s.log.Warn("the cluster was restored to an earlier state; all Events are listed", "version", version, "present", present)
-	if err := s.c.Stream.ResetProgress(ctx, s.c.Cluster); err != nil {
+	if err := s.c.Stream.Delete(ctx, event.ProgressKey(s.c.Cluster)); err != nil {
 		return version, err
 	}
 	s.mu.Lock()
@@ -529,47 +528,38 @@ func (s *session) take(ch kube.Change) {
 	s.passed(s.ledger.skip(ch.Event.ResourceVersion))
 }
 
-// put begins to publish an occurrence, closes its entry in the ledger when it is
-// through, and calls landed in any case. It blocks while too much is in flight.
-func (s *session) put(w *waiting, landed func()) {
+// put publishes an occurrence and closes its entry in the ledger. If the session ends before, the entry stays open.
+func (s *session) put(w *waiting) {
 	m, err := w.message(s.c.Cluster)
 	if err != nil {
 		s.refuse(w, err)
-		landed()
 		return
 	}
 	s.ledger.send(w.entry)
 	newer, unsure := s.newerThan(w.occurrence)
-	err = s.pipe.Publish(s.ctx, m.subject, m.id, m.header, m.data, newer, func(_ uint64, stored bool, err error) {
-		defer landed()
-		backoff := retry.Backoff(firstWait, lastWait)
-		for {
-			doubt := unsure()
-			if err == nil && doubt == nil {
-				break
+	backoff := retry.Backoff(firstWait, lastWait)
+	for {
+		_, stored, err := s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
+		doubt := unsure()
+		switch {
+		case err == nil && doubt == nil:
+			s.ledger.acked()
+			if stored {
+				s.stats.Published.Add(1)
+			} else {
+				s.stats.Kept.Add(1)
 			}
-			if err != nil && !passes(err) {
-				// It will never be taken, and must not hold up what comes after it.
-				_ = s.bury(w, err)
-				return
-			}
-			s.stats.Retries.Add(1)
-			s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
-			if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
-				return // it stays open in the ledger
-			}
-			_, stored, err = s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
+			s.through(w)
+			return
+		case err != nil && !passes(err):
+			s.bury(w, err) // it will never be taken, and must not hold up what comes after it
+			return
 		}
-		s.ledger.acked()
-		if stored {
-			s.stats.Published.Add(1)
-		} else {
-			s.stats.Kept.Add(1)
+		s.stats.Retries.Add(1)
+		s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
+		if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
+			return
 		}
-		s.through(w)
-	})
-	if err != nil {
-		landed()
 	}
 }
 
@@ -585,7 +575,7 @@ func passes(err error) bool {
 // others are counted as strange.
 func (s *session) refuse(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) || s.lanes.maySample(w.Namespace) {
-		_ = s.bury(w, reason)
+		s.bury(w, reason)
 		return
 	}
 	s.stats.Strange.Add(1)
@@ -597,8 +587,8 @@ func (s *session) refuse(w *waiting, reason error) {
 }
 
 // bury sends to DEAD what can't become a message of FAILED. One that was buried
-// before, as progress tells, is passed over. An error means that the session ends.
-func (s *session) bury(w *waiting, reason error) error {
+// before, as progress tells, is passed over.
+func (s *session) bury(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) {
 		s.stats.Kept.Add(1)
 	} else {
@@ -612,7 +602,7 @@ func (s *session) bury(w *waiting, reason error) error {
 			}
 			s.stats.Retries.Add(1)
 			if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
-				return s.ctx.Err()
+				return
 			}
 		}
 		s.ledger.acked()
@@ -620,7 +610,6 @@ func (s *session) bury(w *waiting, reason error) error {
 		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
 	s.through(w)
-	return nil
 }
 
 // buried reports whether an Event of this version was dealt with before.
@@ -708,7 +697,7 @@ func (e *Exporter) save(ctx context.Context) {
 		if version == "" || version == saved {
 			return true
 		}
-		if err := e.c.Stream.SaveProgress(ctx, e.c.Cluster, version); err != nil {
+		if err := e.keep(ctx, version); err != nil {
 			e.log.Debug("progress isn't saved yet", "error", err)
 			return false
 		}
@@ -728,6 +717,22 @@ func (e *Exporter) save(ctx context.Context) {
 		for !now(ctx) && retry.Sleep(ctx, saveEvery) {
 		}
 		retry.Sleep(ctx, saveEvery)
+	}
+}
+
+// keep saves a resource version as progress, unless the saved one is not earlier: progress goes forwards only, whoever saves it.
+func (e *Exporter) keep(ctx context.Context, version string) error {
+	for {
+		saved, err := e.c.Stream.Entry(ctx, event.ProgressKey(e.c.Cluster))
+		if err == nil && !kube.Later(version, string(saved.Value)) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, stream.ErrNotFound) {
+			return err
+		}
+		if _, err = e.c.Stream.Swap(ctx, saved.Key, []byte(version), saved.Revision, 0); !errors.Is(err, stream.ErrConflict) {
+			return err
+		}
 	}
 }
 

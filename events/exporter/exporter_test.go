@@ -407,7 +407,7 @@ func TestGoesOn(t *testing.T) {
 	if n := e.Stats().Relists.Load(); n != 1 {
 		t.Errorf("the first exporter listed %d times, want 1", n)
 	}
-	if v, err := w.s.Progress(w.ctx, w.id); err != nil || v == "" {
+	if v, err := w.s.Get(w.ctx, event.ProgressKey(w.id)); err != nil || len(v) == 0 {
 		t.Fatalf("the progress is %q, error %v", v, err)
 	}
 
@@ -440,7 +440,7 @@ func TestGoesOn(t *testing.T) {
 // one whose etcd was restored, doesn't hide what is there.
 func TestProgressAheadOfTheCluster(t *testing.T) {
 	w := newWorld(t)
-	if err := w.s.SaveProgress(w.ctx, w.id, "999999999999"); err != nil {
+	if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
 		t.Fatal(err)
 	}
 	got := w.tail()
@@ -449,8 +449,8 @@ func TestProgressAheadOfTheCluster(t *testing.T) {
 	got.until(w.uids(1, 2), 1)
 	// The list holds the Events of other tests, too, and it is done when they are.
 	w.await("progress in this cluster", func() bool {
-		v, err := w.s.Progress(w.ctx, w.id)
-		return err == nil && kube.Later("999999999999", v)
+		v, err := w.s.Get(w.ctx, event.ProgressKey(w.id))
+		return err == nil && kube.Later("999999999999", string(v))
 	})
 }
 
@@ -460,7 +460,7 @@ func TestRestoredCluster(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
 	e := w.exporter(config)
-	if err := w.s.SaveProgress(w.ctx, w.id, "999999999999"); err != nil {
+	if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -472,7 +472,7 @@ func TestRestoredCluster(t *testing.T) {
 	w.tail().until(w.uids(1, 2), 1)
 	cancel()
 	<-ended
-	if v, err := w.s.Progress(w.ctx, w.id); !errors.Is(err, stream.ErrNotFound) {
+	if v, err := w.s.Get(w.ctx, event.ProgressKey(w.id)); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("the progress of before is still there: %s, error %v", v, err)
 	}
 }

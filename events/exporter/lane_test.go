@@ -184,10 +184,9 @@ func TestFloodIsCoalesced(t *testing.T) {
 	if n := e.Stats().Strange.Load(); n < many/2 {
 		t.Errorf("%d of %d Events about no Service were dealt with: some are lost", n, many/2)
 	}
-	var p string
 	w.await("progress has passed all", func() bool {
-		p, _ = w.s.Progress(w.ctx, w.id)
-		return !kube.Later(last[names[services-1]].ResourceVersion, p)
+		p, _ := w.s.Get(w.ctx, event.ProgressKey(w.id))
+		return !kube.Later(last[names[services-1]].ResourceVersion, string(p))
 	})
 }
 

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -92,18 +93,16 @@ func TestBooksOfANodeBehind(t *testing.T) {
 	}
 	settles := func(f event.Failure) {
 		t.Helper()
-		e, err := event.NewRecord(event.Record{
+		data, err := json.Marshal(event.Document{V: event.DocumentVersion, Cases: map[string]*event.Case{class: {Record: &event.Record{
 			Origin: event.Origin{Case: f.Service.UID[:8] + "-20260102T150405", Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
 			Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Attempts: []time.Time{}},
-		})
+		}}}})
 		must(err)
-		header, data, err := event.EncodeNATS(e)
-		must(err)
-		must(s.Journal(cluster, f.Service.UID, class).Append(ctx, e.ID(), header, data))
+		must(s.Put(ctx, event.StateKey(cluster, f.Service.UID), data))
 	}
 	settles(failed(0))
 	fails(failed(1))
-	nats.Behind(t, server.URL(), stream.Cases)
+	nats.Behind(t, server.URL(), "KV_lbremedy")
 	settles(failed(1))
 	for i := range 20 { // the node behind answers every other question, at random
 		books, settled := s.Books(cluster), 0
@@ -113,7 +112,7 @@ func TestBooksOfANodeBehind(t *testing.T) {
 			settled = max(settled, l.Classes[0].Settled)
 		}
 		if settled == 0 {
-			t.Errorf("books %d never read the record", i)
+			t.Errorf("books %d never read the document", i)
 		}
 	}
 }

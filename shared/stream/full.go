@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // fulls are the streams that took nothing at the last try.
@@ -16,10 +14,9 @@ type fulls struct {
 	all map[string]bool
 }
 
-// note takes in how storing a message has ended.
-func (f *fulls) note(subject string, err error) {
-	name := streamOf(subject)
-	if name == "" || err != nil && !errors.Is(err, ErrFull) {
+// note takes in how storing a message in a stream has ended.
+func (f *fulls) note(name string, err error) {
+	if err != nil && !errors.Is(err, ErrFull) {
 		return
 	}
 	f.mu.Lock()
@@ -28,22 +25,6 @@ func (f *fulls) note(subject string, err error) {
 		f.all = map[string]bool{}
 	}
 	f.all[name] = err != nil
-}
-
-// streamOf returns the stream that a subject belongs to.
-func streamOf(subject string) string {
-	for prefix, name := range map[string]string{
-		strings.TrimSuffix(event.FailedSubjects, ">"): Failed,
-		strings.TrimSuffix(event.CaseSubjects, ">"):   Cases,
-		strings.TrimSuffix(event.KeptSubjects, ">"):   Cases,
-		deadPrefix:   Dead,
-		bucketPrefix: bucketStream,
-	} {
-		if strings.HasPrefix(subject, prefix) {
-			return name
-		}
-	}
-	return ""
 }
 
 // Full returns the streams, sorted, that were full when this process last tried to store

@@ -3,12 +3,12 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 func TestKeys(t *testing.T) {
@@ -81,57 +81,6 @@ func TestKeysAreGoneAfterTheirTime(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	s := fresh(t)
-	ctx := t.Context()
-	if _, err := s.Progress(ctx, "c1"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("got %v", err)
-	}
-	for _, c := range []struct{ save, want string }{
-		{"99", "99"}, {"100", "100"}, {"99", "100"}, {"100", "100"}, {"0", "100"},
-		{"18446744073709551616", "18446744073709551616"}, {"200", "18446744073709551616"},
-	} {
-		if err := s.SaveProgress(ctx, "c1", c.save); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := s.Progress(ctx, "c1"); err != nil || got != c.want {
-			t.Errorf("after %s: got %s, %v, want %s", c.save, got, err, c.want)
-		}
-	}
-	for _, bad := range []string{"", "x", "-1", "007", "1.5"} {
-		if err := s.SaveProgress(ctx, "c1", bad); err == nil {
-			t.Errorf("%q is saved", bad)
-		}
-	}
-	if err := s.ResetProgress(ctx, "c1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Progress(ctx, "c1"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("after a reset: got %v", err)
-	}
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			if err := s.SaveProgress(ctx, "c1", fmt.Sprint(i+1)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if got, err := s.Progress(ctx, "c1"); err != nil || got != "20" {
-		t.Errorf("got %s, %v", got, err)
-	}
-	if err := s.Put(ctx, "progress.c2", []byte("garbage")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SaveProgress(ctx, "c2", "5"); err != nil {
-		t.Error(err)
-	}
-	if got, err := s.Progress(ctx, "c2"); err != nil || got != "5" {
-		t.Errorf("got %s, %v", got, err)
-	}
-}
-
 func TestSwap(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
@@ -187,7 +136,7 @@ func TestHeard(t *testing.T) {
 	if at, err := s.Heard(ctx, "c1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("before there is one: %v, %v", at, err)
 	}
-	if err := s.SaveProgress(ctx, "c1", "7"); err != nil {
+	if err := s.Put(ctx, event.ProgressKey("c1"), []byte("7")); err != nil {
 		t.Fatal(err)
 	}
 	first, err := s.Heard(ctx, "c1")

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 )
@@ -51,21 +49,17 @@ func (p Page) Waiting() int64 {
 
 // SavePage keeps an exporter's page for an hour.
 func (s *Stream) SavePage(ctx context.Context, cluster string, p Page) error {
-	doing := "save the ledger of cluster " + cluster
 	data, err := json.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("save the page of cluster %s: %w", cluster, err)
 	}
-	if _, err := s.set(ctx, "ledger."+cluster+"."+p.Exporter, data, nil, pageLife); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
+	return s.PutFor(ctx, event.PageKey(cluster, p.Exporter), data, pageLife)
 }
 
 // LedgerClusters returns the clusters of which an exporter has said something in the last
 // hour, sorted.
 func (s *Stream) LedgerClusters(ctx context.Context) ([]string, error) {
-	keys, err := s.Keys(ctx, "ledger.*.*")
+	keys, err := s.Keys(ctx, event.PageKey("*", "*"))
 	if err != nil {
 		return nil, err
 	}
@@ -133,21 +127,17 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 }
 
 // Books are the ledgers of one cluster, one after the other: each reads what the streams have taken in since the one before.
-// They keep some hundred bytes of each failure, and of each Service and class that the journal knows. They are for one goroutine.
+// They keep some hundred bytes of each failure, and of each class in a document. They are for one goroutine.
 type Books struct {
 	stream  *Stream
 	cluster string
-	whole   time.Time // when all was read last
-	read    map[string]reach
-	failed  map[string]failed             // by subject in FAILED
-	dead    map[string]time.Time          // by origin: when its newest dead letter died
-	ends    map[string]end                // by subject in CASES
-	runs    map[string]map[string]running // by UID and class
-	bad     map[string]string             // by subject: why what it holds can't be read
+	whole   time.Time                 // when all was read last
+	read    map[string]uint64         // by stream: the sequence that was read last
+	failed  map[string]failed         // by subject in FAILED
+	dead    map[string]time.Time      // by origin: when its newest dead letter died
+	ends    map[string]map[string]end // by UID and class
+	bad     map[string]string         // by subject: why what it holds can't be read
 }
-
-// A reach is how far a stream was read: last is the message that was read last, the others are the stream's own.
-type reach struct{ first, last, deleted uint64 }
 
 // allAgain is how long books rely on what they have read: that a message in the midst of a stream was removed, nobody says.
 const allAgain = time.Hour
@@ -155,37 +145,37 @@ const allAgain = time.Hour
 // Books returns the books of a cluster, with nothing in them.
 func (s *Stream) Books(cluster string) *Books { return &Books{stream: s, cluster: cluster} }
 
-// clear forgets all that was read.
-func (k *Books) clear() {
-	k.read, k.failed, k.dead, k.ends = map[string]reach{}, map[string]failed{}, map[string]time.Time{}, map[string]end{}
-	k.runs, k.bad = map[string]map[string]running{}, map[string]string{}
-}
-
 // Ledger is Stream.Ledger.
 func (k *Books) Ledger(ctx context.Context, now time.Time, late time.Duration) (Ledger, error) {
+	const doing = "reconcile the ledger"
 	if err := event.ValidCluster(k.cluster); err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	if err := k.catchUp(ctx); err != nil {
 		k.whole = time.Time{} // of what broke off nobody knows how far it got
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	b := &balance{
 		Ledger: Ledger{Cluster: k.cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
 		books:  k, late: late, accounts: map[string]*Account{},
 	}
-	for _, says := range k.bad {
-		b.Problems = append(b.Problems, says)
-	}
+	b.Problems = slices.AppendSeq(b.Problems, maps.Values(k.bad))
 	for _, f := range k.failed {
 		b.enter(f)
 	}
 	if err := k.stream.pages(ctx, b); err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	queues, err := k.stream.Queues(ctx, k.cluster)
+	if err != nil {
+		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	for class, a := range b.accounts {
-		if err := k.stream.consumer(ctx, b, class, a); err != nil {
-			return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+		i := slices.IndexFunc(queues, func(q Queue) bool { return q.Class == class })
+		if i < 0 {
+			b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
+		} else {
+			a.Undelivered, a.InHand = int(queues[i].Undelivered), int(queues[i].InHand)
 		}
 		b.Classes = append(b.Classes, *a)
 	}
@@ -195,29 +185,27 @@ func (k *Books) Ledger(ctx context.Context, now time.Time, late time.Duration) (
 	return b.Ledger, nil
 }
 
-// catchUp reads what is new, or all.
+// catchUp reads what is new, or all. DEAD is read whole, since its letters are dropped by hand.
 func (k *Books) catchUp(ctx context.Context) error {
-	s := k.stream
-	if time.Since(k.whole) > allAgain {
-		k.clear()
-	}
+	again := time.Since(k.whole) > allAgain
 	began := time.Now()
 	// Where each stream ends is asked first: what is stored meanwhile is read again the next time.
-	now := map[string]reach{}
-	for _, name := range []string{Failed, Dead, Cases, bucketStream} {
-		info, err := s.info(ctx, name)
+	oldest := uint64(0)
+	for _, name := range []string{Failed, bucketStream} {
+		info, err := k.stream.info(ctx, name)
 		if err != nil {
 			return err
 		}
-		now[name] = reach{info.State.FirstSeq, info.State.LastSeq, uint64(info.State.NumDeleted)}
-		if now[name].last < k.read[name].last { // it is another one, or an older copy
-			k.clear()
+		again = again || info.State.LastSeq < k.read[name] // it is another one, or an older copy
+		if name == Failed {
+			oldest = info.State.FirstSeq
 		}
 	}
-	if was := k.read[Dead]; was.first != now[Dead].first || was.deleted != now[Dead].deleted {
-		clear(k.dead) // a dead letter was dropped
-		k.read[Dead] = reach{}
+	if again {
+		k.read, k.failed, k.ends, k.bad = map[string]uint64{}, map[string]failed{}, map[string]map[string]end{}, map[string]string{}
+		k.whole = began
 	}
+	k.dead = map[string]time.Time{}
 	// FAILED first: what is settled afterwards may be missing in none of the others.
 	for _, of := range []struct {
 		stream, filter string
@@ -225,62 +213,37 @@ func (k *Books) catchUp(ctx context.Context) error {
 	}{
 		{Failed, event.FailedSubject(k.cluster, "*", "*"), k.failure},
 		{Dead, deadOf(strings.TrimSuffix(event.FailedSubject(k.cluster, "", ""), "..")), k.died},
-		{Cases, event.CaseSubject(k.cluster, "*", "*"), k.record},
 		{bucketStream, bucketPrefix + event.StateKey(k.cluster, "*"), k.document},
 	} {
 		// A node that is behind the others may answer: what it has not got yet is read the next time.
-		read := now[of.stream]
-		read.last = k.read[of.stream].last
-		take := func(m Message) error {
-			read.last = max(read.last, m.Sequence)
+		err := k.stream.EachAfter(ctx, of.stream, of.filter, k.read[of.stream], func(m Message) error {
+			if of.stream != Dead {
+				k.read[of.stream] = max(k.read[of.stream], m.Sequence)
+			}
 			return of.take(m)
-		}
-		var err error
-		if read.last == 0 && of.stream == Cases {
-			err = s.EachLast(ctx, of.stream, of.filter, take)
-		} else {
-			err = s.EachAfter(ctx, of.stream, of.filter, read.last, take)
-		}
+		})
 		if err != nil {
 			return err
 		}
-		k.read[of.stream] = read
 	}
-	k.forget()
-	if k.whole.IsZero() || time.Since(k.whole) > allAgain {
-		k.whole = began
-	}
-	return nil
-}
-
-// forget drops what the streams hold no more.
-func (k *Books) forget() {
 	for subject, f := range k.failed {
-		if f.sequence < k.read[Failed].first {
+		if f.sequence < oldest { // FAILED has dropped it
 			delete(k.failed, subject)
 			delete(k.bad, subject)
 		}
 	}
-	for subject, e := range k.ends {
-		if e.sequence < k.read[Cases].first {
-			delete(k.ends, subject)
-			delete(k.bad, subject)
-		}
-	}
+	return nil
 }
 
 // failure takes a failure in.
 func (k *Books) failure(m Message) error {
 	delete(k.bad, m.Subject)
-	cluster, class, uid, err := event.ParseFailedSubject(m.Subject)
+	_, class, uid, err := event.ParseFailedSubject(m.Subject)
 	if err != nil {
 		k.bad[m.Subject] = fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err)
 		return nil
 	}
-	f := failed{
-		origin: m.Subject, subject: event.CaseSubject(cluster, uid, class), sequence: m.Sequence,
-		Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time},
-	}
+	f := failed{origin: m.Subject, uid: uid, sequence: m.Sequence, Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}}
 	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
 		if read, err := event.ReadFailed(e); err == nil {
 			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
@@ -297,33 +260,12 @@ func (k *Books) died(m Message) error {
 	return nil
 }
 
-// record takes a record of a Service and class in.
-func (k *Books) record(m Message) error {
-	delete(k.bad, m.Subject)
-	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-	if err != nil {
-		k.bad[m.Subject] = fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err)
-		k.ends[m.Subject] = end{sequence: m.Sequence}
-		return nil
-	}
-	e := endOf(r, m.Sequence)
-	e.stored = m.Time
-	k.ends[m.Subject] = e
-	return nil
-}
-
-// A running is what the document of an object says of a class.
-type running struct {
-	*event.Case
-	begun time.Time // when the run that holds the object has last written; zero: none does
-}
-
-// document takes in what the document of an object says: which runs have ended as the newest record says, and which one has begun.
+// document takes in how the document of an object leaves each of its classes.
 func (k *Books) document(m Message) error {
-	key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
+	key := keyOf(m.Subject)
 	delete(k.bad, m.Subject)
 	uid := key[strings.LastIndexByte(key, '.')+1:]
-	delete(k.runs, uid)
+	delete(k.ends, uid)
 	if !live(m) {
 		return nil
 	}
@@ -332,33 +274,21 @@ func (k *Books) document(m Message) error {
 		k.bad[m.Subject] = fmt.Sprintf("The key %s can't be read: %v.", key, err)
 		return nil
 	}
-	k.runs[uid] = map[string]running{}
+	k.ends[uid] = map[string]end{}
 	for class, c := range d.Cases {
-		r := running{Case: &event.Case{Last: c.Last, Event: c.Event, Wait: c.Wait}}
-		if d.State.Holder != "" && d.State.Works(class) {
-			r.begun = m.Time
+		var r event.Record
+		if c.Record != nil {
+			r = *c.Record
 		}
-		k.runs[uid][class] = r
+		e := end{event: r.Event, again: c.Event, stored: m.Time}
+		r = c.Since(r)
+		e.phase, e.result, e.id, e.at, e.wait = r.Phase, r.Result, r.Case, r.At, r.Wait
+		if d.State.Holder != "" && d.State.Works(class) {
+			e.begun = m.Time
+		}
+		k.ends[uid][class] = e
 	}
 	return nil
-}
-
-// run returns what the document says of a class, by the subject of their records.
-func (k *Books) run(subject string) (running, bool) {
-	parts := strings.Split(subject, ".")
-	r, ok := k.runs[parts[len(parts)-2]][parts[len(parts)-1]]
-	return r, ok
-}
-
-// end returns how a Service and class stand.
-func (k *Books) end(subject string) end {
-	e := k.ends[subject]
-	if r, ok := k.run(subject); ok {
-		since := endOf(r.Since(e.record()), e.sequence)
-		since.event, since.again, since.stored = e.event, r.Event, e.stored
-		return since
-	}
-	return e
 }
 
 // A balance is a ledger in the making.
@@ -371,13 +301,14 @@ type balance struct {
 
 // A failed is a message of FAILED as far as the ledger needs it: of many there is much else.
 type failed struct {
-	origin, subject string // the subjects in FAILED and in CASES
-	sequence        uint64
+	origin   string // the subject in FAILED
+	uid      string // of its Service, as origin has it
+	sequence uint64
 	Loss
 	last time.Time // when it was last seen
 }
 
-// An end is how the newest record of a Service and class leaves its case.
+// An end is how the document of an object leaves a class.
 type end struct {
 	phase     event.Phase
 	result    event.Result
@@ -385,19 +316,8 @@ type end struct {
 	again     string    // the event that the last run answered, whether it left a record or not
 	at        time.Time // by the clock of who wrote it
 	stored    time.Time // by that of NATS
+	begun     time.Time // when the run that holds the object has last written; zero: none does
 	wait      time.Duration
-	sequence  uint64
-}
-
-func endOf(r event.Record, sequence uint64) end {
-	return end{phase: r.Phase, result: r.Result, event: r.Event, id: r.Case, at: r.At, wait: r.Wait, sequence: sequence}
-}
-
-// record returns as much of the record as the end knows.
-func (e end) record() event.Record {
-	var r event.Record
-	r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait = e.phase, e.result, e.event, e.id, e.at, e.wait
-	return r
 }
 
 // enter puts a failure into its column.
@@ -408,7 +328,7 @@ func (b *balance) enter(f failed) {
 		b.accounts[f.Class] = a
 	}
 	a.Published++
-	r := b.books.end(f.subject)
+	r := b.books.ends[f.uid][f.Class]
 	died, isDead := b.books.dead[f.origin]
 	switch {
 	case f.Event != "" && r.settles(f):
@@ -431,8 +351,8 @@ func (b *balance) enter(f failed) {
 			}
 		}
 	}
-	if run, _ := b.books.run(f.subject); run.begun.After(loss.Since) {
-		open, loss.Since, loss.Why = true, run.begun, "A run on it began and never ended."
+	if r.begun.After(loss.Since) {
+		open, loss.Since, loss.Why = true, r.begun, "A run on it began and never ended."
 	}
 	switch {
 	case b.At.Sub(loss.Since) > b.late:
@@ -458,7 +378,7 @@ func (e end) settles(f failed) bool {
 // pages takes in what the exporters say.
 func (s *Stream) pages(ctx context.Context, b *balance) error {
 	var live int
-	err := s.EachEntry(ctx, "ledger."+b.Cluster+".*", func(e Entry) {
+	err := s.EachEntry(ctx, event.PageKey(b.Cluster, "*"), func(e Entry) {
 		var p Page
 		if err := json.Unmarshal(e.Value, &p); err != nil {
 			b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %s.", e.Key, err))
@@ -480,27 +400,6 @@ func (s *Stream) pages(ctx context.Context, b *balance) error {
 		b.Problems = append(b.Problems, fmt.Sprintf("No exporter of cluster %s has said anything for %s: what fails now is not seen.", b.Cluster, pageLate))
 	}
 	slices.SortFunc(b.Exporters, func(x, y Page) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Exporter, y.Exporter)) })
-	return nil
-}
-
-// consumer adds how far the deliveries of a class are.
-func (s *Stream) consumer(ctx context.Context, b *balance, class string, a *Account) error {
-	doing := "look at consumer " + class
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	c, err := s.js.Consumer(in, Failed, ConsumerOf(b.Cluster, class))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
-		return nil
-	}
-	if err != nil {
-		return s.fault(ctx, in, doing, err)
-	}
-	info := c.CachedInfo()
-	a.Undelivered, a.InHand = int(info.NumPending), info.NumAckPending
 	return nil
 }
 

@@ -29,8 +29,8 @@ func ForExporter(cluster string) []Service {
 	for _, own := range []struct{ stream, subject string }{
 		{Failed, event.FailedSubject(cluster, "*", "*")},
 		{Dead, deadPrefix + "exporter." + cluster},
-		{bucketStream, bucketPrefix + "progress." + cluster},
-		{bucketStream, bucketPrefix + "ledger." + cluster + ".*"},
+		{bucketStream, bucketPrefix + event.ProgressKey(cluster)},
+		{bucketStream, bucketPrefix + event.PageKey(cluster, "*")},
 		{bucketStream, bucketPrefix + event.CountKey(cluster)},
 	} {
 		all = append(all, Service{Subject: own.subject}, Service{Subject: lastSubject(own.stream, own.subject)})

@@ -28,7 +28,8 @@ func TestAdviceOnAFullStream(t *testing.T) {
 		t.Fatalf("setup: %+v", got)
 	}
 	appends := func(i int) error {
-		return s.Journal("c1", fmt.Sprintf("u%d", i), "tag-missing").Append(ctx, "1", nil, make([]byte, 8<<10))
+		_, err := s.Audit(ctx, "c1", fmt.Sprintf("u%d", i), "tag-missing", fmt.Sprint(i), nil, make([]byte, 8<<10), 0)
+		return err
 	}
 	i := 0
 	var err error
