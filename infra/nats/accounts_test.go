@@ -437,6 +437,17 @@ func publish(s *stream.Stream, cluster string) func(context.Context) error {
 	}
 }
 
+// tails reads the first record of the journal as those that follow it do.
+func tails(s *stream.Stream) func(context.Context) error {
+	return func(ctx context.Context) error {
+		read := errors.New("it was read")
+		if err := s.Tail(ctx, stream.Cases, event.CaseSubjects, 0, func(stream.Message) error { return read }); err != read {
+			return cmp.Or(err, ctx.Err())
+		}
+		return nil
+	}
+}
+
 // works are what each part does, by what it is.
 func works(user string, s *stream.Stream) map[string]func(context.Context) error {
 	if user == accounts.Console {
@@ -450,8 +461,9 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 				_, err := s.Last(ctx, stream.Failed, event.FailedSubject(mine, class, uid))
 				return err
 			},
-			"reads a record": func(ctx context.Context) error { _, err := s.Last(ctx, stream.Cases, event.CaseSubjects); return err },
-			"reads a letter": func(ctx context.Context) error { _, err := s.Last(ctx, stream.Dead, stream.DeadSubjects); return err },
+			"reads a record":      func(ctx context.Context) error { _, err := s.Last(ctx, stream.Cases, event.CaseSubjects); return err },
+			"follows the journal": tails(s),
+			"reads a letter":      func(ctx context.Context) error { _, err := s.Last(ctx, stream.Dead, stream.DeadSubjects); return err },
 			"reads all": func(ctx context.Context) error {
 				for _, name := range streams {
 					n := 0
@@ -571,13 +583,6 @@ func TestRefused(t *testing.T) {
 				return err
 			},
 			"follows the journal": func(ctx context.Context) error { _, err := c.SetupFollower(ctx, "x", mine); return err },
-			"tails the journal": func(ctx context.Context) error {
-				read := errors.New("it was read")
-				if err := c.Tail(ctx, stream.Cases, event.CaseSubjects, 0, func(stream.Message) error { return read }); err != read {
-					return cmp.Or(err, ctx.Err())
-				}
-				return nil
-			},
 			"makes a consumer": func(ctx context.Context) error {
 				_, err := js.CreateConsumer(ctx, stream.Failed, jetstream.ConsumerConfig{Name: "x", DeliverSubject: "$KV.lbremedy.control"})
 				return err
@@ -621,6 +626,7 @@ func TestRefused(t *testing.T) {
 	} {
 		all["exporter reads "+doing] = func(ctx context.Context) error { _, err := exporter.Last(ctx, of[0], of[1]); return err }
 	}
+	all["exporter tails the journal"] = tails(exporter)
 	console := s.As(accounts.Console)
 	all["console publishes a failure"] = publish(console, mine)
 	all["console keeps a progress"] = func(ctx context.Context) error { return console.Put(ctx, event.ProgressKey(mine), []byte("17")) }

@@ -45,10 +45,10 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 }
 
 // Clusters returns the clusters that the streams know, sorted: those that are set up or
-// have an exporter.
+// have an exporter or a policy. A pause alone makes no cluster known.
 func (s *Stream) Clusters(ctx context.Context) ([]string, error) {
 	found := map[string]bool{}
-	for _, filter := range []string{event.ProgressKey("*"), event.PageKey("*", "*")} {
+	for _, filter := range []string{"policy.*", event.ProgressKey("*"), event.PageKey("*", "*"), event.CountKey("*")} {
 		err := s.EachEntry(ctx, filter, func(e Entry) { found[strings.Split(e.Key, ".")[1]] = true })
 		if err != nil {
 			return nil, fmt.Errorf("look which clusters are known: %w", err)

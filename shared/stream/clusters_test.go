@@ -71,7 +71,7 @@ func TestClustersApart(t *testing.T) {
 	}
 }
 
-// A cluster is known by what was set up for it, or by its exporter, and not by a pause.
+// A cluster is known by what was set up for it, or by its exporter or policy, and not by a pause.
 func TestClusters(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
 	check := func(want ...string) {
@@ -94,10 +94,10 @@ func TestClusters(t *testing.T) {
 	if _, err := s.SetupFollower(t.Context(), "tell-ops_c_set-up", "c_set-up"); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"control.c-typo", event.PageKey("c-ledger", "e1"), event.ProgressKey("c-read")} {
+	for _, key := range []string{"policy.c-policy", "control.c-typo", event.PageKey("c-ledger", "e1"), event.ProgressKey("c-read"), event.CountKey("c-counted")} {
 		if err := s.Put(t.Context(), key, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	check("c-ledger", "c-read", "c_set-up")
+	check("c-counted", "c-ledger", "c-policy", "c-read", "c_set-up")
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
-	"text/template/parse"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -71,9 +70,6 @@ func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, er
 	if err == nil {
 		own, err = own.Parse(data)
 	}
-	if err == nil {
-		err = loops(own)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", s.Template, err)
 	}
@@ -103,61 +99,6 @@ func CheckTexts(sinks []policy.Sink, dirs []string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// loops returns an error if a template calls itself, also by way of others. Go would
-// stop it after 100,000 calls and minutes.
-func loops(t *template.Template) error {
-	calls := map[string][]string{}
-	for _, one := range t.Templates() {
-		if one.Tree != nil {
-			calls[one.Name()] = called(one.Tree.Root, nil)
-		}
-	}
-	var reach func(from, to string, seen map[string]bool) bool
-	reach = func(from, to string, seen map[string]bool) bool {
-		for _, next := range calls[from] {
-			if next == to {
-				return true
-			}
-			if !seen[next] {
-				seen[next] = true
-				if reach(next, to, seen) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	for name := range calls {
-		if reach(name, name, map[string]bool{}) {
-			return fmt.Errorf("%q calls itself", name)
-		}
-	}
-	return nil
-}
-
-// called adds the names of the templates that a node calls.
-func called(n parse.Node, names []string) []string {
-	branch := func(b parse.BranchNode) { names = called(b.ElseList, called(b.List, names)) }
-	switch n := n.(type) {
-	case *parse.ListNode:
-		if n == nil {
-			return names
-		}
-		for _, inner := range n.Nodes {
-			names = called(inner, names)
-		}
-	case *parse.TemplateNode:
-		names = append(names, n.Name)
-	case *parse.IfNode:
-		branch(n.BranchNode)
-	case *parse.RangeNode:
-		branch(n.BranchNode)
-	case *parse.WithNode:
-		branch(n.BranchNode)
-	}
-	return names
 }
 
 // write returns title and text of a ticket. With an error they are the built-in ones.

@@ -24,7 +24,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if got := c.Run(ctx, "up", "--setup", "--cluster", "c1", "--journal-size", "64Ki", "--journal-age", "3d"); got.Code != 0 ||
-		!strings.Contains(got.Out, "It takes less than before.") {
+		!strings.Contains(got.Out, "max_bytes 65536 (was 1073741824)") {
 		t.Fatalf("setup: %+v", got)
 	}
 	appends := func(i int) error {
