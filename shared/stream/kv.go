@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -55,21 +54,6 @@ func (s *Stream) PutFor(ctx context.Context, key string, value []byte, ttl time.
 		return fmt.Errorf("put key %s: %w", key, err)
 	}
 	return nil
-}
-
-// Create sets the value of a key that has none, and reports whether it did. With
-// a TTL, at least a second, the key is gone after it; without, it stays.
-func (s *Stream) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	e, err := s.Entry(ctx, key)
-	if errors.Is(err, ErrNotFound) {
-		if _, err = s.Swap(ctx, key, value, e.Revision, ttl); err == nil {
-			return true, nil
-		}
-	}
-	if errors.Is(err, ErrConflict) {
-		err = nil
-	}
-	return false, err
 }
 
 // Delete removes a key; it is no error if there is none.

@@ -30,7 +30,9 @@ func (s *Stream) store(ctx context.Context, stream string, m *nats.Msg, expect *
 	if err != nil {
 		err = s.fault(ctx, in, doing, err)
 	}
-	s.fulls.note(stream, err)
+	if err == nil || errors.Is(err, ErrFull) {
+		s.fulls.Store(stream, err != nil)
+	}
 	return ack, err
 }
 

@@ -31,6 +31,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -99,7 +100,7 @@ type Stream struct {
 	link    atomic.Pointer[link]
 	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
 	cut     atomic.Int64  // handlers that were cancelled at the end
-	fulls   fulls
+	fulls   sync.Map      // by stream: whether it took nothing at the last try
 	turn    chan struct{} // of the one who changes a document
 	deny    denials
 }
