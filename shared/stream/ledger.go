@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -123,50 +122,34 @@ type Loss struct {
 // Ledger reconciles the failures of a cluster. A failure is lost if nobody has settled it or
 // looked at it for longer than late after the moment at which somebody should have.
 func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late time.Duration) (Ledger, error) {
-	return s.Books(cluster).Ledger(ctx, now, late)
-}
-
-// Books are the ledgers of one cluster, one after the other: each reads what the streams have taken in since the one before.
-// They keep some hundred bytes of each failure, and of each class in a document. They are for one goroutine.
-type Books struct {
-	stream  *Stream
-	cluster string
-	whole   time.Time                 // when all was read last
-	read    map[string]uint64         // by stream: the sequence that was read last
-	failed  map[string]failed         // by subject in FAILED
-	dead    map[string]time.Time      // by origin: when its newest dead letter died
-	ends    map[string]map[string]end // by UID and class
-	bad     map[string]string         // by subject: why what it holds can't be read
-}
-
-// allAgain is how long books rely on what they have read: that a message in the midst of a stream was removed, nobody says.
-const allAgain = time.Hour
-
-// Books returns the books of a cluster, with nothing in them.
-func (s *Stream) Books(cluster string) *Books { return &Books{stream: s, cluster: cluster} }
-
-// Ledger is Stream.Ledger.
-func (k *Books) Ledger(ctx context.Context, now time.Time, late time.Duration) (Ledger, error) {
 	const doing = "reconcile the ledger"
-	if err := event.ValidCluster(k.cluster); err != nil {
-		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
-	}
-	if err := k.catchUp(ctx); err != nil {
-		k.whole = time.Time{} // of what broke off nobody knows how far it got
+	if err := event.ValidCluster(cluster); err != nil {
 		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	b := &balance{
-		Ledger: Ledger{Cluster: k.cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
-		books:  k, late: late, accounts: map[string]*Account{},
+		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
+		late:   late, accounts: map[string]*Account{}, dead: map[string]time.Time{}, ends: map[string]end{},
 	}
-	b.Problems = slices.AppendSeq(b.Problems, maps.Values(k.bad))
-	for _, f := range k.failed {
+	// FAILED first: what is settled afterwards may be missing in none of the others.
+	for _, of := range []struct {
+		stream, filter string
+		take           func(Message) error
+	}{
+		{Failed, event.FailedSubject(cluster, "*", "*"), b.failure},
+		{Dead, deadPrefix + strings.TrimPrefix(event.FailedSubject(cluster, "*", "*"), "lbremedy."), b.died},
+		{bucketStream, bucketPrefix + event.StateKey(cluster, "*"), b.document},
+	} {
+		if err := s.Each(ctx, of.stream, of.filter, time.Time{}, of.take); err != nil {
+			return Ledger{}, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	for _, f := range b.failed {
 		b.enter(f)
 	}
-	if err := k.stream.pages(ctx, b); err != nil {
+	if err := s.pages(ctx, b); err != nil {
 		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	queues, err := k.stream.Queues(ctx, k.cluster)
+	queues, err := s.Queues(ctx, cluster)
 	if err != nil {
 		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -185,125 +168,19 @@ func (k *Books) Ledger(ctx context.Context, now time.Time, late time.Duration) (
 	return b.Ledger, nil
 }
 
-// catchUp reads what is new, or all. DEAD is read whole, since its letters are dropped by hand.
-func (k *Books) catchUp(ctx context.Context) error {
-	again := time.Since(k.whole) > allAgain
-	began := time.Now()
-	// Where each stream ends is asked first: what is stored meanwhile is read again the next time.
-	oldest := uint64(0)
-	for _, name := range []string{Failed, bucketStream} {
-		info, err := k.stream.info(ctx, name)
-		if err != nil {
-			return err
-		}
-		again = again || info.State.LastSeq < k.read[name] // it is another one, or an older copy
-		if name == Failed {
-			oldest = info.State.FirstSeq
-		}
-	}
-	if again {
-		k.read, k.failed, k.ends, k.bad = map[string]uint64{}, map[string]failed{}, map[string]map[string]end{}, map[string]string{}
-		k.whole = began
-	}
-	k.dead = map[string]time.Time{}
-	// FAILED first: what is settled afterwards may be missing in none of the others.
-	for _, of := range []struct {
-		stream, filter string
-		take           func(Message) error
-	}{
-		{Failed, event.FailedSubject(k.cluster, "*", "*"), k.failure},
-		{Dead, deadOf(strings.TrimSuffix(event.FailedSubject(k.cluster, "", ""), "..")), k.died},
-		{bucketStream, bucketPrefix + event.StateKey(k.cluster, "*"), k.document},
-	} {
-		// A node that is behind the others may answer: what it has not got yet is read the next time.
-		err := k.stream.EachAfter(ctx, of.stream, of.filter, k.read[of.stream], func(m Message) error {
-			if of.stream != Dead {
-				k.read[of.stream] = max(k.read[of.stream], m.Sequence)
-			}
-			return of.take(m)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for subject, f := range k.failed {
-		if f.sequence < oldest { // FAILED has dropped it
-			delete(k.failed, subject)
-			delete(k.bad, subject)
-		}
-	}
-	return nil
-}
-
-// failure takes a failure in.
-func (k *Books) failure(m Message) error {
-	delete(k.bad, m.Subject)
-	_, class, uid, err := event.ParseFailedSubject(m.Subject)
-	if err != nil {
-		k.bad[m.Subject] = fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err)
-		return nil
-	}
-	f := failed{origin: m.Subject, uid: uid, sequence: m.Sequence, Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}}
-	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
-		if read, err := event.ReadFailed(e); err == nil {
-			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
-		}
-	}
-	k.failed[m.Subject] = f
-	return nil
-}
-
-// died takes a dead letter in.
-func (k *Books) died(m Message) error {
-	origin, _, _ := m.Origin()
-	k.dead[origin] = m.Time
-	return nil
-}
-
-// document takes in how the document of an object leaves each of its classes.
-func (k *Books) document(m Message) error {
-	key := keyOf(m.Subject)
-	delete(k.bad, m.Subject)
-	uid := key[strings.LastIndexByte(key, '.')+1:]
-	delete(k.ends, uid)
-	if !live(m) {
-		return nil
-	}
-	d, err := event.ReadDocument(m.Data)
-	if err != nil {
-		k.bad[m.Subject] = fmt.Sprintf("The key %s can't be read: %v.", key, err)
-		return nil
-	}
-	k.ends[uid] = map[string]end{}
-	for class, c := range d.Cases {
-		var r event.Record
-		if c.Record != nil {
-			r = *c.Record
-		}
-		e := end{event: r.Event, again: c.Event, stored: m.Time}
-		r = c.Since(r)
-		e.phase, e.result, e.id, e.at, e.wait = r.Phase, r.Result, r.Case, r.At, r.Wait
-		if d.State.Holder != "" && d.State.Works(class) {
-			e.begun = m.Time
-		}
-		k.ends[uid][class] = e
-	}
-	return nil
-}
-
 // A balance is a ledger in the making.
 type balance struct {
 	Ledger
-	books    *Books
 	late     time.Duration
 	accounts map[string]*Account
+	failed   []failed
+	dead     map[string]time.Time // by origin: when its newest dead letter died
+	ends     map[string]end       // by UID and class
 }
 
 // A failed is a message of FAILED as far as the ledger needs it: of many there is much else.
 type failed struct {
-	origin   string // the subject in FAILED
-	uid      string // of its Service, as origin has it
-	sequence uint64
+	origin, of string // its subject, and UID and class as that has them
 	Loss
 	last time.Time // when it was last seen
 }
@@ -320,6 +197,58 @@ type end struct {
 	wait      time.Duration
 }
 
+// failure takes a failure in.
+func (b *balance) failure(m Message) error {
+	_, class, uid, err := event.ParseFailedSubject(m.Subject)
+	if err != nil {
+		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
+		return nil
+	}
+	f := failed{origin: m.Subject, of: uid + " " + class, Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}}
+	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
+		if read, err := event.ReadFailed(e); err == nil {
+			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
+		}
+	}
+	b.failed = append(b.failed, f)
+	return nil
+}
+
+// died takes a dead letter in.
+func (b *balance) died(m Message) error {
+	origin, _, _ := m.Origin()
+	b.dead[origin] = m.Time
+	return nil
+}
+
+// document takes in how the document of an object leaves each of its classes.
+func (b *balance) document(m Message) error {
+	if !live(m) {
+		return nil
+	}
+	key := keyOf(m.Subject)
+	d, err := event.ReadDocument(m.Data)
+	if err != nil {
+		b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %v.", key, err))
+		return nil
+	}
+	uid := key[strings.LastIndexByte(key, '.')+1:]
+	for class, c := range d.Cases {
+		var r event.Record
+		if c.Record != nil {
+			r = *c.Record
+		}
+		e := end{event: r.Event, again: c.Event, stored: m.Time}
+		r = c.Since(r)
+		e.phase, e.result, e.id, e.at, e.wait = r.Phase, r.Result, r.Case, r.At, r.Wait
+		if d.State.Holder != "" && d.State.Works(class) {
+			e.begun = m.Time
+		}
+		b.ends[uid+" "+class] = e
+	}
+	return nil
+}
+
 // enter puts a failure into its column.
 func (b *balance) enter(f failed) {
 	a := b.accounts[f.Class]
@@ -328,8 +257,8 @@ func (b *balance) enter(f failed) {
 		b.accounts[f.Class] = a
 	}
 	a.Published++
-	r := b.books.ends[f.uid][f.Class]
-	died, isDead := b.books.dead[f.origin]
+	r := b.ends[f.of]
+	died, isDead := b.dead[f.origin]
 	switch {
 	case f.Event != "" && r.settles(f):
 		a.Settled++
@@ -401,9 +330,4 @@ func (s *Stream) pages(ctx context.Context, b *balance) error {
 	}
 	slices.SortFunc(b.Exporters, func(x, y Page) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Exporter, y.Exporter)) })
 	return nil
-}
-
-// deadOf returns the filter for the dead letters that come from subjects which begin with these parts.
-func deadOf(prefix string) string {
-	return deadPrefix + strings.TrimPrefix(prefix, "lbremedy.") + ".>"
 }
