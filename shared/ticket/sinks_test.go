@@ -488,7 +488,7 @@ func TestTemplates(t *testing.T) {
 		"syntax":      {`{{define "text"}}{{.Lead`, "unclosed action"},
 		"field":       {`{{define "text"}}{{.Leed.Finding}}{{end}}`, "Leed"},
 		"empty":       {`{{define "text"}}{{if .Reopened}}again{{end}}{{end}}`, "empty text"},
-		"endless":     {`{{define "text"}}{{range .Services}}{{template "text" $}}{{end}}{{end}}`, "maximum template depth"},
+		"endless":     {`{{define "text"}}{{range .Services}}{{template "text" $}}{{end}}{{end}}`, "calls itself"},
 		"no function": {`{{define "text"}}{{env "HOME"}}{{end}}`, `"env" not defined`},
 		"too long":    {strings.Repeat("x", 70<<10), "larger than 64 KiB"},
 	} {

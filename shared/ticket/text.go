@@ -6,6 +6,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -70,6 +72,9 @@ func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, er
 	if err == nil {
 		own, err = own.Parse(data)
 	}
+	if err == nil {
+		err = loops(own)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", s.Template, err)
 	}
@@ -99,6 +104,34 @@ func CheckTexts(sinks []policy.Sink, dirs []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// callsTemplate is how a parsed template shows a call of another one.
+var callsTemplate = regex.New(`\{\{template ("[^"]+")`)
+
+// loops returns an error if a template calls itself, also by way of others. Go would
+// stop it after 100,000 calls and minutes.
+func loops(t *template.Template) error {
+	calls := map[string][]string{}
+	for _, one := range t.Templates() {
+		if one.Tree != nil {
+			for _, call := range callsTemplate().FindAllStringSubmatch(one.Tree.Root.String(), -1) {
+				name, _ := strconv.Unquote(call[1])
+				calls[one.Name()] = append(calls[one.Name()], name)
+			}
+		}
+	}
+	var follow func(name string, path []string) error
+	follow = func(name string, path []string) (err error) {
+		if slices.Contains(path, name) {
+			return fmt.Errorf("%q calls itself", name)
+		}
+		for _, next := range calls[name] {
+			err = errors.Join(err, follow(next, append(path, name)))
+		}
+		return err
+	}
+	return errors.Join(follow("title", nil), follow("text", nil))
 }
 
 // write returns title and text of a ticket. With an error they are the built-in ones.
