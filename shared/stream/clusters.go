@@ -45,13 +45,22 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 }
 
 // Clusters returns the clusters that the streams know, sorted: those that are set up or
-// have an exporter or a policy. A pause alone makes no cluster known.
+// have an exporter, a policy, failures or cases. A pause alone makes no cluster known.
 func (s *Stream) Clusters(ctx context.Context) ([]string, error) {
 	found := map[string]bool{}
 	for _, filter := range []string{"policy.*", event.ProgressKey("*"), event.PageKey("*", "*"), event.CountKey("*")} {
 		err := s.EachEntry(ctx, filter, func(e Entry) { found[strings.Split(e.Key, ".")[1]] = true })
 		if err != nil {
 			return nil, fmt.Errorf("look which clusters are known: %w", err)
+		}
+	}
+	for name, filter := range map[string]string{Failed: event.FailedSubjects, Cases: event.CaseSubjects} {
+		subjects, err := s.Subjects(ctx, name, filter)
+		if err != nil {
+			return nil, fmt.Errorf("look which clusters are known: %w", err)
+		}
+		for _, subject := range subjects {
+			found[strings.Split(subject, ".")[2]] = true
 		}
 	}
 	err := s.classConsumers(ctx, func(_, cluster string, _ *jetstream.ConsumerInfo) { found[cluster] = true })

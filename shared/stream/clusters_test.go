@@ -71,7 +71,7 @@ func TestClustersApart(t *testing.T) {
 	}
 }
 
-// A cluster is known by what was set up for it, or by its exporter or policy, and not by a pause.
+// A cluster is known by what was set up, published or put in force for it, and not by a pause.
 func TestClusters(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
 	check := func(want ...string) {
@@ -99,5 +99,7 @@ func TestClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("c-counted", "c-ledger", "c-policy", "c-read", "c_set-up")
+	failIn(t, s, "c-failed", "00000000-0000-0000-0000-000000000001")
+	audit(t, s, "c-case", "00000000-0000-0000-0000-000000000001", class, "{}")
+	check("c-case", "c-counted", "c-failed", "c-ledger", "c-policy", "c-read", "c_set-up")
 }
