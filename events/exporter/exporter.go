@@ -27,13 +27,9 @@
 //     none, goes to DEAD with the reason, and progress moves on. Of one namespace ten of
 //     them do, and then one an hour, so that nobody fills DEAD with them.
 //
-// Two kinds of Events are reported, never acted on: those that the controller's
-// check before an upgrade writes under "DryRun:", and the one in which that check
-// sums up its result (CloudControllerManagerPrecheckResult in kube-system, about a
-// Pod, which takes a watch of its own). Neither tells of a failed Service, so
-// neither belongs in FAILED, and nothing is wrong with them, so neither belongs
-// in DEAD: they are counted, and logged with their redacted text, of those under "DryRun:"
-// ten of one namespace and then one an hour.
+// The Events that the controller's check before an upgrade writes under "DryRun:" are reported, never acted on: they tell
+// of no failed Service, so they don't belong in FAILED, and nothing is wrong with them, so they don't belong in DEAD. They
+// are counted, and ten of one namespace and then one an hour are logged with their redacted text.
 package exporter
 
 import (
@@ -60,11 +56,8 @@ import (
 // Services and watches for new ones beside the Events, and reads those that Events name and that it hasn't met.
 var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices}
 
-// What is watched.
-var (
-	services = kube.Selection{Fields: "involvedObject.kind=Service"}
-	precheck = kube.Selection{Namespace: "kube-system", Fields: "metadata.name=CloudControllerManagerPrecheckResult"}
-)
+// services are the Events that are watched.
+var services = kube.Selection{Fields: "involvedObject.kind=Service"}
 
 const (
 	inFlight   = 64              // publishes at once: enough to keep a disk busy, few enough to stay small
@@ -106,8 +99,7 @@ type Stats struct {
 	Strange    atomic.Int64 // not published, since they are about no Service that there is or can be
 	Released   atomic.Int64 // let go while nothing got through or there was no room, and listed again later
 	Slowed     atomic.Int64 // that came while their namespace made more than its budget; they come to one of the other ends
-	Reported   atomic.Int64 // results of a check before an upgrade
-	Foreseen   atomic.Int64 // of these, the failures that it foresees, which are among those seen
+	Reported   atomic.Int64 // failures that a check before an upgrade foresees
 	Relists    atomic.Int64 // lists of all Events
 	Incomplete atomic.Int64 // of these, those that had more than is read
 	Retries    atomic.Int64 // publishes that were tried again
@@ -177,7 +169,6 @@ func (e *Exporter) Run(ctx context.Context) error {
 	// Progress is saved until the last publish is through, which is after ctx ended.
 	saving, saved := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
-	side.Go(func() { e.watchPrecheck(ctx) })
 	side.Go(func() { e.save(saving) })
 	side.Go(func() { e.tell(saving) })
 	side.Go(func() { e.count(ctx) })
@@ -733,44 +724,6 @@ func (e *Exporter) keep(ctx context.Context, version string) error {
 		if _, err = e.c.Stream.Swap(ctx, saved.Key, []byte(version), saved.Revision, 0); !errors.Is(err, stream.ErrConflict) {
 			return err
 		}
-	}
-}
-
-// watchPrecheck reports results of the controller's check before an upgrade.
-func (e *Exporter) watchPrecheck(ctx context.Context) {
-	backoff := retry.Backoff(firstWait, lastWait)
-	last := ""
-	report := func(ev kube.Event) {
-		if ev.ResourceVersion == last {
-			return
-		}
-		last = ev.ResourceVersion
-		e.stats.Reported.Add(1)
-		e.report(ev, "the controller's check before an upgrade has a result")
-	}
-	for ctx.Err() == nil {
-		from, err := e.c.Kube.ListEvents(ctx, precheck, func(ev kube.Event) error {
-			report(ev)
-			return nil
-		})
-		for err == nil && ctx.Err() == nil {
-			opened := time.Now()
-			err = e.c.Kube.WatchEvents(ctx, precheck, from, spell, func(ch kube.Change) error {
-				from = ch.Event.ResourceVersion
-				if ch.Kind == kube.Added || ch.Kind == kube.Modified {
-					report(ch.Event)
-				}
-				return nil
-			})
-			if time.Since(opened) < steady {
-				break
-			}
-			backoff = retry.Backoff(firstWait, lastWait)
-		}
-		if err != nil && ctx.Err() == nil {
-			e.log.Debug("the controller's check before an upgrade can't be watched; trying again", "error", err)
-		}
-		retry.Sleep(ctx, retry.Spread(backoff.Step()))
 	}
 }
 

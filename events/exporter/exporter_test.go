@@ -24,7 +24,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -979,28 +978,6 @@ func TestHostileEvents(t *testing.T) {
 	w.event("new", w.uid(4), full)
 	got.until(w.uids(4, 5), 1)
 	check()
-}
-
-// TestPrecheckIsReported proves that the result of the controller's check is
-// reported and goes nowhere else.
-func TestPrecheckIsReported(t *testing.T) {
-	w := worldOn(t, cluster.Alone(t)) // the Event has one name in the whole cluster
-	e := w.exporter(nil)
-	w.run(e)
-	events := w.join.Client().CoreV1().Events("kube-system")
-	ev := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: "CloudControllerManagerPrecheckResult", Namespace: "kube-system"},
-		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: "ccm"},
-		Reason:         "PrecheckResult", Type: "Normal", Message: "2 Services would fail",
-	}
-	t.Cleanup(func() {
-		err := events.Delete(context.WithoutCancel(w.ctx), ev.Name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
-		}
-	})
-	w.make(ev)
-	w.await("the result is reported", func() bool { return e.Stats().Reported.Load() > 0 })
 }
 
 func TestRunNeedsBothSides(t *testing.T) {

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 )
@@ -149,16 +152,9 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 	if err := s.pages(ctx, b); err != nil {
 		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	queues, err := s.Queues(ctx, cluster)
-	if err != nil {
-		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
-	}
 	for class, a := range b.accounts {
-		i := slices.IndexFunc(queues, func(q Queue) bool { return q.Class == class })
-		if i < 0 {
-			b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
-		} else {
-			a.Undelivered, a.InHand = int(queues[i].Undelivered), int(queues[i].InHand)
+		if err := s.consumer(ctx, b, class, a); err != nil {
+			return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 		}
 		b.Classes = append(b.Classes, *a)
 	}
@@ -329,5 +325,27 @@ func (s *Stream) pages(ctx context.Context, b *balance) error {
 		b.Problems = append(b.Problems, fmt.Sprintf("No exporter of cluster %s has said anything for %s: what fails now is not seen.", b.Cluster, pageLate))
 	}
 	slices.SortFunc(b.Exporters, func(x, y Page) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Exporter, y.Exporter)) })
+	return nil
+}
+
+// consumer adds how far the deliveries of a class are. It asks for each consumer by its name: a list lacks those of which the
+// leader does not answer.
+func (s *Stream) consumer(ctx context.Context, b *balance, class string, a *Account) error {
+	doing := "look at consumer " + class
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	c, err := s.js.Consumer(in, Failed, ConsumerOf(b.Cluster, class))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
+		return nil
+	}
+	if err != nil {
+		return s.fault(ctx, in, doing, err)
+	}
+	info := c.CachedInfo()
+	a.Undelivered, a.InHand = int(info.NumPending), info.NumAckPending
 	return nil
 }
