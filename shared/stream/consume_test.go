@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -23,16 +24,18 @@ const class = "tag-missing"
 // fail puts n failures of the class into FAILED, numbered from 0.
 func fail(t testing.TB, s *Stream, class string, n int) {
 	t.Helper()
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(64)
 	for i := range n {
-		all.Go(func() {
-			if _, _, err := s.PublishNewer(t.Context(), fmt.Sprintf("lbremedy.failed.c1.%s.u%d", class, i), fmt.Sprintf("%s.%d", class, i), nil,
-				[]byte(fmt.Sprint(i)), func(Message) bool { return true }); err != nil {
-				t.Error(err)
-			}
+		all.Go(func() error {
+			_, _, err := s.PublishNewer(t.Context(), fmt.Sprintf("lbremedy.failed.c1.%s.u%d", class, i), fmt.Sprintf("%s.%d", class, i), nil,
+				[]byte(fmt.Sprint(i)), func(Message) bool { return true })
+			return err
 		})
 	}
-	all.Wait()
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // consuming runs Consume until the test or the returned function ends it, which returns its error.
