@@ -118,7 +118,8 @@ const (
 
 // Post sends a body and returns the answer of a good status. Its error is an [Error] that holds neither the address nor a
 // secret. It posts to no other place than it is told: a redirect would carry what is signed for one place to another.
-func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, method, address string, header http.Header, body []byte) ([]byte, error) {
+func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, method, address string, header http.Header,
+	body []byte) ([]byte, error) {
 	fail := &Error{Doing: doing}
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
@@ -127,7 +128,8 @@ func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, met
 	}
 	maps.Copy(r.Header, header)
 	r.Header.Set("User-Agent", "lbremedy")
-	client := &http.Client{Timeout: answerIn, Transport: wire, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Timeout: answerIn, Transport: wire, CheckRedirect: stay}
 	answer, err := client.Do(r)
 	if err != nil {
 		fail.Err = bare(err)

@@ -94,7 +94,8 @@ func TestClusters(t *testing.T) {
 	if _, err := s.SetupFollower(t.Context(), "tell-ops_c_set-up", "c_set-up"); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"policy.c-policy", "control.c-typo", event.PageKey("c-ledger", "e1"), event.ProgressKey("c-read"), event.CountKey("c-counted")} {
+	for _, key := range []string{"policy.c-policy", "control.c-typo", event.PageKey("c-ledger", "e1"), event.ProgressKey("c-read"),
+		event.CountKey("c-counted")} {
 		if err := s.Put(t.Context(), key, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}

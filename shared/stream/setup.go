@@ -99,8 +99,8 @@ func (c Settings) streams() []jetstream.StreamConfig {
 
 // What Setup keeps as it should be; the rest, such as placement or sources, is the operator's.
 var (
-	streamFields = []string{"Description", "Subjects", "Retention", "Storage", "Replicas", "MaxMsgsPerSubject", "Discard", "MaxMsgs", "MaxMsgSize", "MaxAge",
-		"MaxBytes", "Duplicates", "AllowDirect", "AllowRollup", "AllowMsgTTL", "SubjectDeleteMarkerTTL"}
+	streamFields = []string{"Description", "Subjects", "Retention", "Storage", "Replicas", "MaxMsgsPerSubject", "Discard", "MaxMsgs",
+		"MaxMsgSize", "MaxAge", "MaxBytes", "Duplicates", "AllowDirect", "AllowRollup", "AllowMsgTTL", "SubjectDeleteMarkerTTL"}
 	consumerFields = []string{"FilterSubject", "FilterSubjects", "AckPolicy", "AckWait", "MaxAckPending", "MaxDeliver", "BackOff"}
 )
 

@@ -68,7 +68,8 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 		!strings.Contains(lacking, "duplicate_window 2m0s (was 1h0m0s)") {
 		t.Errorf("where it differs: %q, %v", lacking, err)
 	}
-	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "duplicate_window 2m0s") {
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); !errors.Is(err, stream.ErrDenied) ||
+		!strings.Contains(err.Error(), "duplicate_window 2m0s") {
 		t.Errorf("Setup itself: %v", err)
 	}
 	change(stream.Failed, func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 })

@@ -380,4 +380,5 @@ const (
 )
 
 // unsent are errors of messages that never left.
-var unsent = []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrConnectionDraining}
+var unsent = []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected,
+	nats.ErrConnectionDraining}
