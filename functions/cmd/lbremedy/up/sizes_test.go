@@ -63,7 +63,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if advice == nil {
 		t.Fatal("the alert names no command")
 	}
-	if got := c.Run(ctx, advice[1:]...); got.Code != 0 || !strings.Contains(got.Out, "Changed stream CASES: bytes 4294967296 (was 65536).") {
+	if got := c.Run(ctx, advice[1:]...); got.Code != 0 || !strings.Contains(got.Out, "Changed stream CASES: max_bytes 4294967296 (was 65536).") {
 		t.Errorf("what the alert says: %+v", got)
 	}
 	if err := <-through; err != nil {
