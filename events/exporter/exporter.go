@@ -27,13 +27,9 @@
 //     none, goes to DEAD with the reason, and progress moves on. Of one namespace ten of
 //     them do, and then one an hour, so that nobody fills DEAD with them.
 //
-// Two kinds of Events are reported, never acted on: those that the controller's
-// check before an upgrade writes under "DryRun:", and the one in which that check
-// sums up its result (CloudControllerManagerPrecheckResult in kube-system, about a
-// Pod, which takes a watch of its own). Neither tells of a failed Service, so
-// neither belongs in FAILED, and nothing is wrong with them, so neither belongs
-// in DEAD: they are counted, and logged with their redacted text, of those under "DryRun:"
-// ten of one namespace and then one an hour.
+// The Events that the controller's check before an upgrade writes under "DryRun:" are reported, never acted on: they tell
+// of no failed Service, so they don't belong in FAILED, and nothing is wrong with them, so they don't belong in DEAD. They
+// are counted, and ten of one namespace and then one an hour are logged with their redacted text.
 package exporter
 
 import (
@@ -60,11 +56,8 @@ import (
 // Services and watches for new ones beside the Events, and reads those that Events name and that it hasn't met.
 var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices}
 
-// What is watched.
-var (
-	services = kube.Selection{Fields: "involvedObject.kind=Service"}
-	precheck = kube.Selection{Namespace: "kube-system", Fields: "metadata.name=CloudControllerManagerPrecheckResult"}
-)
+// services are the Events that are watched.
+var services = kube.Selection{Fields: "involvedObject.kind=Service"}
 
 const (
 	inFlight   = 64              // publishes at once: enough to keep a disk busy, few enough to stay small
@@ -106,8 +99,7 @@ type Stats struct {
 	Strange    atomic.Int64 // not published, since they are about no Service that there is or can be
 	Released   atomic.Int64 // let go while nothing got through or there was no room, and listed again later
 	Slowed     atomic.Int64 // that came while their namespace made more than its budget; they come to one of the other ends
-	Reported   atomic.Int64 // results of a check before an upgrade
-	Foreseen   atomic.Int64 // of these, the failures that it foresees, which are among those seen
+	Reported   atomic.Int64 // failures that a check before an upgrade foresees
 	Relists    atomic.Int64 // lists of all Events
 	Incomplete atomic.Int64 // of these, those that had more than is read
 	Retries    atomic.Int64 // publishes that were tried again
@@ -177,7 +169,6 @@ func (e *Exporter) Run(ctx context.Context) error {
 	// Progress is saved until the last publish is through, which is after ctx ended.
 	saving, saved := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
-	side.Go(func() { e.watchPrecheck(ctx) })
 	side.Go(func() { e.save(saving) })
 	side.Go(func() { e.tell(saving) })
 	side.Go(func() { e.count(ctx) })
@@ -251,10 +242,11 @@ func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
 
 // start returns the resource version to go on from; empty: everything is listed.
 func (e *Exporter) start(ctx context.Context) (string, error) {
-	saved, err := e.c.Stream.Progress(ctx, e.c.Cluster)
+	text, err := e.c.Stream.Get(ctx, event.ProgressKey(e.c.Cluster))
 	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return "", err
 	}
+	saved := string(text)
 	// A watch from a version that is yet to come would wait for it in silence.
 	present, err := e.c.Kube.EventsVersion(ctx)
 	if err != nil {
@@ -267,7 +259,7 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 		return "", nil
 	case kube.Later(saved, present):
 		e.log.Warn("the saved progress is ahead of the cluster, which was restored or is another one; all Events are listed", "saved", saved, "present", present)
-		if err := e.c.Stream.ResetProgress(ctx, e.c.Cluster); err != nil {
+		if err := e.c.Stream.Delete(ctx, event.ProgressKey(e.c.Cluster)); err != nil {
 			return "", err
 		}
 		return "", nil
@@ -283,7 +275,6 @@ type session struct {
 	*Exporter
 	ledger *ledger
 	lanes  *lanes
-	pipe   *stream.Pipe
 	unread outage
 	ctx    context.Context // of the publishes; it outlives that of the reading by a moment
 }
@@ -296,7 +287,7 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, abandon) })()
 
-	s := &session{Exporter: e, ledger: newLedger(), lanes: newLanes(e.c.Rate, e.c.Burst), pipe: e.c.Stream.Pipe(inFlight), ctx: publishing}
+	s := &session{Exporter: e, ledger: newLedger(), lanes: newLanes(e.c.Rate, e.c.Burst), ctx: publishing}
 	e.mu.Lock()
 	e.now = s.ledger
 	e.mu.Unlock()
@@ -314,7 +305,6 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	stop()
 	guard.Wait()
 	out.Wait()
-	s.pipe.Wait()
 	e.stats.Released.Add(int64(s.ledger.unclosed()))
 }
 
@@ -419,7 +409,7 @@ func (s *session) known(ctx context.Context, version string) (string, error) {
 		return version, nil
 	}
 	s.log.Warn("the cluster was restored to an earlier state; all Events are listed", "version", version, "present", present)
-	if err := s.c.Stream.ResetProgress(ctx, s.c.Cluster); err != nil {
+	if err := s.c.Stream.Delete(ctx, event.ProgressKey(s.c.Cluster)); err != nil {
 		return version, err
 	}
 	s.mu.Lock()
@@ -529,47 +519,38 @@ func (s *session) take(ch kube.Change) {
 	s.passed(s.ledger.skip(ch.Event.ResourceVersion))
 }
 
-// put begins to publish an occurrence, closes its entry in the ledger when it is
-// through, and calls landed in any case. It blocks while too much is in flight.
-func (s *session) put(w *waiting, landed func()) {
+// put publishes an occurrence and closes its entry in the ledger. If the session ends before, the entry stays open.
+func (s *session) put(w *waiting) {
 	m, err := w.message(s.c.Cluster)
 	if err != nil {
 		s.refuse(w, err)
-		landed()
 		return
 	}
 	s.ledger.send(w.entry)
 	newer, unsure := s.newerThan(w.occurrence)
-	err = s.pipe.Publish(s.ctx, m.subject, m.id, m.header, m.data, newer, func(_ uint64, stored bool, err error) {
-		defer landed()
-		backoff := retry.Backoff(firstWait, lastWait)
-		for {
-			doubt := unsure()
-			if err == nil && doubt == nil {
-				break
+	backoff := retry.Backoff(firstWait, lastWait)
+	for {
+		_, stored, err := s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
+		doubt := unsure()
+		switch {
+		case err == nil && doubt == nil:
+			s.ledger.acked()
+			if stored {
+				s.stats.Published.Add(1)
+			} else {
+				s.stats.Kept.Add(1)
 			}
-			if err != nil && !passes(err) {
-				// It will never be taken, and must not hold up what comes after it.
-				_ = s.bury(w, err)
-				return
-			}
-			s.stats.Retries.Add(1)
-			s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
-			if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
-				return // it stays open in the ledger
-			}
-			_, stored, err = s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
+			s.through(w)
+			return
+		case err != nil && !passes(err):
+			s.bury(w, err) // it will never be taken, and must not hold up what comes after it
+			return
 		}
-		s.ledger.acked()
-		if stored {
-			s.stats.Published.Add(1)
-		} else {
-			s.stats.Kept.Add(1)
+		s.stats.Retries.Add(1)
+		s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
+		if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
+			return
 		}
-		s.through(w)
-	})
-	if err != nil {
-		landed()
 	}
 }
 
@@ -585,7 +566,7 @@ func passes(err error) bool {
 // others are counted as strange.
 func (s *session) refuse(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) || s.lanes.maySample(w.Namespace) {
-		_ = s.bury(w, reason)
+		s.bury(w, reason)
 		return
 	}
 	s.stats.Strange.Add(1)
@@ -597,8 +578,8 @@ func (s *session) refuse(w *waiting, reason error) {
 }
 
 // bury sends to DEAD what can't become a message of FAILED. One that was buried
-// before, as progress tells, is passed over. An error means that the session ends.
-func (s *session) bury(w *waiting, reason error) error {
+// before, as progress tells, is passed over.
+func (s *session) bury(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) {
 		s.stats.Kept.Add(1)
 	} else {
@@ -612,7 +593,7 @@ func (s *session) bury(w *waiting, reason error) error {
 			}
 			s.stats.Retries.Add(1)
 			if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
-				return s.ctx.Err()
+				return
 			}
 		}
 		s.ledger.acked()
@@ -620,7 +601,6 @@ func (s *session) bury(w *waiting, reason error) error {
 		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
 	s.through(w)
-	return nil
 }
 
 // buried reports whether an Event of this version was dealt with before.
@@ -708,7 +688,7 @@ func (e *Exporter) save(ctx context.Context) {
 		if version == "" || version == saved {
 			return true
 		}
-		if err := e.c.Stream.SaveProgress(ctx, e.c.Cluster, version); err != nil {
+		if err := e.keep(ctx, version); err != nil {
 			e.log.Debug("progress isn't saved yet", "error", err)
 			return false
 		}
@@ -731,41 +711,19 @@ func (e *Exporter) save(ctx context.Context) {
 	}
 }
 
-// watchPrecheck reports results of the controller's check before an upgrade.
-func (e *Exporter) watchPrecheck(ctx context.Context) {
-	backoff := retry.Backoff(firstWait, lastWait)
-	last := ""
-	report := func(ev kube.Event) {
-		if ev.ResourceVersion == last {
-			return
-		}
-		last = ev.ResourceVersion
-		e.stats.Reported.Add(1)
-		e.report(ev, "the controller's check before an upgrade has a result")
-	}
-	for ctx.Err() == nil {
-		from, err := e.c.Kube.ListEvents(ctx, precheck, func(ev kube.Event) error {
-			report(ev)
+// keep saves a resource version as progress, unless the saved one is not earlier: progress goes forwards only, whoever saves it.
+func (e *Exporter) keep(ctx context.Context, version string) error {
+	for {
+		saved, err := e.c.Stream.Entry(ctx, event.ProgressKey(e.c.Cluster))
+		if err == nil && !kube.Later(version, string(saved.Value)) {
 			return nil
-		})
-		for err == nil && ctx.Err() == nil {
-			opened := time.Now()
-			err = e.c.Kube.WatchEvents(ctx, precheck, from, spell, func(ch kube.Change) error {
-				from = ch.Event.ResourceVersion
-				if ch.Kind == kube.Added || ch.Kind == kube.Modified {
-					report(ch.Event)
-				}
-				return nil
-			})
-			if time.Since(opened) < steady {
-				break
-			}
-			backoff = retry.Backoff(firstWait, lastWait)
 		}
-		if err != nil && ctx.Err() == nil {
-			e.log.Debug("the controller's check before an upgrade can't be watched; trying again", "error", err)
+		if err != nil && !errors.Is(err, stream.ErrNotFound) {
+			return err
 		}
-		retry.Sleep(ctx, retry.Spread(backoff.Step()))
+		if _, err = e.c.Stream.Swap(ctx, saved.Key, []byte(version), saved.Revision, 0); !errors.Is(err, stream.ErrConflict) {
+			return err
+		}
 	}
 }
 

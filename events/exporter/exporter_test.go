@@ -24,7 +24,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -407,7 +406,7 @@ func TestGoesOn(t *testing.T) {
 	if n := e.Stats().Relists.Load(); n != 1 {
 		t.Errorf("the first exporter listed %d times, want 1", n)
 	}
-	if v, err := w.s.Progress(w.ctx, w.id); err != nil || v == "" {
+	if v, err := w.s.Get(w.ctx, event.ProgressKey(w.id)); err != nil || len(v) == 0 {
 		t.Fatalf("the progress is %q, error %v", v, err)
 	}
 
@@ -440,7 +439,7 @@ func TestGoesOn(t *testing.T) {
 // one whose etcd was restored, doesn't hide what is there.
 func TestProgressAheadOfTheCluster(t *testing.T) {
 	w := newWorld(t)
-	if err := w.s.SaveProgress(w.ctx, w.id, "999999999999"); err != nil {
+	if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
 		t.Fatal(err)
 	}
 	got := w.tail()
@@ -449,8 +448,8 @@ func TestProgressAheadOfTheCluster(t *testing.T) {
 	got.until(w.uids(1, 2), 1)
 	// The list holds the Events of other tests, too, and it is done when they are.
 	w.await("progress in this cluster", func() bool {
-		v, err := w.s.Progress(w.ctx, w.id)
-		return err == nil && kube.Later("999999999999", v)
+		v, err := w.s.Get(w.ctx, event.ProgressKey(w.id))
+		return err == nil && kube.Later("999999999999", string(v))
 	})
 }
 
@@ -460,7 +459,7 @@ func TestRestoredCluster(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
 	e := w.exporter(config)
-	if err := w.s.SaveProgress(w.ctx, w.id, "999999999999"); err != nil {
+	if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -472,7 +471,7 @@ func TestRestoredCluster(t *testing.T) {
 	w.tail().until(w.uids(1, 2), 1)
 	cancel()
 	<-ended
-	if v, err := w.s.Progress(w.ctx, w.id); !errors.Is(err, stream.ErrNotFound) {
+	if v, err := w.s.Get(w.ctx, event.ProgressKey(w.id)); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("the progress of before is still there: %s, error %v", v, err)
 	}
 }
@@ -979,28 +978,6 @@ func TestHostileEvents(t *testing.T) {
 	w.event("new", w.uid(4), full)
 	got.until(w.uids(4, 5), 1)
 	check()
-}
-
-// TestPrecheckIsReported proves that the result of the controller's check is
-// reported and goes nowhere else.
-func TestPrecheckIsReported(t *testing.T) {
-	w := worldOn(t, cluster.Alone(t)) // the Event has one name in the whole cluster
-	e := w.exporter(nil)
-	w.run(e)
-	events := w.join.Client().CoreV1().Events("kube-system")
-	ev := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: "CloudControllerManagerPrecheckResult", Namespace: "kube-system"},
-		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: "ccm"},
-		Reason:         "PrecheckResult", Type: "Normal", Message: "2 Services would fail",
-	}
-	t.Cleanup(func() {
-		err := events.Delete(context.WithoutCancel(w.ctx), ev.Name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
-		}
-	})
-	w.make(ev)
-	w.await("the result is reported", func() bool { return e.Stats().Reported.Load() > 0 })
 }
 
 func TestRunNeedsBothSides(t *testing.T) {

@@ -506,5 +506,6 @@ func (s *session) deal(l *lane, w *waiting) {
 		}
 		return
 	}
-	s.put(w, func() { s.lanes.landed(l, w) })
+	s.put(w)
+	s.lanes.landed(l, w)
 }

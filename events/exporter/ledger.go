@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,19 +11,19 @@ import (
 // order in which the cluster told of them and get through in any order; progress is
 // the last version before which nothing is open.
 type ledger struct {
-	mu      sync.Mutex
-	entries []*entry  // the first one is open; none is shared with another ledger
-	ack     time.Time // when NATS last took something
-	behind  int       // entries that were closed behind an open one since the last compaction
+	mu       sync.Mutex
+	entries  []*entry  // those that are open, in their order
+	latest   string    // version that was entered last
+	progress string    // that was returned last
+	ack      time.Time // when NATS last took something
 }
 
-// An entry is one occurrence that isn't through yet, or closed ones behind it.
+// An entry is one occurrence that isn't through yet.
 type entry struct {
-	version string // progress when this and all before are closed; empty: none
-	closed  bool
-	held    bool // it holds progress, and stands for no occurrence
-	since   time.Time
-	sent    time.Time // when NATS was first asked to take it; zero: not yet
+	before string // progress when all before are closed, and this one is not
+	held   bool   // it holds progress, and stands for no occurrence
+	since  time.Time
+	sent   time.Time // when NATS was first asked to take it; zero: not yet
 }
 
 func newLedger() *ledger { return &ledger{} }
@@ -30,26 +32,32 @@ func newLedger() *ledger { return &ledger{} }
 func (l *ledger) open(version string) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &entry{version: version, since: time.Now()}
+	e := &entry{before: l.latest, since: time.Now()}
 	l.entries = append(l.entries, e)
+	l.latest = cmp.Or(version, l.latest)
 	return e
 }
 
 // skip enters a version at which nothing is to publish, and returns the progress
-// made; empty if there is none. Many of them behind one open entry take the room of one.
+// made; empty if there is none.
 func (l *ledger) skip(version string) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := len(l.entries)
-	if n == 0 {
-		return version
+	l.latest = cmp.Or(version, l.latest)
+	return l.made()
+}
+
+// made returns the progress made since it was last asked for; the caller holds the lock.
+func (l *ledger) made() string {
+	now := l.latest
+	if len(l.entries) > 0 {
+		now = l.entries[0].before
 	}
-	if last := l.entries[n-1]; last.closed {
-		last.version = version
+	if now == l.progress {
 		return ""
 	}
-	l.entries = append(l.entries, &entry{version: version, closed: true})
-	return ""
+	l.progress = now
+	return now
 }
 
 // send notes that NATS is asked to take an occurrence.
@@ -75,45 +83,15 @@ func (l *ledger) hold(e *entry) {
 	e.held = true
 }
 
-// close marks an occurrence as through, and returns the progress made; empty if
+// close takes out an occurrence that is through, and returns the progress made; empty if
 // something before it is open.
 func (l *ledger) close(e *entry) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.closed = true
-	n := 0
-	for n < len(l.entries) && l.entries[n].closed {
-		if v := l.entries[n].version; v != "" {
-			progress = v
-		}
-		l.entries[n] = nil
-		n++
+	if i := slices.Index(l.entries, e); i >= 0 {
+		l.entries = slices.Delete(l.entries, i, i+1)
 	}
-	l.entries = l.entries[n:]
-	if n == 0 {
-		l.behind++
-	}
-	if l.behind > 64+len(l.entries)/2 {
-		l.compact()
-	}
-	return progress
-}
-
-// compact gives closed entries side by side the room of one: they may be many behind one
-// that stays open for long. The caller holds the lock.
-func (l *ledger) compact() {
-	out := l.entries[:0]
-	for _, e := range l.entries {
-		if n := len(out); n > 0 && e.closed && out[n-1].closed {
-			if e.version != "" {
-				out[n-1].version = e.version
-			}
-			continue
-		}
-		out = append(out, e)
-	}
-	clear(l.entries[len(out):])
-	l.entries, l.behind = out, 0
+	return l.made()
 }
 
 // unclosed returns how many occurrences are open.
@@ -122,7 +100,7 @@ func (l *ledger) unclosed() int {
 	defer l.mu.Unlock()
 	n := 0
 	for _, e := range l.entries {
-		if !e.closed && !e.held {
+		if !e.held {
 			n++
 		}
 	}
@@ -146,7 +124,7 @@ func (l *ledger) silence() time.Duration {
 	defer l.mu.Unlock()
 	var since time.Time
 	for _, e := range l.entries {
-		if !e.closed && !e.sent.IsZero() && (since.IsZero() || e.sent.Before(since)) {
+		if !e.sent.IsZero() && (since.IsZero() || e.sent.Before(since)) {
 			since = e.sent
 		}
 	}

@@ -34,7 +34,6 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 			s.stats.Ignored.Add(1)
 			return occurrence{}, false
 		}
-		s.stats.Foreseen.Add(1)
 		s.stats.Reported.Add(1)
 		// Whoever may create Events can write as many of these as he likes.
 		if s.lanes.mayReport(ev.Namespace) {

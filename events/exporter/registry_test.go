@@ -125,7 +125,7 @@ func TestUnreadService(t *testing.T) {
 			if e.Lag() == 0 || !e.Ready() {
 				t.Error("nothing waits, or the exporter takes it for NATS being away")
 			}
-			if p, err := w.s.Progress(w.ctx, w.id); err != nil || !kube.Later(waits.ResourceVersion, p) {
+			if p, err := w.s.Get(w.ctx, event.ProgressKey(w.id)); err != nil || !kube.Later(waits.ResourceVersion, string(p)) {
 				t.Errorf("progress %s has passed the Event that waits, of %s: %v", p, waits.ResourceVersion, err)
 			}
 			w.again(waits)

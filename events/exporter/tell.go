@@ -22,7 +22,7 @@ func (e *Exporter) Page() stream.Page {
 	p := stream.Page{
 		Since: e.began, At: time.Now(), Lag: e.Lag(),
 		// The ends first: what is counted as seen meanwhile waits.
-		Ignored: n.Ignored.Load(), Reported: n.Foreseen.Load(), Overtaken: n.Overtaken.Load(), Published: n.Published.Load(),
+		Ignored: n.Ignored.Load(), Reported: n.Reported.Load(), Overtaken: n.Overtaken.Load(), Published: n.Published.Load(),
 		Kept: n.Kept.Load(), Dead: n.Dead.Load(), Strange: n.Strange.Load(), Released: n.Released.Load(), Seen: n.Seen.Load(),
 	}
 	if last := e.last.Load(); last > 0 {

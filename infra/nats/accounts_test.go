@@ -418,8 +418,9 @@ func TestNothingIsOverheard(t *testing.T) {
 	}
 	neighbour := s.As(accounts.Exporter(other))
 	s.must(publish(neighbour, other)(t.Context()))
-	s.must(neighbour.SaveProgress(t.Context(), other, "17"))
-	s.must(s.engine.Journal(other, uid+"1", class).Append(t.Context(), "1", nil, []byte("{}")))
+	s.must(neighbour.Put(t.Context(), event.ProgressKey(other), []byte("17")))
+	_, err := s.engine.Audit(t.Context(), other, uid+"1", class, "1", nil, []byte("{}"), 0)
+	s.must(err)
 	s.must(s.engine.Put(t.Context(), "policy."+mine, []byte("{}")))
 	s.must(publish(s.engine, mine)(t.Context()))
 	for _, sub := range heard {
@@ -436,6 +437,17 @@ func publish(s *stream.Stream, cluster string) func(context.Context) error {
 	}
 }
 
+// tails reads the first record of the journal as those that follow it do.
+func tails(s *stream.Stream) func(context.Context) error {
+	return func(ctx context.Context) error {
+		read := errors.New("it was read")
+		if err := s.Tail(ctx, stream.Cases, event.CaseSubjects, 0, func(stream.Message) error { return read }); err != read {
+			return cmp.Or(err, ctx.Err())
+		}
+		return nil
+	}
+}
+
 // works are what each part does, by what it is.
 func works(user string, s *stream.Stream) map[string]func(context.Context) error {
 	if user == accounts.Console {
@@ -449,8 +461,9 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 				_, err := s.Last(ctx, stream.Failed, event.FailedSubject(mine, class, uid))
 				return err
 			},
-			"reads a record": func(ctx context.Context) error { _, err := s.Last(ctx, stream.Cases, event.CaseSubjects); return err },
-			"reads a letter": func(ctx context.Context) error { _, err := s.Last(ctx, stream.Dead, stream.DeadSubjects); return err },
+			"reads a record":      func(ctx context.Context) error { _, err := s.Last(ctx, stream.Cases, event.CaseSubjects); return err },
+			"follows the journal": tails(s),
+			"reads a letter":      func(ctx context.Context) error { _, err := s.Last(ctx, stream.Dead, stream.DeadSubjects); return err },
 			"reads all": func(ctx context.Context) error {
 				for _, name := range streams {
 					n := 0
@@ -476,14 +489,14 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 		"sends a letter": func(ctx context.Context) error {
 			return s.Dead(ctx, "it is a test", "exporter."+mine, nil, []byte("x"))
 		},
-		"keeps its progress": func(ctx context.Context) error { return s.SaveProgress(ctx, mine, "17") },
+		"keeps its progress": func(ctx context.Context) error { return s.Put(ctx, event.ProgressKey(mine), []byte("17")) },
 		"reads its progress": func(ctx context.Context) error {
-			if _, err := s.Progress(ctx, mine); !errors.Is(err, stream.ErrNotFound) { // it may have forgotten it
+			if _, err := s.Get(ctx, event.ProgressKey(mine)); !errors.Is(err, stream.ErrNotFound) { // it may have forgotten it
 				return err
 			}
 			return nil
 		},
-		"forgets its progress": func(ctx context.Context) error { return s.ResetProgress(ctx, mine) },
+		"forgets its progress": func(ctx context.Context) error { return s.Delete(ctx, event.ProgressKey(mine)) },
 		"keeps its page": func(ctx context.Context) error {
 			return s.SavePage(ctx, mine, stream.Page{Exporter: "e1", At: time.Now()})
 		},
@@ -552,13 +565,14 @@ func TestRefused(t *testing.T) {
 		for doing, do := range map[string]func(context.Context) error{
 			"publishes a failure of another cluster": publish(c, other),
 			"writes a record": func(ctx context.Context) error {
-				return c.Journal(mine, uid+"2", class).Append(ctx, "1", nil, []byte("{}"))
+				_, err := c.Audit(ctx, mine, uid+"2", class, "1", nil, []byte("{}"), 0)
+				return err
 			},
 			"writes a snapshot": func(ctx context.Context) error { return c.Snapshot(ctx, mine, uid, class, nil, []byte("{}")) },
 			"says that a failure is dead": func(ctx context.Context) error {
 				return c.Dead(ctx, "it is a test", event.FailedSubject(mine, class, uid), nil, []byte("x"))
 			},
-			"forgets another cluster's progress": func(ctx context.Context) error { return c.ResetProgress(ctx, other) },
+			"forgets another cluster's progress": func(ctx context.Context) error { return c.Delete(ctx, event.ProgressKey(other)) },
 			"removes a letter":                   func(ctx context.Context) error { _, err := c.Remove(ctx, stream.Dead, 1); return err },
 			"consumes": func(ctx context.Context) error {
 				got := false
@@ -569,13 +583,6 @@ func TestRefused(t *testing.T) {
 				return err
 			},
 			"follows the journal": func(ctx context.Context) error { _, err := c.SetupFollower(ctx, "x", mine); return err },
-			"tails the journal": func(ctx context.Context) error {
-				read := errors.New("it was read")
-				if err := c.Tail(ctx, stream.Cases, event.CaseSubjects, 0, func(stream.Message) error { return read }); err != read {
-					return cmp.Or(err, ctx.Err())
-				}
-				return nil
-			},
 			"makes a consumer": func(ctx context.Context) error {
 				_, err := js.CreateConsumer(ctx, stream.Failed, jetstream.ConsumerConfig{Name: "x", DeliverSubject: "$KV.lbremedy.control"})
 				return err
@@ -619,9 +626,10 @@ func TestRefused(t *testing.T) {
 	} {
 		all["exporter reads "+doing] = func(ctx context.Context) error { _, err := exporter.Last(ctx, of[0], of[1]); return err }
 	}
+	all["exporter tails the journal"] = tails(exporter)
 	console := s.As(accounts.Console)
 	all["console publishes a failure"] = publish(console, mine)
-	all["console keeps a progress"] = func(ctx context.Context) error { return console.SaveProgress(ctx, mine, "17") }
+	all["console keeps a progress"] = func(ctx context.Context) error { return console.Put(ctx, event.ProgressKey(mine), []byte("17")) }
 	before := s.state(nil)
 	nats.Refused(t, all)
 	s.settle(s.Plain(accounts.Engine))

@@ -429,8 +429,8 @@ func TestWaker(t *testing.T) {
 	s.create(ann, forged, func(a *kube.Approval) { a.Namespace = elsewhere })
 	// A record that nobody can read keeps no answer back.
 	rec := s.asks()
-	j := s.stream.Journal(rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing")
-	s.must(j.Append(ctx, "x", nil, []byte("no record")))
+	_, err := s.stream.Audit(ctx, rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing", "x", nil, []byte("no record"), 0)
+	s.must(err)
 	yes := s.create(ann, rec, nil)
 	wakes("beside what can't be read", rec, yes)
 	for _, rec := range []event.Record{over, other, forged} {

@@ -100,6 +100,7 @@ type Error struct {
 	Code    string        // the platform's word; empty: it gave none
 	Refused bool          // to ask again won't help
 	After   time.Duration // when to ask again, if it says so
+	Said    []byte        // the answer of a status that is not good
 	Err     error
 }
 
@@ -115,56 +116,62 @@ const (
 	longestWait = time.Hour // that a platform may ask for
 )
 
-// client returns one that posts to no other place than it is told.
-func (c Config) client() *http.Client {
-	return &http.Client{
-		Timeout: answerIn, Transport: c.Wire,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// call sends a value as JSON and reads the answer of a good status into another one; failed reads what an
-// answer of another status says.
-func (c Config) call(ctx context.Context, doing, method, address string, header http.Header, body, into any, failed func([]byte, *Error)) error {
+// Post sends a body and returns the answer of a good status. Its error is an [Error] that holds neither the address nor a
+// secret. It posts to no other place than it is told: a redirect would carry what is signed for one place to another.
+func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, method, address string, header http.Header,
+	body []byte) ([]byte, error) {
 	fail := &Error{Doing: doing}
-	data, err := json.Marshal(body)
-	if err != nil {
-		fail.Err, fail.Refused = err, true
-		return fail
-	}
-	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(data))
+	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		fail.Err, fail.Refused = errors.New("the address is no URL"), true
-		return fail
+		return nil, fail
 	}
 	maps.Copy(r.Header, header)
-	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	r.Header.Set("User-Agent", "lbremedy")
-	answer, err := c.client().Do(r)
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Timeout: answerIn, Transport: wire, CheckRedirect: stay}
+	answer, err := client.Do(r)
 	if err != nil {
 		fail.Err = bare(err)
-		return fail
+		return nil, fail
 	}
 	defer answer.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(answer.Body, answerSize))
 	if err != nil {
 		fail.Err = fmt.Errorf("read the answer: %w", bare(err))
-		return fail
-	}
-	if answer.StatusCode/100 == 2 {
-		if err := json.Unmarshal(said, into); err != nil {
-			fail.Err = errors.New("the answer is no JSON")
-			return fail
-		}
-		return nil
+		return nil, fail
 	}
 	code := answer.StatusCode
-	fail.Err = fmt.Errorf("status %d", code)
-	fail.Refused = code/100 == 4 && code != http.StatusRequestTimeout && code != http.StatusTooEarly && code != http.StatusTooManyRequests ||
-		code/100 == 3
-	fail.After, _ = retry.After(answer.Header, c.Now(), longestWait)
-	failed(said, fail)
-	return fail
+	if code/100 == 2 {
+		return said, nil
+	}
+	fail.Err, fail.Said = fmt.Errorf("status %d", code), said
+	fail.Refused = code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooEarly && code != http.StatusTooManyRequests
+	fail.After, _ = retry.After(answer.Header, now, longestWait)
+	return nil, fail
+}
+
+// call sends a value as JSON and reads the answer of a good status into another one; failed reads what an
+// answer of another status says.
+func (c Config) call(ctx context.Context, doing, method, address string, header http.Header, body, into any, failed func([]byte, *Error)) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return &Error{Doing: doing, Refused: true, Err: err}
+	}
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Content-Type", "application/json; charset=utf-8")
+	said, err := Post(ctx, c.Wire, c.Now(), doing, method, address, header, data)
+	if fail, ok := errors.AsType[*Error](err); ok {
+		failed(fail.Said, fail)
+		return fail
+	}
+	if err := json.Unmarshal(said, into); err != nil {
+		return &Error{Doing: doing, Err: errors.New("the answer is no JSON")}
+	}
+	return nil
 }
 
 // bare returns the error without the URL that Go's client puts before it, which may hold a ticket.

@@ -65,7 +65,7 @@ func TestFailures(t *testing.T) {
 	if d := cmp.Diff(map[types.UID]time.Time{uid1: at}, got.Failures); d != "" || !got.Heard.IsZero() {
 		t.Errorf("an exporter was heard of at %v\n%s", got.Heard, d)
 	}
-	if err := s.SaveProgress(t.Context(), "c1", "1"); err != nil {
+	if err := s.Put(t.Context(), event.ProgressKey("c1"), []byte("1")); err != nil {
 		t.Fatal(err)
 	}
 	if got, err = read(there, "shop/web"); err != nil || len(got.Failures) != 1 || time.Since(got.Heard) > time.Minute {

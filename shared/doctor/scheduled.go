@@ -114,11 +114,10 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 // dies in its runs can't tell by itself. Before the first such run it is when that was first asked.
 func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
 	key, now := event.DoctorKey(p.Env.Cluster), p.now()
-	first, err := p.Env.Stream.Create(ctx, key, []byte(now.UTC().Format(time.RFC3339)), 0)
-	if err != nil || first {
-		return now, err
-	}
 	at, err := p.Env.Stream.Get(ctx, key)
+	if errors.Is(err, stream.ErrNotFound) {
+		return now, p.Env.Stream.Put(ctx, key, []byte(now.UTC().Format(time.RFC3339)))
+	}
 	if err != nil {
 		return now, err
 	}

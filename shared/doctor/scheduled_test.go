@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -210,12 +211,7 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 
 func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string][]string, data []byte) {
 	t.Helper()
-	j := p.Env.Stream.Journal("c1", uid, class)
-	_, err := j.Load(t.Context())
-	if err == nil {
-		err = j.Append(t.Context(), "x", header, data)
-	}
-	if err != nil {
+	if _, err := p.Env.Stream.Audit(t.Context(), "c1", uid, class, rand.Text(), header, data, 0); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -141,3 +141,9 @@ func clip(s string) string {
 // CountKey is the key under which the exporter says how many LoadBalancer Services a
 // cluster has.
 func CountKey(cluster string) string { return "services." + cluster }
+
+// ProgressKey is the key of the resource version up to which a cluster's events are stored.
+func ProgressKey(cluster string) string { return "progress." + cluster }
+
+// PageKey is the key under which an exporter of a cluster says what it has met. Each part may be "*" in a filter.
+func PageKey(cluster, exporter string) string { return "ledger." + cluster + "." + exporter }

@@ -107,8 +107,8 @@ func TestFullJournal(t *testing.T) {
 	setup(64 << 10)
 	for size := 8 << 10; size > 0; size /= 2 {
 		for i := 0; ; i++ {
-			j := r.Env.Stream.Journal("c-1", fmt.Sprintf("filler-%d-%d", size, i), "asks")
-			if err := j.Append(t.Context(), "1", nil, make([]byte, size)); errors.Is(err, stream.ErrFull) {
+			uid := fmt.Sprintf("filler-%d-%d", size, i)
+			if _, err := r.Env.Stream.Audit(t.Context(), "c-1", uid, "asks", uid, nil, make([]byte, size), 0); errors.Is(err, stream.ErrFull) {
 				break
 			} else if err != nil {
 				t.Fatal(err)

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -168,21 +167,6 @@ func (s *Stream) requestAll(subject string, body []byte, most int) (answers <-ch
 		return nil, nil, err
 	}
 	return to, done, nil
-}
-
-// requestPlain sends a request and returns the answer as it is.
-func (s *Stream) requestPlain(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
-	answers, done, err := s.requestAll(subject, body, 1)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	select {
-	case m := <-answers:
-		return m, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 func message(subject string, h nats.Header, data []byte, seq uint64, at time.Time, deliveries uint64) Message {

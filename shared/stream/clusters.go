@@ -47,46 +47,22 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 // Clusters returns the clusters that the streams know, sorted: those that are set up or
 // have an exporter, a policy, failures or cases. A pause alone makes no cluster known.
 func (s *Stream) Clusters(ctx context.Context) ([]string, error) {
-	const doing = "look which clusters are known"
 	found := map[string]bool{}
-	for _, filter := range []string{"policy.*", "progress.*", "ledger.*.*", event.CountKey("*")} {
-		keys, err := s.Keys(ctx, filter)
+	for _, filter := range []string{"policy.*", event.ProgressKey("*"), event.PageKey("*", "*"), event.CountKey("*")} {
+		err := s.EachEntry(ctx, filter, func(e Entry) { found[strings.Split(e.Key, ".")[1]] = true })
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", doing, err)
-		}
-		for _, key := range keys {
-			found[strings.Split(key, ".")[1]] = true
+			return nil, fmt.Errorf("look which clusters are known: %w", err)
 		}
 	}
-	for _, of := range []struct{ stream, filter string }{{Failed, event.FailedSubjects}, {Cases, event.CaseSubjects}} {
-		subjects, err := s.Subjects(ctx, of.stream, of.filter)
+	for name, filter := range map[string]string{Failed: event.FailedSubjects, Cases: event.CaseSubjects} {
+		subjects, err := s.Subjects(ctx, name, filter)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", doing, err)
+			return nil, fmt.Errorf("look which clusters are known: %w", err)
 		}
 		for _, subject := range subjects {
-			if parts := strings.Split(subject, "."); len(parts) > 2 {
-				found[parts[2]] = true
-			}
+			found[strings.Split(subject, ".")[2]] = true
 		}
 	}
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	failed, err := s.js.Stream(in, Failed)
-	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
-	}
-	list := failed.ListConsumers(in)
-	for c := range list.Info() {
-		if class, cluster, ok := strings.Cut(c.Name, "_"); ok && c.Config.Durable != "" && event.ValidClass(class) == nil {
-			found[cluster] = true
-		}
-	}
-	if err := list.Err(); err != nil {
-		return nil, s.fault(ctx, in, doing, err)
-	}
-	delete(found, "")
-	return slices.Sorted(maps.Keys(found)), nil
+	err := s.classConsumers(ctx, func(_, cluster string, _ *jetstream.ConsumerInfo) { found[cluster] = true })
+	return slices.Sorted(maps.Keys(found)), err
 }

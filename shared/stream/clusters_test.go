@@ -94,21 +94,13 @@ func TestClusters(t *testing.T) {
 	if _, err := s.SetupFollower(t.Context(), "tell-ops_c_set-up", "c_set-up"); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"policy", "policy.c-policy", "control.c-typo", "ledger.c-ledger.e1", "services.c-counted"} {
+	for _, key := range []string{"policy.c-policy", "control.c-typo", event.PageKey("c-ledger", "e1"), event.ProgressKey("c-read"),
+		event.CountKey("c-counted")} {
 		if err := s.Put(t.Context(), key, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.SaveProgress(t.Context(), "c-read", "7"); err != nil {
-		t.Fatal(err)
-	}
 	failIn(t, s, "c-failed", "00000000-0000-0000-0000-000000000001")
-	j := s.Journal("c-case", "00000000-0000-0000-0000-000000000001", class)
-	if _, err := j.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Append(t.Context(), "1", nil, []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
+	audit(t, s, "c-case", "00000000-0000-0000-0000-000000000001", class, "{}")
 	check("c-case", "c-counted", "c-failed", "c-ledger", "c-policy", "c-read", "c_set-up")
 }

@@ -24,7 +24,7 @@ const (
 	pullPause     = 500 * time.Millisecond // after a refused request, twice as long after the next one
 	pullLongest   = 2 * time.Second
 	redeliverSoon = 5 * time.Second // of a message whose way to DEAD is blocked
-	drainWait     = 2 * time.Second // for the server to confirm that no more will come
+	drainWait     = 2 * time.Second // for the server to confirm that the last answers have come
 )
 
 // Consume hands the messages of a class in a cluster to handle, up to workers of them at once,
@@ -76,293 +76,214 @@ func (s *Stream) consume(ctx context.Context, from, name string, workers int, sl
 	hctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c := &consumer{
-		stream:   s,
-		from:     from,
-		name:     name,
-		workers:  max(workers, 1),
-		handle:   handle,
-		slots:    slots,
-		hctx:     hctx,
-		stop:     stop,
-		arrived:  make(chan *nats.Msg, inboxSize(workers)),
-		finished: make(chan *job, inboxSize(workers)),
-		jobs:     map[*job]struct{}{},
+		stream: s, from: from, name: name, handle: handle, hctx: hctx, slots: slots,
+		places: make(chan struct{}, max(workers, 1)), arrived: make(chan *nats.Msg, 64), link: s.link.Load(),
 	}
-	if err := c.run(ctx); err != nil {
+	if err := c.run(ctx, stop); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
 }
 
-// inboxSize leaves room for what a request still brings that a reconnect made us forget.
-func inboxSize(workers int) int { return 4*max(workers, 1) + 64 }
-
-// A consumer pulls the messages of one class in one cluster, or of one follower of the journal. One
-// goroutine, that of run, owns its fields.
+// A consumer takes the messages of one class in one cluster, or of one follower of the journal, one after the other: it asks for
+// the next one only when a worker is free for it, which leaves the rest to other processes.
 type consumer struct {
-	stream  *Stream
-	from    string // name of the stream
-	name    string // of the consumer there
-	workers int
-	handle  func(context.Context, Message) Reply
-	slots   chan struct{}   // one for each handler of any class; nil: no limit
-	hctx    context.Context // of the handlers: outlives Consume's by the grace
-	stop    context.CancelFunc
+	stream *Stream
+	from   string // name of the stream
+	name   string // of the consumer there
+	handle func(context.Context, Message) Reply
+	hctx   context.Context // of the handlers: outlives Consume's by the grace
+	places chan struct{}   // one for each worker
+	slots  chan struct{}   // one for each handler of any class; nil: no limit
 
-	sub      *nats.Subscription
-	arrived  chan *nats.Msg
-	finished chan *job
-	jobs     map[*job]struct{} // in hand: waiting for a slot of the limit, or running
-	waiting  []*job            // of those, the ones that wait, oldest first
-	asked    int               // messages that the server may still send for the last request
-	heard    time.Time         // when the server last gave a sign of life
-	retry    <-chan time.Time  // set: don't ask before
-	refused  string            // the status of the last request, if the server refused it
-	pause    time.Duration     // after that
-}
-
-// A job is one message in hand.
-type job struct {
-	msg  *nats.Msg
-	got  Message
-	late time.Time // when its handler should have ended; zero: it has not begun
-	mu   sync.Mutex
-	done bool // the server has been told the end: a sign of life after that would undo a delay
-}
-
-// beat tells the server that the message is still worked on.
-func (j *job) beat() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.done {
-		_ = j.msg.Respond([]byte("+WPI")) // without a connection nobody listens; it is delivered again
-	}
-}
-
-// end tells the server what becomes of the message.
-func (j *job) end(verdict string) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.done = true
-	return j.msg.Respond([]byte(verdict))
+	workers sync.WaitGroup
+	arrived chan *nats.Msg
+	link    *link
+	asked   bool          // the server has a request for a message
+	refused string        // the status of the last request, if the server refused it
+	pause   time.Duration // after that
 }
 
 const (
-	ack  = "+ACK"
-	nak  = "-NAK"
-	term = "+TERM"
+	ack     = "+ACK"
+	nak     = "-NAK"
+	term    = "+TERM"
+	working = "+WPI"
 )
 
 func nakAfter(d time.Duration) string { return fmt.Sprintf(`-NAK {"delay": %d}`, d.Nanoseconds()) }
 
-func (c *consumer) run(ctx context.Context) error {
-	s := c.stream
-	inbox := s.nc.NewInbox()
-	var err error
-	if c.sub, err = s.nc.ChanSubscribe(inbox, c.arrived); err != nil {
+// say tells the server what becomes of a message. Without a connection nobody listens, and the message is delivered again.
+func (c *consumer) say(m *nats.Msg, verdict string) error {
+	return c.stream.nc.Publish(m.Reply, []byte(verdict))
+}
+
+func (c *consumer) run(ctx context.Context, stop context.CancelFunc) error {
+	inbox := c.stream.nc.NewInbox()
+	sub, err := c.stream.nc.ChanSubscribe(inbox, c.arrived)
+	if err != nil {
 		return fmt.Errorf("subscribe: %w: %w", ErrUnavailable, err)
 	}
-	closed := make(chan struct{})
-	c.sub.SetClosedHandler(func(string) { close(closed) })
-	beat := time.NewTicker(s.beat)
-	defer beat.Stop()
-	watch := time.NewTicker(pullBeat)
-	defer watch.Stop()
-	l := s.link.Load()
-	for {
-		c.pull(inbox)
-		var slot chan<- struct{}
-		if len(c.waiting) > 0 {
-			slot = c.slots
-		}
+	for ctx.Err() == nil {
 		select {
+		case c.places <- struct{}{}:
 		case <-ctx.Done():
-			return c.drain(closed, beat.C)
-		case m := <-c.arrived:
-			c.take(m)
-		case slot <- struct{}{}:
-			c.start(c.waiting[0])
-			c.waiting = c.waiting[1:]
-		case j := <-c.finished:
-			delete(c.jobs, j)
-		case <-beat.C:
-			c.beat()
-		case <-l.restored:
-			l = s.link.Load()
-			c.asked, c.retry, c.pause = 0, nil, 0 // the server has forgotten the request
-		case <-c.retry:
-			c.retry = nil
-		case <-watch.C:
-			// Two signs of life missed: the request is lost, however the connection looks.
-			if c.asked > 0 && l.alive.Err() == nil && time.Since(c.heard) > 3*pullBeat {
-				c.asked = 0
-			}
+			continue
+		}
+		m, got := c.next(ctx, inbox)
+		if m == nil || !c.enter(ctx, m) {
+			<-c.places
+			continue
+		}
+		c.workers.Go(func() { c.work(m, got) })
+	}
+	_ = sub.Unsubscribe() // fails only without a connection, and then nothing will come
+	for len(c.arrived) > 0 {
+		if m := <-c.arrived; m.Reply != "" { // what the server says of a request has none
+			_ = c.say(m, nak)
 		}
 	}
+	return c.drain(stop)
 }
 
-// pull asks for as many messages as there are hands free, unless a request stands
-// already or a message waits for the limit: then others shall have the next ones.
-func (c *consumer) pull(inbox string) {
-	room := c.workers - len(c.jobs)
-	if c.asked > 0 || c.retry != nil || len(c.waiting) > 0 || room <= 0 {
-		return
-	}
-	if c.slots != nil {
-		room = min(room, max(cap(c.slots)-len(c.slots), 1))
-	}
-	body, err := json.Marshal(map[string]any{
-		"batch": room, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds(),
-	})
-	if err == nil {
-		err = c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+c.from+"."+c.name, inbox, body)
-	}
-	if err != nil { // without a connection; link.restored ends the pause
-		c.retry = time.After(pullPause)
-		return
-	}
-	c.asked, c.heard = room, time.Now()
-}
-
-// take sorts what came to the inbox: a message, or what the server says about the request.
-func (c *consumer) take(m *nats.Msg) {
-	c.heard = time.Now()
-	meta, err := m.Metadata()
-	if err != nil { // not a stored message, which comes with where it stands: nobody waits for an answer
-		if status := lastOf(m.Header, "Status"); status != "" {
-			c.status(status, lastOf(m.Header, "Description"))
-			return
+// next asks for a message and waits for it; nil if ctx has ended, or the server has to be asked again.
+func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) {
+	if !c.asked {
+		body, err := json.Marshal(map[string]any{"batch": 1, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds()})
+		if err == nil {
+			err = c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+c.from+"."+c.name, inbox, body)
 		}
-		c.stream.log.Warn("a message without metadata came to a worker", "consumer", c.name, "error", err)
-		return
+		if err != nil { // without a connection
+			c.stream.Rest(ctx, pullPause)
+			return nil, Message{}
+		}
+		c.asked = true
 	}
-	c.asked, c.refused, c.pause = max(c.asked-1, 0), "", 0
-	j := &job{msg: m, got: message(m.Subject, m.Header, m.Data, meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered)}
-	c.jobs[j] = struct{}{}
-	if c.slots != nil {
-		c.waiting = append(c.waiting, j)
-		return
+	silent := time.NewTimer(3 * pullBeat) // two signs of life missed: the request is lost, however the connection looks
+	defer silent.Stop()
+	select {
+	case <-ctx.Done():
+	case <-c.link.restored:
+		c.link, c.asked = c.stream.link.Load(), false // the server has forgotten the request
+	case <-silent.C:
+		c.asked = false
+	case m := <-c.arrived:
+		meta, err := m.Metadata()
+		if err == nil {
+			c.asked, c.refused, c.pause = false, "", 0
+			return m, message(m.Subject, m.Header, m.Data, meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered)
+		}
+		// It is not a stored message, which comes with where it stands: the server says something about the request.
+		if c.status(lastOf(m.Header, "Status"), lastOf(m.Header, "Description")); c.pause > 0 {
+			c.stream.Rest(ctx, c.pause)
+		}
 	}
-	c.start(j)
+	return nil, Message{}
 }
 
-// status takes what the server says about a pull request. What it refuses again for the same reason is told once.
+// status takes what the server says about a request. What it refuses again for the same reason is logged once.
 func (c *consumer) status(status, description string) {
 	switch status {
 	case "100": // a sign of life
 		c.refused, c.pause = "", 0
 	case "404", "408": // the request has ended
-		c.asked, c.refused, c.pause = 0, "", 0
+		c.asked, c.refused, c.pause = false, "", 0
 	default:
-		c.asked = 0
-		if c.retry == nil {
-			c.pause = min(max(2*c.pause, pullPause), pullLongest)
-			c.retry = time.After(c.pause)
-		}
-		tell := c.stream.log.Warn
+		c.asked, c.pause = false, min(max(2*c.pause, pullPause), pullLongest)
+		log := c.stream.log.Warn
 		if c.refused == status {
-			tell = c.stream.log.Debug
+			log = c.stream.log.Debug
 		}
 		c.refused = status
-		tell("NATS refuses to hand out messages", "consumer", c.name, "status", status, "reason", description)
+		log("NATS refuses to hand out messages", "consumer", c.name, "status", status, "reason", description)
 	}
 }
 
-// start runs the handler of a job; with a limit, its slot is taken.
-func (c *consumer) start(j *job) {
-	j.late = time.Now().Add(c.stream.longest)
-	go func() {
-		reply := c.handle(c.hctx, j.got)
-		if c.slots != nil {
-			<-c.slots
+// enter waits until the limit of all classes has room for one more handler, and keeps the message in hand meanwhile. If ctx ends
+// first, the message is given back.
+func (c *consumer) enter(ctx context.Context, m *nats.Msg) bool {
+	if c.slots == nil {
+		return true
+	}
+	beat := time.NewTicker(c.stream.beat)
+	defer beat.Stop()
+	for {
+		select {
+		case c.slots <- struct{}{}:
+			return true
+		case <-beat.C:
+			_ = c.say(m, working)
+		case <-ctx.Done():
+			_ = c.say(m, nak)
+			return false
 		}
-		c.settle(j, reply)
-		c.finished <- j
-	}()
+	}
+}
+
+// work runs the handler of a message and keeps the message in hand, but no longer than any handler may take: one that has not
+// ended by then hangs, and somebody else shall have its message.
+func (c *consumer) work(m *nats.Msg, got Message) {
+	replied := make(chan Reply, 1)
+	go func() { replied <- c.handle(c.hctx, got) }()
+	beat, late := time.NewTicker(c.stream.beat), time.After(c.stream.longest)
+	defer beat.Stop()
+	for {
+		select {
+		case reply := <-replied:
+			if c.slots != nil {
+				<-c.slots
+			}
+			c.settle(m, got, reply)
+			<-c.places
+			return
+		case <-beat.C:
+			_ = c.say(m, working)
+		case <-late:
+			beat.Stop()
+		}
+	}
 }
 
 // settle does what a reply says. A verdict that doesn't reach the server costs a
-// second delivery, which the journal answers.
-func (c *consumer) settle(j *job, reply Reply) {
+// second delivery, which the document of the object answers.
+func (c *consumer) settle(m *nats.Msg, got Message, reply Reply) {
 	verdict := ack
 	switch {
 	case reply.Dead != "":
-		verdict = term + " " + cut(reply.Dead, 200)
-		if err := c.stream.Dead(c.hctx, reply.Dead, j.got.Subject, j.got.Header, j.got.Data); err != nil {
+		verdict = term
+		if err := c.stream.Dead(c.hctx, reply.Dead, got.Subject, got.Header, got.Data); err != nil {
 			c.stream.log.Warn("a message can't be put into DEAD; it will be delivered again", "consumer", c.name, "error", err)
 			verdict = nakAfter(redeliverSoon)
 		}
 	case reply.Retry > 0:
 		verdict = nakAfter(reply.Retry)
 	}
-	if err := j.end(verdict); err != nil {
+	if err := c.say(m, verdict); err != nil {
 		c.stream.log.Warn("a message could not be acknowledged; it will be delivered again", "consumer", c.name, "error", err)
 	}
 }
 
-// beat keeps what is in hand, but for a message whose handler has not ended for longer than any may take: it hangs, and
-// somebody else shall have it.
-func (c *consumer) beat() {
-	now := time.Now()
-	for j := range c.jobs {
-		if j.late.IsZero() || now.Before(j.late) {
-			j.beat()
-		}
-	}
-}
-
-// drain ends the pulling, gives back what no handler has begun, and waits for the handlers.
-func (c *consumer) drain(closed <-chan struct{}, beat <-chan time.Time) error {
+// drain waits for the handlers, and cancels those that take longer than the grace.
+func (c *consumer) drain(stop context.CancelFunc) error {
 	s := c.stream
-	if err := c.sub.Drain(); err != nil { // there is no connection: nothing will come
-		_ = c.sub.Unsubscribe()
-	}
-	for _, j := range c.waiting {
-		delete(c.jobs, j)
-		_ = j.end(nak) // without a connection it is delivered again anyway
-	}
-	giveBack := func(m *nats.Msg) {
-		if m.Reply != "" { // the server's word has none
-			_ = m.Respond([]byte(nak))
-		}
-	}
-	grace := time.After(s.grace)
-	confirm := time.After(drainWait)
-	words := (<-chan time.Time)(nil)
-	for closed != nil || len(c.jobs) > 0 {
+	ended := make(chan struct{})
+	go func() { c.workers.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(s.grace):
+		s.cut.Add(int64(len(c.places)))
+		s.log.Warn("what is in hand does not end in time and is cut off; it will come again", "consumer", c.name)
+		stop()
 		select {
-		case m := <-c.arrived:
-			giveBack(m)
-		case <-closed:
-			closed = nil
-		case <-confirm:
-			closed = nil
-		case j := <-c.finished:
-			delete(c.jobs, j)
-		case <-beat:
-			c.beat()
-		case <-grace:
-			if n := len(c.jobs); n > 0 {
-				s.cut.Add(int64(n))
-				s.log.Warn("what is in hand does not end in time and is cut off; it will come again", "consumer", c.name)
-			}
-			c.stop()
-			words = time.After(s.words)
-		case <-words:
-			return fmt.Errorf("%d handlers still run %s after they were cancelled", len(c.jobs), s.words)
+		case <-ended:
+		case <-time.After(s.words):
+			return fmt.Errorf("%d handlers still run %s after they were cancelled", len(c.places), s.words)
 		}
 	}
-	for {
-		select {
-		case m := <-c.arrived:
-			giveBack(m)
-		default:
-			in, cancel := context.WithTimeout(c.hctx, drainWait)
-			defer cancel()
-			if err := s.nc.FlushWithContext(in); err != nil && !errors.Is(err, context.Canceled) {
-				s.log.Warn("the last answers may not have reached NATS; their messages will come again", "consumer", c.name, "error", err)
-			}
-			return nil
-		}
+	in, cancel := context.WithTimeout(context.WithoutCancel(c.hctx), drainWait)
+	defer cancel()
+	if err := s.nc.FlushWithContext(in); err != nil {
+		s.log.Warn("the last answers may not have reached NATS; their messages will come again", "consumer", c.name, "error", err)
 	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -23,20 +24,18 @@ const class = "tag-missing"
 // fail puts n failures of the class into FAILED, numbered from 0.
 func fail(t testing.TB, s *Stream, class string, n int) {
 	t.Helper()
-	p := s.Pipe(64)
+	var all errgroup.Group
+	all.SetLimit(64)
 	for i := range n {
-		err := p.Publish(t.Context(), fmt.Sprintf("lbremedy.failed.c1.%s.u%d", class, i), fmt.Sprintf("%s.%d", class, i), nil, []byte(fmt.Sprint(i)),
-			func(Message) bool { return true },
-			func(_ uint64, _ bool, err error) {
-				if err != nil {
-					t.Error(err)
-				}
-			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all.Go(func() error {
+			_, _, err := s.PublishNewer(t.Context(), fmt.Sprintf("lbremedy.failed.c1.%s.u%d", class, i), fmt.Sprintf("%s.%d", class, i), nil,
+				[]byte(fmt.Sprint(i)), func(Message) bool { return true })
+			return err
+		})
 	}
-	p.Wait()
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // consuming runs Consume until the test or the returned function ends it, which returns its error.
@@ -434,7 +433,6 @@ func TestRefusedAgain(t *testing.T) {
 	warned, pauses := 0, []time.Duration{}
 	for _, status := range []string{"503", "503", "503", "503", "409", "100", "409"} {
 		c.status(status, "why")
-		c.retry = nil
 		pauses = append(pauses, c.pause)
 		if status == "100" {
 			continue
@@ -595,11 +593,8 @@ func BenchmarkDelivery(b *testing.B) {
 func TestConsumeCases(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
-	j := s.Journal("c1", "u1", "busy")
 	for i := range 3 {
-		if err := j.Append(ctx, fmt.Sprint(i), nil, []byte{byte('0' + i)}); err != nil {
-			t.Fatal(err)
-		}
+		audit(t, s, "c1", "u1", "busy", fmt.Sprint(i))
 	}
 	began := time.Now()
 	since, err := s.SetupFollower(ctx, "tell-ops", "c1")
@@ -618,15 +613,11 @@ func TestConsumeCases(t *testing.T) {
 	if _, err := s.SetupFollower(ctx, "tell-ops", "c.1"); err == nil {
 		t.Error("a cluster with a dot was taken")
 	}
-	if err := s.Journal("c2", "u2", "busy").Append(ctx, "other", nil, []byte("another cluster's")); err != nil {
-		t.Fatal(err)
-	}
+	audit(t, s, "c2", "u2", "busy", "another cluster's")
 	if err := s.ConsumeCases(ctx, "tell-nobody", 1, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if err := j.Append(ctx, "3", nil, []byte("3")); err != nil {
-		t.Fatal(err)
-	}
+	audit(t, s, "c1", "u1", "busy", "3")
 	inner, stop := context.WithCancel(ctx)
 	var got []string
 	err = s.ConsumeCases(inner, "tell-ops", 1, func(_ context.Context, m Message) Reply {

@@ -14,10 +14,7 @@ var ErrDenied = errors.New("this user of NATS may not do that")
 
 // denials end requests that the server refuses. It answers those who may not publish to
 // a subject on the connection and not on the request, which would wait in vain.
-type denials struct {
-	mu  sync.Mutex
-	all map[*denial]struct{}
-}
+type denials struct{ all sync.Map }
 
 type denial struct {
 	subject string // beginning of the request's
@@ -29,16 +26,9 @@ type denial struct {
 func (d *denials) within(ctx context.Context, subject string) (context.Context, func()) {
 	in, cancel := context.WithCancelCause(ctx)
 	own := &denial{subject, cancel}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.all == nil {
-		d.all = map[*denial]struct{}{}
-	}
-	d.all[own] = struct{}{}
+	d.all.Store(own, nil)
 	return in, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.all, own)
+		d.all.Delete(own)
 		cancel(nil)
 	}
 }
@@ -49,14 +39,13 @@ func (d *denials) met(err error) (ends bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for own := range d.all {
-		if strings.Contains(err.Error(), `"`+own.subject) {
+	d.all.Range(func(key, _ any) bool {
+		if own := key.(*denial); strings.Contains(err.Error(), `"`+own.subject) {
 			own.cancel(ErrDenied)
 			ends = true
 		}
-	}
+		return true
+	})
 	return ends
 }
 

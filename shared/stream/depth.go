@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A Queue is what waits for the workers of a class in one cluster.
@@ -17,29 +19,38 @@ type Queue struct {
 
 // Queues returns the queue of each class that has a consumer in a cluster, by class.
 func (s *Stream) Queues(ctx context.Context, cluster string) ([]Queue, error) {
+	var all []Queue
+	err := s.classConsumers(ctx, func(class, of string, c *jetstream.ConsumerInfo) {
+		if of == cluster {
+			all = append(all, Queue{class, c.NumPending, uint64(c.NumAckPending)})
+		}
+	})
+	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Class, b.Class) })
+	return all, err
+}
+
+// classConsumers calls see for the consumers that classes have, not for those that follow the stream for a while.
+func (s *Stream) classConsumers(ctx context.Context, see func(class, cluster string, c *jetstream.ConsumerInfo)) error {
 	const doing = "look at the consumers"
 	in, cancel, err := s.within(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
 	failed, err := s.js.Stream(in, Failed)
 	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
+		return s.fault(ctx, in, doing, err)
 	}
-	var all []Queue
 	list := failed.ListConsumers(in)
 	for c := range list.Info() {
-		class, of, _ := strings.Cut(c.Name, "_")
-		if c.Config.Durable != "" && of == cluster { // what follows the stream for a while is nobody's queue
-			all = append(all, Queue{class, c.NumPending, uint64(c.NumAckPending)})
+		if class, cluster, ok := strings.Cut(c.Name, "_"); ok && c.Config.Durable != "" {
+			see(class, cluster, c)
 		}
 	}
 	if err := list.Err(); err != nil {
-		return nil, s.fault(ctx, in, doing, err)
+		return s.fault(ctx, in, doing, err)
 	}
-	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Class, b.Class) })
-	return all, nil
+	return nil
 }
 
 // A Fill says how full a stream is.
@@ -54,20 +65,15 @@ type Fill struct {
 func (s *Stream) Fills(ctx context.Context) ([]Fill, error) {
 	var all []Fill
 	for _, name := range []string{Failed, Cases, Dead, bucketStream} {
-		doing := "look at stream " + name
-		in, cancel, err := s.within(ctx)
+		info, err := s.info(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", doing, err)
-		}
-		found, err := s.js.Stream(in, name)
-		if err != nil {
-			err = s.fault(ctx, in, doing, err)
-			cancel()
 			return nil, err
 		}
-		cancel()
-		info := found.CachedInfo()
-		all = append(all, Fill{name, info.State.Msgs, info.State.Bytes, uint64(max(0, info.Config.MaxBytes))})
+		all = append(all, fillOf(info))
 	}
 	return all, nil
+}
+
+func fillOf(i *jetstream.StreamInfo) Fill {
+	return Fill{i.Config.Name, i.State.Msgs, i.State.Bytes, uint64(max(0, i.Config.MaxBytes))}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,19 +16,6 @@ const MostDocument = 1<<20 - 16<<10
 
 // ErrTooLarge says that a document would be larger than MostDocument.
 var ErrTooLarge = errors.New("the document would be too large")
-
-// changes are the changes of documents that wait for their turn.
-type changes struct {
-	mu  sync.Mutex
-	all map[string][]*change // by key; a key is in it as long as a goroutine serves it
-}
-
-// A change is one call of ChangeDocument.
-type change struct {
-	ctx  context.Context // of the caller: when it ends, the change is not begun
-	do   func(doc any, now time.Time) (bool, error)
-	done chan error // takes one answer
-}
 
 // ReadDocument returns the document under a key, and the time of the server, which no clock of a client can shift.
 func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(value []byte) T) (doc T, now time.Time, err error) {
@@ -45,108 +31,53 @@ func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(v
 // again. An error of change is returned, and leaves the document as it was. With a TTL the key is gone so long after its last
 // change; nothing that decides may depend on it.
 //
-// One goroutine per key does all changes that this process wants at once with one read and one write, so that the number of
-// those who contend for a document is that of the processes. If ctx ends first, the change may still be made: what change sets
-// may be used only if there is no error.
+// The changes that this process wants are made one after the other, so that the number of those who contend for a document is that of
+// the processes.
 func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
 	do func(doc T, now time.Time) (bool, error)) error {
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	mine := &change{until, func(doc any, now time.Time) (bool, error) { return do(doc.(T), now) }, make(chan error, 1)}
-	if !s.changes.put(key, mine) {
-		go s.serveChanges(key, ttl, func(value []byte) any { return read(value) })
-	}
-	err := error(nil)
+	err := ErrConflict
 	select {
-	case err = <-mine.done:
-	case <-until.Done():
-		if err = ctx.Err(); err == nil {
-			err = behind(until.Err())
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+		for try := 0; errors.Is(err, ErrConflict); try++ {
+			if err = pause(until, try); err == nil {
+				err = changeOnce(until, s, key, ttl, read, do)
+			}
 		}
+	case <-until.Done():
+		err = until.Err()
 	}
 	if err != nil {
+		if ctx.Err() == nil && until.Err() != nil {
+			err = behind(until.Err())
+		}
 		return fmt.Errorf("change key %s: %w", key, err)
 	}
 	return nil
 }
 
-// put adds changes that wait, and reports whether the key is served.
-func (c *changes) put(key string, more ...*change) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[string][]*change{}
-	}
-	waiting, served := c.all[key]
-	c.all[key] = append(waiting, more...)
-	return served
-}
-
-// take returns the changes of a key whose callers still wait. If there are none, the key is not served any more.
-func (c *changes) take(key string) []*change {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	batch := slices.DeleteFunc(c.all[key], func(one *change) bool { return one.ctx.Err() != nil })
-	if c.all[key] = nil; len(batch) == 0 {
-		delete(c.all, key)
-	}
-	return batch
-}
-
-// serveChanges does all changes of a key that wait, and those that come meanwhile.
-func (s *Stream) serveChanges(key string, ttl time.Duration, read func([]byte) any) {
-	for try := 0; ; try++ {
-		batch := s.changes.take(key)
-		if len(batch) == 0 {
-			return
-		}
-		batch, err := s.changeAtOnce(key, ttl, batch, read)
-		if errors.Is(err, ErrConflict) {
-			s.changes.put(key, batch...)
-			_ = pause(context.Background(), try)
-			continue
-		}
-		try = 0
-		for _, c := range batch {
-			c.done <- err
-		}
-	}
-}
-
-// changeAtOnce makes changes with one read and one write, and returns those that are not answered yet.
-func (s *Stream) changeAtOnce(key string, ttl time.Duration, batch []*change, read func([]byte) any) ([]*change, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
+func changeOnce[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
+	do func(doc T, now time.Time) (bool, error)) error {
 	e, now, err := s.document(ctx, key)
 	if err != nil {
-		return batch, err
+		return err
 	}
-	for {
-		doc, changed := read(e.Value), false
-		refused := slices.IndexFunc(batch, func(c *change) bool {
-			did, err := c.do(doc, now)
-			if err != nil {
-				c.done <- err
-			}
-			changed = changed || did
-			return err != nil
-		})
-		if refused >= 0 { // it may have changed the document by half
-			batch = slices.Delete(batch, refused, refused+1)
-			continue
-		}
-		if !changed {
-			return batch, nil
-		}
-		value, err := json.Marshal(doc)
-		if err == nil && len(value) > MostDocument {
-			err = fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(value), MostDocument)
-		}
-		if err == nil {
-			_, err = s.Swap(ctx, key, value, e.Revision, ttl)
-		}
-		return batch, err
+	doc := read(e.Value)
+	changed, err := do(doc, now)
+	if err != nil || !changed {
+		return err
 	}
+	value, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	if len(value) > MostDocument {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(value), MostDocument)
+	}
+	_, err = s.Swap(ctx, key, value, e.Revision, ttl)
+	return err
 }
 
 // document returns what a key holds, and what time it is by the server's clock.

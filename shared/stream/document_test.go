@@ -40,7 +40,7 @@ func counted(t *testing.T, s *Stream) counts {
 	return all
 }
 
-// No change is lost where two processes make them at once, and what comes at once takes few writes.
+// No change is lost where two processes make many at once.
 func TestChangeDocument(t *testing.T) {
 	t.Parallel()
 	const each = 500
@@ -57,15 +57,6 @@ func TestChangeDocument(t *testing.T) {
 	all.Wait()
 	if got := counted(t, two); got["n"] != 2*each {
 		t.Errorf("%d changes count %d", 2*each, got["n"])
-	}
-	e, err := one.Entry(t.Context(), "counts")
-	if err != nil || e.Revision > each/2 {
-		t.Errorf("%d changes took %d writes, %v", 2*each, e.Revision, err)
-	}
-	one.changes.mu.Lock()
-	defer one.changes.mu.Unlock()
-	if len(one.changes.all) > 0 {
-		t.Errorf("%d keys are still served", len(one.changes.all))
 	}
 }
 
@@ -100,23 +91,7 @@ func TestChangeFails(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	no := errors.New("no")
-	gate := make(chan struct{})
 	var all sync.WaitGroup
-	all.Go(func() { // the others wait for it, and are done together
-		err := ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(counts, time.Time) (bool, error) {
-			<-gate
-			return false, nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	eventually(t, "the first change", func() bool {
-		s.changes.mu.Lock()
-		defer s.changes.mu.Unlock()
-		waiting, served := s.changes.all["counts"]
-		return served && len(waiting) == 0
-	})
 	for i := range 20 {
 		all.Go(func() {
 			name, want := strconv.Itoa(i), error(nil)
@@ -135,7 +110,6 @@ func TestChangeFails(t *testing.T) {
 			}
 		})
 	}
-	close(gate)
 	all.Wait()
 	if err := countOne(t.Context(), s, strings.Repeat("n", MostDocument)); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a document that is too large: %v", err)
@@ -161,12 +135,11 @@ func TestChangeEnds(t *testing.T) {
 	<-began
 	go func() { ended <- countOne(ctx, s, "late") }()
 	cancel()
-	for range 2 {
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
+	if err := <-ended; !errors.Is(err, context.Canceled) { // it waits no longer for its turn
+		t.Errorf("got %v", err)
 	}
 	close(gate)
+	<-ended
 	if err := countOne(t.Context(), s, "next"); err != nil {
 		t.Fatal(err)
 	}

@@ -314,7 +314,7 @@ func (r *forgery) keys(ctx context.Context) {
 	if err := r.s.Delete(ctx, key(1)); err != nil {
 		r.Errorf("delete the key: %v", err)
 	}
-	if ok, err := r.s.Create(ctx, key(1), []byte("b"), time.Hour); err != nil || !ok {
+	if ok, err := create(ctx, r.s, key(1), "b", time.Hour); err != nil || !ok {
 		r.Errorf("create the key again: %v, %v", ok, err)
 	}
 }

@@ -1,62 +1,21 @@
 package stream
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/lbremedy/lbremedy/shared/event"
 )
-
-// fulls are the streams that took nothing at the last try.
-type fulls struct {
-	mu  sync.Mutex
-	all map[string]bool
-}
-
-// note takes in how storing a message has ended.
-func (f *fulls) note(subject string, err error) {
-	name := streamOf(subject)
-	if name == "" || err != nil && !errors.Is(err, ErrFull) {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.all == nil {
-		f.all = map[string]bool{}
-	}
-	f.all[name] = err != nil
-}
-
-// streamOf returns the stream that a subject belongs to.
-func streamOf(subject string) string {
-	for prefix, name := range map[string]string{
-		strings.TrimSuffix(event.FailedSubjects, ">"): Failed,
-		strings.TrimSuffix(event.CaseSubjects, ">"):   Cases,
-		strings.TrimSuffix(event.KeptSubjects, ">"):   Cases,
-		deadPrefix:   Dead,
-		bucketPrefix: bucketStream,
-	} {
-		if strings.HasPrefix(subject, prefix) {
-			return name
-		}
-	}
-	return ""
-}
 
 // Full returns the streams, sorted, that were full when this process last tried to store
 // something. What it tries again makes one not full when there is room.
 func (s *Stream) Full() []string {
-	s.fulls.mu.Lock()
-	defer s.fulls.mu.Unlock()
 	var all []string
-	for name, full := range s.fulls.all {
-		if full {
-			all = append(all, name)
+	s.fulls.Range(func(name, full any) bool {
+		if full.(bool) {
+			all = append(all, name.(string))
 		}
-	}
+		return true
+	})
 	slices.Sort(all)
 	return all
 }

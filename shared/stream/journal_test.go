@@ -3,9 +3,11 @@ package stream
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,79 +18,42 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-func load(t testing.TB, j *Journal) string {
+// audit appends a record and returns its sequence.
+func audit(t testing.TB, s *Stream, cluster, uid, class, data string) uint64 {
 	t.Helper()
-	m, err := j.Load(t.Context())
+	sequence, err := s.Audit(t.Context(), cluster, uid, class, rand.Text(), nil, []byte(data), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m == nil {
-		return ""
-	}
-	return string(m.Data)
+	return sequence
 }
 
-func TestJournal(t *testing.T) {
+func TestAuditIsKept(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
-	a := s.Journal("c1", "u1", "tag-missing")
-	if got := load(t, a); got != "" {
-		t.Errorf("an empty journal holds %q", got)
+	audit(t, s, "c1", "u1", "tag-missing", "intent")
+	if _, err := s.Audit(ctx, "c1", "u1", "tag-missing", "2", map[string][]string{"ce-type": {"t"}}, []byte("settled"), 0); err != nil {
+		t.Fatal(err)
 	}
-	for _, record := range []string{"intent", "step", "settled"} {
-		if err := a.Append(ctx, record, map[string][]string{"ce-type": {"t"}}, []byte(record)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	again := s.Journal("c1", "u1", "tag-missing")
-	if got := load(t, again); got != "settled" {
-		t.Errorf("got %q", got)
+	// Others are apart: another class, another Service, another cluster, a UID that begins alike.
+	for _, of := range [][3]string{{"c1", "u1", "x"}, {"c1", "u2", "x"}, {"c2", "u1", "x"}, {"c1", "u11", "x"}} {
+		audit(t, s, of[0], of[1], of[2], "other")
 	}
 	m, err := s.Last(ctx, Cases, "lbremedy.case.c1.u1.tag-missing")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || string(m.Data) != "settled" {
+		t.Fatalf("got %q, %v", m.Data, err)
 	}
 	if h := nats.Header(m.Header); h.Get("ce-type") != "t" || len(h) != 2 {
 		t.Errorf("the record has headers %v", h)
 	}
-
-	// Another writer of the same object and class.
-	b := s.Journal("c1", "u1", "tag-missing")
-	if got := load(t, b); got != "settled" {
-		t.Errorf("the other writer sees %q", got)
-	}
-	if err := b.Append(ctx, "1", nil, []byte("b")); err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Append(ctx, "2", nil, []byte("late")); !errors.Is(err, ErrConflict) {
-		t.Errorf("got %v, want %v", err, ErrConflict)
-	}
-	if err := s.Journal("c1", "u1", "tag-missing").Append(ctx, "3", nil, nil); !errors.Is(err, ErrConflict) {
-		t.Errorf("without a Load: got %v, want %v", err, ErrConflict)
-	}
-	if got := load(t, again); got != "b" {
-		t.Errorf("got %q", got)
-	}
-	if err := again.Append(ctx, "4", nil, []byte("now")); err != nil {
-		t.Error(err)
-	}
-	// Others are not in the way: another class, another Service, another cluster, a UID that begins alike.
-	for _, free := range []*Journal{s.Journal("c1", "u1", "x"), s.Journal("c1", "u2", "x"), s.Journal("c2", "u1", "x"), s.Journal("c1", "u11", "x")} {
-		if err := free.Append(ctx, "5", nil, nil); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
-func TestJournalRefusesHostileNames(t *testing.T) {
+func TestAuditRefusesHostileNames(t *testing.T) {
 	s := fresh(t)
 	for _, bad := range []string{"", "*", ">", "a.b", "a b", "a\r\n", "é"} {
-		for _, j := range []*Journal{s.Journal(bad, "u", "c"), s.Journal("c", bad, "c"), s.Journal("c", "u", bad)} {
-			if _, err := j.Load(t.Context()); err == nil {
-				t.Errorf("%q is loaded", bad)
-			}
-			if err := j.Append(t.Context(), "1", nil, nil); err == nil {
-				t.Errorf("%q is appended to", bad)
+		for _, of := range [][3]string{{bad, "u", "c"}, {"c", bad, "c"}, {"c", "u", bad}} {
+			if _, err := s.Audit(t.Context(), of[0], of[1], of[2], "1", nil, nil, 0); err == nil {
+				t.Errorf("%q is appended to", of)
 			}
 		}
 	}
@@ -103,15 +68,14 @@ func TestOneWriterOfManyWins(t *testing.T) {
 		ready.Add(writers)
 		for w := range writers {
 			all.Go(func() {
-				j := s.Journal("c1", "u1", "class")
-				_, err := j.Load(t.Context())
+				e, err := s.Entry(t.Context(), "k")
 				ready.Done()
-				if err != nil {
+				if err != nil && !errors.Is(err, ErrNotFound) {
 					t.Error(err)
 					return
 				}
 				ready.Wait()
-				switch err := j.Append(t.Context(), "same-id", nil, []byte(strconv.Itoa(w))); {
+				switch _, err := s.Swap(t.Context(), "k", []byte(strconv.Itoa(w)), e.Revision, 0); {
 				case err == nil:
 					won.Add(1)
 				case errors.Is(err, ErrConflict):
@@ -123,12 +87,8 @@ func TestOneWriterOfManyWins(t *testing.T) {
 		}
 		all.Wait()
 		if won.Load() != 1 || lost.Load() != writers-1 {
-			t.Errorf("round %d: %d won, %d lost", round, won.Load(), lost.Load())
+			t.Errorf("round %d: %d writers won, %d lost", round, won.Load(), lost.Load())
 		}
-	}
-	n := 0
-	if err := s.Each(t.Context(), Cases, "lbremedy.case.>", time.Time{}, func(Message) error { n++; return nil }); err != nil || n != rounds {
-		t.Errorf("%d records, %v", n, err)
 	}
 }
 
@@ -136,7 +96,7 @@ func TestOneWriterOfManyWins(t *testing.T) {
 func TestAudit(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
-	audit := func(id string, last uint64) uint64 {
+	again := func(id string, last uint64) uint64 {
 		t.Helper()
 		sequence, err := s.Audit(ctx, "c1", "u1", "tag-missing", id, nil, []byte(id), last)
 		if err != nil {
@@ -144,19 +104,13 @@ func TestAudit(t *testing.T) {
 		}
 		return sequence
 	}
-	first := audit("a", 0)
-	if again := audit("a", 0); again != first {
-		t.Errorf("the same record is %d, and %d the second time", first, again)
+	first := again("a", 0)
+	if second := again("a", 0); second != first {
+		t.Errorf("the same record is %d, and %d the second time", first, second)
 	}
-	if err := func() error {
-		j := s.Journal("c1", "u1", "tag-missing")
-		load(t, j)
-		return j.Append(ctx, "another", nil, nil)
-	}(); err != nil {
-		t.Fatal(err)
-	}
-	second := audit("b", first)
-	if audit("b", 99) != second {
+	audit(t, s, "c1", "u1", "tag-missing", "another")
+	second := again("b", first)
+	if again("b", 99) != second {
 		t.Error("the record is appended again")
 	}
 	n := 0
@@ -214,12 +168,12 @@ func TestAuditAgain(t *testing.T) {
 	}
 }
 
-// TestLostAcknowledgementOfAnAppend cuts the connection between a stored record and its
+// TestLostAcknowledgement cuts the connection between a stored write and its
 // acknowledgement; the writer must learn that it has won, or that another came before it.
-func TestLostAcknowledgementOfAnAppend(t *testing.T) {
+func TestLostAcknowledgement(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		another  bool // another writer appends before ours is sent again
+		another  bool // another writer writes before ours is sent again
 		before   bool // another writer is first: ours is refused, and the refusal gets lost
 		conflict bool
 	}{
@@ -233,54 +187,89 @@ func TestLostAcknowledgementOfAnAppend(t *testing.T) {
 			s := connect(t, Config{URL: p.url()})
 			setup(t, s)
 			direct := connect(t, Config{URL: server.URL()})
-			j := s.Journal("c1", "u1", "tag-missing")
-			load(t, j)
-			other := direct.Journal("c1", "u1", "tag-missing")
-			appendOther := func() {
-				load(t, other)
-				if err := other.Append(t.Context(), "other", nil, []byte("other")); err != nil {
+			other := func() {
+				if err := direct.Put(t.Context(), "k", []byte("other")); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if c.before {
-				appendOther()
+				other()
+			}
+			p.silence()
+			sent := s.nc.Stats().OutMsgs
+			type written struct {
+				revision uint64
+				err      error
+			}
+			got := make(chan written)
+			go func() {
+				revision, err := s.Swap(t.Context(), "k", []byte("mine"), 0, 0)
+				got <- written{revision, err}
+			}()
+			if c.before {
+				eventually(t, "the write to be sent", func() bool { return s.nc.Stats().OutMsgs > sent })
+			} else {
+				eventually(t, "the write", func() bool { _, err := direct.Get(t.Context(), "k"); return err == nil })
+			}
+			if c.another {
+				other()
+			}
+			p.cut(true)
+			p.up()
+			w := <-got
+			if errors.Is(w.err, ErrConflict) != c.conflict || (w.err != nil) != c.conflict {
+				t.Errorf("got %v, want a conflict: %t", w.err, c.conflict)
+			}
+			want := "mine"
+			if c.conflict {
+				want = "other"
+			}
+			e, err := direct.Entry(t.Context(), "k")
+			if err != nil || string(e.Value) != want || !c.conflict && e.Revision != w.revision {
+				t.Errorf("it holds %+v, %v; the write says revision %d", e, err, w.revision)
+			}
+		})
+	}
+}
+
+// A record whose acknowledgement is lost is appended once, whoever appends beside it.
+func TestLostAcknowledgementOfARecord(t *testing.T) {
+	for name, before := range map[string]bool{"ours is stored": false, "another was first": true} {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, embedded.Options{})
+			p := newProxy(t, server.URL())
+			s := connect(t, Config{URL: p.url()})
+			setup(t, s)
+			direct := connect(t, Config{URL: server.URL()})
+			want := "mine other"
+			if before {
+				audit(t, direct, "c1", "u1", "tag-missing", "other")
+				want = "other mine"
 			}
 			p.silence()
 			sent := s.nc.Stats().OutMsgs
 			got := make(chan error)
-			go func() { got <- j.Append(t.Context(), "1", nil, []byte("mine")) }()
-			if c.before {
+			go func() {
+				_, err := s.Audit(t.Context(), "c1", "u1", "tag-missing", "1", nil, []byte("mine"), 0)
+				got <- err
+			}()
+			if before {
 				eventually(t, "the record to be sent", func() bool { return s.nc.Stats().OutMsgs > sent })
 			} else {
-				eventually(t, "the record", func() bool { _, err := direct.Last(t.Context(), Cases, j.subject); return err == nil })
-			}
-			if c.another {
-				appendOther()
+				eventually(t, "the record", func() bool { _, err := direct.Last(t.Context(), Cases, "lbremedy.case.>"); return err == nil })
+				audit(t, direct, "c1", "u1", "tag-missing", "other")
 			}
 			p.cut(true)
 			p.up()
-			err := <-got
-			if errors.Is(err, ErrConflict) != c.conflict || (err != nil) != c.conflict {
-				t.Errorf("got %v, want a conflict: %t", err, c.conflict)
+			if err := <-got; err != nil {
+				t.Error(err)
 			}
-			n := 0
-			if err := direct.Each(t.Context(), Cases, j.subject, time.Time{}, func(Message) error { n++; return nil }); err != nil {
-				t.Fatal(err)
-			}
-			want := 1
-			if c.another {
-				want = 2
-			}
-			if n != want {
-				t.Errorf("%d records, want %d", n, want)
-			}
-			err = j.Append(t.Context(), "2", nil, []byte("next"))
-			if c.another || c.before {
-				if !errors.Is(err, ErrConflict) {
-					t.Errorf("the next append: got %v, want %v", err, ErrConflict)
-				}
-			} else if err != nil {
-				t.Errorf("the next append: %v", err)
+			var kept []string
+			if err := direct.Each(t.Context(), Cases, "lbremedy.case.>", time.Time{}, func(m Message) error {
+				kept = append(kept, string(m.Data))
+				return nil
+			}); err != nil || strings.Join(kept, " ") != want {
+				t.Errorf("CASES holds %q, %v; want %s", kept, err, want)
 			}
 		})
 	}
@@ -304,20 +293,16 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
-			j := s.Journal("c1", "u"+strconv.Itoa(w), "tag-missing")
+			last := uint64(0)
 			for i := 0; ctx.Err() == nil; i++ {
 				record := fmt.Sprintf("%d-%d", w, i)
-				switch err := j.Append(ctx, record, nil, []byte(record)); {
+				next, err := s.Audit(ctx, "c1", "u"+strconv.Itoa(w), "tag-missing", record, nil, []byte(record), last)
+				switch {
 				case err == nil:
+					last = next
 					acknowledged[w] = append(acknowledged[w], record)
 					counts[w].Add(1)
-				case errors.Is(err, ErrUnavailable), errors.Is(err, ErrConflict):
-					for ctx.Err() == nil {
-						if _, err := j.Load(ctx); err == nil {
-							break
-						}
-					}
-				case ctx.Err() == nil:
+				case !errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
 					t.Error(err)
 					return
 				}
@@ -358,46 +343,16 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 	}
 }
 
-func BenchmarkAppend(b *testing.B) {
+func BenchmarkAudit(b *testing.B) {
 	for _, sync := range []bool{true, false} {
 		b.Run(fmt.Sprintf("fsync=%t", sync), func(b *testing.B) {
 			s := connect(b, Config{URL: serve(b, embedded.Options{Sync: sync}).URL()})
 			setup(b, s)
-			data := bytes.Repeat([]byte("x"), 3000)
-			j := s.Journal("c1", "u1", "tag-missing")
+			data, last := bytes.Repeat([]byte("x"), 3000), uint64(0)
 			for b.Loop() {
-				if err := j.Append(b.Context(), "1", nil, data); err != nil {
+				var err error
+				if last, err = s.Audit(b.Context(), "c1", "u1", "tag-missing", rand.Text(), nil, data, last); err != nil {
 					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkLoad(b *testing.B) {
-	s := connect(b, Config{URL: serve(b, embedded.Options{}).URL()})
-	setup(b, s)
-	data := bytes.Repeat([]byte("x"), 3000)
-	if err := s.Journal("c1", "old", "class-4").Append(b.Context(), "1", nil, data); err != nil {
-		b.Fatal(err)
-	}
-	for i := range 5000 {
-		j := s.Journal("c1", "u"+strconv.Itoa(i%1000), "class-"+strconv.Itoa(i/1000))
-		if i >= 1000 {
-			if _, err := j.Load(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if err := j.Append(b.Context(), "1", nil, data); err != nil {
-			b.Fatal(err)
-		}
-	}
-	// The server keeps the newest 8 MiB at hand and reads what is older from its files.
-	for name, uid := range map[string]string{"none": "u1000", "recent": "u999", "old": "old"} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if m, err := s.Journal("c1", uid, "class-4").Load(b.Context()); err != nil || (m == nil) != (name == "none") {
-					b.Fatal(m, err)
 				}
 			}
 		})

@@ -3,10 +3,9 @@ package stream
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,8 +34,7 @@ const (
 // Get returns the value of a key; ErrNotFound if it has none. A value may lag a
 // few milliseconds behind on a replica, and as long as a node is cut off from the others on that one.
 //
-// A key may be any text without empty parts between its dots. Keys that begin
-// with progress and a dot belong to the methods of that name.
+// A key may be any text without empty parts between its dots.
 func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
 	m, err := s.entry(ctx, key)
 	if err != nil {
@@ -47,36 +45,25 @@ func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Put sets the value of a key.
 func (s *Stream) Put(ctx context.Context, key string, value []byte) error {
-	if _, err := s.set(ctx, key, value, nil, 0); err != nil {
+	return s.PutFor(ctx, key, value, 0)
+}
+
+// PutFor is Put; with a TTL the key is gone after it, unless it is written again.
+func (s *Stream) PutFor(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	if _, err := s.set(ctx, key, value, nil, ttl); err != nil {
 		return fmt.Errorf("put key %s: %w", key, err)
 	}
 	return nil
-}
-
-// PutFor sets the value of a key, which is gone after a time unless it is written again.
-func (s *Stream) PutFor(ctx context.Context, key string, value []byte, life time.Duration) error {
-	if _, err := s.set(ctx, key, value, nil, life); err != nil {
-		return fmt.Errorf("put key %s: %w", key, err)
-	}
-	return nil
-}
-
-// Create sets the value of a key that has none, and reports whether it did. With
-// a TTL, at least a second, the key is gone after it; without, it stays.
-func (s *Stream) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	_, err := s.create(ctx, key, value, ttl)
-	if errors.Is(err, ErrConflict) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("create key %s: %w", key, err)
-	}
-	return true, nil
 }
 
 // Delete removes a key; it is no error if there is none.
 func (s *Stream) Delete(ctx context.Context, key string) error {
-	if err := s.remove(ctx, key); err != nil {
+	m, err := keyMessage(key, nil, markerTTL)
+	if err == nil {
+		m.Header.Set("KV-Operation", "PURGE")
+		_, err = s.once(ctx, bucketStream, m, nil)
+	}
+	if err != nil {
 		return fmt.Errorf("delete key %s: %w", key, err)
 	}
 	return nil
@@ -153,7 +140,7 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 			return nil, fmt.Errorf("read keys: message %d of the bucket can't be read", m.Sequence)
 		}
 		if live(m) {
-			key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
+			key := keyOf(m.Subject)
 			view[key] = Entry{Key: key, Value: s.value(m), Revision: m.Sequence, Time: m.Time}
 		}
 	}
@@ -226,7 +213,7 @@ func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) er
 		case m.Subject == "":
 			s.log.Error("a message of the bucket hides which key it is of, and is left out", "sequence", m.Sequence)
 		case live(m):
-			f(Entry{Key: keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), Value: s.value(m), Revision: m.Sequence, Time: m.Time})
+			f(Entry{Key: keyOf(m.Subject), Value: s.value(m), Revision: m.Sequence, Time: m.Time})
 		}
 		return nil
 	})
@@ -240,8 +227,13 @@ func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
 		return Message{}, err
 	}
 	m, err := s.Last(ctx, bucketStream, subject)
-	if err == nil && m.Sequence == 0 {
-		m, err = s.located(ctx, bucketStream, subject)
+	if err == nil && m.Sequence == 0 { // it can't be read: where it stands is told behind it
+		found, lastErr := s.Lasts(ctx, bucketStream, subject)
+		if err = lastErr; len(found) > 0 {
+			m = found[0]
+		} else if err == nil {
+			err = ErrNotFound
+		}
 	}
 	if err == nil && !live(m) {
 		return m, ErrNotFound
@@ -250,18 +242,6 @@ func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
 		m.Data = s.value(m)
 	}
 	return m, err
-}
-
-// located returns the newest message of a subject, which can't be read, with the sequence that it does not tell itself.
-func (s *Stream) located(ctx context.Context, stream, subject string) (Message, error) {
-	found, err := s.Lasts(ctx, stream, subject)
-	if err != nil {
-		return Message{}, err
-	}
-	if len(found) == 0 {
-		return Message{}, ErrNotFound
-	}
-	return found[0], nil
 }
 
 // live reports whether a message of the bucket is a value, not the mark of a removed key.
@@ -292,177 +272,62 @@ func refused(m Message) string {
 
 // set writes a key, with expect only if its revision is that one. It returns the new revision.
 func (s *Stream) set(ctx context.Context, key string, value []byte, expect *uint64, ttl time.Duration) (uint64, error) {
-	subject, err := subjectOf(key)
+	m, err := keyMessage(key, value, ttl)
 	if err != nil {
 		return 0, err
-	}
-	m := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: value}
-	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
-	if ttl > 0 {
-		m.Header.Set(jetstream.MsgTTLHeader, wholeSeconds(ttl).String())
 	}
 	return s.once(ctx, bucketStream, m, expect)
 }
 
-// create writes a key that has no value; ErrConflict if it has one.
-func (s *Stream) create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
-	none := uint64(0)
-	revision, err := s.set(ctx, key, value, &none, ttl)
-	if !errors.Is(err, ErrConflict) {
-		return revision, err
-	}
-	// A removed key leaves a mark, which stands in the way of revision 0.
-	mark, markErr := s.entry(ctx, key)
-	switch {
-	case markErr == nil:
-		return 0, err
-	case !errors.Is(markErr, ErrNotFound):
-		return 0, markErr
-	}
-	return s.set(ctx, key, value, &mark.Sequence, ttl)
-}
-
-// remove purges a key.
-func (s *Stream) remove(ctx context.Context, key string) error {
+// keyMessage returns a message that gives a key a value. The server counts the life of a key in seconds, from one.
+func keyMessage(key string, value []byte, ttl time.Duration) (*nats.Msg, error) {
 	subject, err := subjectOf(key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
-	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
-	m.Header.Set("KV-Operation", "PURGE")
-	m.Header.Set(jetstream.MsgTTLHeader, markerTTL.String())
-	_, err = s.once(ctx, bucketStream, m, nil)
-	return err
+	m := &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgIDHeader: {rand.Text()}}, Data: value}
+	if ttl > 0 {
+		m.Header.Set(jetstream.MsgTTLHeader, (ttl + time.Second - 1).Truncate(time.Second).String())
+	}
+	return m, nil
 }
 
-// wholeSeconds rounds up: the server counts the life of a key in seconds, from one.
-func wholeSeconds(d time.Duration) time.Duration {
-	return max((d + time.Second - 1).Truncate(time.Second), time.Second)
-}
+// What a subject or the tools of NATS can't take is written as "=" and two hex digits, as URLs have it with "%".
+var escapes = strings.NewReplacer("~", "=7E", "+", "=20", "%", "=")
 
-// subjectOf returns the subject of a key. What a subject can't hold is written as "=" and two hex digits.
+// subjectOf returns the subject of a key.
 func subjectOf(key string) (string, error) {
-	var b strings.Builder
-	b.WriteString(bucketPrefix)
-	for part := range strings.SplitSeq(key, ".") {
-		if part == "" {
-			return "", fmt.Errorf("the key %q has an empty part", key)
-		}
+	if slices.Contains(strings.Split(key, "."), "") {
+		return "", fmt.Errorf("the key %q has an empty part", key)
 	}
-	for i := range len(key) {
-		switch c := key[i]; {
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '-', c == '_', c == '/', c == '.':
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "=%02X", c)
-		}
-	}
-	return b.String(), nil
+	return bucketPrefix + escapes.Replace(url.QueryEscape(key)), nil
 }
 
-// keyOf is the way back from a subject without its prefix.
+// keyOf returns the key of a subject.
 func keyOf(subject string) string {
-	var b strings.Builder
-	for i := 0; i < len(subject); i++ {
-		if subject[i] == '=' && i+2 < len(subject) {
-			if c, err := strconv.ParseUint(subject[i+1:i+3], 16, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(subject[i])
+	text := strings.TrimPrefix(subject, bucketPrefix)
+	if key, err := url.PathUnescape(strings.ReplaceAll(text, "=", "%")); err == nil {
+		return key
 	}
-	return b.String()
-}
-
-// Progress returns the resourceVersion up to which a cluster's events are stored; ErrNotFound if none was saved.
-func (s *Stream) Progress(ctx context.Context, cluster string) (resourceVersion string, err error) {
-	m, err := s.entry(ctx, "progress."+cluster)
-	if err != nil {
-		return "", fmt.Errorf("read the progress of cluster %s: %w", cluster, err)
-	}
-	return string(m.Data), nil
-}
-
-// SaveProgress saves a resourceVersion unless the saved one is not smaller:
-// progress goes forwards only, whoever saves it.
-func (s *Stream) SaveProgress(ctx context.Context, cluster, resourceVersion string) error {
-	doing := "save the progress of cluster " + cluster
-	if !digits(resourceVersion) {
-		return fmt.Errorf("%s: the resourceVersion %q is no number", doing, resourceVersion)
-	}
-	name := "progress." + cluster
-	for try := 0; ; try++ {
-		saved, err := s.entry(ctx, name)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("%s: %w", doing, err)
-		}
-		if err == nil && !less(string(saved.Data), resourceVersion) {
-			return nil
-		}
-		_, err = s.set(ctx, name, []byte(resourceVersion), &saved.Sequence, 0)
-		if !errors.Is(err, ErrConflict) {
-			if err != nil {
-				return fmt.Errorf("%s: %w", doing, err)
-			}
-			return nil
-		}
-		if err := pause(ctx, try); err != nil {
-			return fmt.Errorf("%s: %w", doing, err)
-		}
-	}
+	return text
 }
 
 // Heard returns when an exporter of a cluster last gave a sign of life: while it runs it
 // does so each minute, which is known for an hour, and what it stored last for good.
 // ErrNotFound if none ever has.
 func (s *Stream) Heard(ctx context.Context, cluster string) (time.Time, error) {
-	doing := "look when an exporter of cluster " + cluster + " was heard of"
-	m, err := s.entry(ctx, "progress."+cluster)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return time.Time{}, fmt.Errorf("%s: %w", doing, err)
-	}
+	view, err := s.View(ctx, event.ProgressKey(cluster), event.PageKey(cluster, "*"))
 	var last time.Time
-	if err == nil {
-		last = m.Time
-	}
-	err = s.EachEntry(ctx, "ledger."+cluster+".*", func(e Entry) {
+	for _, e := range view {
 		if e.Time.After(last) {
 			last = e.Time
 		}
-	})
+	}
 	if err == nil && last.IsZero() {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", doing, err)
+		return time.Time{}, fmt.Errorf("look when an exporter of cluster %s was heard of: %w", cluster, err)
 	}
 	return last, nil
-}
-
-// ResetProgress forgets the progress of a cluster, which is the only way back:
-// after its etcd was restored, versions are smaller than those saved.
-func (s *Stream) ResetProgress(ctx context.Context, cluster string) error {
-	if err := s.remove(ctx, "progress."+cluster); err != nil {
-		return fmt.Errorf("reset the progress of cluster %s: %w", cluster, err)
-	}
-	return nil
-}
-
-// digits reports whether s is a decimal number of any length, without leading zeros.
-func digits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
-}
-
-// less compares resourceVersions as Kubernetes does: numbers of any length. What is no number is less than any.
-func less(a, b string) bool {
-	switch {
-	case !digits(a):
-		return true
-	case len(a) != len(b):
-		return len(a) < len(b)
-	}
-	return a < b
 }

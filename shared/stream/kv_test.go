@@ -3,13 +3,23 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
+
+// create sets the value of a key that has none, and reports whether it did.
+func create(ctx context.Context, s *Stream, key, value string, ttl time.Duration) (bool, error) {
+	e, err := s.Entry(ctx, key)
+	if !errors.Is(err, ErrNotFound) {
+		return false, err
+	}
+	_, err = s.Swap(ctx, key, []byte(value), e.Revision, ttl)
+	return err == nil, err
+}
 
 func TestKeys(t *testing.T) {
 	s := fresh(t)
@@ -26,7 +36,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	for i, want := range []bool{true, false} {
-		if got, err := s.Create(ctx, "incident.account.arrearage.h", []byte("me"), 0); err != nil || got != want {
+		if got, err := create(ctx, s, "incident.account.arrearage.h", "me", 0); err != nil || got != want {
 			t.Errorf("create %d: got %t, %v", i, got, err)
 		}
 	}
@@ -36,7 +46,7 @@ func TestKeys(t *testing.T) {
 	if _, err := s.Get(ctx, "incident.account.arrearage.h"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a deleted key: got %v", err)
 	}
-	if got, err := s.Create(ctx, "incident.account.arrearage.h", []byte("you"), 0); err != nil || !got {
+	if got, err := create(ctx, s, "incident.account.arrearage.h", "you", 0); err != nil || !got {
 		t.Errorf("after deletion: got %t, %v", got, err)
 	}
 	if err := s.Delete(ctx, "never-was"); err != nil {
@@ -68,7 +78,7 @@ func TestKeysAreGoneAfterTheirTime(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
 	for round := range 2 { // the second one after the mark of the first
-		if ok, err := s.Create(ctx, "head", []byte("v"), time.Second); err != nil || !ok {
+		if ok, err := create(ctx, s, "head", "v", time.Second); err != nil || !ok {
 			t.Fatalf("round %d: got %t, %v", round, ok, err)
 		}
 		eventually(t, "the keys to expire", func() bool {
@@ -78,57 +88,6 @@ func TestKeysAreGoneAfterTheirTime(t *testing.T) {
 			}
 			return len(keys) == 0
 		})
-	}
-}
-
-func TestProgress(t *testing.T) {
-	s := fresh(t)
-	ctx := t.Context()
-	if _, err := s.Progress(ctx, "c1"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("got %v", err)
-	}
-	for _, c := range []struct{ save, want string }{
-		{"99", "99"}, {"100", "100"}, {"99", "100"}, {"100", "100"}, {"0", "100"},
-		{"18446744073709551616", "18446744073709551616"}, {"200", "18446744073709551616"},
-	} {
-		if err := s.SaveProgress(ctx, "c1", c.save); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := s.Progress(ctx, "c1"); err != nil || got != c.want {
-			t.Errorf("after %s: got %s, %v, want %s", c.save, got, err, c.want)
-		}
-	}
-	for _, bad := range []string{"", "x", "-1", "007", "1.5"} {
-		if err := s.SaveProgress(ctx, "c1", bad); err == nil {
-			t.Errorf("%q is saved", bad)
-		}
-	}
-	if err := s.ResetProgress(ctx, "c1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Progress(ctx, "c1"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("after a reset: got %v", err)
-	}
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			if err := s.SaveProgress(ctx, "c1", fmt.Sprint(i+1)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if got, err := s.Progress(ctx, "c1"); err != nil || got != "20" {
-		t.Errorf("got %s, %v", got, err)
-	}
-	if err := s.Put(ctx, "progress.c2", []byte("garbage")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SaveProgress(ctx, "c2", "5"); err != nil {
-		t.Error(err)
-	}
-	if got, err := s.Progress(ctx, "c2"); err != nil || got != "5" {
-		t.Errorf("got %s, %v", got, err)
 	}
 }
 
@@ -187,7 +146,7 @@ func TestHeard(t *testing.T) {
 	if at, err := s.Heard(ctx, "c1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("before there is one: %v, %v", at, err)
 	}
-	if err := s.SaveProgress(ctx, "c1", "7"); err != nil {
+	if err := s.Put(ctx, event.ProgressKey("c1"), []byte("7")); err != nil {
 		t.Fatal(err)
 	}
 	first, err := s.Heard(ctx, "c1")

@@ -51,21 +51,17 @@ func (p Page) Waiting() int64 {
 
 // SavePage keeps an exporter's page for an hour.
 func (s *Stream) SavePage(ctx context.Context, cluster string, p Page) error {
-	doing := "save the ledger of cluster " + cluster
 	data, err := json.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("save the page of cluster %s: %w", cluster, err)
 	}
-	if _, err := s.set(ctx, "ledger."+cluster+"."+p.Exporter, data, nil, pageLife); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
+	return s.PutFor(ctx, event.PageKey(cluster, p.Exporter), data, pageLife)
 }
 
 // LedgerClusters returns the clusters of which an exporter has said something in the last
 // hour, sorted.
 func (s *Stream) LedgerClusters(ctx context.Context) ([]string, error) {
-	keys, err := s.Keys(ctx, "ledger.*.*")
+	keys, err := s.Keys(ctx, event.PageKey("*", "*"))
 	if err != nil {
 		return nil, err
 	}
@@ -129,63 +125,36 @@ type Loss struct {
 // Ledger reconciles the failures of a cluster. A failure is lost if nobody has settled it or
 // looked at it for longer than late after the moment at which somebody should have.
 func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late time.Duration) (Ledger, error) {
-	return s.Books(cluster).Ledger(ctx, now, late)
-}
-
-// Books are the ledgers of one cluster, one after the other: each reads what the streams have taken in since the one before.
-// They keep some hundred bytes of each failure, and of each Service and class that the journal knows. They are for one goroutine.
-type Books struct {
-	stream  *Stream
-	cluster string
-	whole   time.Time // when all was read last
-	read    map[string]reach
-	failed  map[string]failed             // by subject in FAILED
-	dead    map[string]time.Time          // by origin: when its newest dead letter died
-	ends    map[string]end                // by subject in CASES
-	runs    map[string]map[string]running // by UID and class
-	bad     map[string]string             // by subject: why what it holds can't be read
-}
-
-// A reach is how far a stream was read: last is the message that was read last, the others are the stream's own.
-type reach struct{ first, last, deleted uint64 }
-
-// allAgain is how long books rely on what they have read: that a message in the midst of a stream was removed, nobody says.
-const allAgain = time.Hour
-
-// Books returns the books of a cluster, with nothing in them.
-func (s *Stream) Books(cluster string) *Books { return &Books{stream: s, cluster: cluster} }
-
-// clear forgets all that was read.
-func (k *Books) clear() {
-	k.read, k.failed, k.dead, k.ends = map[string]reach{}, map[string]failed{}, map[string]time.Time{}, map[string]end{}
-	k.runs, k.bad = map[string]map[string]running{}, map[string]string{}
-}
-
-// Ledger is Stream.Ledger.
-func (k *Books) Ledger(ctx context.Context, now time.Time, late time.Duration) (Ledger, error) {
-	if err := event.ValidCluster(k.cluster); err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
-	}
-	if err := k.catchUp(ctx); err != nil {
-		k.whole = time.Time{} // of what broke off nobody knows how far it got
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+	const doing = "reconcile the ledger"
+	if err := event.ValidCluster(cluster); err != nil {
+		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	b := &balance{
-		Ledger: Ledger{Cluster: k.cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
-		books:  k, late: late, accounts: map[string]*Account{},
+		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
+		late:   late, accounts: map[string]*Account{}, dead: map[string]time.Time{}, ends: map[string]end{},
 	}
-	for _, says := range k.bad {
-		b.Problems = append(b.Problems, says)
+	// FAILED first: what is settled afterwards may be missing in none of the others.
+	for _, of := range []struct {
+		stream, filter string
+		take           func(Message) error
+	}{
+		{Failed, event.FailedSubject(cluster, "*", "*"), b.failure},
+		{Dead, deadPrefix + strings.TrimPrefix(event.FailedSubject(cluster, "*", "*"), "lbremedy."), b.died},
+		{bucketStream, bucketPrefix + event.StateKey(cluster, "*"), b.document},
+	} {
+		if err := s.Each(ctx, of.stream, of.filter, time.Time{}, of.take); err != nil {
+			return Ledger{}, fmt.Errorf("%s: %w", doing, err)
+		}
 	}
-	for _, f := range k.failed {
+	for _, f := range b.failed {
 		b.enter(f)
 	}
-	if err := k.stream.pages(ctx, b); err != nil {
-		return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+	if err := s.pages(ctx, b); err != nil {
+		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	for class, a := range b.accounts {
-		if err := k.stream.consumer(ctx, b, class, a); err != nil {
-			return Ledger{}, fmt.Errorf("reconcile the ledger: %w", err)
+		if err := s.consumer(ctx, b, class, a); err != nil {
+			return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 		}
 		b.Classes = append(b.Classes, *a)
 	}
@@ -195,189 +164,24 @@ func (k *Books) Ledger(ctx context.Context, now time.Time, late time.Duration) (
 	return b.Ledger, nil
 }
 
-// catchUp reads what is new, or all.
-func (k *Books) catchUp(ctx context.Context) error {
-	s := k.stream
-	if time.Since(k.whole) > allAgain {
-		k.clear()
-	}
-	began := time.Now()
-	// Where each stream ends is asked first: what is stored meanwhile is read again the next time.
-	now := map[string]reach{}
-	for _, name := range []string{Failed, Dead, Cases, bucketStream} {
-		info, err := s.info(ctx, name)
-		if err != nil {
-			return err
-		}
-		now[name] = reach{info.State.FirstSeq, info.State.LastSeq, uint64(info.State.NumDeleted)}
-		if now[name].last < k.read[name].last { // it is another one, or an older copy
-			k.clear()
-		}
-	}
-	if was := k.read[Dead]; was.first != now[Dead].first || was.deleted != now[Dead].deleted {
-		clear(k.dead) // a dead letter was dropped
-		k.read[Dead] = reach{}
-	}
-	// FAILED first: what is settled afterwards may be missing in none of the others.
-	for _, of := range []struct {
-		stream, filter string
-		take           func(Message) error
-	}{
-		{Failed, event.FailedSubject(k.cluster, "*", "*"), k.failure},
-		{Dead, deadOf(strings.TrimSuffix(event.FailedSubject(k.cluster, "", ""), "..")), k.died},
-		{Cases, event.CaseSubject(k.cluster, "*", "*"), k.record},
-		{bucketStream, bucketPrefix + event.StateKey(k.cluster, "*"), k.document},
-	} {
-		// A node that is behind the others may answer: what it has not got yet is read the next time.
-		read := now[of.stream]
-		read.last = k.read[of.stream].last
-		take := func(m Message) error {
-			read.last = max(read.last, m.Sequence)
-			return of.take(m)
-		}
-		var err error
-		if read.last == 0 && of.stream == Cases {
-			err = s.EachLast(ctx, of.stream, of.filter, take)
-		} else {
-			err = s.EachAfter(ctx, of.stream, of.filter, read.last, take)
-		}
-		if err != nil {
-			return err
-		}
-		k.read[of.stream] = read
-	}
-	k.forget()
-	if k.whole.IsZero() || time.Since(k.whole) > allAgain {
-		k.whole = began
-	}
-	return nil
-}
-
-// forget drops what the streams hold no more.
-func (k *Books) forget() {
-	for subject, f := range k.failed {
-		if f.sequence < k.read[Failed].first {
-			delete(k.failed, subject)
-			delete(k.bad, subject)
-		}
-	}
-	for subject, e := range k.ends {
-		if e.sequence < k.read[Cases].first {
-			delete(k.ends, subject)
-			delete(k.bad, subject)
-		}
-	}
-}
-
-// failure takes a failure in.
-func (k *Books) failure(m Message) error {
-	delete(k.bad, m.Subject)
-	cluster, class, uid, err := event.ParseFailedSubject(m.Subject)
-	if err != nil {
-		k.bad[m.Subject] = fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err)
-		return nil
-	}
-	f := failed{
-		origin: m.Subject, subject: event.CaseSubject(cluster, uid, class), sequence: m.Sequence,
-		Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time},
-	}
-	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
-		if read, err := event.ReadFailed(e); err == nil {
-			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
-		}
-	}
-	k.failed[m.Subject] = f
-	return nil
-}
-
-// died takes a dead letter in.
-func (k *Books) died(m Message) error {
-	origin, _, _ := m.Origin()
-	k.dead[origin] = m.Time
-	return nil
-}
-
-// record takes a record of a Service and class in.
-func (k *Books) record(m Message) error {
-	delete(k.bad, m.Subject)
-	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-	if err != nil {
-		k.bad[m.Subject] = fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err)
-		k.ends[m.Subject] = end{sequence: m.Sequence}
-		return nil
-	}
-	e := endOf(r, m.Sequence)
-	e.stored = m.Time
-	k.ends[m.Subject] = e
-	return nil
-}
-
-// A running is what the document of an object says of a class.
-type running struct {
-	*event.Case
-	begun time.Time // when the run that holds the object has last written; zero: none does
-}
-
-// document takes in what the document of an object says: which runs have ended as the newest record says, and which one has begun.
-func (k *Books) document(m Message) error {
-	key := keyOf(strings.TrimPrefix(m.Subject, bucketPrefix))
-	delete(k.bad, m.Subject)
-	uid := key[strings.LastIndexByte(key, '.')+1:]
-	delete(k.runs, uid)
-	if !live(m) {
-		return nil
-	}
-	d, err := event.ReadDocument(m.Data)
-	if err != nil {
-		k.bad[m.Subject] = fmt.Sprintf("The key %s can't be read: %v.", key, err)
-		return nil
-	}
-	k.runs[uid] = map[string]running{}
-	for class, c := range d.Cases {
-		r := running{Case: &event.Case{Last: c.Last, Event: c.Event, Wait: c.Wait}}
-		if d.State.Holder != "" && d.State.Works(class) {
-			r.begun = m.Time
-		}
-		k.runs[uid][class] = r
-	}
-	return nil
-}
-
-// run returns what the document says of a class, by the subject of their records.
-func (k *Books) run(subject string) (running, bool) {
-	parts := strings.Split(subject, ".")
-	r, ok := k.runs[parts[len(parts)-2]][parts[len(parts)-1]]
-	return r, ok
-}
-
-// end returns how a Service and class stand.
-func (k *Books) end(subject string) end {
-	e := k.ends[subject]
-	if r, ok := k.run(subject); ok {
-		since := endOf(r.Since(e.record()), e.sequence)
-		since.event, since.again, since.stored = e.event, r.Event, e.stored
-		return since
-	}
-	return e
-}
-
 // A balance is a ledger in the making.
 type balance struct {
 	Ledger
-	books    *Books
 	late     time.Duration
 	accounts map[string]*Account
+	failed   []failed
+	dead     map[string]time.Time // by origin: when its newest dead letter died
+	ends     map[string]end       // by UID and class
 }
 
 // A failed is a message of FAILED as far as the ledger needs it: of many there is much else.
 type failed struct {
-	origin, subject string // the subjects in FAILED and in CASES
-	sequence        uint64
+	origin, of string // its subject, and UID and class as that has them
 	Loss
 	last time.Time // when it was last seen
 }
 
-// An end is how the newest record of a Service and class leaves its case.
+// An end is how the document of an object leaves a class.
 type end struct {
 	phase     event.Phase
 	result    event.Result
@@ -385,19 +189,60 @@ type end struct {
 	again     string    // the event that the last run answered, whether it left a record or not
 	at        time.Time // by the clock of who wrote it
 	stored    time.Time // by that of NATS
+	begun     time.Time // when the run that holds the object has last written; zero: none does
 	wait      time.Duration
-	sequence  uint64
 }
 
-func endOf(r event.Record, sequence uint64) end {
-	return end{phase: r.Phase, result: r.Result, event: r.Event, id: r.Case, at: r.At, wait: r.Wait, sequence: sequence}
+// failure takes a failure in.
+func (b *balance) failure(m Message) error {
+	_, class, uid, err := event.ParseFailedSubject(m.Subject)
+	if err != nil {
+		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
+		return nil
+	}
+	f := failed{origin: m.Subject, of: uid + " " + class, Loss: Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}}
+	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
+		if read, err := event.ReadFailed(e); err == nil {
+			f.Event, f.Service, f.last = e.ID(), read.Service, read.Last
+		}
+	}
+	b.failed = append(b.failed, f)
+	return nil
 }
 
-// record returns as much of the record as the end knows.
-func (e end) record() event.Record {
-	var r event.Record
-	r.Phase, r.Result, r.Event, r.Case, r.At, r.Wait = e.phase, e.result, e.event, e.id, e.at, e.wait
-	return r
+// died takes a dead letter in.
+func (b *balance) died(m Message) error {
+	origin, _, _ := m.Origin()
+	b.dead[origin] = m.Time
+	return nil
+}
+
+// document takes in how the document of an object leaves each of its classes.
+func (b *balance) document(m Message) error {
+	if !live(m) {
+		return nil
+	}
+	key := keyOf(m.Subject)
+	d, err := event.ReadDocument(m.Data)
+	if err != nil {
+		b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %v.", key, err))
+		return nil
+	}
+	uid := key[strings.LastIndexByte(key, '.')+1:]
+	for class, c := range d.Cases {
+		var r event.Record
+		if c.Record != nil {
+			r = *c.Record
+		}
+		e := end{event: r.Event, again: c.Event, stored: m.Time}
+		r = c.Since(r)
+		e.phase, e.result, e.id, e.at, e.wait = r.Phase, r.Result, r.Case, r.At, r.Wait
+		if d.State.Holder != "" && d.State.Works(class) {
+			e.begun = m.Time
+		}
+		b.ends[uid+" "+class] = e
+	}
+	return nil
 }
 
 // enter puts a failure into its column.
@@ -408,8 +253,8 @@ func (b *balance) enter(f failed) {
 		b.accounts[f.Class] = a
 	}
 	a.Published++
-	r := b.books.end(f.subject)
-	died, isDead := b.books.dead[f.origin]
+	r := b.ends[f.of]
+	died, isDead := b.dead[f.origin]
 	switch {
 	case f.Event != "" && r.settles(f):
 		a.Settled++
@@ -431,8 +276,8 @@ func (b *balance) enter(f failed) {
 			}
 		}
 	}
-	if run, _ := b.books.run(f.subject); run.begun.After(loss.Since) {
-		open, loss.Since, loss.Why = true, run.begun, "A run on it began and never ended."
+	if r.begun.After(loss.Since) {
+		open, loss.Since, loss.Why = true, r.begun, "A run on it began and never ended."
 	}
 	switch {
 	case b.At.Sub(loss.Since) > b.late:
@@ -458,7 +303,7 @@ func (e end) settles(f failed) bool {
 // pages takes in what the exporters say.
 func (s *Stream) pages(ctx context.Context, b *balance) error {
 	var live int
-	err := s.EachEntry(ctx, "ledger."+b.Cluster+".*", func(e Entry) {
+	err := s.EachEntry(ctx, event.PageKey(b.Cluster, "*"), func(e Entry) {
 		var p Page
 		if err := json.Unmarshal(e.Value, &p); err != nil {
 			b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %s.", e.Key, err))
@@ -483,7 +328,8 @@ func (s *Stream) pages(ctx context.Context, b *balance) error {
 	return nil
 }
 
-// consumer adds how far the deliveries of a class are.
+// consumer adds how far the deliveries of a class are. It asks for each consumer by its name: a list lacks those of which the
+// leader does not answer.
 func (s *Stream) consumer(ctx context.Context, b *balance, class string, a *Account) error {
 	doing := "look at consumer " + class
 	in, cancel, err := s.within(ctx)
@@ -502,9 +348,4 @@ func (s *Stream) consumer(ctx context.Context, b *balance, class string, a *Acco
 	info := c.CachedInfo()
 	a.Undelivered, a.InHand = int(info.NumPending), info.NumAckPending
 	return nil
-}
-
-// deadOf returns the filter for the dead letters that come from subjects which begin with these parts.
-func deadOf(prefix string) string {
-	return deadPrefix + strings.TrimPrefix(prefix, "lbremedy.") + ".>"
 }

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
@@ -199,10 +199,8 @@ func TestInHand(t *testing.T) {
 		"put":    func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Put(ctx, "k", nil) },
 		"delete": func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Delete(ctx, "k") },
 		"swap":   func(ctx context.Context, s *Stream) (uint64, error) { return s.Swap(ctx, "k", nil, 5, 0) },
-		"append": func(ctx context.Context, s *Stream) (uint64, error) {
-			j := s.Journal("c1", "u1", "tag-missing")
-			err := j.Append(ctx, "1", nil, nil)
-			return j.last, err
+		"audit": func(ctx context.Context, s *Stream) (uint64, error) {
+			return s.Audit(ctx, "c1", "u1", "tag-missing", "1", nil, nil, 5)
 		},
 		"publish": func(ctx context.Context, s *Stream) (uint64, error) {
 			seq, _, err := publish(ctx, s, subject, 5)
@@ -214,13 +212,13 @@ func TestInHand(t *testing.T) {
 		answers []string // to one try after the other; the last one to all that follow
 		want    error
 	}{
-		"stored":          {"put delete swap append", []string{lost, inHand, inHand, before}, nil},
-		"stored late":     {"put swap append", slices.Concat([]string{lost}, slices.Repeat([]string{inHand}, 20), []string{before}), nil},
-		"dropped":         {"put delete swap append publish", []string{lost, inHand, now}, nil},
+		"stored":          {"put delete swap audit", []string{lost, inHand, inHand, before}, nil},
+		"stored late":     {"put swap audit", slices.Concat([]string{lost}, slices.Repeat([]string{inHand}, 20), []string{before}), nil},
+		"dropped":         {"put delete swap audit publish", []string{lost, inHand, now}, nil},
 		"another's":       {"put publish", []string{inHand, now}, nil},
-		"another first":   {"swap append", []string{lost, inHand, wrong}, ErrConflict},
-		"nobody knows":    {"swap append", []string{lost, inHand}, ErrUnavailable},
-		"refused at once": {"swap append", []string{wrong}, ErrConflict},
+		"another first":   {"swap", []string{lost, inHand, wrong}, ErrConflict},
+		"nobody knows":    {"swap audit", []string{lost, inHand}, ErrUnavailable},
+		"refused at once": {"swap", []string{wrong}, ErrConflict},
 	} {
 		for of := range strings.FieldsSeq(tt.of) {
 			t.Run(name+", "+of, func(t *testing.T) {
@@ -276,79 +274,6 @@ func TestInHand(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestPipe(t *testing.T) {
-	s := fresh(t)
-	const subjects, versions = 40, 5
-	p := s.Pipe(16)
-	var failed, stored atomic.Int64
-	for v := range versions {
-		for i := range subjects {
-			subject := fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i)
-			err := p.Publish(t.Context(), subject, fmt.Sprintf("%d.%d", i, v), nil, []byte(strconv.Itoa(v)),
-				func(m Message) bool { return version(m) < v },
-				func(_ uint64, ok bool, err error) {
-					if err != nil {
-						failed.Add(1)
-					}
-					if ok {
-						stored.Add(1)
-					}
-				})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	p.Wait()
-	// In order within a subject: each version was newer than the one before it.
-	if failed.Load() != 0 || stored.Load() != subjects*versions {
-		t.Errorf("%d failed, %d stored of %d", failed.Load(), stored.Load(), subjects*versions)
-	}
-	if len(p.tail) != 0 {
-		t.Errorf("%d subjects are left", len(p.tail))
-	}
-}
-
-func TestPipeBlocksWhileItIsFull(t *testing.T) {
-	s := fresh(t)
-	p := s.Pipe(1)
-	enter, leave := make(chan struct{}), make(chan struct{})
-	err := p.Publish(t.Context(), "lbremedy.failed.c.x.u", "1", nil, nil, nil, func(uint64, bool, error) { close(enter); <-leave })
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-enter
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err = p.Publish(ctx, "lbremedy.failed.c.x.u", "2", nil, nil, nil, func(uint64, bool, error) { t.Error("it was taken") })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	close(leave)
-	p.Wait()
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	var y memory
-	for i := range 3000 {
-		y.put(Message{Subject: strconv.Itoa(i % 2000), Data: make([]byte, 4<<10), Sequence: uint64(i)})
-	}
-	total := 0
-	for _, m := range y.last {
-		total += size(m)
-	}
-	if total != y.bytes || total > memoryBytes || total < memoryBytes/2 {
-		t.Errorf("holds %d bytes, counts %d", total, y.bytes)
-	}
-	if m, ok := y.get("999"); ok && m.Sequence != 2999 {
-		t.Errorf("got %d", m.Sequence)
-	}
-	y.drop("999")
-	if _, ok := y.get("999"); ok {
-		t.Error("it remembers what was dropped")
 	}
 }
 
@@ -471,7 +396,7 @@ func durable(b *testing.B) *Stream {
 
 // BenchmarkBurst publishes 3,000 messages to as many subjects, each acknowledged on
 // disk: once as the simplest program does, one after the other with no order
-// kept, and once through pipes. They take turns, since disks have moods; the
+// kept, and then with so many in flight. They take turns, since disks have moods; the
 // medians are reported.
 func BenchmarkBurst(b *testing.B) {
 	const n = 3000
@@ -489,27 +414,29 @@ func BenchmarkBurst(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s.known = memory{}
 			began := time.Now()
-			p := s.Pipe(width)
+			var g errgroup.Group
+			g.SetLimit(max(width, 1))
 			for _, subject := range subjects {
 				id++
+				msgID := strconv.Itoa(id)
 				if width == 0 {
-					_, err = s.js.Publish(b.Context(), subject, data)
-				} else {
-					err = p.Publish(b.Context(), subject, strconv.Itoa(id), nil, data,
-						func(Message) bool { return true },
-						func(_ uint64, stored bool, err error) {
-							if err != nil || !stored {
-								b.Errorf("stored %t, %v", stored, err)
-							}
-						})
+					if _, err := s.js.Publish(b.Context(), subject, data); err != nil {
+						b.Fatal(err)
+					}
+					continue
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				g.Go(func() error {
+					_, stored, err := s.PublishNewer(b.Context(), subject, msgID, nil, data, func(Message) bool { return true })
+					if err == nil && !stored {
+						err = errors.New("it is not stored")
+					}
+					return err
+				})
 			}
-			p.Wait()
+			if err := g.Wait(); err != nil {
+				b.Fatal(err)
+			}
 			took[width] = append(took[width], time.Since(began))
 		}
 	}
@@ -524,17 +451,13 @@ func BenchmarkPublishNewer(b *testing.B) {
 	for _, c := range []struct {
 		name     string
 		subjects int
-		forget   bool
-	}{{"new-subject", 1 << 30, false}, {"known-subject", 1, false}, {"unknown-recurrence", 1, true}} {
+	}{{"new-subject", 1 << 30}, {"recurrence", 1}} {
 		b.Run(c.name, func(b *testing.B) {
 			s := durable(b)
 			data := bytes.Repeat([]byte("x"), 900)
 			i := 0
 			for b.Loop() {
 				i++
-				if c.forget {
-					s.known = memory{}
-				}
 				_, stored, err := s.PublishNewer(b.Context(), fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i%c.subjects), strconv.Itoa(i), nil, data,
 					func(Message) bool { return true })
 				if err != nil || !stored {

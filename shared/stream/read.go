@@ -76,12 +76,16 @@ func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Mess
 	} else if body, err = json.Marshal(ask); err != nil {
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	reply, err := s.nc.RequestWithContext(in, subject, body)
-	if errors.Is(err, nats.ErrNoResponders) { // also what the client makes of a stored message that has no data and a status of its writer
-		reply, err = s.requestPlain(in, subject, body)
-	}
+	answers, done, err := s.requestAll(subject, body, 1)
 	if err != nil {
 		return Message{}, s.fault(ctx, in, doing, err)
+	}
+	defer done()
+	var reply *nats.Msg
+	select {
+	case reply = <-answers:
+	case <-in.Done():
+		return Message{}, s.fault(ctx, in, doing, in.Err())
 	}
 	m, end, err := read(reply, ask)
 	if errors.Is(err, nats.ErrNoResponders) {

@@ -20,9 +20,7 @@ import (
 func record(t testing.TB, s *Stream, cluster string, from, n int) {
 	t.Helper()
 	for i := range n {
-		if err := s.Journal(cluster, fmt.Sprintf("u%d", from+i), "x").Append(t.Context(), "1", nil, []byte(strconv.Itoa(from+i))); err != nil {
-			t.Fatal(err)
-		}
+		audit(t, s, cluster, fmt.Sprintf("u%d", from+i), "x", strconv.Itoa(from+i))
 	}
 }
 
@@ -220,13 +218,6 @@ func TestFollowAndTail(t *testing.T) {
 	after := begin(func(ctx context.Context, f func(Message) error) error {
 		return s.Tail(ctx, Cases, "lbremedy.case.>", last.Sequence, f)
 	})
-	fresh := begin(func(ctx context.Context, f func(Message) error) error {
-		return s.Follow(ctx, Cases, "lbremedy.case.>", f)
-	})
-	eventually(t, "the followers", func() bool {
-		found, err := s.js.Stream(t.Context(), Cases)
-		return err == nil && found.CachedInfo().State.Consumers == 3
-	})
 	record(t, s, "c1", 3, 2)
 	want := func(w following, list ...string) {
 		t.Helper()
@@ -243,7 +234,6 @@ func TestFollowAndTail(t *testing.T) {
 	}
 	want(all, "0", "1", "2", "3", "4")
 	want(after, "3", "4")
-	want(fresh, "3", "4")
 	p.cut(true)
 	lost(t, s)
 	direct := connect(t, Config{URL: server.URL()})
@@ -253,9 +243,8 @@ func TestFollowAndTail(t *testing.T) {
 	record(t, direct, "c1", 6, 1)
 	want(all, "5", "6")
 	want(after, "5", "6")
-	want(fresh, "5", "6")
 	cancel()
-	for _, w := range []following{all, after, fresh} {
+	for _, w := range []following{all, after} {
 		if err := <-w.done; err != nil {
 			t.Error(err)
 		}
@@ -264,7 +253,7 @@ func TestFollowAndTail(t *testing.T) {
 	if err := s.Tail(t.Context(), Cases, "lbremedy.case.>", 0, func(Message) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.Follow(t.Context(), "NONE", "x", nil); !errors.Is(err, ErrNotFound) {
+	if err := s.FollowSince(t.Context(), "NONE", "x", time.Time{}, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -282,10 +271,27 @@ func TestFollowSince(t *testing.T) {
 		if got = append(got, string(m.Data)); len(got) == 2 {
 			return stop
 		}
-		return s.Journal("c1", "u9", "x").Append(t.Context(), "1", nil, []byte("9"))
+		audit(t, s, "c1", "u9", "x", "9")
+		return nil
 	})
 	if diff := cmp.Diff([]string{"1", "9"}, got); diff != "" || err != stop {
 		t.Errorf("%v, %s", err, diff)
+	}
+	from, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- s.FollowSince(t.Context(), Cases, "lbremedy.case.>", time.Time{}, func(m Message) error { from <- string(m.Data); return stop })
+	}()
+	eventually(t, "what is stored from now on", func() bool {
+		audit(t, s, "c1", "u9", "x", "new")
+		select {
+		case first := <-from:
+			return first == "new"
+		default:
+			return false
+		}
+	})
+	if err := <-ended; err != stop {
+		t.Error(err)
 	}
 }
 
@@ -310,10 +316,6 @@ func TestRestart(t *testing.T) {
 	if err := s.Put(t.Context(), "policy", []byte("observe")); err != nil {
 		t.Fatal(err)
 	}
-	j := s.Journal("c1", "u3", "x")
-	if got := load(t, j); got != "3" {
-		t.Fatalf("got %q", got)
-	}
 	first.Close()
 	lost(t, s)
 	p.turn(serve(t, embedded.Options{Dir: dir, Sync: true}).URL())
@@ -327,9 +329,7 @@ func TestRestart(t *testing.T) {
 	if got, err := s.Get(t.Context(), "policy"); err != nil || string(got) != "observe" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if err := j.Append(t.Context(), "2", nil, []byte("after")); err != nil {
-		t.Error(err)
-	}
+	audit(t, s, "c1", "u3", "x", "after")
 	if said, err := s.Setup(t.Context(), []string{class}, Settings{Clusters: []string{"c1"}}); err != nil || said != nil {
 		t.Errorf("got %q, %v", said, err)
 	}

@@ -29,8 +29,8 @@ func ForExporter(cluster string) []Service {
 	for _, own := range []struct{ stream, subject string }{
 		{Failed, event.FailedSubject(cluster, "*", "*")},
 		{Dead, deadPrefix + "exporter." + cluster},
-		{bucketStream, bucketPrefix + "progress." + cluster},
-		{bucketStream, bucketPrefix + "ledger." + cluster + ".*"},
+		{bucketStream, bucketPrefix + event.ProgressKey(cluster)},
+		{bucketStream, bucketPrefix + event.PageKey(cluster, "*")},
 		{bucketStream, bucketPrefix + event.CountKey(cluster)},
 	} {
 		all = append(all, Service{Subject: own.subject}, Service{Subject: lastSubject(own.stream, own.subject)})
@@ -39,7 +39,7 @@ func ForExporter(cluster string) []Service {
 }
 
 // ForConsole returns what a console needs that has an account of its own, and so does a person who only looks: it reads
-// all streams. "lbremedy ls --watch" needs a consumer, and with it a user of the engine's account.
+// all streams.
 func ForConsole() []Service {
 	all := append(looking(), Service{Subject: "$JS.API.CONSUMER.LIST." + Failed})
 	for _, stream := range []string{Failed, Cases, Dead, bucketStream} {

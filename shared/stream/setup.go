@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Settings are what may differ from one installation to the next. Zero values take the
-// defaults for what is new. What is there stays if it is larger, or if a person has set
-// it: only a value that is given makes a stream smaller. One that has no limit gets one.
+// Settings are what may differ from one installation to the next. Where a stream exists, a zero value leaves it as it is.
 type Settings struct {
 	Clusters    []string      // that get a consumer for each class
 	Replicas    int           // of streams and bucket; zero: 1 for new ones, and what is there stays
@@ -31,20 +29,12 @@ type Settings struct {
 	DeadAge     time.Duration // how long DEAD keeps a letter; zero: 30 days
 }
 
-// Metadata of a stream whose size or age a person has set.
-const (
-	sizeSet = "lbremedy.io/size"
-	ageSet  = "lbremedy.io/age"
-)
-
 // CasesAge is how long the journal keeps a record, where nobody says otherwise.
 const CasesAge = 30 * day
 
 const (
 	day = 24 * time.Hour
 
-	failedAge  = 7 * day
-	deadAge    = 30 * day
 	duplicates = 2 * time.Minute
 
 	ackWait       = 30 * time.Second
@@ -58,6 +48,16 @@ const (
 	maxMessage       = 1 << 20
 )
 
+// orUsual returns the settings with what is not given as a new installation has it.
+func (c Settings) orUsual() Settings {
+	return Settings{
+		Replicas:    cmp.Or(c.Replicas, 1),
+		FailedBytes: cmp.Or(c.FailedBytes, 256<<20), CasesBytes: cmp.Or(c.CasesBytes, 1<<30), DeadBytes: cmp.Or(c.DeadBytes, 128<<20),
+		KeysBytes: cmp.Or(c.KeysBytes, 512<<20),
+		FailedAge: cmp.Or(c.FailedAge, 7*day), CasesAge: cmp.Or(c.CasesAge, CasesAge), DeadAge: cmp.Or(c.DeadAge, 30*day),
+	}
+}
+
 // streams returns the streams and the bucket as they should be.
 //
 // A full stream refuses what comes: to lose old failures, records or keys silently would lose what waits, the memory of
@@ -68,22 +68,22 @@ func (c Settings) streams() []jetstream.StreamConfig {
 		Name: Failed, Subjects: []string{event.FailedSubjects},
 		Description:       "Failed syncs of LoadBalancer Services: the newest of each Service and class",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxFailedMessage,
-		MaxAge: cmp.Or(c.FailedAge, failedAge), MaxBytes: cmp.Or(c.FailedBytes, 256<<20), Metadata: given(c.FailedBytes, c.FailedAge),
+		MaxAge: c.FailedAge, MaxBytes: c.FailedBytes,
 	}, {
 		Name: Cases, Subjects: []string{event.CaseSubjects, event.KeptSubjects},
 		Description:       "The journal of lbremedy: every intent, step and outcome",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew, MaxMsgSize: maxMessage,
-		MaxAge: cmp.Or(c.CasesAge, CasesAge), MaxBytes: cmp.Or(c.CasesBytes, 1<<30), Metadata: given(c.CasesBytes, c.CasesAge),
+		MaxAge: c.CasesAge, MaxBytes: c.CasesBytes,
 	}, {
 		Name: Dead, Subjects: []string{deadPrefix + ">"},
 		Description:       "What lbremedy can't handle, with the reason",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardOld, MaxMsgSize: maxDeadMessage,
-		MaxAge: cmp.Or(c.DeadAge, deadAge), MaxBytes: cmp.Or(c.DeadBytes, 128<<20), Metadata: given(c.DeadBytes, c.DeadAge),
+		MaxAge: c.DeadAge, MaxBytes: c.DeadBytes,
 	}, {
 		Name: bucketStream, Subjects: []string{bucketPrefix + ">"},
 		Description:       "Keys of lbremedy: control, budgets, claims, progress",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxMessage,
-		MaxBytes: cmp.Or(c.KeysBytes, 512<<20), Metadata: given(c.KeysBytes, 0),
+		MaxBytes:   c.KeysBytes,
 		DenyDelete: true, AllowMsgTTL: true,
 	}}
 	for i := range all {
@@ -97,104 +97,27 @@ func (c Settings) streams() []jetstream.StreamConfig {
 	return all
 }
 
-// given returns the metadata of a stream of which these are set.
-func given(bytes int64, age time.Duration) map[string]string {
-	all := map[string]string{}
-	if bytes != 0 {
-		all[sizeSet] = "set"
-	}
-	if age != 0 {
-		all[ageSet] = "set"
-	}
-	return all
-}
+// What Setup keeps as it should be; the rest, such as placement or sources, is the operator's.
+var (
+	streamFields = []string{"Description", "Subjects", "Retention", "Storage", "Replicas", "MaxMsgsPerSubject", "Discard", "MaxMsgs",
+		"MaxMsgSize", "MaxAge", "MaxBytes", "Duplicates", "AllowDirect", "AllowRollup", "AllowMsgTTL", "SubjectDeleteMarkerTTL"}
+	consumerFields = []string{"FilterSubject", "FilterSubjects", "AckPolicy", "AckWait", "MaxAckPending", "MaxDeliver", "BackOff"}
+)
 
-// respect makes want keep what is larger in have, or set by a person, unless it is given
-// now. It returns in words what becomes smaller. A size that has no limit gets one, with room for as much as is held.
-func respect(have, want *jetstream.StreamConfig, held uint64) (shrinks []string) {
-	// No limit, as which the server knows 0 and -1, is larger than any.
-	keep := func(mark string, is, should int64) bool {
-		_, now := want.Metadata[mark]
-		_, before := have.Metadata[mark]
-		return !now && (before || is <= 0 || should > 0 && is > should)
-	}
-	less := func(is, should int64) bool { return should > 0 && (is <= 0 || should < is) }
-	_, now := want.Metadata[sizeSet]
-	switch {
-	case have.MaxBytes > 0 && keep(sizeSet, have.MaxBytes, want.MaxBytes):
-		want.MaxBytes = have.MaxBytes
-	case have.MaxBytes <= 0 && !now:
-		want.MaxBytes = max(want.MaxBytes, 2*int64(held))
-	}
-	if keep(ageSet, int64(have.MaxAge), int64(want.MaxAge)) {
-		want.MaxAge = have.MaxAge
-	}
-	want.Replicas = cmp.Or(want.Replicas, have.Replicas)
-	if less(have.MaxBytes, want.MaxBytes) {
-		shrinks = append(shrinks, "It takes less than before.")
-	}
-	if less(int64(have.MaxAge), int64(want.MaxAge)) {
-		shrinks = append(shrinks, "It keeps what it holds for a shorter time than before.")
-	}
-	return shrinks
-}
+// needed are the settings of a stream without which nothing works that is built on it, as update names them.
+var needed = []string{"subjects ", "retention ", "max_msgs_per_subject ", "allow_direct ", "allow_msg_ttl "}
 
-// A setting is one thing that Setup keeps as it should be; what it doesn't name,
-// such as placement or sources, is the operator's.
-type setting[C any] struct {
-	name string
-	get  func(*C) any
-	set  func(to, from *C)
-}
-
-func settingOf[C, T any](name string, field func(*C) *T) setting[C] {
-	return setting[C]{
-		name: name,
-		get:  func(c *C) any { return *field(c) },
-		set:  func(to, from *C) { *field(to) = *field(from) },
-	}
-}
-
-var streamSettings = []setting[jetstream.StreamConfig]{
-	settingOf("description", func(c *jetstream.StreamConfig) *string { return &c.Description }),
-	settingOf("subjects", func(c *jetstream.StreamConfig) *[]string { return &c.Subjects }),
-	settingOf("retention", func(c *jetstream.StreamConfig) *jetstream.RetentionPolicy { return &c.Retention }),
-	settingOf("storage", func(c *jetstream.StreamConfig) *jetstream.StorageType { return &c.Storage }),
-	settingOf("replicas", func(c *jetstream.StreamConfig) *int { return &c.Replicas }),
-	settingOf("messages per subject", func(c *jetstream.StreamConfig) *int64 { return &c.MaxMsgsPerSubject }),
-	settingOf("discard", func(c *jetstream.StreamConfig) *jetstream.DiscardPolicy { return &c.Discard }),
-	settingOf("most messages", func(c *jetstream.StreamConfig) *int64 { return &c.MaxMsgs }),
-	settingOf("largest message", func(c *jetstream.StreamConfig) *int32 { return &c.MaxMsgSize }),
-	settingOf("age", func(c *jetstream.StreamConfig) *time.Duration { return &c.MaxAge }),
-	settingOf("bytes", func(c *jetstream.StreamConfig) *int64 { return &c.MaxBytes }),
-	settingOf("duplicates window", func(c *jetstream.StreamConfig) *time.Duration { return &c.Duplicates }),
-	settingOf("direct gets", func(c *jetstream.StreamConfig) *bool { return &c.AllowDirect }),
-	settingOf("rollups", func(c *jetstream.StreamConfig) *bool { return &c.AllowRollup }),
-	settingOf("message TTLs", func(c *jetstream.StreamConfig) *bool { return &c.AllowMsgTTL }),
-	settingOf("delete marker TTL", func(c *jetstream.StreamConfig) *time.Duration { return &c.SubjectDeleteMarkerTTL }),
-}
-
-// needed are the settings of a stream without which nothing works that is built on it.
-var needed = []string{"subjects", "retention", "messages per subject", "direct gets", "message TTLs"}
-
-var consumerSettings = []setting[jetstream.ConsumerConfig]{
-	settingOf("filter", func(c *jetstream.ConsumerConfig) *string { return &c.FilterSubject }),
-	settingOf("filters", func(c *jetstream.ConsumerConfig) *[]string { return &c.FilterSubjects }),
-	settingOf("ack policy", func(c *jetstream.ConsumerConfig) *jetstream.AckPolicy { return &c.AckPolicy }),
-	settingOf("ack wait", func(c *jetstream.ConsumerConfig) *time.Duration { return &c.AckWait }),
-	settingOf("pending acks", func(c *jetstream.ConsumerConfig) *int { return &c.MaxAckPending }),
-	settingOf("deliveries", func(c *jetstream.ConsumerConfig) *int { return &c.MaxDeliver }),
-	settingOf("back-off", func(c *jetstream.ConsumerConfig) *[]time.Duration { return &c.BackOff }),
-}
-
-// update sets in have what differs from want, and returns the differences as words.
-func update[C any](settings []setting[C], have, want *C) []string {
+// update sets in a configuration what differs from another one, and returns the differences in the words of NATS.
+func update[C any](fields []string, have, want *C) []string {
 	var changes []string
-	for _, f := range settings {
-		is, should := fmt.Sprint(f.get(have)), fmt.Sprint(f.get(want))
-		if is != should {
-			changes = append(changes, fmt.Sprintf("%s %s (was %s)", f.name, should, is))
-			f.set(have, want)
+	is, should := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()
+	for _, name := range fields {
+		was, now := fmt.Sprint(is.FieldByName(name)), fmt.Sprint(should.FieldByName(name))
+		if was != now {
+			field, _ := is.Type().FieldByName(name)
+			word, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			changes = append(changes, fmt.Sprintf("%s %s (was %s)", word, now, was))
+			is.FieldByName(name).Set(should.FieldByName(name))
 		}
 	}
 	return changes
@@ -227,8 +150,9 @@ func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (
 			return nil, nil, fmt.Errorf("set up a consumer: %w", err)
 		}
 	}
-	for _, want := range c.streams() {
-		said, lacks, err := s.setupStream(ctx, want)
+	usual := c.orUsual().streams()
+	for i, want := range c.streams() {
+		said, lacks, err := s.setupStream(ctx, want, usual[i])
 		if err != nil {
 			return done, lacking, err
 		}
@@ -265,8 +189,8 @@ func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since
 	return since, err
 }
 
-// setupStream creates a stream, or brings it up to date. lacks says what it may not change.
-func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (said, lacks []string, err error) {
+// setupStream creates a stream as usual, or brings it up to date. lacks says what it may not change.
+func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamConfig) (said, lacks []string, err error) {
 	doing := "set up stream " + want.Name
 	in, cancel, err := s.within(ctx)
 	if err != nil {
@@ -280,9 +204,7 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 		err = jetstream.ErrJetStreamNotEnabled
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		first := want
-		first.Replicas = cmp.Or(want.Replicas, 1)
-		_, err = s.js.CreateStream(in, first)
+		_, err = s.js.CreateStream(in, usual)
 		if err == nil {
 			return []string{fmt.Sprintf("Created stream %s.", want.Name)}, nil, nil
 		}
@@ -290,7 +212,7 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 			return nil, nil, fmt.Errorf("%s: it is not there, and %w; run lbremedy up --setup as a user who may create it", doing, ErrDenied)
 		}
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil, nil, s.refusedStream(ctx, in, doing, want, err)
+			return nil, nil, s.refusedStream(ctx, in, doing, usual, err)
 		}
 		found, err = s.js.Stream(in, want.Name) // another program was faster, with other settings
 	}
@@ -298,23 +220,22 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 		return nil, nil, s.fault(ctx, in, doing, err)
 	}
 	have := found.CachedInfo().Config
-	shrinks := respect(&have, &want, found.CachedInfo().State.Bytes)
-	changes := update(streamSettings, &have, &want)
-	marks := len(have.Metadata)
-	for mark, value := range want.Metadata {
-		if have.Metadata[mark] != value {
-			have.Metadata = cloned(have.Metadata)
-			have.Metadata[mark] = value
-		}
+	want.MaxBytes, want.Replicas = cmp.Or(want.MaxBytes, have.MaxBytes), cmp.Or(want.Replicas, have.Replicas)
+	if want.MaxBytes <= 0 { // each stream has a limit
+		want.MaxBytes = max(usual.MaxBytes, 2*int64(found.CachedInfo().State.Bytes))
 	}
-	if len(changes) == 0 && len(have.Metadata) == marks {
+	if usual.MaxAge > 0 { // what the bucket holds has no age
+		want.MaxAge = cmp.Or(want.MaxAge, have.MaxAge)
+	}
+	changes := update(streamFields, &have, &want)
+	if len(changes) == 0 {
 		return nil, nil, nil
 	}
 	_, err = s.js.UpdateStream(in, have)
 	switch {
 	case denied(in):
 		for _, change := range changes {
-			if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name+" ") }) {
+			if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name) }) {
 				return nil, nil, fmt.Errorf("%s: it can't be worked with: it should have %s, and %w; run lbremedy up --setup as a user who may change it", doing,
 					change, ErrDenied)
 			}
@@ -323,17 +244,8 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 			strings.Join(changes, ", "))}, nil
 	case err != nil:
 		return nil, nil, s.refusedStream(ctx, in, doing+": change "+strings.Join(changes, ", "), want, err)
-	case len(changes) == 0:
-		return nil, nil, nil
 	}
-	return []string{strings.Join(append([]string{fmt.Sprintf("Changed stream %s: %s.", want.Name, strings.Join(changes, ", "))}, shrinks...), " ")}, nil, nil
-}
-
-func cloned(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return maps.Clone(m)
+	return []string{fmt.Sprintf("Changed stream %s: %s.", want.Name, strings.Join(changes, ", "))}, nil, nil
 }
 
 // refusedStream adds the way out to the one refusal that a small disk makes common.
@@ -376,7 +288,7 @@ func (s *Stream) setupConsumer(ctx context.Context, from string, want jetstream.
 		return nil, time.Time{}, s.fault(ctx, in, doing, err)
 	}
 	have, since := found.CachedInfo().Config, found.CachedInfo().Created
-	changes := update(consumerSettings, &have, &want)
+	changes := update(consumerFields, &have, &want)
 	if len(changes) == 0 {
 		return nil, since, nil
 	}

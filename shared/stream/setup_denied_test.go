@@ -63,16 +63,17 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 	if lacking, err := use("a", "b"); err != nil || !strings.Contains(lacking, "consumer b") || !strings.Contains(lacking, "run lbremedy up --setup") {
 		t.Errorf("without a consumer: %q, %v", lacking, err)
 	}
-	change(stream.Failed, func(c *jetstream.StreamConfig) { c.MaxAge, c.Description = time.Hour, "mine" })
+	change(stream.Failed, func(c *jetstream.StreamConfig) { c.Duplicates, c.Description = time.Hour, "mine" })
 	if lacking, err := use("a"); err != nil || !strings.Contains(lacking, "Stream FAILED should have description") ||
-		!strings.Contains(lacking, "age 168h0m0s (was 1h0m0s)") {
+		!strings.Contains(lacking, "duplicate_window 2m0s (was 1h0m0s)") {
 		t.Errorf("where it differs: %q, %v", lacking, err)
 	}
-	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "age 168h0m0s") {
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); !errors.Is(err, stream.ErrDenied) ||
+		!strings.Contains(err.Error(), "duplicate_window 2m0s") {
 		t.Errorf("Setup itself: %v", err)
 	}
 	change(stream.Failed, func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 })
-	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "messages per subject 1 (was 5)") {
+	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "max_msgs_per_subject 1 (was 5)") {
 		t.Errorf("where it can't be worked with: %v", err)
 	}
 }
@@ -85,8 +86,8 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	appends := func(i int) error {
-		j := s.Journal("c1", fmt.Sprintf("u%d", i), "a")
-		return j.Append(t.Context(), "1", nil, make([]byte, 8<<10))
+		_, err := s.Audit(t.Context(), "c1", fmt.Sprintf("u%d", i), "a", fmt.Sprint(i), nil, make([]byte, 8<<10), 0)
+		return err
 	}
 	i := 0
 	for ; s.Room() == nil && i < 100; i++ {

@@ -43,7 +43,7 @@ func TestSetup(t *testing.T) {
 		}
 	}
 	change(Failed, func(c *jetstream.StreamConfig) {
-		c.MaxAge, c.AllowDirect, c.MaxMsgsPerSubject = time.Hour, false, 5
+		c.Duplicates, c.AllowDirect, c.MaxMsgsPerSubject = time.Hour, false, 5
 		c.Metadata = map[string]string{"owner": "me"}
 	})
 	change(bucketStream, func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "also.this") })
@@ -61,10 +61,10 @@ func TestSetup(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"Changed stream FAILED: messages per subject 1 (was 5), age 168h0m0s (was 1h0m0s), direct gets true (was false).",
-		"Changed stream CASES: bytes 2097152 (was 1073741824). It takes less than before.",
+		"Changed stream FAILED: max_msgs_per_subject 1 (was 5), duplicate_window 2m0s (was 1h0m0s), allow_direct true (was false).",
+		"Changed stream CASES: max_bytes 2097152 (was 1073741824).",
 		"Changed stream KV_lbremedy: subjects [$KV.lbremedy.>] (was [$KV.lbremedy.> also.this]).",
-		"Changed consumer tag-missing_c1: pending acks 100000 (was 1000), deliveries -1 (was 3).",
+		"Changed consumer tag-missing_c1: max_ack_pending 100000 (was 1000), max_deliver -1 (was 3).",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Error(diff)
@@ -73,7 +73,7 @@ func TestSetup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := found.CachedInfo().Config; got.MaxAge != 7*24*time.Hour || got.Metadata["owner"] != "me" {
+	if got := found.CachedInfo().Config; got.Duplicates != duplicates || got.Metadata["owner"] != "me" {
 		t.Errorf("got %+v", got)
 	}
 	if said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{Clusters: []string{"c1"}, CasesBytes: 2 << 20}); err != nil || said != nil {
@@ -81,9 +81,8 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// What an operator has made larger stays, and so does what was set on purpose, whichever
-// program sets up without saying a size: only who says one makes a stream smaller.
-func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
+// What an operator has set stays, whichever program sets up without saying a size.
+func TestSetupKeepsWhatOperatorsSet(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
 	setup := func(c Settings) []string {
@@ -125,8 +124,7 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 		}
 	}
 	set := Settings{CasesBytes: 64 << 20, CasesAge: 3 * day}
-	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was 2147483648). It takes less than before. " +
-		"It keeps what it holds for a shorter time than before."}
+	want := []string{"Changed stream CASES: max_age 72h0m0s (was 0s), max_bytes 67108864 (was 2147483648)."}
 	if diff := cmp.Diff(want, setup(set)); diff != "" {
 		t.Error(diff)
 	}
@@ -138,8 +136,7 @@ func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
 	if bytes, age := have(Cases); bytes != 64<<20 || age != 3*day {
 		t.Errorf("the journal takes %d bytes for %s", bytes, age)
 	}
-	if said := setup(Settings{CasesBytes: 128 << 20}); len(said) != 1 || strings.Contains(said[0], "less") ||
-		!strings.Contains(said[0], "bytes 134217728 (was 67108864)") {
+	if said := setup(Settings{CasesBytes: 128 << 20}); len(said) != 1 || !strings.Contains(said[0], "max_bytes 134217728 (was 67108864)") {
 		t.Errorf("raised on purpose: %q", said)
 	}
 }
@@ -210,7 +207,9 @@ func TestNothingIsRolledUp(t *testing.T) {
 		}
 	}
 	check()
-	for _, subject := range []string{"lbremedy.case.c1.u.x", "lbremedy.failed.c1.x.u", deadPrefix + "x", bucketPrefix + "run.c1.u.x"} {
+	for name, subject := range map[string]string{
+		Cases: "lbremedy.case.c1.u.x", Failed: "lbremedy.failed.c1.x.u", Dead: deadPrefix + "x", bucketStream: bucketPrefix + "run.c1.u.x",
+	} {
 		for _, of := range []string{"kept", "own"} {
 			if _, err := s.js.Publish(t.Context(), subject+"."+of, []byte("a")); err != nil {
 				t.Fatal(err)
@@ -221,7 +220,7 @@ func TestNothingIsRolledUp(t *testing.T) {
 				t.Errorf("a roll-up is stored under %s with %v", subject, header)
 			}
 		}
-		if m, err := s.Last(t.Context(), streamOf(subject), subject+".kept"); err != nil || string(m.Data) != "a" {
+		if m, err := s.Last(t.Context(), name, subject+".kept"); err != nil || string(m.Data) != "a" {
 			t.Errorf("%s holds %q, %v", subject, m.Data, err)
 		}
 	}
@@ -237,18 +236,6 @@ func TestNothingIsRolledUp(t *testing.T) {
 	}
 	setup(t, s)
 	check()
-}
-
-// A stream that has no limit gets one that leaves room for what it holds.
-func TestSetupOfAStreamWithoutLimit(t *testing.T) {
-	have, want := jetstream.StreamConfig{MaxBytes: -1}, jetstream.StreamConfig{MaxBytes: 1 << 20}
-	if respect(&have, &want, 3<<20); want.MaxBytes != 6<<20 {
-		t.Errorf("the limit is %d", want.MaxBytes)
-	}
-	want = jetstream.StreamConfig{MaxBytes: 1 << 20, Metadata: map[string]string{sizeSet: "set"}}
-	if respect(&have, &want, 3<<20); want.MaxBytes != 1<<20 {
-		t.Errorf("the limit that is given became %d", want.MaxBytes)
-	}
 }
 
 // What FAILED has no room for is refused, so that its writer knows, and nothing that waits is lost for it.
@@ -295,7 +282,7 @@ func TestSetupSaysWhyNot(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	_, err = s.Setup(t.Context(), nil, Settings{Replicas: 3})
-	if err == nil || !strings.Contains(err.Error(), "set up stream FAILED: change replicas 3 (was 1)") {
+	if err == nil || !strings.Contains(err.Error(), "set up stream FAILED: change num_replicas 3 (was 1)") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -305,10 +292,9 @@ func TestFullJournalRefuses(t *testing.T) {
 	if _, err := s.Setup(t.Context(), nil, Settings{CasesBytes: 4 << 10}); err != nil {
 		t.Fatal(err)
 	}
-	j := s.Journal("c1", "u1", "tag-missing")
 	var err error
-	for range 10 {
-		if err = j.Append(t.Context(), "1", nil, make([]byte, 1<<10)); err != nil {
+	for i := range 10 {
+		if _, err = s.Audit(t.Context(), "c1", "u1", "tag-missing", fmt.Sprint(i), nil, make([]byte, 1<<10), 0); err != nil {
 			break
 		}
 	}

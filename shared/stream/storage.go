@@ -23,7 +23,7 @@ type Storage struct {
 // who may not look is an error of kind ErrDenied.
 func (s *Stream) Storage(ctx context.Context) (Storage, error) {
 	var r Storage
-	for _, want := range (Settings{}).streams() {
+	for _, want := range (Settings{}).orUsual().streams() {
 		info, err := s.info(ctx, want.Name)
 		if errors.Is(err, ErrNotFound) {
 			r.Missing = append(r.Missing, want.Name)
@@ -33,7 +33,7 @@ func (s *Stream) Storage(ctx context.Context) (Storage, error) {
 		if err != nil {
 			return Storage{}, err
 		}
-		r.Fills = append(r.Fills, Fill{want.Name, info.State.Msgs, info.State.Bytes, uint64(max(0, info.Config.MaxBytes))})
+		r.Fills = append(r.Fills, fillOf(info))
 		r.Date = info.TimeStamp
 	}
 	const doing = "look at the limits of JetStream"

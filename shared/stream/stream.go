@@ -16,9 +16,8 @@
 //
 // The batched direct gets and the pull requests are spoken here without the
 // client's own helpers. One direct get of the last message of each subject is a
-// consistent view of several documents in one round trip, also on a replica; and a
-// worker asks for as many messages as it has hands free, which leaves the rest
-// to others and lets none grow old in a buffer.
+// consistent view of several documents in one round trip, also on a replica. And the client takes
+// a stored message with a status in its headers and no data for the server's word.
 package stream
 
 import (
@@ -30,7 +29,9 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -99,9 +100,8 @@ type Stream struct {
 	link    atomic.Pointer[link]
 	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
 	cut     atomic.Int64  // handlers that were cancelled at the end
-	known   memory
-	fulls   fulls
-	changes changes
+	fulls   sync.Map      // by stream: whether it took nothing at the last try
+	turn    chan struct{} // of the one who changes a document
 	deny    denials
 }
 
@@ -127,6 +127,7 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	s := &Stream{
 		log:     c.Log,
+		turn:    make(chan struct{}, 1),
 		where:   Redact(c.URL),
 		grace:   cmp.Or(c.Grace, defaultEnd),
 		beat:    10 * time.Second,
@@ -144,7 +145,11 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.nc, err = dial(ctx, c.URL, opts); err != nil {
+	wait := dialTimeout
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end))
+	}
+	if s.nc, err = nats.Connect(c.URL, append(opts, nats.Timeout(wait))...); err != nil {
 		return nil, s.refused(ctx, err)
 	}
 	if s.js, err = jetstream.New(s.nc); err != nil {
@@ -157,7 +162,6 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 func (s *Stream) options(c Config) ([]nats.Option, error) {
 	opts := []nats.Option{
 		nats.Name(cmp.Or(c.Name, "lbremedy")),
-		nats.Timeout(dialTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 400*time.Millisecond),
@@ -209,51 +213,27 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 	return opts, nil
 }
 
-// dial connects and gives up when ctx ends, which the client can't do by itself.
-func dial(ctx context.Context, url string, opts []nats.Option) (*nats.Conn, error) {
-	type result struct {
-		nc  *nats.Conn
-		err error
-	}
-	got := make(chan result, 1)
-	go func() {
-		nc, err := nats.Connect(url, opts...)
-		got <- result{nc, err}
-	}()
-	select {
-	case r := <-got:
-		return r.nc, r.err
-	case <-ctx.Done():
-		go func() {
-			if r := <-got; r.nc != nil {
-				r.nc.Close()
-			}
-		}()
-		return nil, ctx.Err()
-	}
-}
-
 // refused says why there is no connection, without what the URL may hold besides the address.
 func (s *Stream) refused(ctx context.Context, err error) error {
+	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(end) {
+		return fmt.Errorf("connect to NATS at %s: %w", s.where, cmp.Or(ctx.Err(), context.DeadlineExceeded))
+	}
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
+	why := err.Error()
 	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("connect to NATS at %s: %w", s.where, ctx.Err())
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return fmt.Errorf("connect to NATS at %s: the server refuses these credentials; give the token or the credentials file that it asks for: %w", s.where,
-			ErrUnavailable)
+		why = "the server refuses these credentials; give the token or the credentials file that it asks for"
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		return fmt.Errorf("connect to NATS at %s: the server speaks plain text, and TLS was asked for: %w", s.where, ErrUnavailable)
+		why = "the server speaks plain text, and TLS was asked for"
 	case errors.As(err, &authority):
-		return fmt.Errorf("connect to NATS at %s: its certificate is of no authority that is trusted here; name the file with its root certificates: %w", s.where,
-			ErrUnavailable)
+		why = "its certificate is of no authority that is trusted here; name the file with its root certificates"
 	case errors.As(err, &host):
-		return fmt.Errorf("connect to NATS at %s: its certificate is for another name: %w", s.where, ErrUnavailable)
+		why = "its certificate is for another name"
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isNetwork(err):
-		return fmt.Errorf("connect to NATS at %s: no NATS server answers there; start one or give the address of another: %w", s.where, ErrUnavailable)
+		why = "no NATS server answers there; start one or give the address of another"
 	}
-	return fmt.Errorf("connect to NATS at %s: %w: %s", s.where, ErrUnavailable, err)
+	return fmt.Errorf("connect to NATS at %s: %s: %w", s.where, why, ErrUnavailable)
 }
 
 func isNetwork(err error) bool {
@@ -355,6 +335,7 @@ func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFun
 func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 	var api *jetstream.APIError
 	errors.As(err, &api)
+	is := func(codes ...jetstream.ErrorCode) bool { return api != nil && slices.Contains(codes, api.ErrorCode) }
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
@@ -367,12 +348,11 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 			return fmt.Errorf("%s: %w: %w within %s", doing, ErrUnavailable, errLost, callTimeout)
 		}
 		return fmt.Errorf("%s: %w: %w: the connection to %s broke", doing, ErrUnavailable, errLost, s.where)
-	case api != nil && api.ErrorCode == codeSameIDFlying:
+	case is(codeSameIDFlying):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, errFlying)
-	case conflicts(api):
+	case is(jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return fmt.Errorf("%s: %w", doing, ErrConflict)
-	case api != nil && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoStorage || api.ErrorCode == codeNoResources ||
-		api.ErrorCode == codeAccountLimit):
+	case is(codeStoreFailed, codeNoStorage, codeNoResources, codeAccountLimit):
 		return fmt.Errorf("%s: %w: %s", doing, ErrFull, api.Description)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%s: %w: the server at %s runs without JetStream; switch it on in its configuration", doing, ErrUnavailable, s.where)
@@ -382,7 +362,7 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w: %s", doing, ErrNotFound, api.Description)
 	case api != nil && api.Code == 503:
 		return fmt.Errorf("%s: %w: %s", doing, ErrUnavailable, api.Description)
-	case unsent(err):
+	case slices.ContainsFunc(unsent, func(kind error) bool { return errors.Is(err, kind) }):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrInvalidJSAck):
 		return fmt.Errorf("%s: %w: %w: %w", doing, ErrUnavailable, errLost, err)
@@ -399,25 +379,6 @@ const (
 	codeAccountLimit = 10002
 )
 
-// conflicts reports whether the server refused a write because of its expected last sequence.
-func conflicts(err *jetstream.APIError) bool {
-	if err == nil {
-		return false
-	}
-	switch err.ErrorCode {
-	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-		return true
-	}
-	return false
-}
-
-// unsent reports whether err says that the message never left.
-func unsent(err error) bool {
-	for _, kind := range []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected,
-		nats.ErrConnectionDraining} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
-}
+// unsent are errors of messages that never left.
+var unsent = []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected,
+	nats.ErrConnectionDraining}

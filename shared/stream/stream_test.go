@@ -323,13 +323,12 @@ func TestNothingIsBufferedWhileNATSIsAway(t *testing.T) {
 			_, _, err := s.PublishNewer(ctx, "lbremedy.failed.c.x.u", "1", nil, nil, always)
 			return err
 		},
-		"append":  func() error { return s.Journal("c", "u", "x").Append(ctx, "1", nil, nil) },
-		"load":    func() error { _, err := s.Journal("c", "u", "x").Load(ctx); return err },
+		"audit":   func() error { _, err := s.Audit(ctx, "c", "u", "x", "1", nil, nil, 0); return err },
 		"dead":    func() error { return s.Dead(ctx, "why", "test", nil, nil) },
 		"put":     func() error { return s.Put(ctx, "k", nil) },
 		"get":     func() error { _, err := s.Get(ctx, "k"); return err },
 		"setup":   func() error { _, err := s.Setup(ctx, nil, Settings{}); return err },
-		"follow":  func() error { return s.Follow(ctx, Failed, ">", nil) },
+		"follow":  func() error { return s.FollowSince(ctx, Failed, ">", time.Time{}, nil) },
 		"consume": func() error { return s.Consume(ctx, "c1", "x", 1, nil) },
 	} {
 		began := time.Now()

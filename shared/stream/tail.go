@@ -2,143 +2,52 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Follow calls f for the messages of a stream that match filter and are stored
-// from now on, in order, until ctx ends; it returns nil then. An error of f ends
-// it and is returned.
-func (s *Stream) Follow(ctx context.Context, stream, filter string, f func(Message) error) error {
-	return s.tail(ctx, stream, filter, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy}, f)
-}
+// tailEach is how often a stream is asked for what is new.
+const tailEach = 250 * time.Millisecond
 
-// FollowSince is Follow that begins with what was stored since a time; the zero time
-// means now.
+// FollowSince is Tail that begins with what was stored since a time; the zero time means now.
 func (s *Stream) FollowSince(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
-	if since.IsZero() {
-		return s.Follow(ctx, stream, filter, f)
+	if !since.IsZero() {
+		return s.tail(ctx, stream, filter, query{Since: &since}, f)
 	}
-	return s.tail(ctx, stream, filter, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}, f)
+	info, err := s.info(ctx, stream)
+	if err != nil {
+		return err
+	}
+	return s.Tail(ctx, stream, filter, info.State.LastSeq, f)
 }
 
-// Tail is Follow that begins right behind a sequence of the stream: none is missed
-// between a reading and Tail. After 0 it begins with all that is kept.
+// Tail calls f for the messages of a stream that match filter and lie behind a sequence, in order, until ctx ends; it returns nil
+// then. None is missed between a reading and Tail. An error of f ends it and is returned. It takes no consumer but asks again
+// and again, so that a user of NATS who may only read can follow a stream.
 func (s *Stream) Tail(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
-	return s.tail(ctx, stream, filter, behindSequence(after), f)
+	return s.tail(ctx, stream, filter, query{Seq: after + 1}, f)
 }
 
-func behindSequence(last uint64) jetstream.ConsumerConfig {
-	return jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last + 1}
-}
-
-const (
-	tailBatch = 256
-	tailIdle  = time.Minute // then the server forgets a consumer that nobody asks
-)
-
-// A tail is one consumer of its own after the other: where one is lost, the next begins behind what was seen. The client
-// has a helper for that, which takes a stored message with a status and no data for the server's word, and begins anew at
-// it for ever.
-func (s *Stream) tail(ctx context.Context, stream, filter string, from jetstream.ConsumerConfig, f func(Message) error) error {
-	doing := "follow " + filter
+func (s *Stream) tail(ctx context.Context, stream, filter string, ask query, f func(Message) error) error {
+	ask.Next, ask.Batch, ask.Bytes = filter, pageMessages, pageBytes
 	for first := true; ; first = false {
-		l := s.link.Load()
-		c, err := s.tailConsumer(ctx, stream, filter, from)
-		if ctx.Err() != nil {
+		var own error
+		err := s.each(ctx, stream, filter, ask, func(m Message) error {
+			if own = f(m); own == nil && m.Sequence > 0 {
+				ask.Seq, ask.Since = m.Sequence+1, nil
+			}
+			return own
+		})
+		switch {
+		case ctx.Err() != nil:
 			return nil
+		case own != nil:
+			return own
+		case err != nil && first:
+			return fmt.Errorf("follow %s: %w", filter, err)
 		}
-		if err != nil && first {
-			return fmt.Errorf("%s: %w", doing, err)
-		}
-		if err == nil {
-			last, err := s.pullAll(ctx, l, stream, c, f)
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if last > 0 {
-				from = behindSequence(last)
-			}
-		}
-		if !s.Rest(ctx, pullPause) {
+		if !s.Rest(ctx, tailEach) {
 			return nil
-		}
-	}
-}
-
-// tailConsumer creates a consumer for who follows a stream, and returns its name.
-func (s *Stream) tailConsumer(ctx context.Context, stream, filter string, from jetstream.ConsumerConfig) (string, error) {
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer cancel()
-	from.FilterSubject, from.AckPolicy, from.MemoryStorage, from.Replicas, from.InactiveThreshold = filter, jetstream.AckNonePolicy, true, 1, tailIdle
-	c, err := s.js.CreateConsumer(in, stream, from)
-	if err != nil {
-		return "", s.fault(ctx, in, "create a consumer", err)
-	}
-	return c.CachedInfo().Name, nil
-}
-
-// pullAll calls f for what a consumer brings, until it is lost. It returns the sequence of the last message, 0 if there
-// was none, and the error of f.
-func (s *Stream) pullAll(ctx context.Context, l *link, stream, consumer string, f func(Message) error) (last uint64, err error) {
-	inbox, arrived := s.nc.NewInbox(), make(chan *nats.Msg, 2*tailBatch)
-	sub, err := s.nc.ChanSubscribe(inbox, arrived)
-	if err != nil {
-		return 0, nil // without a connection
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	body, err := json.Marshal(map[string]any{"batch": tailBatch, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds()})
-	if err != nil {
-		return 0, err
-	}
-	silent := time.NewTimer(3 * pullBeat)
-	defer silent.Stop()
-	left, count := 0, uint64(0)
-	for {
-		if left == 0 {
-			if s.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, inbox, body) != nil {
-				return last, nil
-			}
-			left = tailBatch
-		}
-		select {
-		case <-ctx.Done():
-			return last, nil
-		case <-l.alive.Done():
-			return last, nil
-		case <-silent.C:
-			return last, nil
-		case m := <-arrived:
-			silent.Reset(3 * pullBeat)
-			meta, err := m.Metadata()
-			if err != nil { // the server's word: what is stored comes with where it stands
-				switch lastOf(m.Header, "Status") {
-				case "100": // a sign of life
-				case "404", "408":
-					left = 0
-				default:
-					return last, nil
-				}
-				continue
-			}
-			if count++; meta.Sequence.Consumer != count {
-				return last, nil // one in between was lost
-			}
-			left--
-			if err := f(message(m.Subject, m.Header, m.Data, meta.Sequence.Stream, meta.Timestamp, 0)); err != nil {
-				return last, err
-			}
-			last = meta.Sequence.Stream
 		}
 	}
 }

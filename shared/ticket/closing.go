@@ -98,17 +98,23 @@ type Notified struct {
 	Error    string    `json:"error,omitempty"`
 	Missed   string    `json:"missed,omitempty"`  // whom the last notification did not reach, and why
 	Refused  bool      `json:"refused,omitempty"` // the sink did not take it, and is asked again each hour
+	uid      string    // of the Service, where there is one for each
 }
 
 // List returns the incidents that are known, open ones and those that ended in the last
 // week, the one that changed last first. It also returns an error for each key that
 // can't be read; the rest is there all the same.
 func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
-	members, err := s.Entries(ctx, memberRoot+">")
+	return list(ctx, s, memberRoot+">", headRoot+">")
+}
+
+// list is List of the members and heads whose keys match.
+func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]Incident, error) {
+	members, err := s.Entries(ctx, ofMembers)
 	if err != nil {
 		return nil, fmt.Errorf("list the incidents: %w", err)
 	}
-	heads, err := s.Entries(ctx, headRoot+">")
+	heads, err := s.Entries(ctx, ofHeads)
 	if err != nil {
 		return nil, fmt.Errorf("list the tickets: %w", err)
 	}
@@ -131,35 +137,35 @@ func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 		get(i).add(m)
 	}
 	for _, e := range heads {
-		i, uid, t, err := readNotified(e)
+		i, t, err := readNotified(e)
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
-		t.Service = names[uid]
+		t.Service = names[t.uid]
 		get(i).Tickets = append(get(i).Tickets, t)
 	}
-	list := make([]Incident, 0, len(all))
+	found := make([]Incident, 0, len(all))
 	for _, i := range all {
 		i.sort()
-		list = append(list, *i)
+		found = append(found, *i)
 	}
-	slices.SortFunc(list, func(a, b Incident) int { return b.at.Compare(a.at) })
-	return list, errors.Join(bad...)
+	slices.SortFunc(found, func(a, b Incident) int { return b.at.Compare(a.at) })
+	return found, errors.Join(bad...)
 }
 
 // readNotified reads what a sink knows from its key.
-func readNotified(e stream.Entry) (i incident, uid string, t Notified, err error) {
+func readNotified(e stream.Entry) (incident, Notified, error) {
 	sink, i, uid, ok := parseHead(e.Key)
 	if !ok {
-		return i, uid, t, fmt.Errorf("read what a sink was sent in %s: the key has not five parts or six", e.Key)
+		return i, Notified{}, fmt.Errorf("read what a sink was sent in %s: the key has not five parts or six", e.Key)
 	}
 	var h Head
 	if err := json.Unmarshal(e.Value, &h); err != nil {
-		return i, uid, t, fmt.Errorf("read what a sink was sent in %s: %w", e.Key, err)
+		return i, Notified{}, fmt.Errorf("read what a sink was sent in %s: %w", e.Key, err)
 	}
-	return i, uid, Notified{
-		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID,
+	return i, Notified{
+		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID, uid: uid,
 		Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Missed: h.Missed, Refused: h.Refused,
 	}, nil
 }
@@ -167,27 +173,14 @@ func readNotified(e stream.Entry) (i incident, uid string, t Notified, err error
 // Of returns the tickets of the incidents that a Service and class is in, by sink; one
 // that can't be read is an error.
 func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Notified, error) {
-	doing := "look for the tickets of the case"
-	members, err := s.Entries(ctx, memberRoot+"*."+class+".*."+serviceUID)
+	incidents, err := list(ctx, s, memberRoot+"*."+class+".*."+serviceUID, headRoot+"*.*."+class+".>")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, err
 	}
 	var found []Notified
-	for _, m := range members {
-		i, _, ok := parseMember(m.Key)
-		if !ok {
-			continue
-		}
-		for _, filter := range []string{headRoot + "*." + i.String(), headRoot + "*." + i.String() + "." + serviceUID} {
-			heads, err := s.Entries(ctx, filter)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", doing, err)
-			}
-			for _, e := range heads {
-				_, _, t, err := readNotified(e)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", doing, err)
-				}
+	for _, i := range incidents {
+		for _, t := range i.Tickets {
+			if len(i.Members) > 0 && (t.uid == "" || t.uid == serviceUID) {
 				found = append(found, t)
 			}
 		}
@@ -247,14 +240,12 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 		if err != nil {
 			return closed, fmt.Errorf("%s: %w", doing, err)
 		}
-		heads, err := s.Keys(ctx, headRoot+"*."+i.String()+".>")
-		if err == nil && len(heads) == 0 {
-			heads, err = s.Keys(ctx, headRoot+"*."+i.String())
-		}
+		heads, err := s.Keys(ctx, headRoot+"*."+i.scope+"."+i.class+".>")
 		if err != nil {
 			return closed, fmt.Errorf("%s: %w", doing, err)
 		}
-		if len(entries)+len(heads) == 0 {
+		known := func(key string) bool { _, of, _, ok := parseHead(key); return ok && of == i }
+		if len(entries) == 0 && !slices.ContainsFunc(heads, known) {
 			return closed, fmt.Errorf("%s: %w", doing, stream.ErrNotFound)
 		}
 		conflict := false
@@ -288,12 +279,8 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 		if conflict {
 			continue
 		}
-		// The mark wakes the followers. It outlives a sink that is down for a day, also one of a time before.
-		mark, err := s.Entry(ctx, closeRoot+i.String())
-		if err == nil || errors.Is(err, stream.ErrNotFound) {
-			_, err = s.Swap(ctx, closeRoot+i.String(), []byte(by), mark.Revision, 24*time.Hour)
-		}
-		if err != nil && !errors.Is(err, stream.ErrConflict) { // a conflict: another has just closed it
+		// The mark wakes the followers. It outlives a sink that is down for a day.
+		if err := s.PutFor(ctx, closeRoot+i.String(), []byte(by), 24*time.Hour); err != nil {
 			return closed, fmt.Errorf("%s: %w", doing, err)
 		}
 		return closed, nil

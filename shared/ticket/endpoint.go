@@ -1,47 +1,35 @@
 package ticket
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 // An endpoint is a URL that things are posted to, with its secrets by reference: they are
 // read for each post, so that a changed one counts at once and none stays in memory.
 type endpoint struct {
-	sink   policy.Sink
-	client *http.Client
-	now    func() time.Time
+	sink policy.Sink
+	wire http.RoundTripper
+	now  func() time.Time
 }
 
 const (
-	answerIn   = 15 * time.Second // of a post, to the end of the answer
-	answerSize = 64 << 10         // as much of an answer is read
-	answerSaid = 200              // as much of it stands in an error
+	answerIn   = 15 * time.Second // of a server of mail, to the end of the answer
+	answerSaid = 200              // as much of an answer is in an error
 	postSize   = 512 << 10
 )
 
-func newEndpoint(s policy.Sink, c Config) endpoint {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return endpoint{sink: s, now: c.Now, client: &http.Client{
-		Timeout: answerIn, Transport: c.wire,
-		// A redirect would carry what is signed for one place to another.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
+func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.wire, c.Now} }
 
 // address returns the URL to post to.
 func (d endpoint) address() (*url.URL, error) {
@@ -68,33 +56,11 @@ func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body
 	if len(body) > postSize {
 		return nil, fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("%w: the address is no URL", ErrRefused)
+	said, err := chat.Post(ctx, d.wire, d.now(), "post to "+u.Host, http.MethodPost, u.String(), header, body)
+	if fail, ok := errors.AsType[*chat.Error](err); ok {
+		fail.Err = fmt.Errorf("%w%s", fail.Err, quote(fail.Said))
 	}
-	r.Header = header
-	r.Header.Set("User-Agent", "lbremedy")
-	answer, err := d.client.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("post to %s: %w", u.Host, bare(err))
-	}
-	defer answer.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(answer.Body, answerSize))
-	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
-		if err != nil {
-			return nil, fmt.Errorf("post to %s: read the answer: %w", u.Host, bare(err))
-		}
-		return said, nil
-	}
-	err = fmt.Errorf("post to %s: status %d%s", u.Host, answer.StatusCode, quote(said))
-	switch code := answer.StatusCode; {
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
-		if after, ok := retry.After(answer.Header, d.now(), longestAsked); ok {
-			err = &RetryError{After: after, Err: err}
-		}
-		return nil, err
-	}
-	return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	return said, sinkError(err)
 }
 
 // postJSON is post of a value.
@@ -104,15 +70,6 @@ func (d endpoint) postJSON(ctx context.Context, u *url.URL, value any) ([]byte, 
 		return nil, fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
 	}
 	return d.post(ctx, u, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body)
-}
-
-// bare returns the error without the URL that Go's client puts before it, which may
-// be a secret.
-func bare(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }
 
 // quote returns the beginning of an answer for an error.

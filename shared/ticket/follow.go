@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -53,11 +52,6 @@ type Stats struct {
 	Templates                         int64 // texts that a template failed to make
 }
 
-// counters are Stats that are being counted.
-type counters struct {
-	opened, updated, closed, reopened, retries, refused, unreadable, templates atomic.Int64
-}
-
 // A Follower notifies the sinks of the policy of what becomes of the cases in the journal.
 type Follower struct {
 	c       Config
@@ -73,12 +67,12 @@ type outlet struct {
 	*Follower
 	policy.Sink
 	kind
-	stats counters
 	to    Sink
 	texts *texts
 	since time.Time // of the consumer; what was over before is not sent
 
 	mu     sync.Mutex
+	stats  Stats
 	failed int             // tries in a row that failed, whatever the ticket
 	closed time.Time       // no try before
 	looked map[string]look // tickets that were found to have nothing to say yet
@@ -150,8 +144,9 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 			return nil, kind{}, errors.New("a sink of kind event needs access to the cluster")
 		}
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
-	case policy.DingTalk:
-		return &dingtalk{newEndpoint(s, c)}, kind{quiet: true, title: 100, text: 12000}, nil
+	case policy.DingTalk, policy.WeCom, policy.Slack:
+		p := robotKinds[s.Kind]
+		return sender{&robot{newEndpoint(s, c), p}}, kind{quiet: true, title: p.title, text: p.text}, nil
 	case policy.DingTalkApp, policy.FeishuApp:
 		if s.URL != "" {
 			if err := policy.CheckURL(s.Kind, s.URL); err != nil {
@@ -160,11 +155,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return newCards(s, c, c.language(s)), kind{named: true, quiet: true, card: true, title: 100, text: 8000}, nil
 	case policy.Mail:
-		return &email{sink: s}, kind{quiet: true, title: 150, text: 16000}, nil
-	case policy.WeCom:
-		return &wecom{newEndpoint(s, c)}, kind{quiet: true, title: 100, text: 3900}, nil
-	case policy.Slack:
-		return &slack{newEndpoint(s, c)}, kind{quiet: true, title: 150, text: 12000}, nil
+		return sender{&email{sink: s}}, kind{quiet: true, title: 150, text: 16000}, nil
 	case policy.Webhook:
 		return &webhook{newEndpoint(s, c)}, kind{title: 200, text: 16000}, nil
 	}
@@ -175,11 +166,9 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 func (f *Follower) Stats() map[string]Stats {
 	all := map[string]Stats{}
 	for _, o := range f.outlets {
-		c := &o.stats
-		all[o.Name] = Stats{
-			Opened: c.opened.Load(), Updated: c.updated.Load(), Closed: c.closed.Load(), Reopened: c.reopened.Load(),
-			Retries: c.retries.Load(), Refused: c.refused.Load(), Unreadable: c.unreadable.Load(), Templates: c.templates.Load(),
-		}
+		o.mu.Lock()
+		all[o.Name] = o.stats
+		o.mu.Unlock()
 	}
 	return all
 }
@@ -206,7 +195,7 @@ func (o *outlet) run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		o.stats.retries.Add(1)
+		o.count(&o.stats.Retries)
 		if err.Error() != said {
 			said = err.Error()
 			o.log.Error("a sink can't be notified; trying again", "sink", o.Name, "error", event.Redact(said))
@@ -247,7 +236,7 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 		if m.Deliveries < unreads {
 			return stream.Reply{Retry: unread}
 		}
-		o.stats.unreadable.Add(1)
+		o.count(&o.stats.Unreadable)
 		o.log.Error("a record of the journal can't be read, and nobody is notified of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error",
 			event.Redact(err.Error()))
 		return stream.Reply{}
@@ -564,7 +553,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	defer o.mu.Unlock()
 	if err == nil {
 		o.failed, o.closed = 0, time.Time{}
-		o.count(t)
+		(*o.counter(t))++
 		if h.Status != Open && t.Status == Open {
 			h.Opened, h.Updates = now, 0
 		} else {
@@ -577,7 +566,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		h.Number++
 		h.Tried, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = false, 0, time.Time{}, "", false, time.Time{}
 		if h.Missed != "" {
-			o.stats.refused.Add(1)
+			o.stats.Refused++
 			log.Warn("not all were notified", "error", h.Missed)
 		}
 		log.Info("people were notified", "status", string(t.Status), "id", h.ID, "failing", t.Facts.Failing, "over", t.Facts.Over)
@@ -586,12 +575,12 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	h.Failures++
 	h.Error = clip(err.Error(), stepText)
 	if errors.Is(err, ErrRefused) {
-		o.stats.refused.Add(1)
+		o.stats.Refused++
 		h.Refused, h.RefusedAt = true, now
 		log.Error("a sink refuses what it is sent; it is tried again in an hour", "error", h.Error)
 		return refusals
 	}
-	o.stats.retries.Add(1)
+	o.stats.Retries++
 	wait := growing(h.Failures)
 	var after *RetryError
 	if errors.As(err, &after) {
@@ -623,17 +612,23 @@ func growing(failures int) time.Duration {
 	return retry.Pause(firstWait, lastWait, uint64(failures))
 }
 
-func (o *outlet) count(t Ticket) {
+func (o *outlet) count(n *int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	*n++
+}
+
+// counter returns what counts a notification; the caller holds the lock.
+func (o *outlet) counter(t Ticket) *int64 {
 	switch {
 	case t.Was == None:
-		o.stats.opened.Add(1)
+		return &o.stats.Opened
 	case t.Reopened():
-		o.stats.reopened.Add(1)
+		return &o.stats.Reopened
 	case t.Status == Closed:
-		o.stats.closed.Add(1)
-	default:
-		o.stats.updated.Add(1)
+		return &o.stats.Closed
 	}
+	return &o.stats.Updated
 }
 
 // render makes the ticket that the sink is sent.
@@ -656,7 +651,7 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	}
 	var err error
 	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
-		o.stats.templates.Add(1)
+		o.count(&o.stats.Templates)
 		o.log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", event.Redact(err.Error()))
 	}
 	return t

@@ -18,12 +18,12 @@ func FuzzKeys(f *testing.F) {
 		if i, m, err := readMember(key, value, 1); err == nil && len(key) > len(memberRoot) && key[:len(memberRoot)] == memberRoot && i.member(m.uid) != key {
 			t.Errorf("member %q comes back as %q", key, i.member(m.uid))
 		}
-		i, uid, told, err := readNotified(stream.Entry{Key: key, Value: value})
+		i, told, err := readNotified(stream.Entry{Key: key, Value: value})
 		if err != nil {
 			return
 		}
-		if uid != "" && headKey(told.Sink, i, uid) != key {
-			t.Errorf("%q comes back as %q", key, headKey(told.Sink, i, uid))
+		if told.uid != "" && headKey(told.Sink, i, told.uid) != key {
+			t.Errorf("%q comes back as %q", key, headKey(told.Sink, i, told.uid))
 		}
 		if told.Incident != i.String() {
 			t.Errorf("the incident of %q is %q", key, told.Incident)

@@ -28,12 +28,6 @@ type email struct {
 	roots *x509.CertPool // that certificates are checked by; nil: those of the system
 }
 
-// Open sends a message.
-func (e *email) Open(ctx context.Context, t Ticket) (string, error) { return "", e.send(ctx, t) }
-
-// Update sends a message.
-func (e *email) Update(ctx context.Context, t Ticket) error { return e.send(ctx, t) }
-
 func (e *email) send(ctx context.Context, t Ticket) error {
 	u, err := url.Parse(e.sink.URL)
 	if err != nil {

@@ -427,7 +427,7 @@ func TestEndpoints(t *testing.T) {
 	d := func(change func(*policy.Sink)) endpoint {
 		s := h.sink("ops")
 		change(&s)
-		return newEndpoint(s, Config{})
+		return newEndpoint(s, Config{Now: time.Now})
 	}
 	missing := policy.Reference{File: filepath.Join(t.TempDir(), "none")}
 	for name, tt := range map[string]struct {

@@ -6,9 +6,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"text/template"
-	"text/template/parse"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -105,59 +106,32 @@ func CheckTexts(sinks []policy.Sink, dirs []string) error {
 	return errors.Join(errs...)
 }
 
+// callsTemplate is how a parsed template shows a call of another one.
+var callsTemplate = regex.New(`\{\{template ("[^"]+")`)
+
 // loops returns an error if a template calls itself, also by way of others. Go would
 // stop it after 100,000 calls and minutes.
 func loops(t *template.Template) error {
 	calls := map[string][]string{}
 	for _, one := range t.Templates() {
 		if one.Tree != nil {
-			calls[one.Name()] = called(one.Tree.Root, nil)
-		}
-	}
-	var reach func(from, to string, seen map[string]bool) bool
-	reach = func(from, to string, seen map[string]bool) bool {
-		for _, next := range calls[from] {
-			if next == to {
-				return true
-			}
-			if !seen[next] {
-				seen[next] = true
-				if reach(next, to, seen) {
-					return true
-				}
+			for _, call := range callsTemplate().FindAllStringSubmatch(one.Tree.Root.String(), -1) {
+				name, _ := strconv.Unquote(call[1])
+				calls[one.Name()] = append(calls[one.Name()], name)
 			}
 		}
-		return false
 	}
-	for name := range calls {
-		if reach(name, name, map[string]bool{}) {
+	var follow func(name string, path []string) error
+	follow = func(name string, path []string) (err error) {
+		if slices.Contains(path, name) {
 			return fmt.Errorf("%q calls itself", name)
 		}
-	}
-	return nil
-}
-
-// called adds the names of the templates that a node calls.
-func called(n parse.Node, names []string) []string {
-	branch := func(b parse.BranchNode) { names = called(b.ElseList, called(b.List, names)) }
-	switch n := n.(type) {
-	case *parse.ListNode:
-		if n == nil {
-			return names
+		for _, next := range calls[name] {
+			err = errors.Join(err, follow(next, append(path, name)))
 		}
-		for _, inner := range n.Nodes {
-			names = called(inner, names)
-		}
-	case *parse.TemplateNode:
-		names = append(names, n.Name)
-	case *parse.IfNode:
-		branch(n.BranchNode)
-	case *parse.RangeNode:
-		branch(n.BranchNode)
-	case *parse.WithNode:
-		branch(n.BranchNode)
+		return err
 	}
-	return names
+	return errors.Join(follow("title", nil), follow("text", nil))
 }
 
 // write returns title and text of a ticket. With an error they are the built-in ones.

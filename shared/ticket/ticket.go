@@ -77,6 +77,19 @@ type Sink interface {
 	Update(context.Context, Ticket) error
 }
 
+// A sender is a sink whose messages can't be changed: it sends one each time.
+type sender struct {
+	by interface {
+		send(context.Context, Ticket) error
+	}
+}
+
+// Open sends a message.
+func (s sender) Open(ctx context.Context, t Ticket) (string, error) { return "", s.by.send(ctx, t) }
+
+// Update sends a message.
+func (s sender) Update(ctx context.Context, t Ticket) error { return s.by.send(ctx, t) }
+
 // ErrRefused says that a sink does not take this before a person has changed something:
 // the request is wrong, or we may not make it.
 var ErrRefused = errors.New("refused")

@@ -195,7 +195,7 @@ func (r *rig) stored(b *testing.B) {
 		}
 		ids = append(ids, some...)
 	}
-	if err := d.nats(b).connect(b).ResetProgress(b.Context(), clusterID); err != nil {
+	if err := d.nats(b).connect(b).Delete(b.Context(), event.ProgressKey(clusterID)); err != nil {
 		b.Fatal(err)
 	}
 	began := time.Now()

@@ -176,7 +176,7 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 	var following sync.WaitGroup
 	follow := func(name, filter string, see func(stream.Message) error) {
 		following.Go(func() {
-			if err := st.Follow(ctx, name, filter, see); err != nil {
+			if err := st.FollowSince(ctx, name, filter, time.Time{}, see); err != nil {
 				b.Errorf("follow %s: %v", name, err)
 			}
 		})

@@ -46,7 +46,7 @@ func (r *rig) soak(b *testing.B) {
 		b.Fatal(err)
 	}
 	bus := &nats{url: at.URL, token: at.Token}
-	books := bus.connect(b).Books(clusterID)
+	st := bus.connect(b)
 
 	alive := r.debtors(b, services, 0)
 	client := r.client(b).CoreV1()
@@ -65,7 +65,7 @@ func (r *rig) soak(b *testing.B) {
 			b.Fatal(err)
 		}
 		await(b, 2*time.Minute, func() error {
-			l, err := books.Ledger(b.Context(), time.Now(), time.Hour)
+			l, err := st.Ledger(b.Context(), clusterID, time.Now(), time.Hour)
 			if err != nil {
 				return err
 			}

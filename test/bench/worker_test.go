@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -57,8 +59,8 @@ func (r *rig) worker(b *testing.B) {
 func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.Duration {
 	b.Helper()
 	began := time.Now()
-	pipe := st.Pipe(64)
-	errs := make(chan error, len(ids))
+	var all errgroup.Group
+	all.SetLimit(64)
 	for i, uid := range ids {
 		e, err := event.NewFailed(event.Failure{
 			Cluster: clusterID, Class: "vswitch-ip-exhausted", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: saysFull,
@@ -73,19 +75,13 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 			b.Fatal(err)
 		}
 		subject := event.FailedSubject(clusterID, "vswitch-ip-exhausted", uid)
-		err = pipe.Publish(b.Context(), subject, event.MessageID(e)+"."+suffix, header, data, func(stream.Message) bool { return true },
-			func(_ uint64, _ bool, err error) {
-				errs <- err
-			})
-		if err != nil {
-			b.Fatal(err)
-		}
+		all.Go(func() error {
+			_, _, err := st.PublishNewer(b.Context(), subject, event.MessageID(e)+"."+suffix, header, data, func(stream.Message) bool { return true })
+			return err
+		})
 	}
-	pipe.Wait()
-	for range ids {
-		if err := <-errs; err != nil {
-			b.Fatal(err)
-		}
+	if err := all.Wait(); err != nil {
+		b.Fatal(err)
 	}
 	return time.Since(began)
 }

@@ -188,7 +188,7 @@ func TestOwnAccount(t *testing.T) {
 	uid := fails(ctx, t, j, ns)
 	stored := func() bool {
 		_, failure := admin.Last(ctx, stream.Failed, "lbremedy.failed.c1.vswitch-ip-exhausted."+uid)
-		_, progress := admin.Progress(ctx, "c1")
+		_, progress := admin.Get(ctx, event.ProgressKey("c1"))
 		pages, page := admin.Keys(ctx, "ledger.c1.*")
 		_, count := admin.Get(ctx, event.CountKey("c1"))
 		return errors.Join(failure, progress, page, count) == nil && len(pages) == 1

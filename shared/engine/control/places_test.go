@@ -419,20 +419,30 @@ func TestUnreadablePlaces(t *testing.T) {
 func TestMostPlaces(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	var all sync.WaitGroup
-	for n := range control.MostServices {
-		all.Go(func() {
-			_, ok, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), 1<<20, 1<<20)
-			if err != nil || !ok {
-				t.Error(ok, err)
-			}
-		})
+	key := control.BudgetKey("c1")
+	if r := spend(t, s, class, 0, 1<<20, 1<<20); !r.class || !r.cluster {
+		t.Fatalf("the first one is told %+v", r)
 	}
-	all.Wait()
+	stored, err := s.Get(t.Context(), key)
+	must(t, err)
+	var doc map[string]any
+	must(t, json.Unmarshal(stored, &doc))
+	for _, services := range doc["taken"].(map[string]any) {
+		taken := services.(map[string]any)
+		for n := range control.MostServices - 1 {
+			taken[uid(n)] = taken[uid(0)]
+		}
+	}
+	stored, err = json.Marshal(doc)
+	must(t, err)
+	must(t, s.Put(t.Context(), key, stored))
+	if r := spend(t, s, class, control.MostServices-1, 1<<20, 1<<20); !r.class || !r.cluster {
+		t.Errorf("the last one is told %+v", r)
+	}
 	if r := spend(t, s, class, control.MostServices, 1<<20, 1<<20); r.cluster {
 		t.Errorf("one more is told %+v", r)
 	}
-	value, err := s.Get(t.Context(), control.BudgetKey("c1"))
+	value, err := s.Get(t.Context(), key)
 	must(t, err)
 	t.Logf("%d Services take %d bytes", control.MostServices, len(value))
 }

@@ -19,14 +19,14 @@ type sizes struct {
 
 func (s *sizes) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&s.journal, "journal-size", "maximum bytes in the journal, such as 4Gi (default 1Gi, or more if it is set to more)")
-	f.Var(&s.journalAge, "journal-age", "`duration` for which the journal keeps a record (default 30d, or more if it is set to more)")
-	f.Var(&s.failures, "failures-size", "maximum bytes of stored failures (default 256Mi, or more if it is set to more)")
-	f.Var(&s.failuresAge, "failures-age", "`duration` for which a failure is kept (default 7d, or more if it is set to more)")
-	f.Var(&s.dead, "dead-size", "maximum bytes of dead letters (default 128Mi, or more if it is set to more)")
-	f.Var(&s.deadAge, "dead-age", "`duration` for which a dead letter is kept (default 30d, or more if it is set to more)")
+	f.Var(&s.journal, "journal-size", "maximum bytes in the journal, such as 4Gi (default 1Gi for a new one)")
+	f.Var(&s.journalAge, "journal-age", "`duration` for which the journal keeps a record (default 30d for a new one)")
+	f.Var(&s.failures, "failures-size", "maximum bytes of stored failures (default 256Mi for a new one)")
+	f.Var(&s.failuresAge, "failures-age", "`duration` for which a failure is kept (default 7d for a new one)")
+	f.Var(&s.dead, "dead-size", "maximum bytes of dead letters (default 128Mi for a new one)")
+	f.Var(&s.deadAge, "dead-age", "`duration` for which a dead letter is kept (default 30d for a new one)")
 	f.Var(&s.keys, "keys-size",
-		"maximum bytes of what is kept under keys, such as what is known of each Service, and budgets (default 512Mi, or more if it is set to more)")
+		"maximum bytes of what is kept under keys, such as what is known of each Service, and budgets (default 512Mi for a new one)")
 }
 
 func (s *sizes) settings(replicas int) stream.Settings {

@@ -24,11 +24,12 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if got := c.Run(ctx, "up", "--setup", "--cluster", "c1", "--journal-size", "64Ki", "--journal-age", "3d"); got.Code != 0 ||
-		!strings.Contains(got.Out, "It takes less than before.") {
+		!strings.Contains(got.Out, "max_bytes 65536 (was 1073741824)") {
 		t.Fatalf("setup: %+v", got)
 	}
 	appends := func(i int) error {
-		return s.Journal("c1", fmt.Sprintf("u%d", i), "tag-missing").Append(ctx, "1", nil, make([]byte, 8<<10))
+		_, err := s.Audit(ctx, "c1", fmt.Sprintf("u%d", i), "tag-missing", fmt.Sprint(i), nil, make([]byte, 8<<10), 0)
+		return err
 	}
 	i := 0
 	var err error
@@ -62,7 +63,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if advice == nil {
 		t.Fatal("the alert names no command")
 	}
-	if got := c.Run(ctx, advice[1:]...); got.Code != 0 || !strings.Contains(got.Out, "Changed stream CASES: bytes 4294967296 (was 65536).") {
+	if got := c.Run(ctx, advice[1:]...); got.Code != 0 || !strings.Contains(got.Out, "Changed stream CASES: max_bytes 4294967296 (was 65536).") {
 		t.Errorf("what the alert says: %+v", got)
 	}
 	if err := <-through; err != nil {

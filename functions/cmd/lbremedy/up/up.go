@@ -483,9 +483,8 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 		return nil
 	}
 	u.metrics.Tickets(told.notifications)
-	books := s.Books(u.Cluster)
 	return []func() error{func() error {
-		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s, books) },
+		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s) },
 			func(err error) {
 				u.Log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
 			})
@@ -581,7 +580,7 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 }
 
 // standing reads how things stand in the stream.
-func (u *upRun) standing(ctx context.Context, s *stream.Stream, books *stream.Books) (observe.State, error) {
+func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
 	now := observe.State{Classes: cli.Classes()}
 	v, _, err := cli.InForce(ctx, s, u.Cluster)
 	if err != nil {
@@ -618,7 +617,7 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream, books *stream.Bo
 	if now.Fills, err = s.Fills(ctx); err != nil {
 		return now, err
 	}
-	now.Ledger, err = books.Ledger(ctx, u.Now(), stream.Late)
+	now.Ledger, err = s.Ledger(ctx, u.Cluster, u.Now(), stream.Late)
 	return now, err
 }
 
