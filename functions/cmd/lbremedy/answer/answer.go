@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -117,7 +118,7 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 		if !strings.HasPrefix(would.Digest, a.approve) {
 			return command.Wrong("--approve: the plan for %s is %q now: look at it again without --apply", it.Event.Failure.Service, would.Digest)
 		}
-		if err := Agree(ctx, env, would); err != nil {
+		if err := agree(ctx, env, would); err != nil {
 			return err
 		}
 	}
@@ -273,5 +274,18 @@ func exitCode(p *cli.Program, all []verdict, a Flags) error {
 	case open:
 		return command.Exit(cli.CodeOpen)
 	}
+	return nil
+}
+
+// agree has the engine count the approval of the person who calls, of the plan of a record.
+func agree(ctx context.Context, env *host.Connection, would event.Record) error {
+	me, err := env.Kube.Me(ctx)
+	switch {
+	case err != nil:
+		return command.Wrong("the plan needs approval, and the cluster does not say who you are: %w", err)
+	case approval.Own(me.Name):
+		return command.Wrong("the plan needs approval, and %s is a ServiceAccount of lbremedy: use your own kubeconfig", me.Name)
+	}
+	env.Agreed = &engine.Agreement{Digest: would.Digest, By: me, Host: cli.Hostname()}
 	return nil
 }

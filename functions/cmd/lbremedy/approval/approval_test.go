@@ -55,7 +55,8 @@ func TestUndoShared(t *testing.T) {
 	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
 	sc.Wants(t, 0, "", "", "up", "--setup")
-	sc.Wants(t, 0, "cluster c-cli  fixed", "", "ram", "gap", "--apply", "--yes", "--by", "bob", "--policy", operator.Write(t, "policy.yaml", "mode: fix\n"))
+	sc.Wants(t, 0, "cluster c-cli  fixed", "", "doctor", "--fix", "permissions", "--apply", "--by", "bob",
+		"--policy", operator.Write(t, "policy.yaml", "mode: fix\nclasses: {ram-permission: {risk: medium}}\n"))
 	var cases []event.Record
 	if err := json.Unmarshal([]byte(sc.Run(t.Context(), "ls", "-o", "json").Out), &cases); err != nil || len(cases) != 1 {
 		t.Fatalf("%v: %+v", err, cases)

@@ -65,8 +65,8 @@ func TestChinese(t *testing.T) {
 		"show nope",
 		"status -o wide", "approve " + asked, "approve " + asked, "reject " + asked, "undo " + asked, "dead ls", "dead show 1", "dead show 7",
 		"dead retry 1", "dead drop 9 --yes", "tickets ls", "tickets show nope", "doctor", "doctor -o wide", "doctor shop/nope", "doctor checks",
-		"doctor --fix finalizers", "lb ls", "lb ls -n nope", "lb show shop/own", "ram gap",
-		"ram gap --target v2.12.1", "version", "plan shop/own", "run shop/own", "replay", "classify x",
+		"doctor --fix finalizers", "lb ls", "lb ls -n nope", "lb show shop/own", "doctor --fix permissions",
+		"version", "plan shop/own", "run shop/own", "replay", "classify x",
 	} {
 		got := c.Run(t.Context(), strings.Fields(args)...)
 		text := folded.ReplaceAllString(got.Out+got.Err, " ")
