@@ -253,25 +253,6 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	t.Run("what if", func(t *testing.T) {
-		x := open(t, b, day)
-		x.do(chromedp.Navigate(w.At("/policy")), Live(), chromedp.SetValue(css("#file"), "mode: fix\nrisk: high\nclasses: {tag-missing: {oneWay: true}}\n"),
-			chromedp.Click(css("#trial button")), chromedp.WaitVisible(css("#tried")))
-		x.sees("Decided otherwise:")
-		x.sees("shop/web")
-		x.sees("looser")
-		x.check("what if")
-		x.do(chromedp.SetValue(css("#file"), "mode: fax\n"), chromedp.Click(css("#trial button")), chromedp.WaitVisible(css("#tried .bad")))
-		x.sees(`"fax" is no mode`)
-		x.quiet(w)
-		x = open(t, b, Look{Width: phone.Width, Height: phone.Height, Language: chinese})
-		for _, file := range []string{"mode: fix\nrisk: high\nclasses: {tag-missing: {oneWay: true}}\n", "mode: fax\n"} {
-			x.do(chromedp.Navigate(w.At("/policy")), Live(), chromedp.SetValue(css("#file"), file), chromedp.Click(css("#trial button")),
-				chromedp.WaitVisible(css("#tried")))
-			x.check("what if")
-		}
-	})
-
 	t.Run("keys alone", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/questions")), Live(), chromedp.KeyEvent("\t"))

@@ -63,7 +63,8 @@ func (s *server) now(r *http.Request) (page, error) {
 	if slices.Sort(took); len(took) > 0 {
 		b.Median = took[len(took)/2]
 	}
-	b.Lately = s.book.last(10)
+	b.Lately = s.book.newest(func(*past) bool { return true })
+	b.Lately = b.Lately[:min(len(b.Lately), 10)]
 	return page{Title: word("Now"), name: "now", Body: b}, nil
 }
 

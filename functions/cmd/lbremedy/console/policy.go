@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -30,8 +29,6 @@ type policyBody struct {
 	Wrong   say.Text // with the Service that was asked for
 	Note    say.Text
 	Allowed []allowed
-
-	Trial *trial
 }
 
 type ruleRow struct{ About, Says string }
@@ -44,15 +41,13 @@ type allowed struct {
 }
 
 func (s *server) policy(r *http.Request) (page, error) {
-	if err := r.ParseForm(); err != nil {
-		return page{}, err
-	}
-	b := policyBody{Service: strings.TrimSpace(r.Form.Get("service"))}
+	q := r.URL.Query()
+	b := policyBody{Service: strings.TrimSpace(q.Get("service"))}
 	for _, c := range s.book.clusters() {
 		b.Clusters = append(b.Clusters, c.Cluster)
 	}
 	tell := s.p.Reads(r.Header).Tell
-	now, ok := s.book.cluster(r.Form.Get("cluster"))
+	now, ok := s.book.cluster(q.Get("cluster"))
 	if !ok {
 		return page{Title: word("Policy"), name: "policy", Body: b}, nil
 	}
@@ -69,9 +64,6 @@ func (s *server) policy(r *http.Request) (page, error) {
 	b.File = now.Version.Text
 	if b.Service != "" {
 		s.inForce(r.Context(), &b, now.Version.Policy)
-	}
-	if r.Method == http.MethodPost {
-		b.Trial = s.try(now, r.Form.Get("file"))
 	}
 	return page{Title: word("Policy"), name: "policy", Body: b}, nil
 }
@@ -138,81 +130,4 @@ func (s *server) labels(ctx context.Context, at *remedy.Place, name string) erro
 	}
 	at.Labels, at.Around = svc.Labels, around.Labels
 	return nil
-}
-
-// A trial is what a policy would have decided in the last 30 days.
-type trial struct {
-	File      string
-	Wrong     []string // with the file
-	Cases     int      // that had a plan
-	Otherwise []otherwise
-	More      int
-}
-
-// An otherwise is a case that a policy decides in another way than the one in force.
-type otherwise struct {
-	*past
-	Is, Would string
-	Why       say.Text
-	Looser    bool
-}
-
-// What a policy decides about a plan, from the strictest to the loosest.
-var decisions = []string{word("muted"), word("shown"), word("asked"), word("held by a freeze"), word("applied")}
-
-// try compares a policy file with the policy in force by the plans of the last 30 days.
-func (s *server) try(now standing, file string) *trial {
-	t := &trial{File: file}
-	v, err := cli.ParsePolicy([]byte(file))
-	if err != nil {
-		t.Wrong = strings.Split(said(err), "\n")
-		return t
-	}
-	for _, c := range s.book.pasts() {
-		if c.Planned.IsZero() || c.Cluster != now.Cluster {
-			continue
-		}
-		t.Cases++
-		is, _ := s.book.decided(now.Version.Policy, c)
-		would, why := s.book.decided(v.Policy, c)
-		if is == would {
-			continue
-		}
-		if len(t.Otherwise) == listed {
-			t.More++
-			continue
-		}
-		t.Otherwise = append(t.Otherwise, otherwise{c, is, would, why, slices.Index(decisions, would) > slices.Index(decisions, is)})
-	}
-	return t
-}
-
-// decided returns what a policy decides about the plan of a case at the time when it was made.
-// Budgets, breakers and approvals are not part of it, and it is as if nothing had labels: those of that time are not known.
-func (b *book) decided(p remedy.Policy, c *past) (what string, why say.Text) {
-	r, ok := b.classes[c.Class]
-	if !ok {
-		return "asked", say.F("This release does not have the class.")
-	}
-	var risk remedy.Risk
-	if err := risk.ReadText(c.Risk); err != nil {
-		return "asked", say.Literal(said(err))
-	}
-	may := p.At(c.Class, remedy.Place{Cluster: c.Cluster, Namespace: c.Service.Namespace, Around: map[string]string{}})
-	var oneWay say.Text
-	if c.OneWay != "" {
-		oneWay = say.Literal(c.OneWay)
-	}
-	allows, rule := may.Allows(r, risk, oneWay)
-	switch frozen, _ := p.Frozen(c.Planned); {
-	case may.Muted:
-		return "muted", rule
-	case may.Mode != remedy.Fix:
-		return "shown", rule
-	case !allows:
-		return "asked", rule
-	case len(frozen) > 0:
-		return "held by a freeze", frozen
-	}
-	return "applied", rule
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	look "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // old is the age at which what was read is read again when somebody looks at it.
@@ -38,7 +39,6 @@ type seen struct {
 	Result   doctor.Result
 	VSwitches,
 	Quotas []gauge
-	first map[string]gauge // by name, of the first reading
 }
 
 // A balanced is a Service with its load balancer and what the doctor found about them.
@@ -60,8 +60,6 @@ func (b balanced) Worst() string {
 type gauge struct {
 	Name, About string
 	Used, Total float64
-	Was         float64   // used, at the first reading of this console
-	Since       time.Time // of that reading; zero: this is it
 }
 
 // Percent returns how much is used.
@@ -69,18 +67,6 @@ func (g gauge) Percent() float64 { return 100 * g.Used / g.Total }
 
 // Left returns how much is left.
 func (g gauge) Left() float64 { return g.Total - g.Used }
-
-// Trend says how the use has changed since the first reading.
-func (g gauge) Trend() say.Text {
-	switch d := g.Used - g.Was; {
-	case g.Since.IsZero():
-		return say.F("first reading")
-	case d == 0:
-		return say.F("unchanged since %s", g.Since.Local().Format("15:04"))
-	default:
-		return say.F("%+.0f since %s", d, g.Since.Local().Format("15:04"))
-	}
-}
 
 func newReading(p *cli.Program, h *hub) *reading {
 	return &reading{p: p, hub: h, wake: make(chan struct{}, 1)}
@@ -125,11 +111,6 @@ func (g *reading) keep(fresh *seen, err error) {
 		g.why = said(err)
 		return
 	}
-	var first map[string]gauge
-	if g.seen != nil {
-		first = g.seen.first
-	}
-	fresh.compare(first)
 	g.seen = fresh
 }
 
@@ -183,22 +164,50 @@ func (v *seen) arrange() {
 	})
 }
 
-// compare says how vSwitches and quotas stand beside the first reading, if there was one.
-func (v *seen) compare(first map[string]gauge) {
-	began := first != nil
-	if v.first = first; !began {
-		v.first = map[string]gauge{}
+// read reads the cluster and the account, and keeps what pages show of them.
+func read(ctx context.Context, p *cli.Program) (*seen, error) {
+	s, r, err := look.Look(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	v := &seen{}
+	known := map[string]balancer.Shown{} // Services may share a load balancer
+	for _, svc := range s.OfType() {
+		b := balancer.Show(s, svc)
+		if same, ok := known[b.ID]; ok && b.ID != "" {
+			b.Tags, b.Groups, b.Listeners = same.Tags, same.Groups, same.Listeners
+		}
+		known[b.ID] = b
+		v.Services = append(v.Services, &balanced{Shown: b})
+	}
+	for i := range r.Findings {
+		v.Findings = append(v.Findings, &r.Findings[i])
+	}
+	v.measure(s)
+	v.Result = r
+	v.arrange()
+	return v, nil
+}
+
+// measure notes how full vSwitches and quotas are. Of some quotas the cloud does not count
+// what is used; they are left out.
+func (v *seen) measure(s *doctor.Snapshot) {
+	for _, w := range s.VSwitches {
+		block, err := netip.ParsePrefix(w.CIDR)
+		if err != nil || !block.Addr().Is4() {
+			continue
+		}
+		// Alibaba Cloud keeps four addresses of each: https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-a-vswitch
+		total := float64(int64(1)<<(32-block.Bits()) - 4)
+		about := strings.TrimSpace(w.Zone + " " + w.CIDR + " " + w.Name)
+		v.VSwitches = append(v.VSwitches, gauge{Name: w.ID, About: about, Used: max(0, total-float64(w.Free)), Total: total})
+	}
+	for _, q := range s.Quotas {
+		if q.Used > 0 && q.Total > 0 && q.Period == 0 {
+			v.Quotas = append(v.Quotas, gauge{Name: q.Name, About: strings.TrimSpace(q.Product + " " + q.Description), Used: q.Used, Total: q.Total})
+		}
 	}
 	for _, list := range [][]gauge{v.VSwitches, v.Quotas} {
-		for i := range list {
-			if was, ok := v.first[list[i].Name]; ok && began {
-				list[i].Was, list[i].Since = was.Used, was.Since
-				continue
-			}
-			first := list[i]
-			first.Since = v.Result.At
-			v.first[first.Name] = first
-		}
 		slices.SortFunc(list, func(x, y gauge) int {
 			return cmp.Or(cmp.Compare(y.Percent(), x.Percent()), strings.Compare(x.Name, y.Name))
 		})

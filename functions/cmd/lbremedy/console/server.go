@@ -159,7 +159,6 @@ func (s *server) handler() http.Handler {
 		"GET /balancers/{namespace}/{name}": s.balancer,
 		"GET /doctor":                       s.doctor,
 		"GET /policy":                       s.policy,
-		"POST /policy":                      s.policy,
 		"GET /classes":                      s.classes,
 		"GET /classes/{class}":              s.class,
 	} {
