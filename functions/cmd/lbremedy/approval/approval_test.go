@@ -245,7 +245,7 @@ func TestNoName(t *testing.T) {
 				t.Errorf("%q of %q: %+v", args, name, got)
 			}
 		}
-		for _, args := range []string{"ls", "replay --apply", "dead retry", "dead drop --yes"} {
+		for _, args := range []string{"ls", "replay --apply"} {
 			want := strconv.Quote(name) + " is not a Service"
 			if name == "" {
 				want = "--service is empty: leave it out to mean all"

@@ -55,8 +55,7 @@ removed.
 
 You can stop it at any time and run it again: no letter is lost or sent twice.`,
 		Example: `  lbremedy dead retry 17
-  lbremedy dead retry --class tag-missing --since 24h`,
-		ValidArgsFunction: completeLetters(p),
+  lbremedy dead retry --class tag-missing`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return settleLetters(p, cmd, &c, args, nil, func(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 				return revive(ctx, p, s, l)
@@ -68,16 +67,50 @@ You can stop it at any time and run it again: no letter is lost or sent twice.`,
 	return cmd
 }
 
+func dropCommand(p *cli.Program) *cobra.Command {
+	var c choice
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "drop [ID]...",
+		Short: "Remove dead letters; asks first, unless --yes",
+		Long: `Remove dead letters for good, without handling them. It asks first, unless --yes is
+given. A letter that is already gone is not an error.`,
+		Example: `  lbremedy dead drop 17 18
+  lbremedy dead drop --reason "is not a UUID" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ask := func(n int) error {
+				if yes {
+					return nil
+				}
+				return p.Agree(p.Phrase("Remove %d dead letters for good?", n))
+			}
+			return settleLetters(p, cmd, &c, args, ask, drop)
+		},
+	}
+	c.flags(cmd)
+	cmd.Flags().BoolVar(&c.all, "all", false, "all dead letters")
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return cmd
+}
+
+func drop(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
+	removed, err := s.Remove(ctx, stream.Dead, l.ID)
+	switch {
+	case err != nil:
+		return fate{}, err
+	case !removed:
+		return became(l.ID, letterGone, say.F("It was already removed.")), nil
+	}
+	return became(l.ID, letterDropped, nil), nil
+}
+
 // settleLetters does one thing to all letters that are chosen, and says what became
 // of each. An error of ask, which may be nil, ends it before the first.
 func settleLetters(
 	p *cli.Program, cmd *cobra.Command, c *choice, args []string,
 	ask func(n int) error, do func(context.Context, *stream.Stream, letter) (fate, error),
 ) error {
-	if err := c.read(args); err != nil {
-		return err
-	}
-	if err := c.must(cmd); err != nil {
+	if err := c.must(cmd, args); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -89,7 +122,7 @@ func settleLetters(
 	if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {
 		return err
 	}
-	found, gone, err := letters(ctx, p, s, c)
+	found, gone, err := c.letters(ctx, p, s, args)
 	if err != nil {
 		return err
 	}
@@ -182,8 +215,7 @@ func revived(p *cli.Program, l letter) (subject string, header map[string][]stri
 	if _, err := cli.ClassOf(class); err != nil {
 		return "", nil, nil, say.Errorf("No function handles the class %q any more", class)
 	}
-	_, _, header = l.raw.Origin()
-	return l.Origin, header, l.raw.Data, nil
+	return l.Origin, l.Headers, l.raw.Data, nil
 }
 
 // classified makes a failure of an Event that the exporter of a cluster could not publish.
