@@ -278,8 +278,7 @@ func TestShowSnapshot(t *testing.T) {
 	}
 	got := c.Run(t.Context(), "show", "shop/web", "--snapshot")
 	for _, want := range []string{
-		"shop/web  before attempt 1 of " + fixed.Case, "CLB        lb-1 10.0.0.1 active\n", "Tags       a=b\n",
-		"Listener   80/tcp running rsp-1\n", "Group      rsp-1 g\n             i-1 ecs port 30080 weight 100\n",
+		"case: " + fixed.Case, "attempt: 1", "id: lb-1", "Address: 10.0.0.1", "VServerGroup: rsp-1", "Weight: 100",
 	} {
 		if got.Code != 0 || !strings.Contains(got.Out, want) {
 			t.Errorf("it lacks %q: %+v", want, got)

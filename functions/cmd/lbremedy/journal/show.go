@@ -29,17 +29,14 @@ Name a case by its ID or the start of it, or a Service for its newest case. Next
 you do about a case that is not over, with the command.
 
 -o json and -o yaml print the newest record of the case, or all of them with --history.
--o markdown prints the case for a colleague.
 
 Before a plan of medium or high risk is applied, the journal keeps the state of the load
-balancers: --snapshot shows it instead, with listeners, groups and backends.`,
+balancers: --snapshot prints it instead, as YAML, with listeners, groups and backends.`,
 		Example: `  lbremedy show shop/web
   lbremedy show 3f9a12bc
-  lbremedy show shop/web -o markdown
   lbremedy show shop/web -o jsonpath='{.nextStep}'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: completeShown(p),
-		Annotations:       map[string]string{cli.HasMarkdown: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
@@ -63,10 +60,6 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 				value = story.Records
 			}
 			return p.Print(value, func() {
-				if p.Markdown() {
-					markdown(p, h, story.Parts, whole)
-					return
-				}
 				fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(h.Last().Service.String())), paint(p, story.Last().Result))
 				for _, f := range story.Parts {
 					p.Field(f.Name, f.Text)
