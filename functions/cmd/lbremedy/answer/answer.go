@@ -1,5 +1,5 @@
 // Package answer is the commands that decide by hand: "classify", "plan", "run" and
-// "replay". It reads failures from arguments, files and the stream, has the engine answer
+// "replay". It reads failures from the cluster and the stream, has the engine answer
 // them, and prints the verdicts. The commands of doctor, load balancers and RAM answer
 // through it what they find.
 package answer

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,7 +97,7 @@ func (c *classifying) argument(arg string) error {
 		defer f.Close()
 		return c.read(arg, f)
 	}
-	if cli.LooksLikeFile(arg) {
+	if looksLikeFile(arg) {
 		return command.Wrong("there is no file %s", event.Redact(arg))
 	}
 	return c.read("the message", strings.NewReader(arg))
@@ -181,3 +183,10 @@ func (c *classifying) answer(t paste.Text) error {
 }
 
 const kindWide = len(paste.Describe) // no kind has a longer name
+
+// looksLikeFile reports whether an argument is meant as the name of a file, to tell
+// a mistyped one from a message.
+func looksLikeFile(arg string) bool {
+	endings := []string{".txt", ".log", ".json", ".jsonl", ".ndjson", ".yaml", ".yml"}
+	return !strings.ContainsAny(arg, " \t\n") && slices.Contains(endings, filepath.Ext(arg))
+}

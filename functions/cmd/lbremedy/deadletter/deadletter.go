@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -69,10 +68,13 @@ func newLetter(m stream.Message) letter {
 	}
 	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
 		l.Cluster = cluster
-		var e answer.WireEvent
+		var e struct {
+			InvolvedObject event.Service
+			Message        string
+		}
 		if json.Unmarshal(m.Data, &e) == nil {
-			o := e.Event().Object
-			l.Service, l.Message = &event.Service{Namespace: o.Namespace, Name: o.Name, UID: o.UID}, event.Redact(e.Message)
+			l.Service, l.Message = &e.InvolvedObject, event.Redact(e.Message)
+			l.Service.Kind = ""
 		}
 		return l
 	}

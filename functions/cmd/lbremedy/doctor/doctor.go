@@ -185,9 +185,9 @@ func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.S
 		return nil, 0, nil, command.Wrong("--severity: %w", err)
 	}
 	for _, arg := range args {
-		ref, ok, err := cli.ServiceArg(arg)
-		if err != nil || !ok {
-			return nil, 0, nil, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME, or a file with -f", arg)
+		ref, err := cli.ServiceArg(arg)
+		if err != nil {
+			return nil, 0, nil, err
 		}
 		services = append(services, ref.String())
 	}
