@@ -101,7 +101,7 @@ func TestUndoShared(t *testing.T) {
 	if got := sc.Wants(t, 0, "fix-undone", "", "ls", "--result", "fix-undone"); strings.Count(got.Out, "\n") != 3 {
 		t.Errorf("ls of them alone: %s", got.Out)
 	}
-	sc.Wants(t, 0, "[]\n", "No case with result fixed, synced in cluster c-cli.", "ls", "--result", "fixed,synced", "-o", "json")
+	sc.Wants(t, 0, "[]\n", "No case that the flags choose in cluster c-cli.", "ls", "--result", "fixed,synced", "-o", "json")
 	sc.Wants(t, 0, `"undoneBy": "`+made.Case+`"`, "", "ls", "-o", "json")
 	shows := sc.Wants(t, 0, "Undone     1 of 1 steps done", "", "show", made.Case, "--history")
 	for _, want := range []string{
@@ -146,8 +146,8 @@ func writes(t *testing.T, sc *operator.Testbed, made event.Record) {
 	if !strings.Contains(table.Out, list[0].Request) || strings.Contains(table.Out, "shop/dns  ram:") {
 		t.Errorf("ls --writes prints %s", table.Out)
 	}
-	sc.Wants(t, 0, "", "No write until ", "ls", "--writes", "--until", "1h")
-	sc.Wants(t, 0, "[]\n", `The journal holds no case of a Service "none"`, "ls", "--writes", "--service", "none", "-o", "json")
+	sc.Wants(t, 0, "", "No write that the flags choose", "ls", "--writes", "--until", "1h")
+	sc.Wants(t, 0, "[]\n", "No write that the flags choose", "ls", "--writes", "--service", "none", "-o", "json")
 	sc.Wants(t, command.CodeWrong, "", "--writes lists writes and not cases", "ls", "--writes", "--open")
 	sc.Wants(t, command.CodeWrong, "", "--until is for --writes", "ls", "--until", "1h")
 }
@@ -256,7 +256,7 @@ func TestNoName(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"ls -n", "ls --result", "replay --apply --class", "doctor --checks", "dead drop --yes --reason"} {
+	for _, args := range []string{"ls -n", "ls --result", "replay --apply --class", "doctor --checks", "dead drop --reason"} {
 		got := c.Run(t.Context(), append(strings.Fields(args), "")...)
 		if got.Code != command.CodeWrong || !strings.Contains(got.Err, " is empty: leave it out to mean all") {
 			t.Errorf("%s of nothing: %+v", args, got)

@@ -17,28 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Agree asks a person whether to remove something, and returns nil if the answer is yes.
-func (p *Program) Agree(question string) error {
-	return p.Confirm(question, say.F("nothing was removed"), "--yes")
-}
-
-// Confirm asks a person a question, and returns nil if the answer is yes. Another answer is
-// an error that says what stays as it was, and which flag answers instead.
-func (p *Program) Confirm(question string, otherwise say.Text, flag string) error {
-	answer, err := p.ask(question + " [y/N] ")
-	if err != nil && !errors.Is(err, io.EOF) {
-		return say.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(answer) {
-	case "y", "yes":
-		return nil
-	case "":
-		fmt.Fprintln(p.Err)
-		return command.Wrong("not confirmed, so %s: answer y, or give %s", otherwise, flag)
-	}
-	return command.Wrong("%s, since the answer was not y", otherwise)
-}
-
 // Typed asks whoever sits at the terminal to type a name. The flag says the same beforehand.
 func (p *Program) Typed(name, flag string) error {
 	line, err := p.ask(p.Phrase("To go on, type %s: ", name))

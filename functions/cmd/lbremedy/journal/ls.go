@@ -94,15 +94,15 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			}
 			seen = slices.DeleteFunc(seen, func(c Case) bool { return !f.result(c.Result) })
 			if len(seen) == 0 {
-				if err := noteNone(cmd.Context(), p, s, f, say.F("case")); err != nil {
+				if err := noteNone(cmd.Context(), p, s, &f, say.F("case")); err != nil {
 					return err
 				}
 			}
 			return p.Print(seen, func() { printCases(p, seen) })
 		},
 	}
-	f.FailureFlags(p, cmd)
-	f.outcomeFlags(p, cmd)
+	f.FailureFlags(cmd)
+	f.outcomeFlags(cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
@@ -158,39 +158,12 @@ func pad(painted, word string, width int) string {
 	return fmt.Sprintf("%s%*s", painted, max(0, width-len(word)), "")
 }
 
-// noteNone says that none of something passes the filter, and what of the filter the journal does
-// not know.
-func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter, what say.Text) error {
-	if err := p.NoteNone(ctx, s, f.none(what)); err != nil || f.scope == (cli.Scope{}) {
-		return err
+// noteNone says that there is none of something, or that none passes the filter.
+func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter, what say.Text) error {
+	if !f.Empty() || f.id != "" {
+		what = what.Then(say.F("that the flags choose"))
 	}
-	all, err := latestCases(ctx, p, s, &Filter{})
-	if err != nil {
-		return err
-	}
-	var namespaces, services []string
-	for _, h := range all {
-		svc := h.Last().Service
-		namespaces = append(namespaces, svc.Namespace)
-		if f.scope.Namespace == "" || svc.Namespace == f.scope.Namespace {
-			services = append(services, svc.Name)
-		}
-	}
-	unknown := func(what, name string, known []string) bool {
-		if name == "" || slices.Contains(known, name) {
-			return false
-		}
-		if near := command.Nearest(name, known); near != "" {
-			p.Note("The journal holds no case of a %s %q%s: did you mean %s?", what, name, cli.InCluster(p.Cluster), near)
-		} else {
-			p.Note("The journal holds no case of a %s %q%s.", what, name, cli.InCluster(p.Cluster))
-		}
-		return true
-	}
-	if !unknown("namespace", f.scope.Namespace, namespaces) {
-		unknown("Service", f.scope.Service, services)
-	}
-	return nil
+	return p.NoteNone(ctx, s, what)
 }
 
 func printCases(p *cli.Program, cases []Case) {

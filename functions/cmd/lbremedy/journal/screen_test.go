@@ -287,8 +287,7 @@ func TestCompleteFromJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ args, want string }{
-		{"ls --service", "pay/api\nshop/web\n:"}, {"ls -n", "pay\nshop\n:"},
-		{"replay --service", "pay/api\nshop/web\n:"}, {"show", "pay/api\nshop/web\n33333333-20260102T150505\tpay/api ram-permission needs-action\n"},
+		{"show", "33333333-20260102T150505\tpay/api ram-permission needs-action\n"},
 		{"ls --result", "fixed\nsynced\nplanned\nneeds-approval\nneeds-action\n"}, {"ls -o", "table\nwide\njson\nyaml\njsonpath=\ngo-template=\n:"},
 		{"show x -o", "table\nwide\njson\nyaml\njsonpath=\ngo-template=\n"},
 	} {

@@ -36,7 +36,7 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
   lbremedy show 3f9a12bc
   lbremedy show shop/web -o jsonpath='{.nextStep}'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
-		ValidArgsFunction: completeShown(p),
+		ValidArgsFunction: Want{Is: func(History) bool { return true }}.Complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := p.CaseStream(cmd.Context())
 			if err != nil {

@@ -38,7 +38,7 @@ func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter
 		return err
 	}
 	if len(list) == 0 {
-		if err := noteNone(ctx, p, s, *f, say.F("write")); err != nil {
+		if err := noteNone(ctx, p, s, f, say.F("write")); err != nil {
 			return err
 		}
 	}

@@ -65,8 +65,7 @@ type upRun struct {
 	rate           float64       // budget of a namespace
 	burst          int
 	secrets        []string // directories with the files that sinks may name, of secrets and templates
-	sizes          sizes
-	replicas       int
+	streams        stream.Settings
 	setup          bool // NATS, and nothing else
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
@@ -134,8 +133,8 @@ http://collector:4318; without it there are none.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.secrets = secrets()
-			if u.replicas < 0 {
-				return command.Wrong("--replicas: %d is negative", u.replicas)
+			if u.streams.Replicas < 0 {
+				return command.Wrong("--replicas: %d is negative", u.streams.Replicas)
 			}
 			if u.setup {
 				return u.setUp(cmd.Context())
@@ -155,8 +154,8 @@ http://collector:4318; without it there are none.`,
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
 	secrets = p.SecretFlag(cmd)
 	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and end")
-	cmd.Flags().IntVar(&u.replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
-	u.sizes.flags(cmd)
+	cmd.Flags().IntVar(&u.streams.Replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
+	sizeFlags(cmd, &u.streams)
 	u.probes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
 		"run the doctor on the whole cluster at this `interval`, such as 1h, and open and close cases for its findings (default: never)")
@@ -165,7 +164,7 @@ http://collector:4318; without it there are none.`,
 
 // setUp prepares NATS, and says what it has changed.
 func (u *upRun) setUp(ctx context.Context) error {
-	c := u.sizes.settings(u.replicas)
+	c := u.streams
 	if c.Clusters = []string{u.Cluster}; u.Cluster == "" {
 		c.Clusters = nil
 		u.Note("No cluster is named with --cluster: consumers are not changed.")
@@ -359,7 +358,7 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 
 // begin sets the stream up, and says what applies.
 func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
-	c := u.sizes.settings(u.replicas)
+	c := u.streams
 	c.Clusters = []string{u.Cluster}
 	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
 	if err != nil {
@@ -388,9 +387,6 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 // work runs the parts until ctx ends.
 func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
-	if u.Args != nil && u.Getenv("GOGC") == "" { // a program of its own, and nobody else has said
-		g.Go(func() error { collect(ctx); return nil })
-	}
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
 	var err error
