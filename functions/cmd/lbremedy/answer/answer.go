@@ -126,16 +126,10 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 	g := p.Progress()
 	var mu sync.Mutex
 	done, free := 0, make(chan struct{}, atOnce)
-	tell := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		doing := "diagnosed"
-		if a.Apply {
-			doing = "handled"
-		}
-		g.Say("%s %d of %d", doing, done, len(items))
+	doing := "diagnosed"
+	if a.Apply {
+		doing = "handled"
 	}
-	stop := every(time.Second, tell)
 	var wait sync.WaitGroup
 	for i, it := range items {
 		wait.Go(func() {
@@ -148,12 +142,12 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 			}
 			verdicts[i] = verdict{it.was, rec, err}
 			mu.Lock()
+			defer mu.Unlock()
 			done++
-			mu.Unlock()
+			g.Say("%s %d of %d", doing, done, len(items))
 		})
 	}
 	wait.Wait()
-	stop()
 	g.Done()
 	if err := ctx.Err(); err != nil {
 		return err
@@ -162,25 +156,6 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 		return err
 	}
 	return exitCode(p, verdicts, a)
-}
-
-// every calls f now and then until the function that it returns is called.
-func every(d time.Duration, f func()) (stop func()) {
-	end := make(chan struct{})
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		tick := time.NewTicker(d)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				f()
-			case <-end:
-				return
-			}
-		}
-	})
-	return func() { close(end); wait.Wait() }
 }
 
 // one answers one failure. A case that waits is looked at again while there is time.

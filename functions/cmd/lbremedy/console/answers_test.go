@@ -184,7 +184,7 @@ func TestLogin(t *testing.T) {
 		a.get(path, http.StatusNotFound)
 		a.post(path, http.StatusNotFound, url.Values{})
 	}
-	if page := a.post(as(this, nil), http.StatusOK, url.Values{"comment": {strings.Repeat("x", 1025)}}); !strings.Contains(page, "1024 are the most") {
+	if page := a.post(as(this, nil), http.StatusBadRequest, url.Values{"comment": {strings.Repeat("x", 1025)}}); !strings.Contains(page, "more than 1024 bytes") {
 		t.Errorf("a long comment: %s", page)
 	}
 	for _, site := range []string{"cross-site", "same-site"} {

@@ -146,7 +146,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	b.Asks.past = &past{
 		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, ask: askOf(&last),
 	}
-	b.Asks.Right = s.right(personOf(r), last.Service.Namespace)
+	b.Asks.Right = s.right(r.Context(), personOf(r), last.Service.Namespace)
 	if last.Rejected != nil && b.Asks.Right.May && approval.Takes(last, kube.Approve, personOf(r).name(r.Context())) == nil {
 		b.Again = b.Asks.Plan()
 	}

@@ -200,7 +200,6 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	wait.Go(func() { s.book.run(ctx) })
 	wait.Go(func() { s.reading.run(ctx) })
-	wait.Go(func() { s.find(ctx) })
 	h := limited(s.handler(), sending, silent)
 	h.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)

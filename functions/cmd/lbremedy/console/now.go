@@ -41,7 +41,7 @@ func (s *server) now(r *http.Request) (page, error) {
 		b.Asked = b.Asked[:most]
 	}
 	s.book.tell(r.Context(), b.Asked)
-	s.ask(personOf(r), b.Asked)
+	s.ask(r.Context(), personOf(r), b.Asked)
 	for _, c := range s.book.clusters() {
 		now := clusterNow{standing: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.Version.Policy)), OfClass: c.Version.Policy.Budgets.OfClass()}
 		for class, left := range c.Places.Class {

@@ -176,12 +176,24 @@ func (b *book) tell(ctx context.Context, list []incident) {
 // Services returns how many cases the incident has.
 func (i incident) Services() int { return len(i.Members) + i.More }
 
-// ask fills in what a person may answer.
-func (s *server) ask(p *person, list []incident) {
-	for n := range list {
-		i := &list[n]
-		for m := range i.Members {
-			i.Members[m].Right = s.right(p, i.Members[m].Service.Namespace)
+// ask fills in what a person may answer. The API server is asked about several namespaces at a time.
+func (s *server) ask(ctx context.Context, p *person, list []incident) {
+	may := map[string]*right{}
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, i := range list {
+		for _, m := range i.Members {
+			if namespace := m.Service.Namespace; may[namespace] == nil {
+				is := new(right)
+				may[namespace] = is
+				g.Go(func() error { *is = s.right(ctx, p, namespace); return nil })
+			}
+		}
+	}
+	_ = g.Wait() // none fails
+	for _, i := range list {
+		for n := range i.Members {
+			i.Members[n].Right = *may[i.Members[n].Service.Namespace]
 		}
 	}
 }
@@ -196,6 +208,6 @@ func (s *server) questions(r *http.Request) (page, error) {
 	var b questionsBody
 	b.Rows, b.Sheet = sheetOf(r, s.book.incidents())
 	s.book.tell(r.Context(), b.Rows)
-	s.ask(personOf(r), b.Rows)
+	s.ask(r.Context(), personOf(r), b.Rows)
 	return page{Title: word("Questions"), name: "questions", Body: b}, nil
 }

@@ -24,10 +24,9 @@ func ls(p *cli.Program) *cobra.Command {
 older cases too, which reads the whole journal.
 
 RESULT is how the last run on the case ended, or "writing" while a plan is applied: a case
-that needs approval has a plan to approve, one that needs action has none. The fix of a
-case that is "fix-undone" was taken away by the undo of another case. AGE counts from the
-first failure of the case, through pauses and retries. A case that returns unchanged adds
-nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
+that needs approval has a plan to approve, one that needs action has none. AGE counts from
+the first failure of the case, through pauses and retries. A case that returns unchanged
+adds nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
 
 The table fits the screen: it shows the start of a case ID, which every command accepts, and
 cuts long texts. -o wide shows everything, with the times of the first and the last failure.
@@ -58,8 +57,6 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				return command.Wrong("--until is for --writes")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
-			case watch && slices.Contains(f.results, string(event.FixUndone)):
-				return command.Wrong("--watch: no record says %s: leave it out of --result", event.FixUndone)
 			}
 			s, err := p.CaseStream(cmd.Context())
 			if err != nil {
@@ -86,13 +83,9 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				list = append(list, h.Last())
 			}
 			seen, err := countSeen(cmd.Context(), p, s, "*", list)
-			if err == nil {
-				err = tellLost(cmd.Context(), p, s, seen)
-			}
 			if err != nil {
 				return err
 			}
-			seen = slices.DeleteFunc(seen, func(c Case) bool { return !f.result(c.Result) })
 			if len(seen) == 0 {
 				if err := noteNone(cmd.Context(), p, s, &f, say.F("case")); err != nil {
 					return err

@@ -26,15 +26,19 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{policyCommand(p), pause(p), resume(p), breaker(p)}
 }
 
+// Fixes reports whether a policy applies any plan.
+func Fixes(p remedy.Policy) bool {
+	return p.Mode == remedy.Fix || slices.ContainsFunc(p.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(p.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix })
+}
+
 // Describe says what a policy allows.
 func Describe(allowed remedy.Policy) say.Text {
 	text := []say.Text{say.F("observe: plans are shown and never applied")}
-	fixes := slices.ContainsFunc(slices.Collect(maps.Values(allowed.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix }) ||
-		slices.ContainsFunc(allowed.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix })
 	switch {
 	case allowed.Mode == remedy.Fix:
 		text[0] = say.F("fix: plans up to %s risk are applied", allowed.Risk)
-	case fixes:
+	case Fixes(allowed):
 		text[0] = say.F("observe: plans are shown, and applied only where classes or rules say fix")
 	}
 	if n := len(allowed.Classes); n > 0 {

@@ -36,7 +36,6 @@ func TestMistakes(t *testing.T) {
 		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
 		{"unknown class", []string{"ls", "--class", "nope"}, "", `there is no class "nope"; there are`},
 		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
-		{"unknown result of a record", []string{"ls", "--watch", "--result", "fix-undone"}, "", `no record says fix-undone`},
 		{"no time to wait", with("run", "shop/web", "--wait", "-5m"), "", "--wait: -5m0s is below 0"},
 		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},
 		{"no NATS", []string{"ls"}, "", `start "lbremedy up", or name one with --nats`},

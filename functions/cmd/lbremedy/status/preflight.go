@@ -217,7 +217,7 @@ func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 		}
 	}
 	allowed := now.Policy
-	if f.fix && !fixes(allowed) {
+	if f.fix && !permission.Fixes(allowed) {
 		f.add(name, Problem, say.F("The policy %s lets nothing be fixed: it only observes.", from),
 			say.F("Set mode: fix, for all or for some classes or rules."))
 		return
