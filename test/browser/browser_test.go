@@ -184,7 +184,7 @@ func TestConsole(t *testing.T) {
 			"/balancers":                  {"Load balancers", "shop/web", "CLB lb-sim", "vSwitch"},
 			"/balancers?q=checkout":       {"1 to 1 of 1"},
 			"/balancers/shop/web":         {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings", "Not known: nothing was read"},
-			"/doctor":                     {"Doctor and capacity", "lb-gone", "vsw-h-full", "100 % used", "slb_quota"},
+			"/doctor":                     {"Doctor", "lb-gone"},
 			"/policy":                     {"Policy", " of ConfigMap lbremedy/lbremedy-policy, in force since ", "namespaces pay-*"},
 			"/classes":                    {"Classes", "vswitch-ip-exhausted", "asks only"},
 			"/classes/tag-missing":        {"The controller can't find the load balancer", "slb:TagResources"},

@@ -21,22 +21,16 @@ import (
 )
 
 func classifyCommand(p *cli.Program) *cobra.Command {
-	var explain bool
 	cmd := &cobra.Command{
 		Use:   "classify [TEXT|FILE|-]...",
 		Short: "Name the class of failures in messages, Events, logs and errors of tools",
 		Long: `Name the error class of messages, by the same table as the exporter.
 
-An argument is a message, a file, or - for standard input. Paste what you have: the class is
-found in messages, Events (kubectl get events and kubectl describe as they print them; one
-Event, a list or several documents in JSON or YAML), lines of the controller's log, and
-errors of Terraform, the SDKs of Alibaba Cloud and the aliyun CLI. Each text that is found
-has an answer of its own, in order, which says what kind of text it was: message, fields,
-event, kubectl-events, kubectl-describe, log, terraform, sdk, aliyun-cli, api-response,
-cloudevent or object.
-
-A file of JSON objects, one per line, with the optional keys reason, type, component and
-message has one answer per line.
+An argument is a message, a file, or - for standard input. Paste what you have: messages,
+Events as kubectl prints them in any form, lines of the controller's log, and errors of
+Terraform, the SDKs of Alibaba Cloud and the aliyun CLI. Each text that is found has an
+answer of its own, in order. A file of JSON objects, one per line, with the optional keys
+reason, type, component and message has one answer per line.
 
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
 "ignored" for anything else, including failures of other clouds and of other products of
@@ -46,7 +40,7 @@ exit code is 0 whatever the classes are.`,
   kubectl describe service web | lbremedy classify
   kubectl get events -A -o json | lbremedy classify -o json -
   kubectl logs -n kube-system ds/cloud-controller-manager | lbremedy classify - | grep -v ^ignored
-  terraform apply -no-color 2>&1 | lbremedy classify --explain`,
+  terraform apply -no-color 2>&1 | lbremedy classify`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -57,7 +51,7 @@ exit code is 0 whatever the classes are.`,
 				}
 				args = []string{"-"}
 			}
-			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.Out)}
+			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), out: bufio.NewWriter(p.Out)}
 			q := *p
 			q.Out, c.Program = c.out, &q
 			var err error
@@ -69,16 +63,14 @@ exit code is 0 whatever the classes are.`,
 			return errors.Join(err, c.out.Flush())
 		},
 	}
-	cmd.Flags().BoolVar(&explain, "explain", false, "say which other class came close, and why it was not chosen")
 	return cmd
 }
 
 // A classifying is one call of classify.
 type classifying struct {
 	*cli.Program
-	by      *event.Classifier
-	explain bool
-	out     *bufio.Writer
+	by  *event.Classifier
+	out *bufio.Writer
 }
 
 // argument answers an argument: standard input, a file, or a message.
@@ -138,15 +130,12 @@ func (c *classifying) read(name string, from io.Reader) error {
 	}
 }
 
-// An answer is what classify prints. The texts for people are absent unless asked for.
+// An answer is what classify prints.
 type answer struct {
-	Class    string     `json:"class"`
-	Matched  string     `json:"matched"`
-	Kind     paste.Kind `json:"kind"`
-	Service  string     `json:"service,omitempty"`
-	By       *string    `json:"by,omitempty"`
-	RunnerUp *string    `json:"runnerUp,omitempty"`
-	Why      *string    `json:"why,omitempty"`
+	Class   string     `json:"class"`
+	Matched string     `json:"matched"`
+	Kind    paste.Kind `json:"kind"`
+	Service string     `json:"service,omitempty"`
 }
 
 func (c *classifying) answer(t paste.Text) error {
@@ -155,9 +144,6 @@ func (c *classifying) answer(t paste.Text) error {
 		m = c.by.Classify(t.Input)
 	}
 	a := answer{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
-	if c.explain {
-		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
-	}
 	return c.Line(a, func() {
 		wide := 0
 		for _, id := range append(cli.Classes(), event.Unclassified) {
@@ -171,14 +157,6 @@ func (c *classifying) answer(t paste.Text) error {
 			said = t.Service + ": " + said
 		}
 		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", wide, m.Class, kindWide, t.Kind, c.Cell(said, wide+kindWide+4))
-		if c.explain {
-			if m.RunnerUp != "" {
-				fmt.Fprintf(c.out, "%*s  not %s: ", wide, "", m.RunnerUp)
-			} else {
-				fmt.Fprintf(c.out, "%*s  ", wide, "")
-			}
-			fmt.Fprintln(c.out, command.Clean(m.Why))
-		}
 	})
 }
 

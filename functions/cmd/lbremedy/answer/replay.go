@@ -55,7 +55,6 @@ the policy in force or that of --policy.`,
 	}
 	f.FailureFlags(cmd)
 	f.SinceFlag(cmd, "only what failed since this `time`: 90m, 7d or 2006-01-02T15:04")
-	cmd.Flags().Var(&f.Until, "until", "only what failed until this `time`")
 	a.addPolicy(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "with --apply: all that the stream keeps")
 	a.Add(cmd)

@@ -58,19 +58,16 @@ func Command(p *cli.Program) *cobra.Command {
 questions that wait for a person, each case, the load balancers, the findings of the doctor,
 the policy and the classes. Pages change by themselves when the journal does.
 
-It connects as the other commands do, with your kubeconfig, your access key and your NATS
-user. It only reads, but for your answers: to approve or reject a plan creates an Approval
-with your kubeconfig, as "lbremedy approve" does. Without --cluster it shows the cases of all
-clusters in NATS; load balancers and the doctor need --cluster and --region. They are read
-when you first look at their pages, and again when you ask for it.
+It only reads, but for your answers: to approve or reject a plan creates an Approval with
+your kubeconfig, as "lbremedy approve" does. Without --cluster it shows the cases of all
+clusters in NATS; load balancers and the doctor need --cluster and --region.
 
 The printed address holds a key, which is new for each start. Anyone on this machine who has it
 can read what you can, and answer in your name.
 
-With --login it is for others, and runs in the cluster. People log in with a token that the
-API server accepts, of an OIDC login or a ServiceAccount. Who may list the Services of all
-namespaces may look; who may create Approvals in a namespace may answer there. An answer is
-created with the person's token, which is kept in memory alone, for at most an hour.`,
+With --login it is for others: people log in with a token that the API server accepts. Who
+may list the Services of all namespaces may look; who may create Approvals in a namespace
+may answer there.`,
 		Example: `  lbremedy console
   lbremedy console --listen 127.0.0.1:9000 --cluster c1234 --region cn-hangzhou
   lbremedy console --login --listen :8383 --url https://lbremedy.example.com --cluster c1234 --region cn-hangzhou`,

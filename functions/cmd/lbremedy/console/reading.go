@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"net/netip"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -37,8 +36,6 @@ type seen struct {
 	Services []*balanced       // by namespace and name
 	Findings []*doctor.Finding // the worst first
 	Result   doctor.Result
-	VSwitches,
-	Quotas []gauge
 }
 
 // A balanced is a Service with its load balancer and what the doctor found about them.
@@ -55,18 +52,6 @@ func (b balanced) Worst() string {
 	}
 	return worst.String()
 }
-
-// A gauge is how much of something is used.
-type gauge struct {
-	Name, About string
-	Used, Total float64
-}
-
-// Percent returns how much is used.
-func (g gauge) Percent() float64 { return 100 * g.Used / g.Total }
-
-// Left returns how much is left.
-func (g gauge) Left() float64 { return g.Total - g.Used }
 
 func newReading(p *cli.Program, h *hub) *reading {
 	return &reading{p: p, hub: h, wake: make(chan struct{}, 1)}
@@ -183,33 +168,7 @@ func read(ctx context.Context, p *cli.Program) (*seen, error) {
 	for i := range r.Findings {
 		v.Findings = append(v.Findings, &r.Findings[i])
 	}
-	v.measure(s)
 	v.Result = r
 	v.arrange()
 	return v, nil
-}
-
-// measure notes how full vSwitches and quotas are. Of some quotas the cloud does not count
-// what is used; they are left out.
-func (v *seen) measure(s *doctor.Snapshot) {
-	for _, w := range s.VSwitches {
-		block, err := netip.ParsePrefix(w.CIDR)
-		if err != nil || !block.Addr().Is4() {
-			continue
-		}
-		// Alibaba Cloud keeps four addresses of each: https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-a-vswitch
-		total := float64(int64(1)<<(32-block.Bits()) - 4)
-		about := strings.TrimSpace(w.Zone + " " + w.CIDR + " " + w.Name)
-		v.VSwitches = append(v.VSwitches, gauge{Name: w.ID, About: about, Used: max(0, total-float64(w.Free)), Total: total})
-	}
-	for _, q := range s.Quotas {
-		if q.Used > 0 && q.Total > 0 && q.Period == 0 {
-			v.Quotas = append(v.Quotas, gauge{Name: q.Name, About: strings.TrimSpace(q.Product + " " + q.Description), Used: q.Used, Total: q.Total})
-		}
-	}
-	for _, list := range [][]gauge{v.VSwitches, v.Quotas} {
-		slices.SortFunc(list, func(x, y gauge) int {
-			return cmp.Or(cmp.Compare(y.Percent(), x.Percent()), strings.Compare(x.Name, y.Name))
-		})
-	}
 }

@@ -158,13 +158,8 @@ it can be read. -o json and -o yaml print all of a letter, with its headers and 
 		Example: `  lbremedy dead ls
   lbremedy dead ls 17 -o yaml
   lbremedy dead ls --reason "not known here" -o json | jq '.[].id'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.Stream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			list, gone, err := c.letters(cmd.Context(), p, s, args)
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
+			list, gone, err := c.letters(ctx, p, s, args)
 			if err != nil {
 				return err
 			}
@@ -174,12 +169,12 @@ it can be read. -o json and -o yaml print all of a letter, with its headers and 
 			slices.Reverse(list)
 			if len(list) == 0 {
 				list = []letter{}
-				if err := p.NoteNone(cmd.Context(), s, say.F("dead letter")); err != nil {
+				if err := p.NoteNone(ctx, s, say.F("dead letter")); err != nil {
 					return err
 				}
 			}
 			return p.Print(list, func() { listLetters(p, list) })
-		},
+		}),
 	}
 	c.flags(cmd)
 	return cmd

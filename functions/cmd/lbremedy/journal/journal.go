@@ -29,7 +29,7 @@ type Filter struct {
 	words            []string // that results may be
 	scope            cli.Scope
 	id               string // of a case, or the beginning of one
-	since, Until     cli.Moment
+	since            cli.Moment
 	open             bool
 }
 
@@ -75,7 +75,7 @@ func (f *Filter) Check() error {
 
 // Empty reports whether the filter means all.
 func (f *Filter) Empty() bool {
-	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && f.Until.IsZero() && !f.open
+	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && !f.open
 }
 
 func (f *Filter) about(class string, s event.Service) bool {
@@ -84,7 +84,7 @@ func (f *Filter) about(class string, s event.Service) bool {
 
 // Failure reports whether the filter means the failure.
 func (f *Filter) Failure(e event.Failure) bool {
-	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time) && (f.Until.IsZero() || !e.Last.After(f.Until.Time))
+	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time)
 }
 
 // record reports whether the filter means the record.

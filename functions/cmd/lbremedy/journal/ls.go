@@ -53,16 +53,15 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			switch {
 			case writes && (all || f.open || len(f.results) > 0):
 				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
-			case !writes && !f.Until.IsZero():
-				return command.Wrong("--until is for --writes")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
 			}
-			s, err := p.CaseStream(cmd.Context())
+			s, err := p.Stream(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
+			p.NotePause(cmd.Context(), s)
 			if writes {
 				return listWrites(cmd.Context(), p, s, &f)
 			}
@@ -97,7 +96,6 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 	f.FailureFlags(cmd)
 	f.outcomeFlags(cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
-	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow cases as they change, until interrupted")

@@ -37,21 +37,17 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
   lbremedy show shop/web -o jsonpath='{.nextStep}'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: Want{Is: func(History) bool { return true }}.Complete(p),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.CaseStream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			found, err := find(cmd.Context(), p, s, args[0])
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
+			p.NotePause(ctx, s)
+			found, err := find(ctx, p, s, args[0])
 			if err != nil {
 				return err
 			}
 			h := found[0]
 			if kept {
-				return showSnapshots(cmd.Context(), p, s, h.Last())
+				return showSnapshots(ctx, p, s, h.Last())
 			}
-			story, err := Tell(cmd.Context(), p, s, h)
+			story, err := Tell(ctx, p, s, h)
 			if err != nil {
 				return err
 			}
@@ -76,7 +72,7 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 					p.Field("Others", others(p, found[1:]))
 				}
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&whole, "history", false, "show all records of the case")
 	cmd.Flags().BoolVar(&kept, "snapshot", false, "show the load balancers as they were before the write")

@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
@@ -175,16 +176,10 @@ Who changed it, and what it was before, say Git or the audit log of the API serv
 		Example: `  lbremedy policy show --cluster c1234
   lbremedy policy show --cluster c1234 -o yaml > policy.yaml`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
 			if p.Cluster == "" {
 				return command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
 			}
-			s, err := p.Stream(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
 			now, told, err := cli.InForce(ctx, s, p.Cluster)
 			if err != nil {
 				return err
@@ -214,7 +209,7 @@ Who changed it, and what it was before, say Git or the audit log of the API serv
 				}
 				pauses(p, paused)
 			})
-		},
+		}),
 	}
 }
 
