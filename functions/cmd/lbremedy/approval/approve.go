@@ -147,7 +147,8 @@ func (a *answer) run(ctx context.Context, name string) error {
 		return command.Wrong("case %s is a finding of the doctor without a plan to approve: \"lbremedy show %s\" says what to do", r.Case, r.Case)
 	}
 	if !finding && r.Service.Kind != "" {
-		return command.Wrong("case %s was started by hand, and no failure repeats it. To apply its plan: lbremedy doctor --fix permissions --apply --approve %s", r.Case, r.Digest)
+		return command.Wrong("case %s was started by hand, and no failure repeats it. To apply its plan: lbremedy doctor --fix permissions --apply --approve %s",
+			r.Case, r.Digest)
 	}
 	if err := approvals.Asks(r); err != nil && (r.Rejected == nil || a.verdict == kube.Reject) {
 		return command.Mistake{Err: err}
