@@ -21,6 +21,7 @@ import (
 )
 
 func classifyCommand(p *cli.Program) *cobra.Command {
+	var explain bool
 	cmd := &cobra.Command{
 		Use:   "classify [TEXT|FILE|-]...",
 		Short: "Name the class of failures in messages, Events, logs and errors of tools",
@@ -40,7 +41,7 @@ exit code is 0 whatever the classes are.`,
   kubectl describe service web | lbremedy classify
   kubectl get events -A -o json | lbremedy classify -o json -
   kubectl logs -n kube-system ds/cloud-controller-manager | lbremedy classify - | grep -v ^ignored
-  terraform apply -no-color 2>&1 | lbremedy classify`,
+  terraform apply -no-color 2>&1 | lbremedy classify --explain`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -51,7 +52,7 @@ exit code is 0 whatever the classes are.`,
 				}
 				args = []string{"-"}
 			}
-			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), out: bufio.NewWriter(p.Out)}
+			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.Out)}
 			q := *p
 			q.Out, c.Program = c.out, &q
 			var err error
@@ -63,14 +64,16 @@ exit code is 0 whatever the classes are.`,
 			return errors.Join(err, c.out.Flush())
 		},
 	}
+	cmd.Flags().BoolVar(&explain, "explain", false, "say which other class came close, and why it was not chosen")
 	return cmd
 }
 
 // A classifying is one call of classify.
 type classifying struct {
 	*cli.Program
-	by  *event.Classifier
-	out *bufio.Writer
+	by      *event.Classifier
+	explain bool
+	out     *bufio.Writer
 }
 
 // argument answers an argument: standard input, a file, or a message.
@@ -130,12 +133,15 @@ func (c *classifying) read(name string, from io.Reader) error {
 	}
 }
 
-// An answer is what classify prints.
+// An answer is what classify prints. The texts for people are absent unless asked for.
 type answer struct {
-	Class   string     `json:"class"`
-	Matched string     `json:"matched"`
-	Kind    paste.Kind `json:"kind"`
-	Service string     `json:"service,omitempty"`
+	Class    string     `json:"class"`
+	Matched  string     `json:"matched"`
+	Kind     paste.Kind `json:"kind"`
+	Service  string     `json:"service,omitempty"`
+	By       *string    `json:"by,omitempty"`
+	RunnerUp *string    `json:"runnerUp,omitempty"`
+	Why      *string    `json:"why,omitempty"`
 }
 
 func (c *classifying) answer(t paste.Text) error {
@@ -144,6 +150,9 @@ func (c *classifying) answer(t paste.Text) error {
 		m = c.by.Classify(t.Input)
 	}
 	a := answer{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
+	if c.explain {
+		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
+	}
 	return c.Line(a, func() {
 		wide := 0
 		for _, id := range append(cli.Classes(), event.Unclassified) {
@@ -157,6 +166,14 @@ func (c *classifying) answer(t paste.Text) error {
 			said = t.Service + ": " + said
 		}
 		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", wide, m.Class, kindWide, t.Kind, c.Cell(said, wide+kindWide+4))
+		if c.explain {
+			if m.RunnerUp != "" {
+				fmt.Fprintf(c.out, "%*s  not %s: ", wide, "", m.RunnerUp)
+			} else {
+				fmt.Fprintf(c.out, "%*s  ", wide, "")
+			}
+			fmt.Fprintln(c.out, command.Clean(m.Why))
+		}
 	})
 }
 

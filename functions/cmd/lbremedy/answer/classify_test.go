@@ -2,6 +2,7 @@ package answer_test
 
 import (
 	stdcmp "cmp"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -100,11 +101,21 @@ func TestClassify(t *testing.T) {
 			"aliyun configure set --access-key-id LTAI" + id + " --access-key-secret " + key,
 		} {
 			for _, form := range []string{"", "json", "yaml"} {
-				got := operator.Call{In: text, Env: operator.Home(t)}.Run(t.Context(), "classify", "-o", stdcmp.Or(form, "table"), "-")
+				got := operator.Call{In: text, Env: operator.Home(t)}.Run(t.Context(), "classify", "--explain", "-o", stdcmp.Or(form, "table"), "-")
 				if said := got.Out + got.Err; got.Code != 0 || strings.Contains(said, key) || strings.Contains(said, id) {
 					t.Errorf("%s: code %d, said %s", text, got.Code, said)
 				}
 			}
+		}
+	})
+	t.Run("explain", func(t *testing.T) {
+		got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), "classify", "--explain", "-o", "json", operator.Message)
+		var keys map[string]string
+		if err := json.Unmarshal([]byte(got.Out), &keys); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := keys["runnerUp"]; !ok || keys["why"] == "" {
+			t.Errorf("got %v, want runnerUp and why", keys)
 		}
 	})
 	t.Run("corpus", func(t *testing.T) {

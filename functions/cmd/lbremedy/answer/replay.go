@@ -53,7 +53,7 @@ the policy in force or that of --policy.`,
 			})
 		},
 	}
-	f.FailureFlags(cmd)
+	f.FailureFlags(p, cmd)
 	f.SinceFlag(cmd, "only what failed since this `time`: 90m, 7d or 2006-01-02T15:04")
 	a.addPolicy(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "with --apply: all that the stream keeps")

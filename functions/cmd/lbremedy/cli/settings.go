@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Settings are the global flags.
@@ -63,6 +64,16 @@ func narrows(cmd *cobra.Command) (err error) {
 		}
 	})
 	return err
+}
+
+// Chosen adds to the name of something the flags that narrow it down.
+func Chosen(cmd *cobra.Command, what say.Text) say.Text {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if strings.Contains(f.Usage, "only ") {
+			what = what.Then(say.F("with --%s %s", f.Name, strings.Trim(f.Value.String(), "[]")))
+		}
+	})
+	return what
 }
 
 // Settle gives each global flag that wasn't set the value of its variable, and checks what has

@@ -133,7 +133,7 @@ type sign struct{ Tone, Shape string }
 var signs = map[string]sign{
 	string(event.Fixed): {"good", "✓"}, string(event.Synced): {"good", "✓"}, string(event.Recovered): {"good", "↺"}, "ok": {"good", "✓"},
 	string(event.NeedsApproval): {"ask", "?"}, string(event.NeedsAction): {"ask", "!"}, "waits": {"ask", "?"}, "warning": {"ask", "!"},
-	string(event.Waiting): {"busy", "…"}, string(event.Unsettled): {"busy", "…"},
+	string(event.FixUndone): {"ask", "↶"}, string(event.Waiting): {"busy", "…"}, string(event.Unsettled): {"busy", "…"},
 	string(event.Writing): {"busy", "✎"}, string(event.Planned): {"plain", "○"},
 	string(event.Failed): {"bad", "✕"}, string(event.Erred): {"bad", "✕"}, "problem": {"bad", "✕"}, "critical": {"bad", "✕"},
 	string(event.Rejected): {"plain", "⊘"}, string(event.Undone): {"plain", "↶"}, string(event.Superseded): {"plain", "→"}, string(event.NotOurs): {"plain", "–"},

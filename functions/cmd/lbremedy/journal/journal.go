@@ -29,22 +29,24 @@ type Filter struct {
 	words            []string // that results may be
 	scope            cli.Scope
 	id               string // of a case, or the beginning of one
-	since            cli.Moment
+	since, Until     cli.Moment
 	open             bool
 }
 
 // FailureFlags adds the flags that choose failures.
-func (f *Filter) FailureFlags(cmd *cobra.Command) {
+func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.classes, "class", nil, "only these `classes`")
 	flags.StringVarP(&f.scope.Namespace, "namespace", "n", "", "only this `namespace`")
 	flags.StringVar(&f.scope.Service, "service", "", "only this `Service`: NAME or NAMESPACE/NAME")
 	command.Complete(cmd, "class", cli.CompleteClasses)
+	command.Complete(cmd, "service", p.CompleteServices)
+	command.Complete(cmd, "namespace", p.CompleteNamespaces)
 }
 
 // outcomeFlags adds the flags that choose cases, and by how they stand.
 func (f *Filter) outcomeFlags(cmd *cobra.Command) {
-	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Writing}) {
+	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Writing, event.FixUndone}) {
 		f.words = append(f.words, string(s))
 	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
@@ -93,7 +95,7 @@ func (f *Filter) record(r event.Record) bool {
 		return false // nothing has failed: who wants to see them asks for the Service
 	}
 	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
-		f.result(r.Status()) && (!f.open || IsOpen(r))
+		(f.result(r.Status()) || r.Result.Worked() && f.result(event.FixUndone)) && (!f.open || IsOpen(r))
 }
 
 // result reports whether the filter means what stands so.

@@ -44,11 +44,11 @@ func TestJournal(t *testing.T) {
 
 	// What finds nothing says where it looked, and what of that there is not.
 	for args, want := range map[string]string{
-		"--cluster c2 --open": "No case that the flags choose in cluster c2.\n" +
+		"--cluster c2 --open": "No case with --open true in cluster c2.\n" +
 			"NATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
-		"--class quota --result needs-approval,needs-action": "No case that the flags choose.\n",
-		"--cluster c1 -n shpo":                               "No case that the flags choose in cluster c1.\n",
-		"--case 99":                                          "No case that the flags choose.\n",
+		"--class quota --result needs-approval,needs-action": "No case with --class quota with --result needs-approval,needs-action.\n",
+		"--cluster c1 -n shpo":                               "No case with --namespace shpo in cluster c1.\n",
+		"--all --case 99":                                    "No case with --case 99.\n",
 	} {
 		got := c.Run(t.Context(), append([]string{"ls"}, strings.Fields(args)...)...)
 		if got.Code != 0 || got.Out != "" || got.Err != want {

@@ -24,9 +24,10 @@ func ls(p *cli.Program) *cobra.Command {
 older cases too, which reads the whole journal.
 
 RESULT is how the last run on the case ended, or "writing" while a plan is applied: a case
-that needs approval has a plan to approve, one that needs action has none. AGE counts from
-the first failure of the case, through pauses and retries. A case that returns unchanged
-adds nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
+that needs approval has a plan to approve, one that needs action has none. The fix of a
+case that is "fix-undone" was taken away by the undo of another case. AGE counts from the
+first failure of the case, through pauses and retries. A case that returns unchanged adds
+nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
 
 The table fits the screen: it shows the start of a case ID, which every command accepts, and
 cuts long texts. -o wide shows everything, with the times of the first and the last failure.
@@ -55,6 +56,10 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
+			case watch && slices.Contains(f.results, string(event.FixUndone)):
+				return command.Wrong("--watch: no record says %s: leave it out of --result", event.FixUndone)
+			case !writes && !f.Until.IsZero():
+				return command.Wrong("--until is for --writes")
 			}
 			s, err := p.Stream(cmd.Context())
 			if err != nil {
@@ -63,7 +68,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			defer s.Close()
 			p.NotePause(cmd.Context(), s)
 			if writes {
-				return listWrites(cmd.Context(), p, s, &f)
+				return listWrites(cmd, p, s, &f)
 			}
 			if watch {
 				return follow(cmd.Context(), p, s, &f)
@@ -82,20 +87,25 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				list = append(list, h.Last())
 			}
 			seen, err := countSeen(cmd.Context(), p, s, "*", list)
+			if err == nil {
+				err = tellLost(cmd.Context(), p, s, seen)
+			}
 			if err != nil {
 				return err
 			}
+			seen = slices.DeleteFunc(seen, func(c Case) bool { return !f.result(c.Result) })
 			if len(seen) == 0 {
-				if err := noteNone(cmd.Context(), p, s, &f, say.F("case")); err != nil {
+				if err := p.NoteNone(cmd.Context(), s, cli.Chosen(cmd, say.F("case"))); err != nil {
 					return err
 				}
 			}
 			return p.Print(seen, func() { printCases(p, seen) })
 		},
 	}
-	f.FailureFlags(cmd)
+	f.FailureFlags(p, cmd)
 	f.outcomeFlags(cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
+	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow cases as they change, until interrupted")
@@ -147,14 +157,6 @@ func Live(p *cli.Program, r event.Record) {
 // pad fills a painted word up to a width.
 func pad(painted, word string, width int) string {
 	return fmt.Sprintf("%s%*s", painted, max(0, width-len(word)), "")
-}
-
-// noteNone says that there is none of something, or that none passes the filter.
-func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter, what say.Text) error {
-	if !f.Empty() || f.id != "" {
-		what = what.Then(say.F("that the flags choose"))
-	}
-	return p.NoteNone(ctx, s, what)
 }
 
 func printCases(p *cli.Program, cases []Case) {

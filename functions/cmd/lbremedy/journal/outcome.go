@@ -19,5 +19,6 @@ var colours = map[event.Status]cli.Colour{
 	event.Status(event.Fixed): cli.Green, event.Recovered: cli.Green,
 	event.Status(event.Planned): cli.Cyan, event.Rejected: cli.Cyan, event.Status(event.Undone): cli.Cyan, event.Status(event.Superseded): cli.Cyan,
 	event.NeedsApproval: cli.Yellow, event.NeedsAction: cli.Yellow, event.Status(event.Waiting): cli.Yellow, event.Status(event.Unsettled): cli.Yellow,
+	event.FixUndone:            cli.Yellow,
 	event.Status(event.Failed): cli.Red, event.Erred: cli.Red,
 }

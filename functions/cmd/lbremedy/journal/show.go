@@ -95,6 +95,9 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	if err != nil {
 		return Story{}, err
 	}
+	if err := tellLost(ctx, p, s, seen[len(seen)-1:]); err != nil {
+		return Story{}, err
+	}
 	for i := range seen[:len(seen)-1] {
 		seen[i].NextStep = "" // it is past
 	}
@@ -104,7 +107,7 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	}
 	last := seen[len(seen)-1]
 	parts := append(fields(p, h.Last(), last.Seen),
-		Field{p.Phrase("Seen"), last.Seen.in(p)}, Field{p.Phrase("Tickets"), told})
+		Field{p.Phrase("Fix"), last.lostFix(p)}, Field{p.Phrase("Seen"), last.Seen.in(p)}, Field{p.Phrase("Tickets"), told})
 	return Story{Records: seen, Parts: parts, Course: timeline(p, h)}, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -32,13 +34,14 @@ type write struct {
 const unknownAction = "unknown"
 
 // listWrites prints all that was written, the newest first.
-func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) error {
+func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter) error {
+	ctx := cmd.Context()
 	list, err := writes(ctx, p, s, f)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		if err := noteNone(ctx, p, s, f, say.F("write")); err != nil {
+		if err := p.NoteNone(ctx, s, cli.Chosen(cmd, say.F("write"))); err != nil {
 			return err
 		}
 	}
@@ -103,7 +106,7 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 				if k.call.At = c.At.UTC(); c.Action == unknownAction {
 					k.call.At = time.Time{} // it may be as of the step after it
 				}
-				if !known[k] && !c.At.Before(f.since.Time) {
+				if !known[k] && f.at(c.At) {
 					known[k] = true
 					list = append(list, write{c, rec.Case, rec.Cluster, rec.Class, rec.Service, step.Text, rec.Who, rec.Person, rec.Approved})
 				}
@@ -137,4 +140,9 @@ func callsOf(r event.Record, i int) []event.Call {
 		at = r.Written
 	}
 	return []event.Call{{At: at, Action: unknownAction, Resource: cmp.Or(s.Target, r.Service.String())}}
+}
+
+// at reports whether the filter means what happened at a time.
+func (f *Filter) at(t time.Time) bool {
+	return !t.Before(f.since.Time) && (f.Until.IsZero() || !t.After(f.Until.Time))
 }

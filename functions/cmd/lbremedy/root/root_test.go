@@ -50,6 +50,7 @@ func TestMistakes(t *testing.T) {
 			`line 1: mod: there is no such field; there are mode, risk`},
 		{"plan of no Service", with("plan", "shop"), "", `"shop" is not a Service`},
 		{"plan of a file", with("plan", "a/b.json"), "", "there is no kubeconfig nowhere"},
+		{"unknown result of a record", []string{"ls", "--watch", "--result", "fix-undone"}, "", `no record says fix-undone`},
 		{"replay of everything", with("replay", "--apply"), "", "or give --all"},
 		{"undo of nothing", []string{"undo"}, "", "undo needs a case ID or NAMESPACE/SERVICE"},
 		{"classify nothing there", []string{"classify", "messages.txt"}, "", "there is no file messages.txt"},
