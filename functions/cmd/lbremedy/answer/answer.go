@@ -1,5 +1,5 @@
 // Package answer is the commands that decide by hand: "classify", "plan", "run" and
-// "replay". It reads failures from arguments, files and the stream, has the engine answer
+// "replay". It reads failures from the cluster and the stream, has the engine answer
 // them, and prints the verdicts. The commands of doctor, load balancers and RAM answer
 // through it what they find.
 package answer
@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -117,7 +118,7 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 		if !strings.HasPrefix(would.Digest, a.approve) {
 			return command.Wrong("--approve: the plan for %s is %q now: look at it again without --apply", it.Event.Failure.Service, would.Digest)
 		}
-		if err := Agree(ctx, env, would); err != nil {
+		if err := agree(ctx, env, would); err != nil {
 			return err
 		}
 	}
@@ -125,16 +126,10 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 	g := p.Progress()
 	var mu sync.Mutex
 	done, free := 0, make(chan struct{}, atOnce)
-	tell := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		doing := "diagnosed"
-		if a.Apply {
-			doing = "handled"
-		}
-		g.Say("%s %d of %d", doing, done, len(items))
+	doing := "diagnosed"
+	if a.Apply {
+		doing = "handled"
 	}
-	stop := every(time.Second, tell)
 	var wait sync.WaitGroup
 	for i, it := range items {
 		wait.Go(func() {
@@ -147,12 +142,12 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 			}
 			verdicts[i] = verdict{it.was, rec, err}
 			mu.Lock()
+			defer mu.Unlock()
 			done++
-			mu.Unlock()
+			g.Say("%s %d of %d", doing, done, len(items))
 		})
 	}
 	wait.Wait()
-	stop()
 	g.Done()
 	if err := ctx.Err(); err != nil {
 		return err
@@ -161,25 +156,6 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 		return err
 	}
 	return exitCode(p, verdicts, a)
-}
-
-// every calls f now and then until the function that it returns is called.
-func every(d time.Duration, f func()) (stop func()) {
-	end := make(chan struct{})
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		tick := time.NewTicker(d)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				f()
-			case <-end:
-				return
-			}
-		}
-	})
-	return func() { close(end); wait.Wait() }
 }
 
 // one answers one failure. A case that waits is looked at again while there is time.
@@ -273,5 +249,18 @@ func exitCode(p *cli.Program, all []verdict, a Flags) error {
 	case open:
 		return command.Exit(cli.CodeOpen)
 	}
+	return nil
+}
+
+// agree has the engine count the approval of the person who calls, of the plan of a record.
+func agree(ctx context.Context, env *host.Connection, would event.Record) error {
+	me, err := env.Kube.Me(ctx)
+	switch {
+	case err != nil:
+		return command.Wrong("the plan needs approval, and the cluster does not say who you are: %w", err)
+	case approval.Own(me.Name):
+		return command.Wrong("the plan needs approval, and %s is a ServiceAccount of lbremedy: use your own kubeconfig", me.Name)
+	}
+	env.Agreed = &engine.Agreement{Digest: would.Digest, By: me, Host: cli.Hostname()}
 	return nil
 }

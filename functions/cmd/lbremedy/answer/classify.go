@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,16 +27,11 @@ func classifyCommand(p *cli.Program) *cobra.Command {
 		Short: "Name the class of failures in messages, Events, logs and errors of tools",
 		Long: `Name the error class of messages, by the same table as the exporter.
 
-An argument is a message, a file, or - for standard input. Paste what you have: the class is
-found in messages, Events (kubectl get events and kubectl describe as they print them; one
-Event, a list or several documents in JSON or YAML), lines of the controller's log, and
-errors of Terraform, the SDKs of Alibaba Cloud and the aliyun CLI. Each text that is found
-has an answer of its own, in order, which says what kind of text it was: message, fields,
-event, kubectl-events, kubectl-describe, log, terraform, sdk, aliyun-cli, api-response,
-cloudevent or object.
-
-A file of JSON objects, one per line, with the optional keys reason, type, component and
-message has one answer per line.
+An argument is a message, a file, or - for standard input. Paste what you have: messages,
+Events as kubectl prints them in any form, lines of the controller's log, and errors of
+Terraform, the SDKs of Alibaba Cloud and the aliyun CLI. Each text that is found has an
+answer of its own, in order. A file of JSON objects, one per line, with the optional keys
+reason, type, component and message has one answer per line.
 
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
 "ignored" for anything else, including failures of other clouds and of other products of
@@ -95,7 +92,7 @@ func (c *classifying) argument(arg string) error {
 		defer f.Close()
 		return c.read(arg, f)
 	}
-	if cli.LooksLikeFile(arg) {
+	if looksLikeFile(arg) {
 		return command.Wrong("there is no file %s", event.Redact(arg))
 	}
 	return c.read("the message", strings.NewReader(arg))
@@ -181,3 +178,10 @@ func (c *classifying) answer(t paste.Text) error {
 }
 
 const kindWide = len(paste.Describe) // no kind has a longer name
+
+// looksLikeFile reports whether an argument is meant as the name of a file, to tell
+// a mistyped one from a message.
+func looksLikeFile(arg string) bool {
+	endings := []string{".txt", ".log", ".json", ".jsonl", ".ndjson", ".yaml", ".yml"}
+	return !strings.ContainsAny(arg, " \t\n") && slices.Contains(endings, filepath.Ext(arg))
+}

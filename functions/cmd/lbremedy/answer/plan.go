@@ -12,28 +12,24 @@ import (
 
 func planCommand(p *cli.Program) *cobra.Command {
 	return new(Flags).command(p, &cobra.Command{
-		Use:   "plan NAMESPACE/SERVICE|FILE|-...",
+		Use:   "plan NAMESPACE/SERVICE...",
 		Short: "Diagnose a failure now, and show what would be done",
-		Long: `Diagnose the newest failure of a Service, or failures from a file, with your own
-credentials for the cluster and the cloud, and show what would be done. Nothing is
-written, and no NATS is needed. Where one is known, the plan is judged by the policy in
-force and the journal; without it and without --policy, for observe mode.
-
-A file holds CloudEvents in JSON, Kubernetes Events, or what "kubectl get events -o
-json" or "-o yaml" prints; - is standard input.`,
-		Example: `  lbremedy plan shop/web
-  kubectl get events -n shop -o json | lbremedy plan -`,
+		Long: `Diagnose the newest failure of a Service with your own credentials for the cluster and
+the cloud, and show what would be done. Nothing is written, and no NATS is needed. Where
+one is known, the plan is judged by the policy in force and the journal; without it and
+without --policy, for observe mode.`,
+		Example: "  lbremedy plan shop/web",
 	})
 }
 
 func runCommand(p *cli.Program) *cobra.Command {
 	a := &Flags{}
 	cmd := a.command(p, &cobra.Command{
-		Use:   "run NAMESPACE/SERVICE|FILE|-...",
+		Use:   "run NAMESPACE/SERVICE...",
 		Short: "Handle a failure now, under the journal; writes with --apply",
-		Long: `Handle the newest failure of Services, or failures from a file, now and with your own
-credentials. It uses the journal, so no other run works on the same Service at the same
-time. The policy in force decides what is done, or that of --policy.
+		Long: `Handle the newest failure of Services now and with your own credentials. It uses the
+journal, so no other run works on the same Service at the same time. The policy in force
+decides what is done, or that of --policy.
 
 Without --apply it only shows what would be done, as plan does. With it a waiting case is
 retried until it is settled or --wait is over; a worker continues from there.
@@ -52,7 +48,7 @@ run alone; it needs no Approvals in the cluster.`,
 
 // command has a command answer the failures that its arguments mean.
 func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
-	cmd.Args = command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input")
+	cmd.Args = command.Exactly(1, -1, "a Service as NAMESPACE/NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.answer(cmd.Context(), p, args, a.Apply, func(_ *host.Connection, items []Item) ([]Item, error) { return items, nil })
 	}

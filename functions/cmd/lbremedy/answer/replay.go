@@ -19,38 +19,31 @@ import (
 
 func replayCommand(p *cli.Program) *cobra.Command {
 	var f journal.Filter
-	var files []string
 	var all bool
 	a := Flags{replay: true}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Diagnose stored failures again and compare the results; writes with --apply",
-		Long: `Diagnose failures again that the stream keeps for a week, or that are in a file: classify
-them with the table of this version, find the cause now, and show the old and new class
-and verdict. With --apply they are handled as if they were new, even if they were settled,
-under the journal and by the policy in force or that of --policy.
-
-Files are read as by "lbremedy plan". With a file and without --apply, no NATS is needed.`,
+		Long: `Diagnose failures again that the stream keeps for a week: classify them with the table of
+this version, find the cause now, and show the old and new class and verdict. With --apply
+they are handled as if they were new, even if they were settled, under the journal and by
+the policy in force or that of --policy.`,
 		Example: `  lbremedy replay --class unclassified
-  lbremedy replay --namespace shop --since 24h --apply
-  kubectl get events -A -o json | lbremedy replay -f -`,
+  lbremedy replay --namespace shop --since 24h --apply`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if err := f.Check(); err != nil {
 				return err
 			}
-			if a.Apply && f.Empty() && len(files) == 0 && !all {
+			if a.Apply && f.Empty() && !all {
 				return command.Wrong("replay --apply without a selection would handle all stored failures: " +
-					"select some with --class, --namespace, --service, --since or -f, or give --all")
+					"select some with --class, --namespace, --service or --since, or give --all")
 			}
-			fromStream := len(files) == 0
-			return a.answer(ctx, p, files, fromStream || a.Apply, func(env *host.Connection, items []Item) ([]Item, error) {
-				if fromStream {
-					var err error
-					if items, err = keptFailures(ctx, p, env); err != nil {
-						return nil, err
-					}
+			return a.answer(ctx, p, nil, true, func(env *host.Connection, _ []Item) ([]Item, error) {
+				items, err := keptFailures(ctx, p, env)
+				if err != nil {
+					return nil, err
 				}
 				items = slices.DeleteFunc(items, func(it Item) bool { return !f.Failure(it.Event.Failure) })
 				if len(items) == 0 {
@@ -62,8 +55,6 @@ Files are read as by "lbremedy plan". With a file and without --apply, no NATS i
 	}
 	f.FailureFlags(p, cmd)
 	f.SinceFlag(cmd, "only what failed since this `time`: 90m, 7d or 2006-01-02T15:04")
-	cmd.Flags().Var(&f.Until, "until", "only what failed until this `time`")
-	cmd.Flags().StringSliceVarP(&files, "file", "f", nil, "`file` with failures instead of those in the stream; - is standard input")
 	a.addPolicy(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "with --apply: all that the stream keeps")
 	a.Add(cmd)
@@ -94,23 +85,21 @@ func again(ctx context.Context, p *cli.Program, env *host.Connection, items []It
 	for i := range items {
 		f := &items[i].Event.Failure
 		was := &verdictThen{Class: f.Class}
-		if env.Stream != nil {
-			m, err := env.Stream.Last(ctx, stream.Cases, event.CaseSubject(f.Cluster, f.Service.UID, f.Class))
-			if err != nil && !errors.Is(err, stream.ErrNotFound) {
-				return err
+		m, err := env.Stream.Last(ctx, stream.Cases, event.CaseSubject(f.Cluster, f.Service.UID, f.Class))
+		switch {
+		case err == nil:
+			if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil {
+				was.Result = r.Status()
+			} else {
+				p.Note("message %d of the journal can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
 			}
-			if err == nil {
-				if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil {
-					was.Result = r.Status()
-				} else {
-					p.Note("message %d of the journal can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
-				}
-			}
+		case !errors.Is(err, stream.ErrNotFound):
+			return err
 		}
 		items[i].was = was
-		m := by.Classify(event.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
-		if m.Class != event.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
-			f.Class = m.Class
+		now := by.Classify(event.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
+		if now.Class != event.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
+			f.Class = now.Class
 		}
 		r, err := cli.ClassOf(f.Class)
 		if err != nil {

@@ -32,9 +32,8 @@ func Commands(p *cli.Program) []*cobra.Command {
 
 // whoMay is how both commands say who may answer.
 const whoMay = `The answer is an Approval, an object in the namespace of the Service, which is created with
-your kubeconfig: RBAC says who may (the ClusterRole lbremedy-approver), and Kubernetes proves
-who did. Where the cluster has no Approvals, a person who has the rights applies the plan:
-lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
+your kubeconfig: RBAC says who may, and Kubernetes proves who did. Where the cluster has
+none, a person with the rights applies the plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
 
 With --print the answer is not given: the Approval is printed as YAML, for the person of
 --user to create it with "kubectl create -f -". So somebody answers whose machine does not
@@ -125,11 +124,12 @@ func (a *answer) run(ctx context.Context, name string) error {
 	case !a.print && (a.user.Name != "" || len(a.user.Groups) > 0):
 		return command.Wrong("--user and --group are for --print: else Kubernetes says who answers")
 	}
-	s, err := a.CaseStream(ctx)
+	s, err := a.Stream(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	a.NotePause(ctx, s)
 	want := waiting
 	if a.verdict == kube.Approve {
 		want = approvable
@@ -147,7 +147,8 @@ func (a *answer) run(ctx context.Context, name string) error {
 		return command.Wrong("case %s is a finding of the doctor without a plan to approve: \"lbremedy show %s\" says what to do", r.Case, r.Case)
 	}
 	if !finding && r.Service.Kind != "" {
-		return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
+		return command.Wrong("case %s was started by hand, and no failure repeats it. To apply its plan: lbremedy doctor --fix permissions --apply --approve %s",
+			r.Case, r.Digest)
 	}
 	if err := approvals.Asks(r); err != nil && (r.Rejected == nil || a.verdict == kube.Reject) {
 		return command.Mistake{Err: err}

@@ -48,14 +48,10 @@ it writes during a pause too, and says so.`,
   lbremedy undo 3f9a12bc-20260102T150405 --apply`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: undoable.Complete(p),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.CaseStream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			return u.run(cmd.Context(), p, s, args[0])
-		},
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
+			p.NotePause(ctx, s)
+			return u.run(ctx, p, s, args[0])
+		}),
 	}
 	cmd.Flags().BoolVar(&u.apply, "apply", false, "undo the steps; without it nothing is written")
 	cmd.Flags().BoolVar(&u.shared, "shared", false, "with --apply: also what fixes other cases; don't ask")

@@ -253,9 +253,9 @@ func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 
 // gatherOne gathers one Service, which an argument names.
 func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
-	ref, ok, err := cli.ServiceArg(arg)
-	if err != nil || !ok {
-		return nil, nil, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", arg)
+	ref, err := cli.ServiceArg(arg)
+	if err != nil {
+		return nil, nil, err
 	}
 	s, err := p.Gather(ctx, doctor.Source{Only: ref.String()}, list)
 	if err != nil {

@@ -17,28 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Agree asks a person whether to remove something, and returns nil if the answer is yes.
-func (p *Program) Agree(question string) error {
-	return p.Confirm(question, say.F("nothing was removed"), "--yes")
-}
-
-// Confirm asks a person a question, and returns nil if the answer is yes. Another answer is
-// an error that says what stays as it was, and which flag answers instead.
-func (p *Program) Confirm(question string, otherwise say.Text, flag string) error {
-	answer, err := p.ask(question + " [y/N] ")
-	if err != nil && !errors.Is(err, io.EOF) {
-		return say.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(answer) {
-	case "y", "yes":
-		return nil
-	case "":
-		fmt.Fprintln(p.Err)
-		return command.Wrong("not confirmed, so %s: answer y, or give %s", otherwise, flag)
-	}
-	return command.Wrong("%s, since the answer was not y", otherwise)
-}
-
 // Typed asks whoever sits at the terminal to type a name. The flag says the same beforehand.
 func (p *Program) Typed(name, flag string) error {
 	line, err := p.ask(p.Phrase("To go on, type %s: ", name))
@@ -64,8 +42,7 @@ func (p *Program) ask(question string) (string, error) {
 // Person returns who calls, by the name that they give: as the API server of the kubeconfig
 // knows them, where it answers within seconds, and on which machine.
 func (p *Program) Person(ctx context.Context, name string) event.Person {
-	who := event.Person{Name: name}
-	who.Host, _ = os.Hostname() // empty where it is not known
+	who := event.Person{Name: name, Host: Hostname()}
 	cluster, err := p.Kube()
 	if err != nil {
 		return who
@@ -109,9 +86,6 @@ func Whoami() string {
 
 // Hostname returns the name of this machine; empty if it is not known.
 func Hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
+	name, _ := os.Hostname() // empty where it is not known
 	return name
 }

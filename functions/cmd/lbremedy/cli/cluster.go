@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -64,14 +66,16 @@ func (p *Program) NoteNone(ctx context.Context, s *stream.Stream, what say.Text)
 	return err
 }
 
-// CaseStream connects as Stream does, for a command that shows or decides cases: it says
-// beside the data which pause is in force.
-func (p *Program) CaseStream(ctx context.Context) (*stream.Stream, error) {
-	s, err := p.Stream(ctx)
-	if err == nil {
-		p.NotePause(ctx, s)
+// OnStream returns what runs a command with the stream.
+func (p *Program) OnStream(run func(ctx context.Context, s *stream.Stream, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := p.Stream(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return run(cmd.Context(), s, args)
 	}
-	return s, err
 }
 
 // NotePause says beside the data which pause is in force in the cluster that the flags

@@ -17,20 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// LooksLikeFile reports whether an argument is meant as the name of a file, to tell
-// a mistyped one from a message.
-func LooksLikeFile(arg string) bool {
-	if strings.ContainsAny(arg, " \t\n") {
-		return false
-	}
-	for _, end := range []string{".txt", ".log", ".json", ".jsonl", ".ndjson", ".yaml", ".yml"} {
-		if strings.HasSuffix(arg, end) {
-			return true
-		}
-	}
-	return false
-}
-
 // JSONError says what is wrong with JSON without the names of Go's types.
 func JSONError(err error) error {
 	var kind *json.UnmarshalTypeError
@@ -48,22 +34,13 @@ func JSONError(err error) error {
 // OneLine returns the error with its text on one line.
 func OneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
 
-// isFile reports whether an argument names a file that there is, or standard input.
-func isFile(arg string) bool {
-	info, err := os.Stat(arg)
-	return arg == "-" || err == nil && !info.IsDir()
-}
-
-// ServiceArg reports whether an argument names a Service. A file of that name takes precedence.
-func ServiceArg(arg string) (event.Service, bool, error) {
-	if isFile(arg) {
-		return event.Service{}, false, nil
-	}
+// ServiceArg returns the Service that an argument names.
+func ServiceArg(arg string) (event.Service, error) {
 	ns, name, ok := strings.Cut(arg, "/")
-	if ok && kube.ValidName(ns) && kube.ValidName(name) && !LooksLikeFile(arg) {
-		return event.Service{Namespace: ns, Name: name}, true, nil
+	if !ok || !kube.ValidName(ns) || !kube.ValidName(name) {
+		return event.Service{}, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", arg)
 	}
-	return event.Service{}, false, command.Wrong("%q is neither a file nor a Service: name a Service as NAMESPACE/NAME", arg)
+	return event.Service{Namespace: ns, Name: name}, nil
 }
 
 // A Scope is a namespace or a Service that flags name. The zero scope is all.

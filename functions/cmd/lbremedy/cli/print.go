@@ -21,9 +21,8 @@ import (
 
 // The forms of output for people.
 const (
-	tableForm    = "table"
-	wideForm     = "wide"
-	markdownForm = "markdown"
+	tableForm = "table"
+	wideForm  = "wide"
 )
 
 // forms are those of data, as an error and the help name them.
@@ -32,11 +31,8 @@ const forms = "table, wide, json, yaml, jsonpath=EXPR or go-template=TEMPLATE"
 // Wide reports whether tables are to show everything, however wide they are.
 func (p *Program) Wide() bool { return p.Output == wideForm }
 
-// Markdown reports whether the output is to be Markdown.
-func (p *Program) Markdown() bool { return p.Output == markdownForm }
-
 // ForPeople reports whether the output is for people, not for programs.
-func (p *Program) ForPeople() bool { return p.Output == tableForm || p.Wide() || p.Markdown() }
+func (p *Program) ForPeople() bool { return p.Output == tableForm || p.Wide() }
 
 // writer returns what writes data in the form that the flags ask for; nil if it is for people.
 func (p *Program) writer() (func(io.Writer, any) error, error) {

@@ -27,8 +27,7 @@ type Program struct {
 	Terminal func(stream any) int // width; 0: no terminal
 	Keys     cloud.Credentials    // for Alibaba Cloud
 	Version  string
-	Args     []string // of the process, without its name; nil: this call is a part of another program, whose collector it leaves alone
-	Plugin   bool     // kubectl has called it, as "kubectl lbremedy"
+	Plugin   bool // kubectl has called it, as "kubectl lbremedy"
 	Settings
 }
 
@@ -36,7 +35,7 @@ type Program struct {
 func New(version string) *Program {
 	return &Program{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Terminal: terminal,
-		Keys: cloud.DefaultChain(), Version: version, Args: os.Args[1:],
+		Keys: cloud.DefaultChain(), Version: version,
 		Plugin: strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-"),
 	}
 }

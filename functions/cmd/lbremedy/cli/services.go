@@ -51,7 +51,7 @@ func (p *Program) named(namespace, arg string) (string, error) {
 			}
 		}
 		return namespace + "/" + name, nil
-	case namespace == "" || isFile(arg) || LooksLikeFile(arg):
+	case namespace == "":
 		return arg, nil
 	case !ok && kube.ValidName(arg):
 		return namespace + "/" + arg, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Settings are the global flags.
@@ -50,17 +51,9 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 	} {
 		command.Complete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	command.Complete(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		all := []cobra.Completion{tableForm, wideForm, "json", "yaml", "jsonpath=", "go-template="}
-		if cmd.Annotations[HasMarkdown] != "" {
-			all = append(all, markdownForm)
-		}
-		return all, cobra.ShellCompDirectiveNoFileComp
-	})
+	command.Complete(root, "output", cobra.FixedCompletions([]cobra.Completion{tableForm, wideForm, "json", "yaml", "jsonpath=", "go-template="},
+		cobra.ShellCompDirectiveNoFileComp))
 }
-
-// HasMarkdown is the annotation of commands that print Markdown, too.
-const HasMarkdown = "markdown"
 
 // narrows refuses a flag that narrows down what the command means, and is empty, as the variable of a script is that was not
 // set: without the flag the command means all.
@@ -71,6 +64,16 @@ func narrows(cmd *cobra.Command) (err error) {
 		}
 	})
 	return err
+}
+
+// Chosen adds to the name of something the flags that narrow it down.
+func Chosen(cmd *cobra.Command, what say.Text) say.Text {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if strings.Contains(f.Usage, "only ") {
+			what = what.Then(say.F("with --%s %s", f.Name, strings.Trim(f.Value.String(), "[]")))
+		}
+	})
+	return what
 }
 
 // Settle gives each global flag that wasn't set the value of its variable, and checks what has
@@ -87,8 +90,6 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 	}
 	if _, err := p.writer(); err != nil {
 		errs = append(errs, err)
-	} else if p.Markdown() && cmd.Annotations[HasMarkdown] == "" {
-		errs = append(errs, command.Wrong("--output: %s has no Markdown; there are %s", cmd.CommandPath(), forms))
 	}
 	if p.language != "" {
 		one("language", p.language, languages...)

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -21,7 +18,7 @@ import (
 )
 
 // A place is where the stream of "lbremedy up" is, as its state directory says. It
-// stays after the end of up, so that a later one has the same address and token.
+// stays after the end of up, so that a later one has the same token.
 type place struct {
 	URL   string `json:"url"`
 	Token string `json:"token"`
@@ -78,7 +75,7 @@ func (at place) write(dir string) error {
 	return nil
 }
 
-// Embed starts NATS in this process, on the address and with the token of the last time.
+// Embed starts NATS in this process, with the token of the last time.
 func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, place{}, say.Errorf("make the state directory: %w", err)
@@ -91,7 +88,7 @@ func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 		at.Token = rand.Text()
 	}
 	server, err := embedded.Start(embedded.Options{
-		Dir: filepath.Join(dir, "jetstream"), Port: freePort(at.URL), Token: at.Token, Sync: true, Log: p.Log(),
+		Dir: filepath.Join(dir, "jetstream"), Port: -1, Token: at.Token, Sync: true, Log: p.Log(),
 	})
 	if errors.Is(err, embedded.ErrInUse) {
 		return nil, place{}, say.Errorf("lbremedy up already runs on the state directory %s: "+
@@ -106,24 +103,6 @@ func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 		return nil, place{}, err
 	}
 	return server, at, nil
-}
-
-// freePort returns the port of a URL if nobody uses it, else -1 for any.
-func freePort(last string) int {
-	u, err := url.Parse(last)
-	if err != nil || u.Port() == "" {
-		return -1
-	}
-	l, err := net.Listen("tcp", u.Host)
-	if err != nil {
-		return -1
-	}
-	_ = l.Close()
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		return -1
-	}
-	return port
 }
 
 // Stream connects to the NATS of the flags, or else of the state directory.

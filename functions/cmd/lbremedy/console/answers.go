@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 func readPlan(text string) (approval.Question, bool) {
@@ -51,10 +50,8 @@ type answersBody struct {
 	Rows     []question
 	Open     int
 	Here     template.URL // the address of this page
-	Comment  string
-	Wrong    say.Text
-	MayNot   string // why the person can't answer
-	Unlisted string // why it is not known who has answered
+	MayNot   string       // why the person can't answer
+	Unlisted string       // why it is not known who has answered
 }
 
 // verdicts are the answers, as an address names them.
@@ -144,8 +141,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, func(*http.Request) (page, error) { return page{}, err })
 		return
 	case len(comment) > 1024:
-		b.Wrong, b.Comment = say.F("The comment has %d bytes, and 1024 are the most.", len(comment)), comment
-		s.answer(w, r, func(*http.Request) (page, error) { return page{Title: word("Answer"), name: "answers", Body: b}, nil })
+		http.Error(w, "The comment has more than 1024 bytes.", http.StatusBadRequest)
 		return
 	}
 	me := personOf(r)

@@ -105,5 +105,5 @@ func (s *server) doctor(*http.Request) (page, error) {
 		b.Unknown[i].Checks = append(b.Unknown[i].Checks, u.Check)
 	}
 	b.Unknown = b.Unknown[:min(len(b.Unknown), listed)]
-	return page{Title: word("Doctor and capacity"), name: "doctor", Body: b}, nil
+	return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
 }

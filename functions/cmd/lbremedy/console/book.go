@@ -10,7 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unique"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
@@ -27,8 +28,7 @@ import (
 const (
 	kept   = 30 * 24 * time.Hour    // how far back the journal is read
 	lately = 24 * time.Hour         // what Now tells of
-	soon   = 40 * time.Millisecond  // between two questions for what is new, while somebody looks
-	later  = 400 * time.Millisecond // as much longer while nobody does
+	soon   = 250 * time.Millisecond // between two questions for what is new
 	stands = 3 * time.Second        // between two looks at what is no journal: policy, pauses, breakers
 	queued = 30 * time.Second       // between two looks at exporter and backlog
 	again  = time.Second            // before another try to reach NATS
@@ -45,9 +45,6 @@ type book struct {
 	away   away           // since when, and why
 	*shelf                // nil: nothing has been read yet
 	stands []standing     // by cluster
-	leads  map[caseKey]lead
-	causes []incident // what the shelf asks, in order; nobody changes one
-	stale  bool       // the shelf has changed since they were put together
 
 	classes map[string]*remedy.Remedy // by ID
 }
@@ -72,7 +69,7 @@ func newShelf() *shelf {
 
 type caseKey struct{ cluster, uid, class, id string }
 
-// A past is a case as far as lists, counts and the trial of a policy need it. Nobody changes one.
+// A past is a case as far as lists and counts need it. Nobody changes one.
 type past struct {
 	Cluster, Class, Case string
 	Service              event.Service
@@ -82,12 +79,6 @@ type past struct {
 	Message              string
 	sequence             uint64 // of the newest record
 	*ask                        // nil: it waits for nobody
-
-	// The newest plan of the class, if there was one.
-	Planned time.Time
-	Risk    string
-	OneWay  string // a step that can't be taken back, as text
-	Mode    string // by which it was decided
 }
 
 // A standing is how a cluster stands beside its cases.
@@ -101,7 +92,7 @@ type standing struct {
 }
 
 func newBook(p *cli.Program, h *hub) *book {
-	b := &book{p: p, hub: h, classes: map[string]*remedy.Remedy{}, leads: map[caseKey]lead{}}
+	b := &book{p: p, hub: h, classes: map[string]*remedy.Remedy{}}
 	for _, r := range cli.Remedies() {
 		b.classes[r.Class] = r
 	}
@@ -158,7 +149,7 @@ func (b *book) follow(ctx context.Context) error {
 		return err
 	}
 	b.mu.Lock()
-	b.stream, b.away, b.shelf, b.stands, b.stale = s, away{}, fresh, list, true
+	b.stream, b.away, b.shelf, b.stands = s, away{}, fresh, list
 	b.mu.Unlock()
 	b.hub.change()
 	defer func() {
@@ -166,28 +157,16 @@ func (b *book) follow(ctx context.Context) error {
 		b.stream = nil
 		b.mu.Unlock()
 	}()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	unknown := make(chan struct{}, 1) // a cluster that nothing was known of
-	ended := make(chan error, 2)
-	go func() { ended <- b.news(ctx, s, subjects, unknown) }()
-	go func() { ended <- b.stay(ctx, s, unknown) }()
-	err = <-ended
-	cancel()
-	<-ended
-	return err
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return b.news(ctx, s, subjects) })
+	g.Go(func() error { return b.stay(ctx, s) })
+	return g.Wait()
 }
 
 // news takes in what is new in the journal.
-func (b *book) news(ctx context.Context, s *stream.Stream, subjects string, unknown chan<- struct{}) error {
+func (b *book) news(ctx context.Context, s *stream.Stream, subjects string) error {
 	for h := b.shelf; ; {
 		if !retry.Sleep(ctx, soon) {
-			return ctx.Err()
-		}
-		select {
-		case <-b.hub.looked():
-		case <-time.After(later):
-		case <-ctx.Done():
 			return ctx.Err()
 		}
 		var news []stream.Message
@@ -199,15 +178,8 @@ func (b *book) news(ctx context.Context, s *stream.Stream, subjects string, unkn
 			continue
 		}
 		b.mu.Lock()
-		b.stale = true
 		for _, m := range news {
-			cluster := h.add(m, b.incidentOf)
-			if cluster != "" && !slices.ContainsFunc(b.stands, func(s standing) bool { return s.Cluster == cluster }) {
-				select {
-				case unknown <- struct{}{}:
-				default: // it is said already
-				}
-			}
+			h.add(m, b.incidentOf)
 		}
 		b.mu.Unlock()
 		b.hub.change()
@@ -215,16 +187,8 @@ func (b *book) news(ctx context.Context, s *stream.Stream, subjects string, unkn
 }
 
 // stay keeps what is no journal current, and drops what is too old.
-func (b *book) stay(ctx context.Context, s *stream.Stream, unknown <-chan struct{}) error {
-	tick := time.NewTicker(stands)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		case <-unknown:
-		}
+func (b *book) stay(ctx context.Context, s *stream.Stream) error {
+	for retry.Sleep(ctx, stands) {
 		list, err := b.look(ctx, s, b.shelf)
 		if err != nil {
 			return err
@@ -236,14 +200,13 @@ func (b *book) stay(ctx context.Context, s *stream.Stream, unknown <-chan struct
 		b.mu.Lock()
 		changed := !slices.EqualFunc(b.stands, list, standing.same)
 		b.stands = list
-		if b.forget(b.p.Now().Add(-kept), first) {
-			changed, b.stale = true, true
-		}
+		changed = b.forget(b.p.Now().Add(-kept), first) || changed
 		b.mu.Unlock()
 		if changed {
 			b.hub.change()
 		}
 	}
+	return ctx.Err()
 }
 
 // same reports whether two looks at a cluster saw the same. That the exporter has given a sign
@@ -260,52 +223,33 @@ func (x standing) same(y standing) bool {
 }
 
 // add takes a message of the journal in. It may come twice.
-// It returns the cluster that it is of.
-func (h *shelf) add(m stream.Message, incident func(*event.Record) string) string {
+func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
 	h.sequence = max(h.sequence, m.Sequence)
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
 		h.broken[m.Sequence] = true
-		return ""
-	}
-	for _, name := range []*string{&r.Cluster, &r.Class, &r.Service.Namespace, &r.Mode, &r.Risk} { // which many have alike
-		*name = unique.Make(*name).Value()
+		return
 	}
 	k := caseKey{r.Cluster, r.Service.UID, r.Class, r.Case}
-	var c past
-	if have := h.cases[k]; have != nil {
-		c = *have
+	if have := h.cases[k]; have != nil && r.At.Before(have.At) {
+		return // the newest record was read first
 	}
-	if r.At.Before(c.At) {
-		return r.Cluster // the newest record was read first
+	c := past{
+		Cluster: r.Cluster, Class: r.Class, Case: r.Case, Service: r.Service, Status: r.Status(), At: r.At, First: r.FirstFailure(),
+		Finding: r.Said.Finding, Message: r.Message, sequence: m.Sequence,
 	}
-	c.Cluster, c.Class, c.Case, c.Service, c.Status, c.At, c.First = r.Cluster, r.Class, r.Case, r.Service, r.Status(), r.At, r.FirstFailure()
-	c.sequence, c.Message, c.Finding, c.ask = m.Sequence, r.Message, r.Said.Finding, nil
 	if len(c.Finding) == 0 {
 		c.Finding = say.Literal(r.Finding)
 	}
-	for i := range c.Finding {
-		c.Finding[i].Format = unique.Make(c.Finding[i].Format).Value()
-	}
 	if c.asks() {
 		c.ask = askOf(&r)
-		c.ask.incident = unique.Make(incident(&r)).Value()
-	}
-	if len(r.Steps) > 0 && r.Risk != "" && !r.Undoing {
-		c.Planned, c.Risk, c.OneWay, c.Mode = r.At, r.Risk, "", r.Mode
-		for _, s := range r.Steps {
-			if s.Undo == nil && !s.Wakes {
-				c.OneWay = s.Text
-				break
-			}
-		}
+		c.ask.incident = incident(&r)
 	}
 	h.cases[k] = &c
 	k.id = ""
 	if have := h.latest[k]; have == nil || c.sequence > have.sequence {
 		h.latest[k] = &c
 	}
-	return r.Cluster
 }
 
 // forget drops the cases that were over before a time, and all that the journal does not hold any more, of which first is
@@ -393,7 +337,13 @@ func (b *book) standing() (*away, bool, int) {
 	if b.shelf == nil {
 		return gone, gone == nil, 0
 	}
-	return gone, false, len(b.grouped())
+	causes := map[string]bool{}
+	for _, c := range b.latest {
+		if c.asks() {
+			causes[c.incident] = true
+		}
+	}
+	return gone, false, len(causes)
 }
 
 // reached returns the connection to NATS. The error says why there is none.
@@ -414,17 +364,14 @@ func (b *book) newest(want func(*past) bool) []*past {
 	if b.shelf == nil {
 		return nil
 	}
-	return chosen(b.latest, want)
-}
-
-// pasts returns the cases of the last 30 days, the one that changed last first.
-func (b *book) pasts() []*past {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.shelf == nil {
-		return nil
+	var list []*past
+	for _, c := range b.latest {
+		if want(c) {
+			list = append(list, c)
+		}
 	}
-	return chosen(b.cases, func(*past) bool { return true })
+	slices.SortFunc(list, newer)
+	return list
 }
 
 // each calls f with each case of the last 30 days, in any order. f must not call the book.
@@ -437,35 +384,6 @@ func (b *book) each(f func(*past)) {
 	for _, c := range b.cases {
 		f(c)
 	}
-}
-
-// last returns the newest cases of each Service and class that changed last, n at most. A page
-// shows few of many, so that they are not all sorted.
-func (b *book) last(n int) []*past {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.shelf == nil {
-		return nil
-	}
-	var list []*past
-	for _, c := range b.latest {
-		if i, _ := slices.BinarySearchFunc(list, c, newer); i < n {
-			list = slices.Insert(list, i, c)
-			list = list[:min(n, len(list))]
-		}
-	}
-	return list
-}
-
-func chosen(all map[caseKey]*past, want func(*past) bool) []*past {
-	var list []*past
-	for _, c := range all {
-		if want(c) {
-			list = append(list, c)
-		}
-	}
-	slices.SortFunc(list, newer)
-	return list
 }
 
 // newer orders cases: the one that changed last comes first.

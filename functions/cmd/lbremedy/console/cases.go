@@ -103,12 +103,10 @@ type caseBody struct {
 // A part of what is told of a case, with what somebody else has said at its end.
 type part struct{ Name, Text, Quote string }
 
-// A stepRow is a step of a plan with what it changes.
+// A stepRow is a step of a plan with how far it is.
 type stepRow struct {
-	Text    string
-	State   string
-	Changes []journal.Difference
-	Undo    string
+	journal.PlanStep
+	State string
 }
 
 // apart are the parts of a story that the page shows in a form of their own.
@@ -146,7 +144,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	b.Asks.past = &past{
 		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, ask: askOf(&last),
 	}
-	b.Asks.Right = s.right(personOf(r), last.Service.Namespace)
+	b.Asks.Right = s.right(r.Context(), personOf(r), last.Service.Namespace)
 	if last.Rejected != nil && b.Asks.Right.May && approval.Takes(last, kube.Approve, personOf(r).name(r.Context())) == nil {
 		b.Again = b.Asks.Plan()
 	}
@@ -160,25 +158,12 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		}
 		b.Parts = append(b.Parts, one)
 	}
-	for i, step := range told.Steps {
-		row := stepRow{Text: journal.Brief(step.Text), State: p.Phrase("not done"), Changes: journal.Differences(step.Step), Undo: p.Phrase("not possible")}
-		switch {
-		case i < last.Next && step.Found && !step.Wakes:
-			row.State = p.Phrase("was there already: nothing was written")
-		case i < last.Next && !step.Ended.IsZero():
-			row.State = p.Phrase("done at %s", cli.Clock(step.Ended))
-		case i < last.Next:
-			row.State = p.Phrase("done")
-		case step.Unknown:
-			row.State = p.Phrase("may have been applied: its run died, or got no answer")
-		}
-		switch {
-		case last.Undoing:
-			row.Undo = ""
-		case step.Undo != nil:
-			row.Undo = journal.Brief(step.Undo.Text)
-		case step.Wakes:
-			row.Undo = p.Phrase("nothing to undo")
+	for i, step := range journal.Steps(p, told) {
+		row := stepRow{step, cmp.Or(step.Note, p.Phrase("not done"))}
+		if ended := last.Steps[i].Ended; i < last.Next && step.Note == "" {
+			if row.State = p.Phrase("done"); !ended.IsZero() {
+				row.State = p.Phrase("done at %s", cli.Clock(ended))
+			}
 		}
 		b.Steps = append(b.Steps, row)
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"html/template"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -86,8 +84,8 @@ func (s *server) classes(*http.Request) (page, error) {
 // A classBody is what the page of a class shows.
 type classBody struct {
 	classRow
-	Blocks []block
-	Open   []*past
+	Page string // Markdown
+	Open []*past
 }
 
 func (s *server) class(r *http.Request) (page, error) {
@@ -95,77 +93,11 @@ func (s *server) class(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, errNoPage
 	}
-	b := classBody{classRow: classRow{Remedy: class}, Blocks: blocks(functions.ClassPage(s.p.Reads(r.Header).Language(), class.Class, class.Doc))}
+	b := classBody{classRow: classRow{Remedy: class}, Page: functions.ClassPage(s.p.Reads(r.Header).Language(), class.Class, class.Doc)}
 	if w := s.went()[class.Class]; w != nil {
 		b.worked = *w
 	}
 	b.Open = s.book.newest(func(c *past) bool { return c.Class == class.Class && c.Status.Open() })
 	b.Open = b.Open[:min(len(b.Open), listed)]
 	return page{Title: b.Title(), name: "class", Body: b}, nil
-}
-
-// A block is a part of a page of Markdown: a heading, a paragraph, an item of a list or code.
-type block struct{ Kind, Text string }
-
-var (
-	links  = regex.New(`\[([^\]]+)\]\(([^)\s]+)\)`)
-	strong = regex.New(`\*\*([^*]+)\*\*`)
-)
-
-// code returns a text of Markdown with what stands between backquotes as code.
-func code(text string) template.HTML {
-	var b strings.Builder
-	for i, part := range strings.Split(text, "`") {
-		part = template.HTMLEscapeString(part)
-		if i%2 == 1 {
-			part = "<code>" + part + "</code>"
-		}
-		b.WriteString(part)
-	}
-	return template.HTML(b.String())
-}
-
-// blocks takes the page of a class apart. Its title stands above it already.
-func blocks(doc string) []block {
-	var list []block
-	code := false
-	begin := true // of a block
-	for i, line := range strings.Split(strings.TrimSpace(doc), "\n") {
-		kind, text := "text", line
-		switch {
-		case strings.HasPrefix(line, "```"):
-			code, begin = !code, true
-			continue
-		case code:
-			kind = "code"
-		case i == 0 && strings.HasPrefix(line, "# "), strings.TrimSpace(line) == "":
-			begin = true
-			continue
-		case strings.HasPrefix(line, "#"):
-			kind, text, begin = "heading", strings.TrimLeft(line, "# "), true
-		case strings.HasPrefix(line, "- "):
-			kind, text, begin = "item", line[2:], true
-		}
-		if kind != "code" {
-			text = links().ReplaceAllStringFunc(text, func(s string) string {
-				m := links().FindStringSubmatch(s)
-				if strings.HasPrefix(m[2], "https://") {
-					return m[1] + " (" + m[2] + ")"
-				}
-				return m[1]
-			})
-			text = strings.TrimSpace(strong().ReplaceAllString(text, "$1"))
-		}
-		if n := len(list) - 1; !begin && n >= 0 && (kind == "code" || kind == "text") {
-			gap := " "
-			if kind == "code" {
-				gap = "\n"
-			}
-			list[n].Text += gap + text
-			continue
-		}
-		list = append(list, block{kind, text})
-		begin = kind == "heading"
-	}
-	return list
 }

@@ -9,11 +9,9 @@
 // Content-Security-Policy allows nothing else. A few lines of script follow one stream of
 // server-sent events, fetch the page again when it says so, and replace the parts that changed.
 //
-// What changes often is read before anybody asks for it: a [book] follows the journal, and a
-// [reading] keeps what was last read of the cluster and the account. So a page of a cluster
-// with 5,000 Services takes milliseconds. The cluster and the account are read by a process of
-// its own, which ends: for that long it takes the doctor's memory. The book asks NATS again and again for what is new
-// instead of taking a consumer: a user who may only read may not have one.
+// A [book] follows the journal, and a [reading] keeps what was last read of the cluster and the
+// account: no page reads them whole. The book asks NATS again and again for what is new instead of
+// taking a consumer: a user who may only read may not have one.
 //
 // A login is checked with the person's own token: a SelfSubjectReview says whose it is, and a
 // SelfSubjectAccessReview what they may. A TokenReview and a SubjectAccessReview would say the
@@ -32,6 +30,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,19 +58,16 @@ func Command(p *cli.Program) *cobra.Command {
 questions that wait for a person, each case, the load balancers, the findings of the doctor,
 the policy and the classes. Pages change by themselves when the journal does.
 
-It connects as the other commands do, with your kubeconfig, your access key and your NATS
-user. It only reads, but for your answers: to approve or reject a plan creates an Approval
-with your kubeconfig, as "lbremedy approve" does. Without --cluster it shows the cases of all
-clusters in NATS; load balancers and the doctor need --cluster and --region. They are read
-when you first look at their pages, and again when you ask for it.
+It only reads, but for your answers: to approve or reject a plan creates an Approval with
+your kubeconfig, as "lbremedy approve" does. Without --cluster it shows the cases of all
+clusters in NATS; load balancers and the doctor need --cluster and --region.
 
 The printed address holds a key, which is new for each start. Anyone on this machine who has it
 can read what you can, and answer in your name.
 
-With --login it is for others, and runs in the cluster. People log in with a token that the
-API server accepts, of an OIDC login or a ServiceAccount. Who may list the Services of all
-namespaces may look; who may create Approvals in a namespace may answer there. An answer is
-created with the person's token, which is kept in memory alone, for at most an hour.`,
+With --login it is for others: people log in with a token that the API server accepts. Who
+may list the Services of all namespaces may look; who may create Approvals in a namespace
+may answer there.`,
 		Example: `  lbremedy console
   lbremedy console --listen 127.0.0.1:9000 --cluster c1234 --region cn-hangzhou
   lbremedy console --login --listen :8383 --url https://lbremedy.example.com --cluster c1234 --region cn-hangzhou`,
@@ -102,7 +98,7 @@ func (c consoleRun) run(ctx context.Context) error {
 		at.Host = listener.Addr().String()
 	}
 	if c.cert != "" {
-		pair := &pair{cert: c.cert, key: c.certKey, now: c.Now}
+		pair := &pair{cert: c.cert, key: c.certKey}
 		if _, err := pair.get(nil); err != nil {
 			return errors.Join(command.Wrong("--tls-cert and --tls-key: %w", err), listener.Close())
 		}
@@ -167,32 +163,19 @@ func loopback(host string) bool {
 // A pair is a certificate with its key, in files that somebody may replace.
 type pair struct {
 	cert, key string
-	now       func() time.Time
-
-	mu     sync.Mutex
-	read   time.Time
-	loaded *tls.Certificate
+	last      atomic.Pointer[tls.Certificate]
 }
 
-// reread is how old a certificate is when its files are read again.
-const reread = time.Minute
-
-// get returns the certificate. One that can't be read keeps the one before in use.
+// get reads the certificate. One that can't be read keeps the one before in use.
 func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.loaded != nil && p.now().Sub(p.read) < reread {
-		return p.loaded, nil
-	}
 	fresh, err := tls.LoadX509KeyPair(p.cert, p.key)
-	switch {
-	case err == nil:
-		p.loaded = &fresh
-	case p.loaded == nil:
-		return nil, err
+	if err == nil {
+		p.last.Store(&fresh)
 	}
-	p.read = p.now()
-	return p.loaded, nil
+	if last := p.last.Load(); last != nil {
+		return last, nil
+	}
+	return nil, err
 }
 
 const (
@@ -214,7 +197,6 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	wait.Go(func() { s.book.run(ctx) })
 	wait.Go(func() { s.reading.run(ctx) })
-	wait.Go(func() { s.find(ctx) })
 	h := limited(s.handler(), sending, silent)
 	h.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)

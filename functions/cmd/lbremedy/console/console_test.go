@@ -146,7 +146,7 @@ func TestEntrance(t *testing.T) {
 	for _, from := range []string{"cross-site", "same-site"} {
 		x.do(x.browser, http.MethodPost, "/read", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", from) })
 	}
-	x.do(x.browser, http.MethodPost, "/policy", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") })
+	x.do(x.browser, http.MethodPost, "/answers", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") })
 	// The key leads to no other place.
 	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, x.base+"//evil.example/?q=a&key="+x.key, nil)
@@ -228,31 +228,6 @@ func TestPages(t *testing.T) {
 	}
 	// The list shows the newest case of each Service and class; an older one has a page all the same.
 	x.get(fmt.Sprintf("/cases/%s/%s/%s/%s", records[0].Cluster, records[0].Service.UID, records[0].Class, records[0].Case), http.StatusOK)
-}
-
-// A policy is tried against what the journal has.
-func TestTrial(t *testing.T) {
-	c, s := operator.Embed(t)
-	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {
-		t.Fatal(err)
-	}
-	x := start(t, c)
-	x.until("/cases", "shop/web")
-	try := func(file string) string {
-		return x.post("/policy", http.StatusOK, url.Values{"file": {file}, "cluster": {"c1"}})
-	}
-	for file, want := range map[string]string{
-		"mode: observe\n": "None would have been decided otherwise.",
-		"mode: fix\n":     "after: </span>applied</ins> <span class=\"status ask\"><span aria-hidden=\"true\">!</span> looser",
-		"mode: fix\nrules: [{namespaces: [shop], mode: observe}]\n":                                          "None would have been decided otherwise.",
-		"mode: fix\nfreezes: [{name: all, from: \"2020-01-01T00:00:00Z\", until: \"2100-01-01T00:00:00Z\"}]": "after: </span>held by a freeze",
-		"mode: fax\n": "is no mode",
-		"":            "empty",
-	} {
-		if text := try(file); !strings.Contains(text, want) {
-			t.Errorf("%q: want %q in %s", file, want, text)
-		}
-	}
 }
 
 // NATS that ends is said; what was read before stays; what comes then is shown.

@@ -16,11 +16,9 @@ type hub struct {
 	mu      sync.Mutex
 	version uint64
 	changed chan struct{} // closed and replaced at each change
-	came    chan struct{} // closed when the first browser follows; replaced when the last one goes
-	lookers int
 }
 
-func newHub() *hub { return &hub{version: 1, changed: make(chan struct{}), came: make(chan struct{})} }
+func newHub() *hub { return &hub{version: 1, changed: make(chan struct{})} }
 
 // change says that pages may look different now.
 func (h *hub) change() {
@@ -38,35 +36,11 @@ func (h *hub) now() (uint64, <-chan struct{}) {
 	return h.version, h.changed
 }
 
-// look counts a browser that follows, until the function that it returns is called.
-func (h *hub) look() func() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lookers++; h.lookers == 1 {
-		close(h.came)
-	}
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.lookers--; h.lookers == 0 {
-			h.came = make(chan struct{})
-		}
-	}
-}
-
-// looked returns what is closed while any browser follows.
-func (h *hub) looked() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.came
-}
-
 // beat is how often a stream without news shows that it lives.
 const beat = 15 * time.Second
 
 // live streams the version of what there is to see, now and whenever it changes.
 func (s *server) live(w http.ResponseWriter, r *http.Request) {
-	defer s.hub.look()()
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	tick := time.NewTicker(beat)

@@ -41,7 +41,7 @@ func (s *server) now(r *http.Request) (page, error) {
 		b.Asked = b.Asked[:most]
 	}
 	s.book.tell(r.Context(), b.Asked)
-	s.ask(personOf(r), b.Asked)
+	s.ask(r.Context(), personOf(r), b.Asked)
 	for _, c := range s.book.clusters() {
 		now := clusterNow{standing: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.Version.Policy)), OfClass: c.Version.Policy.Budgets.OfClass()}
 		for class, left := range c.Places.Class {
@@ -63,7 +63,8 @@ func (s *server) now(r *http.Request) (page, error) {
 	if slices.Sort(took); len(took) > 0 {
 		b.Median = took[len(took)/2]
 	}
-	b.Lately = s.book.last(10)
+	b.Lately = s.book.newest(func(*past) bool { return true })
+	b.Lately = b.Lately[:min(len(b.Lately), 10)]
 	return page{Title: word("Now"), name: "now", Body: b}, nil
 }
 

@@ -37,67 +37,38 @@ func newPerson(c *kube.Cluster, user string, err error) *person {
 
 // A right is whether a person may answer what is asked about the Services of a namespace.
 type right struct {
-	Known, May bool
-	Why        string // it can't be found out
-	at         time.Time
-	asked      bool // the API server is being asked
+	May bool
+	Why string // it can't be found out
+	at  time.Time
 }
 
 const (
-	ruled  = time.Minute // for how long the API server's word on a right is taken
+	ruled  = time.Minute     // for how long the API server's word on a right is taken
+	brief  = 2 * time.Second // that the API server may take for it
 	unsaid = 10 * time.Minute
 )
 
-// A wish is a right that has to be found out.
-type wish struct {
-	person    *person
-	namespace string
-}
-
-// right returns what is known of a person's right in a namespace, and has it asked for where
-// that is nothing, or old. Pages don't wait for it.
-func (s *server) right(p *person, namespace string) right {
+// right returns a person's right in a namespace: what the API server said of it within the last minute, or says now.
+func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	if p.kube == nil {
-		return right{Known: true, Why: p.why}
+		return right{Why: p.why}
+	}
+	p.mu.Lock()
+	r, known := p.may[namespace]
+	p.mu.Unlock()
+	if known && s.p.Now().Sub(r.at) <= ruled {
+		return r
+	}
+	ctx, cancel := context.WithTimeout(ctx, brief)
+	defer cancel()
+	may, err := p.kube.MayI(ctx, kube.Review{Namespace: namespace, Group: "lbremedy.io", Resource: "approvals", Verb: "create"})
+	if r = (right{May: may, at: s.p.Now()}); err != nil {
+		r.Why = said(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.may[namespace]
-	if !r.asked && s.p.Now().Sub(r.at) > ruled {
-		select {
-		case s.wishes <- wish{p, namespace}:
-			r.asked = true
-			p.may[namespace] = r
-		default: // it is asked for with the next page
-		}
-	}
+	p.may[namespace] = r
 	return r
-}
-
-// find asks the API server for rights until ctx ends.
-func (s *server) find(ctx context.Context) {
-	for {
-		var w wish
-		select {
-		case <-ctx.Done():
-			return
-		case w = <-s.wishes:
-		}
-		inner, cancel := context.WithTimeout(ctx, patience)
-		may, err := w.person.kube.MayI(inner, kube.Review{Namespace: w.namespace, Group: "lbremedy.io", Resource: "approvals", Verb: "create"})
-		cancel()
-		now := right{Known: true, May: may, at: s.p.Now()}
-		if err != nil {
-			now.Why = said(err)
-		}
-		w.person.mu.Lock()
-		was := w.person.may[w.namespace]
-		w.person.may[w.namespace] = now
-		w.person.mu.Unlock()
-		if was.Known != now.Known || was.May != now.May || was.Why != now.Why {
-			s.hub.change()
-		}
-	}
 }
 
 // patience is how long the API server may take for a page.

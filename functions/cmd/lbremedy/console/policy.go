@@ -1,20 +1,10 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
-	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A policyBody is what the page Policy shows.
@@ -25,34 +15,17 @@ type policyBody struct {
 	Origin   string
 	Rules    []ruleRow
 	File     string // its text
-
-	Service string
-	Wrong   say.Text // with the Service that was asked for
-	Note    say.Text
-	Allowed []allowed
-
-	Trial *trial
 }
 
 type ruleRow struct{ About, Says string }
 
-// An allowed is what the policy allows a class at a Service, and why.
-type allowed struct {
-	Class, Title string
-	Mode, Risk   string
-	Why          say.Text
-}
-
 func (s *server) policy(r *http.Request) (page, error) {
-	if err := r.ParseForm(); err != nil {
-		return page{}, err
-	}
-	b := policyBody{Service: strings.TrimSpace(r.Form.Get("service"))}
+	var b policyBody
 	for _, c := range s.book.clusters() {
 		b.Clusters = append(b.Clusters, c.Cluster)
 	}
 	tell := s.p.Reads(r.Header).Tell
-	now, ok := s.book.cluster(r.Form.Get("cluster"))
+	now, ok := s.book.cluster(r.URL.Query().Get("cluster"))
 	if !ok {
 		return page{Title: word("Policy"), name: "policy", Body: b}, nil
 	}
@@ -67,152 +40,5 @@ func (s *server) policy(r *http.Request) (page, error) {
 		b.Rules = append(b.Rules, ruleRow{rule.String(), tell(permission.Told(rule))})
 	}
 	b.File = now.Version.Text
-	if b.Service != "" {
-		s.inForce(r.Context(), &b, now.Version.Policy)
-	}
-	if r.Method == http.MethodPost {
-		b.Trial = s.try(now, r.Form.Get("file"))
-	}
 	return page{Title: word("Policy"), name: "policy", Body: b}, nil
-}
-
-// inForce fills in what the policy allows at the Service that was asked for.
-func (s *server) inForce(ctx context.Context, b *policyBody, in remedy.Policy) {
-	namespace, name, ok := strings.Cut(b.Service, "/")
-	if !ok || !kube.ValidName(namespace) || !kube.ValidName(name) {
-		b.Wrong = say.F("Name a Service as NAMESPACE/NAME.")
-		return
-	}
-	at := remedy.Place{Cluster: b.Cluster, Namespace: namespace, Around: map[string]string{}}
-	if err := s.labels(ctx, &at, name); errors.Is(err, kube.ErrNotFound) {
-		b.Wrong = say.F("There is no Service %s in the cluster.", b.Service)
-		return
-	} else if err != nil {
-		b.Note = say.F("As if the Service and its namespace had no labels: %s", said(err))
-	}
-	for _, r := range functions.All {
-		p := in.At(r.Class, at)
-		one := allowed{Class: r.Class, Title: r.Title(), Mode: string(p.Mode), Why: p.Why}
-		switch {
-		case p.Muted:
-			one.Mode = word("muted")
-		case len(r.PlanRisks()) == 0:
-			one.Mode = word("asks")
-			one.Why = say.F("The class has no plans: it asks a person.")
-		case p.Mode == remedy.Fix && r.OptIn && !p.Named:
-			one.Mode, one.Why = "asks", say.F("The class is applied only if the policy names it.")
-		case p.Mode == remedy.Fix:
-			one.Risk = p.Risk.String()
-		}
-		if len(one.Why) == 0 {
-			one.Why = say.F("The policy says so for all.")
-			if _, named := in.Classes[r.Class]; named {
-				one.Why = say.F("The policy names the class.")
-			}
-		}
-		b.Allowed = append(b.Allowed, one)
-	}
-	slices.SortFunc(b.Allowed, func(x, y allowed) int { return strings.Compare(x.Class, y.Class) })
-}
-
-// labels fills in the labels of a Service and of its namespace.
-func (s *server) labels(ctx context.Context, at *remedy.Place, name string) error {
-	c := s.p.Host()
-	c.Credentials = s.p.Keys // nobody asks for one here
-	if c.Cluster == "" {
-		c.Cluster = at.Cluster
-	}
-	env, err := host.Look(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	svc, err := env.Kube.Service(ctx, at.Namespace, name)
-	if err != nil {
-		return err
-	}
-	around, err := env.Kube.Namespace(ctx, at.Namespace)
-	if err != nil {
-		return err
-	}
-	at.Labels, at.Around = svc.Labels, around.Labels
-	return nil
-}
-
-// A trial is what a policy would have decided in the last 30 days.
-type trial struct {
-	File      string
-	Wrong     []string // with the file
-	Cases     int      // that had a plan
-	Otherwise []otherwise
-	More      int
-}
-
-// An otherwise is a case that a policy decides in another way than the one in force.
-type otherwise struct {
-	*past
-	Is, Would string
-	Why       say.Text
-	Looser    bool
-}
-
-// What a policy decides about a plan, from the strictest to the loosest.
-var decisions = []string{word("muted"), word("shown"), word("asked"), word("held by a freeze"), word("applied")}
-
-// try compares a policy file with the policy in force by the plans of the last 30 days.
-func (s *server) try(now standing, file string) *trial {
-	t := &trial{File: file}
-	v, err := cli.ParsePolicy([]byte(file))
-	if err != nil {
-		t.Wrong = strings.Split(said(err), "\n")
-		return t
-	}
-	for _, c := range s.book.pasts() {
-		if c.Planned.IsZero() || c.Cluster != now.Cluster {
-			continue
-		}
-		t.Cases++
-		is, _ := s.book.decided(now.Version.Policy, c)
-		would, why := s.book.decided(v.Policy, c)
-		if is == would {
-			continue
-		}
-		if len(t.Otherwise) == listed {
-			t.More++
-			continue
-		}
-		t.Otherwise = append(t.Otherwise, otherwise{c, is, would, why, slices.Index(decisions, would) > slices.Index(decisions, is)})
-	}
-	return t
-}
-
-// decided returns what a policy decides about the plan of a case at the time when it was made.
-// Budgets, breakers and approvals are not part of it, and it is as if nothing had labels: those of that time are not known.
-func (b *book) decided(p remedy.Policy, c *past) (what string, why say.Text) {
-	r, ok := b.classes[c.Class]
-	if !ok {
-		return "asked", say.F("This release does not have the class.")
-	}
-	var risk remedy.Risk
-	if err := risk.ReadText(c.Risk); err != nil {
-		return "asked", say.Literal(said(err))
-	}
-	may := p.At(c.Class, remedy.Place{Cluster: c.Cluster, Namespace: c.Service.Namespace, Around: map[string]string{}})
-	var oneWay say.Text
-	if c.OneWay != "" {
-		oneWay = say.Literal(c.OneWay)
-	}
-	allows, rule := may.Allows(r, risk, oneWay)
-	switch frozen, _ := p.Frozen(c.Planned); {
-	case may.Muted:
-		return "muted", rule
-	case may.Mode != remedy.Fix:
-		return "shown", rule
-	case !allows:
-		return "asked", rule
-	case len(frozen) > 0:
-		return "held by a freeze", frozen
-	}
-	return "applied", rule
 }

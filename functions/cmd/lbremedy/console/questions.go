@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -112,19 +114,6 @@ func (b *book) incidents() []incident {
 	if b.shelf == nil {
 		return nil
 	}
-	return slices.Clone(b.grouped())
-}
-
-// grouped is incidents for who holds the lock: they are put together once for each change of the
-// journal, and not for each page.
-func (b *book) grouped() []incident {
-	if b.stale {
-		b.causes, b.stale = b.group(), false
-	}
-	return b.causes
-}
-
-func (b *book) group() []incident {
 	all := map[string][]*past{}
 	for _, c := range b.latest {
 		if c.asks() {
@@ -167,51 +156,44 @@ func (b *book) group() []incident {
 
 func worst(i incident) event.Impact { return i.Members[0].Impact }
 
-// A lead is the newest record of a case that a page has told of.
-type lead struct {
-	sequence uint64
-	record   *event.Record
-}
-
-// mostLeads is how many of them are kept.
-const mostLeads = 200
-
 // tell reads the newest records of the cases that the incidents' texts are about. Of one that
 // can't be read, the page says less.
 func (b *book) tell(ctx context.Context, list []incident) {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
 	for n := range list {
 		i := &list[n]
-		k := caseKey{i.Lead.Cluster, i.Lead.Service.UID, i.Lead.Class, ""}
-		b.mu.Lock()
-		l := b.leads[k]
-		b.mu.Unlock()
-		if l.sequence != i.Lead.sequence {
-			r, err := b.record(ctx, approval.Question{Cluster: k.cluster, UID: k.uid, Class: k.class})
-			if err != nil {
-				continue
+		g.Go(func() error {
+			if r, err := b.record(ctx, approval.Question{Cluster: i.Lead.Cluster, UID: i.Lead.Service.UID, Class: i.Lead.Class}); err == nil {
+				i.Told = r
 			}
-			l = lead{i.Lead.sequence, r}
-			b.mu.Lock()
-			if len(b.leads) >= mostLeads {
-				clear(b.leads)
-			}
-			b.leads[k] = l
-			b.mu.Unlock()
-		}
-		i.Told = l.record
+			return nil
+		})
 	}
+	_ = g.Wait() // none fails
 }
 
 // Services returns how many cases the incident has.
 func (i incident) Services() int { return len(i.Members) + i.More }
 
-// ask fills in what a person may answer.
-func (s *server) ask(p *person, list []incident) {
-	for n := range list {
-		i := &list[n]
-		i.Members = slices.Clone(i.Members) // those of the book are everybody's
-		for m := range i.Members {
-			i.Members[m].Right = s.right(p, i.Members[m].Service.Namespace)
+// ask fills in what a person may answer. The API server is asked about several namespaces at a time.
+func (s *server) ask(ctx context.Context, p *person, list []incident) {
+	may := map[string]*right{}
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, i := range list {
+		for _, m := range i.Members {
+			if namespace := m.Service.Namespace; may[namespace] == nil {
+				is := new(right)
+				may[namespace] = is
+				g.Go(func() error { *is = s.right(ctx, p, namespace); return nil })
+			}
+		}
+	}
+	_ = g.Wait() // none fails
+	for _, i := range list {
+		for n := range i.Members {
+			i.Members[n].Right = *may[i.Members[n].Service.Namespace]
 		}
 	}
 }
@@ -226,6 +208,6 @@ func (s *server) questions(r *http.Request) (page, error) {
 	var b questionsBody
 	b.Rows, b.Sheet = sheetOf(r, s.book.incidents())
 	s.book.tell(r.Context(), b.Rows)
-	s.ask(personOf(r), b.Rows)
+	s.ask(r.Context(), personOf(r), b.Rows)
 	return page{Title: word("Questions"), name: "questions", Body: b}, nil
 }

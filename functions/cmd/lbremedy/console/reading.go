@@ -11,8 +11,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	look "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // old is the age at which what was read is read again when somebody looks at it.
@@ -36,9 +36,6 @@ type seen struct {
 	Services []*balanced       // by namespace and name
 	Findings []*doctor.Finding // the worst first
 	Result   doctor.Result
-	VSwitches,
-	Quotas []gauge
-	first map[string]gauge // by name, of the first reading
 }
 
 // A balanced is a Service with its load balancer and what the doctor found about them.
@@ -54,32 +51,6 @@ func (b balanced) Worst() string {
 		worst = max(worst, f.Severity)
 	}
 	return worst.String()
-}
-
-// A gauge is how much of something is used.
-type gauge struct {
-	Name, About string
-	Used, Total float64
-	Was         float64   // used, at the first reading of this console
-	Since       time.Time // of that reading; zero: this is it
-}
-
-// Percent returns how much is used.
-func (g gauge) Percent() float64 { return 100 * g.Used / g.Total }
-
-// Left returns how much is left.
-func (g gauge) Left() float64 { return g.Total - g.Used }
-
-// Trend says how the use has changed since the first reading.
-func (g gauge) Trend() say.Text {
-	switch d := g.Used - g.Was; {
-	case g.Since.IsZero():
-		return say.F("first reading")
-	case d == 0:
-		return say.F("unchanged since %s", g.Since.Local().Format("15:04"))
-	default:
-		return say.F("%+.0f since %s", d, g.Since.Local().Format("15:04"))
-	}
 }
 
 func newReading(p *cli.Program, h *hub) *reading {
@@ -125,11 +96,6 @@ func (g *reading) keep(fresh *seen, err error) {
 		g.why = said(err)
 		return
 	}
-	var first map[string]gauge
-	if g.seen != nil {
-		first = g.seen.first
-	}
-	fresh.compare(first)
 	g.seen = fresh
 }
 
@@ -183,24 +149,26 @@ func (v *seen) arrange() {
 	})
 }
 
-// compare says how vSwitches and quotas stand beside the first reading, if there was one.
-func (v *seen) compare(first map[string]gauge) {
-	began := first != nil
-	if v.first = first; !began {
-		v.first = map[string]gauge{}
+// read reads the cluster and the account, and keeps what pages show of them.
+func read(ctx context.Context, p *cli.Program) (*seen, error) {
+	s, r, err := look.Look(ctx, p)
+	if err != nil {
+		return nil, err
 	}
-	for _, list := range [][]gauge{v.VSwitches, v.Quotas} {
-		for i := range list {
-			if was, ok := v.first[list[i].Name]; ok && began {
-				list[i].Was, list[i].Since = was.Used, was.Since
-				continue
-			}
-			first := list[i]
-			first.Since = v.Result.At
-			v.first[first.Name] = first
+	v := &seen{}
+	known := map[string]balancer.Shown{} // Services may share a load balancer
+	for _, svc := range s.OfType() {
+		b := balancer.Show(s, svc)
+		if same, ok := known[b.ID]; ok && b.ID != "" {
+			b.Tags, b.Groups, b.Listeners = same.Tags, same.Groups, same.Listeners
 		}
-		slices.SortFunc(list, func(x, y gauge) int {
-			return cmp.Or(cmp.Compare(y.Percent(), x.Percent()), strings.Compare(x.Name, y.Name))
-		})
+		known[b.ID] = b
+		v.Services = append(v.Services, &balanced{Shown: b})
 	}
+	for i := range r.Findings {
+		v.Findings = append(v.Findings, &r.Findings[i])
+	}
+	v.Result = r
+	v.arrange()
+	return v, nil
 }

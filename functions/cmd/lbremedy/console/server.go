@@ -34,7 +34,6 @@ type server struct {
 	p       *cli.Program
 	url     *url.URL // at which browsers reach it
 	auth    authenticator
-	wishes  chan wish
 	pages   map[string]func() (map[string]*template.Template, error) // by language; by name, made when somebody first reads that language
 	files   http.Handler
 	book    *book
@@ -49,7 +48,7 @@ func newServer(p *cli.Program, at *url.URL) (*server, error) {
 		return nil, fmt.Errorf("read the pages of the console: %w", err)
 	}
 	h := newHub()
-	s := &server{p: p, url: at, wishes: make(chan wish, 256), files: http.FileServerFS(files), hub: h}
+	s := &server{p: p, url: at, files: http.FileServerFS(files), hub: h}
 	s.pages = map[string]func() (map[string]*template.Template, error){}
 	s.book, s.reading = newBook(p, h), newReading(p, h)
 	for _, l := range []*say.Language{nil, cli.Tongue("zh")} {
@@ -107,7 +106,6 @@ func (s *server) words(l *say.Language) template.FuncMap {
 		"say":      l.Phrase,
 		"twin":     l.Format,
 		"why":      func(err error) string { return told(l, err) },
-		"code":     code,
 		"text":     func(t say.Text) string { return t.In(l) },
 		"tell":     func(r *event.Record) event.Record { return r.In(l) },
 		"language": l.Name,
@@ -159,7 +157,6 @@ func (s *server) handler() http.Handler {
 		"GET /balancers/{namespace}/{name}": s.balancer,
 		"GET /doctor":                       s.doctor,
 		"GET /policy":                       s.policy,
-		"POST /policy":                      s.policy,
 		"GET /classes":                      s.classes,
 		"GET /classes/{class}":              s.class,
 	} {

@@ -9,10 +9,6 @@ type (
 var (
 	NewLetter   = newLetter
 	ListLetters = listLetters
-	ShowLetter  = showLetter
 	Revived     = revived
 	VersionIn   = versionIn
 )
-
-// Whole returns the letter with its own headers and data.
-func (l letter) Whole() letter { return l.whole() }

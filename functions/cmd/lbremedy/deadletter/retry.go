@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -47,20 +45,16 @@ func retryCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [ID]...",
 		Short: "Send dead letters again",
-		Long: `Send dead letters to their origin again, and remove each once it is stored there. An
-Event that the exporter could not publish is classified again by this version. A letter
-stays, and the exit code is 1, if no function would handle it or if it was too long to be
-kept whole. If a newer failure of the same Service and class exists, the letter is only
-removed.
+		Long: `Send dead letters to their origin again, and remove each once it is stored there. A
+letter stays, and the exit code is 1, if no function would handle it, if it is an Event
+that an exporter could not publish, or if it was too long to be kept whole. If a newer
+failure of the same Service and class exists, the letter is only removed.
 
 You can stop it at any time and run it again: no letter is lost or sent twice.`,
 		Example: `  lbremedy dead retry 17
-  lbremedy dead retry --class tag-missing --since 24h`,
-		ValidArgsFunction: completeLetters(p),
+  lbremedy dead retry --class tag-missing`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return settleLetters(p, cmd, &c, args, nil, func(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
-				return revive(ctx, p, s, l)
-			})
+			return settleLetters(p, cmd, &c, args, revive)
 		},
 	}
 	c.flags(cmd)
@@ -68,16 +62,41 @@ You can stop it at any time and run it again: no letter is lost or sent twice.`,
 	return cmd
 }
 
-// settleLetters does one thing to all letters that are chosen, and says what became
-// of each. An error of ask, which may be nil, ends it before the first.
-func settleLetters(
-	p *cli.Program, cmd *cobra.Command, c *choice, args []string,
-	ask func(n int) error, do func(context.Context, *stream.Stream, letter) (fate, error),
-) error {
-	if err := c.read(args); err != nil {
-		return err
+func dropCommand(p *cli.Program) *cobra.Command {
+	var c choice
+	cmd := &cobra.Command{
+		Use:   "drop [ID]...",
+		Short: "Remove dead letters",
+		Long: `Remove dead letters for good, without handling them. A letter that is already gone is not
+an error.`,
+		Example: `  lbremedy dead drop 17 18
+  lbremedy dead drop --reason "is not a UUID"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return settleLetters(p, cmd, &c, args, drop)
+		},
 	}
-	if err := c.must(cmd); err != nil {
+	c.flags(cmd)
+	cmd.Flags().BoolVar(&c.all, "all", false, "all dead letters")
+	return cmd
+}
+
+func drop(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
+	removed, err := s.Remove(ctx, stream.Dead, l.ID)
+	switch {
+	case err != nil:
+		return fate{}, err
+	case !removed:
+		return became(l.ID, letterGone, say.F("It was already removed.")), nil
+	}
+	return became(l.ID, letterDropped, nil), nil
+}
+
+// settleLetters does one thing to all letters that are chosen, and says what became
+// of each.
+func settleLetters(
+	p *cli.Program, cmd *cobra.Command, c *choice, args []string, do func(context.Context, *stream.Stream, letter) (fate, error),
+) error {
+	if err := c.must(cmd, args); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -89,14 +108,9 @@ func settleLetters(
 	if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {
 		return err
 	}
-	found, gone, err := letters(ctx, p, s, c)
+	found, gone, err := c.letters(ctx, p, s, args)
 	if err != nil {
 		return err
-	}
-	if ask != nil && len(found) > 0 {
-		if err := ask(len(found)); err != nil {
-			return err
-		}
 	}
 	fates := []fate{}
 	for _, id := range gone {
@@ -138,8 +152,8 @@ func printFates(p *cli.Program, fates []fate) error {
 
 // revive sends a letter again, and removes it once that is stored. The ID that it is
 // sent with is its own, so that a call which ended in between sends nothing twice.
-func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fate, error) {
-	subject, header, data, err := revived(p, l)
+func revive(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
+	subject, header, data, err := revived(l)
 	if err != nil {
 		return became(l.ID, letterRefused, say.F("%s.", say.Of(err))), nil
 	}
@@ -168,12 +182,12 @@ func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fa
 }
 
 // revived returns the letter as FAILED takes it, or why nobody would answer it.
-func revived(p *cli.Program, l letter) (subject string, header map[string][]string, data []byte, err error) {
+func revived(l letter) (subject string, header map[string][]string, data []byte, err error) {
 	if l.Cut > 0 {
 		return "", nil, nil, say.Errorf("It had %d bytes and was truncated, so it can't be sent again", l.Cut)
 	}
-	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
-		return classified(p, cluster, l.raw.Data)
+	if strings.HasPrefix(l.Origin, exporterOrigin) {
+		return "", nil, nil, say.Errorf("An Event cannot be sent again. The next failed sync writes another one")
 	}
 	_, class, _, err := event.ParseFailedSubject(l.Origin)
 	if err != nil {
@@ -182,34 +196,7 @@ func revived(p *cli.Program, l letter) (subject string, header map[string][]stri
 	if _, err := cli.ClassOf(class); err != nil {
 		return "", nil, nil, say.Errorf("No function handles the class %q any more", class)
 	}
-	_, _, header = l.raw.Origin()
-	return l.Origin, header, l.raw.Data, nil
-}
-
-// classified makes a failure of an Event that the exporter of a cluster could not publish.
-func classified(p *cli.Program, cluster string, data []byte) (subject string, header map[string][]string, out []byte, err error) {
-	var e answer.WireEvent
-	if err := json.Unmarshal(data, &e); err != nil {
-		return "", nil, nil, say.Errorf("Its Event can't be read: %w", cli.OneLine(cli.JSONError(err)))
-	}
-	q := *p
-	q.Cluster = cluster
-	it, passed, err := answer.FromEvent(&q, event.NewClassifier(table.Table()), e.Event())
-	if err != nil {
-		return "", nil, nil, err
-	}
-	if passed != nil {
-		return "", nil, nil, say.Errorf("%s", passed)
-	}
-	f := it.Event.Failure
-	ce, err := event.NewFailed(f)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	if header, out, err = event.EncodeNATS(ce); err != nil {
-		return "", nil, nil, err
-	}
-	return event.FailedSubject(cluster, f.Class, f.Service.UID), header, out, nil
+	return l.Origin, l.Headers, l.raw.Data, nil
 }
 
 // versionIn returns the resource version of the Event that a message of FAILED was

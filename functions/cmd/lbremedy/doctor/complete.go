@@ -20,7 +20,7 @@ func completeChecks(_ *cobra.Command, args []string, _ string) ([]cobra.Completi
 
 // completeFixes completes the ID of a check whose findings can be ended.
 func completeFixes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return checksFor("", nil, func(c *doctor.Check) bool { return c.Fix != nil }), cobra.ShellCompDirectiveNoFileComp
+	return checksFor("", nil, fixable), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeList completes the last of IDs with commas between.

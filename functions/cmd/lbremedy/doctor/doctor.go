@@ -79,7 +79,7 @@ below --severity, do not count. With --fix the codes are those of "lbremedy run"
 	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, separated by commas")
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
 	f.StringArrayVarP(&e.files, "file", "f", nil,
-		"`file` or folder with Services to check before they are applied; - is standard input; may be given several times")
+		"`file` with Services to check before they are applied; - is standard input; may be given several times")
 	f.StringVar(&e.fix, "fix", "", "fix the findings of this `check`")
 	f.StringVar(&e.policy, "policy", "",
 		"policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
@@ -185,9 +185,9 @@ func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.S
 		return nil, 0, nil, command.Wrong("--severity: %w", err)
 	}
 	for _, arg := range args {
-		ref, ok, err := cli.ServiceArg(arg)
-		if err != nil || !ok {
-			return nil, 0, nil, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME, or a file with -f", arg)
+		ref, err := cli.ServiceArg(arg)
+		if err != nil {
+			return nil, 0, nil, err
 		}
 		services = append(services, ref.String())
 	}

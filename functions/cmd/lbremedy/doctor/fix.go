@@ -9,6 +9,9 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/functions/rampermission"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
@@ -26,7 +29,7 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 		return err
 	}
 	check := checks[0]
-	if check.Fix == nil {
+	if !fixable(check) {
 		return command.Wrong("the findings of the check %s cannot be fixed automatically: --checks %s --explain says what to do", check.ID, check.ID)
 	}
 	env, err := p.Prepare(ctx, e.policy, e.Apply)
@@ -37,12 +40,15 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 	if err := there(ctx, p, env, e.namespace, services); err != nil {
 		return err
 	}
-	_, r, err := runOf(ctx, p, env, checks)
+	s, r, err := runOf(ctx, p, env, checks)
 	if err != nil {
 		return err
 	}
 	r = about(r, e.namespace, services)
-	items, err := toFix(p, r, check)
+	items, err := toFix(r, check)
+	if check.ID == ofCluster {
+		items, err = addRights(s, r), nil
+	}
 	if err != nil {
 		return err
 	}
@@ -59,8 +65,39 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 	return answer.Failures(ctx, p, env, items, e.Flags)
 }
 
+// ofCluster is the check whose findings are about the cluster: the class ram-permission ends them.
+const ofCluster = "permissions"
+
+// fixable reports whether --fix can end findings of a check.
+func fixable(check *doctor.Check) bool { return check.Fix != nil || check.ID == ofCluster }
+
+// addRights returns the item that has the RAM actions added which the findings name: those that the running release of the controller
+// calls, or the one to which an upgrade is planned.
+func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
+	worst, any := r.Worst()
+	if !any || worst < doctor.Warning {
+		return nil
+	}
+	var release ccm.Version
+	if target := s.Policy.Doctor.Target; s.Controller.Version.Before(target) {
+		release = target
+	}
+	now, class := r.At.Truncate(time.Second), rampermission.For(release)
+	about := s.OfCluster().InJournal(r.Cluster)
+	return []answer.Item{{Remedy: class, Event: engine.Event{
+		ID: fmt.Sprintf("%s.%s.%s", about.UID, class.Class, now.UTC().Format("20060102T150405")),
+		Failure: event.Failure{
+			Cluster: r.Cluster, Class: class.Class, Reason: "ByHand", Component: "lbremedy", Count: 1, Service: about, First: now, Last: now,
+			Message: journal.ByPerson + "the RAM actions that the controller lacks.",
+		},
+	}}}
+}
+
 // toFix returns one item for each Service with findings that the check can end.
-func toFix(p *cli.Program, r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
+func toFix(r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
+	if check.Fix == nil {
+		return nil, nil
+	}
 	class, err := cli.ClassOf(doctor.ClassPrefix + check.ID)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,19 +92,10 @@ func concerned(list []corev1.Service, namespace string, services []string) int {
 	return n
 }
 
-// allManifests returns the Services in files and folders. Of a folder it reads the files
-// that kubectl would, and of these not every one has to hold a Service.
+// allManifests returns the Services in files.
 func allManifests(p *cli.Program, files []string) ([]corev1.Service, error) {
 	var list []corev1.Service
 	for _, file := range files {
-		if info, err := os.Stat(file); file != "-" && err == nil && info.IsDir() {
-			found, err := folder(p, file)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, found...)
-			continue
-		}
 		found, name, err := manifests(p, file)
 		if err != nil {
 			return nil, err
@@ -115,30 +104,6 @@ func allManifests(p *cli.Program, files []string) ([]corev1.Service, error) {
 			return nil, command.Wrong("%s holds no Service", name)
 		}
 		list = append(list, found...)
-	}
-	return list, nil
-}
-
-// folder returns the Services in the files of a folder, without those below it.
-func folder(p *cli.Program, dir string) ([]corev1.Service, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, command.Wrong("read the folder %s: %w", dir, err)
-	}
-	endings := []string{".json", ".yaml", ".yml"}
-	var list []corev1.Service
-	for _, e := range entries {
-		if e.IsDir() || !slices.Contains(endings, filepath.Ext(e.Name())) {
-			continue
-		}
-		found, _, err := manifests(p, filepath.Join(dir, e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, found...)
-	}
-	if len(list) == 0 {
-		return nil, command.Wrong("no file of the folder %s that ends in %s holds a Service", dir, strings.Join(endings, ", "))
 	}
 	return list, nil
 }

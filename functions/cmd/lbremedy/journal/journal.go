@@ -33,28 +33,23 @@ type Filter struct {
 	open             bool
 }
 
-// FailureFlags adds the flags that choose failures. What they name is completed from the
-// journal.
+// FailureFlags adds the flags that choose failures.
 func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.classes, "class", nil, "only these `classes`")
 	flags.StringVarP(&f.scope.Namespace, "namespace", "n", "", "only this `namespace`")
 	flags.StringVar(&f.scope.Service, "service", "", "only this `Service`: NAME or NAMESPACE/NAME")
 	command.Complete(cmd, "class", cli.CompleteClasses)
-	command.Complete(cmd, "service", completeLatest(p, func(r event.Record) string { return r.Service.String() }))
-	command.Complete(cmd, "namespace", completeLatest(p, func(r event.Record) string { return r.Service.Namespace }))
+	command.Complete(cmd, "service", p.CompleteServices)
+	command.Complete(cmd, "namespace", p.CompleteNamespaces)
 }
 
 // outcomeFlags adds the flags that choose cases, and by how they stand.
-func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command) {
+func (f *Filter) outcomeFlags(cmd *cobra.Command) {
 	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Writing, event.FixUndone}) {
 		f.words = append(f.words, string(s))
 	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
-	command.Complete(cmd, "case", p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
-		all, err := latestCases(ctx, p, s, &Filter{})
-		return ids(all), err
-	}))
 	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(f.words, ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
 	command.Complete(cmd, "result", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
@@ -82,37 +77,7 @@ func (f *Filter) Check() error {
 
 // Empty reports whether the filter means all.
 func (f *Filter) Empty() bool {
-	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && f.Until.IsZero() && !f.open
-}
-
-// none says what the filter chooses of something, to follow "No".
-func (f *Filter) none(text say.Text) say.Text {
-	add := func(t say.Text) { text = text.Then(t) }
-	if f.id != "" {
-		add(say.F("with the ID %s", f.id))
-	}
-	if len(f.classes) > 0 {
-		add(say.F("of class %s", strings.Join(f.classes, ", ")))
-	}
-	if f.scope.Service != "" {
-		add(say.F("of Service %s", f.scope.Service))
-	}
-	if f.scope.Namespace != "" {
-		add(say.F("in namespace %s", f.scope.Namespace))
-	}
-	if len(f.results) > 0 {
-		add(say.F("with result %s", strings.Join(f.results, ", ")))
-	}
-	if f.open {
-		add(say.F("that is open"))
-	}
-	if !f.since.IsZero() {
-		add(say.F("since %s", cli.Clock(f.since.Time)))
-	}
-	if !f.Until.IsZero() {
-		add(say.F("until %s", cli.Clock(f.Until.Time)))
-	}
-	return text
+	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && !f.open
 }
 
 func (f *Filter) about(class string, s event.Service) bool {
@@ -121,7 +86,7 @@ func (f *Filter) about(class string, s event.Service) bool {
 
 // Failure reports whether the filter means the failure.
 func (f *Filter) Failure(e event.Failure) bool {
-	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time) && (f.Until.IsZero() || !e.Last.After(f.Until.Time))
+	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time)
 }
 
 // record reports whether the filter means the record.
@@ -326,22 +291,6 @@ func newest(list []History) []History {
 	})
 }
 
-// completeShown completes what "show" takes: Services, and IDs of cases.
-func completeShown(p *cli.Program) cobra.CompletionFunc {
-	return cli.OnlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
-		all, err := latestCases(ctx, p, s, &Filter{})
-		return append(names(all, func(r event.Record) string { return r.Service.String() }), ids(all)...), err
-	}))
-}
-
-// completeLatest completes a flag with what the newest records have.
-func completeLatest(p *cli.Program, of func(event.Record) string) cobra.CompletionFunc {
-	return p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
-		all, err := latestCases(ctx, p, s, &Filter{})
-		return names(all, of), err
-	})
-}
-
 // ids returns the IDs of cases, with what they are about.
 func ids(all []History) []cobra.Completion {
 	var list []cobra.Completion
@@ -350,17 +299,4 @@ func ids(all []History) []cobra.Completion {
 		list = append(list, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+string(r.Status())))
 	}
 	return list
-}
-
-// names returns what the newest records of cases have, each once. What is no Service has
-// no namespace, and its name no slash.
-func names(all []History, of func(event.Record) string) []cobra.Completion {
-	var list []cobra.Completion
-	for _, h := range all {
-		if r := h.Last(); r.Service.Kind == "" {
-			list = append(list, of(r))
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
 }

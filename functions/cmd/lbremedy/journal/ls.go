@@ -54,20 +54,21 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			switch {
 			case writes && (all || f.open || len(f.results) > 0):
 				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
-			case !writes && !f.Until.IsZero():
-				return command.Wrong("--until is for --writes")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
 			case watch && slices.Contains(f.results, string(event.FixUndone)):
 				return command.Wrong("--watch: no record says %s: leave it out of --result", event.FixUndone)
+			case !writes && !f.Until.IsZero():
+				return command.Wrong("--until is for --writes")
 			}
-			s, err := p.CaseStream(cmd.Context())
+			s, err := p.Stream(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
+			p.NotePause(cmd.Context(), s)
 			if writes {
-				return listWrites(cmd.Context(), p, s, &f)
+				return listWrites(cmd, p, s, &f)
 			}
 			if watch {
 				return follow(cmd.Context(), p, s, &f)
@@ -94,7 +95,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			}
 			seen = slices.DeleteFunc(seen, func(c Case) bool { return !f.result(c.Result) })
 			if len(seen) == 0 {
-				if err := noteNone(cmd.Context(), p, s, f, say.F("case")); err != nil {
+				if err := p.NoteNone(cmd.Context(), s, cli.Chosen(cmd, say.F("case"))); err != nil {
 					return err
 				}
 			}
@@ -102,7 +103,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 		},
 	}
 	f.FailureFlags(p, cmd)
-	f.outcomeFlags(p, cmd)
+	f.outcomeFlags(cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
@@ -156,41 +157,6 @@ func Live(p *cli.Program, r event.Record) {
 // pad fills a painted word up to a width.
 func pad(painted, word string, width int) string {
 	return fmt.Sprintf("%s%*s", painted, max(0, width-len(word)), "")
-}
-
-// noteNone says that none of something passes the filter, and what of the filter the journal does
-// not know.
-func noteNone(ctx context.Context, p *cli.Program, s *stream.Stream, f Filter, what say.Text) error {
-	if err := p.NoteNone(ctx, s, f.none(what)); err != nil || f.scope == (cli.Scope{}) {
-		return err
-	}
-	all, err := latestCases(ctx, p, s, &Filter{})
-	if err != nil {
-		return err
-	}
-	var namespaces, services []string
-	for _, h := range all {
-		svc := h.Last().Service
-		namespaces = append(namespaces, svc.Namespace)
-		if f.scope.Namespace == "" || svc.Namespace == f.scope.Namespace {
-			services = append(services, svc.Name)
-		}
-	}
-	unknown := func(what, name string, known []string) bool {
-		if name == "" || slices.Contains(known, name) {
-			return false
-		}
-		if near := command.Nearest(name, known); near != "" {
-			p.Note("The journal holds no case of a %s %q%s: did you mean %s?", what, name, cli.InCluster(p.Cluster), near)
-		} else {
-			p.Note("The journal holds no case of a %s %q%s.", what, name, cli.InCluster(p.Cluster))
-		}
-		return true
-	}
-	if !unknown("namespace", f.scope.Namespace, namespaces) {
-		unknown("Service", f.scope.Service, services)
-	}
-	return nil
 }
 
 func printCases(p *cli.Program, cases []Case) {

@@ -27,6 +27,8 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		switch {
 		case found:
 			return l.Phrase("Do what Asks says. To look again: lbremedy doctor --checks %s", check)
+		case byHand && r.Digest != "":
+			return "lbremedy doctor --fix permissions --apply --approve " + r.Digest
 		case byHand:
 			return l.Phrase("Do what Asks says, then run the command again that began the case.")
 		}

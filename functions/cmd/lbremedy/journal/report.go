@@ -166,34 +166,57 @@ func plan(p *cli.Program, r event.Record, dry bool) string {
 		head = p.Phrase("%s risk, %s", r.Risk, head)
 	}
 	text := ""
-	for i, s := range r.Steps {
-		text += fmt.Sprintf("\n%d. %s", i+1, Brief(s.Text))
-		if s.Found && r.Undoing {
-			text += "\n   " + p.Phrase("was already undone, or is no longer there: nothing was written")
-		} else if s.Found && !s.Wakes {
-			text += "\n   " + p.Phrase("was there already: nothing was written")
-		} else if s.Unknown {
-			text += "\n   " + p.Phrase("may have been applied: its run died, or got no answer")
+	for i, s := range Steps(p, r) {
+		text += fmt.Sprintf("\n%d. %s", i+1, s.Text)
+		if s.Note != "" {
+			text += "\n   " + s.Note
 		}
-		for _, d := range Differences(s.Step) {
+		for _, d := range s.Changes {
 			text += "\n   " + p.Phrase("before: %s", d.of(d.Before))
 			if d.After != "" {
 				text += "\n   " + p.Phrase("after: %s", d.of(d.After))
 			}
 		}
-		if r.Undoing {
-			continue
+		if s.Undo != "" {
+			text += "\n   " + p.Phrase("undo: %s", s.Undo)
 		}
-		back := p.Phrase("not possible")
-		switch {
-		case s.Undo != nil:
-			back = Brief(s.Undo.Text)
-		case s.Wakes:
-			back = p.Phrase("nothing to undo")
-		}
-		text += "\n   " + p.Phrase("undo: %s", back)
 	}
 	return head + text
+}
+
+// A PlanStep is a step of a plan as people read it.
+type PlanStep struct {
+	Text    string
+	Note    string // that nothing, or nobody knows what, was written
+	Changes []Difference
+	Undo    string // empty: the step is one of an undo
+}
+
+// Steps returns the steps of a record as people read them.
+func Steps(p *cli.Program, r event.Record) []PlanStep {
+	var list []PlanStep
+	for _, s := range r.Steps {
+		one := PlanStep{Text: Brief(s.Text), Changes: Differences(s.Step)}
+		switch {
+		case s.Found && r.Undoing:
+			one.Note = p.Phrase("was already undone, or is no longer there: nothing was written")
+		case s.Found && !s.Wakes:
+			one.Note = p.Phrase("was there already: nothing was written")
+		case s.Unknown && !s.Found:
+			one.Note = p.Phrase("may have been applied: its run died, or got no answer")
+		}
+		switch {
+		case r.Undoing:
+		case s.Undo != nil:
+			one.Undo = Brief(s.Undo.Text)
+		case s.Wakes:
+			one.Undo = p.Phrase("nothing to undo")
+		default:
+			one.Undo = p.Phrase("not possible")
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // changes tells what the controller's sync changes beside the steps; empty if nothing.

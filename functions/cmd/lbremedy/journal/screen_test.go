@@ -161,10 +161,6 @@ func TestNext(t *testing.T) {
 		}
 	}
 	screen(t, c, "show-approval.txt", 80, "show", standing()[1].Case)
-	screen(t, c, "show.md", 80, "show", standing()[1].Case, "-o", "markdown", "--history")
-	if got := c.Run(t.Context(), "ls", "-o", "markdown"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "lbremedy ls has no Markdown") {
-		t.Errorf("%+v", got)
-	}
 }
 
 // What a finding or a case by hand asks for has commands of its own.
@@ -291,10 +287,9 @@ func TestCompleteFromJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ args, want string }{
-		{"ls --service", "pay/api\nshop/web\n:"}, {"ls -n", "pay\nshop\n:"},
-		{"replay --service", "pay/api\nshop/web\n:"}, {"show", "pay/api\nshop/web\n33333333-20260102T150505\tpay/api ram-permission needs-action\n"},
+		{"show", "33333333-20260102T150505\tpay/api ram-permission needs-action\n"},
 		{"ls --result", "fixed\nsynced\nplanned\nneeds-approval\nneeds-action\n"}, {"ls -o", "table\nwide\njson\nyaml\njsonpath=\ngo-template=\n:"},
-		{"show x -o", "table\nwide\njson\nyaml\njsonpath=\ngo-template=\nmarkdown\n"},
+		{"show x -o", "table\nwide\njson\nyaml\njsonpath=\ngo-template=\n"},
 	} {
 		args := append([]string{"__complete"}, strings.Fields(tt.args)...)
 		if got := c.Run(t.Context(), append(args, "")...); got.Code != 0 || !strings.HasPrefix(got.Out, tt.want) {

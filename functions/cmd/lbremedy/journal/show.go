@@ -29,32 +29,25 @@ Name a case by its ID or the start of it, or a Service for its newest case. Next
 you do about a case that is not over, with the command.
 
 -o json and -o yaml print the newest record of the case, or all of them with --history.
--o markdown prints the case for a colleague.
 
 Before a plan of medium or high risk is applied, the journal keeps the state of the load
-balancers: --snapshot shows it instead, with listeners, groups and backends.`,
+balancers: --snapshot prints it instead, as YAML, with listeners, groups and backends.`,
 		Example: `  lbremedy show shop/web
   lbremedy show 3f9a12bc
-  lbremedy show shop/web -o markdown
   lbremedy show shop/web -o jsonpath='{.nextStep}'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
-		ValidArgsFunction: completeShown(p),
-		Annotations:       map[string]string{cli.HasMarkdown: "yes"},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.CaseStream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			found, err := find(cmd.Context(), p, s, args[0])
+		ValidArgsFunction: Want{Is: func(History) bool { return true }}.Complete(p),
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
+			p.NotePause(ctx, s)
+			found, err := find(ctx, p, s, args[0])
 			if err != nil {
 				return err
 			}
 			h := found[0]
 			if kept {
-				return showSnapshots(cmd.Context(), p, s, h.Last())
+				return showSnapshots(ctx, p, s, h.Last())
 			}
-			story, err := Tell(cmd.Context(), p, s, h)
+			story, err := Tell(ctx, p, s, h)
 			if err != nil {
 				return err
 			}
@@ -63,10 +56,6 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 				value = story.Records
 			}
 			return p.Print(value, func() {
-				if p.Markdown() {
-					markdown(p, h, story.Parts, whole)
-					return
-				}
 				fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(h.Last().Service.String())), paint(p, story.Last().Result))
 				for _, f := range story.Parts {
 					p.Field(f.Name, f.Text)
@@ -83,7 +72,7 @@ balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 					p.Field("Others", others(p, found[1:]))
 				}
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&whole, "history", false, "show all records of the case")
 	cmd.Flags().BoolVar(&kept, "snapshot", false, "show the load balancers as they were before the write")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -32,13 +34,14 @@ type write struct {
 const unknownAction = "unknown"
 
 // listWrites prints all that was written, the newest first.
-func listWrites(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) error {
+func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter) error {
+	ctx := cmd.Context()
 	list, err := writes(ctx, p, s, f)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		if err := noteNone(ctx, p, s, *f, say.F("write")); err != nil {
+		if err := p.NoteNone(ctx, s, cli.Chosen(cmd, say.F("write"))); err != nil {
 			return err
 		}
 	}

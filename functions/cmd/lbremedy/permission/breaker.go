@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func breaker(p *cli.Program) *cobra.Command {
@@ -21,13 +23,8 @@ breaker is open, and its plans need approval until a person closes it.`,
 		Use:   "ls",
 		Short: "List the open breakers",
 		Args:  command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := p.Stream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			open, err := control.Breakers(cmd.Context(), s, p.Cluster)
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
+			open, err := control.Breakers(ctx, s, p.Cluster)
 			if err != nil {
 				return err
 			}
@@ -45,7 +42,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 				}
 				t.Render()
 			})
-		},
+		}),
 	}
 	shut := &cobra.Command{
 		Use:               "close CLASS",
@@ -53,19 +50,14 @@ breaker is open, and its plans need approval until a person closes it.`,
 		Example:           `  lbremedy breaker close tag-missing --cluster c1234`,
 		Args:              command.Exactly(1, 1, "a class"),
 		ValidArgsFunction: cli.CompleteClasses,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
 			if _, err := cli.ClassOf(args[0]); err != nil {
 				return err
 			}
-			s, err := p.Stream(cmd.Context())
-			if err != nil {
+			if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {
 				return err
 			}
-			defer s.Close()
-			if err := cli.KnownCluster(cmd.Context(), s, p.Cluster); err != nil {
-				return err
-			}
-			open, err := control.Breakers(cmd.Context(), s, p.Cluster)
+			open, err := control.Breakers(ctx, s, p.Cluster)
 			if err != nil {
 				return err
 			}
@@ -74,7 +66,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 				if b.Class != args[0] && b.Class != control.AnyClass {
 					continue
 				}
-				was, err := control.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)
+				was, err := control.CloseBreaker(ctx, s, b.Cluster, b.Class)
 				if err != nil {
 					return err
 				}
@@ -91,7 +83,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 						b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why)))
 				}
 			})
-		},
+		}),
 	}
 	return command.Parent(cmd, ls, shut)
 }

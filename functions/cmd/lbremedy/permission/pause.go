@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -10,13 +9,11 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
-	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func pause(p *cli.Program) *cobra.Command {
 	var by, why string
-	var here, replace bool
+	var here bool
 	cmd := &cobra.Command{
 		Use:   "pause",
 		Short: "Stop every step that has not started",
@@ -25,7 +22,7 @@ for all clusters or, with --this-cluster, for one. Failures are still received a
 diagnosed, but plans wait until "lbremedy resume". A step in progress finishes.
 
 If there already is a pause of the same clusters, it stays, and the command says whose it
-is. --replace puts yours in its place.`,
+is.`,
 		Example: `  lbremedy pause --why 'network change tonight'
   lbremedy pause --this-cluster --cluster c1234`,
 		Args: command.Exactly(0, 0, ""),
@@ -48,9 +45,15 @@ is. --replace puts yours in its place.`,
 			}
 			who := p.Person(ctx, by)
 			one := control.Pause{Cluster: cluster, By: by, At: p.Now(), Why: why, Identity: who.Identity, Host: who.Host}
-			all, err := setPause(ctx, p, s, one, replace)
+			if err := control.SetPause(ctx, s, one, false); err != nil {
+				return err
+			}
+			all, err := control.Pauses(ctx, s)
 			if err != nil {
 				return err
+			}
+			if i := slices.IndexFunc(all, func(is control.Pause) bool { return is.Cluster == one.Cluster }); i >= 0 && !all[i].At.Equal(one.At) {
+				p.Note("Already paused, and this pause stays. %s", cli.PauseLine(all[i]))
 			}
 			return p.Print(all, func() { pauses(p, all) })
 		},
@@ -58,34 +61,7 @@ is. --replace puts yours in its place.`,
 	cmd.Flags().StringVar(&by, "by", cli.Whoami(), "`who` pauses")
 	cmd.Flags().StringVar(&why, "why", "", "the `reason`, shown to other users")
 	cmd.Flags().BoolVar(&here, "this-cluster", false, "only for the cluster that --cluster names")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace a pause of the same clusters")
 	return cmd
-}
-
-// setPause puts a pause in force, says whose stands in its place or whose it replaces, and
-// returns all pauses.
-func setPause(ctx context.Context, p *cli.Program, s *stream.Stream, mine control.Pause, replace bool) ([]control.Pause, error) {
-	same := func(one control.Pause) bool { return one.Cluster == mine.Cluster }
-	before, err := control.Pauses(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(before, same); i >= 0 && replace {
-		if err := control.SetPause(ctx, s, mine, true); err != nil {
-			return nil, err
-		}
-		p.Note("Replaced. %s", cli.PauseLine(before[i]))
-	} else if err := control.SetPause(ctx, s, mine, false); err != nil {
-		return nil, err
-	}
-	all, err := control.Pauses(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(all, same); i >= 0 && !all[i].At.Equal(mine.At) {
-		p.Note("Already paused, and this pause stays; --replace puts yours in its place. %s", cli.PauseLine(all[i]))
-	}
-	return all, nil
 }
 
 func resume(p *cli.Program) *cobra.Command {
@@ -97,7 +73,7 @@ func resume(p *cli.Program) *cobra.Command {
 within seconds; no plan from before the pause is applied.
 
 If several pauses are in force, or one of another cluster than --cluster names, the
-command asks first, or wants --all. --this-cluster ends only the pause of that cluster.`,
+command wants --all. --this-cluster ends only the pause of that cluster.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -127,7 +103,7 @@ command asks first, or wants --all. --this-cluster ends only the pause of that c
 					}
 				}
 			} else if !every {
-				if err := agreeToEnd(p, all); err != nil {
+				if err := meant(p, all); err != nil {
 					return err
 				}
 			}
@@ -152,12 +128,12 @@ command asks first, or wants --all. --this-cluster ends only the pause of that c
 		},
 	}
 	cmd.Flags().BoolVar(&here, "this-cluster", false, "only that of the cluster that --cluster names")
-	cmd.Flags().BoolVar(&every, "all", false, "all pauses, without a question")
+	cmd.Flags().BoolVar(&every, "all", false, "all pauses")
 	return cmd
 }
 
-// agreeToEnd returns nil if it is clear that these pauses are to end, or a person says so.
-func agreeToEnd(p *cli.Program, all []control.Pause) error {
+// meant refuses to end pauses of which it is not clear that they are to end.
+func meant(p *cli.Program, all []control.Pause) error {
 	foreign := len(all) == 1 && all[0].Cluster != "" && p.Cluster != "" && all[0].Cluster != p.Cluster
 	if len(all) == 0 || len(all) == 1 && !foreign {
 		return nil
@@ -165,20 +141,10 @@ func agreeToEnd(p *cli.Program, all []control.Pause) error {
 	for _, one := range all {
 		p.Note("In force. %s", cli.PauseLine(one))
 	}
-	if p.Terminal(p.In) > 0 {
-		return p.Confirm(p.Phrase("End %s?", countPauses(len(all))), say.F("every pause stays in force"), "--all")
-	}
 	if foreign {
 		return command.Wrong("the pause is of cluster %s and not of %s: name its cluster, or give --all", all[0].Cluster, p.Cluster)
 	}
-	return command.Wrong("%s are in force: give --all to end all of them, or --this-cluster with --cluster for one", countPauses(len(all)))
-}
-
-func countPauses(n int) say.Text {
-	if n == 1 {
-		return say.F("this pause")
-	}
-	return say.F("%d pauses", n)
+	return command.Wrong("%d pauses are in force: give --all to end all of them, or --this-cluster with --cluster for one", len(all))
 }
 
 // only returns the cluster that is meant alone; empty: all are.

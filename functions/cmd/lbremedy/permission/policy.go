@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
@@ -26,15 +27,19 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{policyCommand(p), pause(p), resume(p), breaker(p)}
 }
 
+// Fixes reports whether a policy applies any plan.
+func Fixes(p remedy.Policy) bool {
+	return p.Mode == remedy.Fix || slices.ContainsFunc(p.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(p.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix })
+}
+
 // Describe says what a policy allows.
 func Describe(allowed remedy.Policy) say.Text {
 	text := []say.Text{say.F("observe: plans are shown and never applied")}
-	fixes := slices.ContainsFunc(slices.Collect(maps.Values(allowed.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix }) ||
-		slices.ContainsFunc(allowed.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix })
 	switch {
 	case allowed.Mode == remedy.Fix:
 		text[0] = say.F("fix: plans up to %s risk are applied", allowed.Risk)
-	case fixes:
+	case Fixes(allowed):
 		text[0] = say.F("observe: plans are shown, and applied only where classes or rules say fix")
 	}
 	if n := len(allowed.Classes); n > 0 {
@@ -171,16 +176,10 @@ Who changed it, and what it was before, say Git or the audit log of the API serv
 		Example: `  lbremedy policy show --cluster c1234
   lbremedy policy show --cluster c1234 -o yaml > policy.yaml`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
 			if p.Cluster == "" {
 				return command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
 			}
-			s, err := p.Stream(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
 			now, told, err := cli.InForce(ctx, s, p.Cluster)
 			if err != nil {
 				return err
@@ -210,7 +209,7 @@ Who changed it, and what it was before, say Git or the audit log of the API serv
 				}
 				pauses(p, paused)
 			})
-		},
+		}),
 	}
 }
 

@@ -63,10 +63,10 @@ func TestChinese(t *testing.T) {
 		"policy show", "policy show -o json", "pause --by ann", "status", "resume", "breaker ls", "breaker close quota", "ls", "ls --all -o wide",
 		"ls --class quota --open", "ls --writes -o wide", "ls --namespace nope", "show " + asked, "show " + asked + " --history", "show " + asked + " --snapshot",
 		"show nope",
-		"status -o wide", "approve " + asked, "approve " + asked, "reject " + asked, "undo " + asked, "dead ls", "dead show 1", "dead show 7",
+		"status -o wide", "approve " + asked, "approve " + asked, "reject " + asked, "undo " + asked, "dead ls", "dead ls 1",
 		"dead retry 1", "dead drop 9 --yes", "tickets ls", "tickets show nope", "doctor", "doctor -o wide", "doctor shop/nope", "doctor checks",
-		"doctor --fix finalizers", "lb ls", "lb ls -n nope", "lb show shop/own", "ram gap",
-		"ram gap --target v2.12.1", "version", "plan shop/own", "run shop/own", "replay", "classify x",
+		"doctor --fix finalizers", "lb ls", "lb ls -n nope", "lb show shop/own", "doctor --fix permissions",
+		"version", "plan shop/own", "run shop/own", "replay", "classify x",
 	} {
 		got := c.Run(t.Context(), strings.Fields(args)...)
 		text := folded.ReplaceAllString(got.Out+got.Err, " ")

@@ -178,15 +178,19 @@ func TestHeal(t *testing.T) {
 
 	kept := sc.Call
 	kept.Env = maps.Clone(sc.Env)
-	kept.Env["LBREMEDY_STATE_DIR"], kept.In = t.TempDir(), events(sc, t)
-	if got := kept.Run(t.Context(), "replay", "-f", "-"); got.Code != 0 || !strings.Contains(got.Out, "recovered") || !strings.Contains(got.Out, "none") {
-		t.Errorf("replay of kubectl's output without NATS: %+v", got)
+	kept.Env["LBREMEDY_STATE_DIR"] = t.TempDir()
+	if got := kept.Run(t.Context(), "plan", web); got.Code != 0 || !strings.Contains(got.Out, "recovered") {
+		t.Errorf("a plan without NATS: %+v", got)
+	}
+	kept.In = events(sc, t)
+	if got := kept.Run(t.Context(), "classify", "-"); got.Code != 0 || !strings.Contains(got.Out, "vswitch-ip-exhausted") {
+		t.Errorf("the class of kubectl's output: %+v", got)
 	}
 	if err := os.WriteFile(filepath.Join(kept.Env["LBREMEDY_STATE_DIR"], "nats.json"), []byte(`{"url":"nats://127.0.0.1:1","token":"t"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := kept.Run(t.Context(), "replay", "-f", "-"); got.Code != 0 || !strings.Contains(got.Err, "observe mode is assumed") {
-		t.Errorf("replay of kubectl's output after the end of up: %+v", got)
+	if got := kept.Run(t.Context(), "plan", web); got.Code != 0 || !strings.Contains(got.Err, "observe mode is assumed") {
+		t.Errorf("a plan after the end of up: %+v", got)
 	}
 
 	stranger := sc.With(operator.KeyID, "nobody-knows-it")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -39,14 +38,13 @@ func TestLookingMistakes(t *testing.T) {
 		"an unreadable policy":           {c, "doctor --policy nowhere.yaml", command.CodeWrong, "nowhere.yaml"},
 		"a cluster that says no":         {denied, "lb ls", command.CodeFailed, `cannot list resource "services"`},
 		"a cluster that says no to show": {denied, "lb show shop/web", command.CodeFailed, "shop/web"},
-		"a cluster that says no to ram":  {denied, "ram gap", command.CodeFailed, `cannot list resource "services"`},
 		"a key that nobody knows": {c.With(operator.KeyID, "LTAI-stranger"), "doctor", command.CodeWrong,
 			"Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID"},
 		"a wrong secret":       {c.With(operator.KeySecret, "wrong-secret"), "lb ls", command.CodeWrong, "Alibaba Cloud refuses the access key"},
 		"a cloud that is away": {c.With("LBREMEDY_CLOUD_ENDPOINT", "127.0.0.1:1"), "doctor", command.CodeFailed, "which must be reachable from here"},
 		"another cluster":      {c.With("LBREMEDY_CLUSTER", "c2"), "lb ls", command.CodeWrong, "correct --cluster or --region"},
 		"no region":            {c.With("LBREMEDY_REGION", ""), "doctor", command.CodeWrong, "--region"},
-		"no cluster":           {c.With("LBREMEDY_CLUSTER", ""), "ram gap", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},
+		"no cluster":           {c.With("LBREMEDY_CLUSTER", ""), "lb ls", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},
 		"an unknown form":      {c, "doctor -o xml", command.CodeWrong, "is not one of table, wide, json, yaml, jsonpath=EXPR or go-template=TEMPLATE"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +162,6 @@ func TestCompletion(t *testing.T) {
 		"another Service":       {c, []string{"doctor", "shop/own", ""}, "shop/lent\t", "shop/own"},
 		"a Service to show":     {c, []string{"lb", "show", ""}, "shop/own\t", "-\n"},
 		"no second one":         {c, []string{"lb", "show", "shop/own", ""}, ":4\n", "shop/"},
-		"a release":             {c, []string{"ram", "gap", "--target", ""}, ccm.Newest().String() + "\n:4", "-\n"},
 		"nothing without a way": {away, []string{"doctor", ""}, ":4\n", "error"},
 	} {
 		t.Run(name, func(t *testing.T) {

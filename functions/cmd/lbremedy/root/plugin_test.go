@@ -38,7 +38,7 @@ func TestNamespaceFlag(t *testing.T) {
 		"lb show -n shop pay/own":     {c, "pay/own is not in the namespace shop that --namespace names"},
 		"lb show svc/own":             {c, "there is no Service svc/own"},
 		"lb show services/own":        {plugin, "there is no Service default/own"},
-		"plan -n shop nowhere.json":   {c, `"nowhere.json" is neither a file nor a Service`},
+		"plan -n shop nowhere.json":   {c, "there is no Service shop/nowhere.json"},
 		"lb show svc/own --context x": {plugin, "specified context: x"},
 		"ls --bar":                    {plugin, "see kubectl lbremedy ls --help"},
 	} {

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -19,10 +17,6 @@ import (
 func TestMistakes(t *testing.T) {
 	here := []string{"--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}
 	with := func(args ...string) []string { return append(args, here...) }
-	ev := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},
-		"involvedObject":{"kind":"%s","namespace":"shop","name":"web","uid":"%s"},"reason":"%s","type":"Warning","message":"%s","source":{"component":"%s"}}`
-	uid := "22222222-2222-2222-2222-222222222222"
-	failure := operator.CloudEvent(t, event.Failure{Class: "tag-missing"}, "c1")
 	tests := []struct {
 		name string
 		args []string
@@ -42,8 +36,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
 		{"unknown class", []string{"ls", "--class", "nope"}, "", `there is no class "nope"; there are`},
 		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
-		{"unknown result of a record", []string{"ls", "--watch", "--result", "fix-undone"}, "", `no record says fix-undone`},
-		{"no time to wait", with("run", "-", "--wait", "-5m"), "", "--wait: -5m0s is below 0"},
+		{"no time to wait", with("run", "shop/web", "--wait", "-5m"), "", "--wait: -5m0s is below 0"},
 		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},
 		{"no NATS", []string{"ls"}, "", `start "lbremedy up", or name one with --nats`},
 		{"hostile cluster", []string{"ls", "--cluster", "a.b"}, "", "--cluster:"},
@@ -55,27 +48,10 @@ func TestMistakes(t *testing.T) {
 		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is no mode: want observe or fix`},
 		{"policy with an unknown field", with("up", "--policy", operator.Write(t, "p.yaml", "mod: fix\n")), "",
 			`line 1: mod: there is no such field; there are mode, risk`},
-		{"plan of neither", with("plan", "shop"), "", `"shop" is neither a file nor a Service`},
-		{"plan of a missing file", with("plan", "a/b.json"), "", `"a/b.json" is neither a file`},
-		{"broken JSON", with("plan", "-"), `{"kind":`, "standard input is neither JSON nor YAML"},
-		{"broken CloudEvent", with("plan", "-"), `{"specversion":"1.0","type":"x"}`, "standard input:"},
-		{"foreign CloudEvent", with("plan", "-"), `{"specversion":"1.0","type":"com.example","id":"1","source":"/x"}`, "CloudEvent 1"},
-		{"event of another cluster", with("plan", "-"), operator.CloudEvent(t, event.Failure{Class: "tag-missing"}, "c2"),
-			`is of the cluster "c2", and this is "c1"`},
-		{"unknown class of an event", with("run", "-"), operator.CloudEvent(t, event.Failure{Class: "nope"}, "c1"), `there is no class "nope"`},
-		{"something else", with("plan", "-"), `{"kind":"Pod"}`, "holds a Pod: give a CloudEvent"},
-		{"nothing", with("plan", "-"), "", "standard input holds no event"},
-		{"a number", with("plan", "-"), "[1]", "holds no CloudEvent and no Kubernetes Event"},
-		{"event of another cloud", with("plan", "-"),
-			fmt.Sprintf(ev, "Service", uid, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: googleapi: Error 403",
-				"service-controller"),
-			"not about a load balancer of Alibaba Cloud"},
-		{"event of a Pod", with("plan", "-"), fmt.Sprintf(ev, "Pod", uid, "SyncLoadBalancerFailed", "x", ""), "shop/web.1 is about a Pod"},
-		{"event of another kind", with("plan", "-"), fmt.Sprintf(ev, "Service", uid, "EnsuredLoadBalancer", "x", ""), `"EnsuredLoadBalancer"`},
-		{"hostile UID", with("plan", "-"), fmt.Sprintf(ev, "Service", "a.b>", "SyncLoadBalancerFailed",
-			"Error syncing load balancer []: Message: The specified VSwitch has no available ip.", "service-controller"), "the Event shop/web.1:"},
+		{"plan of no Service", with("plan", "shop"), "", `"shop" is not a Service`},
+		{"plan of a file", with("plan", "a/b.json"), "", "there is no kubeconfig nowhere"},
+		{"unknown result of a record", []string{"ls", "--watch", "--result", "fix-undone"}, "", `no record says fix-undone`},
 		{"replay of everything", with("replay", "--apply"), "", "or give --all"},
-		{"a good event without a cluster to look at", with("plan", "-"), failure, "there is no kubeconfig nowhere"},
 		{"undo of nothing", []string{"undo"}, "", "undo needs a case ID or NAMESPACE/SERVICE"},
 		{"classify nothing there", []string{"classify", "messages.txt"}, "", "there is no file messages.txt"},
 		{"classify broken JSON lines", []string{"classify", "-"}, "{\"message\":\"\"}\n{\"message\":1}\n",

@@ -36,11 +36,10 @@ func preflight(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Check what must hold before lbremedy is installed or may fix",
-		Long: `Check what must hold before lbremedy is installed or, with --fix-mode, may fix: access to
-the cluster, to Alibaba Cloud and to NATS, the rights in Kubernetes and in RAM that the
-classes declare, storage, clocks, quotas, the controller and the policy. With --fix-mode
-also the rights to write, and whether the API server accepts the annotation of a
-LoadBalancer Service, in a server-side dry run. Nothing is written.
+		Long: `Check what must hold before lbremedy is installed: access to the cluster, to Alibaba Cloud
+and to NATS, the rights in Kubernetes and in RAM that the classes declare, storage, clocks,
+quotas, the controller and the policy. With --fix-mode also what fix mode needs. Nothing is
+written.
 
 Rights are those of whoever runs it: use the kubeconfig and the access key that lbremedy
 will have.
@@ -217,7 +216,7 @@ func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 		}
 	}
 	allowed := now.Policy
-	if f.fix && !fixes(allowed) {
+	if f.fix && !permission.Fixes(allowed) {
 		f.add(name, Problem, say.F("The policy %s lets nothing be fixed: it only observes.", from),
 			say.F("Set mode: fix, for all or for some classes or rules."))
 		return

@@ -42,7 +42,7 @@ func show(p *cli.Program, st Status) {
 	s.nats()
 	s.line("Exporter", s.exporter())
 	s.policy()
-	s.list("Pauses", "pauses", s.p.Phrase("None."), len(s.Pauses), func(i int) string { return s.p.Tell(pause(s.Pauses[i])) })
+	s.list("Pauses", "pauses", s.p.Phrase("None."), len(s.Pauses), func(i int) string { return s.p.Tell(cli.PauseLine(s.Pauses[i])) })
 	s.list("Breakers", "breakers", s.p.Phrase("None is open."), len(s.Breakers), func(i int) string {
 		b := s.Breakers[i]
 		if b.Class == control.AnyClass {
@@ -184,15 +184,6 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 		s.line(name, s.p.Paint(cli.Yellow, clip(text(i))))
 		name = ""
 	}
-}
-
-// pause says what a pause is about.
-func pause(one control.Pause) say.Text {
-	text := one.Text().Map(command.Clean)
-	if one.Cluster == "" {
-		return say.F("All clusters: %s", text)
-	}
-	return say.F("This cluster: %s", text)
 }
 
 func (s screen) backlog() {

@@ -123,7 +123,7 @@ Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 		operator.Bury(t, s, class, operator.UID(20+i), "7", "no reason")
 	}
 	out = run(cli.CodeOpen, "Policy      fix: plans up to medium risk are applied; with rules of their own\n            for 1 class; rules", "Freeze      ",
-		"Pauses      All clusters: Paused by ann", "            This cluster: Paused by bob", " is stopped: lbremedy breaker close ",
+		"Pauses      All clusters: Paused by ann", "            Cluster c1: Paused by bob", " is stopped: lbremedy breaker close ",
 		"            and 2 more: lbremedy breaker ls\n", "            4 dead letters: lbremedy dead ls\n")
 	if strings.Contains(out, "eve") {
 		t.Errorf("it shows the pause of another cluster: %s", out)

@@ -73,13 +73,8 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 		Example: `  lbremedy tickets ls
   lbremedy tickets ls --all -o json | jq -r '.[].tickets[] | select(.refused) | .error'`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := p.Stream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			list, err := incidents(cmd.Context(), p, s)
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
+			list, err := incidents(ctx, p, s)
 			if err != nil {
 				return err
 			}
@@ -87,7 +82,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 				list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !i.Open })
 			}
 			if len(list) == 0 {
-				if err := p.NoteNone(cmd.Context(), s, say.F("incident")); err != nil {
+				if err := p.NoteNone(ctx, s, say.F("incident")); err != nil {
 					return err
 				}
 			}
@@ -99,9 +94,9 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 					}
 					t.Render()
 				}
-				noteUntold(cmd.Context(), p, s, list)
+				noteUntold(ctx, p, s, list)
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also incidents that ended in the last week")
 	return cmd
@@ -191,18 +186,13 @@ func showCommand(p *cli.Program) *cobra.Command {
 or by the ID or reference of one of its tickets.`,
 		Example: `  lbremedy tickets show account-c1234.arrearage`,
 		Args:    command.Exactly(1, 1, "an incident"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.Stream(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			i, err := incident(cmd.Context(), p, s, args[0])
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
+			i, err := incident(ctx, p, s, args[0])
 			if err != nil {
 				return err
 			}
 			return p.Print(i, func() { showIncident(p, i) })
-		},
+		}),
 	}
 }
 
@@ -245,13 +235,7 @@ sinks. A failure that returns reopens them; to get no more tickets, mute the Ser
 the label lbremedy.io/mute.`,
 		Example: `  lbremedy tickets close account-c1234.arrearage`,
 		Args:    command.Exactly(1, 1, "an incident"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			s, err := p.Stream(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
 			i, err := incident(ctx, p, s, args[0])
 			if err != nil {
 				return err
@@ -270,7 +254,7 @@ the label lbremedy.io/mute.`,
 				}
 				fmt.Fprintln(p.Out, p.Phrase("Closed %s, which affected %s.", i.ID, say.Count(n, "Service")))
 			})
-		},
+		}),
 	}
 }
 

@@ -65,8 +65,7 @@ type upRun struct {
 	rate           float64       // budget of a namespace
 	burst          int
 	secrets        []string // directories with the files that sinks may name, of secrets and templates
-	sizes          sizes
-	replicas       int
+	streams        stream.Settings
 	setup          bool // NATS, and nothing else
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
@@ -89,44 +88,25 @@ With --parts it runs only some of them, next to others on the NATS of --nats: th
 stores failures, the worker handles them, and the notifier opens tickets and exports the
 metrics of the stream.
 
-People approve plans by Approvals in the cluster. If the cluster has none, lbremedy says so,
-and a person with the rights applies a plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
-
 With --probe the notifier makes an Event that fails nothing for each class, about the
-Service lbremedy-probe, and measures when it comes to an outcome. Nothing is written for
-it. Create the Service before:
+Service lbremedy-probe, which must exist, and measures when it comes to an outcome.
 
-  kubectl create service clusterip lbremedy-probe --clusterip=None -n lbremedy
+Each class is handled in this process, or by a function where the file of --routes names
+one. Calls of functions are signed with the key of --engine-key, which "lbremedy keys" makes.
 
-Each class is handled in this process. With --routes a file names functions, on Function
-Compute, Knative or anywhere else, that handle classes with rights of their own:
-
-  default: {url: "http://{class}.lbremedy.svc.cluster.local"}
-  routes:
-    quota: {invoke: {function: lbremedy-quota, account: "1234567890", region: cn-hangzhou}}
-
-Calls of functions are signed with the key of --engine-key, which "lbremedy keys" makes.
-
-The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
-directory, with its address and token for the other commands. With --nats an existing
-NATS is used instead.
+The stream is an embedded NATS JetStream on loopback, with its data in the state directory.
+With --nats an existing NATS is used instead.
 
 Without --policy nothing is ever written. --policy names a file, or a ConfigMap in whose key
 policy.yaml the policy is. It is read before each write: from disk, or from the API server.
 While it is missing, unreadable or invalid, nothing is written; no older policy takes its
 place. What is in force, "lbremedy policy show" says.
 
-With --setup it creates or updates what lbremedy needs in NATS, the streams, the bucket and
-a consumer per class for the cluster, and ends. A stream that is larger than the default
-stays so: only a flag for its size or age makes it smaller, and that setting is kept.
+With --setup it creates or updates what lbremedy needs in NATS, and ends. A stream that is
+larger than the default stays so: only a flag for its size or age makes it smaller.
 
 Standard output has one line for each change of a case, or the whole record with -o json.
-Tickets go to the sinks in the section tell of the policy. Their secrets are in variables,
-or in files below the directories of --secrets, else of LBREMEDY_SECRETS, as are their
-templates. The section people says whose clicks count there.
-
-Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, such as
-http://collector:4318; without it there are none.`,
+Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
   lbremedy up --cluster c1234 --region cn-hangzhou --policy configmap:lbremedy/lbremedy-policy
@@ -134,8 +114,8 @@ http://collector:4318; without it there are none.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.secrets = secrets()
-			if u.replicas < 0 {
-				return command.Wrong("--replicas: %d is negative", u.replicas)
+			if u.streams.Replicas < 0 {
+				return command.Wrong("--replicas: %d is negative", u.streams.Replicas)
 			}
 			if u.setup {
 				return u.setUp(cmd.Context())
@@ -155,8 +135,8 @@ http://collector:4318; without it there are none.`,
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
 	secrets = p.SecretFlag(cmd)
 	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and end")
-	cmd.Flags().IntVar(&u.replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
-	u.sizes.flags(cmd)
+	cmd.Flags().IntVar(&u.streams.Replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
+	sizeFlags(cmd, &u.streams)
 	u.probes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
 		"run the doctor on the whole cluster at this `interval`, such as 1h, and open and close cases for its findings (default: never)")
@@ -165,7 +145,7 @@ http://collector:4318; without it there are none.`,
 
 // setUp prepares NATS, and says what it has changed.
 func (u *upRun) setUp(ctx context.Context) error {
-	c := u.sizes.settings(u.replicas)
+	c := u.streams
 	if c.Clusters = []string{u.Cluster}; u.Cluster == "" {
 		c.Clusters = nil
 		u.Note("No cluster is named with --cluster: consumers are not changed.")
@@ -359,7 +339,7 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 
 // begin sets the stream up, and says what applies.
 func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
-	c := u.sizes.settings(u.replicas)
+	c := u.streams
 	c.Clusters = []string{u.Cluster}
 	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
 	if err != nil {
@@ -388,9 +368,6 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 // work runs the parts until ctx ends.
 func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
-	if u.Args != nil && u.Getenv("GOGC") == "" { // a program of its own, and nobody else has said
-		g.Go(func() error { collect(ctx); return nil })
-	}
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
 	var err error

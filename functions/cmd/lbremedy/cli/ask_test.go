@@ -1,0 +1,39 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+)
+
+// A slow person types an answer after something else has happened.
+type slow struct {
+	happens func()
+	io.Reader
+}
+
+func (s *slow) Read(to []byte) (int, error) {
+	s.happens()
+	return s.Reader.Read(to)
+}
+
+// A question ends with the call: who is asked may press Ctrl-C.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	silent, end := io.Pipe()
+	defer time.AfterFunc(20*time.Second, func() { end.Close() }).Stop() // what waits for an answer fails then
+	t.Cleanup(func() { end.Close() })
+	var asked strings.Builder
+	p := cli.New("dev")
+	p.In, p.Err, p.Getenv = &slow{interrupt, silent}, &asked, func(string) string { return "" }
+	p, _ = p.Call(ctx)
+	if err := p.Typed("web", "--shared"); !errors.Is(err, context.Canceled) || !strings.Contains(asked.String(), "type web") {
+		t.Errorf("asked %q, it says %v", asked.String(), err)
+	}
+}
