@@ -143,8 +143,8 @@ func Table() []event.Row {
 		t.Fatalf("%d rows in the catalogue, want 3:\n%s", len(rows), got["functions/README.md"])
 	}
 	for i, want := range [][]string{
-		{"| [busy](busy/doc.md) | About busy | – | – | – |", "services: get"},
-		{"| [unclassified](unclassified/doc.md) | About unclassified | – | – | – |"},
+		{"| [busy](busy/doc.md) | About busy | – | – | `nlb:ListListeners`, `slb:DescribeLoadBalancerListeners` |", "services: get"},
+		{"| [unclassified](unclassified/doc.md) | About unclassified | – | – | `nlb:ListListeners`, `slb:DescribeLoadBalancerListeners` |"},
 		{
 			"| [zone-shortage](zoneshortage/doc.md) | Too \\| wide |", "`touch`", "applied only where the policy names the class |",
 			"`vpc:DescribeVSwitches`", "`ram:CreatePolicyVersion`", "services: get, patch, watch",

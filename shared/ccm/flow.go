@@ -72,10 +72,32 @@ func idlePort(svc *corev1.Service, p corev1.ServicePort, listeners []Listener) *
 	return idle
 }
 
-// A Flow is what is known of the way of traffic to a Service that was synced.
+// A Flow is what is known of the way of traffic to a Service.
 type Flow struct {
-	Why  say.Text `json:"why,omitempty"`  // why it is not proven that traffic can flow; empty: it is
-	Soon bool     `json:"soon,omitempty"` // a listener is about to run, so that a later look may prove it
+	Why   say.Text `json:"why,omitempty"`   // why it is not proven that traffic can flow; empty: it is
+	Soon  bool     `json:"soon,omitempty"`  // a listener is about to run, so that a later look may prove it
+	Ports Share    `json:"ports,omitempty"` // how many of the ports take traffic; empty: unknown
+}
+
+// A Share says how many of the ports of a Service take traffic.
+type Share string
+
+// The shares.
+const (
+	AllPorts  Share = "all"
+	SomePorts Share = "some"
+	NoPorts   Share = "none"
+)
+
+// shareOf returns the share where so many of some ports lack something.
+func shareOf(lacking, ports int) Share {
+	switch {
+	case lacking == 0:
+		return AllPorts
+	case lacking < ports:
+		return SomePorts
+	}
+	return NoPorts
 }
 
 // Flow looks whether each port of the Service has a running listener on its load balancer, which is the one that the
@@ -101,16 +123,17 @@ func (c *View) Flow(ctx context.Context) (Flow, error) {
 		clauses = append(clauses, p.Text())
 		soon = soon && p.There && !p.Stopped()
 	}
+	ports := shareOf(len(idle), len(c.Service.Spec.Ports))
 	switch {
 	case !OwnsListeners(c.Service) && len(idle) > 0:
-		return Flow{Why: say.F("Not every port of the Service takes traffic on %s: %s.", id, say.Clauses(clauses, 5)).
+		return Flow{Ports: ports, Why: say.F("Not every port of the Service takes traffic on %s: %s.", id, say.Clauses(clauses, 5)).
 			And(`The Service reuses %s without force-override-listeners: "true", so a person sets the listeners. "lbremedy doctor" says how.`, id)}, nil
 	case !OwnsListeners(c.Service):
 		return Flow{Why: say.F(`The Service reuses %s without force-override-listeners: "true". Whether its listeners lead to the Service was not checked.`, id)}, nil
 	case len(idle) > 0:
-		return Flow{Why: say.F("Not every port of the Service takes traffic on %s: %s.", id, say.Clauses(clauses, 5)), Soon: soon}, nil
+		return Flow{Ports: ports, Why: say.F("Not every port of the Service takes traffic on %s: %s.", id, say.Clauses(clauses, 5)), Soon: soon}, nil
 	}
-	return Flow{}, nil
+	return Flow{Ports: ports}, nil
 }
 
 // What Backed reads: BackedReads for CLBs, NetworkBackedReads for NLBs.
@@ -119,26 +142,26 @@ var (
 	NetworkBackedReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.ListServerGroups, grant.ListServerGroupServers}
 )
 
-// Backed says why it is not proven that each port of the Service has a backend that takes traffic; it is empty if it is.
+// Backed looks whether each port of the Service, whose listeners run, has a backend that takes traffic.
 // A group with one backend will do. It needs BackedReads, or NetworkBackedReads for an NLB.
-func (c *View) Backed(ctx context.Context) (say.Text, error) {
+func (c *View) Backed(ctx context.Context) (Flow, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
-		return nil, err
+		return Flow{}, err
 	}
 	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
-		return nil, err
+		return Flow{}, err
 	}
 	groups, _, err := c.Groups(ctx, mode)
 	if err != nil {
-		return nil, err
+		return Flow{}, err
 	}
 	return Unbacked(groups, ends, FamilyOf(c.Service)), nil
 }
 
-// Unbacked says which of the groups has no backend, or no ready Pod behind it; it is empty if each has both.
-func Unbacked(groups []Group, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) say.Text {
+// Unbacked says which of the groups has no backend, or no ready Pod behind it.
+func Unbacked(groups []Group, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) Flow {
 	var clauses []say.Text
 	for _, g := range groups {
 		switch {
@@ -150,8 +173,9 @@ func Unbacked(groups []Group, ends []discoveryv1.EndpointSlice, family discovery
 			clauses = append(clauses, say.F("group %s of port %d is empty", g.ID, g.Port.Port))
 		}
 	}
-	if len(clauses) == 0 {
-		return nil
+	flow := Flow{Ports: shareOf(len(clauses), len(groups))}
+	if len(clauses) > 0 {
+		flow.Why = say.F("Not every port of the Service has a backend: %s.", say.Clauses(clauses, 5))
 	}
-	return say.F("Not every port of the Service has a backend: %s.", say.Clauses(clauses, 5))
+	return flow
 }

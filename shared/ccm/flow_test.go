@@ -34,24 +34,25 @@ func TestFlow(t *testing.T) {
 		edit  func(*corev1.Service)
 		want  string
 		soon  bool
+		ports ccm.Share
 	}{
-		{name: "all run", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}, sim.Listener{Port: 53, Protocol: "udp", Status: "running"}),
+		{name: "all run", ports: ccm.AllPorts, world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}, sim.Listener{Port: 53, Protocol: "udp", Status: "running"}),
 			edit: fixture.Edits(bound, ports)},
-		{name: "one is missing", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}), edit: fixture.Edits(bound, ports),
+		{name: "one is missing", ports: ccm.SomePorts, world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}), edit: fixture.Edits(bound, ports),
 			want: "Not every port of the Service takes traffic on lb-1: there is no listener udp:53."},
-		{name: "one of another protocol", world: clb(sim.Listener{Port: 80, Protocol: "http", Status: "running"}), edit: bound,
+		{name: "one of another protocol", ports: ccm.NoPorts, world: clb(sim.Listener{Port: 80, Protocol: "http", Status: "running"}), edit: bound,
 			want: "Not every port of the Service takes traffic on lb-1: there is no listener tcp:80."},
-		{name: "one is stopped", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "stopped"}), edit: bound,
+		{name: "one is stopped", ports: ccm.NoPorts, world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "stopped"}), edit: bound,
 			want: "Not every port of the Service takes traffic on lb-1: listener tcp:80 is stopped."},
-		{name: "one starts", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "starting"}), edit: bound,
+		{name: "one starts", ports: ccm.NoPorts, world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "starting"}), edit: bound,
 			want: "Not every port of the Service takes traffic on lb-1: listener tcp:80 is starting.", soon: true},
-		{name: "an NLB", world: nlb(sim.NLBListener{Port: 80, Protocol: "TCP", Status: "Running"}), edit: network},
-		{name: "an NLB without", world: nlb(), edit: network, want: "Not every port of the Service takes traffic on nlb-1: there is no listener TCP:80."},
+		{name: "an NLB", ports: ccm.AllPorts, world: nlb(sim.NLBListener{Port: 80, Protocol: "TCP", Status: "Running"}), edit: network},
+		{name: "an NLB without", ports: ccm.NoPorts, world: nlb(), edit: network, want: "Not every port of the Service takes traffic on nlb-1: there is no listener TCP:80."},
 		{name: "a reused one", world: clb(sim.Listener{Port: 80, Protocol: "http", Status: "running"}), edit: reused,
 			want: `The Service reuses lb-1 without force-override-listeners: "true". Whether its listeners lead to the Service was not checked.`},
-		{name: "a reused one without", world: clb(), edit: reused,
+		{name: "a reused one without", ports: ccm.NoPorts, world: clb(), edit: reused,
 			want: "Not every port of the Service takes traffic on lb-1: there is no listener tcp:80. The Service reuses lb-1 without force-override-listeners"},
-		{name: "a reused one that the controller sets", world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}),
+		{name: "a reused one that the controller sets", ports: ccm.AllPorts, world: clb(sim.Listener{Port: 80, Protocol: "tcp", Status: "running"}),
 			edit: fixture.Edits(reused, fixture.Notes(ccm.ForceOverride, "true"))},
 		{name: "none is known", world: clb(), edit: func(*corev1.Service) {}, want: "It is not known which load balancer the Service has"},
 	} {
@@ -59,8 +60,8 @@ func TestFlow(t *testing.T) {
 			t.Parallel()
 			c, _ := fixture.Account(t, tt.world, tt.edit)
 			got, err := c.Flow(t.Context())
-			if err != nil || got.Soon != tt.soon || (tt.want == "") != (len(got.Why) == 0) || !strings.HasPrefix(got.Why.String(), tt.want) {
-				t.Errorf("got %q (soon: %t), %v, want %q", got.Why, got.Soon, err, tt.want)
+			if err != nil || got.Soon != tt.soon || got.Ports != tt.ports || (tt.want == "") != (len(got.Why) == 0) || !strings.HasPrefix(got.Why.String(), tt.want) {
+				t.Errorf("got %q (soon: %t, ports: %s), %v, want %q", got.Why, got.Soon, got.Ports, err, tt.want)
 			}
 		})
 	}
@@ -100,7 +101,7 @@ func TestUnbacked(t *testing.T) {
 			if tt.want != "" {
 				want = "Not every port of the Service has a backend: " + tt.want + "."
 			}
-			if got := ccm.Unbacked(tt.groups, tt.ends, tt.family).String(); got != want {
+			if got := ccm.Unbacked(tt.groups, tt.ends, tt.family).Why.String(); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})

@@ -45,17 +45,24 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 // over, and counts once for all writes on one Service.
 func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services int, class, uid string) (why say.Text, wait time.Duration, err error) {
 	most := b.OfCluster(services)
-	inClass, inCluster, err := control.Spend(ctx, e.Stream, dry, e.Cluster, class, uid, b.OfClass(), most)
+	room, err := control.Spend(ctx, e.Stream, dry, e.Cluster, class, uid, b.OfClass(), most)
 	switch {
 	case err != nil:
 		return nil, 0, err
-	case !inClass:
-		return say.F("The budget of the class is spent: %d Services in %d minutes.", b.OfClass(), int(control.ClassWindow.Minutes())), classWait, nil
-	case !inCluster:
-		return say.F("The budget of the cluster is spent: writes to %d of its %s in an hour.", min(most, control.MostServices),
-			say.Count(services, "LoadBalancer Service")), clusterWait, nil
+	case !room.Class:
+		why = say.F("The budget of the class is spent: %s in %d minutes.", say.Count(b.OfClass(), "Service"), int(control.ClassWindow.Minutes()))
+	case !room.Cluster:
+		why = say.F("The budget of the cluster is spent: writes to %d of its %s in an hour.", min(most, control.MostServices),
+			say.Count(services, "LoadBalancer Service"))
+	default:
+		return nil, 0, nil
 	}
-	return nil, 0, nil
+	wait = budgetWait
+	if !room.Free.IsZero() {
+		why = why.And("The next place is free at %s.", room.Free.UTC().Format(time.RFC3339))
+		wait = min(wait, max(budgetLeast, room.Free.Sub(e.now())))
+	}
+	return why, wait, nil
 }
 
 // countIn returns how many LoadBalancer Services the cluster has, as the exporter has counted; 0 if it has not yet.

@@ -288,7 +288,7 @@ func TestDeclaration(t *testing.T) {
 		}
 		return strings.Join(all, ", ")
 	}
-	fixture.Equal(t, names(), "get namespaces, get services, list events, vpc:DescribeVSwitches")
+	fixture.Equal(t, names(), "get namespaces, get services, list events, nlb:ListListeners, slb:DescribeLoadBalancerListeners, vpc:DescribeVSwitches")
 	r.Steps = []remedy.Step{step.TagLB{}}
 	fixture.Equal(t, names(), "cs:DescribeClusterAddonsVersion, get namespaces, get services, list daemonsets.apps, list events, "+
 		"nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, "+

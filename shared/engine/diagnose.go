@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -213,12 +214,24 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	return succeeded(svc, happened, since, until), true, nil
 }
 
-// impact returns what the users of the Service notice while its syncs fail.
-func impact(svc *corev1.Service) event.Impact {
-	if !ccm.Synced(svc) {
+// impact returns what the users of the Service notice now, while its syncs fail.
+func (x *run) impact(ctx context.Context) event.Impact {
+	switch {
+	case x.c.Service == nil || x.ev.Failure.Service.Kind != "" || len(ccm.Leaving(x.c.Service)) > 0:
+		return ""
+	case !ccm.Synced(x.c.Service):
 		return event.NeverUp
 	}
-	return event.Frozen
+	a, err := x.ask(ctx, hand.Flow, false)
+	switch {
+	case errors.Is(err, hand.ErrNotFound), err == nil && a.Flow.Ports == ccm.NoPorts:
+		return event.Down
+	case err == nil && a.Flow.Ports == ccm.SomePorts:
+		return event.Partly
+	case err == nil && a.Flow.Ports == ccm.AllPorts:
+		return event.Frozen
+	}
+	return event.Unchecked
 }
 
 // released reports whether the controller has let go of a Service that leaves: it

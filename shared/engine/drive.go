@@ -24,8 +24,8 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	x.sign()
 	x.lap(&x.rec.Timings.Resume)
 	mine := x.object.state()
-	if mine.Wait.Why == machine.ForPause && x.object.doc.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < glimpsed {
-		if h := x.env.stands(ctx, x.prev); h != nil { // the document says so already
+	if mine.State == machine.Waiting && x.object.doc.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < glimpsed {
+		if h := x.stillHeld(ctx); h != nil { // the document says so already
 			x.rec.Result, x.rec.Held, x.rec.Wait, x.rec.Undoing = event.Waiting, h.by, h.wait, mine.Undo != nil
 			x.rec.SetRule(h.rule)
 			return x.rec, nil

@@ -213,11 +213,9 @@ func TestReadsFail(t *testing.T) {
 	t.Parallel()
 	deny := func(context.Context) error { return errors.New("connection refused") }
 	r := build(t)
-	r.once("GET", func(ctx context.Context) error {
-		r.once("GET", deny) // Service and namespace are read side by side
-		return deny(ctx)
-	})
+	r.on("GET", deny) // Service, namespace and Approvals are read side by side
 	r.fails("read Service")
+	r.on("GET", nil)
 	r.sync("h0", "192.168.0.9")
 	r.event = r.failure(class, r.now().Add(time.Minute))
 	var n atomic.Int32

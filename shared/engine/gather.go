@@ -47,9 +47,6 @@ func (x *run) gather(ctx context.Context) (g gathering, err error) {
 		return g, err
 	}
 	x.c.Policy = policy
-	if x.ev.Failure.Service.Kind == "" {
-		x.rec.Impact = impact(x.c.Service)
-	}
 	x.stand(around)
 	if g.newer != "" && !x.r.Sees {
 		return g, nil

@@ -22,8 +22,8 @@ type hold struct {
 const (
 	pausedWait  = 10 * time.Second
 	frozenWait  = 10 * time.Second // at most; the policy may change meanwhile
-	classWait   = 2 * time.Minute
-	clusterWait = 10 * time.Minute
+	budgetWait  = time.Minute      // at most; a raised budget lets the case go on
+	budgetLeast = 10 * time.Second // where the clock of NATS is behind
 )
 
 // hold returns what holds back every write now; nil if nothing does.
@@ -101,21 +101,36 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	return err
 }
 
-// stands returns the pause or freeze that held the case back and still does; nil if
-// it is over. While it stands, nothing else needs to be read.
-func (e *Env) stands(ctx context.Context, prev event.Record) *hold {
-	if prev.Held != event.HeldByPause && prev.Held != event.HeldByFreeze {
-		return nil
-	}
-	p, err := e.policy(ctx)
-	if err != nil {
-		return nil // it is read again, and said
-	}
-	h, err := e.hold(ctx, p)
+// stillHeld returns the pause, freeze or spent budget that held the case back and still does; nil if it is over, or can't be
+// read. While it lasts, nothing else needs to be read.
+func (x *run) stillHeld(ctx context.Context) *hold {
+	p, err := x.env.policy(ctx)
 	if err != nil {
 		return nil
 	}
-	return h
+	switch x.prev.Held {
+	case event.HeldByPause, event.HeldByFreeze:
+		h, err := x.env.hold(ctx, p)
+		if err != nil {
+			return nil
+		}
+		return h
+	case event.HeldByBudget:
+		view, err := x.env.Stream.View(ctx, event.CountKey(x.env.Cluster))
+		if err != nil {
+			return nil
+		}
+		count, err := countIn(view, x.env.Cluster)
+		if err != nil {
+			return nil
+		}
+		why, wait, err := x.env.spend(ctx, true, p.Budgets, count, x.r.Class, x.ev.Failure.Service.UID)
+		if err != nil || len(why) == 0 {
+			return nil
+		}
+		return &hold{by: event.HeldByBudget, rule: why, wait: wait}
+	}
+	return nil
 }
 
 // objection returns what persons have said of a plan, before its first step, that keeps it from being applied: a rejection that

@@ -47,14 +47,14 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 			x.rec.Next = min(x.rec.Next+1, len(x.rec.Steps))
 			err = x.append(e, event.Step)
 		default:
-			err, told = x.rests(&e, mine), true
+			err, told = x.rests(ctx, &e, mine), true
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if rested && !told {
-		return x.rests(nil, mine)
+		return x.rests(ctx, nil, mine)
 	}
 	return nil
 }
@@ -152,13 +152,22 @@ func (x *run) append(e machine.Entry, phase event.Phase) error {
 }
 
 // rests puts into the document how the run ends, with the machine's entry for that; nil: it has none.
-func (x *run) rests(e *machine.Entry, mine machine.Case) error {
+func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) error {
 	rec := &x.rec
 	x.rested = true
 	if x.into != nil {
 		x.lap(x.into)
 	}
 	x.concludes(mine)
+	rec.Impact = ""
+	switch rec.Result {
+	case event.Asked, event.Failed, event.Planned:
+		rec.Impact = x.impact(ctx)
+	case event.Waiting:
+		if rec.Held != "" {
+			rec.Impact = x.impact(ctx)
+		}
+	}
 	switch {
 	case x.unclear:
 	case rec.Error != "":

@@ -99,7 +99,7 @@ func (x *run) sign() {
 
 func final(r event.Result) bool {
 	switch r {
-	case event.Gone, event.Superseded, event.Fixed, event.Synced, event.Foreign, event.Failed, event.Undone:
+	case event.Gone, event.Superseded, event.Fixed, event.Synced, event.Foreign, event.Undone:
 		return true
 	}
 	return false

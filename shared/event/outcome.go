@@ -103,15 +103,37 @@ func FromChat(chat string) say.Text {
 	return say.Literal(chat)
 }
 
-// An Impact says what the users of the Service notice.
+// An Impact says what the users of a Service notice while its syncs fail, as its address and the listeners of its load balancer show it.
 type Impact string
 
-// The impacts.
+// The impacts, the worst last.
 const (
-	NeverUp Impact = "never up"        // no address: the Service never worked
-	Frozen  Impact = "backends frozen" // traffic still flows, to the backends of the last sync
-	Serving Impact = "serving"         // traffic flows; only the sync of settings fails
+	Unchecked Impact = "unknown"         // whether traffic flows could not be found out
+	Frozen    Impact = "backends frozen" // each port has a running listener, with the backends of the last sync
+	Partly    Impact = "partly down"     // some ports take no traffic
+	Down      Impact = "down"            // the load balancer is gone, or no port takes traffic
+	NeverUp   Impact = "no address"      // the Service has no address
 )
+
+// Impacts are all of them, the worst last.
+var Impacts = []Impact{Unchecked, Frozen, Partly, Down, NeverUp}
+
+// Text returns the impact as a sentence; empty if there is none.
+func (i Impact) Text() say.Text {
+	switch i {
+	case Unchecked:
+		return say.F("Unknown: it could not be checked whether traffic flows.")
+	case Frozen:
+		return say.F("Traffic flows to the backends of the last sync. Changes since then have no effect.")
+	case Partly:
+		return say.F("Some ports of the Service take no traffic.")
+	case Down:
+		return say.F("No traffic arrives: the load balancer is gone, or no port takes traffic.")
+	case NeverUp:
+		return say.F("No traffic arrives: the Service has no address.")
+	}
+	return nil
+}
 
 // A Phase is where in its life a record stands.
 type Phase string
@@ -167,7 +189,7 @@ type Run struct {
 	Attempts []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
 	First    time.Time   `json:"first"`            // when the first run of this case began
 	Since    time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
-	Impact   Impact      `json:"impact,omitempty"` // what users notice
+	Impact   Impact      `json:"impact,omitempty"` // what users notice, of a case that asks a person or is held back
 }
 
 // A Decision says whether the plan is applied, and who or what decided so.

@@ -51,7 +51,7 @@ func (r Record) Status() Status {
 // Open reports whether a case that stands so is not over.
 func (s Status) Open() bool {
 	switch s {
-	case Status(Fixed), Status(Synced), Recovered, Status(Superseded), Status(Failed), Status(Undone), NotOurs:
+	case Status(Fixed), Status(Synced), Recovered, Status(Superseded), Status(Undone), NotOurs:
 		return false
 	}
 	return true

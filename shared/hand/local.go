@@ -281,7 +281,7 @@ func cause(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 func flow(ctx context.Context, c *remedy.Case) (ccm.Flow, error) {
 	flow, err := c.Flow(ctx)
 	if err == nil && len(flow.Why) == 0 && c.Remedy.Backends {
-		flow.Why, err = c.Backed(ctx)
+		return c.Backed(ctx)
 	}
 	return flow, err
 }

@@ -89,13 +89,10 @@ var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetN
 // changes, and the address of its load balancer.
 var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
 
-// Proves returns what the engine reads to prove that traffic can flow after a plan: the listeners of load balancers
-// of the kinds that the class reads, and of both kinds where it reads none; and their backends where the class is about
-// these. It is nil for a class without steps.
+// Proves returns what the engine reads to find out whether traffic can flow, for a plan that was applied and for the impact of a
+// failure: the listeners of load balancers of the kinds that the class reads, and of both kinds where it reads none; and their
+// backends where the class is about these.
 func (r *Remedy) Proves() []grant.Grant {
-	if len(r.Steps) == 0 {
-		return nil
-	}
 	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
 	var out []grant.Grant
 	if classic || !network {

@@ -184,7 +184,7 @@ func functions(l *say.Language) template.FuncMap {
 	return template.FuncMap{
 		"join":   join,
 		"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") },
-		"impact": func(i event.Impact) string { return impacts[i].In(l) },
+		"impact": func(i event.Impact) string { return i.Text().In(l) },
 		"count":  func(n int, one string) string { return count(n, one).In(l) },
 		"result": func(r event.Result) string { return results[r].In(l) },
 		"stands": func(m Member) string { return cmp.Or(questions[m.Status()].In(l), results[m.Result].In(l)) },
@@ -222,12 +222,6 @@ func count(n int, one string) say.Text {
 		return say.Literal("1 " + one)
 	}
 	return say.Literal(fmt.Sprintf("%d %ss", n, one))
-}
-
-var impacts = map[event.Impact]say.Text{
-	event.NeverUp: say.F("never up: a Service has no address and never worked."),
-	event.Frozen:  say.F("backends frozen: traffic still flows, to the backends of the last sync."),
-	event.Serving: say.F("serving: traffic flows, and only the sync of settings fails."),
 }
 
 // results say how a Service stands.

@@ -160,8 +160,7 @@ func lead(all []Member) Member {
 
 // worse reports whether users notice more of a than of b.
 func worse(a, b event.Impact) bool {
-	order := []event.Impact{"", event.Serving, event.Frozen, event.NeverUp}
-	return slices.Index(order, a) > slices.Index(order, b)
+	return slices.Index(event.Impacts, a) > slices.Index(event.Impacts, b)
 }
 
 // in returns the facts for a text in a language.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -74,27 +75,32 @@ func (p *Places) drop(now time.Time) {
 	}
 }
 
-// lacks returns the first of what an owner wants that has no place left; one past them: none.
-func (p *Places) lacks(owner string, wants []want) int {
+// lacks returns the first of what an owner wants that has no place left, and when one is free there; one past them: none.
+func (p *Places) lacks(owner string, wants []want) (i int, free time.Time) {
 	for i, w := range wants {
-		if _, has := p.Taken[w.class][owner]; !has && len(p.Taken[w.class]) >= w.of {
-			return i
+		taken := p.Taken[w.class]
+		if _, has := taken[owner]; has || len(taken) < w.of {
+			continue
 		}
+		if ends := slices.Sorted(maps.Values(taken)); w.of > 0 {
+			free = time.Unix(ends[len(ends)-w.of], 0)
+		}
+		return i, free
 	}
-	return len(wants)
+	return len(wants), time.Time{}
 }
 
-// take takes a place in all that an owner wants, or in nothing, and returns what lacks. An owner that has a place keeps it, at
-// least for so long from now. If it is dry, it takes none.
-func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wants ...want) (int, error) {
+// take takes a place in all that an owner wants, or in nothing, and returns what lacks, and when a place is free there. An owner
+// that has a place keeps it, at least for so long from now. If it is dry, it takes none.
+func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wants ...want) (int, time.Time, error) {
 	tooLong := func(w want) bool { return w.ttl > longest }
 	if owner == "" || len(owner) > mostName || len(key) > mostName || slices.ContainsFunc(wants, tooLong) {
-		return 0, fmt.Errorf("%.80q can't have a place in %.80q, or not for so long", owner, key)
+		return 0, time.Time{}, fmt.Errorf("%.80q can't have a place in %.80q, or not for so long", owner, key)
 	}
-	lacks := 0 // no result of this function: a change whose caller has left may still set it
+	lacks, free := 0, time.Time{} // no results of this function: a change whose caller has left may still set them
 	try := func(p *Places, now time.Time) bool {
 		p.drop(now)
-		if lacks = p.lacks(owner, wants); dry || lacks < len(wants) {
+		if lacks, free = p.lacks(owner, wants); dry || lacks < len(wants) {
 			return false
 		}
 		for _, w := range wants {
@@ -107,12 +113,12 @@ func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wa
 		if err == nil {
 			try(p, p.now)
 		}
-		return lacks, err
+		return lacks, free, err
 	}
 	if err := change(ctx, s, key, try); err != nil {
-		return 0, err
+		return 0, time.Time{}, err
 	}
-	return lacks, nil
+	return lacks, free, nil
 }
 
 // read returns the places under a key, without those that are over.
@@ -138,11 +144,20 @@ func change(ctx context.Context, s *stream.Stream, key string, change func(p *Pl
 	return nil
 }
 
+// Room says in which budgets a Service has a place, or could have one.
+type Room struct {
+	Class, Cluster bool
+	Free           time.Time // when a place is free in the first budget that has none; zero: not known
+}
+
 // Spend takes a place for a Service in the budget of its class and in that of the cluster, or in neither, and reports what has
 // one: of any number of Services at most so many have one. If it is dry, it takes none.
-func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid string, ofClass, ofCluster int) (inClass, inCluster bool, err error) {
-	lacks, err := take(ctx, s, BudgetKey(cluster), uid, dry, want{class, ofClass, ClassWindow}, want{"", min(ofCluster, MostServices), ClusterWindow})
-	return err == nil && lacks > 0, err == nil && lacks > 1, err
+func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid string, ofClass, ofCluster int) (Room, error) {
+	lacks, free, err := take(ctx, s, BudgetKey(cluster), uid, dry, want{class, ofClass, ClassWindow}, want{"", min(ofCluster, MostServices), ClusterWindow})
+	if err != nil {
+		return Room{}, err
+	}
+	return Room{Class: lacks > 0, Cluster: lacks > 1, Free: free}, nil
 }
 
 // Spent returns how many Services have a place in the budget of a cluster (""), and in those of its classes.
@@ -161,7 +176,7 @@ func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string]in
 // Claim takes one of the places of a resource for an owner, for so long, and reports whether it has one. If it is dry, it takes
 // none.
 func Claim(ctx context.Context, s *stream.Stream, dry bool, resource string, of int, owner string, ttl time.Duration) (bool, error) {
-	lacks, err := take(ctx, s, ClaimKey(resource), owner, dry, want{"", of, ttl})
+	lacks, _, err := take(ctx, s, ClaimKey(resource), owner, dry, want{"", of, ttl})
 	return err == nil && lacks > 0, err
 }
 

@@ -30,9 +30,9 @@ type room struct{ class, cluster bool }
 
 func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster int) room {
 	t.Helper()
-	inClass, inCluster, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), ofClass, ofCluster)
+	r, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), ofClass, ofCluster)
 	must(t, err)
-	return room{inClass, inCluster}
+	return room{r.Class, r.Cluster}
 }
 
 // Two engines never give more places than there are, and whoever is told so has one, also where acknowledgements get lost.
@@ -74,12 +74,12 @@ func TestEnginesContend(t *testing.T) {
 					for _, class := range []string{"a", "b", "c"} {
 						all.Go(func() {
 							for {
-								inClass, inCluster, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), ofClass, ofCluster)
+								r, err := control.Spend(t.Context(), s, false, "c1", class, uid(n), ofClass, ofCluster)
 								mu.Lock()
 								switch {
-								case err == nil && inCluster:
+								case err == nil && r.Cluster:
 									told[class+" "+uid(n)]++
-								case err == nil && inClass:
+								case err == nil && r.Class:
 									lacking["cluster"] = true
 								case err == nil:
 									lacking[class] = true
@@ -163,13 +163,13 @@ func TestSpendTwice(t *testing.T) {
 		t.Errorf("of no budget it is told %+v", r)
 	}
 	for owner, want := range map[int]bool{1: true, 2: false} {
-		_, ok, err := control.Spend(t.Context(), s, true, "c1", class, uid(owner), 1, 9)
-		if err != nil || ok != want {
-			t.Errorf("%d is told that it could have a place: %t, %v", owner, ok, err)
+		r, err := control.Spend(t.Context(), s, true, "c1", class, uid(owner), 1, 9)
+		if err != nil || r.Cluster != want || r.Cluster == (time.Until(r.Free) > control.ClassWindow/2) {
+			t.Errorf("%d is told that it could have a place: %+v, %v", owner, r, err)
 		}
 	}
-	if _, ok, err := control.Spend(t.Context(), s, true, "c1", class, uid(4), 9, 9); err != nil || !ok {
-		t.Errorf("a new one is told %t, %v", ok, err)
+	if r, err := control.Spend(t.Context(), s, true, "c1", class, uid(4), 9, 9); err != nil || !r.Cluster {
+		t.Errorf("a new one is told %+v, %v", r, err)
 	}
 	if after, err := control.Spent(t.Context(), s, "c1"); err != nil || len(after) != 3 || after[""] != 1 {
 		t.Errorf("those who only ask have taken places: %v, %v", after, err)
@@ -402,7 +402,7 @@ func TestUnreadablePlaces(t *testing.T) {
 		}
 		all := map[string]error{}
 		for _, dry := range []bool{false, true} {
-			_, _, all[fmt.Sprint("spend ", dry)] = control.Spend(ctx, s, dry, "c1", class, uid(1), 9, 9)
+			_, all[fmt.Sprint("spend ", dry)] = control.Spend(ctx, s, dry, "c1", class, uid(1), 9, 9)
 			_, all[fmt.Sprint("claim ", dry)] = control.Claim(ctx, s, dry, "r", 9, "a", time.Minute)
 		}
 		_, all["spent"] = control.Spent(ctx, s, "c1")
@@ -526,9 +526,9 @@ func benchmarkSpend(b *testing.B, syncs bool, engines, services int) {
 		var wait sync.WaitGroup
 		for n := range services {
 			wait.Go(func() {
-				_, ok, err := control.Spend(b.Context(), all[n%engines], false, "c1", class, uid(n), services, services)
-				if err != nil || !ok {
-					b.Error(ok, err)
+				r, err := control.Spend(b.Context(), all[n%engines], false, "c1", class, uid(n), services, services)
+				if err != nil || !r.Cluster {
+					b.Error(r, err)
 				}
 			})
 		}
@@ -548,7 +548,7 @@ func TestCallersLeave(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*50*time.Microsecond)
 			defer cancel()
-			_, _, _ = control.Spend(ctx, s, false, "c1", class, uid(n), 1000, 1000)
+			_, _ = control.Spend(ctx, s, false, "c1", class, uid(n), 1000, 1000)
 			_, _ = control.Reserve(ctx, s, "c1", time.Millisecond)
 		})
 	}

@@ -246,7 +246,9 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[event.Reason]():
 		values = []any{event.ForTarget, event.ForStep, event.AfterOthers, event.ForPolicy, event.ForSync, event.ByCause}
 	case reflect.TypeFor[event.Impact]():
-		values = []any{event.NeverUp, event.Frozen, event.Serving}
+		for _, i := range event.Impacts {
+			values = append(values, i)
+		}
 	case reflect.TypeFor[event.Phase]():
 		values = []any{event.Intent, event.Step, event.Settled}
 	default:

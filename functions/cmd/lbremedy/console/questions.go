@@ -95,12 +95,10 @@ func (b *book) incidentOf(r *event.Record) string {
 	return ticket.IncidentOf(scope, *r)
 }
 
-// impacts say what users notice, the worst last.
-var impacts = []event.Impact{"", event.Serving, event.Frozen, event.NeverUp}
-
 // noticed are the impacts in words for a list.
 var noticed = map[event.Impact]string{
-	event.NeverUp: word("never had an address"), event.Frozen: word("backends frozen"), event.Serving: word("traffic flows"),
+	event.NeverUp: word("no address"), event.Down: word("no traffic"), event.Partly: word("some ports down"), event.Frozen: word("backends frozen"),
+	event.Unchecked: word("impact unknown"),
 }
 
 // listed is how many cases of an incident a page names.
@@ -123,7 +121,7 @@ func (b *book) incidents() []incident {
 	list := make([]incident, 0, len(all))
 	for id, members := range all {
 		slices.SortFunc(members, func(x, y *past) int {
-			return cmp.Or(slices.Index(impacts, y.Impact)-slices.Index(impacts, x.Impact), strings.Compare(x.Service.Namespace, y.Service.Namespace),
+			return cmp.Or(slices.Index(event.Impacts, y.Impact)-slices.Index(event.Impacts, x.Impact), strings.Compare(x.Service.Namespace, y.Service.Namespace),
 				strings.Compare(x.Service.Name, y.Service.Name), strings.Compare(x.Class, y.Class))
 		})
 		lead := members[0]
@@ -148,7 +146,7 @@ func (b *book) incidents() []incident {
 		list = append(list, i)
 	}
 	slices.SortFunc(list, func(x, y incident) int {
-		return cmp.Or(slices.Index(impacts, worst(y))-slices.Index(impacts, worst(x)), len(y.Members)+y.More-len(x.Members)-x.More,
+		return cmp.Or(slices.Index(event.Impacts, worst(y))-slices.Index(event.Impacts, worst(x)), len(y.Members)+y.More-len(x.Members)-x.More,
 			x.Since.Compare(y.Since), strings.Compare(x.ID, y.ID))
 	})
 	return list

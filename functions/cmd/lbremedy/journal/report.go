@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // ByPerson begins the message of a case that a person begins and no failure.
@@ -57,11 +56,8 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	} else {
 		add(p.Phrase("Failed"), when+last+"\n"+r.Message)
 	}
-	impact := impacts[r.Impact]
-	if r.Result.Worked() || r.Result == event.Gone {
-		add(p.Phrase("Impact"), p.Tell(impact.was))
-	} else {
-		add(p.Phrase("Impact"), p.Tell(impact.is))
+	if dry || r.Status().Open() {
+		add(p.Phrase("Impact"), p.Tell(r.Impact.Text()))
 	}
 	add(p.Phrase("Finding"), r.Finding)
 	if r.Undoing {
@@ -143,14 +139,6 @@ func wayBack(p *cli.Program, r event.Record) string {
 		}
 	}
 	return text
-}
-
-// impacts say what the users of a Service notice, and what they noticed of a failure
-// that is over.
-var impacts = map[event.Impact]struct{ is, was say.Text }{
-	event.NeverUp: {say.F("The Service has no address: it never worked."), say.F("The Service had no address: it had never worked.")},
-	event.Frozen:  {say.F("Traffic still flows, to the backends of the last sync."), say.F("Traffic still flowed, to the backends of the last sync.")},
-	event.Serving: {say.F("Traffic flows; only the sync of settings fails."), say.F("Traffic flowed; only the sync of settings failed.")},
 }
 
 // plan tells what was done or would be, what stood there, and the way back.
