@@ -267,7 +267,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 	if made == 0 {
 		x.rec.Changes = plan.Changes
 	}
-	x.risk = plan.Highest()
+	x.risk = x.riskOf(plan)
 	x.rec.Risk, x.rec.Approved, x.rec.Seconded = x.risk.String(), nil, nil
 	if less {
 		given, err := x.answers(ctx)

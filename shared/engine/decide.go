@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/machine"
@@ -22,7 +20,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		return x.found(err)
 	}
 	rec := &x.rec
-	x.steps, x.risk = plan.Steps, plan.Highest()
+	x.steps, x.risk = plan.Steps, x.riskOf(plan)
 	rec.SetFinding(plan.Finding.Map(event.Redact))
 	rec.SetAsk(plan.Ask.Map(event.Redact))
 	rec.SetNote(plan.Note.Map(event.Redact))
@@ -52,8 +50,11 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}
 	rec.Risk = x.risk.String()
 
-	own := ownerOf(x.c.Service, x.around, plan)
+	own := owner(x.c.Service, x.around, keysOf(plan))
 	rec.AddNote(own.note)
+	if e, found := edited(x.c.Service, keysOf(plan), x.env.now()); found {
+		rec.AddNote(say.F("%s changed %s on the Service at %s. The plan changes it again.", e.by, e.key, e.at.UTC().Format(time.RFC3339)))
+	}
 	switch {
 	case own.manager == "" || may.Muted:
 	case x.c.Service.DeletionTimestamp != nil:
@@ -102,6 +103,9 @@ func (x *run) admits() machine.Guarded {
 	if allowed && !rec.Back.IsZero() {
 		allowed, rule = false, say.F("The fix for this failure was undone at %s.", rec.Back.Format(time.RFC3339))
 	}
+	if _, found := edited(x.c.Service, keysOf(x.plan), x.env.now()); allowed && found {
+		allowed, rule = false, say.F("The plan changes what a person has changed within the last hour.")
+	}
 	if allowed && g.breaker != nil {
 		allowed, rule = false, g.breaker.Text()
 	}
@@ -147,17 +151,6 @@ func oneWay(steps []remedy.Step) say.Text {
 		}
 	}
 	return nil
-}
-
-// ownerOf finds out who owns what a plan would write.
-func ownerOf(svc *corev1.Service, around map[string]string, plan remedy.Plan) ownership {
-	var keys []string
-	for _, s := range plan.Steps {
-		if k, ok := s.(remedy.Keyed); ok {
-			keys = append(keys, k.Keys()...)
-		}
-	}
-	return owner(svc, around, keys)
 }
 
 // patches returns what a person commits instead of a plan.

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,8 +134,8 @@ func TestGitOps(t *testing.T) {
 		{name: "Argo CD", manager: "argocd-controller", owner: "argocd-controller"},
 		{name: "Flux", manager: "kustomize-controller", owner: "kustomize-controller"},
 		{name: "Helm", manager: "helm", owner: "helm"},
-		{name: "a person", manager: "kubectl"},
-		{name: "a person, on an object with a mark", edit: []func(*corev1.Service){argo}, manager: "kubectl"},
+		{name: "another tool", manager: "tool"},
+		{name: "another tool, on an object with a mark", edit: []func(*corev1.Service){argo}, manager: "tool"},
 		{name: "a mark, and the last applied has the key", edit: []func(*corev1.Service){argo, applied}, owner: "argocd.argoproj.io/instance"},
 		{name: "a mark as an annotation", edit: []func(*corev1.Service){applied,
 			func(svc *corev1.Service) { svc.Annotations["meta.helm.sh/release-name"] = "shop" }}, owner: "meta.helm.sh/release-name"},
@@ -177,6 +179,60 @@ func TestGitOps(t *testing.T) {
 			}
 			if !rec.Done() || !strings.Contains(rec.Note, tt.note) {
 				t.Errorf("ended as %q with %d steps, rule %q, note %q", rec.Result, rec.Next, rec.Rule, rec.Note)
+			}
+			r.wrote(1)
+		})
+	}
+}
+
+// A plan that changes what a person has changed within the last hour asks, whatever the policy allows, and names the edit.
+func TestRecentEdit(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		manager string
+		key     string // that is edited
+		later   time.Duration
+		asks    bool
+	}{
+		"a person":            {"kubectl-annotate", key, 0, true},
+		"a person, long ago":  {"kubectl-annotate", key, 2 * time.Hour, false},
+		"another annotation":  {"kubectl-annotate", "example.com/other", 0, false},
+		"a tool":              {"operator", key, 0, false},
+		"lbremedy":            {"lbremedy", key, 0, false},
+		"the console of a UI": {"k9s", key, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			for n := 0; ; n++ { // both times are in whole seconds
+				svc, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(t.Context(), "web", types.MergePatchType,
+					fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, tt.key, n), metav1.PatchOptions{FieldManager: tt.manager})
+				r.must(err)
+				if slices.ContainsFunc(svc.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+					return f.Manager == tt.manager && f.Time.After(svc.CreationTimestamp.Time)
+				}) {
+					break
+				}
+			}
+			_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(t.Context(), "web", types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"old"}}}`, tt.key), metav1.PatchOptions{FieldManager: tt.manager})
+			r.must(err)
+			r.advance(tt.later)
+			r.event = r.failure(class, r.now())
+			rec := r.run()
+			if !tt.asks {
+				if !rec.Done() || strings.Contains(rec.Note, "changed") {
+					t.Errorf("ended as %q, note %q", rec.Result, rec.Note)
+				}
+				return
+			}
+			if rec.Status() != event.NeedsApproval || rec.Risk != "medium" || !strings.Contains(rec.Note, tt.manager+" changed "+key+" on the Service at 20") {
+				t.Errorf("ended as %q of %s risk, note %q", rec.Status(), rec.Risk, rec.Note)
+			}
+			r.wrote(0)
+			r.approve(rec, "ann")
+			if rec := r.run(); !rec.Done() {
+				t.Errorf("approved, it ended as %q, rule %q", rec.Result, rec.Rule)
 			}
 			r.wrote(1)
 		})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,51 @@ func owner(svc *corev1.Service, around map[string]string, keys []string) ownersh
 		}
 	}
 	return o
+}
+
+// An edit is a person's change of a key that a plan would write.
+type edit struct {
+	by, key string // the field manager, and the annotation or the ports
+	at      time.Time
+}
+
+// recently is for how long a person's edit is kept from being reverted without a person's word.
+const recently = time.Hour
+
+// hands are how the names of the field managers begin by which people edit a Service: kubectl, and tools with a user's interface.
+var hands = []string{"kubectl", "k9s", "lens", "OpenLens", "rancher", "dashboard", "Mozilla"}
+
+// edited returns the newest edit of these keys of a Service by a person, within an hour and after its creation.
+func edited(svc *corev1.Service, keys []string, now time.Time) (newest edit, found bool) {
+	for _, f := range svc.ManagedFields {
+		byHand := slices.ContainsFunc(hands, func(name string) bool { return strings.HasPrefix(f.Manager, name) })
+		if !byHand || f.Time == nil || now.Sub(f.Time.Time) > recently || !f.Time.After(svc.CreationTimestamp.Time) || found && !f.Time.After(newest.at) {
+			continue
+		}
+		if i := slices.IndexFunc(keys, func(key string) bool { return holdsKey(f, key) }); i >= 0 {
+			newest, found = edit{f.Manager, keys[i], f.Time.Time}, true
+		}
+	}
+	return newest, found
+}
+
+// riskOf returns the risk of a plan. One that reverts a person's recent edit has at least a medium one.
+func (x *run) riskOf(plan remedy.Plan) remedy.Risk {
+	if _, found := edited(x.c.Service, keysOf(plan), x.env.now()); found {
+		return max(plan.Highest(), remedy.Medium)
+	}
+	return plan.Highest()
+}
+
+// keysOf returns the keys that a plan writes.
+func keysOf(plan remedy.Plan) []string {
+	var keys []string
+	for _, s := range plan.Steps {
+		if k, ok := s.(remedy.Keyed); ok {
+			keys = append(keys, k.Keys()...)
+		}
+	}
+	return keys
 }
 
 func gitopsMark(svc *corev1.Service) string {
