@@ -36,13 +36,16 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -343,6 +346,9 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 	if h.Env, err = tb.Env(ctx, st, "up", cli.ParsePolicy); err != nil {
 		return nil, nil, err
 	}
+	if _, err := identity.Approve(ctx, tb.Cluster); err != nil {
+		return nil, nil, fmt.Errorf("install Approvals: %w", err)
+	}
 	endFunction, err := function(ctx, s, tb, h.Env, dir)
 	if err != nil {
 		return nil, nil, err
@@ -356,8 +362,10 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 
 	running, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
+	answers := &approval.Waker{Cluster: tb.ID, Kube: h.Env.Kube, Stream: st, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {}}
 	for name, run := range map[string]func(context.Context) error{
 		"exporter": e.Run,
+		"waker":    answers.Run,
 		"worker":   func(ctx context.Context) error { return h.Work(ctx, handlers) },
 	} {
 		wait.Go(func() {
