@@ -126,6 +126,7 @@ func TestWords(t *testing.T) {
 		{gist("One. Two of v2.12.1. Three."), "One. … Three."},
 		{cut("as it is", 8), "as it is"},
 		{cut("ends at a word", 10), "ends at…"},
+		{cut("ends at … words", 10), "ends at…"},
 		{cut("übergroß", 5), "über…"},
 		{brief("annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"), "annotate id=lb-1"},
 		{brief("tag lb-1 with kubernetes.do.not.delete=aba68bf8626b543e394f88905821a25c"), "tag lb-1 with kubernetes.do.not.delete=…"},

@@ -244,5 +244,5 @@ func cut(s string, n int) string {
 	if i := strings.LastIndexByte(s, ' '); i > max(0, len(s)-32) {
 		s = s[:i]
 	}
-	return strings.TrimRight(s, " ,;:") + "…"
+	return strings.TrimRight(s, " ,;:…") + "…"
 }
