@@ -1,0 +1,77 @@
+package say
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
+)
+
+// A Piece is a part of a sentence for people: prose, or a command that can be pasted as it is.
+type Piece struct {
+	Text    string
+	Command bool
+}
+
+// commands finds where a command begins: behind a colon, or at the beginning of a line. The words that follow lbremedy are those of its
+// commands, since a sentence may begin with its name, too.
+var commands = regex.New(`(?:^|\n|: ?|：)((?:kubectl|aliyun|helm|nats)|lbremedy (?:` + strings.Join(Commands, "|") + `))(?: |\.|。|$)`)
+
+// Commands are those of lbremedy that texts name.
+var Commands = []string{
+	"approve", "breaker", "classify", "console", "dead", "doctor", "explain", "ls", "lb", "pause", "plan", "policy", "preflight", "ram", "reject", "replay",
+	"resume", "run", "show", "status", "tickets", "undo", "up",
+}
+
+// Pieces returns a text in its parts. A command ends with the sentence that names it; what stands in quotes is part of it.
+func Pieces(text string) []Piece {
+	var all []Piece
+	add := func(s string, command bool) {
+		if s = strings.TrimSpace(s); s != "" {
+			all = append(all, Piece{s, command})
+		}
+	}
+	for {
+		at := commands().FindStringSubmatchIndex(text)
+		if at == nil {
+			add(text, false)
+			return all
+		}
+		end := endOfCommand(text, at[2])
+		add(text[:at[2]], false)
+		add(text[at[2]:end], true)
+		text = strings.TrimLeft(text[end:], ".。")
+	}
+}
+
+// endOfCommand returns where the command ends that begins at text[from:].
+func endOfCommand(text string, from int) int {
+	var quote rune
+	for i, c := range text[from:] {
+		i += from
+		rest := text[i+len(string(c)):]
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '\n', c == '。', c == '；', c == '，':
+			return i
+		case c == '.' && (rest == "" || strings.HasPrefix(rest, "\n") || strings.HasPrefix(rest, " ") && begins(rest[1:])):
+			return i
+		case (c == ';' || c == ',') && strings.HasPrefix(rest, " "), c == ' ' && strings.HasPrefix(rest, "("):
+			return i
+		}
+	}
+	return len(text)
+}
+
+// begins reports whether a sentence may begin with a text.
+func begins(text string) bool {
+	for _, c := range text {
+		return unicode.IsUpper(c) || unicode.Is(unicode.Han, c) || c == '"' || c == '(' || strings.HasPrefix(text, "lbremedy ")
+	}
+	return true
+}
