@@ -234,7 +234,7 @@ func (a *answer) next(r event.Record) {
 	check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix)
 	switch {
 	case a.verdict == kube.Reject:
-		a.Note("Nobody is asked about this plan again: see lbremedy show %s. To take that back: lbremedy approve %s", r.Case, r.Case)
+		a.Note("You will not be asked again about this plan: see lbremedy show %s. To approve it after all: lbremedy approve %s", r.Case, r.Case)
 	case finding:
 		a.Note("To apply it if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)
 	default:

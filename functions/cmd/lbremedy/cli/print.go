@@ -237,14 +237,21 @@ func (g *Progress) Done() {
 const margin = 11 // columns before the text of a report
 
 // Field prints one part of a report, under the English name in the reader's language; nothing
-// if it is empty.
+// if it is empty. A command has a line of its own, which is not wrapped, so that it can be pasted.
 func (p *Program) Field(name, text string) {
 	text = strings.TrimSpace(command.Clean(text)) // may hold nothing but what is left out
 	if text == "" {
 		return
 	}
 	name = p.Language().Format(name)
-	lines := Wrap(text, strings.Repeat(" ", margin), p.Width())
+	indent, lines := strings.Repeat(" ", margin), ""
+	for _, piece := range say.Pieces(text) {
+		if piece.Command {
+			lines += indent + p.Paint(Bold, piece.Text) + "\n"
+		} else if words := strings.TrimLeft(piece.Text, ",;， "); words != "" {
+			lines += Wrap(words, indent, p.Width())
+		}
+	}
 	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(Columns(name), margin-1):])
 }
 

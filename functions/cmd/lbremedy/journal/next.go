@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -22,20 +23,24 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		if found {
 			return "lbremedy approve " + r.Case + "\nlbremedy doctor --fix " + check + " " + name + " --apply"
 		}
-		return "lbremedy approve " + r.Case
-	case event.NeedsAction:
+		return "" // the question names the command
+	case event.NeedsAction, event.Status(event.Failed):
+		above := ""
+		if slices.ContainsFunc(say.Pieces(r.Ask), func(p say.Piece) bool { return p.Command }) {
+			above = l.Phrase("Run one of the commands above.") + " "
+		}
 		switch {
 		case found:
-			return l.Phrase("Do what Asks says. To look again: lbremedy doctor --checks %s", check)
+			return above + l.Phrase("To look again: lbremedy doctor --checks %s", check)
 		case byHand && r.Digest != "":
 			return "lbremedy doctor --fix permissions --apply --approve " + r.Digest
 		case byHand:
-			return l.Phrase("Do what Asks says, then run the command again that began the case.")
+			return above + l.Phrase("Then run the command again that began the case.")
 		}
-		return l.Phrase("Do what Asks says. The case ends by itself when the failure is over. To look again: lbremedy plan %s", name)
+		return above + l.Phrase("The case ends by itself when the failure is over. To look again: lbremedy plan %s", name)
 	case event.Rejected:
-		return l.Phrase("Nothing: nobody is asked about this plan again. Another plan is asked about.") + "\n" +
-			l.Phrase("Who rejected it can take that back: lbremedy approve %s", r.Case)
+		return l.Phrase("You will not be asked again about this plan, only about another one.") + "\n" +
+			l.Phrase("The person who rejected it can approve it after all: lbremedy approve %s", r.Case)
 	case event.Status(event.Planned):
 		switch {
 		case found:
@@ -66,9 +71,13 @@ func waits(l *say.Language, r event.Record, seen *Repeats) string {
 	if r.Wait <= 0 {
 		return l.Phrase("Wait: the case is retried with the next failure. To look now: lbremedy plan %s", r.Service)
 	}
+	budget := ""
+	if r.Held == event.HeldByBudget {
+		budget = "\n" + l.Phrase("To apply the plan now, raise the budget in the policy file.")
+	}
 	at := cli.Clock(ended.Add(r.Wait).Truncate(time.Second))
 	if r.Held == event.TakenBack {
 		return l.Phrase("Wait: undone at %s", at)
 	}
-	return l.Phrase("Wait: retried at %s", at)
+	return l.Phrase("Wait: retried at %s", at) + budget
 }

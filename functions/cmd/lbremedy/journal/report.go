@@ -19,9 +19,8 @@ import (
 // ByPerson begins the message of a case that a person begins and no failure.
 const ByPerson = "A person asks for "
 
-// Report tells of a record as a person would want to read it: what failed and what that
-// meant, why, what was done by which rule, how it ended, and how to take it back. What only
-// helps to find out more comes last.
+// Report tells of a record as a person would want to read it: what users notice, the cause, what to do, what was done by which rule,
+// how it ended, and how to undo it. With -o wide, timings and the trace come last.
 func Report(p *cli.Program, r event.Record) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
 	for _, f := range fields(p, r, nil) {
@@ -39,10 +38,33 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	dry := r.Phase == ""
 	var all []Field
 	add := func(name, text string) { all = append(all, Field{name, text}) }
-	if r.Case == "" { // of a look at what is no case yet
-		add(p.Phrase("Class"), p.Phrase("%s in cluster %s", r.Class, r.Cluster))
+	if dry || r.Status().Open() {
+		add(p.Phrase("Impact"), p.Tell(r.Impact.Text()))
+	}
+	add(p.Phrase("Finding"), r.Finding)
+	add(p.Phrase("To do"), r.Ask)
+	if !dry {
+		add(p.Phrase("Next"), next(p.Language(), r, seen))
+	}
+	if r.Undoing {
+		add(p.Phrase("Undone"), plan(p, r, dry))
 	} else {
-		add(p.Phrase("Case"), p.Phrase("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
+		add(p.Phrase("Plan"), plan(p, r, dry))
+	}
+	add(p.Phrase("Sync"), changes(p, r))
+	add(p.Phrase("Rule"), cmp.Or(r.Decided, r.Rule))
+	if english.Decided != "" && english.Rule != english.Decided {
+		waiting, _, _ := strings.Cut(p.Language().Format("Waiting before the next step: %s."), "%s")
+		add(p.Phrase("Waits"), strings.TrimPrefix(r.Rule, waiting))
+	}
+	add(p.Phrase("Note"), r.Note)
+	add(p.Phrase("Error"), r.Error)
+	add(p.Phrase("Ticket"), r.Ticket)
+	if dry {
+		add(p.Phrase("Outcome"), p.Phrase("Nothing was written."))
+	} else {
+		add(p.Phrase("Outcome"), ended(p, r))
+		add(p.Phrase("Undo"), wayBack(p, r))
 	}
 	at := r.FirstFailure()
 	when, last := p.Phrase("%s, %s ago", cli.Clock(at), p.Ago(at)), ""
@@ -56,37 +78,17 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	} else {
 		add(p.Phrase("Failed"), when+last+"\n"+r.Message)
 	}
-	if dry || r.Status().Open() {
-		add(p.Phrase("Impact"), p.Tell(r.Impact.Text()))
-	}
-	add(p.Phrase("Finding"), r.Finding)
-	if r.Undoing {
-		add(p.Phrase("Undone"), plan(p, r, dry))
+	if r.Case == "" { // of a look at what is no case yet
+		add(p.Phrase("Class"), p.Phrase("%s in cluster %s", r.Class, r.Cluster))
 	} else {
-		add(p.Phrase("Plan"), plan(p, r, dry))
+		add(p.Phrase("Case"), p.Phrase("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
 	}
-	add(p.Phrase("Sync"), changes(p, r))
-	add(p.Phrase("Rule"), cmp.Or(r.Decided, r.Rule))
-	if english.Decided != "" && english.Rule != english.Decided {
-		waiting, _, _ := strings.Cut(p.Language().Format("Waiting before the next step: %s."), "%s")
-		add(p.Phrase("Waits"), strings.TrimPrefix(r.Rule, waiting))
-	}
-	add(p.Phrase("Asks"), r.Ask)
-	if !dry {
-		add(p.Phrase("Next"), next(p.Language(), r, seen))
-	}
-	add(p.Phrase("Note"), r.Note)
-	add(p.Phrase("Error"), r.Error)
-	add(p.Phrase("Ticket"), r.Ticket)
-	if dry {
-		add(p.Phrase("Outcome"), p.Phrase("Nothing was written."))
-	} else {
-		add(p.Phrase("Outcome"), ended(p, r))
-		add(p.Phrase("Course"), course(p, r))
-		add(p.Phrase("Undo"), wayBack(p, r))
+	if !p.Wide() {
+		return all
 	}
 	add(p.Phrase("Timings"), timings(p, r.Timings))
 	if !dry {
+		add(p.Phrase("Course"), course(p, r))
 		add(p.Phrase("Trace"), traceOf(p, r))
 	}
 	return all
@@ -133,7 +135,7 @@ func wayBack(p *cli.Program, r event.Record) string {
 	for i, s := range r.Made() {
 		switch {
 		case s.Undo != nil:
-			text = "lbremedy undo " + r.Case + " --apply"
+			text = "lbremedy undo " + r.Case // shows what it would do
 		case !s.Wakes && !s.Unknown:
 			return p.Phrase("Step %d cannot be undone.", i+1)
 		}

@@ -182,7 +182,7 @@ func (f *flight) show(bad int) {
 		fmt.Fprintln(f.Out, f.Paint(cli.Green, f.Phrase("All checks are ok. Nothing was written.")))
 		return
 	}
-	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks are not ok. Nothing was written.", bad, len(f.checks))))
+	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks failed. Nothing was written.", bad, len(f.checks))))
 }
 
 // policy looks at the policy that counts: the one that --policy names, or else the one in force in the stream; nil: NATS is
