@@ -178,7 +178,7 @@ func TestLedger(t *testing.T) {
 	}
 	problems := strings.Join(draw(false, stream.Late).Problems, "\n")
 	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them are not accounted for.",
-		"The key state.c1."+operator.UID(10)+" can't be read", "The class no-class has 1 failures and no consumer"} {
+		"The key state.c1." + operator.UID(10) + " can't be read", "The class no-class has 1 failures and no consumer"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("it lacks %q: %s", want, problems)
 		}
