@@ -41,8 +41,8 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 }
 
 // spend takes the Service's places in the budgets of its class and of the cluster, or only finds out whether there are some.
-// services is how many the cluster has. The reason is empty where there are, else it comes with how long to wait: a place that is taken is held until its window is
-// over, and counts once for all writes on one Service.
+// services is how many the cluster has. The reason is empty where there are, else it comes with how long to wait: a place that is
+// taken is held until its window is over, and counts once for all writes on one Service.
 func (e *Env) spend(
 	ctx context.Context, dry bool, b remedy.Budgets, services int, class, uid string,
 ) (why say.Text, wait time.Duration, err error) {

@@ -19,7 +19,8 @@ func TestPieces(t *testing.T) {
 		"Approve the plan: lbremedy approve 3f9a12bc-20260101T000000. Or allow it in the policy file.": {
 			{Text: "Approve the plan:"}, {Text: "lbremedy approve 3f9a12bc-20260101T000000", Command: true}, {Text: "Or allow it in the policy file."},
 		},
-		`Clear it: kubectl -n shop patch service web --subresource=status -p '{"a": "b. C"}', then trigger a resync: kubectl -n shop annotate service web a/b=by-hand-$(date +%s) --overwrite.`: {
+		`Clear it: kubectl -n shop patch service web --subresource=status -p '{"a": "b. C"}', ` +
+			`then trigger a resync: kubectl -n shop annotate service web a/b=by-hand-$(date +%s) --overwrite.`: {
 			{Text: "Clear it:"}, {Text: `kubectl -n shop patch service web --subresource=status -p '{"a": "b. C"}'`, Command: true},
 			{Text: ", then trigger a resync:"}, {Text: "kubectl -n shop annotate service web a/b=by-hand-$(date +%s) --overwrite", Command: true},
 		},

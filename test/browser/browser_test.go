@@ -177,19 +177,19 @@ func TestConsole(t *testing.T) {
 
 	t.Run("pages", func(t *testing.T) {
 		pages := map[string][]string{
-			"/":                           {"Now", "need approval", "fixed", "Something waits for a person.", "fix: plans up to low risk are applied", "shop/mail"},
-			"/questions":                  {"Questions", "The controller can't find the load balancer", "needs-approval"},
-			"/cases":                      {"Cases", "shop/cart", "vswitch-ip-exhausted"},
-			"/cases?q=cart":               {"1 to 1 of 1"},
-			"/balancers":                  {"Load balancers", "shop/web", "CLB lb-sim", "vSwitch"},
-			"/balancers?q=checkout":       {"1 to 1 of 1"},
-			"/balancers/shop/web":         {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings", "Not known: nothing was read"},
-			"/doctor":                     {"Doctor", "lb-gone"},
-			"/policy":                     {"Policy", " of ConfigMap lbremedy/lbremedy-policy, in force since ", "namespaces pay-*"},
-			"/classes":                    {"Classes", "vswitch-ip-exhausted", "asks only"},
-			"/classes/tag-missing":        {"The controller can't find the load balancer", "slb:TagResources"},
-			"/answers?verdict=approve":    {"Approve", "No plan was chosen."},
-			"/nowhere":                    {"There is no such page"},
+			"/":                        {"Now", "need approval", "fixed", "Something waits for a person.", "fix: plans up to low risk are applied", "shop/mail"},
+			"/questions":               {"Questions", "The controller can't find the load balancer", "needs-approval"},
+			"/cases":                   {"Cases", "shop/cart", "vswitch-ip-exhausted"},
+			"/cases?q=cart":            {"1 to 1 of 1"},
+			"/balancers":               {"Load balancers", "shop/web", "CLB lb-sim", "vSwitch"},
+			"/balancers?q=checkout":    {"1 to 1 of 1"},
+			"/balancers/shop/web":      {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings", "Not known: nothing was read"},
+			"/doctor":                  {"Doctor", "lb-gone"},
+			"/policy":                  {"Policy", " of ConfigMap lbremedy/lbremedy-policy, in force since ", "namespaces pay-*"},
+			"/classes":                 {"Classes", "vswitch-ip-exhausted", "asks only"},
+			"/classes/tag-missing":     {"The controller can't find the load balancer", "slb:TagResources"},
+			"/answers?verdict=approve": {"Approve", "No plan was chosen."},
+			"/nowhere":                 {"There is no such page"},
 		}
 		in := func(language string, looks ...Look) {
 			for i := range looks {
