@@ -86,9 +86,6 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 // beside the look; permits reads it again before each order.
 func (x *run) admits() machine.Guarded {
 	g := x.known
-	if x.unknown != nil {
-		return x.unguarded(x.unknown)
-	}
 	rec := &x.rec
 	x.c.Policy = g.policy
 	x.stand(x.around)

@@ -33,10 +33,12 @@ func (x *run) gather(ctx context.Context) (g gathering, err error) {
 		func() (err error) { g.over, err = x.readService(kept(0)); return err },
 		func() (err error) { around, err = x.readNamespace(kept(1)); return err },
 		func() (err error) { g.newer, err = x.failures.newer(ctx, x.ev.Failure, x.r.Class); return err },
-		func() error {
-			x.known, x.unknown = x.guards(event.WithReads(ctx, func(event.Read) {}), true)
-			return nil
-		}, // for admits
+		func() (err error) {
+			if len(x.r.Steps) > 0 { // for admits
+				x.known, err = x.guards(event.WithReads(ctx, func(event.Read) {}), true)
+			}
+			return err
+		},
 	)
 	for _, reads := range told {
 		for _, r := range reads {

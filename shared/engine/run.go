@@ -267,7 +267,6 @@ type run struct {
 	reversal *reversal         // of an undo; nil: it has not begun
 	around   map[string]string // labels of the namespace; nil: they are not known
 	known    guards            // as they were read last
-	unknown  error             // why those beside the look could not be read
 	unlock   func()            // nil: the targets are not locked
 	log      *slog.Logger
 	clock    time.Time      // when the present phase began

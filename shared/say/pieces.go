@@ -19,7 +19,7 @@ var commands = regex.New(`(?:^|\n|: ?|：)((?:kubectl|aliyun|helm|nats)|lbremedy
 
 // Commands are those of lbremedy that texts name.
 var Commands = []string{
-	"approve", "breaker", "classify", "console", "dead", "doctor", "explain", "ls", "lb", "pause", "plan", "policy", "preflight", "ram", "reject", "replay",
+	"approve", "breaker", "classify", "console", "dead", "doctor", "keys", "lb", "ls", "pause", "plan", "policy", "preflight", "reject", "replay",
 	"resume", "run", "show", "status", "tickets", "undo", "up",
 }
 
@@ -40,7 +40,7 @@ func Pieces(text string) []Piece {
 		end := endOfCommand(text, at[2])
 		add(text[:at[2]], false)
 		add(text[at[2]:end], true)
-		text = strings.TrimLeft(text[end:], ".。")
+		text = strings.TrimLeft(text[end:], ".,; 。，；")
 	}
 }
 

@@ -22,7 +22,7 @@ func TestPieces(t *testing.T) {
 		`Clear it: kubectl -n shop patch service web --subresource=status -p '{"a": "b. C"}', ` +
 			`then trigger a resync: kubectl -n shop annotate service web a/b=by-hand-$(date +%s) --overwrite.`: {
 			{Text: "Clear it:"}, {Text: `kubectl -n shop patch service web --subresource=status -p '{"a": "b. C"}'`, Command: true},
-			{Text: ", then trigger a resync:"}, {Text: "kubectl -n shop annotate service web a/b=by-hand-$(date +%s) --overwrite", Command: true},
+			{Text: "then trigger a resync:"}, {Text: "kubectl -n shop annotate service web a/b=by-hand-$(date +%s) --overwrite", Command: true},
 		},
 		"删除该注解：kubectl -n shop annotate service web a/b-。然后重试。": {
 			{Text: "删除该注解："}, {Text: "kubectl -n shop annotate service web a/b-", Command: true}, {Text: "然后重试。"},

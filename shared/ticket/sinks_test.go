@@ -571,7 +571,7 @@ func TestText(t *testing.T) {
 What happened: of shop/web-1 in cluster c1 the controller said at 2026-01-02 15:04 UTC:
 Error syncing load balancer []: Message: it is full.
 
-Impact: never up: a Service has no address and never worked.
+Impact: No traffic arrives: the Service has no address.
 
 Cause: The vSwitch is full.
 

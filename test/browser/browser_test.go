@@ -235,7 +235,7 @@ func TestConsole(t *testing.T) {
 		x.do(chromedp.Navigate(w.At("/cases?q=cart")), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#course")))
 		for _, text := range []string{
 			"shop/cart", "The vSwitch is full: vsw-h-full", "Fix mode applies plans up to low risk.", "1 of 1 step done", "step 1 of 1 applied",
-			"undo: annotate vswitch-id=vsw-h-full", "lbremedy undo", "Timings", "Trace",
+			"undo: annotate vswitch-id=vsw-h-full", "lbremedy undo",
 		} {
 			x.sees(text)
 		}

@@ -169,7 +169,7 @@ func TestTicket(t *testing.T) {
 	if f := first.Data.Facts; f.Failing != 1 || f.Cause != testbed.FullVSwitchH || f.Impact != event.NeverUp || f.Services[0].Service.Name != "one" {
 		t.Errorf("the ticket tells of %+v", f)
 	}
-	for _, part := range []string{"Add a vSwitch to the VPC", "never worked", first.Data.LogQuery} {
+	for _, part := range []string{"Add a vSwitch to the VPC", "has no address", first.Data.LogQuery} {
 		if part == "" || !strings.Contains(first.Data.Text, part) {
 			t.Errorf("the ticket does not say %q: %s", part, first.Data.Text)
 		}

@@ -248,8 +248,8 @@ func (p *Program) Field(name, text string) {
 	for _, piece := range say.Pieces(text) {
 		if piece.Command {
 			lines += indent + p.Paint(Bold, piece.Text) + "\n"
-		} else if words := strings.TrimLeft(piece.Text, ",;， "); words != "" {
-			lines += Wrap(words, indent, p.Width())
+		} else {
+			lines += Wrap(piece.Text, indent, p.Width())
 		}
 	}
 	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(Columns(name), margin-1):])

@@ -161,7 +161,7 @@ func TestLogin(t *testing.T) {
 	eddy := x.login(x.account("eddy", looks))
 	eddy.until("/questions", "You may not answer in the namespace "+sc.Namespace)
 	page = eddy.post(as(this, nil), http.StatusOK, url.Values{})
-	if !strings.Contains(page, "Your answer did not come about.") || !strings.Contains(page, "eddy may not answer") {
+	if !strings.Contains(page, "Your answer was not saved.") || !strings.Contains(page, "eddy may not answer") {
 		t.Errorf("eddy answers: %s", page)
 	}
 

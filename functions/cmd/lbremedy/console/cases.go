@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A sheet is a part of a long list, with what leads to the others.
@@ -101,7 +102,10 @@ type caseBody struct {
 }
 
 // A part of what is told of a case, with what somebody else has said at its end.
-type part struct{ Name, Text, Quote string }
+type part struct {
+	Name, Quote string
+	Pieces      []say.Piece
+}
 
 // A stepRow is a step of a plan with how far it is.
 type stepRow struct {
@@ -152,10 +156,12 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		if strings.TrimSpace(f.Text) == "" || slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {
 			continue
 		}
-		one := part{Name: f.Name, Text: f.Text}
-		if text, quoted := strings.CutSuffix(f.Text, "\n"+last.Message); quoted && last.Message != "" {
-			one.Text, one.Quote = text, last.Message
+		text := f.Text
+		one := part{Name: f.Name}
+		if head, quoted := strings.CutSuffix(text, "\n"+last.Message); quoted && last.Message != "" {
+			text, one.Quote = head, last.Message
 		}
+		one.Pieces = say.Pieces(text)
 		b.Parts = append(b.Parts, one)
 	}
 	for i, step := range journal.Steps(p, told) {

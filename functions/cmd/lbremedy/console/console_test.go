@@ -208,7 +208,7 @@ func TestPages(t *testing.T) {
 	page := fmt.Sprintf("/cases/%s/%s/%s/%s", fixed.Cluster, fixed.Service.UID, fixed.Class, fixed.Case)
 	for path, wants := range map[string][]string{
 		"/":                        {"need action", "The role lacks slb:TagResources.", "none is open"},
-		"/questions":               {"Attach the policy. [2J", "pay/api", "never had an address"},
+		"/questions":               {"Attach the policy. [2J", "pay/api", "no address"},
 		"/cases?result=fixed":      {"1 to 1 of 1", "shop/web"},
 		"/cases?q=api+permission":  {"1 to 1 of 1", "pay/api"},
 		"/cases?q=web&result=open": {"None"},

@@ -36,13 +36,13 @@ func TestLanguages(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/":                             {"<h1>当前</h1>", "过去 24 小时", "等待人工处理", "交换机已满：vsw-1。"},
 		"/questions":                    {"<h1>问题</h1>", "交换机没有空闲 IP 地址", "添加注解 vswitch-id=vsw-2"},
-		"/cases":                        {"<h1>案例</h1>", "第 1 到 1 条，共 1 条", "交换机已满：vsw-1。"},
+		"/cases":                        {"<h1>故障记录</h1>", "第 1 到 1 条，共 1 条", "交换机已满：vsw-1。"},
 		one:                             {`<span lang="en">`, "<dt>发现</dt><dd class=\"lines\">交换机已满：vsw-1。</dd>", "添加注解 vswitch-id=vsw-2", "未执行", "在终端中"},
 		"/balancers":                    {"<h1>负载均衡</h1>"},
 		"/doctor":                       {"<h1>Doctor</h1>"},
 		"/policy":                       {"<h1>策略</h1>", "策略文件"},
 		"/classes":                      {"<h1>类别</h1>", "交换机没有空闲 IP 地址"},
-		"/classes/vswitch-ip-exhausted": {"<h1>交换机没有空闲 IP 地址</h1>", "未结束的案例", "私网 CLB 以及 NLB 的每个可用区都从交换机获取地址"},
+		"/classes/vswitch-ip-exhausted": {"<h1>交换机没有空闲 IP 地址</h1>", "未结束的故障记录", "私网 CLB 以及 NLB 的每个可用区都从交换机获取地址"},
 		"/nowhere":                      {"没有这个页面，或它显示的内容已不存在。"},
 	} {
 		got := page(path, "de, zh-CN;q=0.9, en;q=0.8")

@@ -23,7 +23,7 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		if found {
 			return "lbremedy approve " + r.Case + "\nlbremedy doctor --fix " + check + " " + name + " --apply"
 		}
-		return "" // the question names the command
+		return "lbremedy approve " + r.Case
 	case event.NeedsAction, event.Status(event.Failed):
 		above := ""
 		if slices.ContainsFunc(say.Pieces(r.Ask), func(p say.Piece) bool { return p.Command }) {

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // ByPerson begins the message of a case that a person begins and no failure.
@@ -43,8 +44,8 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	}
 	add(p.Phrase("Finding"), r.Finding)
 	add(p.Phrase("To do"), r.Ask)
-	if !dry {
-		add(p.Phrase("Next"), next(p.Language(), r, seen))
+	if todo := next(p.Language(), r, seen); !dry && !strings.Contains(r.Ask, todo) { // the question may name the command
+		add(p.Phrase("Next"), todo)
 	}
 	if r.Undoing {
 		add(p.Phrase("Undone"), plan(p, r, dry))
@@ -143,6 +144,9 @@ func wayBack(p *cli.Program, r event.Record) string {
 	return text
 }
 
+// risks are those of plans, in words.
+var risks = map[string]say.Text{"low": say.F("low risk"), "medium": say.F("medium risk"), "high": say.F("high risk")}
+
 // plan tells what was done or would be, what stood there, and the way back.
 func plan(p *cli.Program, r event.Record, dry bool) string {
 	if len(r.Steps) == 0 {
@@ -153,7 +157,7 @@ func plan(p *cli.Program, r event.Record, dry bool) string {
 		head = p.Phrase("nothing done yet")
 	}
 	if r.Risk != "" { // an undo has none of its own
-		head = p.Phrase("%s risk, %s", r.Risk, head)
+		head = p.Phrase("%s, %s", risks[r.Risk], head)
 	}
 	text := ""
 	for i, s := range Steps(p, r) {

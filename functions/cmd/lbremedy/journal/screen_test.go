@@ -145,7 +145,7 @@ func TestNext(t *testing.T) {
 	for _, r := range standing() {
 		want := map[string]string{
 			"planned":  "lbremedy run shop/planned --policy FILE --apply",
-			"act":      "To look again: lbremedy plan shop/act",
+			"act":      "lbremedy plan shop/act",
 			"held":     "lbremedy resume",
 			"later":    "Wait: retried at 2026-01-02 15:05:39 UTC",
 			"unproven": "Wait: retried at 2026-01-02 15:09:09 UTC",

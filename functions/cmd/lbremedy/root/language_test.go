@@ -105,8 +105,8 @@ func TestLanguage(t *testing.T) {
 		want []string
 	}{
 		{locale, "ls --help", 0, []string{
-			"列出每个 Service 和类别最近的案例", "\n用法：\n  lbremedy ls", "\n示例：\n", "\n参数：\n", "-n, --namespace 命名空间   ",
-			"只看这些结果的案例：", "ls 的帮助", "用 “lbremedy options” 查看全局参数。\n",
+			"列出每个 Service 和类别最近的故障记录", "\n用法：\n  lbremedy ls", "\n示例：\n", "\n参数：\n", "-n, --namespace 命名空间   ",
+			"只看这些结果的故障记录：", "ls 的帮助", "用 “lbremedy options” 查看全局参数。\n",
 		}},
 		{locale, "--help", 0, []string{"\n监视集群：\n", "退出码：0 成功", "  ls "}},
 		{locale, "help up", 0, []string{"监视一个集群的负载均衡同步失败", "（默认 128）"}},
@@ -122,7 +122,7 @@ func TestLanguage(t *testing.T) {
 		{locale, "ls --zzzzzz", 2, []string{"未知参数：--zzzzzz：见 lbremedy ls --help"}},
 		{locale, "ls -Q", 2, []string{"未知的短参数：'Q'（在 -Q 中）：见 lbremedy ls --help"}},
 		{locale, "run a/b --wait soon", 2, []string{`值 "soon" 对参数 "--wait" 无效：必须是时长，例如 "30s" 或 "5m"：见 lbremedy run --help`}},
-		{locale, "show", 2, []string{"show 需要：案例 ID 或 NAMESPACE/SERVICE。见 lbremedy show --help"}},
+		{locale, "show", 2, []string{"show 需要：故障记录 ID 或 NAMESPACE/SERVICE。见 lbremedy show --help"}},
 		{locale, "ls --log-level loud --log-format odd", 2, []string{"--log-level：\"loud\" 不是 debug, info, warn, error 之一\n", "--log-format：\"odd\" 不是"}},
 		{english, "ls --zzzzzz", 2, []string{"error: unknown flag: --zzzzzz: see lbremedy ls --help"}},
 		{english, "ls -Q", 2, []string{"error: unknown shorthand flag: 'Q' in -Q: see lbremedy ls --help"}},
