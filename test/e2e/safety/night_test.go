@@ -98,7 +98,9 @@ func (w *walk) screen(args ...string) {
 	w.n++
 	got := w.call(args...)
 	for line := range strings.Lines(got.out) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns {
+		pieces := say.Pieces(line)
+		command := len(pieces) == 1 && pieces[0].Command // it can be pasted as it is
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command {
 			w.Errorf("%v: a line of %d columns: %s", args, n, line)
 		}
 	}
