@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -98,7 +99,7 @@ func (w *walk) screen(args ...string) {
 	w.n++
 	got := w.call(args...)
 	for line := range strings.Lines(got.out) {
-		pieces := say.Pieces(line)
+		pieces := say.Pieces(strings.TrimSpace(line))
 		command := len(pieces) == 1 && pieces[0].Command // it can be pasted as it is
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command {
 			w.Errorf("%v: a line of %d columns: %s", args, n, line)
