@@ -230,6 +230,8 @@ func (x *run) impact(ctx context.Context) event.Impact {
 		return event.Partly
 	case err == nil && a.Flow.Ports == ccm.AllPorts:
 		return event.Frozen
+	case err != nil:
+		x.rec.AddNote(say.F("Whether traffic can flow could not be checked: %s.", event.Redact(err.Error())))
 	}
 	return event.Unchecked
 }
