@@ -384,7 +384,7 @@ func english(t say.Text, heard string) string {
 // commands is what a person types or pastes.
 var commands = regexp.MustCompile(`^(?:kubectl|aliyun|lbremedy|curl) `)
 
-// cautious reports whether a record says that something could not be compared, and is of
+// cautious reports whether a record says that the impact could not be found out, or that something could not be compared, and is of
 // high risk for that.
 func cautious(rec event.Record) bool {
 	unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown })
