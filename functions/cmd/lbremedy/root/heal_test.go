@@ -123,6 +123,9 @@ func TestHeal(t *testing.T) {
 	away := operator.Write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: `+
 		`{cluster: a}}], current-context: a}`)
 	run(command.CodeFailed, "", "the API server can't answer", "plan", web, "--kubeconfig", away)
+	for strings.Contains(sc.Run(t.Context(), "plan", web).Out, "is under way") { // the failure that came again is looked at just now
+		u.Until(t, planned)
+	}
 	run(0, "vswitch-id=vsw-b", "", "plan", web)
 	run(0, "Nothing was written", "", "run", web)
 	run(cli.CodeOpen, "planned", "", "run", web, "--apply")
