@@ -74,7 +74,7 @@ func (t *Tally) Stands(status event.Status) {
 	case !status.Open():
 	case status == event.NeedsApproval:
 		t.NeedsApproval++
-	case status == event.NeedsAction:
+	case status == event.NeedsAction, status == event.Status(event.Failed):
 		t.NeedsAction++
 	case status == event.Status(event.Planned):
 		t.Planned++

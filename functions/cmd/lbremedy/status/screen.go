@@ -215,7 +215,7 @@ func (s screen) cases() {
 		c    cli.Colour
 	}{
 		{c.NeedsApproval, say.F("%d need approval", c.NeedsApproval), "lbremedy ls --result needs-approval", cli.Yellow},
-		{c.NeedsAction, say.F("%d need action", c.NeedsAction), "lbremedy ls --result needs-action", cli.Yellow},
+		{c.NeedsAction, say.F("%d need action", c.NeedsAction), "lbremedy ls --result needs-action,failed", cli.Yellow},
 		{c.Planned, say.F("%d planned and only observed", c.Planned), "lbremedy ls --result planned", cli.Cyan},
 		{c.Rejected, say.F("%d rejected by a person", c.Rejected), "lbremedy ls --result rejected", cli.Cyan},
 		{c.Waiting, say.F("%d waiting", c.Waiting), "lbremedy ls --result waiting,unsettled", cli.Cyan},

@@ -95,7 +95,7 @@ Last 24 h   0 fixed, 0 recovered by themselves, 0 failed
 	}
 	out = run(cli.CodeOpen, "lbremedy    Something waits for a person.\n")
 	want = `Cases       1 need approval: lbremedy ls --result needs-approval
-            1 need action: lbremedy ls --result needs-action
+            2 need action: lbremedy ls --result needs-action,failed
             1 planned and only observed: lbremedy ls --result planned
             2 waiting: lbremedy ls --result waiting,unsettled
             1 in progress: lbremedy ls --watch
@@ -134,7 +134,7 @@ Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
 		t.Fatalf("%v: %+v", err, got)
 	}
 	if st.Verdict != status.Waits || st.Mode != "fix" || len(st.Pauses) != 2 || len(st.Breakers) != 4 ||
-		st.Cases.NeedsApproval != 1 || st.Cases.NeedsAction != 1 || st.Backlog.Dead != 4 || !st.Exporter.Alive || len(st.Unknown) != 0 {
+		st.Cases.NeedsApproval != 1 || st.Cases.NeedsAction != 2 || st.Backlog.Dead != 4 || !st.Exporter.Alive || len(st.Unknown) != 0 {
 		t.Errorf("in JSON: %+v", st)
 	}
 

@@ -52,7 +52,7 @@ func TestTraces(t *testing.T) {
 	sc := operator.NewTestbed(t)
 	u := sc.Up(t, "--policy", operator.Write(t, "fix.yaml", sc.Fixes()+"risk: medium\n"))
 	fixed := u.Until(t, func(r event.Record) bool { return r.Result == event.Fixed })
-	if got := sc.Run(t.Context(), "show", fixed.Case); got.Code != 0 || !strings.Contains(got.Out, "\nTrace      "+event.TraceID(fixed.Trace)+"\n") {
+	if got := sc.Run(t.Context(), "show", fixed.Case, "-o", "wide"); got.Code != 0 || !strings.Contains(got.Out, "\nTrace      "+event.TraceID(fixed.Trace)+"\n") {
 		t.Errorf("show names no trace: %+v", got)
 	}
 	u.End(t) // what waits is sent
