@@ -90,22 +90,16 @@ var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetN
 var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
 
 // Proves returns what the engine reads to find out whether traffic can flow, for a plan that was applied and for the impact of a
-// failure: the listeners of load balancers of the kinds that the class reads, and of both kinds where it reads none; and their
-// backends where the class is about these.
+// failure: the listeners of load balancers of both kinds; and where the class is about backends, those of the kinds that it reads, or of
+// both where it reads none.
 func (r *Remedy) Proves() []grant.Grant {
+	out := slices.Concat(ccm.FlowReads, ccm.NetworkFlowReads)
 	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
-	var out []grant.Grant
-	if classic || !network {
-		out = append(out, ccm.FlowReads...)
-		if r.Backends {
-			out = append(out, ccm.BackedReads...)
-		}
+	if r.Backends && (classic || !network) {
+		out = append(out, ccm.BackedReads...)
 	}
-	if network || !classic {
-		out = append(out, ccm.NetworkFlowReads...)
-		if r.Backends {
-			out = append(out, ccm.NetworkBackedReads...)
-		}
+	if r.Backends && (network || !classic) {
+		out = append(out, ccm.NetworkBackedReads...)
 	}
 	return grant.Set(out)
 }

@@ -43,7 +43,10 @@ func counted(t *testing.T, s *Stream) counts {
 // No change is lost where two processes make many at once.
 func TestChangeDocument(t *testing.T) {
 	t.Parallel()
-	const each = 500
+	each := 500
+	if testing.Short() { // each change takes several times as long with the race detector
+		each = 100
+	}
 	one := fresh(t)
 	two := connect(t, Config{URL: one.nc.ConnectedUrl()})
 	var all sync.WaitGroup
