@@ -90,16 +90,11 @@ var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetN
 var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
 
 // Proves returns what the engine reads to find out whether traffic can flow, for a plan that was applied and for the impact of a
-// failure: the listeners of load balancers of both kinds; and where the class is about backends, those of the kinds that it reads, or of
-// both where it reads none.
+// failure: the listeners of load balancers of both kinds, and their backends where the class is about these.
 func (r *Remedy) Proves() []grant.Grant {
 	out := slices.Concat(ccm.FlowReads, ccm.NetworkFlowReads)
-	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
-	if r.Backends && (classic || !network) {
-		out = append(out, ccm.BackedReads...)
-	}
-	if r.Backends && (network || !classic) {
-		out = append(out, ccm.NetworkBackedReads...)
+	if r.Backends {
+		out = slices.Concat(out, ccm.BackedReads, ccm.NetworkBackedReads)
 	}
 	return grant.Set(out)
 }
