@@ -114,14 +114,18 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 // dies in its runs can't tell by itself. Before the first such run it is when that was first asked.
 func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
 	key, now := event.DoctorKey(p.Env.Cluster), p.now()
-	at, err := p.Env.Stream.Get(ctx, key)
+	at, err := p.Env.Stream.Entry(ctx, key)
 	if errors.Is(err, stream.ErrNotFound) {
-		return now, p.Env.Stream.Put(ctx, key, []byte(now.UTC().Format(time.RFC3339)))
+		_, err = p.Env.Stream.Swap(ctx, key, []byte(now.UTC().Format(time.RFC3339)), at.Revision, 0)
+		if !errors.Is(err, stream.ErrConflict) {
+			return now, err
+		}
+		at, err = p.Env.Stream.Entry(ctx, key) // a run has ended meanwhile
 	}
 	if err != nil {
 		return now, err
 	}
-	return time.Parse(time.RFC3339, string(at))
+	return time.Parse(time.RFC3339, string(at.Value))
 }
 
 func (p *ScheduledRun) now() time.Time {
