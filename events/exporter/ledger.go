@@ -21,7 +21,7 @@ type ledger struct {
 // An entry is one occurrence that isn't through yet.
 type entry struct {
 	before string // progress when all before are closed, and this one is not
-	held   bool   // it holds progress, and stands for no occurrence
+	held   bool   // it holds progress, and has no occurrence
 	since  time.Time
 	sent   time.Time // when NATS was first asked to take it; zero: not yet
 }
@@ -39,7 +39,7 @@ func (l *ledger) open(version string) *entry {
 }
 
 // skip enters a version at which nothing is to publish, and returns the progress
-// made; empty if there is none.
+// made, or an empty text.
 func (l *ledger) skip(version string) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

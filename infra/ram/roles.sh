@@ -143,9 +143,9 @@ if [ -n "$remove" ]; then
 		known "$class"
 		role=$name-$class
 		for more in ${extra[@]+"${extra[@]}"}; do detach "$name-$more" "$role"; done
-		if [ -e "class/$class.json" ]; then detach "$role" "$role"; fi
+		detach "$role" "$role"
 		if [ -z "$apply" ] || there GetRole --RoleName "$role"; then run DeleteRole --RoleName "$role"; fi
-		if [ -e "class/$class.json" ]; then drop "$role"; fi
+		drop "$role"
 	done
 	for more in ${extra[@]+"${extra[@]}"}; do drop "$name-$more"; done
 	[ -n "$apply" ] || echo 'Nothing was done: --apply runs these commands.' >&2
@@ -162,10 +162,8 @@ for class in "${classes[@]}"; do
 	elif [[ $answer != *"${document//\"/\\\"}"* ]]; then
 		run UpdateRole --RoleName "$role" --NewAssumeRolePolicyDocument "$document"
 	fi
-	if [ -e "class/$class.json" ]; then
-		policy "$role" "class/$class.json"
-		attach "$role" "$role"
-	fi
+	policy "$role" "class/$class.json"
+	attach "$role" "$role"
 	case $class in up | engine)
 		if [ -n "$doctor" ]; then
 			policy "$name-doctor" class/doctor.json

@@ -117,7 +117,7 @@ const (
 )
 
 // Post sends a body and returns the answer of a good status. Its error is an [Error] that holds neither the address nor a
-// secret. It posts to no other place than it is told: a redirect would carry what is signed for one place to another.
+// secret. It posts to the given address alone: a redirect would carry what is signed for one place to another.
 func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, method, address string, header http.Header,
 	body []byte) ([]byte, error) {
 	fail := &Error{Doing: doing}
@@ -169,7 +169,7 @@ func (c Config) call(ctx context.Context, doing, method, address string, header 
 		return fail
 	}
 	if err := json.Unmarshal(said, into); err != nil {
-		return &Error{Doing: doing, Err: errors.New("the answer is no JSON")}
+		return &Error{Doing: doing, Err: errors.New("the answer is not JSON")}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestImpact(t *testing.T) {
 			if rec := r.ends(event.Asked); rec.Impact != tt.want {
 				t.Errorf("the record says %q", rec.Impact)
 			}
-			// Of a failure that is over there is none.
+			// A failure that is over has no impact.
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
 			r.event = r.failure(class, r.now().Add(time.Minute))
 			if rec := r.ends(event.Gone); rec.Impact != "" {

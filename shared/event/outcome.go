@@ -118,13 +118,13 @@ const (
 // Impacts are all of them, the worst last.
 var Impacts = []Impact{Unchecked, Frozen, Partly, Down, NeverUp}
 
-// Text returns the impact as a sentence; empty if there is none.
+// Text returns the impact as a sentence, or nothing for no impact.
 func (i Impact) Text() say.Text {
 	switch i {
 	case Unchecked:
 		return say.F("Unknown: it could not be checked whether traffic flows.")
 	case Frozen:
-		return say.F("Traffic flows to the backends of the last sync. Changes since then have no effect.")
+		return say.F("Each port has a running listener, with the backends of the last sync. Changes since then have no effect.")
 	case Partly:
 		return say.F("Some ports of the Service take no traffic.")
 	case Down:

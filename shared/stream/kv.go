@@ -227,7 +227,7 @@ func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
 		return Message{}, err
 	}
 	m, err := s.Last(ctx, bucketStream, subject)
-	if err == nil && m.Sequence == 0 { // it can't be read: where it stands is told behind it
+	if err == nil && m.Sequence == 0 { // its headers, which hold the sequence, can't be read
 		found, lastErr := s.Lasts(ctx, bucketStream, subject)
 		if err = lastErr; len(found) > 0 {
 			m = found[0]
@@ -292,7 +292,7 @@ func keyMessage(key string, value []byte, ttl time.Duration) (*nats.Msg, error) 
 	return m, nil
 }
 
-// What a subject or the tools of NATS can't take is written as "=" and two hex digits, as URLs have it with "%".
+// A byte that a subject or the tools of NATS can't take is written as "=" and two hex digits, as URLs do with "%".
 var escapes = strings.NewReplacer("~", "=7E", "+", "=20", "%", "=")
 
 // subjectOf returns the subject of a key.

@@ -97,7 +97,7 @@ func (c Settings) streams() []jetstream.StreamConfig {
 	return all
 }
 
-// What Setup keeps as it should be; the rest, such as placement or sources, is the operator's.
+// Setup sets these fields; the rest, such as placement or sources, is the operator's.
 var (
 	streamFields = []string{"Description", "Subjects", "Retention", "Storage", "Replicas", "MaxMsgsPerSubject", "Discard", "MaxMsgs",
 		"MaxMsgSize", "MaxAge", "MaxBytes", "Duplicates", "AllowDirect", "AllowRollup", "AllowMsgTTL", "SubjectDeleteMarkerTTL"}

@@ -81,7 +81,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// What an operator has set stays, whichever program sets up without saying a size.
+// Setup without sizes keeps the limits that an operator has set.
 func TestSetupKeepsWhatOperatorsSet(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()

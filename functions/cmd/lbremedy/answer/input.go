@@ -120,7 +120,7 @@ func Kept(m stream.Message) (Item, error) {
 	return it, err
 }
 
-// fromEvent returns the failure that an Event tells of; nil if it tells of none.
+// fromEvent returns the failure that an Event reports; nil if it reports none.
 func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event) (*Item, error) {
 	if !event.Watched(e.Reason) || event.DryRun(e.Message) {
 		return nil, nil

@@ -22,7 +22,7 @@ func (s *slow) Read(to []byte) (int, error) {
 	return s.Reader.Read(to)
 }
 
-// A question ends with the call: who is asked may press Ctrl-C.
+// A question ends with the call, so Ctrl-C ends it.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())

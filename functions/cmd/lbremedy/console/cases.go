@@ -97,7 +97,7 @@ type caseBody struct {
 	Undone bool // the steps take back what was written
 	Reads  []event.Read
 	Asks   member
-	Again  approval.Question // a plan that the reader has rejected and may still approve; its case is empty if there is no such plan
+	Again  approval.Question // a plan that the reader has rejected and may still approve; the zero Question: none
 	Others []*past
 }
 

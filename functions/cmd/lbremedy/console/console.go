@@ -65,9 +65,9 @@ clusters in NATS; load balancers and the doctor need --cluster and --region.
 The printed address holds a key, which is new for each start. Anyone on this machine who has it
 can read what you can, and answer in your name.
 
-With --login it is for others: people log in with a token that the API server accepts. Who
-may list the Services of all namespaces may look; who may create Approvals in a namespace
-may answer there.`,
+With --login it is for others: people log in with a token that the API server accepts. A
+user who may list the Services of all namespaces may look, and one who may create Approvals
+in a namespace may answer there.`,
 		Example: `  lbremedy console
   lbremedy console --listen 127.0.0.1:9000 --cluster c1234 --region cn-hangzhou
   lbremedy console --login --listen :8383 --url https://lbremedy.example.com --cluster c1234 --region cn-hangzhou`,

@@ -49,7 +49,7 @@ type letter struct {
 	Message string              `json:"message,omitempty"` // of the failure, without secrets
 	Cut     int                 `json:"cut,omitempty"`     // bytes that its data had; absent: it is whole
 	Headers map[string][]string `json:"headers,omitempty"`
-	Data    string              `json:"data,omitempty"` // without secrets; in hexadecimal digits if it is no text
+	Data    string              `json:"data,omitempty"` // without secrets; binary data in hexadecimal digits
 
 	raw stream.Message
 }
@@ -164,7 +164,7 @@ it can be read. -o json and -o yaml print all of a letter, with its headers and 
 				return err
 			}
 			if len(gone) > 0 {
-				return command.Wrong("there is no dead letter %d: \"lbremedy dead ls\" lists them", gone[0])
+				return command.Wrong("dead letter %d does not exist: \"lbremedy dead ls\" lists them", gone[0])
 			}
 			slices.Reverse(list)
 			if len(list) == 0 {

@@ -107,7 +107,7 @@ func TestDead(t *testing.T) {
 		t.Errorf("ls printed %q", got.Out)
 	}
 	run(0, "cut: 614400", "", "ls", "7", "-o", "yaml")
-	run(command.CodeWrong, "", "there is no dead letter 99", "ls", "99")
+	run(command.CodeWrong, "", "dead letter 99 does not exist", "ls", "99")
 	run(command.CodeWrong, "", `"x" is not the number of a dead letter`, "ls", "x")
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "retry")
 	run(command.CodeWrong, "", "not both", "retry", "1", "--all")

@@ -79,7 +79,7 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	} else {
 		add(p.Phrase("Failed"), when+last+"\n"+r.Message)
 	}
-	if r.Case == "" { // of a look at what is no case yet
+	if r.Case == "" { // a look has no case yet
 		add(p.Phrase("Class"), p.Phrase("%s in cluster %s", r.Class, r.Cluster))
 	} else {
 		add(p.Phrase("Case"), p.Phrase("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
@@ -193,7 +193,7 @@ func Steps(p *cli.Program, r event.Record) []PlanStep {
 		one := PlanStep{Text: Brief(s.Text), Changes: Differences(s.Step)}
 		switch {
 		case s.Found && r.Undoing:
-			one.Note = p.Phrase("was already undone, or is no longer there: nothing was written")
+			one.Note = p.Phrase("was already undone, or has gone: nothing was written")
 		case s.Found && !s.Wakes:
 			one.Note = p.Phrase("was there already: nothing was written")
 		case s.Unknown && !s.Found:
