@@ -124,7 +124,7 @@ func TestDingTalkErrors(t *testing.T) {
 		"no secret":      {change: func(c *chat.Config) { c.Secret = func() (string, error) { return "", errors.New("no file") } }, want: "no file"},
 		"too many calls": {status: 403, body: `{"code":"Forbidden.AccessDenied.QpsLimitForAppkeyAndApi","message":"slow"}`, want: "QpsLimit"},
 		"busy":           {status: 503, body: "<html>", want: "status 503"},
-		"no JSON":        {status: 200, body: "<html>", want: "no JSON"},
+		"not JSON":       {status: 200, body: "<html>", want: "not JSON"},
 		"nothing":        {status: 200, body: "{}", want: "does not say that it was delivered"},
 		"elsewhere":      {status: 302, body: "", want: "status 302", refused: true},
 	} {

@@ -103,7 +103,7 @@ func TestFeishuErrors(t *testing.T) {
 		"no secret":    {change: func(c *chat.Config) { c.Secret = func() (string, error) { return "", errors.New("no file") } }, want: "no file"},
 		"too often":    {status: 400, body: `{"code":230020,"msg":"This operation triggers the frequency limit."}`, want: "230020"},
 		"busy":         {status: 503, body: "<html>", want: "status 503"},
-		"no JSON":      {status: 200, body: "<html>", want: "no JSON"},
+		"not JSON":     {status: 200, body: "<html>", want: "not JSON"},
 		"nothing":      {status: 200, body: `{"code":0,"data":{}}`, want: "no message"},
 		"no data":      {status: 200, body: `{"code":0}`, want: "no data"},
 	} {
