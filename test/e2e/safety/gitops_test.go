@@ -17,8 +17,8 @@ import (
 
 // What a GitOps tool keeps is not written to, since it would be put back: a person is
 // given the patch to commit. The tools write as they really do, so that the API server
-// itself notes whose each field is. What a tool has only installed, and a person set
-// since, is no tool's.
+// itself notes whose each field is. A field that
+// another program set on an object of the tool does not belong to the tool.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	const asks, fixes = event.Asked, event.Fixed
@@ -57,13 +57,13 @@ func TestGitOps(t *testing.T) {
 			manager: "argocd-controller",
 		},
 		"helm-allowed": {drift: true, write: update("helm"), result: fixes},
-		// The chart does not set the field: a person has, or nobody.
+		// The chart does not set the field: another program has, or nobody. A person's edit asks by itself (TestRecentEdit).
 		"helm-installed": {
 			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
 			write: func(r *rig, svc *corev1.Service) {
 				delete(svc.Annotations, vswitch)
 				r.update(svc, "helm")
-				r.annotate(svc.Name, map[string]any{vswitch: testbed.FullVSwitchH}, "kubectl-annotate")
+				r.annotate(svc.Name, map[string]any{vswitch: testbed.FullVSwitchH}, "network-operator")
 			}, result: fixes,
 		},
 		"helm-unset": {
