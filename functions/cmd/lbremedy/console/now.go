@@ -72,7 +72,7 @@ func (s *server) now(r *http.Request) (page, error) {
 func sum(x, y journal.Tally) journal.Tally {
 	return journal.Tally{
 		NeedsApproval: x.NeedsApproval + y.NeedsApproval, NeedsAction: x.NeedsAction + y.NeedsAction, Waiting: x.Waiting + y.Waiting,
-		Planned: x.Planned + y.Planned, Running: x.Running + y.Running, Fixed: x.Fixed + y.Fixed, Recovered: x.Recovered + y.Recovered,
+		Planned: x.Planned + y.Planned, Running: x.Running + y.Running, Fixed: x.Fixed + y.Fixed, Synced: x.Synced + y.Synced, Recovered: x.Recovered + y.Recovered,
 		Failed: x.Failed + y.Failed, Unread: max(x.Unread, y.Unread),
 	}
 }

@@ -18,7 +18,8 @@ type Tally struct {
 	Planned       int `json:"planned"`       // the policy only observes
 	Rejected      int `json:"rejected"`      // a person has rejected the plan
 	Running       int `json:"running"`       // looked at or written just now
-	Fixed         int `json:"fixed"`         // since then
+	Fixed         int `json:"fixed"`         // since then: the failure is over, and traffic can flow
+	Synced        int `json:"synced"`        // since then: the failure is over; that traffic can flow is not proven
 	Recovered     int `json:"recovered"`     // since then, by itself
 	Failed        int `json:"failed"`        // since then
 	Unread        int `json:"unread"`        // records that can't be read, of which nothing is known
@@ -59,8 +60,10 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 // Ended counts how a case stood at the end of the time.
 func (t *Tally) Ended(status event.Status) {
 	switch status {
-	case event.Status(event.Fixed), event.Status(event.Synced):
+	case event.Status(event.Fixed):
 		t.Fixed++
+	case event.Status(event.Synced):
+		t.Synced++
 	case event.Recovered:
 		t.Recovered++
 	case event.Status(event.Failed):

@@ -229,5 +229,5 @@ func (s screen) cases() {
 	if name != "" {
 		s.line(name, s.p.Phrase("None is open."))
 	}
-	s.line("Last 24 h", s.p.Phrase("%d fixed, %d recovered by themselves, %d failed", c.Fixed, c.Recovered, c.Failed))
+	s.line("Last 24 h", s.p.Phrase("%d fixed, %d synced (traffic not proven), %d recovered, %d failed", c.Fixed, c.Synced, c.Recovered, c.Failed))
 }

@@ -66,7 +66,7 @@ Pauses      None.
 Breakers    None is open.
 Queue       0 queued, 0 not delivered
 Cases       None is open.
-Last 24 h   0 fixed, 0 recovered by themselves, 0 failed
+Last 24 h   0 fixed, 0 synced (traffic not proven), 0 recovered, 0 failed
 `
 	if diff := cmp.Diff(want, masked(out)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -99,7 +99,7 @@ Last 24 h   0 fixed, 0 recovered by themselves, 0 failed
             1 planned and only observed: lbremedy ls --result planned
             2 waiting: lbremedy ls --result waiting,unsettled
             1 in progress: lbremedy ls --watch
-Last 24 h   1 fixed, 0 recovered by themselves, 1 failed
+Last 24 h   1 fixed, 0 synced (traffic not proven), 0 recovered, 1 failed
 `
 	if got := out[strings.Index(out, "Cases "):]; got != want {
 		t.Errorf("-want +got:\n%s", cmp.Diff(want, got))
