@@ -102,10 +102,10 @@ also those of other clusters.`,
 					fmt.Fprintln(p.Out, p.Phrase("There was no pause to end."))
 				}
 				for _, one := range ended {
-					fmt.Fprintln(p.Out, p.Phrase("Ended. %s", cli.PauseLine(one)))
+					fmt.Fprint(p.Out, cli.Wrap(p.Phrase("Ended. %s", cli.PauseLine(one)), "", p.Width()))
 				}
 				for _, one := range remain {
-					fmt.Fprintln(p.Out, p.Phrase("Still in force. %s", cli.PauseLine(one)))
+					fmt.Fprint(p.Out, cli.Wrap(p.Phrase("Still in force. %s", cli.PauseLine(one)), "", p.Width()))
 				}
 			})
 		}),
@@ -134,6 +134,6 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, all []control.
 // pauses prints the pauses that are in force.
 func pauses(p *cli.Program, all []control.Pause) {
 	for _, one := range all {
-		fmt.Fprintln(p.Out, p.Tell(cli.PauseLine(one)))
+		fmt.Fprint(p.Out, cli.Wrap(p.Tell(cli.PauseLine(one)), "", p.Width()))
 	}
 }
