@@ -378,8 +378,8 @@ func TestClusters(t *testing.T) {
 		held      func(event.Record) bool
 	}{
 		{"pause",
-			func() { r.says(one, "Cluster "+one+": Paused by ann", "pause", "--this-cluster", "--by", "ann") },
-			func() { r.says(one, "Ended. Cluster "+one, "resume", "--this-cluster") },
+			func() { r.says(one, "Cluster "+one+": Paused by ann", "pause", "--by", "ann") },
+			func() { r.says(one, "Ended. Cluster "+one, "resume") },
 			held(event.HeldByPause)},
 		{"freeze", func() { r.policy(one, freeze) }, func() { r.policy(one, careful) }, held(event.HeldByFreeze)},
 		{"observe", func() { r.policy(one, "mode: observe\n") }, func() { r.policy(one, careful) },

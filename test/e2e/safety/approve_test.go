@@ -89,11 +89,11 @@ func TestApproveTooLate(t *testing.T) {
 			me := r.answerable()
 			r.must(r.testbed.Fail(r.ctx, f))
 			asked := r.ends("web", event.Asked)
-			r.says(0, "All clusters: Paused by cat", "", "pause", "--by", "cat")
+			r.says(0, "Cluster "+testbed.ClusterID+": Paused by cat", "", "pause", "--by", "cat")
 			r.says(0, me+" approved the plan "+asked.Digest, "", "approve", asked.Case)
 			r.held("web", event.HeldByPause)
 			tt.meanwhile(r)
-			r.says(0, "Ended. All clusters: Paused by cat", "", "resume")
+			r.says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by cat", "", "resume")
 			again := r.ends("web", event.Asked)
 			if !strings.Contains(again.Note, tt.note) || (tt.note != "") != (again.Digest != asked.Digest) || again.Approved != nil {
 				t.Errorf("it asks about %s with %q, and asked about %s; approved: %+v", again.Digest, again.Note, asked.Digest, again.Approved)

@@ -71,7 +71,7 @@ func TestNight(t *testing.T) {
 		{"ls"},
 		{"show", shop + "/carts"},
 		{"show", asked.Case},
-		{"pause", "--this-cluster", "--cluster", "c-dem", "--by", "ann"},
+		{"pause", "--cluster", "c-dem", "--by", "ann"},
 		{"pause", "--by", "ann", "--why", "network change"},
 		{"pause", "--by", "bob", "--why", "me too"},
 		{"ls", "--namespace", "nowhere"},

@@ -39,7 +39,7 @@ func TestPause(t *testing.T) {
 	shell.Beside(r, r.ctx, "the worker", r.work)
 	// Touches are two seconds apart: after the first one there are more to come.
 	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) > 0 }))
-	r.says(0, "All clusters: Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")
+	r.says(0, "Cluster "+testbed.ClusterID+": Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")
 	stopped := time.Now().Add(time.Second)
 	for _, f := range fixtures {
 		r.until(f.Service, "touched or stopped", func(rec event.Record) bool {
@@ -61,7 +61,7 @@ func TestPause(t *testing.T) {
 		}
 	}
 	r.says(0, "Paused by ann", "", "policy", "show")
-	r.says(0, "Ended. All clusters: Paused by ann", "", "resume")
+	r.says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by ann", "", "resume")
 	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) == len(fixtures) }))
 	r.testbed.Resume(r.ctx)
 	for _, f := range fixtures {

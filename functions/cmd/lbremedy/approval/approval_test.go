@@ -185,7 +185,7 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(0, `"service": "api"`, "approve", "shop/api", "--print", "--user", "ann", "-o", "json")
-	says(0, `"host": "`, "pause", "--by", "ann", "-o", "json")
+	says(0, `"host": "`, "pause", "--all-clusters", "--by", "ann", "-o", "json")
 
 	if err := operator.Seed(t.Context(), s, twice); err != nil {
 		t.Fatal(err)

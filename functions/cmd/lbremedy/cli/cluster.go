@@ -47,6 +47,23 @@ func Unseen(ctx context.Context, s *stream.Stream, cluster string) (say.Text, er
 	return text.And("It knows %s", strings.Join(known, ", ")), nil
 }
 
+// OneCluster returns the cluster that the flags name, or else the only one that NATS knows.
+func (p *Program) OneCluster(ctx context.Context, s *stream.Stream) (string, error) {
+	if p.Cluster != "" {
+		return p.Cluster, nil
+	}
+	known, err := s.Clusters(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case len(known) == 1:
+		return known[0], nil
+	case len(known) > 1:
+		return "", command.Wrong("NATS knows several clusters, %s: name one with --cluster or LBREMEDY_CLUSTER", strings.Join(known, ", "))
+	}
+	return "", command.Wrong("no cluster is named, and NATS knows none: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster")
+}
+
 // InCluster returns the words that name a cluster at the end of a sentence; none for all clusters.
 func InCluster(cluster string) say.Text {
 	if cluster == "" {

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -9,37 +10,38 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func pause(p *cli.Program) *cobra.Command {
 	var by, why string
-	var here bool
+	var every bool
 	cmd := &cobra.Command{
 		Use:   "pause",
 		Short: "Stop every step that has not started",
-		Long: `Stop every step that has not started, in all workers and functions that use this NATS,
-for all clusters or, with --this-cluster, for one. Failures are still received and
-diagnosed, but plans wait until "lbremedy resume". A step in progress finishes.
+		Long: `Stop every step in a cluster that has not started, in all workers and functions that use
+this NATS. Failures are still received and diagnosed, but plans wait until "lbremedy
+resume". A step in progress finishes.
+
+The cluster is that of --cluster, or else the only one that NATS knows. --all-clusters
+pauses all clusters, also those that begin to use this NATS later.
 
 If there already is a pause of the same clusters, it stays, and the command says whose it
 is.`,
 		Example: `  lbremedy pause --why 'network change tonight'
-  lbremedy pause --this-cluster --cluster c1234`,
+  lbremedy pause --all-clusters`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
 			if by == "" {
 				return command.Wrong("--by: name a person: the user of this machine is not known")
 			}
-			cluster, err := only(p, here)
+			cluster, err := "", error(nil)
+			if !every {
+				cluster, err = p.OneCluster(ctx, s)
+			}
 			if err != nil {
 				return err
 			}
-			s, err := p.Stream(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
 			if err := cli.KnownCluster(ctx, s, cluster); err != nil {
 				return err
 			}
@@ -56,57 +58,38 @@ is.`,
 				p.Note("Already paused, and this pause stays. %s", cli.PauseLine(all[i]))
 			}
 			return p.Print(all, func() { pauses(p, all) })
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&by, "by", cli.Whoami(), "`who` pauses")
 	cmd.Flags().StringVar(&why, "why", "", "the `reason`, shown to other users")
-	cmd.Flags().BoolVar(&here, "this-cluster", false, "only for the cluster that --cluster names")
+	cmd.Flags().BoolVar(&every, "all-clusters", false, "pause all clusters")
 	return cmd
 }
 
 func resume(p *cli.Program) *cobra.Command {
-	var here, every bool
+	var every bool
 	cmd := &cobra.Command{
 		Use:   "resume",
 		Short: "End the pause, or all pauses",
 		Long: `End the pause that is in force, and say whose it was. Waiting cases are diagnosed again
 within seconds; no plan from before the pause is applied.
 
-If several pauses are in force, or one of another cluster than --cluster names, the
-command wants --all. --this-cluster ends only the pause of that cluster.`,
+If the cluster has a pause of its own and all clusters have one, the cluster's own ends
+first, and the command says that the other one is still in force. --all ends all pauses,
+also those of other clusters.`,
 		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			cluster, err := only(p, here)
-			if err != nil {
-				return err
-			}
-			if here && every {
-				return command.Wrong("--all and --this-cluster contradict each other: give one")
-			}
-			s, err := p.Stream(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
 			all, err := control.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}
-			end, remain := all, []control.Pause{}
-			if here {
-				end = slices.DeleteFunc(slices.Clone(all), func(one control.Pause) bool { return one.Cluster != cluster })
-				remain = slices.DeleteFunc(slices.Clone(all), func(one control.Pause) bool { return one.Cluster == cluster })
-				if len(end) == 0 {
-					if err := cli.KnownCluster(ctx, s, cluster); err != nil {
-						return err
-					}
-				}
-			} else if !every {
-				if err := meant(p, all); err != nil {
+			end := all
+			if !every && len(all) > 0 {
+				if end, err = meant(ctx, p, s, all); err != nil {
 					return err
 				}
 			}
+			remain := slices.DeleteFunc(slices.Clone(all), func(one control.Pause) bool { return slices.Contains(end, one) })
 			ended := []control.Pause{}
 			for _, one := range end {
 				if _, err := control.Resume(ctx, s, one.Cluster); err != nil {
@@ -119,48 +102,38 @@ command wants --all. --this-cluster ends only the pause of that cluster.`,
 					fmt.Fprintln(p.Out, p.Phrase("There was no pause to end."))
 				}
 				for _, one := range ended {
-					fmt.Fprintln(p.Out, p.Phrase("Ended. %s", cli.PauseLine(one)))
+					fmt.Fprint(p.Out, cli.Wrap(p.Phrase("Ended. %s", cli.PauseLine(one)), "", p.Width()))
 				}
 				for _, one := range remain {
-					fmt.Fprintln(p.Out, p.Phrase("Still in force. %s", cli.PauseLine(one)))
+					fmt.Fprint(p.Out, cli.Wrap(p.Phrase("Still in force. %s", cli.PauseLine(one)), "", p.Width()))
 				}
 			})
-		},
+		}),
 	}
-	cmd.Flags().BoolVar(&here, "this-cluster", false, "only that of the cluster that --cluster names")
 	cmd.Flags().BoolVar(&every, "all", false, "all pauses")
 	return cmd
 }
 
-// meant refuses to end pauses of which it is not clear that they are to end.
-func meant(p *cli.Program, all []control.Pause) error {
-	foreign := len(all) == 1 && all[0].Cluster != "" && p.Cluster != "" && all[0].Cluster != p.Cluster
-	if len(all) == 0 || len(all) == 1 && !foreign {
-		return nil
+// meant returns the pause that stops the cluster: its own, or else that of all clusters.
+func meant(ctx context.Context, p *cli.Program, s *stream.Stream, all []control.Pause) ([]control.Pause, error) {
+	if p.Cluster == "" && len(all) == 1 {
+		return all, nil
 	}
-	for _, one := range all {
-		p.Note("In force. %s", cli.PauseLine(one))
+	cluster, err := p.OneCluster(ctx, s)
+	if err != nil {
+		return nil, err
 	}
-	if foreign {
-		return command.Wrong("the pause is of cluster %s and not of %s: name its cluster, or give --all", all[0].Cluster, p.Cluster)
+	for _, of := range []string{cluster, ""} {
+		if i := slices.IndexFunc(all, func(one control.Pause) bool { return one.Cluster == of }); i >= 0 {
+			return all[i : i+1], nil
+		}
 	}
-	return command.Wrong("%d pauses are in force: give --all to end all of them, or --this-cluster with --cluster for one", len(all))
-}
-
-// only returns the cluster that is meant alone; empty: all are.
-func only(p *cli.Program, here bool) (string, error) {
-	if here && p.Cluster == "" {
-		return "", command.Wrong("--this-cluster: no cluster is named: set --cluster or LBREMEDY_CLUSTER")
-	}
-	if !here {
-		return "", nil
-	}
-	return p.Cluster, nil
+	return nil, cli.KnownCluster(ctx, s, cluster)
 }
 
 // pauses prints the pauses that are in force.
 func pauses(p *cli.Program, all []control.Pause) {
 	for _, one := range all {
-		fmt.Fprintln(p.Out, p.Tell(cli.PauseLine(one)))
+		fmt.Fprint(p.Out, cli.Wrap(p.Tell(cli.PauseLine(one)), "", p.Width()))
 	}
 }

@@ -22,14 +22,14 @@ func TestPause(t *testing.T) {
 			t.Fatalf("%d pauses, want %d: %v, %v", len(all), want, all, err)
 		}
 	}
-	wants(t, run("pause", "--by", "ann", "--this-cluster", "--cluster", "c-othr"), command.CodeWrong,
+	wants(t, run("pause", "--by", "ann", "--cluster", "c-othr"), command.CodeWrong,
 		`NATS has never seen a cluster "c-othr": did you mean c-other? It knows c-other, c1`)
-	wants(t, run("resume", "--this-cluster", "--cluster", "c-othr"), command.CodeWrong, `NATS has never seen a cluster "c-othr"`)
+	wants(t, run("pause", "--by", "ann"), command.CodeWrong, "NATS knows several clusters, c-other, c1: name one with --cluster or LBREMEDY_CLUSTER")
 	inForce(0)
 
 	// A second one of the same clusters is not dropped silently.
-	wants(t, run("pause", "--by", "ann", "--why", "night", "--this-cluster", "--cluster", "c1"), 0, "Cluster c1: Paused by ann at ", ": night.")
-	wants(t, run("pause", "--by", "bob", "--why", "day", "--this-cluster", "--cluster", "c1"), 0,
+	wants(t, run("pause", "--by", "ann", "--why", "night", "--cluster", "c1"), 0, "Cluster c1: Paused by ann at ", ": night.")
+	wants(t, run("pause", "--by", "bob", "--why", "day", "--cluster", "c1"), 0,
 		"Already paused", "Cluster c1: Paused by ann at ", ": night.")
 	inForce(1)
 	// All that shows cases says so, beside the data, for the clusters that are meant.
@@ -41,17 +41,32 @@ func TestPause(t *testing.T) {
 		t.Errorf("of another cluster: %+v", got)
 	}
 
-	// One pause ends by a resume; one of another cluster, or several, by a word more.
-	wants(t, run("resume", "--cluster", "c-other"), command.CodeWrong, "In force. Cluster c1: Paused by ann", "the pause is of cluster c1 and not of c-other")
-	wants(t, run("pause", "--by", "cat"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by ann")
-	wants(t, run("resume"), command.CodeWrong, "In force. All clusters: Paused by cat", "In force. Cluster c1: Paused by ann", "2 pauses are in force: give --all")
+	// One pause ends by a resume; of several, that of the cluster goes first, and one of another cluster stays.
+	wants(t, run("resume", "--cluster", "c-othr"), command.CodeWrong, `NATS has never seen a cluster "c-othr"`)
+	wants(t, run("resume", "--cluster", "c-other"), 0, "There was no pause to end.", "Still in force. Cluster c1: Paused by ann")
+	wants(t, run("pause", "--by", "cat", "--all-clusters"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by ann")
+	wants(t, run("resume"), command.CodeWrong, "NATS knows several clusters, c-other, c1: name one")
 	inForce(2)
-	wants(t, run("resume", "--this-cluster", "--cluster", "c1"), 0, "Ended. Cluster c1: Paused by ann", "Still in force. All clusters: Paused by cat")
+	wants(t, run("resume", "--cluster", "c1"), 0, "Ended. Cluster c1: Paused by ann", "Still in force. All clusters: Paused by cat")
 	wants(t, run("resume"), 0, "Ended. All clusters: Paused by cat at ")
 	inForce(0)
 	wants(t, run("resume"), 0, "There was no pause to end.")
-	wants(t, run("pause", "--by", "ann"), 0)
-	wants(t, run("pause", "--by", "ann", "--this-cluster", "--cluster", "c1"), 0)
+	wants(t, run("pause", "--by", "ann", "--all-clusters"), 0)
+	wants(t, run("pause", "--by", "ann", "--cluster", "c1"), 0)
 	wants(t, run("resume", "--all"), 0, "Ended. All clusters", "Ended. Cluster c1")
 	inForce(0)
+}
+
+// Without a cluster the only one is meant that NATS knows, and never all.
+func TestPauseTheOne(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	wants(t, c.Run(t.Context(), "pause", "--by", "ann"), 0, "Cluster c1: Paused by ann at ")
+	if all, err := control.Pauses(t.Context(), s); err != nil || len(all) != 1 || all[0].Cluster != "c1" {
+		t.Errorf("the pauses are %v, %v", all, err)
+	}
+	wants(t, c.Run(t.Context(), "resume"), 0, "Ended. Cluster c1: Paused by ann at ")
+	empty := operator.Call{Env: operator.Home(t)}
+	empty.Env["LBREMEDY_STATE_DIR"] = t.TempDir()
+	wants(t, empty.Run(t.Context(), "pause", "--by", "ann"), command.CodeWrong, "no NATS is known here")
 }

@@ -167,18 +167,19 @@ type shown struct {
 func show(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
-		Short: "Show the policy in force in the cluster that --cluster names, and what is paused",
-		Long: `Show the policy in force in the cluster that --cluster names, as the engine there tells:
-what it allows, where it lies and since when it is in force, and what is paused. -o yaml
-prints its text.
+		Short: "Show the policy in force in a cluster, and what is paused",
+		Long: `Show the policy in force in a cluster, as the engine there tells: what it allows, where it
+lies and since when it is in force, and what is paused. -o yaml prints its text. The
+cluster is that of --cluster, or else the only one that NATS knows.
 
 Who changed it, and what it was before, say Git or the audit log of the API server.`,
-		Example: `  lbremedy policy show --cluster c1234
+		Example: `  lbremedy policy show
   lbremedy policy show --cluster c1234 -o yaml > policy.yaml`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
-			if p.Cluster == "" {
-				return command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
+			var err error
+			if p.Cluster, err = p.OneCluster(ctx, s); err != nil {
+				return err
 			}
 			now, told, err := cli.InForce(ctx, s, p.Cluster)
 			if err != nil {

@@ -203,9 +203,9 @@ func TestHeal(t *testing.T) {
 
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", web)
-	run(0, "All clusters: Paused by ann", "", "pause", "--by", "ann")
+	run(0, "Cluster c-cli: Paused by ann", "", "pause", "--by", "ann")
 	run(0, "undone", "This undo writes although writes are paused", "undo", web, "--apply", "--by", "ann")
-	run(0, "Ended. All clusters: Paused by ann", "", "resume")
+	run(0, "Ended. Cluster c-cli: Paused by ann", "", "resume")
 	run(0, "called by ann (", "", "show", id)
 	run(0, `"identity": "`, "", "show", id, "-o", "json")
 	run(0, "In force: observe", "", "policy", "show")

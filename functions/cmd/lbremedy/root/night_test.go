@@ -37,17 +37,16 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, command.CodeWrong, "", "is only observed", "approve", id)
 
 	// A pause takes precedence over a policy that fixes.
-	sc.Wants(t, 0, "All clusters: Paused by ann", "", "pause", "--by", "ann", "--why", "network change")
-	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--by", "bob", "--this-cluster")
+	sc.Wants(t, 0, "All clusters: Paused by ann", "", "pause", "--all-clusters", "--by", "ann", "--why", "network change")
+	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--by", "bob")
 	policy(sc.Fixes() + "freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
 	if r := u.Until(t, held(event.HeldByPause)); !strings.Contains(r.Rule, "Paused by ann") {
 		t.Errorf("the rule is %q", r.Rule)
 	}
 	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "policy", "show")
-	sc.Wants(t, 0, "network change", "Already paused, and this pause stays", "pause", "--by", "cat")
+	sc.Wants(t, 0, "network change", "Already paused, and this pause stays", "pause", "--all-clusters", "--by", "cat")
 	sc.Wants(t, 0, id, "Writes are paused. All clusters: Paused by ann", "show", web)
-	sc.Wants(t, command.CodeWrong, "", "2 pauses are in force: give --all", "resume")
-	sc.Wants(t, 0, "All clusters: Paused by ann", "", "resume", "--this-cluster")
+	sc.Wants(t, 0, "Still in force. All clusters: Paused by ann", "", "resume")
 	sc.Wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
 	sc.Wants(t, 0, "There was no pause to end.", "", "resume")
 

@@ -109,7 +109,7 @@ func statusCommand(p *cli.Program) *cobra.Command {
 		Long: `Show on one screen how lbremedy stands in a cluster: its connection, policy, pauses and
 open breakers, whether the exporter is alive, what is queued, which cases wait for whom,
 and what was fixed in the last 24 hours. It only reads. What cannot be read is shown as
-unknown. Without --cluster the one cluster is meant of which an exporter has reported.
+unknown. The cluster is that of --cluster, or else the only one that NATS knows.
 
 Every failure must be accounted for. Each Event that an exporter has seen was published, or
 needed not be; each failure that the stream keeps is queued, waiting, settled, dead or lost.
@@ -168,11 +168,7 @@ func read(ctx context.Context, p *cli.Program) (Status, error) {
 		r.unknown(err, "nats", "mode", "pauses", "breakers", "exporter", "backlog", "cases")
 	}
 	if r.Cluster == "" {
-		err := command.Wrong("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster")
-		if r.NATS.Reached {
-			return Status{}, err
-		}
-		r.unknown(err, "cluster")
+		r.unknown(command.Wrong("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster"), "cluster")
 	}
 	g.Say("asking the cluster")
 	r.controller(ctx)
@@ -193,16 +189,9 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 	defer cancel()
 	r.NATS = Connection{URL: s.Where(), Reached: true}
 	if r.Cluster == "" {
-		all, err := s.LedgerClusters(ctx)
-		switch {
-		case err != nil:
+		var err error
+		if r.Cluster, err = r.p.OneCluster(ctx, s); err != nil {
 			return err
-		case len(all) > 1:
-			return command.Wrong("NATS holds several clusters, %s: name one with --cluster or LBREMEDY_CLUSTER", strings.Join(all, ", "))
-		case len(all) == 1:
-			r.Cluster = all[0]
-		default:
-			return nil
 		}
 	}
 	r.kept(ctx, s)
