@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/machine"

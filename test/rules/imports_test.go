@@ -211,11 +211,11 @@ var rows = []row{
 	{
 		who: []string{"shared/engine"},
 		may: []string{"shared/approval", "shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy",
-			"shared/hand", "shared/machine", "shared/say", "shared/engine/control"},
+			"shared/hand", "shared/machine", "shared/say", "shared/control"},
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
 	},
 	{
-		who: []string{"shared/engine/control"},
+		who: []string{"shared/control"},
 		may: []string{"shared/event", "shared/stream", "shared/say"},
 		why: "it keeps what limits writes, and knows neither policy nor remedy",
 	},
@@ -256,7 +256,7 @@ var rows = []row{
 	{
 		who: []string{"shared/ticket"},
 		may: []string{"shared/approval", "shared/chat", "shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry",
-			"shared/policy", "shared/remedy", "shared/engine", "shared/engine/control", "shared/say"},
+			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/say"},
 		why: "it tells what the journal holds",
 	},
 	{
@@ -282,7 +282,7 @@ var rows = []row{
 	{
 		who: []string{"shared/doctor"},
 		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine",
-			"shared/engine/control", "shared/say"},
+			"shared/control", "shared/say"},
 		why: "it gathers for the checks and knows none",
 	},
 	{

@@ -39,9 +39,6 @@ func newEndpoint(t target, keys invoke.Keys) (*Endpoint, error) {
 	return e, e.renew()
 }
 
-// URL returns the address that calls are posted to.
-func (e *Endpoint) URL() string { return e.url }
-
 // trusting returns a client that trusts the root certificates as they are now, since mounted ones change in place. While they can't be read,
 // it trusts those that were read last.
 func (e *Endpoint) trusting() *http.Client {

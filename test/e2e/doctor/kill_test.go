@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
