@@ -9,7 +9,6 @@ require (
 	github.com/alibabacloud-go/nlb-20220430/v4 v4.1.1
 	github.com/alibabacloud-go/tea v1.5.4
 	github.com/aliyun/alibaba-cloud-sdk-go v1.63.107
-	github.com/aliyun/credentials-go v1.4.14
 	github.com/aliyun/fc-runtime-go-sdk v0.3.1
 	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/golang-jwt/jwt/v5 v5.3.1
@@ -47,6 +46,8 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require github.com/aliyun/credentials-go v1.4.14 // indirect
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect

@@ -14,7 +14,7 @@ import (
 
 // allowDrift is the label of a namespace by which a person allows writes on what a GitOps manager owns there. One of the Service
 // does not count: its owner would allow more by it.
-const allowDrift = "lbio/allow-drift"
+const allowDrift = "lbremedy.io/allow-drift"
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -145,12 +145,12 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/hand/invoke"},
-		may: []string{"shared/accesskey"},
+		may: []string{"shared/cloud"},
 		why: "it signs requests and knows nothing of what they hold",
 	},
 	{
 		who: []string{"shared/hand/route"},
-		may: []string{"shared/config", "shared/event", "shared/hand", "shared/hand/invoke"},
+		may: []string{"shared/cloud", "shared/config", "shared/event", "shared/hand", "shared/hand/invoke"},
 		why: "it posts calls and knows no class",
 	},
 	{
@@ -169,13 +169,8 @@ var rows = []row{
 		why: "it says what is on the wire, and everything stands on it",
 	},
 	{
-		who: []string{"shared/accesskey"},
-		may: []string{"shared/event"},
-		why: "it finds what requests are signed with and sends none",
-	},
-	{
 		who: []string{"shared/cloud"},
-		may: []string{"shared/accesskey", "shared/event", "shared/grant", "shared/retry"},
+		may: []string{"shared/event", "shared/grant", "shared/retry"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
@@ -343,7 +338,6 @@ func imports(tr *tree) []string {
 var homes = map[string][]string{
 	"github.com/alibabacloud-go/tea/dara":    {"shared/hand/invoke"},
 	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
-	"github.com/aliyun/credentials-go":       {"shared/hand/invoke"},
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
 	"github.com/google/uuid":                 {"shared/event"},
 	"github.com/gorilla/websocket":           {"shared/chat"},
