@@ -9,7 +9,6 @@ require (
 	github.com/alibabacloud-go/nlb-20220430/v4 v4.1.1
 	github.com/alibabacloud-go/tea v1.5.4
 	github.com/aliyun/alibaba-cloud-sdk-go v1.63.107
-	github.com/aliyun/credentials-go v1.4.14
 	github.com/aliyun/fc-runtime-go-sdk v0.3.1
 	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/golang-jwt/jwt/v5 v5.3.1
@@ -53,6 +52,7 @@ require (
 	github.com/alibabacloud-go/alibabacloud-gateway-spi v0.0.5 // indirect
 	github.com/alibabacloud-go/debug v1.0.1 // indirect
 	github.com/alibabacloud-go/tea-utils/v2 v2.0.9 // indirect
+	github.com/aliyun/credentials-go v1.4.14 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.9.0-default-no-op // indirect
 	github.com/bahlo/generic-list-go v0.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

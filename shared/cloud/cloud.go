@@ -7,6 +7,8 @@
 //     answer is not used either: it panics on a code that is a number, reads no
 //     errors of the container service, retries writes, and turns a missing field
 //     into a zero. The transport keeps the answer for us and hands the SDK an empty one.
+//     Its generic call, ProcessCommonRequest, replaces none of that: it is DoAction with another type of request, takes no
+//     context, and reads the whole answer without a limit (sdk/client.go, sdk/responses/response.go of v1.63.107).
 //   - A context ends a call at once, wherever it is.
 //   - Unknown is not healthy: an answer that lacks a field on which decisions rest,
 //     an empty one and a list that does not add up are errors, never zero values.

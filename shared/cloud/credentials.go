@@ -2,14 +2,25 @@ package cloud
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
 
-	"github.com/lbremedy/lbremedy/shared/accesskey"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Key is what requests are signed with.
-type Key = accesskey.Key
+type Key struct {
+	ID     string // access key ID
+	Secret string // access key secret
+	Token  string // security token of temporary credentials; else empty
+}
 
 // Static returns Credentials that always give the same key.
 func Static(k Key) Credentials {
@@ -19,21 +30,127 @@ func Static(k Key) Credentials {
 // DefaultChain returns the Credentials that a nil Config.Credentials stands for:
 // the SDK's chain of places to look for a key, or the role of the service account.
 func DefaultChain() Credentials {
-	return accesskey.Chain(func() func() (Key, error) {
-		var chain credentials.CredentialsProvider = credentials.NewDefaultCredentialsProvider()
-		if accesskey.Role() != "" {
+	return chain(func() func() (Key, error) {
+		var places credentials.CredentialsProvider = credentials.NewDefaultCredentialsProvider()
+		if roleOfAccount() != "" {
 			role, err := credentials.NewOIDCCredentialsProviderBuilder().Build()
 			if err != nil {
 				return func() (Key, error) { return Key{}, err }
 			}
-			chain = role
+			places = role
 		}
 		return func() (Key, error) {
-			found, err := chain.GetCredentials()
+			found, err := places.GetCredentials()
 			if err != nil {
 				return Key{}, err
 			}
 			return Key{ID: found.AccessKeyId, Secret: found.AccessKeySecret, Token: found.SecurityToken}, nil
 		}
-	}, "log in with the aliyun command line, or run where a RAM role is attached")
+	})
+}
+
+// noKey returns the error of a chain that finds no key: set one in the environment, or log in. In a Pod it says how that gets a RAM
+// role. It is all that is said: the chain's own text lists what each place answered, which may quote files and answers that hold secrets.
+func noKey() error {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return errors.New("no access key found: this Pod has no RAM role. Install the add-on ack-pod-identity-webhook, label the namespace " +
+			"pod-identity.alibabacloud.com/injection=on and create the Pod again; or set rrsa.provider and rrsa.account of the chart; " +
+			"or set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET")
+	}
+	return errors.New("no access key found: set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, " +
+		"log in with the aliyun command line, or run where a RAM role is attached")
+}
+
+// roleOfAccount returns the RAM role that the environment names for the token of a service account
+// (RRSA), or nothing. A key in the environment counts more. Who has a role uses that
+// role or none: the next place of a chain is the role of the node.
+func roleOfAccount() string {
+	if os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_ID") != "" && os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET") != "" ||
+		os.Getenv("ALIBABA_CLOUD_OIDC_PROVIDER_ARN") == "" || os.Getenv("ALIBABA_CLOUD_OIDC_TOKEN_FILE") == "" {
+		return ""
+	}
+	return os.Getenv("ALIBABA_CLOUD_ROLE_ARN")
+}
+
+// noKeyAs returns what is said of a chain that has failed.
+func noKeyAs(err error) error {
+	role := roleOfAccount()
+	if role == "" {
+		return noKey()
+	}
+	return fmt.Errorf("the RAM role %s could not be assumed with the token of the service account: %s", role, ofSTS(err))
+}
+
+// ofSTS returns what STS has answered, or why it has not, without secrets.
+func ofSTS(err error) string {
+	var refused interface {
+		ErrorCode() string
+		Message() string
+	}
+	var unsent *url.Error
+	said := struct{ Code, Message string }{}
+	if errors.As(err, &refused) {
+		said.Code, said.Message = refused.ErrorCode(), refused.Message()
+	} else if _, body, ok := strings.Cut(err.Error(), "{"); ok {
+		_ = json.Unmarshal([]byte("{"+body), &said) // else it is no answer of STS
+	}
+	text := err.Error()
+	switch {
+	case said.Code != "":
+		text = "STS says " + said.Code + ": " + said.Message
+	case errors.As(err, &unsent):
+		host := unsent.URL
+		if u, err := url.Parse(unsent.URL); err == nil {
+			host = u.Host
+		}
+		text = fmt.Sprintf("%s does not answer: %v", host, unsent.Err)
+	}
+	text = strings.Join(strings.Fields(event.Redact(text)), " ")
+	if len(text) > mostOfSTS {
+		text = strings.ToValidUTF8(text[:mostOfSTS], "") + "…"
+	}
+	return text
+}
+
+// mostOfSTS is how much of an answer is said, in bytes.
+const mostOfSTS = 400
+
+// chain returns a source of keys that is safe for several goroutines and ends with its
+// context. Open returns how to ask a new chain, which is neither, and sticks to a place
+// that has failed: so it is asked by one at a time, waited for in the background, and
+// opened anew after a failure. Of a failure is said why a role could not be assumed, or
+// what noKey says.
+func chain(open func() func() (Key, error)) Credentials {
+	var mu sync.Mutex
+	var ask func() (Key, error)
+	next := func() (Key, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ask == nil {
+			ask = open()
+		}
+		k, err := ask()
+		if err != nil {
+			ask = nil
+			return Key{}, noKeyAs(err)
+		}
+		return k, nil
+	}
+	return func(ctx context.Context) (Key, error) {
+		type result struct {
+			key Key
+			err error
+		}
+		done := make(chan result, 1)
+		go func() {
+			k, err := next()
+			done <- result{k, err}
+		}()
+		select {
+		case r := <-done:
+			return r.key, r.err
+		case <-ctx.Done():
+			return Key{}, ctx.Err()
+		}
+	}
 }

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/machine"
@@ -133,7 +134,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			out.Over = machine.Outcome(r)
 			return out
 		// A full sync overwrites what the plan has compared: it must be as it was.
-		case left(x.c.Service) != x.rec.Left && !x.c.Written():
+		case ccm.SpecDigest(x.c.Service) != x.rec.Left && !x.c.Written():
 			x.drifted(s)
 			out.Moved = true
 			return out

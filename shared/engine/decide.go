@@ -50,20 +50,20 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}
 	rec.Risk = x.risk.String()
 
-	own := owner(x.c.Service, x.around, keysOf(plan))
-	rec.AddNote(own.note)
-	if e, found := edited(x.c.Service, keysOf(plan), x.env.now()); found {
-		rec.AddNote(say.F("%s changed %s on the Service at %s. The plan changes it again.", e.by, e.key, e.at.UTC().Format(time.RFC3339)))
+	own := remedy.Owner(x.c.Service, x.around, plan.Keys())
+	rec.AddNote(own.Note)
+	if e, found := remedy.Edited(x.c.Service, plan.Keys(), x.env.now()); found {
+		rec.AddNote(say.F("%s changed %s on the Service at %s. The plan changes it again.", e.By, e.Key, e.At.UTC().Format(time.RFC3339)))
 	}
 	switch {
-	case own.manager == "" || may.Muted:
+	case own.Manager == "" || may.Muted:
 	case x.c.Service.DeletionTimestamp != nil:
 		// Its source may be gone, and no manager recreates the Service before the deletion has ended.
-		rec.AddNote(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.manager))
+		rec.AddNote(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.Manager))
 	default:
 		// Without a digest: to agree would not help.
 		rec.AddAsk(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
-		return ask(event.Asked, say.F("%s owns what the plan would write and would revert it.", own.manager))
+		return ask(event.Asked, say.F("%s owns what the plan would write and would revert it.", own.Manager))
 	}
 	rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
 	if may.Mode != remedy.Fix {
@@ -80,6 +80,14 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{
 		Steps: len(plan.Steps), Resync: remedy.Wakes(plan.Steps[len(plan.Steps)-1]), Proof: proof,
 	}}
+}
+
+// riskOf returns the risk of a plan. One that reverts a person's recent edit has at least a medium one.
+func (x *run) riskOf(plan remedy.Plan) remedy.Risk {
+	if _, found := remedy.Edited(x.c.Service, plan.Keys(), x.env.now()); found {
+		return max(plan.Highest(), remedy.Medium)
+	}
+	return plan.Highest()
 }
 
 // admits returns what decides whether the plan that was just made begins: the policy, or a person's word for it. That was read
@@ -100,7 +108,7 @@ func (x *run) admits() machine.Guarded {
 	if allowed && !rec.Back.IsZero() {
 		allowed, rule = false, say.F("The fix for this failure was undone at %s.", rec.Back.Format(time.RFC3339))
 	}
-	if _, found := edited(x.c.Service, keysOf(x.plan), x.env.now()); allowed && found {
+	if _, found := remedy.Edited(x.c.Service, x.plan.Keys(), x.env.now()); allowed && found {
 		allowed, rule = false, say.F("The plan changes what a person has changed within the last hour.")
 	}
 	if allowed && g.breaker != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -186,7 +185,7 @@ func whyOver(c *remedy.Case, svc *corev1.Service) say.Text {
 	switch {
 	case string(svc.UID) != c.Event.Service.UID:
 		return say.F("The Service was deleted. Another one has its name now.")
-	case len(leaves) > 0 && released(svc):
+	case len(leaves) > 0 && ccm.Released(svc):
 		return say.F("The Service %s, and the controller has cleaned up.", leaves)
 	case len(leaves) > 0 && !c.Remedy.Deleting:
 		return say.F("The Service %s, so there is nothing to fix.", leaves)
@@ -198,7 +197,7 @@ func whyOver(c *remedy.Case, svc *corev1.Service) say.Text {
 // says that it is an Event's.
 func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, told bool, err error) {
 	svc := c.Service
-	if quiet(c.Event.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
+	if ccm.Quiet(c.Event.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
 		return nil, false, nil // a sync that succeeded proves nothing, or none ever has
 	}
 	// Whoever may create Events dates them, and the clock of this machine may be behind: what is still to come would be a
@@ -208,10 +207,10 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	if err != nil {
 		return nil, false, fmt.Errorf("list the Service's events: %w", err)
 	}
-	if proof = succeeded(svc, nil, since, until); len(proof) > 0 {
+	if proof = ccm.SyncedBetween(svc, nil, since, until); len(proof) > 0 {
 		return proof, false, nil
 	}
-	return succeeded(svc, happened, since, until), true, nil
+	return ccm.SyncedBetween(svc, happened, since, until), true, nil
 }
 
 // impact returns what the users of the Service notice now, while its syncs fail.
@@ -234,35 +233,4 @@ func (x *run) impact(ctx context.Context) event.Impact {
 		x.rec.AddNote(say.F("Whether traffic can flow could not be checked: %s.", event.Redact(err.Error())))
 	}
 	return event.Unchecked
-}
-
-// released reports whether the controller has let go of a Service that leaves: it
-// has cleaned up, or there was nothing to clean up.
-func released(svc *corev1.Service) bool {
-	return !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
-}
-
-// succeeded returns the evidence that a sync has succeeded after the failure and until then, as
-// a sentence; empty if there is none. Times on both sides have whole seconds, so
-// that the same second proves nothing.
-func succeeded(svc *corev1.Service, happened []time.Time, failure, until time.Time) say.Text {
-	if failure.IsZero() {
-		return nil // nobody knows what came after it
-	}
-	if at := ccm.HashWritten(svc); at.After(failure) && !at.After(until) {
-		return say.F("The controller has synced the Service since then: it wrote the hash label at %s.", at.UTC().Format(time.RFC3339))
-	}
-	for _, at := range happened {
-		if at.After(failure) && !at.After(until) {
-			return say.F("The controller has synced the Service since then: EnsuredLoadBalancer at %s.", at.UTC().Format(time.RFC3339))
-		}
-	}
-	return nil
-}
-
-// quiet reports whether Events with this reason come with a sync that succeeds: it
-// leaves backends out and says so. That the controller has synced the Service
-// since then proves nothing (pkg/controller/service/clbv1/vgroups.go).
-func quiet(reason string) bool {
-	return slices.Contains([]string{"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends"}, reason)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"

@@ -50,7 +50,7 @@ func TestPolicyConfigMap(t *testing.T) {
 				r := build(t)
 				create(r)
 				source := policyfile.FromConfigMap(r.env.Kube, r.svc.Namespace, name, func(text []byte) (policy.Version, error) {
-					return policyfile.ParseVersion(text, []string{class})
+					return policyfile.Parse(text, []string{class})
 				})
 				r.env.Policy = func(ctx context.Context) (remedy.Policy, error) {
 					v, err := source.Read(ctx)

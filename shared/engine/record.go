@@ -4,13 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -71,7 +67,7 @@ func (o *object) planOf(class string) event.Record {
 func (x *run) intend(mine machine.Case) {
 	rec := &x.rec
 	rec.Attempt, rec.Hash = mine.Attempt, x.c.Service.Labels[ccm.HashLabel]
-	rec.Next, rec.Written, rec.Left, rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
+	rec.Next, rec.Written, rec.Left, rec.Back = 0, time.Time{}, ccm.SpecDigest(x.c.Service), time.Time{}
 	rec.Decided, rec.Said.Decided = rec.Rule, rec.Said.Rule
 	x.c.Attempt = mine.Attempt
 	x.clock = x.env.now()
@@ -93,7 +89,7 @@ func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
 		return nil
 	}
 	rec := &x.rec
-	rec.Written, rec.Left, rec.Answers = x.env.now(), left(x.c.Service), x.failed
+	rec.Written, rec.Left, rec.Answers = x.env.now(), ccm.SpecDigest(x.c.Service), x.failed
 	made := &rec.Steps[e.Step]
 	if made.Began.IsZero() { // an earlier run has made it
 		made.Began = rec.Written
@@ -390,18 +386,4 @@ func (x *run) lap(into *time.Duration) {
 	now := x.env.now()
 	*into += now.Sub(x.clock)
 	x.clock, x.into = now, nil
-}
-
-// left digests what a full sync depends on, as we left it: annotations and spec.
-func left(svc *corev1.Service) string {
-	data, err := json.Marshal(struct {
-		Keys   []string
-		Values map[string]string
-		Spec   corev1.ServiceSpec
-	}{slices.Sorted(maps.Keys(svc.Annotations)), svc.Annotations, svc.Spec})
-	if err != nil {
-		panic(fmt.Sprintf("remedy: a Service does not encode: %v", err))
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
 }

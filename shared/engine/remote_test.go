@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"

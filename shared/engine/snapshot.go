@@ -1,17 +1,12 @@
 package engine
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // preserve keeps a snapshot in CASES before steps of medium or high risk are
@@ -22,7 +17,7 @@ func (x *run) preserve(ctx context.Context, risk remedy.Risk, steps []remedy.Ste
 		return err
 	}
 	s.At = x.env.now()
-	data, err := pack(s)
+	data, err := s.Pack()
 	if err != nil {
 		return fmt.Errorf("take a snapshot before the write: %w", err)
 	}
@@ -46,41 +41,4 @@ func (x *run) standing(ctx context.Context, risk remedy.Risk, steps []remedy.Ste
 		return nil, fmt.Errorf("take a snapshot before the write: %w", err)
 	}
 	return a.Backup, nil
-}
-
-// Limits of a snapshot: what a message of NATS holds, with room for its headers, and
-// what it may come to when it is read.
-const (
-	maxPacked   = 960 << 10
-	maxUnpacked = 64 << 20
-)
-
-// pack encodes a snapshot: a load balancer with many backends says the same of each.
-func pack(s *hand.Snapshot) ([]byte, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if err := errors.Join(json.NewEncoder(z).Encode(s), z.Close()); err != nil {
-		return nil, err
-	}
-	if b.Len() > maxPacked {
-		return nil, fmt.Errorf("it has %d bytes, and the journal takes %d", b.Len(), maxPacked)
-	}
-	return b.Bytes(), nil
-}
-
-// ReadSnapshot reads a snapshot from a message of CASES.
-func ReadSnapshot(m stream.Message) (hand.Snapshot, error) {
-	z, err := gzip.NewReader(bytes.NewReader(m.Data))
-	if err != nil {
-		return hand.Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(z, maxUnpacked))
-	if err != nil {
-		return hand.Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
-	}
-	var s hand.Snapshot
-	if err := json.Unmarshal(data, &s); err != nil {
-		return hand.Snapshot{}, fmt.Errorf("read a snapshot: %w", err)
-	}
-	return s, nil
 }

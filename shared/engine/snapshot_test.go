@@ -11,7 +11,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -27,7 +26,7 @@ func (r *rig) snapshots() (kept []hand.Snapshot, intents []bool) {
 	r.Helper()
 	subject := event.KeptSubject(r.env.Cluster, string(r.svc.UID), class)
 	r.must(r.env.Stream.Each(r.Context(), stream.Cases, subject, time.Time{}, func(m stream.Message) error {
-		s, err := engine.ReadSnapshot(m)
+		s, err := hand.ReadSnapshot(m.Data)
 		kept = append(kept, s)
 		intent := false
 		r.must(r.env.Stream.Each(r.Context(), stream.Cases, event.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(at stream.Message) error {
@@ -143,7 +142,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	if len(kept) != 1 || cmp.Diff([]ccm.Standing{{ID: "lb-none", Gone: true}}, kept[0].Balancers) != "" {
 		t.Errorf("kept %+v", kept)
 	}
-	if _, err := engine.ReadSnapshot(stream.Message{Data: []byte("no snapshot")}); err == nil || !strings.Contains(err.Error(), "read a snapshot") {
+	if _, err := hand.ReadSnapshot([]byte("no snapshot")); err == nil || !strings.Contains(err.Error(), "read a snapshot") {
 		t.Errorf("got %v", err)
 	}
 	if err := r.env.Stream.Snapshot(r.Context(), "c.1", "u", "x", nil, nil); err == nil || errors.Is(err, stream.ErrUnavailable) {

@@ -498,7 +498,7 @@ func (x *run) works(ctx context.Context) (say.Text, error) {
 	if told {
 		proof = nil
 	}
-	if err != nil || len(proof) == 0 && (again || !marked(x.c.Service, last.Hash)) {
+	if err != nil || len(proof) == 0 && (again || !ccm.SyncedAnew(x.c.Service, last.Hash)) {
 		return nil, err
 	}
 	own := x.c.Attempt

@@ -51,7 +51,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 	defer context.AfterFunc(x.object.yields, cancel)() // another class's failure of the object
 	last := x.c.Service                                // as it was read, or as the write left it: the watch goes on from there
 	tells := func(svc *corev1.Service) bool {
-		return len(whyOver(x.c, svc)) > 0 || left(svc) != x.rec.Left || marked(svc, x.rec.Hash)
+		return len(whyOver(x.c, svc)) > 0 || ccm.SpecDigest(svc) != x.rec.Left || ccm.SyncedAnew(svc, x.rec.Hash)
 	}
 	if err := x.object.flush(ctx); err != nil { // or people who follow CASES would learn of the step when the watch ends
 		x.log.Warn("CASES lacks a record of the object", "error", err)
@@ -81,7 +81,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 			return x.found(fmt.Errorf("watch Service %s: %w", ref, err))
 		case len(whyOver(x.c, last)) > 0:
 			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(whyOver(x.c, last))}
-		case left(last) != x.rec.Left:
+		case ccm.SpecDigest(last) != x.rec.Left:
 			x.dropped = true
 			x.rec.AddNote(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
 			return machine.Looked{Answer: machine.Changed}
@@ -151,15 +151,6 @@ func (x *run) provesByCause(ctx context.Context) machine.Report {
 	x.rec.Reason = event.ByCause
 	x.held = &hold{rule: say.F("Applied. Only the cause shows whether it worked; it is checked again.")}
 	return machine.Looked{Answer: machine.NotYet, After: byCause}
-}
-
-// marked reports whether the Service shows a full sync after our write, before which it had another hash.
-func marked(svc *corev1.Service, before string) bool {
-	if svc.DeletionTimestamp != nil {
-		return false
-	}
-	hash := svc.Labels[ccm.HashLabel]
-	return hash != "" && hash != before && ccm.Synced(svc)
 }
 
 // unproven reports that there was no success in the time to watch.

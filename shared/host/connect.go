@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/connect"
@@ -13,29 +12,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Config says which cluster, cloud and stream a host works on. The fields from NATS to NATSCA have an environment variable each, which
-// FromEnv reads.
+// A Config says which cluster, cloud and stream a host works on.
 type Config struct {
 	connect.Config
 
-	NATS      string // LBREMEDY_NATS: nats://host:port, several with commas between
-	NATSToken string // LBREMEDY_NATS_TOKEN
-	NATSCreds string // LBREMEDY_NATS_CREDS: file with a user's JWT and key
-	NATSNKey  string // LBREMEDY_NATS_NKEY: file with a user's seed
-	NATSCA    string // LBREMEDY_NATS_CA: file with the server's root certificates
+	NATS      string // nats://host:port, several with commas between
+	NATSToken string
+	NATSCreds string // file with a user's JWT and key
+	NATSNKey  string // file with a user's seed
+	NATSCA    string // file with the server's root certificates
 
 	Who      string        // worker or cli, for the journal
 	Watch    time.Duration // how long a run watches for success; zero: 60 s
 	Handlers int           // most runs at once; zero: no limit over the classes
-}
-
-// FromEnv returns the configuration that the environment gives.
-func FromEnv() Config {
-	return Config{
-		Config: connect.FromEnv(),
-		NATS:   os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"),
-		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
-	}
 }
 
 // A Connection is what runs of this process share, and what its hands, which are local, reach the cluster and the cloud with.
@@ -55,20 +44,6 @@ func Look(c Config) (*Connection, error) {
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
 	}}, nil
-}
-
-// Connect connects to the cluster, the cloud and the stream. It observes until the caller sets a policy.
-func Connect(ctx context.Context, c Config) (*Connection, error) {
-	env, err := Look(c)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	env.Stream = s
-	return env, nil
 }
 
 // Grace is how long runs in hand may go on when a worker is told to end: a run ends by two minutes. The chart gives the Pod

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -56,18 +57,20 @@ func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
-		"CLUSTER": "c-1", "REGION": account.Region(), "KUBECONFIG": k.Kubeconfig, "NATS": server.URL(), "NATS_TOKEN": "sesame",
+		"CLUSTER": "c-1", "REGION": account.Region(), "KUBECONFIG": k.Kubeconfig,
 		"CLOUD_ENDPOINT": account.Addr(), "CLOUD_SCHEME": "http",
 	} {
 		t.Setenv("LBREMEDY_"+name, value)
 	}
-	r.config = FromEnv()
-	r.config.Who, r.config.Watch = "test", 100*time.Millisecond
+	r.config = Config{Config: connect.FromEnv(), NATS: server.URL(), NATSToken: "sesame", Who: "test", Watch: 100 * time.Millisecond}
 	r.config.Log = slog.New(slog.NewTextHandler(r.log, nil))
 	key := account.Client("host", "*:*")
 	r.config.Credentials = cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token})
-	env, err := Connect(t.Context(), r.config)
+	env, err := Look(r.config)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if env.Stream, err = r.config.Stream(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(env.Stream.Close)
@@ -403,13 +406,13 @@ func TestGrace(t *testing.T) {
 
 // A host does not start with a configuration that is incomplete, or with a token that NATS refuses.
 func TestConnect(t *testing.T) {
-	if _, err := Connect(t.Context(), Config{}); err == nil || !strings.Contains(err.Error(), "LBREMEDY_CLUSTER") {
+	if _, err := Look(Config{}); err == nil || !strings.Contains(err.Error(), "LBREMEDY_CLUSTER") {
 		t.Errorf("without a configuration: %v", err)
 	}
 	r := build(t)
 	c := r.config
 	c.NATSToken = "wrong"
-	if _, err := Connect(t.Context(), c); err == nil {
+	if _, err := c.Stream(t.Context()); err == nil {
 		t.Error("a wrong token connects")
 	}
 }

@@ -18,10 +18,11 @@ import (
 
 // TestPolicy holds the policy file to the comments in it.
 func TestPolicy(t *testing.T) {
-	p, err := policyfile.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes())
+	v, err := policyfile.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes())
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := v.Policy
 	for _, r := range functions.All {
 		highest := map[string]remedy.Risk{"tag-missing": remedy.High, "ram-permission": remedy.Medium, "vswitch-not-found": remedy.Medium,
 			"zone-shortage": remedy.Medium}[r.Class]

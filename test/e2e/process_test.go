@@ -20,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -66,8 +67,13 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
+// fromEnv returns the configuration that the test gave to a process.
+func fromEnv() host.Config {
+	return host.Config{Config: connect.FromEnv(), NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN")}
+}
+
 func exporterMain(ctx context.Context) error {
-	c := host.FromEnv()
+	c := fromEnv()
 	config, err := kube.Load(c.Kubeconfig, "")
 	if err != nil {
 		return err
@@ -98,13 +104,16 @@ const (
 const policyVariable = "LBREMEDY_E2E_POLICY"
 
 func workerMain(ctx context.Context) error {
-	c := host.FromEnv()
+	c := fromEnv()
 	c.Who, c.Watch = "worker", watch
 	if os.Getenv("LBREMEDY_E2E_VERBOSE") != "" {
 		c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	env, err := host.Connect(ctx, c)
+	env, err := host.Look(c)
 	if err != nil {
+		return err
+	}
+	if env.Stream, err = c.Stream(ctx); err != nil {
 		return err
 	}
 	defer env.Stream.Close()

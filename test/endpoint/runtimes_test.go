@@ -18,9 +18,8 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/shared/accesskey"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/hand/invoke"
 	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -159,8 +158,8 @@ func (w *world) gateway(t *testing.T, platform *fc.Runtime, of *fc.Invocation) f
 routes:
   `+class+`: {invoke: {function: "lbremedy-{class}", account: "1234567890123456", region: cn-hangzhou, endpoint: "`+gateway.URL+`"}}
 `)
-	to, err := route.Load(file, "c-1", []string{class}, func(context.Context) (invoke.Key, error) {
-		return accesskey.Key{ID: caller.AccessKeyID, Secret: caller.Secret}, nil
+	to, err := route.Load(file, "c-1", []string{class}, func(context.Context) (cloud.Key, error) {
+		return cloud.Key{ID: caller.AccessKeyID, Secret: caller.Secret}, nil
 	})
 	if err != nil {
 		t.Fatal(err)

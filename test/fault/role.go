@@ -135,8 +135,12 @@ func exporterMain(ctx context.Context, a assignment) error {
 
 // workerMain runs the engine. Where the assignment has a route, a function handles the classes.
 func workerMain(ctx context.Context, a assignment) error {
-	env, err := host.Connect(ctx, a.config())
+	config := a.config()
+	env, err := host.Look(config)
 	if err != nil {
+		return err
+	}
+	if env.Stream, err = config.Stream(ctx); err != nil {
 		return err
 	}
 	defer env.Stream.Close()

@@ -145,12 +145,12 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/hand/invoke"},
-		may: []string{"shared/accesskey"},
+		may: []string{"shared/cloud"},
 		why: "it signs requests and knows nothing of what they hold",
 	},
 	{
 		who: []string{"shared/hand/route"},
-		may: []string{"shared/config", "shared/event", "shared/hand", "shared/hand/invoke"},
+		may: []string{"shared/cloud", "shared/config", "shared/event", "shared/hand", "shared/hand/invoke"},
 		why: "it posts calls and knows no class",
 	},
 	{
@@ -169,13 +169,8 @@ var rows = []row{
 		why: "it says what is on the wire, and everything stands on it",
 	},
 	{
-		who: []string{"shared/accesskey"},
-		may: []string{"shared/event"},
-		why: "it finds what requests are signed with and sends none",
-	},
-	{
 		who: []string{"shared/cloud"},
-		may: []string{"shared/accesskey", "shared/event", "shared/grant", "shared/retry"},
+		may: []string{"shared/event", "shared/grant", "shared/retry"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
@@ -211,11 +206,11 @@ var rows = []row{
 	{
 		who: []string{"shared/engine"},
 		may: []string{"shared/approval", "shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy",
-			"shared/hand", "shared/machine", "shared/say", "shared/engine/control"},
+			"shared/hand", "shared/machine", "shared/say", "shared/control"},
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
 	},
 	{
-		who: []string{"shared/engine/control"},
+		who: []string{"shared/control"},
 		may: []string{"shared/event", "shared/stream", "shared/say"},
 		why: "it keeps what limits writes, and knows neither policy nor remedy",
 	},
@@ -256,7 +251,7 @@ var rows = []row{
 	{
 		who: []string{"shared/ticket"},
 		may: []string{"shared/approval", "shared/chat", "shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry",
-			"shared/policy", "shared/remedy", "shared/engine", "shared/engine/control", "shared/say"},
+			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/say"},
 		why: "it tells what the journal holds",
 	},
 	{
@@ -282,7 +277,7 @@ var rows = []row{
 	{
 		who: []string{"shared/doctor"},
 		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine",
-			"shared/engine/control", "shared/say"},
+			"shared/control", "shared/say"},
 		why: "it gathers for the checks and knows none",
 	},
 	{
@@ -343,7 +338,6 @@ func imports(tr *tree) []string {
 var homes = map[string][]string{
 	"github.com/alibabacloud-go/tea/dara":    {"shared/hand/invoke"},
 	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
-	"github.com/aliyun/credentials-go":       {"shared/hand/invoke"},
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
 	"github.com/google/uuid":                 {"shared/event"},
 	"github.com/gorilla/websocket":           {"shared/chat"},

@@ -47,6 +47,7 @@ type set struct {
 	files     map[string]string // beside them, for a program that is put together here
 	programs  []program
 	manifests []manifest
+	given     string // environment variable that may name a folder with the programs; nothing is built then
 }
 
 // A manifest is a file of Kubernetes' objects, put together from files of modules.
@@ -56,7 +57,7 @@ type manifest struct {
 }
 
 // servers is what a cluster without nodes consists of.
-var servers = set{mod: goMod, sum: goSum, programs: []program{
+var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs: []program{
 	{
 		name:    "etcd",
 		module:  "go.etcd.io/etcd/server/v3",
@@ -104,6 +105,9 @@ func (s set) args(p program, out string) []string {
 // folder returns the folder that holds the programs, built if it has to be.
 // Of any processes that ask at once, one builds and the others wait for it.
 func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
+	if dir := os.Getenv(s.given); dir != "" {
+		return s.found(dir)
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the cache directory: %w", err)
@@ -140,6 +144,24 @@ func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 		return "", fmt.Errorf("put the build in its place: %w", err)
 	}
 	return entry, prune(cache, entry)
+}
+
+// found returns the folder that the environment names, as an absolute path, if it holds the programs.
+func (s set) found(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.given, err)
+	}
+	for _, p := range s.programs {
+		file := filepath.Join(dir, p.name)
+		switch info, err := os.Stat(file); {
+		case err != nil:
+			return "", fmt.Errorf("%s names a folder without %s: %w", s.given, p.name, err)
+		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+			return "", fmt.Errorf("%s: %s is not a program", s.given, file)
+		}
+	}
+	return dir, nil
 }
 
 // key returns the name of the cache entry: what goes into a build, hashed.

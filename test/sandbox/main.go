@@ -3,7 +3,8 @@
 // Both are built from their Go modules, which this module pins, so that a Go
 // toolchain is all that is needed: no container, no download of programs. The
 // build takes some CPU-minutes once; the programs then stay in the user's cache
-// directory. There are no controllers, no scheduler and no nodes: what is
+// directory. Where KUBEBUILDER_ASSETS is set, as by setup-envtest, the programs
+// in that folder are used, and nothing is built. There are no controllers, no scheduler and no nodes: what is
 // written is stored, authorized and watched as in any cluster, and nothing else
 // happens to it.
 //

@@ -126,11 +126,11 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.Stream) {
 	t.Helper()
 	w.enter(t, on, r)
-	var err error
-	if w.plan, err = policyfile.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class),
-		[]string{r.Class}); err != nil {
+	v, err := policyfile.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class), []string{r.Class})
+	if err != nil {
 		t.Fatal(err)
 	}
+	w.plan = v.Policy
 	w.env.Stream = journal
 }
 

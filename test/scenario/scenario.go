@@ -74,6 +74,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -494,7 +495,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if err != nil {
 		return fmt.Errorf("read the snapshot: %w", err)
 	}
-	if kept, err := engine.ReadSnapshot(m); err != nil || kept.Case != rec.Case {
+	if kept, err := hand.ReadSnapshot(m.Data); err != nil || kept.Case != rec.Case {
 		return fmt.Errorf("the snapshot is of case %s, and this is %s: %w", kept.Case, rec.Case, err)
 	}
 	w.record(used, writing)

@@ -35,8 +35,8 @@ import (
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -133,10 +133,11 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	if policyFile == "" {
 		policyFile = "mode: fix"
 	}
-	w.plan, err = policyfile.Parse([]byte(policyFile), []string{r.Class})
+	v, err := policyfile.Parse([]byte(policyFile), []string{r.Class})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.plan = v.Policy
 	account, accountWriter := w.client(t, r.Class, rights)
 	w.hands = &hand.Clients{Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter, Decode: w.decode}
 	w.env = &engine.Env{

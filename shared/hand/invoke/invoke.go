@@ -1,15 +1,13 @@
 // Package invoke signs requests to Alibaba's Function Compute 3.0: to a function's
 // HTTP trigger that asks for a signature, and to its API InvokeFunction.
 //
-// Keys are found by Alibaba's credentials-go and signatures made by the core of its
-// maintained clients, darabonba-openapi: no other package imports them. The caller
+// Signatures are made by the core of Alibaba's maintained clients, darabonba-openapi: no other package imports it. The caller
 // sends the request itself, as Alibaba describes it for HTTP triggers. The generated
 // client fc-20230330 would add no more than the path and four headers to that core: it
 // has no context, reads answers without a limit, and may send a request twice.
 package invoke
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,49 +19,14 @@ import (
 
 	openapiutil "github.com/alibabacloud-go/darabonba-openapi/v2/utils"
 	"github.com/alibabacloud-go/tea/dara"
-	"github.com/aliyun/credentials-go/credentials"
 
-	"github.com/lbremedy/lbremedy/shared/accesskey"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
 const (
 	scheme  = "ACS3-HMAC-SHA256"
 	version = "2023-03-30" // of the API
 )
-
-// A Key signs requests.
-type Key = accesskey.Key
-
-// Keys finds the key for one request.
-type Keys func(context.Context) (Key, error)
-
-// otherwise is what gives a key that is not in the environment.
-const otherwise = "or run where a RAM role is attached to the service account or the instance"
-
-// DefaultChain returns the Keys of Alibaba's default chain: the environment, the role of
-// the service account (RRSA), or else profiles and the role of the instance.
-func DefaultChain() Keys {
-	return accesskey.Chain(func() func() (Key, error) {
-		var place *credentials.Config // nil: the chain
-		if accesskey.Role() != "" {
-			place = &credentials.Config{Type: dara.String("oidc_role_arn")}
-		}
-		chain, err := credentials.NewCredential(place)
-		return func() (Key, error) {
-			if err != nil {
-				return Key{}, err
-			}
-			found, err := chain.GetCredential()
-			if err != nil {
-				return Key{}, err
-			}
-			if dara.StringValue(found.AccessKeyId) == "" {
-				return Key{}, accesskey.None(otherwise)
-			}
-			return Key{ID: *found.AccessKeyId, Secret: dara.StringValue(found.AccessKeySecret), Token: dara.StringValue(found.SecurityToken)}, nil
-		}
-	}, otherwise)
-}
 
 // A Function is one that the API invokes.
 type Function struct {
@@ -93,7 +56,7 @@ func (f Function) URL() string {
 }
 
 // SignAPI signs a request to InvokeFunction with this body. The run is waited for.
-func SignAPI(r *http.Request, body []byte, k Key, now time.Time) {
+func SignAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])
 	h := r.Header
@@ -108,11 +71,11 @@ func SignAPI(r *http.Request, body []byte, k Key, now time.Time) {
 // SignTrigger signs a request to an HTTP trigger, whose signature leaves out the body.
 //
 // https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers
-func SignTrigger(r *http.Request, k Key, now time.Time) { sign(r, k, now, "") }
+func SignTrigger(r *http.Request, k cloud.Key, now time.Time) { sign(r, k, now, "") }
 
 // sign sets the headers that all signed requests have. The payload is what the
 // signature says of the body.
-func sign(r *http.Request, k Key, now time.Time, payload string) {
+func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	r.Header.Set("x-acs-date", now.UTC().Format("2006-01-02T15:04:05Z"))
 	if k.Token != "" {
 		r.Header.Set("x-acs-security-token", k.Token)

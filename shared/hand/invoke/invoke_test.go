@@ -2,17 +2,15 @@ package invoke
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/accesskey"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
-	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 func TestURL(t *testing.T) {
@@ -33,7 +31,7 @@ func TestURL(t *testing.T) {
 // changed after that or signed with another key or at another time.
 func TestSigned(t *testing.T) {
 	t.Parallel()
-	good, temporary := Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}, Key{ID: "STS.Test", Secret: "s3cr3t2", Token: "tok/en+="}
+	good, temporary := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}, cloud.Key{ID: "STS.Test", Secret: "s3cr3t2", Token: "tok/en+="}
 	gateway := httptest.NewServer(&fc.Gateway{
 		Callers: []sim.Credentials{{AccessKeyID: good.ID, Secret: good.Secret}, {AccessKeyID: temporary.ID, Secret: temporary.Secret, Token: temporary.Token}},
 		Functions: map[string]func([]byte) (string, string){
@@ -44,14 +42,14 @@ func TestSigned(t *testing.T) {
 	})
 	t.Cleanup(gateway.Close)
 	api := Function{Name: "echo", Qualifier: "LATEST", Endpoint: gateway.URL}.URL()
-	signAPI := func(r *http.Request, body []byte, k Key, now time.Time) { SignAPI(r, body, k, now) }
-	trigger := func(r *http.Request, _ []byte, k Key, now time.Time) { SignTrigger(r, k, now) }
+	signAPI := func(r *http.Request, body []byte, k cloud.Key, now time.Time) { SignAPI(r, body, k, now) }
+	trigger := func(r *http.Request, _ []byte, k cloud.Key, now time.Time) { SignTrigger(r, k, now) }
 	keep := func(*http.Request) {}
 	for _, tt := range []struct {
 		name, url string
-		key       Key
+		key       cloud.Key
 		late      time.Duration
-		sign      func(*http.Request, []byte, Key, time.Time)
+		sign      func(*http.Request, []byte, cloud.Key, time.Time)
 		change    func(*http.Request)
 		want      int
 	}{
@@ -60,10 +58,10 @@ func TestSigned(t *testing.T) {
 		{"a trigger", gateway.URL, good, 0, trigger, keep, 204},
 		{"a trigger with path and query", gateway.URL + "/a/b~c%20d/$e?x=1%2B2&empty=&y=a*b", good, 0, trigger, keep, 204},
 		{"a trigger with a temporary key", gateway.URL + "/", temporary, 0, trigger, keep, 204},
-		{"another secret", api, Key{ID: good.ID, Secret: "other"}, 0, signAPI, keep, 403},
-		{"a trigger with another secret", gateway.URL, Key{ID: good.ID, Secret: "other"}, 0, trigger, keep, 403},
-		{"another key", api, Key{ID: "LTAI4OtherOther", Secret: good.Secret}, 0, signAPI, keep, 403},
-		{"a token too few", api, Key{ID: temporary.ID, Secret: temporary.Secret}, 0, signAPI, keep, 403},
+		{"another secret", api, cloud.Key{ID: good.ID, Secret: "other"}, 0, signAPI, keep, 403},
+		{"a trigger with another secret", gateway.URL, cloud.Key{ID: good.ID, Secret: "other"}, 0, trigger, keep, 403},
+		{"another key", api, cloud.Key{ID: "LTAI4OtherOther", Secret: good.Secret}, 0, signAPI, keep, 403},
+		{"a token too few", api, cloud.Key{ID: temporary.ID, Secret: temporary.Secret}, 0, signAPI, keep, 403},
 		{"a clock that is an hour behind", api, good, -time.Hour, signAPI, keep, 403},
 		{"another query", api, good, 0, signAPI, func(r *http.Request) { r.URL.RawQuery = "qualifier=other" }, 403},
 		{"another date", gateway.URL, good, 0, trigger, func(r *http.Request) { r.Header.Set("x-acs-date", "2026-11-20T00:00:00Z") }, 403},
@@ -75,7 +73,7 @@ func TestSigned(t *testing.T) {
 		}, 403},
 		{"another function", Function{Name: "none", Endpoint: gateway.URL}.URL(), good, 0, signAPI, keep, 404},
 		{"a trigger's signature for the API", api, good, 0, trigger, keep, 400},
-		{"none", gateway.URL, good, 0, func(*http.Request, []byte, Key, time.Time) {}, keep, 403},
+		{"none", gateway.URL, good, 0, func(*http.Request, []byte, cloud.Key, time.Time) {}, keep, 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +110,7 @@ func TestSigned(t *testing.T) {
 // A request that was heard is not heard again.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	k := Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}
+	k := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}
 	gateway := httptest.NewServer(&fc.Gateway{
 		Callers:   []sim.Credentials{{AccessKeyID: k.ID, Secret: k.Secret}},
 		Functions: map[string]func([]byte) (string, string){"f": func([]byte) (string, string) { return "", "" }},
@@ -143,7 +141,7 @@ func TestVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	SignTrigger(r, Key{ID: "testid", Secret: "testsecret"}, time.Date(2026, 11, 20, 8, 9, 10, 0, time.UTC))
+	SignTrigger(r, cloud.Key{ID: "testid", Secret: "testsecret"}, time.Date(2026, 11, 20, 8, 9, 10, 0, time.UTC))
 	const want = "ACS3-HMAC-SHA256 Credential=testid,SignedHeaders=x-acs-date,Signature=5829b573d05a3f510fe21d2d2092c420a7be41a16a66d5c723eeacd777669310"
 	if got := r.Header.Get("Authorization"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -168,28 +166,4 @@ func TestFaultOf(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tt.body, got, is)
 		}
 	}
-}
-
-// The default chain gives what the environment says; without a key it says what to do,
-// and nothing of what it met.
-func TestDefaultChain(t *testing.T) {
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "LTAI4TestTestTest")
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "s3cr3t")
-	t.Setenv("ALIBABA_CLOUD_SECURITY_TOKEN", "")
-	keys := DefaultChain()
-	k, err := keys(t.Context())
-	if err != nil || k.ID != "LTAI4TestTestTest" || k.Secret != "s3cr3t" {
-		t.Errorf("got %+v, %v", k, err)
-	}
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "")
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "")
-	t.Setenv("ALIBABA_CLOUD_ECS_METADATA_DISABLED", "true")
-	t.Setenv("HOME", t.TempDir())
-	if _, err := DefaultChain()(t.Context()); err == nil || err.Error() != accesskey.None(otherwise).Error() {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestServiceAccount(t *testing.T) {
-	simtest.ServiceAccount(t, func(ctx context.Context) error { _, err := DefaultChain()(ctx); return err })
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/hand/invoke"
@@ -27,20 +28,17 @@ const idleConnections = 32
 // An Endpoint is where the function of one class takes calls. It has connections of its own, so that a slow function holds no other's.
 type Endpoint struct {
 	target
-	keys invoke.Keys
+	keys cloud.Credentials
 
 	mu     sync.Mutex
 	roots  []byte       // what the file ca held when the client was made
 	client *http.Client // that trusts them
 }
 
-func newEndpoint(t target, keys invoke.Keys) (*Endpoint, error) {
+func newEndpoint(t target, keys cloud.Credentials) (*Endpoint, error) {
 	e := &Endpoint{target: t, keys: keys}
 	return e, e.renew()
 }
-
-// URL returns the address that calls are posted to.
-func (e *Endpoint) URL() string { return e.url }
 
 // trusting returns a client that trusts the root certificates as they are now, since mounted ones change in place. While they can't be read,
 // it trusts those that were read last.

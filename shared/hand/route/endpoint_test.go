@@ -25,8 +25,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/hand/invoke"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const call = "a.signed.call"
 
 // endpoint returns the endpoint of a route of class busy.
-func endpoint(t *testing.T, keys invoke.Keys, route string, args ...any) *Endpoint {
+func endpoint(t *testing.T, keys cloud.Credentials, route string, args ...any) *Endpoint {
 	t.Helper()
 	routes, err := Parse(fmt.Appendf(nil, "routes: {busy: "+route+"}", args...), "c1", known)
 	if err != nil {
@@ -335,7 +335,7 @@ func selfSigned(t *testing.T) (tls.Certificate, []byte) {
 // Functions of Function Compute are called by the API, and by a trigger that asks for a signature. The gateway checks each signature by itself.
 func TestFunctionCompute(t *testing.T) {
 	t.Parallel()
-	key := invoke.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}
+	key := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}
 	gateway := httptest.NewServer(&fc.Gateway{
 		Callers: []sim.Credentials{{AccessKeyID: key.ID, Secret: key.Secret, Token: key.Token}},
 		Functions: map[string]func([]byte) (string, string){
@@ -360,9 +360,9 @@ func TestFunctionCompute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keys := func(context.Context) (invoke.Key, error) {
+			keys := func(context.Context) (cloud.Key, error) {
 				if name == "nobody's keys" {
-					return invoke.Key{}, errors.New("no access key found")
+					return cloud.Key{}, errors.New("no access key found")
 				}
 				return key, nil
 			}

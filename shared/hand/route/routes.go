@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/hand/invoke"
 	"github.com/lbremedy/lbremedy/shared/regex"
@@ -46,7 +47,7 @@ type Invoke struct {
 }
 
 // Load reads the routes file at path for a cluster. It returns the endpoint of each class that has one.
-func Load(path, cluster string, classes []string, keys invoke.Keys) (map[string]*Endpoint, error) {
+func Load(path, cluster string, classes []string, keys cloud.Credentials) (map[string]*Endpoint, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the routes: %w", err)

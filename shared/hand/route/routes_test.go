@@ -188,7 +188,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a wrong file: %v", err)
 	}
 	write(file, "routes: {busy: {url: 'https://{class}'}}")
-	if all, err := Load(file, "c1", known, nil); err != nil || len(all) != 1 || all["busy"].URL() != "https://busy" {
+	if all, err := Load(file, "c1", known, nil); err != nil || len(all) != 1 || all["busy"].url != "https://busy" {
 		t.Errorf("got %v, %v", all, err)
 	}
 }

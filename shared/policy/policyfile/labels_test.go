@@ -62,7 +62,7 @@ func TestLabelLaw(t *testing.T) {
 		if text, err := json.Marshal(p); err != nil {
 			t.Fatal(err)
 		} else if q, err := Parse(text, classes); err == nil {
-			p, taken = q, taken+1
+			p, taken = q.Policy, taken+1
 		}
 		class := pick(r, "ram-permission", "tag-missing", "another")
 		place := remedy.Place{Cluster: pick(r, "c1", "c2"), Namespace: pick(r, "", "x", "y"), Around: anyLabels(r)}

@@ -66,16 +66,10 @@ func Digest(text []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
+// Parse reads a policy file, which is YAML. It refuses fields, classes and words that it does not know,
 // and says of each in which line it stands: a typo must not loosen a rule. An empty text is
 // refused too: it may be a file that is not yet written.
-func Parse(data []byte, classes []string) (remedy.Policy, error) {
-	v, err := ParseVersion(data, classes)
-	return v.Policy, err
-}
-
-// ParseVersion reads all that a policy file says from YAML. It refuses what Parse refuses.
-func ParseVersion(data []byte, classes []string) (policy.Version, error) {
+func Parse(data []byte, classes []string) (policy.Version, error) {
 	f := File{Mode: remedy.Observe}
 	d, err := config.Decode(data, &f)
 	if err != nil {

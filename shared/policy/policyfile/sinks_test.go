@@ -23,7 +23,7 @@ tell:
 `
 
 func TestSinks(t *testing.T) {
-	v, err := ParseVersion([]byte("mode: fix\n"+allSinks), []string{"busy"})
+	v, err := Parse([]byte("mode: fix\n"+allSinks), []string{"busy"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestSinks(t *testing.T) {
 
 // Whose clicks count stands in the policy.
 func TestPeople(t *testing.T) {
-	v, err := ParseVersion([]byte("people:\n- {dingtalk: \"0123\", user: ann, groups: [network]}\n- {feishu: ou_1, user: bob}\n"), nil)
+	v, err := Parse([]byte("people:\n- {dingtalk: \"0123\", user: ann, groups: [network]}\n- {feishu: ou_1, user: bob}\n"), nil)
 	want := []policy.Person{{DingTalk: "0123", User: "ann", Groups: []string{"network"}}, {Feishu: "ou_1", User: "bob"}}
 	if diff := cmp.Diff(want, v.People); err != nil || diff != "" {
 		t.Fatalf("%v\n%s", err, diff)

@@ -22,7 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-func parse(text []byte) (policy.Version, error) { return ParseVersion(text, classes) }
+func parse(text []byte) (policy.Version, error) { return Parse(text, classes) }
 
 // reads fails unless the source says a policy of this mode, or can't be used for this reason.
 func reads(t *testing.T, doing string, s *Source, mode remedy.Mode, wrong string) {

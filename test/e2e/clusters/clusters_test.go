@@ -24,7 +24,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	accounts "github.com/lbremedy/lbremedy/infra/nats"
-	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/say"

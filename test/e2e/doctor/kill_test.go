@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/connect"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -29,10 +30,12 @@ const rulesVariable = "LBREMEDY_E2E_RULES"
 func onTimer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	c := host.FromEnv()
-	c.Who = "worker"
-	env, err := host.Connect(ctx, c)
+	c := host.Config{Config: connect.FromEnv(), NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), Who: "worker"}
+	env, err := host.Look(c)
 	if err != nil {
+		return err
+	}
+	if env.Stream, err = c.Stream(ctx); err != nil {
 		return err
 	}
 	defer env.Stream.Close()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"

@@ -22,7 +22,7 @@ func InConfigMap(named string) bool { return strings.HasPrefix(named, inConfigMa
 
 // ParsePolicy reads the text of a policy.
 func ParsePolicy(text []byte) (policy.Version, error) {
-	return policyfile.ParseVersion(text, PolicyClasses())
+	return policyfile.Parse(text, PolicyClasses())
 }
 
 // PolicySource returns where the policy lies that --policy names: a file, or a ConfigMap. It reads nothing yet.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -17,7 +16,7 @@ import (
 func showSnapshots(ctx context.Context, p *cli.Program, s *stream.Stream, r event.Record) error {
 	list := []hand.Snapshot{}
 	err := s.Each(ctx, stream.Cases, event.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {
-		kept, err := engine.ReadSnapshot(m)
+		kept, err := hand.ReadSnapshot(m.Data)
 		if err != nil {
 			return fmt.Errorf("message %d of the journal: %w", m.Sequence, err)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/hand/invoke"
 	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -42,7 +41,7 @@ func (u *upRun) hands(env *host.Connection) error {
 	if err != nil {
 		return command.Wrong("--engine-key: %s: %w", u.key, err)
 	}
-	endpoints, err := route.Load(u.routes, u.Cluster, cli.Classes(), invoke.DefaultChain())
+	endpoints, err := route.Load(u.routes, u.Cluster, cli.Classes(), u.Keys)
 	if err != nil {
 		return command.Wrong("--routes: %w", err)
 	}

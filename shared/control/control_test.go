@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine/control"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -45,10 +45,11 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("the error of a change is %v", err)
 	}
 	must(t, control.SetPause(ctx, s, control.Pause{Cluster: "c1", By: "ann"}, false))
-	d, err := control.Read(ctx, s, "c1")
+	view, err := s.View(ctx, control.Keys("c1")...)
 	must(t, err)
-	if b := d.Breakers["quota"]; b.Why != "It is a test." || b.At.Before(began.Add(-time.Second)) || d.Pause == nil || d.Pause.By != "ann" {
-		t.Errorf("the document holds %+v", d)
+	b, p := control.BreakerIn(view, "c1", "quota"), control.PauseIn(view, "c1")
+	if b == nil || b.Why != "It is a test." || b.At.Before(began.Add(-time.Second)) || p == nil || p.By != "ann" {
+		t.Errorf("the document holds %+v, %+v", b, p)
 	}
 	err = control.Update(ctx, s, "c1", func(d *control.Doc, _ time.Time) error {
 		d.Breakers["quota"] = control.Breaker{Cluster: "c1", Class: "quota", Why: strings.Repeat("x", stream.MostDocument)}

@@ -1,12 +1,10 @@
-package engine
+package remedy
 
 import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // FuzzOwner reads anything as what the API server says of who wrote a Service, and as
@@ -22,17 +20,17 @@ func FuzzOwner(f *testing.F) {
 			Annotations:   map[string]string{lastApplied: applied, key: "lb-1"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}, {Manager: manager}},
 		}}
-		for _, keys := range [][]string{{key}, {remedy.PortsKey}, {key, remedy.PortsKey}, nil} {
-			if o := owner(svc, nil, keys); o.manager != "" && o.manager != manager {
-				t.Errorf("%v belongs to %q, and nobody but %q wrote it", keys, o.manager, manager)
+		for _, keys := range [][]string{{key}, {PortsKey}, {key, PortsKey}, nil} {
+			if o := Owner(svc, nil, keys); o.Manager != "" && o.Manager != manager {
+				t.Errorf("%v belongs to %q, and nobody but %q wrote it", keys, o.Manager, manager)
 			}
 		}
-		allowed, whose := map[string]string{allowDrift: "true"}, owner(svc, nil, []string{key})
-		if o := owner(svc, allowed, []string{key}); o.manager != "" || len(o.note) > 0 {
+		allowed, whose := map[string]string{allowDrift: "true"}, Owner(svc, nil, []string{key})
+		if o := Owner(svc, allowed, []string{key}); o.Manager != "" || len(o.Note) > 0 {
 			t.Errorf("drift is allowed, and yet it belongs to %+v", o)
 		}
-		if svc.Labels = allowed; owner(svc, nil, []string{key}).manager != whose.manager {
-			t.Errorf("by a label of the Service it does not belong to %q any more", whose.manager)
+		if svc.Labels = allowed; Owner(svc, nil, []string{key}).Manager != whose.Manager {
+			t.Errorf("by a label of the Service it does not belong to %q any more", whose.Manager)
 		}
 	})
 }

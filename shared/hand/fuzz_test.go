@@ -1,12 +1,11 @@
-package engine_test
+package hand_test
 
 import (
 	"bytes"
 	"compress/gzip"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
-	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
 // FuzzReadSnapshot reads anything as a snapshot, packed and not.
@@ -15,7 +14,7 @@ func FuzzReadSnapshot(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := engine.ReadSnapshot(stream.Message{Data: data}); err == nil && len(data) == 0 {
+		if _, err := hand.ReadSnapshot(data); err == nil && len(data) == 0 {
 			t.Error("nothing is read as a snapshot")
 		}
 		var packed bytes.Buffer
@@ -26,9 +25,9 @@ func FuzzReadSnapshot(f *testing.F) {
 		if err := z.Close(); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = engine.ReadSnapshot(stream.Message{Data: packed.Bytes()})
+		_, _ = hand.ReadSnapshot(packed.Bytes())
 		if n := packed.Len(); n > 20 {
-			if _, err := engine.ReadSnapshot(stream.Message{Data: packed.Bytes()[:n-10]}); err == nil {
+			if _, err := hand.ReadSnapshot(packed.Bytes()[:n-10]); err == nil {
 				t.Error("what breaks off is read as a snapshot")
 			}
 		}

@@ -73,16 +73,6 @@ func update(ctx context.Context, s *stream.Stream, cluster string, change func(d
 	})
 }
 
-// Read returns the document of a cluster, or that of all (""). One that can't be read is an ErrUnreadable.
-func Read(ctx context.Context, s *stream.Stream, cluster string) (*Doc, error) {
-	view, err := s.View(ctx, Key(cluster))
-	if err != nil {
-		return nil, fmt.Errorf("read what is permitted: %w", err)
-	}
-	d := in(view, Key(cluster))
-	return d, d.broken
-}
-
 // every calls f for the documents that there are, that of all clusters first.
 func every(ctx context.Context, s *stream.Stream, f func(cluster string, d *Doc)) error {
 	view, err := s.View(ctx, all, all+".*")

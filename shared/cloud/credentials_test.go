@@ -1,4 +1,4 @@
-package accesskey
+package cloud
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 func TestChain(t *testing.T) {
 	t.Parallel()
 	opened, fails := 0, true
-	keys := Chain(func() func() (Key, error) {
+	keys := chain(func() func() (Key, error) {
 		opened++
 		return func() (Key, error) {
 			if fails {
@@ -20,9 +20,9 @@ func TestChain(t *testing.T) {
 			}
 			return Key{ID: "id", Secret: "s"}, nil
 		}
-	}, "or ask somebody")
+	})
 	for range 2 {
-		if k, err := keys(t.Context()); err == nil || err.Error() != None("or ask somebody").Error() || k != (Key{}) {
+		if k, err := keys(t.Context()); err == nil || err.Error() != noKey().Error() || k != (Key{}) {
 			t.Errorf("got %v, %v", k, err)
 		}
 	}
@@ -42,9 +42,9 @@ func TestChainHangs(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	defer close(hang)
-	keys := Chain(func() func() (Key, error) {
+	keys := chain(func() func() (Key, error) {
 		return func() (Key, error) { <-hang; return Key{}, nil }
-	}, "")
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 {
@@ -57,7 +57,7 @@ func TestChainHangs(t *testing.T) {
 // In a Pod the lack of a key is the lack of a role.
 func TestNone(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	if err := None("log in"); !strings.Contains(err.Error(), "this Pod has no RAM role") || strings.Contains(err.Error(), "log in") {
+	if err := noKey(); !strings.Contains(err.Error(), "this Pod has no RAM role") || strings.Contains(err.Error(), "log in") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -84,14 +84,14 @@ func TestRole(t *testing.T) {
 		"much":       {errors.New(strings.Repeat("ä", 300)), strings.Repeat("ä", 200) + "…"},
 		"signed URL": {errors.New("ask https://sts/?SecurityToken=CAIS123&Signature=a%2Bb"), "ask https://sts/?SecurityToken=***&Signature=***"},
 	} {
-		_, err := Chain(func() func() (Key, error) { return func() (Key, error) { return Key{}, tt.err } }, "")(t.Context())
+		_, err := chain(func() func() (Key, error) { return func() (Key, error) { return Key{}, tt.err } })(t.Context())
 		if want := "the RAM role acs:ram::1:role/up could not be assumed with the token of the service account: " + tt.want; err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "id")
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "s")
-	if r := Role(); r != "" {
+	if r := roleOfAccount(); r != "" {
 		t.Errorf("beside a key there is the role %s", r)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package remedy
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -31,83 +30,75 @@ var marks = []string{
 	"meta.helm.sh/release-name",
 }
 
-// ownership says who else writes the keys that a plan would write.
-type ownership struct {
-	manager string   // a GitOps manager owns a key and would put it back; empty: none does
-	note    say.Text // a person's next kubectl apply reverts the write
+// An Ownership says who else writes the keys that a plan would write.
+type Ownership struct {
+	Manager string   // a GitOps manager owns a key and would put it back; empty: none does
+	Note    say.Text // a person's next kubectl apply reverts the write
 }
 
-// owner finds out who owns the annotations with these keys, and the ports. A new
+// Owner finds out who owns the annotations with these keys, and the ports. A new
 // key that nobody owns is free. around are the labels of the namespace; nil: they are not known.
-func owner(svc *corev1.Service, around map[string]string, keys []string) ownership {
+func Owner(svc *corev1.Service, around map[string]string, keys []string) Ownership {
 	if around[allowDrift] == "true" {
-		return ownership{}
+		return Ownership{}
 	}
 	mark := gitopsMark(svc)
-	var o ownership
+	var o Ownership
 	for _, key := range keys {
 		_, exists := svc.Annotations[key]
-		exists = exists || key == remedy.PortsKey
+		exists = exists || key == PortsKey
 		other := false
 		for _, f := range svc.ManagedFields {
 			if !holdsKey(f, key) {
 				continue
 			}
 			if slices.Contains(gitops, f.Manager) {
-				return ownership{manager: f.Manager}
+				return Ownership{Manager: f.Manager}
 			}
 			other = true
 		}
 		applied := appliedKey(svc, key)
 		switch {
 		case mark != "" && (applied || exists && !other):
-			return ownership{manager: mark}
+			return Ownership{Manager: mark}
 		case applied:
-			o.note = say.F("The key %s is in kubectl's last applied configuration. The next kubectl apply reverts the write.", key)
+			o.Note = say.F("The key %s is in kubectl's last applied configuration. The next kubectl apply reverts the write.", key)
 		}
 	}
 	return o
 }
 
-// An edit is a person's change of a key that a plan would write.
-type edit struct {
-	by, key string // the field manager, and the annotation or the ports
-	at      time.Time
+// An Edit is a person's change of a key that a plan would write.
+type Edit struct {
+	By, Key string // the field manager, and the annotation or the ports
+	At      time.Time
 }
 
 // recently is for how long a person's edit is kept from being reverted without a person's word.
 const recently = time.Hour
 
-// hands are how the names of the field managers begin by which people edit a Service: kubectl, and tools with a user's interface.
-var hands = []string{"kubectl", "k9s", "lens", "OpenLens", "rancher", "dashboard", "Mozilla"}
+// editors are how the names of the field managers begin by which people edit a Service: kubectl, and tools with a user's interface.
+var editors = []string{"kubectl", "k9s", "lens", "OpenLens", "rancher", "dashboard", "Mozilla"}
 
-// edited returns the newest edit of these keys of a Service by a person, within an hour and after its creation.
-func edited(svc *corev1.Service, keys []string, now time.Time) (newest edit, found bool) {
+// Edited returns the newest edit of these keys of a Service by a person, within an hour and after its creation.
+func Edited(svc *corev1.Service, keys []string, now time.Time) (newest Edit, found bool) {
 	for _, f := range svc.ManagedFields {
-		byHand := slices.ContainsFunc(hands, func(name string) bool { return strings.HasPrefix(f.Manager, name) })
-		if !byHand || f.Time == nil || now.Sub(f.Time.Time) > recently || !f.Time.After(svc.CreationTimestamp.Time) || found && !f.Time.After(newest.at) {
+		byHand := slices.ContainsFunc(editors, func(name string) bool { return strings.HasPrefix(f.Manager, name) })
+		if !byHand || f.Time == nil || now.Sub(f.Time.Time) > recently || !f.Time.After(svc.CreationTimestamp.Time) || found && !f.Time.After(newest.At) {
 			continue
 		}
 		if i := slices.IndexFunc(keys, func(key string) bool { return holdsKey(f, key) }); i >= 0 {
-			newest, found = edit{f.Manager, keys[i], f.Time.Time}, true
+			newest, found = Edit{f.Manager, keys[i], f.Time.Time}, true
 		}
 	}
 	return newest, found
 }
 
-// riskOf returns the risk of a plan. One that reverts a person's recent edit has at least a medium one.
-func (x *run) riskOf(plan remedy.Plan) remedy.Risk {
-	if _, found := edited(x.c.Service, keysOf(plan), x.env.now()); found {
-		return max(plan.Highest(), remedy.Medium)
-	}
-	return plan.Highest()
-}
-
-// keysOf returns the keys that a plan writes.
-func keysOf(plan remedy.Plan) []string {
+// Keys returns the keys of a Service that the plan writes.
+func (p Plan) Keys() []string {
 	var keys []string
-	for _, s := range plan.Steps {
-		if k, ok := s.(remedy.Keyed); ok {
+	for _, s := range p.Steps {
+		if k, ok := s.(Keyed); ok {
 			keys = append(keys, k.Keys()...)
 		}
 	}
@@ -141,7 +132,7 @@ func holdsKey(f metav1.ManagedFieldsEntry, key string) bool {
 	if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false
 	}
-	if key == remedy.PortsKey {
+	if key == PortsKey {
 		return fields.Spec.Ports != nil
 	}
 	_, ok := fields.Metadata.Annotations["f:"+key]
@@ -159,7 +150,7 @@ func appliedKey(svc *corev1.Service, key string) bool {
 	if raw == "" || json.NewDecoder(strings.NewReader(raw)).Decode(&obj) != nil {
 		return false
 	}
-	if key == remedy.PortsKey {
+	if key == PortsKey {
 		return len(obj.Spec.Ports) > 0
 	}
 	_, ok := obj.Metadata.Annotations[key]

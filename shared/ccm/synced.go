@@ -1,0 +1,69 @@
+package ccm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// SyncedBetween returns the evidence that a sync has succeeded after the failure and until then, as
+// a sentence; empty if there is none. Times on both sides have whole seconds, so
+// that the same second proves nothing.
+func SyncedBetween(svc *corev1.Service, happened []time.Time, failure, until time.Time) say.Text {
+	if failure.IsZero() {
+		return nil // nobody knows what came after it
+	}
+	if at := HashWritten(svc); at.After(failure) && !at.After(until) {
+		return say.F("The controller has synced the Service since then: it wrote the hash label at %s.", at.UTC().Format(time.RFC3339))
+	}
+	for _, at := range happened {
+		if at.After(failure) && !at.After(until) {
+			return say.F("The controller has synced the Service since then: EnsuredLoadBalancer at %s.", at.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+// SyncedAnew reports whether the Service shows a full sync since it had this hash.
+func SyncedAnew(svc *corev1.Service, before string) bool {
+	if svc.DeletionTimestamp != nil {
+		return false
+	}
+	hash := svc.Labels[HashLabel]
+	return hash != "" && hash != before && Synced(svc)
+}
+
+// Quiet reports whether Events with this reason come with a sync that succeeds: it
+// leaves backends out and says so. That the controller has synced the Service
+// since then proves nothing (pkg/controller/service/clbv1/vgroups.go).
+func Quiet(reason string) bool {
+	return slices.Contains([]string{"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends"}, reason)
+}
+
+// Released reports whether the controller has let go of a Service that leaves: it
+// has cleaned up, or there was nothing to clean up.
+func Released(svc *corev1.Service) bool {
+	return !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
+}
+
+// SpecDigest digests what a full sync depends on: annotations and spec.
+func SpecDigest(svc *corev1.Service) string {
+	data, err := json.Marshal(struct {
+		Keys   []string
+		Values map[string]string
+		Spec   corev1.ServiceSpec
+	}{slices.Sorted(maps.Keys(svc.Annotations)), svc.Annotations, svc.Spec})
+	if err != nil {
+		panic(fmt.Sprintf("ccm: a Service does not encode: %v", err))
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
