@@ -40,13 +40,15 @@ func (r classRow) Span() say.Text {
 }
 
 // worked counts the cases of a class in the last 30 days.
-type worked struct{ Cases, Fixed, Recovered, Failed, Asked int }
+type worked struct{ Cases, Fixed, Synced, Recovered, Failed, Asked int }
 
 func (w *worked) count(s event.Status) {
 	w.Cases++
 	switch s {
-	case event.Status(event.Fixed), event.Status(event.Synced):
+	case event.Status(event.Fixed):
 		w.Fixed++
+	case event.Status(event.Synced):
+		w.Synced++
 	case event.Recovered:
 		w.Recovered++
 	case event.Status(event.Failed):
