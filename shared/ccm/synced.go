@@ -14,12 +14,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// SyncedBetween returns the evidence that a sync has succeeded after the failure and until then, as
-// a sentence; empty if there is none. Times on both sides have whole seconds, so
-// that the same second proves nothing.
+// SyncedBetween returns the evidence that a sync succeeded after the failure and not after until, as a sentence; without
+// evidence it returns nil. Kubernetes stores these times in whole seconds, so a sync in the second of the failure proves nothing.
 func SyncedBetween(svc *corev1.Service, happened []time.Time, failure, until time.Time) say.Text {
 	if failure.IsZero() {
-		return nil // nobody knows what came after it
+		return nil // the time of the failure is unknown
 	}
 	if at := HashWritten(svc); at.After(failure) && !at.After(until) {
 		return say.F("The controller has synced the Service since then: it wrote the hash label at %s.", at.UTC().Format(time.RFC3339))
@@ -41,15 +40,14 @@ func SyncedAnew(svc *corev1.Service, before string) bool {
 	return hash != "" && hash != before && Synced(svc)
 }
 
-// Quiet reports whether Events with this reason come with a sync that succeeds: it
-// leaves backends out and says so. That the controller has synced the Service
-// since then proves nothing (pkg/controller/service/clbv1/vgroups.go).
+// Quiet reports whether the controller writes Events with this reason during a sync that succeeds but leaves backends out. For
+// such a failure a later sync proves nothing (pkg/controller/service/clbv1/vgroups.go).
 func Quiet(reason string) bool {
 	return slices.Contains([]string{"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends"}, reason)
 }
 
-// Released reports whether the controller has let go of a Service that leaves: it
-// has cleaned up, or there was nothing to clean up.
+// Released reports whether the controller has removed its finalizers from a Service that is being deleted: either it has cleaned
+// up, or it had created nothing.
 func Released(svc *corev1.Service) bool {
 	return !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
 }

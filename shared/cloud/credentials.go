@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A Key is what requests are signed with.
+// A Key signs requests.
 type Key struct {
 	ID     string // access key ID
 	Secret string // access key secret
@@ -49,8 +49,8 @@ func DefaultChain() Credentials {
 	})
 }
 
-// noKey returns the error of a chain that finds no key: set one in the environment, or log in. In a Pod it says how that gets a RAM
-// role. It is all that is said: the chain's own text lists what each place answered, which may quote files and answers that hold secrets.
+// noKey returns the error of a chain that finds no access key. It says how to provide one; in a Pod, how the Pod gets a RAM role. The
+// chain's own error is left out: it lists the answer of each place, which may quote files and answers that hold secrets.
 func noKey() error {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		return errors.New("no access key found: this Pod has no RAM role. Install the add-on ack-pod-identity-webhook, label the namespace " +
@@ -61,9 +61,9 @@ func noKey() error {
 		"log in with the aliyun command line, or run where a RAM role is attached")
 }
 
-// roleOfAccount returns the RAM role that the environment names for the token of a service account
-// (RRSA), or nothing. A key in the environment counts more. Who has a role uses that
-// role or none: the next place of a chain is the role of the node.
+// roleOfAccount returns the RAM role that the environment names for the token of a service account (RRSA), or "" without one. An
+// access key in the environment takes precedence. If a role is named and cannot be assumed, the chain fails: its next place would
+// be the role of the node, which has other permissions.
 func roleOfAccount() string {
 	if os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_ID") != "" && os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET") != "" ||
 		os.Getenv("ALIBABA_CLOUD_OIDC_PROVIDER_ARN") == "" || os.Getenv("ALIBABA_CLOUD_OIDC_TOKEN_FILE") == "" {
@@ -72,7 +72,7 @@ func roleOfAccount() string {
 	return os.Getenv("ALIBABA_CLOUD_ROLE_ARN")
 }
 
-// noKeyAs returns what is said of a chain that has failed.
+// noKeyAs returns the error of a chain that failed with err.
 func noKeyAs(err error) error {
 	role := roleOfAccount()
 	if role == "" {
@@ -81,7 +81,7 @@ func noKeyAs(err error) error {
 	return fmt.Errorf("the RAM role %s could not be assumed with the token of the service account: %s", role, ofSTS(err))
 }
 
-// ofSTS returns what STS has answered, or why it has not, without secrets.
+// ofSTS returns the answer of STS, or the reason why none came, without secrets.
 func ofSTS(err error) string {
 	var refused interface {
 		ErrorCode() string
@@ -92,7 +92,7 @@ func ofSTS(err error) string {
 	if errors.As(err, &refused) {
 		said.Code, said.Message = refused.ErrorCode(), refused.Message()
 	} else if _, body, ok := strings.Cut(err.Error(), "{"); ok {
-		_ = json.Unmarshal([]byte("{"+body), &said) // else it is no answer of STS
+		_ = json.Unmarshal([]byte("{"+body), &said) // an error means that STS did not send this text; the text itself is then reported
 	}
 	text := err.Error()
 	switch {
@@ -112,14 +112,12 @@ func ofSTS(err error) string {
 	return text
 }
 
-// mostOfSTS is how much of an answer is said, in bytes.
+// mostOfSTS is the length in bytes to which an answer of STS is cut.
 const mostOfSTS = 400
 
-// chain returns a source of keys that is safe for several goroutines and ends with its
-// context. Open returns how to ask a new chain, which is neither, and sticks to a place
-// that has failed: so it is asked by one at a time, waited for in the background, and
-// opened anew after a failure. Of a failure is said why a role could not be assumed, or
-// what noKey says.
+// chain returns Credentials that several goroutines may use and that return when their context ends. The SDK's chain does neither,
+// and keeps to a place that has failed. So one goroutine asks it at a time, the others wait in the background, and open makes a new
+// chain after a failure. The error says why a role could not be assumed, or how to provide a key.
 func chain(open func() func() (Key, error)) Credentials {
 	var mu sync.Mutex
 	var ask func() (Key, error)

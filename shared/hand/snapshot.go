@@ -9,14 +9,13 @@ import (
 	"io"
 )
 
-// Limits of a snapshot: what a message of NATS holds, with room for its headers, and
-// what it may come to when it is read.
+// Limits of a snapshot in bytes: of a message of NATS, less room for its headers, and of the JSON in it.
 const (
 	maxPacked   = 960 << 10
 	maxUnpacked = 64 << 20
 )
 
-// Pack encodes a snapshot: a load balancer with many backends says the same of each.
+// Pack encodes a snapshot as compressed JSON, since the entries of many backends are nearly equal. An error says that it is too large.
 func (s *Snapshot) Pack() ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -29,7 +28,7 @@ func (s *Snapshot) Pack() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReadSnapshot reads what Pack has encoded.
+// ReadSnapshot decodes a snapshot that Pack encoded.
 func ReadSnapshot(packed []byte) (Snapshot, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

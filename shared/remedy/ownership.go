@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// allowDrift is the label of a namespace by which a person allows writes on what a GitOps manager owns there. One of the Service
-// does not count: its owner would allow more by it.
+// allowDrift is the label of a namespace by which a person allows writes to fields that a GitOps manager owns there. The label has no
+// effect on a Service: whoever may edit the Service could grant more than the namespace allows.
 const allowDrift = "lbremedy.io/allow-drift"
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -30,14 +30,14 @@ var marks = []string{
 	"meta.helm.sh/release-name",
 }
 
-// An Ownership says who else writes the keys that a plan would write.
+// An Ownership says which other writer has the keys that a plan would write.
 type Ownership struct {
-	Manager string   // a GitOps manager owns a key and would put it back; empty: none does
+	Manager string   // the GitOps manager that owns a key and would revert the write; empty without one
 	Note    say.Text // a person's next kubectl apply reverts the write
 }
 
-// Owner finds out who owns the annotations with these keys, and the ports. A new
-// key that nobody owns is free. around are the labels of the namespace; nil: they are not known.
+// Owner returns the owner of the annotations with these keys, and of the ports. A new key without an owner is free. around are the
+// labels of the namespace; nil if they are unknown.
 func Owner(svc *corev1.Service, around map[string]string, keys []string) Ownership {
 	if around[allowDrift] == "true" {
 		return Ownership{}
@@ -74,10 +74,10 @@ type Edit struct {
 	At      time.Time
 }
 
-// recently is for how long a person's edit is kept from being reverted without a person's word.
+// recently is how long a plan that changes a person's edit needs an approval.
 const recently = time.Hour
 
-// editors are how the names of the field managers begin by which people edit a Service: kubectl, and tools with a user's interface.
+// editors are prefixes of the field managers of programs by which people edit a Service: kubectl, and tools with a user interface.
 var editors = []string{"kubectl", "k9s", "lens", "OpenLens", "rancher", "dashboard", "Mozilla"}
 
 // Edited returns the newest edit of these keys of a Service by a person, within an hour and after its creation.

@@ -46,7 +46,7 @@ type Policy struct {
 	Mode      Mode             `json:"mode"`
 	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk
 	Classes   map[string]Class `json:"classes,omitzero"`   // by class ID; what it leaves out is as above
-	Rules     []Rule           `json:"rules,omitzero"`     // for some places; of those that match, a later one counts more
+	Rules     []Rule           `json:"rules,omitzero"`     // for some Services; the last match wins
 	Approvals []ApprovalRule   `json:"approvals,omitzero"` // whose approvals a plan needs; of those that fit its risk the last one counts
 	Freezes   []Freeze         `json:"freezes,omitzero"`   // when nothing is written
 	Budgets   Budgets          `json:"budgets,omitzero"`

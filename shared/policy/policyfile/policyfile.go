@@ -30,7 +30,7 @@ type File struct {
 	Mode      remedy.Mode             `json:"mode,omitempty"`      // observe (default) or fix
 	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
 	Classes   map[string]remedy.Class `json:"classes,omitempty"`   // what differs for a class, by its ID
-	Rules     []remedy.Rule           `json:"rules,omitempty"`     // what differs at some places; of those that match, a later one counts more
+	Rules     []remedy.Rule           `json:"rules,omitempty"`     // settings for some Services; the last match wins
 	Approvals []remedy.ApprovalRule   `json:"approvals,omitempty"` // whose approvals a plan needs; of those that fit its risk the last one counts
 	Freezes   []Freeze                `json:"freezes,omitempty"`   // when nothing is written
 	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much is written at most

@@ -35,15 +35,15 @@ is.`,
 			if by == "" {
 				return command.Wrong("--by: name a person: the user of this machine is not known")
 			}
-			cluster, err := "", error(nil)
+			cluster := "" // all
 			if !every {
-				cluster, err = p.OneCluster(ctx, s)
-			}
-			if err != nil {
-				return err
-			}
-			if err := cli.KnownCluster(ctx, s, cluster); err != nil {
-				return err
+				var err error
+				if cluster, err = p.OneCluster(ctx, s); err != nil {
+					return err
+				}
+				if err := cli.KnownCluster(ctx, s, cluster); err != nil {
+					return err
+				}
 			}
 			who := p.Person(ctx, by)
 			one := control.Pause{Cluster: cluster, By: by, At: p.Now(), Why: why, Identity: who.Identity, Host: who.Host}
@@ -110,7 +110,7 @@ also those of other clusters.`,
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&every, "all", false, "all pauses")
+	cmd.Flags().BoolVar(&every, "all", false, "end all pauses, of all clusters")
 	return cmd
 }
 

@@ -168,8 +168,8 @@ func show(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the policy in force in a cluster, and what is paused",
-		Long: `Show the policy in force in a cluster, as the engine there tells: what it allows, where it
-lies and since when it is in force, and what is paused. -o yaml prints its text. The
+		Long: `Show the policy in force in a cluster, as the engine there reports it: what it allows,
+where it is kept, since when it is in force, and what is paused. -o yaml prints its text. The
 cluster is that of --cluster, or else the only one that NATS knows.
 
 Who changed it, and what it was before, say Git or the audit log of the API server.`,

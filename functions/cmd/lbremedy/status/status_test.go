@@ -72,6 +72,10 @@ Last 24 h   0 fixed, 0 synced (traffic not proven), 0 recovered, 0 failed
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
+	if got := c.With("LBREMEDY_CLUSTER", "").Run(t.Context(), "status"); got.Code != 0 || !strings.Contains(got.Out, "Cluster     c1 in ") {
+		t.Errorf("without a name, of the only cluster: %+v", got)
+	}
+
 	// The nights of others: cases in each state.
 	records := operator.Lately()
 	add := func(class string, i int, change func(*event.Record)) {
@@ -88,8 +92,9 @@ Last 24 h   0 fixed, 0 synced (traffic not proven), 0 recovered, 0 failed
 	add("tag-missing", 3, func(r *event.Record) { r.Result = event.Waiting })
 	add("tag-missing", 4, func(r *event.Record) { r.Result = event.Unsettled })
 	add("tag-missing", 5, func(r *event.Record) { r.Result = event.Failed })
-	add("tag-missing", 6, func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
-	add("tag-missing", 7, func(r *event.Record) { r.Result, r.Cluster = event.Failed, "c2" })
+	add("tag-missing", 6, func(r *event.Record) { r.Result = event.Synced })
+	add("tag-missing", 7, func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
+	add("tag-missing", 8, func(r *event.Record) { r.Result, r.Cluster = event.Failed, "c2" })
 	if err := operator.Seed(t.Context(), s, records...); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +104,7 @@ Last 24 h   0 fixed, 0 synced (traffic not proven), 0 recovered, 0 failed
             1 planned and only observed: lbremedy ls --result planned
             2 waiting: lbremedy ls --result waiting,unsettled
             1 in progress: lbremedy ls --watch
-Last 24 h   1 fixed, 0 synced (traffic not proven), 0 recovered, 1 failed
+Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 `
 	if got := out[strings.Index(out, "Cases "):]; got != want {
 		t.Errorf("-want +got:\n%s", cmp.Diff(want, got))
