@@ -160,15 +160,17 @@ func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid 
 	return Room{Class: lacks > 0, Cluster: lacks > 1, Free: free}, nil
 }
 
-// Spent returns how many Services have a place in the budget of a cluster (""), and in those of its classes.
-func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string]int, error) {
+// Spent returns when the places end that Services have in the budget of a cluster (""), and in those of its classes, the next one first.
+func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string][]time.Time, error) {
 	p, err := read(ctx, s, BudgetKey(cluster))
 	if err != nil {
 		return nil, err
 	}
-	spent := map[string]int{}
+	spent := map[string][]time.Time{}
 	for class, taken := range p.Taken {
-		spent[class] = len(taken)
+		for _, end := range slices.Sorted(maps.Values(taken)) {
+			spent[class] = append(spent[class], time.Unix(end, 0))
+		}
 	}
 	return spent, nil
 }

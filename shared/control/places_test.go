@@ -156,7 +156,7 @@ func TestSpendTwice(t *testing.T) {
 		t.Errorf("another one is told %+v", r)
 	}
 	spent, err := control.Spent(t.Context(), s, "c1")
-	if err != nil || len(spent) != 3 || spent[""] != 1 || spent[class] != 1 || spent["other"] != 1 {
+	if err != nil || len(spent) != 3 || len(spent[""]) != 1 || len(spent[class]) != 1 || len(spent["other"]) != 1 {
 		t.Errorf("spent are %v, %v", spent, err)
 	}
 	if r := spend(t, s, class, 3, 0, 0); r.class || r.cluster {
@@ -171,7 +171,7 @@ func TestSpendTwice(t *testing.T) {
 	if r, err := control.Spend(t.Context(), s, true, "c1", class, uid(4), 9, 9); err != nil || !r.Cluster {
 		t.Errorf("a new one is told %+v, %v", r, err)
 	}
-	if after, err := control.Spent(t.Context(), s, "c1"); err != nil || len(after) != 3 || after[""] != 1 {
+	if after, err := control.Spent(t.Context(), s, "c1"); err != nil || len(after) != 3 || len(after[""]) != 1 {
 		t.Errorf("those who only ask have taken places: %v, %v", after, err)
 	}
 }

@@ -15,8 +15,9 @@ import (
 
 // Places are how many Services may still be written to.
 type Places struct {
-	Cluster int            // within an hour
-	Class   map[string]int // within 10 minutes, by class
+	Cluster int                  // within an hour
+	Class   map[string]int       // within 10 minutes, by class
+	Free    map[string]time.Time // of a budget that is spent, by class or "" for the cluster's: when a place is free
 }
 
 // PlacesLeft returns what is left of the budgets of a cluster and of its classes.
@@ -33,9 +34,17 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 	if err != nil {
 		return Places{}, err
 	}
-	p := Places{Cluster: max(0, b.OfCluster(count)-spent[""]), Class: map[string]int{}}
+	p := Places{Class: map[string]int{}, Free: map[string]time.Time{}}
+	left := func(class string, of int) int {
+		ends := spent[class]
+		if of > 0 && len(ends) >= of {
+			p.Free[class] = ends[len(ends)-of]
+		}
+		return max(0, of-len(ends))
+	}
+	p.Cluster = left("", min(b.OfCluster(count), control.MostServices))
 	for _, c := range classes {
-		p.Class[c] = max(0, b.OfClass()-spent[c])
+		p.Class[c] = left(c, b.OfClass())
 	}
 	return p, nil
 }

@@ -308,7 +308,7 @@ func TestBudgets(t *testing.T) {
 				class := r.class.Class
 				left, err := engine.PlacesLeft(t.Context(), r.env.Stream, r.env.Cluster, []string{class, "busy"}, tt.budgets)
 				r.must(err)
-				if got := min(left.Class[class], left.Cluster); got != tt.most-n || left.Class["busy"] < 2 {
+				if got := min(left.Class[class], left.Cluster); got != tt.most-n || left.Class["busy"] < 2 || (got > 0) != (len(left.Free) == 0) {
 					t.Errorf("after %d Services the places left are %+v", n, left)
 				}
 				if n < tt.most {

@@ -190,7 +190,7 @@ type PlanStep struct {
 func Steps(p *cli.Program, r event.Record) []PlanStep {
 	var list []PlanStep
 	for _, s := range r.Steps {
-		one := PlanStep{Text: Brief(s.Text), Changes: Differences(s.Step)}
+		one := PlanStep{Text: Brief(s.Text), Changes: differences(s)}
 		switch {
 		case s.Found && r.Undoing:
 			one.Note = p.Phrase("was already undone, or has gone: nothing was written")
@@ -247,17 +247,44 @@ func (d Difference) of(value string) string {
 	return d.Key + " " + value
 }
 
-// Differences tell what a step changes. Steps keep what stood there under "was", as one value
+// differences tell what a step changes. Steps keep what stood there under "was", as one value
 // or as one by key, where a key that is not there was absent; and what they write under a name
 // that says what it is.
-func Differences(step json.RawMessage) []Difference {
+func differences(of event.StepRecord) []Difference {
+	step := of.Step
 	var s struct {
 		Set           map[string]string
 		Names, Remove []string
 		Was           json.RawMessage
+		Key, Value    string
+		Listener      struct {
+			Port                   int
+			Protocol, VServerGroup string
+		}
+		Ports []struct {
+			Port    int
+			To, Was json.RawMessage
+		}
 	}
 	if json.Unmarshal(step, &s) != nil {
 		return nil
+	}
+	listener, group := fmt.Sprintf("%s:%d", s.Listener.Protocol, s.Listener.Port), cmp.Or(s.Listener.VServerGroup, "default")
+	switch of.Kind {
+	case "create-listener":
+		return []Difference{{listener, "absent", group}}
+	case "delete-listener":
+		return []Difference{{listener, group, "absent"}}
+	case "tag-lb":
+		return []Difference{{s.Key, "absent", s.Value}}
+	case "untag-lb":
+		return []Difference{{s.Key, s.Value, "absent"}}
+	case "target-ports":
+		var list []Difference
+		for _, p := range s.Ports {
+			list = append(list, Difference{fmt.Sprintf("targetPort %d", p.Port), value(p.Was), value(p.To)})
+		}
+		return list
 	}
 	var byKey map[string]string
 	if len(s.Set)+len(s.Names)+len(s.Remove) > 0 {

@@ -1,0 +1,47 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// Each step that changes something shows what was there before, and what is there after it.
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	listener := cloud.Listener{Port: 80, Protocol: "tcp", VServerGroup: "rsp-1"}
+	for _, tt := range []struct {
+		step remedy.Step
+		want []journal.Difference
+	}{
+		{step.CreateListener{LB: "lb-1", Listener: listener}, []journal.Difference{{Key: "tcp:80", Before: "absent", After: "rsp-1"}}},
+		{step.DeleteListener{LB: "lb-1", Listener: listener}, []journal.Difference{{Key: "tcp:80", Before: "rsp-1", After: "absent"}}},
+		{step.MoveListener{LB: "lb-1", Port: 80, Protocol: "tcp", Group: "rsp-2", Was: "rsp-1"}, []journal.Difference{{Before: "rsp-1", After: "rsp-2"}}},
+		{step.TagLB{LB: "lb-1", Key: "k", Value: "v"}, []journal.Difference{{Key: "k", Before: "absent", After: "v"}}},
+		{step.UntagLB{LB: "lb-1", Key: "k", Value: "v"}, []journal.Difference{{Key: "k", Before: "v", After: "absent"}}},
+		{step.TargetPorts{Ports: []step.TargetPort{{Port: 80, Protocol: "TCP", To: intstr.FromInt(8080), Was: intstr.FromString("http")}}},
+			[]journal.Difference{{Key: "targetPort 80", Before: "http", After: "8080"}}},
+		{step.Annotate{Set: map[string]string{"a": "new", "b": "new"}, Was: map[string]string{"a": "old"}},
+			[]journal.Difference{{Key: "a", Before: "old", After: "new"}, {Key: "b", Before: "absent", After: "new"}}},
+		{step.Touch{}, nil},
+	} {
+		data, err := json.Marshal(tt.step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := event.Record{Plan: event.Plan{Steps: []event.StepRecord{{Kind: tt.step.Kind(), Step: data}}}}
+		got := journal.Steps(operator.Call{}.Program(nil, nil), rec)
+		if diff := cmp.Diff(tt.want, got[0].Changes); diff != "" {
+			t.Errorf("%s: %s", tt.step.Kind(), diff)
+		}
+	}
+}
