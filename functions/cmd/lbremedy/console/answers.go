@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,14 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		}
 		b.Rows = append(b.Rows, row)
 	}
-	b.MayNot, b.Here = me.why, template.URL("/answers?"+q.Encode()) // which has no character that HTML or JavaScript knows
+	for _, row := range b.Rows {
+		if b.MayNot == "" && row.Record != nil && row.Open() {
+			if may := s.right(r.Context(), me, row.Record.Service.Namespace); !may.May {
+				b.MayNot = cmp.Or(may.Why, s.p.Reads(r.Header).Phrase("You may not answer in the namespace %s.", row.Record.Service.Namespace))
+			}
+		}
+	}
+	b.MayNot, b.Here = cmp.Or(me.why, b.MayNot), template.URL("/answers?"+q.Encode()) // which has no character that HTML or JavaScript knows
 	return b, nil
 }
 

@@ -74,7 +74,8 @@ type past struct {
 	Cluster, Class, Case string
 	Service              event.Service
 	Status               event.Status
-	At, First            time.Time // of the newest record; of the failure
+	At, First            time.Time    // of the newest record; of the failure
+	Impact               event.Impact // while the case is open
 	Finding              say.Text
 	Message              string
 	sequence             uint64 // of the newest record
@@ -240,6 +241,9 @@ func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
 	}
 	if len(c.Finding) == 0 {
 		c.Finding = say.Literal(r.Finding)
+	}
+	if c.Status.Open() {
+		c.Impact = r.Impact
 	}
 	if c.asks() {
 		c.ask = askOf(&r)

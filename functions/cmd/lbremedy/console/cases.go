@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/approval"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -47,17 +49,82 @@ func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 	return part, s
 }
 
+// A table of cases.
+type table struct {
+	Heads []head
+	Rows  []*past
+}
+
+// A head is the head of a column.
+type head struct {
+	Name, Link string // Link sorts by the column; empty: nothing does
+	Sorted     string // ascending or descending
+}
+
+// sorts are the columns of cases, with the order by each; nil: there is none.
+var sorts = []struct {
+	key, name string
+	order     func(x, y *past) int
+}{
+	{"service", word("Service"), func(x, y *past) int { return strings.Compare(x.Service.String(), y.Service.String()) }},
+	{"result", word("Result"), func(x, y *past) int {
+		return slices.Index(event.Statuses, x.Status) - slices.Index(event.Statuses, y.Status)
+	}},
+	{"impact", word("Impact"), func(x, y *past) int {
+		return slices.Index(event.Impacts, y.Impact) - slices.Index(event.Impacts, x.Impact)
+	}},
+	{"class", word("Class"), func(x, y *past) int { return strings.Compare(x.Class, y.Class) }},
+	{"changed", word("Changed"), newer},
+	{"", word("Finding"), nil},
+}
+
+// heads are those of a table of cases; with a request they are links that sort it.
+func heads(r *http.Request) []head {
+	var list []head
+	for _, c := range sorts {
+		h := head{Name: c.name}
+		if r != nil && c.order != nil {
+			q := r.URL.Query()
+			by, down := cmp.Or(q.Get("sort"), "changed"), q.Has("down")
+			q.Set("sort", c.key)
+			q.Del("page")
+			q.Del("down")
+			if by == c.key && down {
+				h.Sorted = "descending"
+			} else if by == c.key {
+				h.Sorted = "ascending"
+				q.Set("down", "1")
+			}
+			h.Link = (&url.URL{Path: r.URL.Path, RawQuery: q.Encode()}).String()
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// arrange sorts cases as a request asks for. They come with the one that changed last first.
+func arrange(r *http.Request, list []*past) {
+	for _, c := range sorts {
+		if c.order != nil && c.key == r.URL.Query().Get("sort") {
+			slices.SortStableFunc(list, c.order)
+		}
+	}
+	if r.URL.Query().Has("down") {
+		slices.Reverse(list)
+	}
+}
+
 // A casesBody is what the list of cases shows.
 type casesBody struct {
-	Query, Result, Class string
-	Results, Classes     []string
-	Rows                 []*past
-	Sheet                sheet
+	Query, Result, Class, Sort string
+	Results, Classes           []string
+	Table                      table
+	Sheet                      sheet
 }
 
 func (s *server) cases(r *http.Request) (page, error) {
 	q := r.URL.Query()
-	b := casesBody{Query: q.Get("q"), Result: q.Get("result"), Class: q.Get("class")}
+	b := casesBody{Query: q.Get("q"), Result: q.Get("result"), Class: q.Get("class"), Sort: q.Get("sort")}
 	for _, status := range event.Statuses {
 		b.Results = append(b.Results, string(status))
 	}
@@ -77,7 +144,9 @@ func (s *server) cases(r *http.Request) (page, error) {
 		b.Classes = append(b.Classes, class)
 	}
 	slices.Sort(b.Classes)
-	b.Rows, b.Sheet = sheetOf(r, list)
+	arrange(r, list)
+	b.Table.Heads = heads(r)
+	b.Table.Rows, b.Sheet = sheetOf(r, list)
 	return page{Title: word("Cases"), name: "cases", Body: b}, nil
 }
 
@@ -90,14 +159,14 @@ func holds(words []string, texts ...string) bool {
 // A caseBody is what the page of a case shows.
 type caseBody struct {
 	journal.Story
+	Record *event.Record // the newest
+	Open   bool
 	Parts  []part
-	Steps  []stepRow
-	Risk   string
 	Done   int
-	Undone bool // the steps take back what was written
 	Reads  []event.Read
 	Asks   member
 	Again  approval.Question // a plan that the reader has rejected and may still approve; the zero Question: none
+	Links  []link
 	Others []*past
 }
 
@@ -111,6 +180,54 @@ type part struct {
 type stepRow struct {
 	journal.PlanStep
 	State string
+}
+
+// stepsOf returns the steps of a record, with how far each is once the plan is begun.
+func stepsOf(p *cli.Program, r *event.Record) []stepRow {
+	var list []stepRow
+	for i, step := range journal.Steps(p, r.In(p.Language())) {
+		row := stepRow{step, step.Note}
+		if row.State == "" && (r.Next > 0 || !r.Written.IsZero()) {
+			row.State = p.Phrase("not done")
+			if ended := r.Steps[i].Ended; i < r.Next && ended.IsZero() {
+				row.State = p.Phrase("done")
+			} else if i < r.Next {
+				row.State = p.Phrase("done at %s", cli.Clock(ended))
+			}
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// answered returns who answered the plans of a case and when, for its timeline.
+func answered(p *cli.Program, h journal.History) []journal.Moment {
+	var list []journal.Moment
+	tell := func(a event.Approved, text string) {
+		if a.Comment != "" {
+			text += p.Phrase(": %s", command.Clean(a.Comment))
+		}
+		if one := (journal.Moment{At: a.At, Who: a.By, Text: text}); !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	for _, r := range h {
+		for _, a := range append(r.Seconded[:len(r.Seconded):len(r.Seconded)], pointed(r.Approved)...) {
+			tell(a, p.Phrase("approved the plan"))
+		}
+		for _, a := range pointed(r.Rejected) {
+			tell(a, p.Phrase("rejected the plan"))
+		}
+	}
+	return list
+}
+
+// pointed returns what a pointer points at; nothing of nil.
+func pointed(a *event.Approved) []event.Approved {
+	if a == nil {
+		return nil
+	}
+	return []event.Approved{*a}
 }
 
 // apart are the parts of a story that the page shows in a form of their own.
@@ -138,15 +255,24 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	last := h.Last()
-	told := last.In(p.Language())
-	b := caseBody{Story: story, Risk: last.Risk, Done: min(last.Next, len(last.Steps)), Undone: last.Undoing}
+	b := caseBody{Story: story, Record: &last, Open: last.Status().Open(), Done: min(last.Next, len(last.Steps)), Links: policyLinks(&last, p.Language())}
+	b.Course = append(append([]journal.Moment{{At: last.FirstFailure(), Text: p.Phrase("first failure")}}, b.Course...), answered(p, h)...)
+	slices.SortStableFunc(b.Course, func(x, y journal.Moment) int { return x.At.Compare(y.At) })
+	if of, err := cli.ClassOf(class); err == nil {
+		for _, one := range stretches(functions.ClassPage(p.Language(), of.Class, of.Doc), p.Language()) {
+			if one.To != "" && !slices.Contains(b.Links, one.link) {
+				b.Links = append(b.Links, one.link)
+			}
+		}
+	}
 	for _, r := range h {
 		if len(r.Reads) > 0 {
 			b.Reads = r.Reads // the newest
 		}
 	}
 	b.Asks.past = &past{
-		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, ask: askOf(&last),
+		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, Impact: last.Impact,
+		ask: askOf(&last),
 	}
 	b.Asks.Right = s.right(r.Context(), personOf(r), last.Service.Namespace)
 	if last.Rejected != nil && b.Asks.Right.May && approval.Takes(last, kube.Approve, personOf(r).name(r.Context())) == nil {
@@ -163,15 +289,6 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		}
 		one.Pieces = say.Pieces(text)
 		b.Parts = append(b.Parts, one)
-	}
-	for i, step := range journal.Steps(p, told) {
-		row := stepRow{step, cmp.Or(step.Note, p.Phrase("not done"))}
-		if ended := last.Steps[i].Ended; i < last.Next && step.Note == "" {
-			if row.State = p.Phrase("done"); !ended.IsZero() {
-				row.State = p.Phrase("done at %s", cli.Clock(ended))
-			}
-		}
-		b.Steps = append(b.Steps, row)
 	}
 	b.Others = s.book.newest(func(c *past) bool {
 		return c.Cluster == cluster && c.Service.UID == uid && (c.Class != class || c.Case != id)

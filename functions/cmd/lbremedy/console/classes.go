@@ -86,7 +86,7 @@ func (s *server) classes(*http.Request) (page, error) {
 // A classBody is what the page of a class shows.
 type classBody struct {
 	classRow
-	Page string // Markdown
+	Page []stretch
 	Open []*past
 }
 
@@ -95,7 +95,8 @@ func (s *server) class(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, errNoPage
 	}
-	b := classBody{classRow: classRow{Remedy: class}, Page: functions.ClassPage(s.p.Reads(r.Header).Language(), class.Class, class.Doc)}
+	l := s.p.Reads(r.Header).Language()
+	b := classBody{classRow: classRow{Remedy: class}, Page: stretches(functions.ClassPage(l, class.Class, class.Doc), l)}
 	if w := s.went()[class.Class]; w != nil {
 		b.worked = *w
 	}

@@ -37,6 +37,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/serve"
 )
 
@@ -46,6 +47,7 @@ type consoleRun struct {
 	listen, address string
 	login           bool
 	cert, certKey   string
+	aliases         map[string]string
 }
 
 // Command returns the command console.
@@ -53,14 +55,14 @@ func Command(p *cli.Program) *cobra.Command {
 	c := consoleRun{Program: p}
 	cmd := &cobra.Command{
 		Use:   "console",
-		Short: "Show cases, questions, load balancers and the policy in a browser, and answer there",
+		Short: "Show cases, questions, findings and the policy in a browser, and answer there",
 		Long: `Start a server that shows lbremedy in a browser, until Ctrl-C: how it stands now, the
-questions that wait for a person, each case, the load balancers, the findings of the doctor,
-the policy and the classes. Pages change by themselves when the journal does.
+questions that wait for a person, each case, the findings of the doctor, the policy and the
+classes. Pages change by themselves when the journal does.
 
 It only reads, but for your answers: to approve or reject a plan creates an Approval with
 your kubeconfig, as "lbremedy approve" does. Without --cluster it shows the cases of all
-clusters in NATS; load balancers and the doctor need --cluster and --region.
+clusters in NATS; the doctor, and links to Alibaba Cloud's console, need --cluster and --region.
 
 The printed address holds a key, which is new for each start. Anyone on this machine who has it
 can read what you can, and answer in your name.
@@ -77,6 +79,7 @@ in a namespace may answer there.`,
 	cmd.Flags().StringVar(&c.listen, "listen", "127.0.0.1:8383", "`address` to listen on; port 0 takes a free one. Without --login it is one of this machine")
 	cmd.Flags().BoolVar(&c.login, "login", false, "people log in with a token of their own")
 	cmd.Flags().StringVar(&c.address, "url", "", "with --login: `URL` at which browsers reach it, if that is not where it listens")
+	cmd.Flags().StringToStringVar(&c.aliases, "alias", nil, "`ID=NAME` of clusters: pages show the name, with the ID as its title")
 	cmd.Flags().StringVar(&c.cert, "tls-cert", "", "with --login: `file` with the certificate to serve HTTPS with; it is read again when it changes")
 	cmd.Flags().StringVar(&c.certKey, "tls-key", "", "with --login: `file` with the certificate's key")
 	return cmd
@@ -104,7 +107,7 @@ func (c consoleRun) run(ctx context.Context) error {
 		}
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: pair.get, NextProtos: []string{"http/1.1"}})
 	}
-	s, err := newServer(&quiet, at)
+	s, err := newServer(&quiet, at, c.aliases)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -127,6 +130,11 @@ func (c consoleRun) at() (*url.URL, error) {
 	host, _, err := net.SplitHostPort(c.listen)
 	if err != nil || !c.login && !loopback(host) {
 		return nil, command.Wrong("--listen: %q is no loopback address with a port, such as 127.0.0.1:8383", c.listen)
+	}
+	for id := range c.aliases {
+		if event.ValidCluster(id) != nil {
+			return nil, command.Wrong("--alias: %q is no ID of a cluster, as in c1234=production", id)
+		}
 	}
 	at := &url.URL{Scheme: "http"}
 	if c.cert != "" {

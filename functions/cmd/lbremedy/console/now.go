@@ -1,23 +1,73 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A nowBody is what the page Now shows.
 type nowBody struct {
+	Alarms   []alarm
 	Clusters []clusterNow
-	Tally    journal.Tally
+	Open     []tile
+	Day      []tile
 	Median   time.Duration // from a failure to its proven end, in the last day; 0: nothing was healed
+	Unread   int           // records of the journal
 	Asked    []incident
 	More     int
 	Lately   []*past
+}
+
+// A tile is a number with what it counts.
+type tile struct {
+	N          int
+	Text, Link string
+}
+
+// An alarm is what keeps plans from being applied, or failures from being seen, with what a person does about it.
+type alarm struct {
+	Text    say.Text
+	Link    string
+	Command string
+}
+
+// alarms returns those of a cluster, of which so many cases have failed.
+func (c clusterNow) alarms(failed int) []alarm {
+	var list []alarm
+	if c.Exporter != nil && !c.Exporter.Alive {
+		list = append(list, alarm{Text: say.F("The exporter is silent: failures are not seen.")})
+	}
+	for _, one := range c.Pauses {
+		list = append(list, alarm{Text: say.F("Writes are paused. %s", cli.PauseLine(one)), Command: "lbremedy resume --cluster " + c.Cluster})
+	}
+	for _, one := range c.Breakers {
+		of := alarm{Text: one.Text(), Command: "lbremedy breaker close " + one.Class + " --cluster " + c.Cluster, Link: "/classes/" + one.Class}
+		if one.Class == control.AnyClass {
+			of.Command, of.Link = "lbremedy resume --cluster "+c.Cluster, ""
+		}
+		list = append(list, of)
+	}
+	for _, class := range slices.Sorted(maps.Keys(c.Places.Free)) {
+		until := cli.Clock(c.Places.Free[class])
+		of := say.F("The budget of the class %s is spent until %s.", class, until)
+		if class == "" {
+			of = say.F("The budget of the cluster is spent until %s.", until)
+		}
+		list = append(list, alarm{Text: of.And("To write earlier, raise the budget in the policy file."), Link: "/policy?cluster=" + c.Cluster})
+	}
+	if failed > 0 {
+		list = append(list, alarm{Text: say.F("Failed and still open: %s.", say.Count(failed, "case")), Link: "/cases?result=failed"})
+	}
+	return list
 }
 
 // A clusterNow is how a cluster stands.
@@ -42,6 +92,11 @@ func (s *server) now(r *http.Request) (page, error) {
 	}
 	s.book.tell(r.Context(), b.Asked)
 	s.ask(r.Context(), personOf(r), b.Asked)
+	failed := map[string]int{}
+	for _, c := range s.book.newest(func(c *past) bool { return c.Status == event.Status(event.Failed) }) {
+		failed[c.Cluster]++
+	}
+	var all journal.Tally
 	for _, c := range s.book.clusters() {
 		now := clusterNow{standing: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.Version.Policy)), OfClass: c.Version.Policy.Budgets.OfClass()}
 		for class, left := range c.Places.Class {
@@ -51,7 +106,22 @@ func (s *server) now(r *http.Request) (page, error) {
 		}
 		slices.SortFunc(now.Classes, func(x, y room) int { return x.Left - y.Left })
 		b.Clusters = append(b.Clusters, now)
-		b.Tally = sum(b.Tally, *c.Cases)
+		all = sum(all, *c.Cases)
+		for _, one := range now.alarms(failed[c.Cluster]) { // a pause of all clusters is said once
+			if !slices.ContainsFunc(b.Alarms, func(have alarm) bool { return have.Text.String() == one.Text.String() }) {
+				b.Alarms = append(b.Alarms, one)
+			}
+		}
+	}
+	b.Unread = all.Unread
+	b.Open = []tile{
+		{all.NeedsApproval, word("need approval"), "/cases?result=needs-approval"}, {all.NeedsAction, word("need action"), "/questions"},
+		{all.Planned, word("planned, only observed"), "/cases?result=planned"}, {all.Waiting, word("waiting"), "/cases?result=open"},
+		{all.Running, word("in progress"), "/cases?result=open"},
+	}
+	b.Day = []tile{
+		{all.Fixed, word("fixed"), "/cases?result=fixed"}, {all.Recovered, word("recovered by themselves"), "/cases?result=recovered"},
+		{all.Failed, word("failed"), "/cases?result=failed"},
 	}
 	var took []time.Duration
 	since := s.p.Now().Add(-lately)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -48,6 +49,9 @@ const (
 	unsaid = 10 * time.Minute
 )
 
+// errNoKind says why nobody can answer in a cluster.
+var errNoKind = errors.New("this cluster does not have the kind Approval: apply approvals.yaml of the release")
+
 // right returns a person's right in a namespace: what the API server said of it within the last minute, or says now.
 func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	if p.kube == nil {
@@ -62,6 +66,11 @@ func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	ctx, cancel := context.WithTimeout(ctx, brief)
 	defer cancel()
 	may, err := p.kube.MayI(ctx, kube.Review{Namespace: namespace, Group: "lbremedy.io", Resource: "approvals", Verb: "create"})
+	if err == nil && may { // the API server also allows what it does not have
+		if _, missing := p.kube.Approvals(ctx, namespace); errors.Is(missing, kube.ErrNotFound) {
+			may, err = false, errNoKind
+		}
+	}
 	if r = (right{May: may, at: s.p.Now()}); err != nil {
 		r.Why = said(err)
 	}

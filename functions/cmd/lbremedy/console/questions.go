@@ -18,12 +18,13 @@ import (
 )
 
 // asks reports whether a case waits for a person.
-func (c *past) asks() bool { return c.Status == event.NeedsApproval || c.Status == event.NeedsAction }
+func (c *past) asks() bool {
+	return c.Status == event.NeedsApproval || c.Status == event.NeedsAction || c.Status == event.Status(event.Failed)
+}
 
 // An ask is what a case asks a person.
 type ask struct {
 	incident string
-	Impact   event.Impact
 	Next     string // what a person does, as "lbremedy show" says it
 	digest   string // of the plan; empty: there is none
 	attempt  int
@@ -31,7 +32,7 @@ type ask struct {
 
 // askOf returns what a case asks by its newest record.
 func askOf(r *event.Record) *ask {
-	a := &ask{Impact: r.Impact, Next: journal.Printed(*r).NextStep, digest: r.Digest, attempt: r.NextAttempt()}
+	a := &ask{Next: journal.Printed(*r).NextStep, digest: r.Digest, attempt: r.NextAttempt()}
 	if r.Status() == event.NeedsApproval && a.digest != "" && r.Service.Kind == "" {
 		a.Next = strings.Replace(a.Next, "lbremedy approve "+r.Case, "lbremedy approve "+r.Case+" --digest "+a.Digest(), 1)
 	}
@@ -49,7 +50,7 @@ type incident struct {
 	Cluster string
 	Lead    *past         // that the texts are about
 	Told    *event.Record // its newest; nil: it could not be read
-	Impact  string        // the worst
+	Impact  event.Impact  // the worst
 	Status  event.Status
 	Since   time.Time // the first failure
 	Members []member
@@ -95,12 +96,6 @@ func (b *book) incidentOf(r *event.Record) string {
 	return ticket.IncidentOf(scope, *r)
 }
 
-// noticed are the impacts in words for a list.
-var noticed = map[event.Impact]string{
-	event.NeverUp: word("no address"), event.Down: word("no traffic"), event.Partly: word("some ports down"), event.Frozen: word("backends frozen"),
-	event.Unchecked: word("impact unknown"),
-}
-
 // listed is how many cases of an incident a page names.
 const listed = 100
 
@@ -126,7 +121,7 @@ func (b *book) incidents() []incident {
 		})
 		lead := members[0]
 		i := incident{
-			ID: id, Class: lead.Class, Title: lead.Class, Cluster: lead.Cluster, Lead: lead, Impact: noticed[lead.Impact], Status: event.NeedsAction, Since: b.p.Now(),
+			ID: id, Class: lead.Class, Title: lead.Class, Cluster: lead.Cluster, Lead: lead, Impact: lead.Impact, Status: event.NeedsAction, Since: b.p.Now(),
 			More: max(0, len(members)-listed),
 		}
 		if class, ok := b.classes[lead.Class]; ok {

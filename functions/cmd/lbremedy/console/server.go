@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -39,16 +40,17 @@ type server struct {
 	book    *book
 	reading *reading
 	hub     *hub
+	aliases map[string]string // what people call clusters, by ID
 }
 
 // newServer returns a server that nobody can enter yet.
-func newServer(p *cli.Program, at *url.URL) (*server, error) {
+func newServer(p *cli.Program, at *url.URL, aliases map[string]string) (*server, error) {
 	files, err := fs.Sub(web, "web")
 	if err != nil {
 		return nil, fmt.Errorf("read the pages of the console: %w", err)
 	}
 	h := newHub()
-	s := &server{p: p, url: at, files: http.FileServerFS(files), hub: h}
+	s := &server{p: p, url: at, files: http.FileServerFS(files), hub: h, aliases: aliases}
 	s.pages = map[string]func() (map[string]*template.Template, error){}
 	s.book, s.reading = newBook(p, h), newReading(p, h)
 	for _, l := range []*say.Language{nil, cli.Tongue("zh")} {
@@ -96,7 +98,16 @@ func word(english string) string { return english }
 
 // words are what templates say values with, in a language.
 func (s *server) words(l *say.Language) template.FuncMap {
+	p := s.p.Reads(http.Header{"Accept-Language": {l.Name()}})
 	return template.FuncMap{
+		"prose":    func(text any) template.HTML { return prose(fmt.Sprint(text), s.p.Region, l) },
+		"pieces":   say.Pieces,
+		"steps":    func(r *event.Record) []stepRow { return stepsOf(p, r) },
+		"plain":    func(rows []*past) table { return table{heads(nil), rows} },
+		"named":    func(cluster string) string { return cmp.Or(s.aliases[cluster], cluster) },
+		"utc":      utc,
+		"impact":   func(i event.Impact) sign { return impacts[i] },
+		"risk":     func(risk string) sign { return risks[risk] },
 		"clean":    func(v any) string { return command.Clean(fmt.Sprint(v)) },
 		"ago":      s.p.Ago,
 		"clock":    cli.Clock,
@@ -110,7 +121,11 @@ func (s *server) words(l *say.Language) template.FuncMap {
 		"tell":     func(r *event.Record) event.Record { return r.In(l) },
 		"language": l.Name,
 		"alone":    s.book.alone,
-		"sign":     func(status any) sign { return signs[fmt.Sprint(status)] },
+		"sign": func(status any) sign {
+			known := signs[fmt.Sprint(status)]
+			known.Word = cmp.Or(known.Word, fmt.Sprint(status))
+			return known
+		},
 		"case": func(of any) string {
 			at := caseKey{}
 			switch of := of.(type) {
@@ -128,16 +143,32 @@ func (s *server) words(l *say.Language) template.FuncMap {
 
 // A sign is how the word for a status looks: a shape beside the word, so that no colour is the
 // only sign.
-type sign struct{ Tone, Shape string }
+type sign struct{ Tone, Shape, Word string }
 
+// impacts are the signs of what users notice.
+var impacts = map[event.Impact]sign{
+	event.NeverUp: {"bad", "✕", word("no address")}, event.Down: {"bad", "✕", word("no traffic")}, event.Partly: {"bad", "◐", word("some ports down")},
+	event.Frozen: {"plain", "=", word("backends frozen")}, event.Unchecked: {"ask", "?", word("impact unknown")},
+}
+
+// risks are the signs of the risks of plans.
+var risks = map[string]sign{
+	"low": {"plain", "▁", word("low risk")}, "medium": {"ask", "▄", word("medium risk")}, "high": {"bad", "█", word("high risk")},
+}
+
+// signs are those of statuses, severities and verdicts.
 var signs = map[string]sign{
-	string(event.Fixed): {"good", "✓"}, string(event.Synced): {"good", "✓"}, string(event.Recovered): {"good", "↺"}, "ok": {"good", "✓"},
-	string(event.NeedsApproval): {"ask", "?"}, string(event.NeedsAction): {"ask", "!"}, "waits": {"ask", "?"}, "warning": {"ask", "!"},
-	string(event.FixUndone): {"ask", "↶"}, string(event.Waiting): {"busy", "…"}, string(event.Unsettled): {"busy", "…"},
-	string(event.Writing): {"busy", "✎"}, string(event.Planned): {"plain", "○"},
-	string(event.Failed): {"bad", "✕"}, string(event.Erred): {"bad", "✕"}, "problem": {"bad", "✕"}, "critical": {"bad", "✕"},
-	string(event.Rejected): {"plain", "⊘"}, string(event.Undone): {"plain", "↶"}, string(event.Superseded): {"plain", "→"}, string(event.NotOurs): {"plain", "–"},
-	"counts": {"good", "✓"}, "does not count": {"bad", "✕"}, "unknown": {"ask", "?"}, "info": {"plain", "i"},
+	string(event.Fixed): {"good", "✓", word("fixed")}, string(event.Synced): {"good", "✓", word("synced")},
+	string(event.Recovered): {"good", "↺", word("recovered")}, "ok": {"good", "✓", word("ok")},
+	string(event.NeedsApproval): {"ask", "?", word("needs-approval")}, string(event.NeedsAction): {"ask", "!", word("needs-action")},
+	"waits": {"ask", "?", word("waits")}, "warning": {"ask", "!", word("warning")}, string(event.FixUndone): {"ask", "↶", word("fix-undone")},
+	string(event.Waiting): {"busy", "…", word("waiting")}, string(event.Unsettled): {"busy", "…", word("unsettled")},
+	string(event.Writing): {"busy", "✎", word("writing")}, string(event.Planned): {"plain", "○", word("planned")},
+	string(event.Failed): {"bad", "✕", word("failed")}, string(event.Erred): {"bad", "✕", word("error")},
+	"problem": {"bad", "✕", word("problem")}, "critical": {"bad", "✕", word("critical")},
+	string(event.Rejected): {"plain", "⊘", word("rejected")}, string(event.Undone): {"plain", "↶", word("undone")},
+	string(event.Superseded): {"plain", "→", word("superseded")}, string(event.NotOurs): {"plain", "–", word("foreign")},
+	"unknown": {"ask", "?", word("unknown")}, "info": {"plain", "i", word("info")},
 }
 
 // policyOfContent lets the browser load what this server embeds, and nothing else.
@@ -153,12 +184,10 @@ func (s *server) handler() http.Handler {
 		"GET /answers":   s.answers,
 		"GET /cases":     s.cases,
 		"GET /cases/{cluster}/{uid}/{class}/{id}": s.oneCase,
-		"GET /balancers":                    s.balancers,
-		"GET /balancers/{namespace}/{name}": s.balancer,
-		"GET /doctor":                       s.doctor,
-		"GET /policy":                       s.policy,
-		"GET /classes":                      s.classes,
-		"GET /classes/{class}":              s.class,
+		"GET /doctor":          s.doctor,
+		"GET /policy":          s.policy,
+		"GET /classes":         s.classes,
+		"GET /classes/{class}": s.class,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, show) })
 	}
@@ -252,7 +281,7 @@ type entry struct {
 
 var entries = []entry{
 	{Path: "/", Name: word("Now")}, {Path: "/questions", Name: word("Questions")}, {Path: "/cases", Name: word("Cases")},
-	{Path: "/balancers", Name: word("Load balancers")}, {Path: "/doctor", Name: word("Doctor")}, {Path: "/policy", Name: word("Policy")},
+	{Path: "/doctor", Name: word("Doctor")}, {Path: "/policy", Name: word("Policy")},
 	{Path: "/classes", Name: word("Classes")},
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	look "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 )
 
 // The page can say why nothing was read.
@@ -13,7 +14,7 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	p := cli.New("dev")
 	p.Out, p.Err, p.Getenv, p.Cluster = io.Discard, io.Discard, func(string) string { return "" }, "c1"
-	if _, err := read(t.Context(), p); err == nil || !strings.Contains(err.Error(), "--region") {
+	if _, _, err := look.Look(t.Context(), p); err == nil || !strings.Contains(err.Error(), "--region") {
 		t.Errorf("the error is %v, want one with --region", err)
 	}
 }

@@ -68,6 +68,13 @@ function replace(fresh) {
   return changed;
 }
 
+// local shows times as the browser's clock does; their titles have them in UTC.
+const clock = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "long" });
+function local(of) {
+  for (const t of of.querySelectorAll("time[data-clock]")) t.textContent = clock.format(new Date(t.dateTime));
+}
+local(document);
+
 async function refresh(anyway) {
   if (busy) return;
   busy = true;
@@ -78,6 +85,7 @@ async function refresh(anyway) {
       const answer = await fetch(location.href, { headers: { Accept: "text/html", "Lbremedy-Live": "1" }, cache: "no-store" });
       if (answer.status === 401) { location.reload(); return; }
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      local(fresh);
       replace(fresh);
       shown = target;
       document.body.dataset.version = String(target);
@@ -134,3 +142,21 @@ document.addEventListener("click", async (e) => {
     said.textContent = document.body.dataset.uncopied;
   }
 });
+
+// A letter alone is a command, unless somebody types.
+document.addEventListener("keydown", (e) => {
+  const keys = document.getElementById("keys");
+  if (e.ctrlKey || e.metaKey || e.altKey || keys.open || document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return;
+  if (e.key === "?") keys.showModal();
+  else if (e.key === "/") {
+    const search = document.querySelector("input[type=search]");
+    if (search) search.focus();
+    else location.assign("/cases#search");
+  } else if (e.key === "j" || e.key === "k") {
+    const all = [...document.querySelectorAll(".rows th a, .incident summary")].filter((a) => a.checkVisibility());
+    const at = all.indexOf(document.activeElement), to = at < 0 ? 0 : e.key === "j" ? at + 1 : at - 1;
+    all[Math.max(0, Math.min(to, all.length - 1))]?.focus();
+  } else return;
+  e.preventDefault();
+});
+if (location.hash === "#search") document.querySelector("input[type=search]")?.focus();

@@ -1,0 +1,73 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/doctor"
+)
+
+// A doctorBody is what the page of the doctor shows.
+type doctorBody struct {
+	glance
+	Groups  []found
+	More    int // groups that are not listed
+	Unknown []unknown
+	Counts  map[string]int // of findings, by severity
+}
+
+// A found is what the checks found about one thing.
+type found struct {
+	About    doctor.About
+	Severity string // the worst
+	Findings []doctor.Finding
+	Case     *past // the open case of the Service; nil: there is none
+}
+
+// An unknown is why checks could tell nothing of something.
+type unknown struct {
+	doctor.Unknown
+	Checks []string
+}
+
+// pending is the check that finds what an open case tells better: that a Service has no load balancer yet.
+const pending = "pending"
+
+func (s *server) doctor(*http.Request) (page, error) {
+	b := doctorBody{glance: s.reading.now(), Counts: map[string]int{}}
+	if b.At().IsZero() {
+		return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
+	}
+	open := map[string]*past{}
+	for _, c := range s.book.newest(func(c *past) bool {
+		return c.Status.Open() && c.Service.Kind == "" && (s.p.Cluster == "" || c.Cluster == s.p.Cluster)
+	}) {
+		open[c.Service.String()] = c
+	}
+	for _, f := range b.Result.Findings { // the worst first
+		b.Counts[f.Severity.String()]++
+		i := slices.IndexFunc(b.Groups, func(g found) bool { return g.About == f.About })
+		if i < 0 {
+			g := found{About: f.About, Severity: f.Severity.String()}
+			if f.About.Kind == doctor.Service {
+				g.Case = open[f.About.String()]
+			}
+			b.Groups, i = append(b.Groups, g), len(b.Groups)
+		}
+		if g := &b.Groups[i]; f.Check != pending || g.Case == nil {
+			g.Findings = append(g.Findings, f)
+		}
+	}
+	b.More = max(0, len(b.Groups)-listed)
+	b.Groups = b.Groups[:min(len(b.Groups), listed)]
+	for _, u := range b.Result.Unknown {
+		i := slices.IndexFunc(b.Unknown, func(have unknown) bool { return have.Why.String() == u.Why.String() && have.About == u.About })
+		if i < 0 {
+			b.Unknown = append(b.Unknown, unknown{u, []string{u.Check}})
+			continue
+		}
+		b.Unknown[i].Checks = append(b.Unknown[i].Checks, u.Check)
+	}
+	b.Unknown = b.Unknown[:min(len(b.Unknown), listed)]
+	return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
+}

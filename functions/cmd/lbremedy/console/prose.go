@@ -1,0 +1,102 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// marks finds times, as cli.Clock and time.RFC3339 write them, and the IDs of load balancers and vSwitches.
+var marks = regex.New(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z+-][A-Z0-9]*` +
+	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)|\b(?:lb|nlb|vsw)-[a-z0-9]+(?:-[a-z0-9]+)*\b`)
+
+func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// prose returns a text as HTML in which times are times of the browser, and IDs lead to Alibaba Cloud's console. Without a region
+// they lead nowhere.
+func prose(text, region string, l *say.Language) template.HTML {
+	safe := template.HTMLEscapeString(command.Clean(text))
+	return template.HTML(marks().ReplaceAllStringFunc(safe, func(mark string) string {
+		for _, layout := range []string{"2006-01-02 15:04:05 MST", time.RFC3339} {
+			if t, err := time.ParseInLocation(layout, mark, time.Local); err == nil {
+				return fmt.Sprintf(`<time data-clock datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339), utc(t), mark)
+			}
+		}
+		if to := inCloud(mark, region, l); to != "" {
+			return fmt.Sprintf(`<a href="%s" rel="noreferrer">%s</a>`, to, mark)
+		}
+		return mark
+	}))
+}
+
+// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty where there is none. Alibaba Cloud's
+// documentation links to the lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs,
+// https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a CLB
+// behind its list; that the others are behind theirs is not documented.
+func inCloud(id, region string, l *say.Language) string {
+	pages := map[string][2]string{"lb": {"slb", "slb/%s/slbs/"}, "nlb": {"slb", "nlb/%s/nlbs/"}, "vsw": {"vpc", "vpc/%s/switches/"}}
+	kind, _, _ := strings.Cut(id, "-")
+	page, ok := pages[kind]
+	if !ok || region == "" {
+		return ""
+	}
+	return cloudConsole(page[0], l) + fmt.Sprintf(page[1], url.PathEscape(region)) + id
+}
+
+// cloudConsole returns the root of a product's console. The Chinese site and the international one have accounts and consoles of their
+// own; the reader's language decides.
+func cloudConsole(product string, l *say.Language) string {
+	if l == nil {
+		return "https://" + product + ".console.alibabacloud.com/"
+	}
+	return "https://" + product + ".console.aliyun.com/"
+}
+
+// A link is an address outside of this console.
+type link struct{ Name, To string }
+
+// policyLinks lead to the RAM policies that a record's steps change.
+func policyLinks(r *event.Record, l *say.Language) []link {
+	var list []link
+	for _, step := range r.Steps {
+		var of struct{ Policy string }
+		if json.Unmarshal(step.Step, &of) == nil && of.Policy != "" {
+			list = append(list, link{of.Policy, cloudConsole("ram", l) + "policies/" + url.PathEscape(of.Policy) + "/Custom/content"})
+		}
+	}
+	return list
+}
+
+// A stretch of a page is text, or a link.
+type stretch struct {
+	Text string
+	link
+}
+
+// linked finds the links of a page in Markdown.
+var linked = regex.New(`\[([^\]]+)\]\((https://[^)\s]+)\)`)
+
+// stretches returns a page in Markdown with its links apart. In Chinese they lead to the Chinese pages of Alibaba Cloud.
+func stretches(page string, l *say.Language) []stretch {
+	var list []stretch
+	for {
+		at := linked().FindStringSubmatchIndex(page)
+		if at == nil {
+			return append(list, stretch{Text: page})
+		}
+		to := page[at[4]:at[5]]
+		if l != nil {
+			to = strings.Replace(to, "alibabacloud.com/help/en/", "alibabacloud.com/help/zh/", 1)
+		}
+		list = append(list, stretch{Text: page[:at[0]]}, stretch{link: link{page[at[2]:at[3]], to}})
+		page = page[at[1]:]
+	}
+}
