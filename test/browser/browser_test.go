@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -181,9 +182,8 @@ func TestConsole(t *testing.T) {
 			"/questions":               {"Questions", "The controller can't find the load balancer", "needs-approval"},
 			"/cases":                   {"Cases", "shop/cart", "vswitch-ip-exhausted"},
 			"/cases?q=cart":            {"1 to 1 of 1"},
-			"/balancers":               {"Load balancers", "shop/web", "CLB lb-sim", "vSwitch"},
-			"/balancers?q=checkout":    {"1 to 1 of 1"},
-			"/balancers/shop/web":      {"shop/web", "by the controller: deleted with the Service", "k8s/", "Findings", "Not known: nothing was read"},
+			"/cases?sort=service":      {"▲"},
+			"/cases?sort=impact&down=": {"▼"},
 			"/doctor":                  {"Doctor", "lb-gone"},
 			"/policy":                  {"Policy", " of ConfigMap lbremedy/lbremedy-policy, in force since ", "namespaces pay-*"},
 			"/classes":                 {"Classes", "vswitch-ip-exhausted", "asks only"},
@@ -251,6 +251,48 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
+	// A case of a table is one line; by its head it is sorted; a letter alone moves; times are those of the browser.
+	t.Run("on call", func(t *testing.T) {
+		x := open(t, b, day)
+		if _, err := chromedp.Call(x.Context, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}); err != nil {
+			t.Fatal(err)
+		}
+		x.do(chromedp.Navigate(w.At("/cases")), Live())
+		if tall := eval[int](x, `[...document.querySelectorAll(".rows tr")].filter(r => r.offsetHeight > 40).length`); tall > 0 {
+			t.Errorf("%d cases take more than a line", tall)
+		}
+		services := `[...document.querySelectorAll(".rows th a")].map(a => a.textContent)`
+		x.do(chromedp.Click(css("thead a")), chromedp.WaitVisible(css("[aria-sort=ascending]")))
+		up := eval[[]string](x, services)
+		x.do(chromedp.Click(css("thead a")), chromedp.WaitVisible(css("[aria-sort=descending]")))
+		down := eval[[]string](x, services)
+		if slices.Reverse(down); len(up) < 5 || !slices.Equal(up, down) || !slices.IsSorted(up) {
+			t.Errorf("sorted they are %q, and the other way round %q", up, down)
+		}
+		x.do(chromedp.KeyEvent("j"), chromedp.KeyEvent("j"))
+		if got, want := eval[string](x, "document.activeElement.textContent"), eval[[]string](x, services)[1]; got != want {
+			t.Errorf("j j leads to %q, not %q", got, want)
+		}
+		x.do(chromedp.KeyEvent("?"), chromedp.WaitVisible(css("#keys")))
+		x.again("the list of keys")
+		x.do(chromedp.Navigate(w.At("/questions")), Live(), chromedp.KeyEvent("/"), chromedp.WaitVisible(css("input[type=search]:focus")))
+		x.do(chromedp.Navigate(w.At("/cases?q=cart")), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#course")))
+		got := eval[string](x, `(t => t.textContent + " " + t.title)(document.querySelector("#course time"))`)
+		if !strings.Contains(got, "GMT+8 ") || !strings.HasSuffix(got, " UTC") {
+			t.Errorf("a time is %q, not one of Shanghai", got)
+		}
+		for language, want := range map[string]string{"": ".alibabacloud.com/vpc/", chinese: ".aliyun.com/vpc/"} {
+			l := day
+			l.Language = language
+			x.set(l)
+			x.do(chromedp.Navigate(eval[string](x, "location.href")))
+			if to := eval[string](x, `document.querySelector("main a[href*=vsw-]").href`); !strings.Contains(to, want) || !strings.Contains(to, "/switches/vsw-") {
+				t.Errorf("the vSwitch leads to %s", to)
+			}
+		}
+		x.quiet(w)
+	})
+
 	t.Run("keys alone", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/questions")), Live(), chromedp.KeyEvent("\t"))
@@ -265,7 +307,7 @@ func TestConsole(t *testing.T) {
 		if got := eval[string](x, `document.activeElement.tagName + getComputedStyle(document.activeElement).outlineStyle`); got != "SUMMARYsolid" {
 			t.Errorf("the first question has the focus, and one sees it: %q", got)
 		}
-		x.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible(css(".incident details[open] .rows")))
+		x.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible(css(".incident details[open] .list")))
 		x.quiet(w)
 	})
 
@@ -274,7 +316,7 @@ func TestConsole(t *testing.T) {
 		hostile := `</title><script>document.title="owned"</script><img src=x onerror=alert(1)><svg/onload=alert(2)>"'><a href="javascript:alert(3)">{{.}}</a>`
 		order(t, w, "say "+hostile)
 		x := open(t, b, day)
-		for _, path := range []string{"/", "/questions", "/cases?q=said", "/balancers?q=" + "%3Cscript%3Ealert(4)%3C/script%3E", "/policy?cluster=%3Cb%3E"} {
+		for _, path := range []string{"/", "/questions", "/cases?q=said", "/cases?q=" + "%3Cscript%3Ealert(4)%3C/script%3E", "/policy?cluster=%3Cb%3E"} {
 			x.do(chromedp.Navigate(w.At(path)), Live())
 			if path != "/" && !strings.Contains(path, "%3") {
 				x.sees("shop/said")
@@ -379,6 +421,8 @@ func TestConsole(t *testing.T) {
 			x.again("a case that asks")
 			x.do(chromedp.Click(css("#ask button[value=" + verdict + "]")))
 			x.has("#sure")
+			x.sees("Impact:")
+			x.sees("undo:")
 			x.do(chromedp.Click(css("#sure")))
 			x.has("#done")
 			for _, text := range comes {
@@ -459,15 +503,14 @@ func TestConsole(t *testing.T) {
 func BenchmarkBig(b *testing.B) {
 	chromium, w := look(b, "big")
 	x := open(b, chromium, day)
-	x.do(chromedp.Navigate(w.At("/balancers")), Live(), chromedp.WaitVisible(css("#list table")))
+	x.do(chromedp.Navigate(w.At("/doctor")), Live(), chromedp.WaitVisible(css("#findings")))
 	var first, shown float64
 	var live []float64
 	said := 0
 	for b.Loop() {
 		for path, wants := range map[string]string{
-			"/": "Now", "/questions": "1 to 1 of 1", "/cases": "1 to 100 of 500", "/cases?q=ballast-4321": "1 to 1 of 1", "/balancers": "1 to 100 of 5000",
-			"/balancers?q=ballast-4321": "1 to 1 of 1", "/balancers?q=lb-ballast-007": "1 to 10 of 10", "/balancers?page=49": "4901 to 5000 of 5000",
-			"/balancers/shop/ballast-4321": "lb-ballast-321", "/doctor": "25 checks looked at 5000 Services", "/policy": "In force", "/classes": "Classes",
+			"/": "Now", "/questions": "1 to 1 of 1", "/cases": "1 to 100 of 500", "/cases?q=ballast-4321": "1 to 1 of 1", "/cases?sort=impact": "1 to 100 of 500",
+			"/doctor": "25 checks looked at 5000 Services", "/policy": "In force", "/classes": "Classes",
 		} {
 			began := time.Now()
 			x.do(chromedp.Navigate(w.At(path)))

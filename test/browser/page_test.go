@@ -84,7 +84,7 @@ const broken = `[...document.querySelectorAll("button")].filter(b => [...b.child
 // end where Chinese goes on.
 const foreign = `(() => {
 	const found = [], han = /\p{Script=Han}/u;
-	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;
+	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|lb|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;
 	const sentence = /(?<![\w\/.:=-])[a-z'’]+[,;:]? [a-z'’]+[,;:.]? [a-z'’]+(?![\w\/:=-])/i, phrase = /^[a-z'’]+( [a-z'’]+)+[.:]?$/i;
 	const tell = (e, text) => {
 		text = text.trim();

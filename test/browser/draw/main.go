@@ -26,31 +26,28 @@ type picture struct {
 
 const chinese = "zh-CN"
 
+var (
+	opened = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))}
+	ofCase = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))}
+	answer = append(opened[:1:1], chromedp.Click(chromedp.CSS("[data-every]")),
+		chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")))
+)
+
+// wide and narrow are the screens of a computer and of a phone.
+const wide, narrow = 1280, 400
+
 var pictures = []picture{
-	{name: "now", path: "/", look: browser.Look{Width: 1280, Height: 1060}},
-	{
-		name: "questions", path: "/questions", look: browser.Look{Width: 1280, Height: 900, Dark: true},
-		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))},
-	},
-	{
-		name: "questions.zh", path: "/questions", look: browser.Look{Width: 1280, Height: 760, Language: chinese},
-		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))},
-	},
-	{
-		name: "answer", path: "/questions", look: browser.Look{Width: 1280, Height: 720},
-		before: []chromedp.Action[chromedp.Void]{
-			chromedp.Click(chromedp.CSS(".incident summary")), chromedp.Click(chromedp.CSS("[data-every]")),
-			chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")),
-		},
-	},
-	{
-		name: "case.zh", path: "/cases?q=cart", look: browser.Look{Width: 1280, Height: 1060, Language: chinese},
-		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))},
-	},
-	{
-		name: "case", path: "/cases?q=cart", look: browser.Look{Width: 1280, Height: 1060},
-		before: []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))},
-	},
+	{name: "case", path: "/cases?q=images", look: browser.Look{Width: wide, Height: 900}, before: ofCase},
+	{name: "case.zh", path: "/cases?q=images", look: browser.Look{Width: wide, Height: 900, Language: chinese}, before: ofCase},
+	{name: "case.phone", path: "/cases?q=images", look: browser.Look{Width: narrow, Height: 800}, before: ofCase},
+	{name: "case.phone.zh", path: "/cases?q=images", look: browser.Look{Width: narrow, Height: 800, Language: chinese}, before: ofCase},
+	{name: "now", path: "/", look: browser.Look{Width: wide, Height: 900}},
+	{name: "cases", path: "/cases", look: browser.Look{Width: wide, Height: 560}},
+	{name: "cases.phone", path: "/cases", look: browser.Look{Width: narrow, Height: 800}},
+	{name: "questions", path: "/questions", look: browser.Look{Width: wide, Height: 900, Dark: true}, before: opened},
+	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 860}, before: answer},
+	{name: "doctor", path: "/doctor", look: browser.Look{Width: wide, Height: 900},
+		before: []chromedp.Action[chromedp.Void]{chromedp.WaitVisible(chromedp.CSS("#findings"))}},
 }
 
 func main() {

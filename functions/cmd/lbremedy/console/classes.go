@@ -95,8 +95,7 @@ func (s *server) class(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, errNoPage
 	}
-	l := s.p.Reads(r.Header).Language()
-	b := classBody{classRow: classRow{Remedy: class}, Page: stretches(functions.ClassPage(l, class.Class, class.Doc), l)}
+	b := classBody{classRow: classRow{Remedy: class}, Page: stretches(functions.ClassPage(s.p.Reads(r.Header).Language(), class.Class, class.Doc))}
 	if w := s.went()[class.Class]; w != nil {
 		b.worked = *w
 	}

@@ -84,19 +84,15 @@ type stretch struct {
 // linked finds the links of a page in Markdown.
 var linked = regex.New(`\[([^\]]+)\]\((https://[^)\s]+)\)`)
 
-// stretches returns a page in Markdown with its links apart. In Chinese they lead to the Chinese pages of Alibaba Cloud.
-func stretches(page string, l *say.Language) []stretch {
+// stretches returns a page in Markdown with its links apart.
+func stretches(page string) []stretch {
 	var list []stretch
 	for {
 		at := linked().FindStringSubmatchIndex(page)
 		if at == nil {
 			return append(list, stretch{Text: page})
 		}
-		to := page[at[4]:at[5]]
-		if l != nil {
-			to = strings.Replace(to, "alibabacloud.com/help/en/", "alibabacloud.com/help/zh/", 1)
-		}
-		list = append(list, stretch{Text: page[:at[0]]}, stretch{link: link{page[at[2]:at[3]], to}})
+		list = append(list, stretch{Text: page[:at[0]]}, stretch{link: link{page[at[2]:at[3]], page[at[4]:at[5]]}})
 		page = page[at[1]:]
 	}
 }
