@@ -161,7 +161,8 @@ type caseBody struct {
 	journal.Story
 	Record *event.Record // the newest
 	Open   bool
-	Parts  []part
+	Parts  []part // that come before the plan
+	More   []part // that come after it
 	Done   int
 	Reads  []event.Read
 	Asks   member
@@ -278,8 +279,13 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	if last.Rejected != nil && b.Asks.Right.May && approval.Takes(last, kube.Approve, personOf(r).name(r.Context())) == nil {
 		b.Again = b.Asks.Plan()
 	}
+	to := &b.Parts
 	for _, f := range story.Parts {
-		if strings.TrimSpace(f.Text) == "" || slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {
+		if slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {
+			to = &b.More
+			continue
+		}
+		if strings.TrimSpace(f.Text) == "" {
 			continue
 		}
 		text := f.Text
@@ -288,7 +294,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 			text, one.Quote = head, last.Message
 		}
 		one.Pieces = say.Pieces(text)
-		b.Parts = append(b.Parts, one)
+		*to = append(*to, one)
 	}
 	b.Others = s.book.newest(func(c *past) bool {
 		return c.Cluster == cluster && c.Service.UID == uid && (c.Class != class || c.Case != id)

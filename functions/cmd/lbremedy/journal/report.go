@@ -265,6 +265,7 @@ func differences(of event.StepRecord) []Difference {
 			Port    int
 			To, Was json.RawMessage
 		}
+		Adds []string
 	}
 	if json.Unmarshal(step, &s) != nil {
 		return nil
@@ -279,6 +280,14 @@ func differences(of event.StepRecord) []Difference {
 		return []Difference{{s.Key, "absent", s.Value}}
 	case "untag-lb":
 		return []Difference{{s.Key, s.Value, "absent"}}
+	case "policy-version":
+		return []Difference{{"Allow", "absent", strings.Join(s.Adds, ", ")}}
+	case "clear-status":
+		var was []struct{ IP, Hostname string }
+		if json.Unmarshal(s.Was, &was) != nil || len(was) == 0 {
+			return nil
+		}
+		return []Difference{{"", cmp.Or(was[0].IP, was[0].Hostname), "nothing"}}
 	case "target-ports":
 		var list []Difference
 		for _, p := range s.Ports {
