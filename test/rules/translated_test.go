@@ -79,7 +79,8 @@ func partsOf(page string) map[string][]string {
 
 // TestTranslated shows that the rule finds what it is for.
 func TestTranslated(t *testing.T) {
-	const english = "# Busy\n\nIt says `busy`.\n\n- **Wait**, see [more](../quota/doc.md), [help](https://www.alibabacloud.com/help/en/ack).\n\n```yaml\na: b\n```\n"
+	const english = "# Busy\n\nIt says `busy`.\n\n- **Wait**, see [more](../quota/doc.md), " +
+		"[help](https://www.alibabacloud.com/help/en/ack).\n\n```yaml\na: b\n```\n"
 	const chinese = "# 正忙\n\n它报告 `busy`。\n\n- **等待**，参见[更多](../quota/doc.zh.md)、[帮助](https://www.alibabacloud.com/help/zh/ack)。\n\n```yaml\na: b\n```\n"
 	for _, c := range []struct {
 		name, old, new string

@@ -27,7 +27,8 @@ func TestAlarms(t *testing.T) {
 	x.until("/", "production")
 	x.until("/", "Failed and still open: 1 case.")
 	x.until("/questions", "pay/api") // a case that has failed is open, and waits for a person
-	if page := x.get("/", http.StatusOK); !strings.Contains(page, `title="c1"`) || strings.Contains(page, "Writes are paused") || strings.Contains(page, "is spent") {
+	if page := x.get("/", http.StatusOK); !strings.Contains(page, `title="c1"`) ||
+		strings.Contains(page, "Writes are paused") || strings.Contains(page, "is spent") {
 		t.Errorf("before anything has stopped: %s", page)
 	}
 	if got := c.Run(t.Context(), "pause", "--why", "CHG-7", "--cluster", "c1"); got.Code != 0 {

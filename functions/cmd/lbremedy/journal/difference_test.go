@@ -33,7 +33,8 @@ func TestDifferences(t *testing.T) {
 			[]journal.Difference{{Key: "targetPort 80", Before: "http", After: "8080"}}},
 		{step.Annotate{Set: map[string]string{"a": "new", "b": "new"}, Was: map[string]string{"a": "old"}},
 			[]journal.Difference{{Key: "a", Before: "old", After: "new"}, {Key: "b", Before: "absent", After: "new"}}},
-		{step.PolicyVersion{Policy: "p", Adds: []string{"slb:TagResources"}, Was: "v1"}, []journal.Difference{{Key: "Allow", Before: "absent", After: "slb:TagResources"}}},
+		{step.PolicyVersion{Policy: "p", Adds: []string{"slb:TagResources"}, Was: "v1"},
+			[]journal.Difference{{Key: "Allow", Before: "absent", After: "slb:TagResources"}}},
 		{step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}, []journal.Difference{{Before: "203.0.113.1", After: "nothing"}}},
 		{step.Touch{}, nil},
 	} {
