@@ -239,6 +239,32 @@ func TestPaceClock(t *testing.T) {
 	}
 }
 
+// Where others wait for its place, a case looks for the controller's sync less often the longer the sync takes: each look costs
+// two synced writes.
+func TestWaitingForSync(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = 200 * time.Millisecond
+	crowd := true
+	r.env.Crowded = func() bool { return crowd }
+	written := r.ends(event.Waiting).Written
+	for _, tt := range []struct {
+		crowd       bool
+		after, want time.Duration
+	}{
+		{true, 15 * time.Second, 10 * time.Second},
+		{true, time.Minute, 30 * time.Second},
+		{false, 90 * time.Second, 10 * time.Second},
+		{true, 5 * time.Minute, time.Minute},
+	} {
+		crowd = tt.crowd
+		r.advance(tt.after - r.now().Sub(written))
+		if rec := r.ends(event.Waiting); rec.Wait.Round(2*time.Second) != tt.want {
+			t.Errorf("%s after the write it waits %s, want %s", tt.after, rec.Wait, tt.want)
+		}
+	}
+}
+
 // A step that must settle parks the plan, and the rest follows in its time.
 func TestSettle(t *testing.T) {
 	t.Parallel()

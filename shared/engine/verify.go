@@ -189,7 +189,11 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 		return x.failedAgain(ctx, say.F("There is no sign that the controller has synced the Service in the %s since the write.", limit))
 	}
 	x.held = &hold{rule: say.F("Applied. Waiting for the controller to sync.")}
-	return machine.Looked{Answer: machine.NotYet}
+	if !x.env.crowded() {
+		return machine.Looked{Answer: machine.NotYet}
+	}
+	after := min(max(10*time.Second, x.env.now().Sub(written)/2), time.Minute) // each look costs two synced writes
+	return machine.Looked{Answer: machine.NotYet, After: after}
 }
 
 // failedAgain reports that an attempt did not work, which counts for the breaker of the class.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"sync"
 	"time"
 
@@ -31,16 +32,16 @@ func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(v
 // again. An error of change is returned, and leaves the document as it was. With a TTL the key is gone so long after its last
 // change; nothing that decides may depend on it.
 //
-// The changes that this process wants are made one after the other, so that the number of those who contend for a document is that of
-// the processes.
+// The changes that this process wants to a document are made one after the other, so that only processes contend for it.
 func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
 	do func(doc T, now time.Time) (bool, error)) error {
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := ErrConflict
+	turn := s.turns[int(crc32.ChecksumIEEE([]byte(key)))%len(s.turns)]
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
 		for try := 0; errors.Is(err, ErrConflict); try++ {
 			if err = pause(until, try); err == nil {
 				err = changeOnce(until, s, key, ttl, read, do)

@@ -122,6 +122,28 @@ func TestChangeFails(t *testing.T) {
 	}
 }
 
+// A change of one document does not wait for one of another.
+func TestChangesOfTwoDocuments(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	began, gate, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- ChangeDocument(t.Context(), s, "another", 0, readCounts, func(counts, time.Time) (bool, error) {
+			close(began)
+			<-gate
+			return false, nil
+		})
+	}()
+	<-began
+	if err := countOne(t.Context(), s, "n"); err != nil {
+		t.Error(err)
+	}
+	close(gate)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // A caller that no longer waits is not kept, and its change is not begun.
 func TestChangeEnds(t *testing.T) {
 	t.Parallel()

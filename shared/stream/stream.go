@@ -98,10 +98,10 @@ type Stream struct {
 	words   time.Duration // for handlers that were cancelled
 	longest time.Duration // that a handler may take
 	link    atomic.Pointer[link]
-	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
-	cut     atomic.Int64  // handlers that were cancelled at the end
-	fulls   sync.Map      // by stream: whether it took nothing at the last try
-	turn    chan struct{} // of the one who changes a document
+	slots   chan struct{}     // one for each running handler, if Config.Handlers limits them
+	cut     atomic.Int64      // handlers that were cancelled at the end
+	fulls   sync.Map          // by stream: whether it took nothing at the last try
+	turns   [64]chan struct{} // of changes of documents, by a hash of their key
 	deny    denials
 }
 
@@ -127,7 +127,6 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	s := &Stream{
 		log:     c.Log,
-		turn:    make(chan struct{}, 1),
 		where:   Redact(c.URL),
 		grace:   cmp.Or(c.Grace, defaultEnd),
 		beat:    10 * time.Second,
@@ -139,6 +138,9 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 	}
 	if c.Handlers > 0 {
 		s.slots = make(chan struct{}, c.Handlers)
+	}
+	for i := range s.turns {
+		s.turns[i] = make(chan struct{}, 1)
 	}
 	s.link.Store(newLink())
 	opts, err := s.options(c)
