@@ -322,7 +322,7 @@ func (s *Stream) pages(ctx context.Context, b *balance) error {
 		return err
 	}
 	if live == 0 {
-		b.Problems = append(b.Problems, fmt.Sprintf("No exporter of cluster %s has said anything for %s: what fails now is not seen.", b.Cluster, pageLate))
+		b.Problems = append(b.Problems, fmt.Sprintf("No exporter has reported for %s: new failures are not seen.", pageLate))
 	}
 	slices.SortFunc(b.Exporters, func(x, y Page) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Exporter, y.Exporter)) })
 	return nil

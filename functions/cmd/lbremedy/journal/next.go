@@ -60,7 +60,7 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 func waits(l *say.Language, r event.Record, seen *Repeats) string {
 	switch r.Held {
 	case event.HeldByPause:
-		return "lbremedy resume"
+		return l.Phrase("To end the pause: lbremedy resume")
 	case event.HeldByFreeze:
 		return l.Phrase("Wait until the freeze is over: lbremedy policy show")
 	}

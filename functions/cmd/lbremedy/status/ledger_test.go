@@ -30,7 +30,7 @@ func TestLedger(t *testing.T) {
 		}
 		return l
 	}
-	if l := draw(false, stream.Late); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter of cluster c1 has said anything") {
+	if l := draw(false, stream.Late); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter has reported") {
 		t.Errorf("without an exporter: %+v", l)
 	}
 	page := stream.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Seen: 20, Ignored: 11, Published: 8, Kept: 1}

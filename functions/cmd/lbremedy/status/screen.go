@@ -43,6 +43,9 @@ func show(p *cli.Program, st Status) {
 	s.line("Exporter", s.exporter())
 	s.policy()
 	s.list("Pauses", "pauses", s.p.Phrase("None."), len(s.Pauses), func(i int) string { return s.p.Tell(cli.PauseLine(s.Pauses[i])) })
+	if len(s.Pauses) > 0 {
+		s.line("", s.p.Phrase("To end the pause: lbremedy resume"))
+	}
 	s.list("Breakers", "breakers", s.p.Phrase("None is open."), len(s.Breakers), func(i int) string {
 		b := s.Breakers[i]
 		if b.Class == control.AnyClass {
@@ -50,6 +53,7 @@ func show(p *cli.Program, st Status) {
 		}
 		return s.p.Phrase("%[1]s is stopped: lbremedy breaker close %[1]s", b.Class)
 	})
+	s.budgets()
 	s.backlog()
 	s.cases()
 	if s.Backlog != nil {
@@ -176,14 +180,54 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	if n == 0 {
 		s.line(name, none)
 	}
-	for i := range min(n, most) {
-		if i == most-1 && n > most {
+	for i, used := 0, 0; i < n; i++ {
+		lines := fit(text(i))
+		if used += len(lines); used > most || used == most && i < n-1 {
 			s.line("", s.p.Phrase("and %d more: lbremedy %s", n-i, map[string]string{"pauses": "policy show", "breakers": "breaker ls"}[field]))
 			break
 		}
-		s.line(name, s.p.Paint(cli.Yellow, clip(text(i))))
-		name = ""
+		for _, line := range lines {
+			s.line(name, s.p.Paint(cli.Yellow, line))
+			name = ""
+		}
 	}
+}
+
+// fit returns a text in one line of the screen. Where it is too long, its command stands in a line of its own, whole.
+func fit(text string) []string {
+	if cli.Columns(text) <= wide-indent {
+		return []string{clip(text)}
+	}
+	var lines []string
+	for _, p := range say.Pieces(text) {
+		if p.Command {
+			lines = append(lines, command.Clean(p.Text))
+		} else {
+			lines = append(lines, clip(p.Text))
+		}
+	}
+	return lines
+}
+
+// budgets prints which budgets are spent, if any, and what a person can do.
+func (s screen) budgets() {
+	if _, ok := s.Unknown["budgets"]; ok {
+		s.line("Budgets", s.missing("budgets"))
+		return
+	}
+	if len(s.Budgets) == 0 {
+		return
+	}
+	first, then := s.Budgets[0], say.F("To write earlier, raise the budget in the policy file.")
+	text := say.F("That of the cluster is spent until %s.", cli.Clock(first.Until))
+	if first.Class != "" {
+		text = say.F("%s is spent until %s.", first.Class, cli.Clock(first.Until))
+	}
+	if n := len(s.Budgets) - 1; n > 0 {
+		then = say.F("Others: %d.", n).Then(then)
+	}
+	s.line("Budgets", s.p.Paint(cli.Yellow, clip(s.p.Tell(text))))
+	s.line("", s.p.Paint(cli.Yellow, clip(s.p.Tell(then))))
 }
 
 func (s screen) backlog() {
@@ -192,12 +236,13 @@ func (s screen) backlog() {
 		s.line("Queue", s.missing("backlog"))
 		return
 	}
-	s.line("Queue", s.p.Phrase("%d queued, %d not delivered", b.Queued, b.Undelivered))
+	queue := s.p.Phrase("%d queued, %d not delivered", b.Queued, b.Undelivered)
+	if b.Dead > 0 {
+		queue = s.p.Paint(cli.Yellow, queue+", "+s.p.Phrase("%s: lbremedy dead ls", say.Count(int(b.Dead), "dead letter")))
+	}
+	s.line("Queue", queue)
 	if b.Lost > 0 {
 		s.line("", s.p.Paint(cli.Red, s.p.Phrase("%d lost", b.Lost)))
-	}
-	if b.Dead > 0 {
-		s.line("", s.p.Paint(cli.Yellow, s.p.Phrase("%s: lbremedy dead ls", say.Count(int(b.Dead), "dead letter"))))
 	}
 }
 

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -46,11 +48,18 @@ type Status struct {
 	Freeze     string            `json:"freeze,omitempty"` // that is in force, as a sentence
 	Pauses     []control.Pause   `json:"pauses,omitempty"` // that are in force here
 	Breakers   []control.Breaker `json:"breakers,omitempty"`
+	Budgets    []Budget          `json:"spentBudgets,omitempty"` // the next one to have a place first
 	Exporter   *Exporter         `json:"exporter,omitempty"`
 	Backlog    *Backlog          `json:"backlog,omitempty"`
 	Cases      *journal.Tally    `json:"cases,omitempty"`
 	Unknown    map[string]string `json:"unknown,omitempty"` // why, by the field
 	Verdict    Verdict           `json:"verdict"`
+}
+
+// A Budget is one that is spent.
+type Budget struct {
+	Class string    `json:"class,omitempty"` // empty: that of the cluster
+	Until time.Time `json:"until"`           // when the next place is free
 }
 
 // A Connection is that to NATS.
@@ -106,8 +115,8 @@ func statusCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show on one screen how lbremedy stands",
-		Long: `Show on one screen how lbremedy stands in a cluster: its connection, policy, pauses and
-open breakers, whether the exporter is alive, what is queued, which cases wait for whom,
+		Long: `Show on one screen how lbremedy stands in a cluster: its connection, policy, pauses, open
+breakers, spent budgets, whether the exporter is alive, what is queued, which cases wait for whom,
 and what was fixed in the last 24 hours. It only reads. What cannot be read is shown as
 unknown. The cluster is that of --cluster, or else the only one that NATS knows.
 
@@ -165,7 +174,7 @@ func read(ctx context.Context, p *cli.Program) (Status, error) {
 		return Status{}, err
 	default:
 		r.NATS.URL = p.Address()
-		r.unknown(err, "nats", "mode", "pauses", "breakers", "exporter", "backlog", "cases")
+		r.unknown(err, "nats", "mode", "pauses", "breakers", "budgets", "exporter", "backlog", "cases")
 	}
 	if r.Cluster == "" {
 		r.unknown(command.Wrong("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster"), "cluster")
@@ -242,8 +251,9 @@ func (r *reading) cases(tally journal.Tally, err error) {
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	now, _, err := cli.InForce(ctx, s, r.Cluster)
 	if err != nil {
-		r.unknown(err, "mode")
+		r.unknown(err, "mode", "budgets")
 	} else {
+		r.budgets(ctx, s, now.Policy.Budgets)
 		allowed := now.Policy
 		r.allows = permission.Describe(allowed)
 		r.Mode, r.Policy = string(remedy.Observe), r.allows.String()
@@ -262,6 +272,18 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	if r.Breakers, err = control.Breakers(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "breakers")
 	}
+}
+
+// budgets reads which budgets are spent.
+func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budgets) {
+	left, err := engine.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b)
+	if err != nil {
+		r.unknown(err, "budgets")
+	}
+	for class, until := range left.Free {
+		r.Budgets = append(r.Budgets, Budget{class, until})
+	}
+	slices.SortFunc(r.Budgets, func(x, y Budget) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.Class, y.Class)) })
 }
 
 // ledger reads how the exporter does, and what waits.

@@ -121,15 +121,27 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 			t.Fatalf("%v: %+v", args, got)
 		}
 	}
-	for i, class := range []string{"tag-missing", "quota", "busy", "credentials"} {
+	for i, class := range []string{"address-type-immutable", "quota", "busy", "credentials"} {
 		if _, err := control.Trip(t.Context(), s, "c1", class, "test.1", 1, say.F("It is a test.")); err != nil {
 			t.Fatal(err)
 		}
 		operator.Bury(t, s, class, operator.UID(20+i), "7", "no reason")
 	}
+	places := func(class string, n int) {
+		for i := range n {
+			if _, err := control.Spend(t.Context(), s, false, "c1", class, operator.UID(100+i), 1000, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	places("tag-missing", 40)
+	places("backend-quota", 3)
 	out = run(cli.CodeOpen, "Policy      fix: plans up to medium risk are applied; with rules of their own\n            for 1 class; rules", "Freeze      ",
-		"Pauses      All clusters: Paused by ann", "            Cluster c1: Paused by bob", " is stopped: lbremedy breaker close ",
-		"            and 2 more: lbremedy breaker ls\n", "            4 dead letters: lbremedy dead ls\n")
+		"Budgets     tag-missing is spent until ", "            Others: 1. To write earlier, raise the budget in the policy file.\n",
+		"            To end the pause: lbremedy resume\n",
+		"Pauses      All clusters: Paused by ann", "            Cluster c1: Paused by bob",
+		"Breakers    address-type-immutable is stopped:\n            lbremedy breaker close address-type-immutable\n",
+		"            and 3 more: lbremedy breaker ls\n", "Queue       0 queued, 0 not delivered, 4 dead letters: lbremedy dead ls\n")
 	if strings.Contains(out, "eve") {
 		t.Errorf("it shows the pause of another cluster: %s", out)
 	}
@@ -139,6 +151,7 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		t.Fatalf("%v: %+v", err, got)
 	}
 	if st.Verdict != status.Waits || st.Mode != "fix" || len(st.Pauses) != 2 || len(st.Breakers) != 4 ||
+		len(st.Budgets) != 2 || st.Budgets[0].Class != "tag-missing" || !st.Budgets[0].Until.After(time.Now()) ||
 		st.Cases.NeedsApproval != 1 || st.Cases.NeedsAction != 2 || st.Backlog.Dead != 4 || !st.Exporter.Alive || len(st.Unknown) != 0 {
 		t.Errorf("in JSON: %+v", st)
 	}
@@ -170,7 +183,7 @@ func TestStatusWithoutNATS(t *testing.T) {
 		if !strings.Contains(got.Out, "\nNATS        no NATS is known here: start ") && !strings.Contains(got.Out, "no NATS server answers there") {
 			t.Errorf("%v: it does not say why:\n%s", args, got.Out)
 		}
-		for _, name := range []string{"Exporter", "Policy", "Pauses", "Breakers", "Queue", "Cases"} {
+		for _, name := range []string{"Exporter", "Policy", "Pauses", "Breakers", "Budgets", "Queue", "Cases"} {
 			if !strings.Contains(got.Out, fmt.Sprintf("\n%-12sunknown\n", name)) {
 				t.Errorf("%v: %s is not unknown:\n%s", args, name, got.Out)
 			}
