@@ -184,7 +184,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	tell(func(p *stream.Page) { p.At = ago(10 * time.Minute) })
-	if problems := draw(false, stream.Late).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter of cluster c1") {
+	if problems := draw(false, stream.Late).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter has reported") {
 		t.Errorf("with a silent exporter: %v", problems)
 	}
 }
