@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/near"
 )
 
 // Names holds the annotations that the controller reads, by name.
@@ -54,7 +56,7 @@ func Unfamiliar(svc *corev1.Service) []string {
 // NearPrefix returns the annotation that a key with an unknown prefix probably means, and
 // whether there is one.
 func (n Names) NearPrefix(key string) (string, bool) {
-	if key != BackendType && distance(key, BackendType) <= 3 {
+	if key != BackendType && near.Distance(key, BackendType) <= 3 {
 		return BackendType, true
 	}
 	lower := strings.ToLower(key)
@@ -87,30 +89,9 @@ func (n Names) Nearest(short string, network bool, read func(*Span) bool) string
 		if i := strings.LastIndex(name, "/"); i >= 0 {
 			key, spelled = name, name[i+1:]
 		}
-		if d := distance(short, spelled); d < least {
+		if d := near.Distance(short, spelled); d < least {
 			best, least = key, d
 		}
 	}
 	return best
-}
-
-// distance returns the edit distance of two words: how many letters must be inserted, removed or
-// changed to turn one into the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			left, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, left+cost)
-		}
-	}
-	return row[len(b)]
 }

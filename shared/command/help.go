@@ -3,12 +3,12 @@ package command
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lbremedy/lbremedy/shared/near"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -128,8 +128,8 @@ func noCommand(in *cobra.Command, name string) error {
 		}
 	}
 	path := strings.TrimPrefix(in.CommandPath()+" ", in.Root().Name()+" ")
-	if near := Nearest(name, names); near != "" {
-		return Wrong("there is no command %q: did you mean %s?", path+name, path+near)
+	if meant := near.One(name, names); meant != "" {
+		return Wrong("there is no command %q: did you mean %s?", path+name, path+meant)
 	}
 	return Wrong("there is no command %q: see %s --help", path+name, in.CommandPath())
 }
@@ -143,8 +143,8 @@ func flagError(cmd *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if near := Nearest(unknown.GetSpecifiedName(), names); near != "" {
-			return Wrong("unknown flag --%s: did you mean --%s?", unknown.GetSpecifiedName(), near)
+		if meant := near.One(unknown.GetSpecifiedName(), names); meant != "" {
+			return Wrong("unknown flag --%s: did you mean --%s?", unknown.GetSpecifiedName(), meant)
 		}
 	}
 	return Wrong("%w: see %s --help", ofFlag(err), cmd.CommandPath())
@@ -201,47 +201,4 @@ func reason(why string) say.Text {
 		}
 	}
 	return say.Literal(why)
-}
-
-// Nearest returns the name that somebody may have meant who typed another: one that begins
-// with it, or that differs in a letter or two. It is empty if there is none.
-func Nearest(typed string, names []string) string {
-	if typed == "" {
-		return ""
-	}
-	best, least := "", 3
-	if len(typed) < 4 {
-		least = 2
-	}
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		d := distance(strings.ToLower(typed), strings.ToLower(name))
-		if strings.HasPrefix(name, typed) {
-			d = min(d, 1)
-		}
-		if d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// distance returns how many letters have to be put in, taken out or replaced to make one
-// text of another.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -109,6 +109,14 @@ func (c *Cluster) serviceUID(ctx context.Context, namespace, name string, query 
 	return string(svc.UID), nil
 }
 
+// ServicesNamed returns the Services of all namespaces that have a name. It needs grant.ListServices.
+func (c *Cluster) ServicesNamed(ctx context.Context, name string) ([]corev1.Service, error) {
+	if !ValidName(name) {
+		return nil, noName("list Services", "name", name)
+	}
+	return all[corev1.Service](ctx, c, "list the Services called "+name, "/api/v1/services", map[string]string{"fieldSelector": "metadata.name=" + name})
+}
+
 // Namespace returns a namespace. It needs grant.GetNamespaces.
 func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	if !ValidName(name) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/near"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -222,7 +223,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	for _, id := range s.Classes {
 		if !slices.Contains(classes, id) {
-			bad("classes", "there is no class %q; there are %s", id, strings.Join(classes, ", "))
+			bad("classes", "there is no class %q: the nearest are %s", id, strings.Join(near.Three(id, classes), ", "))
 		}
 	}
 	for _, text := range s.Risks {

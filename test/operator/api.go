@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An API answers lists by their paths, in pages as an API server does: for clusters that
+// An API answers Services by their names, and lists by their paths, in pages as an API server does: for clusters that
 // a server which others use can't be, such as one without Services or one with 5,000. A
 // list that it does not have is empty; there is no other object.
 type API struct {
@@ -42,9 +43,23 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case a.User != "" && path.Base(r.URL.Path) == "selfsubjectreviews":
 		_ = json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"userInfo": map[string]any{"username": a.User}}})
 		return
+	case strings.Count(r.URL.Path, "/") == 6 && path.Base(path.Dir(r.URL.Path)) == "services":
+		is := func(one any) bool {
+			svc, ok := one.(corev1.Service)
+			return ok && r.URL.Path == "/api/v1/namespaces/"+svc.Namespace+"/services/"+svc.Name
+		}
+		if i := slices.IndexFunc(a.Lists["/api/v1/services"], is); i >= 0 {
+			_ = json.NewEncoder(w).Encode(a.Lists["/api/v1/services"][i])
+			return
+		}
+		no(http.StatusNotFound, "NotFound", "it is not there")
+		return
 	case !has && !slices.Contains([]string{"services", "nodes", "events", "endpointslices", "daemonsets", "pods"}, path.Base(r.URL.Path)):
 		no(http.StatusNotFound, "NotFound", "it is not there")
 		return
+	}
+	if name, ok := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name="); ok {
+		all = slices.DeleteFunc(slices.Clone(all), func(one any) bool { svc, is := one.(corev1.Service); return !is || svc.Name != name })
 	}
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 	if err != nil {

@@ -82,6 +82,7 @@ type Call struct {
 	Now func() time.Time // nil: time.Now
 
 	Plugin bool // of kubectl
+	Types  bool // In is what a person types at a terminal
 }
 
 // Where a call finds its access key: what it has there and the process has not, so that
@@ -124,9 +125,16 @@ func (c Call) Program(out, errs io.Writer) *cli.Program {
 	if c.Now != nil {
 		now = c.Now
 	}
+	in := io.Reader(strings.NewReader(c.In))
+	terminal := func(stream any) int {
+		if c.Types && stream == any(in) {
+			return 80
+		}
+		return 0
+	}
 	return &cli.Program{
-		In: strings.NewReader(c.In), Out: out, Err: errs, Now: now, Version: "dev",
-		Getenv: func(name string) string { return c.Env[name] }, Terminal: func(any) int { return 0 }, Keys: c.keys(), Plugin: c.Plugin,
+		In: in, Out: out, Err: errs, Now: now, Version: "dev",
+		Getenv: func(name string) string { return c.Env[name] }, Terminal: terminal, Keys: c.keys(), Plugin: c.Plugin,
 	}
 }
 

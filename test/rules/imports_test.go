@@ -125,7 +125,7 @@ var rows = []row{
 		why: "it says when to try again and knows nothing of what is tried",
 	},
 	{
-		who: []string{"shared/say", "shared/grant", "shared/regex"},
+		who: []string{"shared/say", "shared/grant", "shared/near", "shared/regex"},
 		why: "everything stands on it",
 	},
 	{
@@ -321,7 +321,7 @@ func imports(tr *tree) []string {
 			switch {
 			case matches(ours, "test/..."):
 				out = append(out, tr.at(pos, "%s imports %s: nothing that is shipped may import what serves tests; move what both need to shared", f.dir(), ours))
-			case ours == "shared/regex" && f.dir() != ours: // it might as well be of the standard library
+			case slices.Contains([]string{"shared/near", "shared/regex"}, ours) && f.dir() != ours: // it might as well be of the standard library
 			case !matches(ours, r.may...):
 				out = append(out, tr.at(pos, "%s must not import %s (%s): it may import %s", f.dir(), ours, r.why, list(r.may)))
 			case matches(f.dir(), "functions/*/cmd/*") && strings.HasPrefix(ours, "functions/") && ours != path.Dir(path.Dir(f.dir())):

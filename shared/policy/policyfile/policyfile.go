@@ -15,6 +15,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/config"
+	"github.com/lbremedy/lbremedy/shared/near"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -116,7 +117,7 @@ type reader struct {
 // class notes that there is no class with this ID.
 func (r reader) class(at, id string) {
 	if !slices.Contains(r.classes, id) {
-		r.Fail(at, "there is no class %q; there are %s", id, strings.Join(r.classes, ", "))
+		r.Fail(at, "there is no class %q: the nearest are %s", id, strings.Join(near.Three(id, r.classes), ", "))
 	}
 }
 

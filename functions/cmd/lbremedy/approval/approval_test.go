@@ -86,8 +86,22 @@ func TestUndoShared(t *testing.T) {
 		t.Fatalf("without a word it said %s, and %s is in force", got.Err, inForce(sc))
 	}
 	sc.Wants(t, 0, "fixed", "", "ls", "--result", "fixed")
+	// At a terminal --shared alone does not do either: the steps are shown, and the person is asked.
+	const back = "The failure that was fixed comes back, and its plan then needs approval."
+	sc.Wants(t, 0, "", back, "undo", made.Case)
+	sc.Types = true
+	for _, typed := range []string{"", "no\n", "y\n", made.Case + "\n"} {
+		sc.In = typed
+		got = sc.Wants(t, command.CodeWrong, "", back+"\nTo go on, type yes: ", "undo", made.Case, "--apply", "--shared")
+		if !strings.Contains(got.Err, "make version v1 of the RAM policy") || inForce(sc) == "v1" {
+			t.Fatalf("after %q it said %s, and %s is in force", typed, got.Err, inForce(sc))
+		}
+	}
+	sc.In = "yes\n"
+	sc.Wants(t, command.CodeWrong, "", `"yes" is not `+made.Case, "undo", made.Case, "--apply")
 	sc.In = made.Case + "\n"
-	sc.Wants(t, 0, "undone", "", "undo", made.Case, "--apply", "--by", "ann")
+	sc.Wants(t, 0, "undone", "To go on, type "+made.Case, "undo", made.Case, "--apply", "--by", "ann")
+	sc.Types = false
 	if inForce(sc) != "v1" {
 		t.Fatalf("after the undo %s is in force", inForce(sc))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ import (
 
 // An undoing is what the flags of undo say.
 type undoing struct {
-	apply, shared bool
-	by            string
+	apply, shared, yes bool
+	by                 string
 }
 
 func undo(p *cli.Program) *cobra.Command {
@@ -35,10 +36,12 @@ nothing back that a load balancer created since rules out. A step that is alread
 or whose target is gone, is not written again, and the journal says so.
 
 Without --apply nothing is written: the same is checked, the API server tries the writes
-to the cluster, and the exit code is that of --apply.
+to the cluster, and the exit code is that of --apply. At a terminal, --apply shows the steps
+and asks before it writes; --yes doesn't ask.
 
-Other cases may be fixed by what is undone: of one policy that all Services need, say.
-They are listed. --apply then needs --shared, or asks you to type the ID of the case.
+The failure that was fixed comes back. Other cases may be fixed by what is undone: of one
+policy that all Services need, say. They are listed. --apply then needs --shared, or asks
+you to type the ID of the case.
 
 Name a case by its ID or the start of it, or a Service of which one case has steps to
 undo. A plan that was undone needs approval if the failure returns. A pause, a freeze and
@@ -54,7 +57,8 @@ it writes during a pause too, and says so.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&u.apply, "apply", false, "undo the steps; without it nothing is written")
-	cmd.Flags().BoolVar(&u.shared, "shared", false, "with --apply: also what fixes other cases; don't ask")
+	cmd.Flags().BoolVar(&u.shared, "shared", false, "with --apply: also what fixes other cases")
+	cmd.Flags().BoolVarP(&u.yes, "yes", "y", false, "with --apply: don't ask at a terminal")
 	cmd.Flags().StringVar(&u.by, "by", cli.Whoami(), "`who` undoes it, for the journal")
 	return cmd
 }
@@ -97,18 +101,27 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	if err != nil {
 		return err
 	}
-	if !u.apply {
-		rec, err := engine.LookUndo(ctx, env.Env, class, steps)
-		if len(rec.Steps) > 0 {
-			err = cmp.Or(p.Print(undoPlan{rec, sharing}, func() { printUndo(p, rec, sharing, err) }), err)
+	asks := u.apply && !u.yes && p.Terminal(p.In) > 0
+	if !u.apply || asks {
+		rec, stops := engine.LookUndo(ctx, env.Env, class, steps)
+		if len(rec.Steps) == 0 {
+			return stops
 		}
-		return err
+		back := h.Last().Result.Worked()
+		if !u.apply {
+			return cmp.Or(p.Print(undoPlan{rec, sharing}, func() { would(p, rec, sharing, back, stops) }), stops)
+		}
+		printUndo(p, p.Err, rec, back, stops)
 	}
-	if len(sharing) > 0 && !u.shared {
+	switch {
+	case len(sharing) > 0 && !u.shared:
 		printSharing(p, sharing)
-		if err := p.Typed(steps[0].Case, "--shared"); err != nil {
-			return err
-		}
+		err = p.Typed(steps[0].Case, "--shared")
+	case asks:
+		err = p.Typed("yes", "--yes")
+	}
+	if err != nil {
+		return err
 	}
 	paused, err := control.Paused(ctx, s, steps[0].Cluster)
 	if err != nil {
@@ -148,9 +161,9 @@ type undoPlan struct {
 	Sharing []event.Record `json:"sharing"`
 }
 
-// printUndo tells what undo would do, up to where it would stop.
-func printUndo(p *cli.Program, r event.Record, sharing []event.Record, stops error) {
-	fmt.Fprintln(p.Out, p.Phrase("%s of %s:", r.Case, command.Clean(r.Service.String())))
+// printUndo tells what undo does, up to where it stops, and whether the failure comes back.
+func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops error) {
+	fmt.Fprintln(to, p.Phrase("%s of %s:", r.Case, command.Clean(r.Service.String())))
 	for i, s := range r.Steps {
 		text := journal.Brief(s.Text)
 		switch {
@@ -161,8 +174,16 @@ func printUndo(p *cli.Program, r event.Record, sharing []event.Record, stops err
 		case s.Found:
 			text = p.Phrase("already undone, or no longer there: %s", text)
 		}
-		fmt.Fprint(p.Out, cli.Wrap(text, "  ", p.Width()))
+		fmt.Fprint(to, cli.Wrap(text, "  ", p.Width()))
 	}
+	if back {
+		p.Note("The failure that was fixed comes back, and its plan then needs approval.")
+	}
+}
+
+// would tells what undo would do with --apply, and for which cases.
+func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, stops error) {
+	printUndo(p, p.Out, r, back, stops)
 	printSharing(p, sharing)
 	if stops != nil {
 		return

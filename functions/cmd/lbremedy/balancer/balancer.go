@@ -251,6 +251,38 @@ func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 	return n, nil
 }
 
+// userOf returns the Service whose load balancer has an ID.
+func userOf(ctx context.Context, p *cli.Program, id string) (string, error) {
+	part := doctor.CLBs
+	if strings.HasPrefix(id, "nlb-") {
+		part = doctor.NLBs
+	}
+	s, err := p.Gather(ctx, doctor.Source{Counts: true}, []doctor.Part{doctor.Services, part})
+	if err == nil {
+		err = s.Err(part)
+	}
+	if err != nil {
+		return "", err
+	}
+	var users []string
+	for i := range s.Services {
+		svc, lb := &s.Services[i], s.Balancers[id]
+		if doctor.Ours(svc) && (Of(s, svc).ID == id || lb != nil && lb.Tags[ccm.NameTag] == ccm.DefaultName(svc)) {
+			users = append(users, svc.Namespace+"/"+svc.Name)
+		}
+	}
+	switch lb := s.Balancers[id]; {
+	case len(users) == 1:
+		return users[0], nil
+	case len(users) > 1:
+		return "", command.Wrong("%d Services use the load balancer %s: name one of them: %s", len(users), id, strings.Join(users, ", "))
+	case lb == nil || lb.Gone:
+		return "", command.Wrong("no Service in the cluster uses the load balancer %s, and it does not exist in %s: correct the ID, --cluster or --region",
+			id, p.Region)
+	}
+	return "", command.Wrong("no Service in the cluster uses the load balancer %s", id)
+}
+
 // gatherOne gathers one Service, which an argument names.
 func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
 	ref, err := cli.ServiceArg(arg)

@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Shown is a load balancer with what stands on it.
@@ -35,13 +36,22 @@ type Group struct {
 
 func showCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show NAMESPACE/SERVICE",
+		Use:   "show NAMESPACE/SERVICE|" + cli.BalancerArg,
 		Short: "Show the load balancer of a Service, its groups and their backends",
+		Long: `Show the load balancer of a Service, its groups and their backends. Name the Service, or
+the load balancer by its ID.`,
 		Example: `  lbremedy lb show shop/web
+  lbremedy lb show lb-2ze1abc
   lbremedy lb show shop/web -o yaml`,
 		ValidArgsFunction: p.CompleteService,
-		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
+		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME, or the ID of a load balancer"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if name := args[0]; cli.BalancerID(name) {
+				if args[0], err = userOf(cmd.Context(), p, name); err != nil {
+					return err
+				}
+			}
 			s, svc, err := gatherOne(cmd.Context(), p, args[0], append([]doctor.Part{doctor.Detail}, inventory...))
 			if err != nil {
 				return err
@@ -108,7 +118,8 @@ func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
 func printBalancer(p *cli.Program, v Shown) {
 	fmt.Fprintf(p.Out, "%s  %s %s\n", p.Paint(cli.Bold, v.Namespace+"/"+v.Name), v.Kind, cmp.Or(v.name(), "none"))
 	p.Field("Address", cmp.Or(v.Address, "none")+" "+v.AddressType)
-	p.Field("Made", map[string]string{"own": "by the controller: deleted with the Service", "reused": "by a person: kept when the Service is deleted"}[v.Made])
+	made := map[string]say.Text{"own": say.F("by the controller: deleted with the Service"), "reused": say.F("by a person: kept when the Service is deleted")}
+	p.Field("Made", p.Tell(made[v.Made]))
 	p.Field("Status", v.Status)
 	p.Field("Charge", v.ChargeType)
 	p.Field("VPC", v.VPC)

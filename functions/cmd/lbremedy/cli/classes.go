@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/near"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -34,15 +35,20 @@ func PolicyClasses() []string {
 	return ids
 }
 
-// ClassOf returns the remedy of a class or a check, or an error that names the classes
-// there are.
+// ClassOf returns the remedy of a class or a check, or an error that names the
+// nearest classes.
 func ClassOf(id string) (*remedy.Remedy, error) {
 	all := Remedies()
 	i := slices.IndexFunc(all, func(r *remedy.Remedy) bool { return r.Class == id })
 	if i < 0 {
-		return nil, command.Wrong("there is no class %q; there are %s", id, strings.Join(Classes(), ", "))
+		return nil, NoClass(id)
 	}
 	return all[i], nil
+}
+
+// NoClass returns the mistake of a person who names a class that does not exist.
+func NoClass(id string) error {
+	return command.Wrong("there is no class %q: the nearest are %s", id, strings.Join(near.Three(id, Classes()), ", "))
 }
 
 // CompleteClasses completes the IDs of classes with their titles.

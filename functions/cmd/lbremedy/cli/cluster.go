@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/near"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -38,8 +39,8 @@ func Unseen(ctx context.Context, s *stream.Stream, cluster string) (say.Text, er
 		return nil, nil
 	}
 	text := say.F("NATS has never seen a cluster %q.", cluster)
-	if near := command.Nearest(cluster, known); near != "" {
-		text = say.F("NATS has never seen a cluster %q: did you mean %s?", cluster, near)
+	if meant := near.One(cluster, known); meant != "" {
+		text = say.F("NATS has never seen a cluster %q: did you mean %s?", cluster, meant)
 	}
 	if len(known) == 0 {
 		return text.And("It knows no cluster yet"), nil

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -12,9 +16,17 @@ import (
 // serviceArg stands in the usage of commands that take Services.
 const serviceArg = "NAMESPACE/SERVICE"
 
+// What else such a command takes in place of a Service, in its usage.
+const (
+	caseArg = "CASE|" // the journal knows the Services of cases
+	// BalancerArg is the ID of a load balancer.
+	BalancerArg = "LOAD-BALANCER"
+)
+
 // NameServices lets all commands below root that take Services take their names with -n, as
-// kubectl does: "-n shop web" is shop/web. As a plugin of kubectl they also take
-// service/web and svc/web, in that namespace or in the one of the context.
+// kubectl does: "-n shop web" is shop/web. A name without a namespace is found if the cluster has one Service
+// of that name. As a plugin of kubectl they also take service/web and svc/web, in that namespace or
+// in the one of the context.
 func (p *Program) NameServices(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		p.NameServices(cmd)
@@ -31,6 +43,12 @@ func (p *Program) NameServices(root *cobra.Command) {
 			for i, arg := range args {
 				var err error
 				if named[i], err = p.named(cmd.Flag("namespace").Value.String(), arg); err != nil {
+					return err
+				}
+				if file := cmd.Flag("file"); strings.Contains(cmd.Use, caseArg) || file != nil && file.Changed || !kube.ValidName(named[i]) {
+					continue
+				}
+				if named[i], err = p.found(cmd.Context(), arg, strings.Contains(cmd.Use, BalancerArg)); err != nil {
 					return err
 				}
 			}
@@ -59,4 +77,54 @@ func (p *Program) named(namespace, arg string) (string, error) {
 		return "", command.Wrong("%s is not in the namespace %s that --namespace names", arg, namespace)
 	}
 	return arg, nil
+}
+
+// found returns the only Service of the cluster that has a name, with its namespace. Of several the one counts that is of type LoadBalancer.
+// The ID of a load balancer that no Service has for its name is returned as it is, if the command takes one.
+func (p *Program) found(ctx context.Context, name string, orBalancer bool) (string, error) {
+	cluster, err := p.Kube()
+	if err != nil {
+		return "", command.Mistake{Err: err}
+	}
+	list, err := cluster.ServicesNamed(ctx, name)
+	switch {
+	case errors.Is(err, kube.ErrDenied):
+		return "", command.Wrong("name the Service %s as NAMESPACE/NAME, because the Services of all namespaces cannot be listed: %w", name, err)
+	case err != nil:
+		return "", err
+	}
+	balanced := func(svc corev1.Service) bool { return svc.Spec.Type == corev1.ServiceTypeLoadBalancer }
+	if slices.ContainsFunc(list, balanced) {
+		list = slices.DeleteFunc(list, func(svc corev1.Service) bool { return !balanced(svc) })
+	}
+	var names []string
+	for _, svc := range list {
+		names = append(names, svc.Namespace+"/"+svc.Name)
+	}
+	full, err := OneService(name, names)
+	switch {
+	case err != nil || full != "":
+		return full, err
+	case orBalancer && BalancerID(name):
+		return name, nil
+	}
+	return "", command.Wrong("there is no Service %s in any namespace of the cluster: correct the name, or --context and --kubeconfig", name)
+}
+
+// BalancerID reports whether a text has the form of a load balancer's ID.
+func BalancerID(text string) bool {
+	return !strings.Contains(text, "/") && (strings.HasPrefix(text, "lb-") || strings.HasPrefix(text, "nlb-"))
+}
+
+// OneService returns the only one of the Services that have a name, each with its namespace; empty if there is none.
+func OneService(name string, found []string) (string, error) {
+	slices.Sort(found)
+	found = slices.Compact(found)
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	}
+	return "", command.Wrong("%d Services are called %s: name one as NAMESPACE/NAME: %s", len(found), name, strings.Join(found, ", "))
 }

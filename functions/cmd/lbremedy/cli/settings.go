@@ -69,8 +69,12 @@ func narrows(cmd *cobra.Command) (err error) {
 // Chosen adds to the name of something the flags that narrow it down.
 func Chosen(cmd *cobra.Command, what say.Text) say.Text {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if strings.Contains(f.Usage, "only ") {
-			what = what.Then(say.F("with --%s %s", f.Name, strings.Trim(f.Value.String(), "[]")))
+		switch value := f.Value.String(); {
+		case !strings.Contains(f.Usage, "only "):
+		case f.Value.Type() != "bool":
+			what = what.Then(say.F("with --%s %s", f.Name, strings.Trim(value, "[]")))
+		case value == "true":
+			what = what.Then(say.F("with --%s", f.Name))
 		}
 	})
 	return what

@@ -53,7 +53,7 @@ func TestDoctorMistakes(t *testing.T) {
 		"no severity":      {[]string{"doctor", "--severity", "bad"}, "", `"bad" is no severity: want info, warning or critical`},
 		"no check":         {[]string{"doctor", "--checks", "annotation"}, "", `there is no check "annotation"; there are annotations`},
 		"no check to show": {[]string{"doctor", "checks", "x"}, "", `there is no check "x"`},
-		"no Service":       {[]string{"doctor", "shop"}, "", `"shop" is not a Service: name one as NAMESPACE/NAME`},
+		"no Service":       {[]string{"doctor", "Shop"}, "", `"Shop" is not a Service: name one as NAMESPACE/NAME`},
 		"apply of nothing": {[]string{"doctor", "--apply"}, "", "name a check with --fix"},
 		"no fix":           {[]string{"doctor", "--fix", "deletion"}, "", "cannot be fixed automatically"},
 		"fix of checks":    {[]string{"doctor", "--fix", "finalizers", "--checks", "room"}, "", "leave out --checks"},

@@ -85,7 +85,7 @@ func TestFixPermissions(t *testing.T) {
 			cases[0].Service.Kind != "cluster" || cases[0].Service.Name != "c-cli" {
 			t.Fatalf("the journal has %s %s, %v", got.Out, got.Err, err)
 		}
-		shows := sc.Wants(t, 0, "cluster c-cli  fixed", "", "show", cases[0].Case)
+		shows := sc.Wants(t, 0, "cluster c-cli  fixed", "", "show", cases[0].Case, "-o", "wide")
 		for _, word := range []string{"Begun ", "A person asks for the RAM actions", "lbremedy undo " + cases[0].Case} {
 			if !strings.Contains(shows.Out, word) {
 				t.Errorf("shown: %s; want %q", shows.Out, word)

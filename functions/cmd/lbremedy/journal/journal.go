@@ -241,15 +241,9 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 			subjects[event.CaseFilter(h.Last().Cluster, h.Last().Service.UID)] = true
 		}
 	} else {
-		all, err := s.Subjects(ctx, stream.Cases, caseFilter(p, nil))
-		if err != nil {
+		var err error
+		if subjects, err = subjectsOf(ctx, p, s, id); err != nil {
 			return nil, err
-		}
-		begin := id[:min(len(id), 8)] // of the UID: a case ID holds no more of it
-		for _, subject := range all {
-			if parts := strings.Split(subject, "."); len(parts) == 5 && strings.HasPrefix(parts[3], begin) {
-				subjects[event.CaseFilter(parts[2], parts[3])] = true
-			}
 		}
 	}
 	found, err := gatherCases(ctx, p, s, slices.Sorted(maps.Keys(subjects)), f)

@@ -44,11 +44,12 @@ func TestJournal(t *testing.T) {
 
 	// What finds nothing says where it looked, and what of that there is not.
 	for args, want := range map[string]string{
-		"--cluster c2 --open": "No case with --open true in cluster c2.\n" +
+		"--cluster c2 --open": "No case with --open in cluster c2.\n" +
 			"NATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
 		"--class quota --result needs-approval,needs-action": "No case with --class quota with --result needs-approval,needs-action.\n",
 		"--cluster c1 -n shpo":                               "No case with --namespace shpo in cluster c1.\n",
 		"--all --case 99":                                    "No case with --case 99.\n",
+		"--open=false -n shpo":                               "No case with --namespace shpo.\n",
 	} {
 		got := c.Run(t.Context(), append([]string{"ls"}, strings.Fields(args)...)...)
 		if got.Code != 0 || got.Out != "" || got.Err != want {
@@ -111,12 +112,18 @@ func TestJournal(t *testing.T) {
 		"shop/web  fixed\n", "Case       " + web, "Failed ", operator.Message, "Finding    The vSwitch vsw-a is full; vsw-b has 41 free addresses.\n",
 		"Plan       low risk, 1 of 1 steps done\n           1. annotate",
 		"\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
-		"undo: annotate", "Undo       lbremedy undo " + web + "\n", "Rule       Fix mode",
+		"undo: annotate", "Rule       Fix mode",
 		"Outcome    fixed at", "by worker, the first attempt", "History\n", "Others     " + gone,
 	} {
 		if !strings.Contains(report.Out, want) {
 			t.Errorf("show lacks %q:\n%s", want, report.Out)
 		}
+	}
+	if strings.Contains(report.Out, "lbremedy undo") {
+		t.Errorf("show offers the undo of a fix: %s", report.Out)
+	}
+	if got := c.Run(t.Context(), "show", "shop/web", "-o", "wide"); !strings.Contains(got.Out, "\nUndo       lbremedy undo "+web+"\n") {
+		t.Errorf("show -o wide: %+v", got)
 	}
 	if got := c.Run(t.Context(), "show", api[:8]); got.Code != 0 || !strings.Contains(got.Out, "To do      Attach the policy. [2J\n") {
 		t.Errorf("show by the beginning of an ID: %+v", got)

@@ -24,13 +24,14 @@ const ByPerson = "A person asks for "
 // how it ended, and how to undo it. With -o wide, timings and the trace come last.
 func Report(p *cli.Program, r event.Record) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
-	for _, f := range fields(p, r, nil) {
-		p.Field(f.Name, f.Text)
-	}
+	printFields(p, fields(p, r, nil))
 }
 
 // A Field is one part of a report, with its name.
-type Field struct{ Name, Text string }
+type Field struct {
+	Name, Text string
+	Wide       bool // it is printed with -o wide alone
+}
 
 // fields returns the parts of a report; those that have nothing to say are empty.
 func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
@@ -38,7 +39,7 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	r = r.In(p.Language())
 	dry := r.Phase == ""
 	var all []Field
-	add := func(name, text string) { all = append(all, Field{name, text}) }
+	add := func(name, text string) { all = append(all, Field{Name: name, Text: text}) }
 	if dry || r.Status().Open() {
 		add(p.Phrase("Impact"), p.Tell(r.Impact.Text()))
 	}
@@ -65,7 +66,7 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 		add(p.Phrase("Outcome"), p.Phrase("Nothing was written."))
 	} else {
 		add(p.Phrase("Outcome"), ended(p, r))
-		add(p.Phrase("Undo"), wayBack(p, r))
+		all = append(all, Field{p.Phrase("Undo"), wayBack(p, r), true})
 	}
 	at := r.FirstFailure()
 	when, last := p.Phrase("%s, %s ago", cli.Clock(at), p.Ago(at)), ""

@@ -22,8 +22,9 @@ func show(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show CASE|NAMESPACE/SERVICE",
 		Short: "Show a case: what failed, why, what was done and how it ended",
-		Long: `Show a case: what failed, the finding, what was written and what was there before, how
-to undo it, and the outcome.
+		Long: `Show a case: what users notice, the finding, what to do, what was written and what was
+there before, and the outcome. -o wide also says how to undo it, how long it took and in
+which trace it is told.
 
 Name a case by its ID or the start of it, or a Service for its newest case. Next says what
 you do about a case that is not over, with the command.
@@ -39,9 +40,12 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 		ValidArgsFunction: Want{Is: func(History) bool { return true }}.Complete(p),
 		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
 			p.NotePause(ctx, s)
-			found, err := find(ctx, p, s, args[0])
+			found, name, err := meant(ctx, p, s, args[0])
 			if err != nil {
 				return err
+			}
+			if !service(name) && len(found) > 1 {
+				return command.Wrong("%d cases have the ID %s: name one with its class:\n%s", len(found), name, others(p, found))
 			}
 			h := found[0]
 			if kept {
@@ -57,9 +61,7 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 			}
 			return p.Print(value, func() {
 				fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(h.Last().Service.String())), paint(p, story.Last().Result))
-				for _, f := range story.Parts {
-					p.Field(f.Name, f.Text)
-				}
+				printFields(p, story.Parts)
 				undonePlan(p, h)
 				if whole {
 					fmt.Fprintf(p.Out, "\n%s\n", p.Paint(cli.Bold, p.Phrase("History")))
@@ -107,7 +109,7 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	}
 	last := seen[len(seen)-1]
 	parts := append(fields(p, h.Last(), last.Seen),
-		Field{p.Phrase("Fix"), last.lostFix(p)}, Field{p.Phrase("Seen"), last.Seen.in(p)}, Field{p.Phrase("Tickets"), told})
+		Field{Name: p.Phrase("Fix"), Text: last.lostFix(p)}, Field{Name: p.Phrase("Seen"), Text: last.Seen.in(p)}, Field{Name: p.Phrase("Tickets"), Text: told})
 	return Story{Records: seen, Parts: parts, Course: timeline(p, h)}, nil
 }
 
@@ -181,16 +183,21 @@ func undonePlan(p *cli.Program, h History) {
 	}
 }
 
-// others lists cases in one line each.
+// others lists cases in one line each, with their Services if these differ.
 func others(p *cli.Program, rest []History) string {
 	const most = 5
 	var text string
+	several := slices.ContainsFunc(rest, func(h History) bool { return h.Last().Service != rest[0].Last().Service })
 	for i, h := range rest {
 		if i == most {
 			return text + p.Phrase("and %d more", len(rest)-most)
 		}
 		r := h.Last()
-		text += p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At)) + "\n"
+		text += p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At))
+		if several {
+			text += "  " + r.Service.String()
+		}
+		text += "\n"
 	}
 	return text
 }

@@ -3,11 +3,15 @@ package journal
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -22,17 +26,12 @@ type Want struct {
 // newest case of a Service and class counts, or a Service of which one case is wanted, or the ID
 // of two cases if one of them is. Where that leaves several they are listed, as ID/CLASS.
 func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (History, error) {
-	found, err := find(ctx, p, s, name)
+	found, name, err := meant(ctx, p, s, name)
 	if err != nil {
 		return nil, err
 	}
-	if !service(name) {
-		if found = newest(found); len(found) == 1 {
-			return found[0], nil
-		}
-		if slices.ContainsFunc(found, func(h History) bool { return h.Last().Case != name }) {
-			return nil, command.Wrong("%d cases begin with %s, give a whole ID:\n%s", len(found), name, others(p, found))
-		}
+	if !service(name) && len(found) == 1 {
+		return found[0], nil
 	}
 	wanted := slices.DeleteFunc(slices.Clone(found), func(h History) bool { return !w.Is(h) })
 	switch len(wanted) {
@@ -42,6 +41,67 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 		return wanted[0], nil
 	}
 	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted))
+}
+
+// meant returns the cases that a name means, the newest first, and the name with the namespace of a Service: all cases of a Service, or of an
+// ID or the start of one the newest case of each Service and class. It refuses a start that several of those have.
+func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, string, error) {
+	name, err := inFull(ctx, p, s, name)
+	if err != nil {
+		return nil, "", err
+	}
+	found, err := find(ctx, p, s, name)
+	if err != nil || service(name) {
+		return found, name, err
+	}
+	found = newest(found)
+	if len(found) > 1 && slices.ContainsFunc(found, func(h History) bool { return h.Last().Case != name }) {
+		return nil, "", command.Wrong("%d cases begin with %s, give a whole ID:\n%s", len(found), name, others(p, found))
+	}
+	return found, name, nil
+}
+
+// startOfID matches a start of a case ID that is at least as long as "ls" shows it.
+var startOfID = regex.New(`^[0-9a-f]{8}(-[0-9]*)?$`)
+
+// inFull returns the name of a Service that has cases with its namespace, if it is given without one, and other names as they are. It
+// refuses a name that several Services have, or with which a case ID begins, too.
+func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, error) {
+	if !kube.ValidName(name) || startOfID().MatchString(name) {
+		return name, nil
+	}
+	latest, err := latestCases(ctx, p, s, &Filter{scope: cli.Scope{Service: name}})
+	if err != nil {
+		return "", err
+	}
+	var services []string
+	for _, h := range latest {
+		if r := h.Last(); r.Service.Kind == "" {
+			services = append(services, r.Service.String())
+		}
+	}
+	full, err := cli.OneService(name, services)
+	if err != nil || full == "" {
+		return name, err
+	}
+	subjects, err := subjectsOf(ctx, p, s, name)
+	if err == nil && len(subjects) > 0 {
+		err = command.Wrong("%s is the Service %s and the start of a case ID: name the Service, or give more of the ID", name, full)
+	}
+	return full, err
+}
+
+// subjectsOf returns the subjects with the cases of all objects whose case IDs may begin with a text.
+func subjectsOf(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (map[string]bool, error) {
+	all, err := s.Subjects(ctx, stream.Cases, caseFilter(p, nil))
+	subjects := map[string]bool{}
+	begin := id[:min(len(id), 8)] // of the UID: a case ID holds no more of it
+	for _, subject := range all {
+		if parts := strings.Split(subject, "."); len(parts) == 5 && strings.HasPrefix(parts[3], begin) {
+			subjects[event.CaseFilter(parts[2], parts[3])] = true
+		}
+	}
+	return subjects, err
 }
 
 // Complete completes the IDs of the cases that are wanted, and their Services.

@@ -203,8 +203,15 @@ func TestHeal(t *testing.T) {
 
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", web)
+	typing := *sc
+	typing.Types, typing.In = true, "\n"
+	typing.Wants(t, command.CodeWrong, "", "vswitch-id=vsw-a", "undo", web, "--apply")
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-b" {
+		t.Errorf("a person who did not agree has undone it: the Service is in %s", got)
+	}
 	run(0, "Cluster c-cli: Paused by ann", "", "pause", "--by", "ann")
-	run(0, "undone", "This undo writes although writes are paused", "undo", web, "--apply", "--by", "ann")
+	typing.In = ""
+	typing.Wants(t, 0, "undone", "This undo writes although writes are paused", "undo", web, "--apply", "--yes", "--by", "ann")
 	run(0, "Ended. Cluster c-cli: Paused by ann", "", "resume")
 	run(0, "called by ann (", "", "show", id)
 	run(0, `"identity": "`, "", "show", id, "-o", "json")

@@ -69,6 +69,9 @@ override variables. --context chooses one of several clusters in the kubeconfig.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Settle(cmd) },
 	}
 	p.AddFlags(root)
+	root.Version = command.Built(p.Version).String()
+	root.SetVersionTemplate("lbremedy {{.Version}}\n")
+	root.Flags().Bool("version", false, "show the version")
 	command.Root(root,
 		command.Group{ID: "run", Title: "Watch a cluster:", Commands: slices.Concat(up.Commands(p), permission.Commands(p))},
 		command.Group{

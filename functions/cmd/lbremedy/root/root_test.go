@@ -34,7 +34,8 @@ func TestMistakes(t *testing.T) {
 		{"one too many", []string{"ls", "x"}, "", `"x"`},
 		{"unknown form", []string{"ls", "-o", "xml"}, "", `"xml" is not one of table, wide, json, yaml`},
 		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
-		{"unknown class", []string{"ls", "--class", "nope"}, "", `there is no class "nope"; there are`},
+		{"unknown class", []string{"ls", "--class", "missing"}, "",
+			`there is no class "missing": the nearest are reference-missing, tag-missing, `},
 		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
 		{"no time to wait", with("run", "shop/web", "--wait", "-5m"), "", "--wait: -5m0s is below 0"},
 		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},
@@ -48,7 +49,8 @@ func TestMistakes(t *testing.T) {
 		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is no mode: want observe or fix`},
 		{"policy with an unknown field", with("up", "--policy", operator.Write(t, "p.yaml", "mod: fix\n")), "",
 			`line 1: mod: there is no such field; there are mode, risk`},
-		{"plan of no Service", with("plan", "shop"), "", `"shop" is not a Service`},
+		{"plan of no Service", with("plan", "Shop"), "", `"Shop" is not a Service`},
+		{"plan of a name alone", with("plan", "shop"), "", "there is no kubeconfig nowhere"},
 		{"plan of a file", with("plan", "a/b.json"), "", "there is no kubeconfig nowhere"},
 		{"unknown result of a record", []string{"ls", "--watch", "--result", "fix-undone"}, "", `no record says fix-undone`},
 		{"replay of everything", with("replay", "--apply"), "", "or give --all"},
@@ -102,7 +104,11 @@ func TestPages(t *testing.T) {
 	if got := c.Run(t.Context(), "doctor", "checks", "room", "--language", "zh"); got.Code != 0 || !strings.HasPrefix(got.Out, "# 配额和余量\n") {
 		t.Errorf("doctor checks room in Chinese: code %d, %s%s", got.Code, got.Out, got.Err)
 	}
-	got := c.Run(t.Context(), "version", "-o", "json")
+	got, flag := c.Run(t.Context(), "version"), c.Run(t.Context(), "--version")
+	if got != flag || flag.Code != 0 || !strings.HasPrefix(flag.Out, "lbremedy dev (go") {
+		t.Errorf("version prints %+v, --version %+v", got, flag)
+	}
+	got = c.Run(t.Context(), "version", "-o", "json")
 	var b command.Build
 	if err := json.Unmarshal([]byte(got.Out), &b); err != nil || b.Go == "" {
 		t.Errorf("version -o json: %v: %s%s", err, got.Out, got.Err)

@@ -3,7 +3,6 @@ package up
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +53,7 @@ func (p *probes) check(parts parts) error {
 	}
 	for _, class := range p.classes {
 		if !slices.Contains(cli.Classes(), class) {
-			return command.Wrong("--probe-classes: there is no class %q; there are %s", class, strings.Join(cli.Classes(), ", "))
+			return command.Wrong("--probe-classes: %w", cli.NoClass(class))
 		}
 	}
 	return nil

@@ -1,0 +1,100 @@
+package journal
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/regex"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// mostWords is how many words of a report come before its first command: a person who is called at night looks for that.
+const mostWords = 60
+
+// printFields prints the parts of a report under its headline. Without -o wide at most mostWords words come before the first command.
+func printFields(p *cli.Program, list []Field) {
+	if !p.Wide() {
+		list = commandFirst(p.Language(), slices.DeleteFunc(list, func(f Field) bool { return f.Wide }))
+	}
+	for _, f := range list {
+		p.Field(f.Name, f.Text)
+	}
+}
+
+// commandFirst returns the parts so that a command comes early: the finding ends where there is no more room, and goes on under Details. If
+// what is to be done takes too many words to come to a command, the next step comes before it.
+func commandFirst(l *say.Language, list []Field) []Field {
+	at := func(name string) int {
+		return slices.IndexFunc(list, func(f Field) bool { return f.Name == l.Format(name) })
+	}
+	finding, todo, next := at("Finding"), at("To do"), at("Next")
+	n, found := wordsToCommand(list)
+	if !found || n <= mostWords || finding < 0 {
+		return list
+	}
+	list = slices.Clone(list)
+	room := mostWords - (n - words(list[finding].Text))
+	if begin, _ := lead(list[finding].Text, room); next > todo && (words(begin) > room || strings.HasSuffix(begin, "…")) {
+		step := list[next]
+		step.Text = strings.TrimPrefix(step.Text, l.Phrase("Run one of the commands above.")+" ")
+		list = slices.Insert(slices.Delete(list, next, next+1), todo, step)
+		n, _ = wordsToCommand(list)
+		room = mostWords - (n - words(list[finding].Text))
+	}
+	begin, rest := lead(list[finding].Text, room)
+	list[finding].Text = begin
+	return slices.Insert(list, max(finding, todo, next)+1, Field{Name: l.Phrase("Details"), Text: rest})
+}
+
+// wordsToCommand counts the words before the first command, with those of the headline, and reports whether there is a command.
+func wordsToCommand(list []Field) (n int, found bool) {
+	n = 2
+	for _, f := range list {
+		for i, piece := range say.Pieces(strings.TrimSpace(f.Text)) {
+			if i == 0 {
+				n += words(f.Name)
+			}
+			if piece.Command {
+				return n, true
+			}
+			n += words(piece.Text)
+		}
+	}
+	return n, false
+}
+
+// words counts words; two Chinese characters count as one.
+func words(text string) int {
+	han := 0
+	text = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Han, r) {
+			han++
+			return ' '
+		}
+		return r
+	}, text)
+	return len(strings.Fields(text)) + han/2
+}
+
+var sentenceEnd = regex.New(`[.!?]\s|。`)
+
+// lead divides a text: what it begins with is whole sentences of at most so many words. If not even the first one fits, it is cut short, and
+// the rest is the whole text.
+func lead(text string, room int) (begin, rest string) {
+	if room = max(room, 12); words(text) <= room {
+		return text, ""
+	}
+	cut := 0
+	for _, end := range sentenceEnd().FindAllStringIndex(text, -1) {
+		if words(text[:end[1]]) <= room {
+			cut = end[1]
+		}
+	}
+	if cut > 0 {
+		return strings.TrimSpace(text[:cut]), text[cut:]
+	}
+	all := strings.Fields(text)
+	return strings.Join(all[:min(room-1, len(all))], " ") + " …", text
+}

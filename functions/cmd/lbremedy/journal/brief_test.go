@@ -1,0 +1,148 @@
+package journal_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// beforeCommand counts the words of a screen before its first command, which has a line of its own; -1: it has no command.
+func beforeCommand(t *testing.T, screen string) int {
+	t.Helper()
+	n := -1
+	words := 0
+	for line := range strings.Lines(screen) {
+		line = strings.TrimSuffix(line, "\n")
+		for i, piece := range say.Pieces(line[min(11, len(line)):]) {
+			if !piece.Command {
+				continue
+			}
+			if i > 0 || strings.HasSuffix(piece.Text, ".") {
+				t.Errorf("a command that can't be pasted as a line: %q", line)
+			}
+			if n < 0 {
+				n = words
+				if name, _, ok := strings.Cut(line[:11], "  "); ok && name != "" {
+					n += len(strings.Fields(name))
+				}
+			}
+		}
+		words += len(strings.Fields(line))
+	}
+	return n
+}
+
+// Whatever a class finds and asks, a command comes within 60 words, and nothing that was found is lost.
+func TestCommandFirst(t *testing.T) {
+	t.Parallel()
+	var files []string
+	for _, pattern := range []string{"../../../*/testdata/*.txtar", "../../../doctor/testdata/*/*.txtar"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
+	}
+	seen, divided := 0, 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, want, _ := strings.Cut(string(data), "\n-- want --\n")
+		want, _, _ = strings.Cut(want, "\n-- ")
+		r := operator.Journalled()[3]
+		r.Finding, r.Ask, r.Impact = "", "", event.Frozen
+		for line := range strings.Lines(want) {
+			line = strings.TrimSpace(line)
+			switch key, text, _ := strings.Cut(line, ":"); {
+			case key == "ask":
+				r.Ask = strings.TrimSpace(text)
+			case r.Finding == "" && !slices.Contains([]string{"do", "cause", "end", "wait", "error", "note"}, key):
+				r.Finding = line
+			}
+		}
+		if r.Ask == "" || r.Finding == "" {
+			continue
+		}
+		seen++
+		shown := func(change func(*event.Record)) {
+			one := r
+			change(&one)
+			var out bytes.Buffer
+			p := operator.Call{Env: map[string]string{"COLUMNS": "120"}}.Program(&out, io.Discard)
+			p.Output = "table"
+			journal.Report(p, one)
+			n := beforeCommand(t, out.String())
+			if n < 0 || n > 60 {
+				t.Errorf("%s: %d words before the first command:\n%s", file, n, out.String())
+			}
+			text := strings.Join(strings.Fields(out.String()), " ")
+			for _, sentence := range strings.SplitAfter(r.Finding, ". ") {
+				if !strings.Contains(text, strings.Join(strings.Fields(sentence), " ")) {
+					t.Errorf("%s: %q is lost:\n%s", file, sentence, out.String())
+				}
+			}
+			if strings.Contains(out.String(), "\nDetails ") {
+				divided++
+			}
+		}
+		shown(func(r *event.Record) { r.Digest = "" })
+		shown(func(r *event.Record) {
+			r.Digest, r.Steps = "0123456789abcdef", []event.StepRecord{{Text: "trigger a resync", Wakes: true}}
+		})
+	}
+	if seen < 300 || divided == 0 {
+		t.Errorf("%d questions of classes, %d of them divided", seen, divided)
+	}
+}
+
+// A finding ends with a sentence where there is room for one, in Chinese too; with -o wide it is whole.
+func TestCommandFirstOf(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 60)
+	for name, tt := range map[string]struct{ finding, ask, language, output, begins, details string }{
+		"short": {finding: "It is full.", ask: "Free some: kubectl get nodes",
+			begins: "Finding    It is full.\nTo do      Free some:\n           kubectl get nodes\n"},
+		"a sentence": {finding: "It is full. " + long + "ends.", ask: "Free some: kubectl get nodes",
+			begins: "Finding    It is full.\nTo do      Free some:\n           kubectl get nodes\n", details: long[:20]},
+		"neither":               {finding: long + long, ask: "Free some: kubectl get nodes", begins: "Finding    word word word", details: long[:20]},
+		"a long question":       {finding: "It is full.", ask: long + "ends: kubectl get nodes", begins: "Finding    It is full.\nNext       The case ends"},
+		"a long first sentence": {finding: long + "ends. Then it is over.", ask: long, begins: "Finding    word word", details: long[:20]},
+		"Chinese": {finding: "交换机已满。" + strings.Repeat("其他交换机没有空闲地址。", 12), ask: "请释放地址：kubectl get nodes", language: "zh",
+			begins: "发现       交换机已满。", details: "其他交换机没有空闲地址。"},
+		"wide": {finding: "It is full. " + long, ask: "Free some: kubectl get nodes", output: "wide", begins: "Finding    It is full. word word"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := operator.Journalled()[3]
+			r.Finding, r.Ask = tt.finding, tt.ask
+			var out bytes.Buffer
+			p := operator.Call{Env: map[string]string{"LANG": tt.language}}.Program(&out, io.Discard)
+			p.Output = tt.output
+			if p.Output == "" {
+				p.Output = "table"
+			}
+			journal.Report(p, r)
+			_, after, _ := strings.Cut(out.String(), "\n")
+			_, after, _ = strings.Cut(after, "\n") // the impact
+			if !strings.HasPrefix(after, tt.begins) {
+				t.Errorf("it does not begin with %q:\n%s", tt.begins, out.String())
+			}
+			label := p.Phrase("Details")
+			_, details, found := strings.Cut(out.String(), "\n"+label)
+			if found != (tt.details != "") || !strings.HasPrefix(strings.TrimSpace(details), tt.details) {
+				t.Errorf("details %q:\n%s", tt.details, out.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+// Package near finds the names that somebody may have meant who typed another one.
+package near
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// One returns the name that begins with what was typed, or that differs in a letter or two; empty if there is none.
+func One(typed string, names []string) string {
+	if typed == "" {
+		return ""
+	}
+	best, least := "", 3
+	if len(typed) < 4 {
+		least = 2
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		d := Distance(strings.ToLower(typed), strings.ToLower(name))
+		if strings.HasPrefix(name, typed) {
+			d = min(d, 1)
+		}
+		if d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// Three returns the three nearest names, the nearest first, however far they are: those that contain what was typed come before
+// those that differ from it in the fewest letters.
+func Three(typed string, names []string) []string {
+	typed = strings.ToLower(typed)
+	far := map[string]int{}
+	for _, name := range names {
+		if !strings.Contains(name, typed) {
+			far[name] = Distance(typed, name)
+		}
+	}
+	list := slices.SortedFunc(slices.Values(names), func(a, b string) int {
+		return cmp.Or(cmp.Compare(far[a], far[b]), cmp.Compare(a, b))
+	})
+	list = slices.Compact(list)
+	return list[:min(3, len(list))]
+}
+
+// Distance returns the edit distance of two words: how many letters must be inserted, removed or replaced to turn one into the other.
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
