@@ -92,8 +92,8 @@ func TestUndoShared(t *testing.T) {
 	sc.Types = true
 	for _, typed := range []string{"", "no\n", "y\n", made.Case + "\n"} {
 		sc.In = typed
-		got = sc.Wants(t, command.CodeWrong, "", back+"\nTo go on, type yes: ", "undo", made.Case, "--apply", "--shared")
-		if !strings.Contains(got.Err, "make version v1 of the RAM policy") || inForce(sc) == "v1" {
+		got = sc.Wants(t, command.CodeWrong, "", "To go on, type yes: ", "undo", made.Case, "--apply", "--shared")
+		if !strings.Contains(got.Err, "make version v1 of the RAM policy") || !strings.Contains(got.Err, back+"\nOther cases are fixed") || inForce(sc) == "v1" {
 			t.Fatalf("after %q it said %s, and %s is in force", typed, got.Err, inForce(sc))
 		}
 	}

@@ -113,9 +113,12 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 		}
 		printUndo(p, p.Err, rec, back, stops)
 	}
-	switch {
-	case len(sharing) > 0 && !u.shared:
+	shared := len(sharing) > 0 && !u.shared
+	if asks || shared {
 		printSharing(p, sharing)
+	}
+	switch {
+	case shared:
 		err = p.Typed(steps[0].Case, "--shared")
 	case asks:
 		err = p.Typed("yes", "--yes")

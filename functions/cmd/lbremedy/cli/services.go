@@ -18,9 +18,8 @@ const serviceArg = "NAMESPACE/SERVICE"
 
 // What else such a command takes in place of a Service, in its usage.
 const (
-	caseArg = "CASE|" // the journal knows the Services of cases
-	// BalancerArg is the ID of a load balancer.
-	BalancerArg = "LOAD-BALANCER"
+	caseArg     = "CASE|"
+	BalancerArg = "LOAD-BALANCER" // its ID
 )
 
 // NameServices lets all commands below root that take Services take their names with -n, as
@@ -42,13 +41,7 @@ func (p *Program) NameServices(root *cobra.Command) {
 			named := make([]string, len(args))
 			for i, arg := range args {
 				var err error
-				if named[i], err = p.named(cmd.Flag("namespace").Value.String(), arg); err != nil {
-					return err
-				}
-				if file := cmd.Flag("file"); strings.Contains(cmd.Use, caseArg) || file != nil && file.Changed || !kube.ValidName(named[i]) {
-					continue
-				}
-				if named[i], err = p.found(cmd.Context(), arg, strings.Contains(cmd.Use, BalancerArg)); err != nil {
+				if named[i], err = p.named(cmd, arg); err != nil {
 					return err
 				}
 			}
@@ -58,8 +51,10 @@ func (p *Program) NameServices(root *cobra.Command) {
 }
 
 // named returns an argument with the namespace of the Service that it names, or as it is.
-func (p *Program) named(namespace, arg string) (string, error) {
+func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	kind, name, ok := strings.Cut(arg, "/")
+	namespace, file := cmd.Flag("namespace").Value.String(), cmd.Flag("file")
+	elsewhere := strings.Contains(cmd.Use, caseArg) || file != nil && file.Changed // the cluster does not tell which Services are meant
 	switch {
 	case p.Plugin && ok && (kind == "svc" || kind == "service" || kind == "services") && kube.ValidName(name):
 		if namespace == "" {
@@ -69,8 +64,10 @@ func (p *Program) named(namespace, arg string) (string, error) {
 			}
 		}
 		return namespace + "/" + name, nil
-	case namespace == "":
+	case namespace == "" && (ok || elsewhere || !kube.ValidName(arg)):
 		return arg, nil
+	case namespace == "":
+		return p.found(cmd.Context(), arg, strings.Contains(cmd.Use, BalancerArg))
 	case !ok && kube.ValidName(arg):
 		return namespace + "/" + arg, nil
 	case ok && kind != namespace:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -144,5 +145,28 @@ func TestCommandFirstOf(t *testing.T) {
 				t.Errorf("details %q:\n%s", tt.details, out.String())
 			}
 		})
+	}
+}
+
+// By which reads a finding came about is shown with -o wide alone: the newest, which a record before the last one has.
+func TestReads(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	records := operator.Journalled()[1:3]
+	older := records[0]
+	older.Event, older.Reads = "e.older.1", []event.Read{{Action: "get Service shop/older"}}
+	records[0].Reads = []event.Read{
+		{Action: "vpc:DescribeVSwitches", Answer: "{\"free\":\n 0}", Took: 12 * time.Millisecond},
+		{Action: "get Service shop/web", Error: "no\x1b[2J answer"},
+	}
+	if err := operator.Seed(t.Context(), s, older, records[0], records[1]); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\nReads      vpc:DescribeVSwitches in 12ms: {\"free\": 0}\n           get Service shop/web in 0s: no [2J answer\n"
+	if got := c.Run(t.Context(), "show", "shop/web", "-o", "wide"); got.Code != 0 || !strings.HasSuffix(got.Out, want) {
+		t.Errorf("show -o wide: %+v", got)
+	}
+	if got := c.Run(t.Context(), "show", "shop/web"); got.Code != 0 || strings.Contains(got.Out, "DescribeVSwitches") {
+		t.Errorf("show: %+v", got)
 	}
 }

@@ -122,7 +122,8 @@ func TestJournal(t *testing.T) {
 	if strings.Contains(report.Out, "lbremedy undo") {
 		t.Errorf("show offers the undo of a fix: %s", report.Out)
 	}
-	if got := c.Run(t.Context(), "show", "shop/web", "-o", "wide"); !strings.Contains(got.Out, "\nUndo       lbremedy undo "+web+"\n") {
+	if got := c.Run(t.Context(), "show", "shop/web", "-o", "wide"); !strings.Contains(got.Out, "\nUndo       lbremedy undo "+web+"\n") ||
+		strings.Contains(got.Out, "\nReads ") {
 		t.Errorf("show -o wide: %+v", got)
 	}
 	if got := c.Run(t.Context(), "show", api[:8]); got.Code != 0 || !strings.Contains(got.Out, "To do      Attach the policy. [2J\n") {

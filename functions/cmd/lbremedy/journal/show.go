@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +24,8 @@ func show(p *cli.Program) *cobra.Command {
 		Use:   "show CASE|NAMESPACE/SERVICE",
 		Short: "Show a case: what failed, why, what was done and how it ended",
 		Long: `Show a case: what users notice, the finding, what to do, what was written and what was
-there before, and the outcome. -o wide also says how to undo it, how long it took and in
-which trace it is told.
+there before, and the outcome. -o wide also says how to undo it, how long it took, by which
+reads the finding came about, and in which trace the run is.
 
 Name a case by its ID or the start of it, or a Service for its newest case. Next says what
 you do about a case that is not over, with the command.
@@ -109,8 +110,26 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	}
 	last := seen[len(seen)-1]
 	parts := append(fields(p, h.Last(), last.Seen),
-		Field{Name: p.Phrase("Fix"), Text: last.lostFix(p)}, Field{Name: p.Phrase("Seen"), Text: last.Seen.in(p)}, Field{Name: p.Phrase("Tickets"), Text: told})
+		Field{Name: p.Phrase("Fix"), Text: last.lostFix(p)}, Field{Name: p.Phrase("Seen"), Text: last.Seen.in(p)},
+		Field{Name: p.Phrase("Tickets"), Text: told})
+	if p.Wide() {
+		parts = append(parts, Field{Name: p.Phrase("Reads"), Text: reads(h)})
+	}
 	return Story{Records: seen, Parts: parts, Course: timeline(p, h)}, nil
+}
+
+// reads tells by which reads the finding came about that is the newest, and what the answers began with.
+func reads(h History) string {
+	text := ""
+	for _, rec := range h {
+		if len(rec.Reads) > 0 {
+			text = ""
+		}
+		for _, r := range rec.Reads {
+			text += strings.Join(strings.Fields(fmt.Sprintf("%s in %s: %s", r.Action, cli.Short(r.Took), cmp.Or(r.Error, r.Answer))), " ") + "\n"
+		}
+	}
+	return text
 }
 
 // A Moment is one thing that happened to a case.
