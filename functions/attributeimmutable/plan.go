@@ -22,7 +22,7 @@ func release(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 	if id == "" {
 		p.Finding = p.Finding.And("The controller created it, and the annotation %s keeps it.", ccm.Preserve)
 		p.Ask = say.F("Choose one option. To have %s deleted: %s.", lb.ID, ccm.RemoveCommand(c.Service, ccm.Preserve)).
-			And("To keep it, hide it from the controller: give it another name with %s, and then remove its tag: %s.",
+			And("To keep it, hide it from the controller: give it another name: %s, and then remove its tag: %s.",
 				c.RenameCommand(lb.ID, "NAME"), c.UntagCommand(lb.ID, ccm.NameTag)).
 			And("The controller then releases the Service within 5 minutes.")
 		return p, nil
@@ -36,7 +36,7 @@ func release(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 	case len(own) > 0:
 		p.Finding = p.Finding.And("Without the annotation id, the controller would delete %s, which it created for the Service earlier.", own[0].ID)
 		p.Ask = say.F("Find out whether %s is still needed. If it is not, remove the annotation, and both go: %s.", own[0].ID, remove).
-			And("If it is, first hide it from the controller: give it another name with %s, and then remove its tag: %s.",
+			And("If it is, first hide it from the controller: give it another name: %s, and then remove its tag: %s.",
 				c.RenameCommand(own[0].ID, "NAME"), c.UntagCommand(own[0].ID, ccm.NameTag))
 		return p, nil
 	case !seen:

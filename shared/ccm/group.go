@@ -25,7 +25,7 @@ func (c *View) DeleteGroupCommands(groups []cloud.VServerGroup) []say.Text {
 	var out []say.Text
 	for _, g := range groups {
 		if c.OwnName(g.Name) {
-			out = append(out, say.F("%s with aliyun slb DeleteVServerGroup --RegionId %s --VServerGroupId %s", g.Name, c.Cloud.Region(), g.ID))
+			out = append(out, say.F("%s: aliyun slb DeleteVServerGroup --RegionId %s --VServerGroupId %s", g.Name, c.Cloud.Region(), g.ID))
 		}
 	}
 	return out

@@ -27,6 +27,15 @@ func TestPieces(t *testing.T) {
 		"删除该注解：kubectl -n shop annotate service web a/b-。然后重试。": {
 			{Text: "删除该注解："}, {Text: "kubectl -n shop annotate service web a/b-", Command: true}, {Text: "然后重试。"},
 		},
+		"Set both: kubectl a b, then kubectl c d, and kubectl e f. Then wait.": {
+			{Text: "Set both:"}, {Text: "kubectl a b", Command: true}, {Text: "then"}, {Text: "kubectl c d", Command: true},
+			{Text: "and"}, {Text: "kubectl e f", Command: true}, {Text: "Then wait."},
+		},
+		"请设置：kubectl a b，然后 kubectl c d，以及 kubectl e f。": {
+			{Text: "请设置："}, {Text: "kubectl a b", Command: true}, {Text: "然后"}, {Text: "kubectl c d", Command: true},
+			{Text: "以及"}, {Text: "kubectl e f", Command: true},
+		},
+		"It changes and kubectl shows it.": {{Text: "It changes and kubectl shows it."}},
 		"lbremedy approve x\nlbremedy doctor --fix a b --apply": {
 			{Text: "lbremedy approve x", Command: true}, {Text: "lbremedy doctor --fix a b --apply", Command: true},
 		},

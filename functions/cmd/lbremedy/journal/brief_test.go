@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
+// begins matches where a command begins that has arguments.
+var begins = regexp.MustCompile(`\b(kubectl (-n|annotate|get|patch) |aliyun [a-z]+ [A-Z])`)
+
 // beforeCommand counts the words of a screen before its first command, which has a line of its own; -1: it has no command.
 func beforeCommand(t *testing.T, screen string) int {
 	t.Helper()
@@ -25,6 +29,9 @@ func beforeCommand(t *testing.T, screen string) int {
 		line = strings.TrimSuffix(line, "\n")
 		for i, piece := range say.Pieces(line[min(11, len(line)):]) {
 			if !piece.Command {
+				if begins.MatchString(piece.Text) {
+					t.Errorf("a command inside a sentence: %q", line)
+				}
 				continue
 			}
 			if i > 0 || strings.HasSuffix(piece.Text, ".") {
