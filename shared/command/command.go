@@ -62,7 +62,7 @@ func Main(run func(ctx context.Context, args []string) int) {
 
 // Run runs the command that the arguments name and returns the exit code. What went
 // wrong stands on the root's error output, behind the mark: joined errors on a line
-// each, redacted and clean, in the language of the context.
+// each, redacted and clean, in the language of the context. Indented lines belong to the one before them.
 func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
 	root.SetArgs(args)
 	root.InitDefaultCompletionCmd()
@@ -83,7 +83,10 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 		return CodeFailed
 	}
 	for line := range strings.Lines(event.Redact(told(err, spoken(ctx)))) {
-		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, Clean(strings.TrimSpace(line)))
+		if line = Clean(line); !strings.HasPrefix(line, "  ") { // else it lists what the line before it announces
+			line = mark + " " + strings.TrimLeft(line, " ")
+		}
+		_, _ = fmt.Fprintln(root.ErrOrStderr(), strings.TrimRight(line, " \n"))
 	}
 	if errors.As(err, new(Mistake)) {
 		return CodeWrong

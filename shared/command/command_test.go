@@ -30,6 +30,7 @@ func TestRun(t *testing.T) {
 		{name: "well", args: []string{"do", "it"}},
 		{name: "failed", args: []string{"do", "it"}, err: errors.New("read it: \x1b[31mno"), code: 1, says: "error: read it:  [31mno\n"},
 		{name: "several", args: []string{"do", "it"}, err: errors.Join(errors.New("one"), command.Wrong("two")), code: 2, says: "error: one\nerror: two\n"},
+		{name: "with a list", args: []string{"do", "it"}, err: command.Wrong("name one:\n%s", "  a\x1b\n  b\n"), code: 2, says: "error: name one:\n  a\n  b\n"},
 		{name: "said already", args: []string{"do", "it"}, err: command.Exit(3), code: 3},
 		{name: "told to end", ctx: ended, args: []string{"do", "it"}, err: context.Canceled, code: 1, says: "error: interrupted\n"},
 		{name: "ended by itself", args: []string{"do", "it"}, err: context.Canceled, code: 1, says: "error: context canceled\n"},

@@ -36,8 +36,8 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	refused("2222", "3 cases begin with 2222, give a whole ID:", fixed.Case+"/busy  fixed", "shop/web", mail.Case+"/quota  fixed", "pay/mail")
-	refused("22222222", "3 cases begin with 22222222, give a whole ID:", "shop/web", "pay/mail")
+	refused("2222", "3 cases begin with 2222, name one of them:\n  ", fixed.Case+"/busy  fixed", "shop/web", mail.Case+"/quota  fixed", "pay/mail")
+	refused("22222222", "3 cases begin with 22222222, name one of them:\n  ", "shop/web", "pay/mail")
 	refused("333", "333 is the Service shop/333 and the start of a case ID: name the Service, or give more of the ID")
 	refused("none", `the journal holds no case "none"`)
 	refused("99999999", `the journal holds no case "99999999"`)

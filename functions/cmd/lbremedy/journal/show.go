@@ -46,7 +46,7 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 				return err
 			}
 			if !service(name) && len(found) > 1 {
-				return command.Wrong("%d cases have the ID %s: name one with its class:\n%s", len(found), name, others(p, found))
+				return command.Wrong("%d cases have the ID %s: name one with its class:\n%s", len(found), name, others(p, found, "  "))
 			}
 			h := found[0]
 			if kept {
@@ -72,7 +72,7 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 				}
 				if len(found) > 1 {
 					fmt.Fprintln(p.Out)
-					p.Field("Others", others(p, found[1:]))
+					p.Field("Others", others(p, found[1:], ""))
 				}
 			})
 		}),
@@ -203,16 +203,16 @@ func undonePlan(p *cli.Program, h History) {
 }
 
 // others lists cases in one line each, with their Services if these differ.
-func others(p *cli.Program, rest []History) string {
+func others(p *cli.Program, rest []History, indent string) string {
 	const most = 5
 	var text string
 	several := slices.ContainsFunc(rest, func(h History) bool { return h.Last().Service != rest[0].Last().Service })
 	for i, h := range rest {
 		if i == most {
-			return text + p.Phrase("and %d more", len(rest)-most)
+			return text + indent + p.Phrase("and %d more", len(rest)-most)
 		}
 		r := h.Last()
-		text += p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At))
+		text += indent + p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At))
 		if several {
 			text += "  " + r.Service.String()
 		}

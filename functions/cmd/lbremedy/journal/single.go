@@ -36,11 +36,11 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	wanted := slices.DeleteFunc(slices.Clone(found), func(h History) bool { return !w.Is(h) })
 	switch len(wanted) {
 	case 0:
-		return nil, command.Wrong("no case of %s %s. Its cases are:\n%s", name, w.What, others(p, found))
+		return nil, command.Wrong("no case of %s %s. Its cases are:\n%s", name, w.What, others(p, found, "  "))
 	case 1:
 		return wanted[0], nil
 	}
-	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted))
+	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted, "  "))
 }
 
 // meant returns the cases that a name means, the newest first, and the name with the namespace of a Service: all cases of a Service, or of an
@@ -56,7 +56,7 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 	}
 	found = newest(found)
 	if len(found) > 1 && slices.ContainsFunc(found, func(h History) bool { return h.Last().Case != name }) {
-		return nil, "", command.Wrong("%d cases begin with %s, give a whole ID:\n%s", len(found), name, others(p, found))
+		return nil, "", command.Wrong("%d cases begin with %s, name one of them:\n%s", len(found), name, others(p, found, "  "))
 	}
 	return found, name, nil
 }
