@@ -13,10 +13,9 @@ type Piece struct {
 	Command bool
 }
 
-// commands finds where a command begins: behind a colon, at the beginning of a line, or behind another command and a word that joins them. The words that follow lbremedy are those of its
-// commands, since a sentence may begin with its name, too.
-var commands = regex.New(`(?:^(?:then |and |or |然后 |以及 )?|\n|: ?|：)` +
-	`((?:kubectl|aliyun|helm|nats)|lbremedy (?:` + strings.Join(Commands, "|") + `))(?: |\.|。|$)`)
+// commands finds where a command begins: behind a colon, at the beginning of a line, or behind another command and a word that
+// joins them. The words that follow lbremedy are those of its commands, since a sentence may begin with its name, too.
+var commands = regex.New(`(?:^(?:then |and |or |然后 |以及 )?|\n|: ?|：)((?:kubectl|aliyun|helm|nats)|lbremedy (?:` + strings.Join(Commands, "|") + `))(?: |\.|。|$)`)
 
 // Commands are those of lbremedy that texts name.
 var Commands = []string{

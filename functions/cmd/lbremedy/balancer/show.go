@@ -43,7 +43,7 @@ the load balancer by its ID.`,
 		Example: `  lbremedy lb show shop/web
   lbremedy lb show lb-2ze1abc
   lbremedy lb show shop/web -o yaml`,
-		ValidArgsFunction: p.CompleteService,
+		ValidArgsFunction: cli.OnlyFirst(p.CompleteServices),
 		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME, or the ID of a load balancer"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error

@@ -47,11 +47,6 @@ func (p *Program) CompleteServices(cmd *cobra.Command, args []string, _ string) 
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// CompleteService completes the name of one Service.
-func (p *Program) CompleteService(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return OnlyFirst(p.CompleteServices)(cmd, args, typed)
-}
-
 // OnlyFirst completes the first argument and no other.
 func OnlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -185,13 +185,11 @@ func allCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) 
 
 // gatherCases returns the cases in the subjects that the filter means.
 func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects []string, f *Filter) ([]History, error) {
-	type key struct{ cluster, uid, class, id string }
-	found := map[key]History{}
+	found := map[caseKey]History{}
 	r := newReader(p)
 	for _, subject := range subjects {
 		err := s.Each(ctx, stream.Cases, subject, f.since.Time, r.each(func(rec event.Record) error {
-			k := key{rec.Cluster, rec.Service.UID, rec.Class, rec.Case}
-			found[k] = append(found[k], rec)
+			found[identity(rec)] = append(found[identity(rec)], rec)
 			return nil
 		}))
 		if err != nil {
@@ -276,10 +274,10 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster, uid, cla
 
 // newest returns the first case of each Service and class.
 func newest(list []History) []History {
-	type key struct{ cluster, uid, class string }
-	seen := map[key]bool{}
+	seen := map[caseKey]bool{}
 	return slices.DeleteFunc(list, func(h History) bool {
-		k := key{h.Last().Cluster, h.Last().Service.UID, h.Last().Class}
+		k := identity(h.Last())
+		k.id = ""
 		defer func() { seen[k] = true }()
 		return seen[k]
 	})

@@ -24,7 +24,13 @@ func TestNames(t *testing.T) {
 	three.Case = "44444444-20260102T150405"
 	node := asked
 	node.Service, node.Case = event.Service{Kind: "node", Name: "web", UID: operator.UID(2)}, "44444444-20260102T150406"
-	if err := operator.Seed(t.Context(), s, fixed, asked, busy, mail, three, node); err != nil {
+	like, far := asked, asked
+	like.Service = event.Service{Namespace: "shop", Name: "22222222-web", UID: operator.UID(4)}
+	like.Case = "44444444-20260102T150408"
+	far.Service, far.Case, far.Cluster = event.Service{Namespace: "shop", Name: "far", UID: operator.UID(5)}, "44444444-20260102T150409", "c1"
+	farther := far
+	farther.Service.UID, farther.Cluster = operator.UID(6), "c2"
+	if err := operator.Seed(t.Context(), s, fixed, asked, busy, mail, three, node, like, far, farther); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(name string, want ...string) {
@@ -39,6 +45,9 @@ func TestNames(t *testing.T) {
 	refused("2222", "3 cases begin with 2222, name one of them:\n  ", fixed.Case+"/busy  fixed", "shop/web", mail.Case+"/quota  fixed", "pay/mail")
 	refused("22222222", "3 cases begin with 22222222, name one of them:\n  ", "shop/web", "pay/mail")
 	refused("333", "333 is the Service shop/333 and the start of a case ID: name the Service, or give more of the ID")
+	for _, name := range []string{"far", "shop/far"} {
+		refused(name, "2 clusters have cases of shop/far, c1, c2: name one with --cluster or LBREMEDY_CLUSTER")
+	}
 	refused("none", `the journal holds no case "none"`)
 	refused("99999999", `the journal holds no case "99999999"`)
 	for _, name := range []string{"we b", "WEB", "web.", "-"} {
@@ -57,6 +66,8 @@ func TestNames(t *testing.T) {
 		}
 	}
 	says("Case       "+asked.Case, "show", "api")
+	says("Case       "+like.Case, "show", "22222222-web")
+	says("in cluster c2", "show", "far", "--cluster", "c2")
 	says("shop/web  fixed", "show", "web") // the node of this name is no Service
 	says("no case of pay/api waits for an approval", "approve", "api")
 	says("no case of shop/333 has steps to undo", "undo", "shop/333")

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,15 +45,26 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 }
 
 // meant returns the cases that a name means, the newest first, and the name with the namespace of a Service: all cases of a Service, or of an
-// ID or the start of one the newest case of each Service and class. It refuses a start that several of those have.
+// ID or the start of one the newest case of each Service and class. It refuses a start that several of those have, and a Service of several clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, string, error) {
 	name, err := inFull(ctx, p, s, name)
 	if err != nil {
 		return nil, "", err
 	}
 	found, err := find(ctx, p, s, name)
-	if err != nil || service(name) {
-		return found, name, err
+	if err != nil {
+		return nil, "", err
+	}
+	if service(name) {
+		clusters := map[string]bool{}
+		for _, h := range found {
+			clusters[h.Last().Cluster] = true
+		}
+		if len(clusters) > 1 {
+			return nil, "", command.Wrong("%d clusters have cases of %s, %s: name one with --cluster or LBREMEDY_CLUSTER",
+				len(clusters), name, strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
+		}
+		return found, name, nil
 	}
 	found = newest(found)
 	if len(found) > 1 && slices.ContainsFunc(found, func(h History) bool { return h.Last().Case != name }) {
@@ -81,8 +93,11 @@ func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) 
 		}
 	}
 	full, err := cli.OneService(name, services)
-	if err != nil || full == "" {
+	switch {
+	case err != nil || full == "":
 		return name, err
+	case len(name) >= 8: // a longer start of a case ID has another form
+		return full, nil
 	}
 	subjects, err := subjectsOf(ctx, p, s, name)
 	if err == nil && len(subjects) > 0 {
