@@ -77,7 +77,7 @@ func TestParseRefuses(t *testing.T) {
 		"mod: fix":                               "line 1: mod: there is no such field; there are mode, risk",
 		"mode: fixx":                             `mode: "fixx" is no mode`,
 		"risk: lowish":                           `risk: "lowish" is no risk`,
-		"classes: {tag-mising: {}}":              `classes.tag-mising: there is no class "tag-mising"`,
+		"classes: {tag-mising: {}}":              `classes.tag-mising: there is no class "tag-mising": the nearest are tag-missing, `,
 		"classes: {tag-missing: {rsk: low}}":     "classes.tag-missing.rsk: there is no such field; there are mode, risk, oneWay",
 		"classes: {tag-missing: {mode: never}}":  "classes.tag-missing.mode",
 		"budgets: {attempts: -1}":                "budgets.attempts: -1 is negative",
