@@ -68,13 +68,11 @@ func wordsToCommand(list []Field) (n int, found bool) {
 // words counts words; two Chinese characters count as one.
 func words(text string) int {
 	han := 0
-	text = strings.Map(func(r rune) rune {
+	for _, r := range text {
 		if unicode.Is(unicode.Han, r) {
 			han++
-			return ' '
 		}
-		return r
-	}, text)
+	}
 	return len(strings.Fields(text)) + han/2
 }
 
