@@ -104,7 +104,7 @@ func (l *rangeLook) limits() say.Text {
 // control list can stand in their place.
 func (l *rangeLook) classic() {
 	text := l.limits().And("The controller does not enforce this on CLBs, in no release.")
-	do := say.F("Use an access control list in their place: make one with these ranges in the console, and then: %s, then %s, then %s.",
+	do := say.F("Use an access control list in their place: make one with these ranges in the console, then %s, %s and %s.",
 		ccm.SetCommand(l.svc, "acl-id", "ACL-ID"), ccm.SetCommand(l.svc, "acl-type", "white"), ccm.SetCommand(l.svc, "acl-status", "on"))
 	if !ccm.OwnsListeners(l.svc) {
 		do = say.F("Use an access control list of the type white with these ranges in their place. The controller does not change the listeners of a CLB that").

@@ -52,17 +52,15 @@ type Scope struct {
 // Check takes the name of a Service apart, and says if half of it is missing, or if it
 // contradicts the namespace.
 func (s *Scope) Check() error {
-	if !strings.Contains(s.Service, "/") {
-		return nil
+	if ns, name, ok := strings.Cut(s.Service, "/"); ok {
+		if !kube.ValidName(ns) || !kube.ValidName(name) {
+			return command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", s.Service)
+		}
+		if s.Namespace != "" && s.Namespace != ns {
+			return command.Wrong("--service %s is not in the namespace %s that --namespace names", s.Service, s.Namespace)
+		}
+		s.Namespace, s.Service = ns, name
 	}
-	of, err := ServiceArg(s.Service)
-	switch {
-	case err != nil:
-		return err
-	case s.Namespace != "" && s.Namespace != of.Namespace:
-		return command.Wrong("--service %s is not in the namespace %s that --namespace names", s.Service, s.Namespace)
-	}
-	s.Namespace, s.Service = of.Namespace, of.Name
 	return nil
 }
 
