@@ -40,13 +40,11 @@ func failsWith(f testbed.Fixture, result event.Result, then func(*rig, event.Rec
 	}
 }
 
-// heldBy returns a preparation: something holds the fix of a Service back.
-func heldBy(by event.Hold, first func(*rig)) func(*rig) string {
+// heldBy returns a preparation: something that has been brought about holds the fix of a Service back.
+func heldBy(by event.Hold, bring func(*rig)) func(*rig) string {
 	return func(r *rig) string {
-		if first != nil {
-			first(r)
-		}
 		r.start()
+		bring(r)
 		r.create("web", nil)
 		return r.held("web", by).Case
 	}
@@ -104,11 +102,14 @@ var situations = map[string]situation{
 	},
 	"a freeze is in force": {
 		policy:  careful + "freezes:\n- {name: year end, from: \"2026-01-01T00:00:00Z\", until: \"2099-01-01T00:00:00Z\"}\n",
-		prepare: heldBy(event.HeldByFreeze, nil),
+		prepare: heldBy(event.HeldByFreeze, func(*rig) {}),
 		looks:   []string{"status", "show CASE"}, prints: []string{"lbremedy policy show"},
 	},
 	"the budget is spent": {
-		policy: careful + "budgets: {class: 1, least: 100}\n", prepare: heldBy(event.HeldByBudget, func(r *rig) { r.create("first", nil) }),
+		policy: careful + "budgets: {class: 1, least: 100}\n", prepare: heldBy(event.HeldByBudget, func(r *rig) {
+			r.create("first", nil)
+			r.ends("first", event.Fixed)
+		}),
 		looks: []string{"status", "show CASE"}, prints: []string{"lbremedy ls --result waiting,unsettled"},
 	},
 	"a class is stopped": {
