@@ -144,12 +144,12 @@ func (l *annotationLook) mayBeNew(name, key string, text say.Text, near string) 
 		map[string]string{"value": l.svc.Annotations[key]})
 }
 
-// remove returns the command that removes an annotation under all its prefixes.
-func (l *annotationLook) remove(short, key string) string {
+// remove returns how a person removes an annotation under all its prefixes.
+func (l *annotationLook) remove(short, key string) say.Text {
 	if strings.Contains(short, "/") {
 		return remove(l.svc, key)
 	}
-	return ccm.RemoveCommand(l.svc, short)
+	return drop(l.svc, short)
 }
 
 // twice reports an annotation that is set under both prefixes.
@@ -239,8 +239,8 @@ func (l *annotationLook) denied(short, value string) {
 	}
 	l.add(doctor.Warning, short,
 		say.F("The annotation %s is %s, but with any value the controller keeps the load balancer when the Service is deleted.", short, ccm.Quote(value)),
-		say.F("To have the load balancer deleted with the Service, remove the annotation: %s.", ccm.RemoveCommand(l.svc, short)).
-			And("To keep it, say so: %s.", ccm.PreserveCommand(l.svc)), map[string]string{"value": value})
+		say.F("To have the load balancer deleted with the Service, remove the annotation: %s.", drop(l.svc, short)).
+			And("To keep it, say so: %s.", setTo(l.svc, ccm.Preserve, "true")), map[string]string{"value": value})
 }
 
 // version compares the releases that know the annotation with the running one. It reports

@@ -71,7 +71,7 @@ func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 			Evidence: map[string]string{"CCM": v.String(), ccm.ChargeSpec: ccm.Quote(size)},
 			Text: say.F("The Service asks for a CLB that is billed by LCU, but its annotation %s is %s.", ccm.ChargeSpec, ccm.Quote(size)).
 				And("CCM %s asks for this spec as well, which a CLB that is billed by LCU cannot have (charge-type-conflict).", v),
-			Do: say.F("Remove the annotation: %s.", ccm.RemoveCommand(svc, ccm.ChargeSpec))})
+			Do: say.F("Remove the annotation: %s.", drop(svc, ccm.ChargeSpec))})
 	}
 	if why := unsold(s, svc); len(why) > 0 {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "shared-instance-discontinued",
@@ -107,9 +107,9 @@ func sold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	if s.Controller.Version.Before(ccm.FirstChargeType()) {
 		return say.F("Upgrade the add-on cloud-controller-manager to %s or newer, which creates CLBs that are billed by LCU.", ccm.FirstPayByLCU())
 	}
-	do := say.F("Ask for a CLB that is billed by LCU, which costs according to its traffic: %s.", ccm.SetCommand(svc, ccm.ChargeType, ccm.PayByLCU))
+	do := say.F("Ask for a CLB that is billed by LCU, which costs according to its traffic: %s.", setTo(svc, ccm.ChargeType, ccm.PayByLCU))
 	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {
-		do = do.And("Remove the spec: %s.", ccm.RemoveCommand(svc, ccm.ChargeSpec))
+		do = do.And("Remove the spec: %s.", drop(svc, ccm.ChargeSpec))
 	}
 	return do
 }
@@ -146,10 +146,11 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 		return
 	}
 	v := s.Controller.Version
-	var asked, commands []string
+	var asked []string
+	var edits []say.Text
 	if want, _ := ccm.Annotation(svc, ccm.ChargeType); want != "" && want != ccm.PayByLCU {
 		asked = append(asked, ccm.ChargeType+"="+ccm.Quote(want))
-		commands = append(commands, ccm.SetCommand(svc, ccm.ChargeType, ccm.PayByLCU))
+		edits = append(edits, setTo(svc, ccm.ChargeType, ccm.PayByLCU))
 	}
 	size, _ := ccm.Annotation(svc, ccm.ChargeSpec)
 	if size != "" && v == (ccm.Version{}) {
@@ -157,7 +158,7 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 	}
 	if size != "" && (len(asked) > 0 || v != (ccm.Version{}) && v.Before(mutes)) {
 		asked = append(asked, ccm.ChargeSpec+"="+ccm.Quote(size))
-		commands = append(commands, ccm.RemoveCommand(svc, ccm.ChargeSpec))
+		edits = append(edits, drop(svc, ccm.ChargeSpec))
 	}
 	if len(asked) == 0 {
 		return
@@ -166,7 +167,7 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 		Evidence: map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType},
 		Text: say.F("The CLB %s is billed by LCU (%s). The annotations ask for %s.", b.ID, ccm.PayByLCU, strings.Join(asked, ", ")).
 			And("A CLB cannot change from LCU back to a spec, and the next full sync fails (charge-type-conflict)."),
-		Do: say.F("Stop asking for it, which changes nothing on the CLB: %s.", strings.Join(commands, "; "))})
+		Do: say.F("Stop asking for it, which changes nothing on the CLB: %s.", say.Clauses(edits, shown))})
 }
 
 // shared reports what a shared-resource CLB cannot do for its Service.
@@ -186,7 +187,7 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	}
 	f := doctor.Finding{Severity: doctor.Info, About: about, Key: "shared",
 		Evidence: map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType, "pays": b.CLB.PayType}}
-	f.Do = say.F("Bill the CLB by LCU, with CCM %s or newer: %s.", ccm.FirstChargeType(), ccm.SetCommand(svc, ccm.ChargeType, ccm.PayByLCU))
+	f.Do = say.F("Bill the CLB by LCU, with CCM %s or newer: %s.", ccm.FirstChargeType(), setTo(svc, ccm.ChargeType, ccm.PayByLCU))
 	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() {
 		f.Do = say.F("Ask those who use the CLB, then bill it by LCU: %s.", ccm.ConvertCommand(s.Region, b.ID))
 	}
@@ -195,7 +196,7 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 		f.Severity, f.Key = doctor.Critical, "eni-unsupported"
 		f.Text = say.F("The CLB %s is a shared-resource instance, which takes no network interfaces.", b.ID).
 			And("The backends of the Service are Pods: the sync of a new Pod fails (eni-unsupported).")
-		f.Do = f.Do.And("Or use nodes as backends: %s.", ccm.SetCommand(svc, ccm.BackendType, "ecs"))
+		f.Do = f.Do.And("Or use nodes as backends: %s.", setTo(svc, ccm.BackendType, "ecs"))
 		r.Add(f)
 		return
 	}

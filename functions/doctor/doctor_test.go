@@ -69,7 +69,9 @@ type world struct {
 	Policy       remedy.Policy                          `json:"policy"`
 	PayBySpec    bool                                   `json:"payBySpec"`
 	Failed       map[doctor.Part]string                 `json:"failed"`
-	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
+	Manifest     bool                                   `json:"manifest"` // the Services that state no UID are not in the cluster yet
+	Replaced     []string                               `json:"replaced"` // that have a load balancer, in whose place there are manifests
+	Others       string                                 `json:"others"`   // why the Services beside the manifests are not known
 }
 
 // A claim is a doctor.Claim about the Service of this name, written by the controller,
@@ -254,6 +256,15 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 		for name, at := range w.Failures {
 			s.Failures[uid(name)] = at
 		}
+	}
+	s.Replaced = map[string]corev1.Service{}
+	for _, name := range w.Replaced {
+		old := corev1.Service{}
+		old.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+		s.Replaced[name] = old
+	}
+	if w.Others != "" {
+		s.Others = errors.New(w.Others)
 	}
 	s.Role.Name, s.Role.By = w.Role, say.Literal(w.RoleBy)
 	s.Policy = w.Policy

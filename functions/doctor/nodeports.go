@@ -112,19 +112,22 @@ func unread(r *doctor.Report, svc *corev1.Service, known ccm.Names) {
 	var found, keys []string
 	for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 		if short, _ := known.Short(key); short != "" {
-			found, keys = append(found, short), append(keys, key+"-")
+			found, keys = append(found, short), append(keys, key)
 		}
 	}
 	if len(found) == 0 {
 		return
 	}
+	typed := say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`,
+		svc.Namespace, svc.Name)
+	if svc.UID == "" {
+		typed = say.F("If the Service should have a load balancer, set spec.type to LoadBalancer in the manifest.")
+	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "annotations",
 		Evidence: map[string]string{"type": string(svc.Spec.Type), "annotations": strings.Join(found, ", ")},
 		Text: say.F("The Service is of type NodePort, but has %s for a load balancer: %s.", say.Count(len(found), "annotation"), say.List(found, shown)).
 			And("They have no effect: only Services of type LoadBalancer get listeners."),
-		Do: say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`,
-			svc.Namespace, svc.Name).
-			And("If not: kubectl -n %s annotate service %s %s.", svc.Namespace, svc.Name, strings.Join(keys, " "))})
+		Do: typed.And("If not: %s.", remove(svc, keys...))})
 }
 
 // reach reports through which nodes the node ports of a Service lead to its Pods, and from where.

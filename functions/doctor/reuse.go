@@ -56,6 +56,9 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 			l := reuseLook{s, r, svc, id}
 			l.controller()
 			l.ports(sharing[id])
+			if svc.UID == "" && s.Others != nil {
+				r.Unknown(about(svc), say.Errorf("which other Services use %s: %w", ccm.Quote(id), s.Others))
+			}
 			b, err := s.Balancer(svc)
 			if err != nil {
 				r.Unknown(about(svc), say.Errorf("whether it can use %s: %w", ccm.Quote(id), err))
@@ -123,14 +126,7 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 				And("The class of a Service cannot be changed: to use another one, delete the Service and create it again."))
 		return
 	}
-	if l.svc.UID == "" {
-		// Listeners and groups are read only for Services in the cluster.
-		if b.ByController() {
-			l.marked(b, false)
-		}
-	} else {
-		l.standing(b)
-	}
+	l.standing(b)
 	l.bound(b)
 	if b.CLB == nil {
 		return // an NLB can be in another VPC, and its address type can be changed
@@ -138,7 +134,7 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	if want, _ := ccm.Annotation(l.svc, "address-type"); want != "" && want != b.AddressType {
 		l.add(l.failing(), "address-type",
 			say.F("The Service asks for the address type %s, but %s has the type %s: its next full sync fails.", ccm.Quote(want), b.ID, b.AddressType),
-			say.F("Set the type that it has: %s. Or name another load balancer: %s.", ccm.SetCommand(l.svc, "address-type", b.AddressType), set(l.svc, "id")))
+			say.F("Set the type that it has: %s. Or name another load balancer: %s.", setTo(l.svc, "address-type", b.AddressType), set(l.svc, "id")))
 	}
 	l.vpc(b)
 }
@@ -171,9 +167,6 @@ func (l *reuseLook) standing(b *doctor.LoadBalancer) {
 // vpc reports a CLB that is not in the cluster's VPC. A public CLB is in no VPC: its backends
 // decide.
 func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
-	if b.VPC == "" && l.svc.UID == "" {
-		return
-	}
 	err := l.Err(doctor.Detail)
 	if b.VPC == "" && err == nil {
 		err = cmp.Or(l.Err(doctor.Groups, doctor.Backends), b.Err(doctor.Groups))
@@ -216,7 +209,7 @@ func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 		say.F("The Service has the address %s but names %s, whose address is %s.", ccm.Address(l.svc), b.ID, b.Address).
 			And("A Service never moves to another load balancer, so its next full sync fails."),
 		say.F("Name the load balancer that has its address: %s.", set(l.svc, "id")).
-			And("Or, if the controller created that one, remove the annotation: %s.", ccm.RemoveCommand(l.svc, "id")).
+			And("Or, if the controller created that one, remove the annotation: %s.", drop(l.svc, "id")).
 			And("To move, delete the Service and create it again: its address changes."))
 }
 
@@ -243,7 +236,7 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 	case b.Tags[ccm.NameTag] == ccm.DefaultName(l.svc):
 		l.add(l.failing(), "tags",
 			say.F("The Service names %s. The controller created this load balancer and therefore does not reuse it: the next full sync fails.", b.ID),
-			say.F("Remove the annotation: %s. The controller finds the load balancer by its tag.", ccm.RemoveCommand(l.svc, "id")))
+			say.F("Remove the annotation: %s. The controller finds the load balancer by its tag.", drop(l.svc, "id")))
 		return
 	}
 	var keys []string

@@ -24,7 +24,8 @@ var room = &doctor.Check{
 	Needs: []doctor.Part{doctor.Services},
 	Uses: []doctor.Part{doctor.Quotas, doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Backends,
 		doctor.Detail, doctor.VSwitches, doctor.Routes},
-	Find: findRoom,
+	Manifest: true,
+	Find:     findRoom,
 }
 
 // At these percentages a limit is reported.
@@ -35,10 +36,15 @@ const (
 
 func findRoom(s *doctor.Snapshot, r *doctor.Report) {
 	m := measuring{s, r, s.Users(), s.Err(doctor.Quotas) == nil}
+	if !m.limited {
+		r.Unknown(doctor.About{}, say.Errorf("how much room the limits leave: %w", s.Err(doctor.Quotas)))
+	}
+	if list := s.Planned(); len(list) > 0 {
+		planning{&m, map[string]int{}}.look(list)
+		return
+	}
 	if m.limited {
 		m.balancers()
-	} else {
-		r.Unknown(doctor.About{}, say.Errorf("how much room the limits leave: %w", s.Err(doctor.Quotas)))
 	}
 	m.vswitches()
 	m.routes()

@@ -105,7 +105,11 @@ func (l *rangeLook) limits() say.Text {
 func (l *rangeLook) classic() {
 	text := l.limits().And("The controller does not enforce this on CLBs, in no release.")
 	do := say.F("Use an access control list in their place: make one with these ranges in the console, then %s, %s and %s.",
-		ccm.SetCommand(l.svc, "acl-id", "ACL-ID"), ccm.SetCommand(l.svc, "acl-type", "white"), ccm.SetCommand(l.svc, "acl-status", "on"))
+		setTo(l.svc, "acl-id", "ACL-ID"), setTo(l.svc, "acl-type", "white"), setTo(l.svc, "acl-status", "on"))
+	if l.svc.UID == "" {
+		do = say.F("Use an access control list in their place: make one with these ranges in the console, then %s.",
+			written(l.svc, "acl-id", "ACL-ID", "acl-type", "white", "acl-status", "on"))
+	}
 	if !ccm.OwnsListeners(l.svc) {
 		do = say.F("Use an access control list of the type white with these ranges in their place. The controller does not change the listeners of a CLB that").
 			And("is reused: turn the list on in the console, on each listener of the Service.")
@@ -181,7 +185,7 @@ func (l *rangeLook) never() (why, do say.Text, err error) {
 		return say.F("CCM %s is running, and releases before %s do not enforce this.", v, first),
 			say.F("Upgrade the controller to %s or newer: its first sync of the Service then enforces the ranges.", first).
 				And("Until then, put a security group that accepts these ranges and drops all others into an annotation: %s.",
-					ccm.SetCommand(l.svc, securityGroups, "SG-ID")), nil
+					setTo(l.svc, securityGroups, "SG-ID")), nil
 	}
 	return nil, nil, nil
 }

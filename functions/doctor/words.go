@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,12 +40,46 @@ func about(svc *corev1.Service) doctor.About { return doctor.OfService(svc) }
 // sorted returns the keys of a map in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// set returns the command that sets an annotation to a VALUE.
-func set(svc *corev1.Service, short string) string { return ccm.SetCommand(svc, short, "VALUE") }
+// set returns how a person sets an annotation to a VALUE.
+func set(svc *corev1.Service, short string) say.Text { return setTo(svc, short, "VALUE") }
 
-// remove returns the command that removes an annotation by its key.
-func remove(svc *corev1.Service, key string) string {
-	return fmt.Sprintf("kubectl -n %s annotate service %s %s", svc.Namespace, svc.Name, ccm.Shell(key+"-"))
+// setTo returns how a person sets an annotation, by its short name, to a value: by a command, or by an edit of the
+// manifest of a Service that is not in the cluster yet.
+func setTo(svc *corev1.Service, short, value string) say.Text {
+	if svc.UID != "" {
+		return say.Literal(ccm.SetCommand(svc, short, value))
+	}
+	return written(svc, short, value)
+}
+
+// written returns how a person sets annotations in a manifest: short names, each before its value.
+func written(svc *corev1.Service, pairs ...string) say.Text {
+	var lines []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		lines = append(lines, ccm.AnnotationKey(svc, pairs[i])+": "+strconv.Quote(pairs[i+1]))
+	}
+	return say.F("in the manifest, write %s under metadata.annotations", strings.Join(lines, ", "))
+}
+
+// drop returns how a person removes an annotation under all its prefixes, by its short name.
+func drop(svc *corev1.Service, short string) say.Text {
+	keys := slices.DeleteFunc([]string{ccm.Prefix + short, ccm.LegacyPrefix + short}, func(key string) bool {
+		_, ok := svc.Annotations[key]
+		return !ok
+	})
+	return remove(svc, keys...)
+}
+
+// remove returns how a person removes annotations by their keys.
+func remove(svc *corev1.Service, keys ...string) say.Text {
+	if svc.UID == "" {
+		return say.F("in the manifest, delete the line of %s under metadata.annotations", strings.Join(keys, ", "))
+	}
+	command := fmt.Sprintf("kubectl -n %s annotate service %s", svc.Namespace, svc.Name)
+	for _, key := range keys {
+		command += " " + ccm.Shell(key+"-")
+	}
+	return say.Literal(command)
 }
 
 // percent returns how much of the whole a part is, or 0 if there is no whole.

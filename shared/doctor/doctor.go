@@ -204,6 +204,8 @@ type Finding struct {
 	Evidence map[string]string `json:"evidence,omitempty"` // figures and values behind the text
 	Services []string          `json:"services,omitempty"` // that it concerns, "namespace/name", if it is not about one
 	Fixable  bool              `json:"fixable,omitempty"`  // lbremedy doctor --fix has a plan for it
+	File     string            `json:"file,omitempty"`     // with the manifest that it is about; "-" is standard input
+	Line     int               `json:"line,omitempty"`     // in this file
 }
 
 // ID returns what a finding is known by from one run to the next.

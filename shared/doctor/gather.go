@@ -37,6 +37,9 @@ type Source struct {
 	// Only names the one Service to read, "namespace/name", with what belongs to it;
 	// empty: all.
 	Only string
+	// Manifests are Services that somebody is about to apply. They take the place of the cluster's, and of load balancers only
+	// those that they name are read. Nil: none.
+	Manifests []corev1.Service
 	// Stream returns the stream in which failures are kept. Where it is nil, or returns
 	// nil, none is named, and the part Failures is left out; its error is that of the part.
 	Stream func(context.Context) (*stream.Stream, error)
@@ -199,6 +202,10 @@ func readServices(ctx context.Context, g *gathering) (int, error) {
 		}
 	} else {
 		err = g.Kube.EachService(ctx, add)
+	}
+	if g.Manifests != nil {
+		g.apply(late(ctx, err))
+		err = nil
 	}
 	arrange(g.s.Services, func(a, b corev1.Service) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
@@ -546,6 +553,9 @@ func (g *gathering) used() []*LoadBalancer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range g.s.Services {
+		if g.Manifests != nil && g.s.Services[i].UID != "" {
+			continue
+		}
 		b, err := g.s.Balancer(&g.s.Services[i])
 		if err != nil {
 			continue
@@ -560,7 +570,7 @@ func (g *gathering) used() []*LoadBalancer {
 	}
 	var list []*LoadBalancer
 	for _, b := range g.s.List() {
-		b.Used = b.Used || g.Only == "" && b.Tags[ccm.ClusterTag] == g.Cluster
+		b.Used = b.Used || g.Only == "" && g.Manifests == nil && b.Tags[ccm.ClusterTag] == g.Cluster
 		if b.Used {
 			list = append(list, b)
 		}
@@ -700,8 +710,8 @@ func readGroups(ctx context.Context, g *gathering) (int, error) {
 		counts[i] = len(groups)
 		g.failed(ctx, b, Groups, err)
 	})
-	if !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
-		return sum(counts), nil // nobody has server groups
+	if g.Manifests != nil || !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
+		return sum(counts), nil // nobody has server groups, or nobody has them yet
 	}
 	network, err := g.cloud.NLB.ServerGroups(ctx, ccm.ClusterTag, g.Cluster)
 	for _, v := range network {

@@ -7,31 +7,50 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoCluster is why the facts of a cluster are not known where nobody named one.
+// ErrNoCluster is why the parts of a cluster are not known where nobody named one.
 var ErrNoCluster = errors.New("no cluster was named")
 
-// Facts returns the parts that do not depend on the Services of the cluster: what a
-// Service that is not in it yet is compared with.
-func Facts(list []Part) []Part {
-	return slices.DeleteFunc(closure(list), func(p Part) bool { return slices.Contains(closure([]Part{p}), Services) })
+// afterwards are the parts about a Service that only its place in the cluster makes.
+var afterwards = []Part{Endpoints, Events, Failures, Guards, Nodes, Rights, Routes}
+
+// ManifestParts returns what the checks look at for Services that are not in the cluster yet.
+func ManifestParts(checks []*Check) []Part {
+	return slices.DeleteFunc(PartsOf(checks), func(p Part) bool { return slices.Contains(afterwards, p) })
 }
 
-// Manifests returns the snapshot of facts with these Services in place of the
-// cluster's. Nil facts are those of no cluster.
-func Manifests(facts *Snapshot, services []corev1.Service, list []Part) *Snapshot {
-	s := &Snapshot{Given: closure(list), Failed: map[Part]error{}}
-	if facts != nil {
-		kept := *facts
-		kept.Given, kept.Failed, s = s.Given, facts.Failed, &kept
-	}
+// Alone returns the snapshot of Services that are compared with no cluster.
+func Alone(services []corev1.Service, list []Part) *Snapshot {
+	s := &Snapshot{Services: services, Given: closure(list), Failed: map[Part]error{}}
 	for _, p := range s.Given {
-		switch {
-		case p == Services:
-			delete(s.Failed, p)
-		case facts == nil, !slices.Contains(facts.Given, p):
+		if p != Services {
 			s.Failed[p] = ErrNoCluster
 		}
 	}
-	s.Services = services
 	return s
+}
+
+// apply puts the manifests in the place of the cluster's Services of the same names. They are looked at
+// also if the others could not be read.
+func (g *gathering) apply(err error) {
+	g.s.Others = err
+	g.s.Replaced = map[string]corev1.Service{}
+	names := map[string]bool{}
+	for i := range g.Manifests {
+		names[g.Manifests[i].Namespace+"/"+g.Manifests[i].Name] = true
+	}
+	kept := slices.Clone(g.Manifests)
+	for _, svc := range g.s.Services {
+		if name := svc.Namespace + "/" + svc.Name; names[name] {
+			g.s.Replaced[name] = svc
+		} else {
+			kept = append(kept, svc)
+		}
+	}
+	g.s.Services = kept
+}
+
+// Planned returns the Services of type LoadBalancer that are not in the cluster yet, or that are about to
+// be replaced there.
+func (s *Snapshot) Planned() []*corev1.Service {
+	return slices.DeleteFunc(s.OfType(), func(svc *corev1.Service) bool { return svc.UID != "" })
 }

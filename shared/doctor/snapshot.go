@@ -27,6 +27,8 @@ type Snapshot struct {
 
 	Services   []corev1.Service                       // without managedFields
 	Marks      map[types.UID]Mark                     // of the Services
+	Replaced   map[string]corev1.Service              // by namespace/name: in whose place there are manifests
+	Others     error                                  // why the Services beside the manifests are not known
 	Slices     map[string][]discoveryv1.EndpointSlice // by the Service's namespace/name
 	Moved      map[string]time.Time                   // by the same: when any of its slices was last written; missing: not known
 	Nodes      []corev1.Node                          // labels, taints, conditions and provider ID

@@ -47,8 +47,10 @@ func Command(p *cli.Program) *cobra.Command {
 write no Event or are about to cause a failure. "lbremedy doctor checks" lists the checks.
 If Services are named, only findings about them are shown.
 
-With -f the Services in manifests are checked before they are applied. Without --cluster
-this needs no connection, and questions about the cluster stay open.
+With -f the Services in manifests are checked before they are applied. With --cluster they
+are compared with the cluster and the account: free addresses, limits, and who else uses the
+load balancers that they name. Without it this needs no connection, and such questions stay
+open.
 
 With --fix the fixable findings of one check are handled like failures: with plan, policy,
 journal and undo. Nothing is written without --apply.
@@ -128,6 +130,7 @@ func checksCommand(p *cli.Program) *cobra.Command {
 			}
 			return p.Print(list, func() {
 				t := p.Table("check", "title", "fixes", "manifests")
+				t.Prose("title")
 				for _, e := range list {
 					t.AppendRow([]any{e.Check, p.Language().Format(e.Title), yes(len(e.Fix) > 0), yes(e.Manifest)})
 				}
@@ -154,7 +157,7 @@ func yes(is bool) string {
 	if is {
 		return "yes"
 	}
-	return ""
+	return "no"
 }
 
 // chosen returns the checks with these IDs, all of them if there are none.
@@ -329,10 +332,19 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 			finding(p, f)
 		}
 	} else if len(r.Findings) > 0 {
-		t := p.Table("severity", "check", "about", "finding", "fix")
-		t.FitProse("finding")
+		columns := []any{"severity", "check", "about", "fix", "finding"}
+		ofFiles := slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.File != "" })
+		if ofFiles {
+			columns = []any{"severity", "check", "about", "line", "finding"}
+		}
+		t := p.Table(columns...)
+		t.Prose("finding")
 		for _, f := range r.Findings {
-			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(p.Tell(f.Text), 0), yes(f.Fixable)})
+			at := yes(f.Fixable)
+			if ofFiles {
+				at = place(f)
+			}
+			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), at, cli.Plain(p.Tell(f.Text))})
 		}
 		t.Render()
 	}
@@ -342,9 +354,9 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 			named = 3
 		}
 		t := p.Table("unknown", "about", "why")
-		t.FitProse("why")
+		t.Prose("why")
 		for _, u := range together(r.Unknown, named) {
-			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(p.Tell(u.Why), 0)})
+			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), cli.Plain(p.Tell(u.Why))})
 		}
 		t.Render()
 	}
@@ -391,7 +403,8 @@ func together(all []doctor.Unknown, named int) []doctor.Unknown {
 
 // finding prints all that is known of one finding.
 func finding(p *cli.Program, f doctor.Finding) {
-	fmt.Fprintf(p.Out, "%s  %s  %s\n", p.Paint(cli.Bold, command.Clean(f.About.String())), severity(p, f.Severity), f.Check)
+	fmt.Fprintln(p.Out, strings.TrimRight(fmt.Sprintf("%s  %s  %s  %s", p.Paint(cli.Bold, command.Clean(f.About.String())),
+		severity(p, f.Severity), f.Check, place(f)), " "))
 	p.Field("Finding", p.Tell(f.Text))
 	p.Field("Do", p.Tell(f.Do))
 	if f.Fixable {
@@ -403,6 +416,14 @@ func finding(p *cli.Program, f doctor.Finding) {
 		evidence = append(evidence, k+": "+f.Evidence[k])
 	}
 	p.Field("Evidence", strings.Join(evidence, "\n"))
+}
+
+// place returns the line of the manifest that a finding is about, as compilers write it.
+func place(f doctor.Finding) string {
+	if f.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", command.Clean(f.File), f.Line)
 }
 
 // severity returns the word for a severity in its colour.

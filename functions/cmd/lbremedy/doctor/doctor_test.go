@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -70,7 +71,7 @@ func TestDoctorMistakes(t *testing.T) {
 		"no kind":            {[]string{"doctor", "-f", "-"}, "metadata: {name: a}\n", "the document that starts in line 1 has no kind"},
 		"no name":            {[]string{"doctor", "-f", "-"}, "kind: Service\n", "has no name"},
 		"a port of letters":  {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n", "should be a int32"},
-		"checks of clusters": {[]string{"doctor", "-f", "-", "--checks", "room"}, manifest, "applies to manifests"},
+		"checks of clusters": {[]string{"doctor", "-f", "-", "--checks", "silent"}, manifest, "applies to manifests"},
 		"a cluster and no configuration": {[]string{"doctor", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}, "",
 			"there is no kubeconfig nowhere"},
 	} {
@@ -121,6 +122,92 @@ func TestDoctorFile(t *testing.T) {
 		Run(t.Context(), "doctor", "-f", "-", "-o", "wide")
 	if port.Code != cli.CodeWarning || !strings.Contains(port.Out, "32768-60999") || !strings.Contains(port.Out, "its nodes may use another one") {
 		t.Errorf("a node port beyond the usual ones: code %d, wrote %s, said %s", port.Code, port.Out, port.Err)
+	}
+}
+
+// What a manifest will meet is found before it is applied: the room that the cluster leaves it, and the Services and listeners that are
+// there. Each finding names its line, and what to do is an edit of the file.
+func TestDoctorFileInCluster(t *testing.T) {
+	t.Parallel()
+	there, other := operator.ServiceOn("there", "lb-there", ""), operator.ServiceOn("other", "lb-1", "lb-1")
+	world := &sim.World{
+		Cluster: sim.Cluster{ID: "c1", VPC: "vpc-1", VSwitches: []string{"vsw-full"}}, VPCs: []sim.VPC{{ID: "vpc-1"}},
+		VSwitches: []sim.VSwitch{{ID: "vsw-full", VPC: "vpc-1", Free: new(0)}, {ID: "vsw-free", VPC: "vpc-1"}},
+		LoadBalancers: []sim.LoadBalancer{
+			{ID: "lb-1", Address: "203.0.113.9", Listeners: []sim.Listener{{Port: 80}}},
+			{ID: "lb-there", Address: "203.0.113.10", Tags: map[string]string{ccm.NameTag: ccm.DefaultName(&there), ccm.ClusterTag: "c1"}},
+		},
+		Quotas: []sim.Quota{{Product: "slb", Name: "slb_quota_instances_num", Total: 60, Max: 60}},
+	}
+	c, account := operator.API{Lists: map[string][]any{"/api/v1/services": {there, other}}}.Against(t, world)
+	const text = `# Services of the shop
+apiVersion: v1
+kind: Service
+metadata:
+  namespace: shop
+  name: web
+  annotations:
+    service.beta.kubernetes.io/alibaba-cloud-loadbalancer-bandwidth: 10M
+    service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id: vsw-full
+spec: {type: LoadBalancer, ports: [{port: 80}]}
+---
+{apiVersion: v1, kind: List, items: [
+  {apiVersion: v1, kind: Service, metadata: {namespace: shop, name: there, annotations: {
+    service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id: vsw-full}}, spec: {type: LoadBalancer}},
+  {apiVersion: v1, kind: Service, metadata: {namespace: shop, name: api, annotations: {
+    service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id: lb-1}},
+   spec: {type: LoadBalancer, ports: [{port: 80}]}}]}
+`
+	file := operator.Write(t, "service.yaml", text)
+	examine := func(c operator.Call, args ...string) (r doctor.Result, got operator.Said) {
+		t.Helper()
+		got = c.Run(t.Context(), append([]string{"doctor", "-f", file, "-o", "json"}, args...)...)
+		if err := json.Unmarshal([]byte(got.Out), &r); err != nil {
+			t.Fatal(err, got.Err)
+		}
+		return r, got
+	}
+	r, got := examine(c)
+	var found []string
+	for _, f := range r.Findings {
+		if f.File != file {
+			t.Errorf("%s is in %q", f.ID(), f.File)
+		}
+		if strings.Contains(f.Do.String(), "kubectl") {
+			t.Errorf("%s: of what is not there yet: %s", f.ID(), f.Do)
+		}
+		found = append(found, fmt.Sprintf("%d %s %s %s", f.Line, f.Check, f.About, f.Key))
+	}
+	want := []string{"8 annotations shop/web bandwidth", "9 room shop/web vswitch-id/vsw-full", "16 reuse shop/api port/tcp:80/shop/other"}
+	if !slices.Equal(found, want) || got.Code != cli.CodeCritical || len(r.Unknown) != 0 {
+		t.Errorf("code %d, found %q, want %q, unknown %+v", got.Code, found, want, r.Unknown)
+	}
+	for _, f := range r.Findings {
+		const want = `in the manifest, write service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id: "vsw-free" under metadata.annotations`
+		if f.Check == "room" && !strings.Contains(f.Do.String(), want) {
+			t.Errorf("advice: %s", f.Do)
+		}
+	}
+	if got := c.Run(t.Context(), "doctor", "-f", file, "--checks", "room"); !strings.Contains(got.Out, file+":9 ") {
+		t.Errorf("the table: %s", got.Out)
+	}
+	if got := c.Run(t.Context(), "doctor", "-f", file, "--checks", "room", "--explain"); !strings.Contains(got.Out, "shop/web  critical  room  "+file+":9\n") {
+		t.Errorf("explained: %s", got.Out)
+	}
+	for _, call := range account.Calls() {
+		if call.Action == "DescribeVServerGroups" && call.Params["LoadBalancerId"] != "lb-1" {
+			t.Errorf("it read %s, which no manifest names", call.Params["LoadBalancerId"])
+		}
+	}
+
+	// Without the right to read the cluster's Services the manifests are examined all the same.
+	denied, _ := operator.API{Denied: true}.Against(t, world)
+	r, got = examine(denied, "--checks", "annotations,reuse,room")
+	if got.Code != cli.CodeCritical || !slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Check == "room" && f.Line == 9 }) ||
+		!slices.ContainsFunc(r.Unknown, func(u doctor.Unknown) bool {
+			return u.Check == "reuse" && strings.Contains(u.Why.String(), "which other Services")
+		}) {
+		t.Errorf("code %d, found %+v, unknown %+v", got.Code, r.Findings, r.Unknown)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -40,9 +42,12 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 	if len(checks) == 0 {
 		return command.Wrong("none of the checks %s applies to manifests: see lbremedy doctor checks", strings.Join(e.checks, ", "))
 	}
-	wanted := doctor.PartsOf(checks)
-	var facts *doctor.Snapshot
-	var read []doctor.Reading
+	all := make([]corev1.Service, len(list))
+	for i := range list {
+		all[i] = list[i].Service
+	}
+	wanted := doctor.ManifestParts(checks)
+	s, read := doctor.Alone(all, wanted), []doctor.Reading(nil)
 	if p.Cluster != "" {
 		env, err := p.Prepare(ctx, e.policy, e.Apply)
 		if err != nil {
@@ -50,31 +55,88 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 		}
 		defer cli.Close(env)
 		g := p.Progress()
-		facts, read, err = doctor.Gather(ctx, p.Source(env, g), doctor.Facts(wanted))
+		from := p.Source(env, g)
+		from.Manifests = all
+		s, read, err = doctor.Gather(ctx, from, wanted)
 		g.Done()
 		if err != nil {
 			return err
 		}
 	}
-	r := doctor.Examine(doctor.Manifests(facts, list, wanted), checks)
+	r := ofManifests(doctor.Examine(s, checks), list)
 	r.Read = append(r.Read, read...)
-	r.Services = concerned(list, e.namespace, services)
-	if facts == nil && len(r.Unknown) > 0 {
+	r.Services = concerned(all, e.namespace, services)
+	if p.Cluster == "" && len(r.Unknown) > 0 {
 		p.Note("No cluster is named, so %s could not be answered.", say.Count(len(r.Unknown), "question"))
 		r.Unknown = []doctor.Unknown{}
 	}
 	return examined(p, about(r, e.namespace, services), least, e.explain)
 }
 
+// ofManifests returns the result without what is about other Services of the cluster, and with the places of what is
+// about manifests.
+func ofManifests(r doctor.Result, list []manifest) doctor.Result {
+	find := map[doctor.About]*manifest{}
+	for i := range list {
+		if about := doctor.OfService(&list[i].Service); find[about] == nil {
+			find[about] = &list[i]
+		}
+	}
+	other := func(a doctor.About) bool { return a.Kind == doctor.Service && a.Name != "" && find[a] == nil }
+	r.Findings = slices.DeleteFunc(r.Findings, func(f doctor.Finding) bool { return other(f.About) })
+	r.Unknown = slices.DeleteFunc(r.Unknown, func(u doctor.Unknown) bool { return other(u.About) })
+	for i := range r.Findings {
+		if m := find[r.Findings[i].About]; m != nil {
+			r.Findings[i].File, r.Findings[i].Line = m.file, m.line(r.Findings[i])
+		}
+	}
+	return r
+}
+
+// A manifest is a Service in a file.
+type manifest struct {
+	corev1.Service
+	file string
+	at   func(path ...string) int // the line of a field
+}
+
+// fields are where the cause of a finding is that is not in an annotation of its name.
+var fields = map[string][]string{
+	"local-ports": {"spec", "ports"}, "loadBalancerClass": {"spec", "loadBalancerClass"}, "annotations": {"metadata", "annotations"},
+	"loadBalancerSourceRanges": {"spec", "loadBalancerSourceRanges"}, "clients": {"spec", "loadBalancerSourceRanges"},
+	"ipv6": {"spec", "loadBalancerSourceRanges"},
+}
+
+// line returns the line of what a finding is about: the annotation that its key names, or that with the load balancer
+// which it reuses, or another field; else that of the name.
+func (m *manifest) line(f doctor.Finding) int {
+	of, _, _ := strings.Cut(strings.TrimPrefix(f.Key, "both/"), "/")
+	for _, key := range []string{f.Key, ccm.AnnotationKey(&m.Service, of)} {
+		if _, ok := m.Annotations[key]; ok {
+			return m.at("metadata", "annotations", key)
+		}
+	}
+	if path := fields[f.Key]; path != nil {
+		return m.at(path...)
+	}
+	if key := ccm.AnnotationKey(&m.Service, ccm.BalancerID); m.Annotations[key] != "" {
+		return m.at("metadata", "annotations", key)
+	}
+	return m.at("metadata", "name")
+}
+
 // named refuses a namespace and Services that no manifest has: what nobody looked at
 // is not well.
-func named(list []corev1.Service, namespace string, services []string) error {
+func named(list []manifest, namespace string, services []string) error {
+	has := func(namespace string, services []string) bool {
+		return slices.ContainsFunc(list, func(m manifest) bool { return concerns(&m.Service, namespace, services) })
+	}
 	for _, name := range services {
-		if concerned(list, "", []string{name}) == 0 {
+		if !has("", []string{name}) {
 			return command.Wrong("no manifest has the Service %s; Services without a namespace are in default", name)
 		}
 	}
-	if namespace != "" && concerned(list, namespace, nil) == 0 {
+	if namespace != "" && !has(namespace, nil) {
 		return command.Wrong("no manifest has a Service in the namespace %s; Services without a namespace are in default", namespace)
 	}
 	return nil
@@ -84,17 +146,21 @@ func named(list []corev1.Service, namespace string, services []string) error {
 // the named ones, if there are any.
 func concerned(list []corev1.Service, namespace string, services []string) int {
 	n := 0
-	for _, svc := range list {
-		if (namespace == "" || svc.Namespace == namespace) && (len(services) == 0 || slices.Contains(services, svc.Namespace+"/"+svc.Name)) {
+	for i := range list {
+		if concerns(&list[i], namespace, services) {
 			n++
 		}
 	}
 	return n
 }
 
+func concerns(svc *corev1.Service, namespace string, services []string) bool {
+	return (namespace == "" || svc.Namespace == namespace) && (len(services) == 0 || slices.Contains(services, svc.Namespace+"/"+svc.Name))
+}
+
 // allManifests returns the Services in files.
-func allManifests(p *cli.Program, files []string) ([]corev1.Service, error) {
-	var list []corev1.Service
+func allManifests(p *cli.Program, files []string) ([]manifest, error) {
+	var list []manifest
 	for _, file := range files {
 		found, name, err := manifests(p, file)
 		if err != nil {
@@ -110,7 +176,7 @@ func allManifests(p *cli.Program, files []string) ([]corev1.Service, error) {
 
 // manifests returns the Services in a file of YAML documents or JSON, also those in
 // lists, and what the file is called. What is no Service is passed over.
-func manifests(p *cli.Program, file string) (list []corev1.Service, name string, err error) {
+func manifests(p *cli.Program, file string) (list []manifest, name string, err error) {
 	name, data, err := p.ReadText(file)
 	if err != nil {
 		return nil, name, err
@@ -119,6 +185,9 @@ func manifests(p *cli.Program, file string) (list []corev1.Service, name string,
 		found, err := doc.services()
 		if err != nil {
 			return nil, name, command.Wrong("%s: %w", name, err)
+		}
+		for i := range found {
+			found[i].file = file
 		}
 		list = append(list, found...)
 	}
@@ -157,7 +226,7 @@ func split(data []byte) []document {
 var yamlLine = regex.New(`^.*?yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?`)
 
 // services returns the Services of the document.
-func (d document) services() ([]corev1.Service, error) {
+func (d document) services() ([]manifest, error) {
 	if len(bytes.TrimSpace(d.text)) == 0 {
 		return nil, nil
 	}
@@ -165,7 +234,8 @@ func (d document) services() ([]corev1.Service, error) {
 	if err != nil {
 		return nil, d.wrong(err)
 	}
-	return d.object(data, "")
+	tree := config.Parse(d.text)
+	return d.object(data, "", func(path ...string) int { return d.above + tree.Line(path...) })
 }
 
 // wrong says in which line of the file a document is broken.
@@ -183,8 +253,8 @@ func (d document) wrong(err error) error {
 	return say.Errorf("near line %d: %s", d.above+n, rest) // it may be that of the line before
 }
 
-// object returns the Services of an object. The entries of a ServiceList say no kind.
-func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
+// object returns the Services of an object whose fields are in these lines. The entries of a ServiceList say no kind.
+func (d document) object(data []byte, kind string, at func(path ...string) int) ([]manifest, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil, nil // comments alone
 	}
@@ -198,9 +268,11 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 	head.Kind = cmp.Or(head.Kind, kind)
 	switch {
 	case strings.HasSuffix(head.Kind, "List"):
-		var list []corev1.Service
-		for _, item := range head.Items {
-			found, err := d.object(item, strings.TrimSuffix(head.Kind, "List"))
+		var list []manifest
+		for i, item := range head.Items {
+			found, err := d.object(item, strings.TrimSuffix(head.Kind, "List"), func(path ...string) int {
+				return at(append([]string{"items", strconv.Itoa(i)}, path...)...)
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -226,5 +298,8 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 		svc.Namespace = "default"
 	}
 	svc.UID, svc.Status = "", corev1.ServiceStatus{} // what kubectl get left in it is of another one
-	return []corev1.Service{svc}, nil
+	for i := range svc.Spec.Ports {
+		svc.Spec.Ports[i].Protocol = cmp.Or(svc.Spec.Ports[i].Protocol, corev1.ProtocolTCP) // as the API server does
+	}
+	return []manifest{{Service: svc, at: at}}, nil
 }

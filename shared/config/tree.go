@@ -1,0 +1,56 @@
+package config
+
+import (
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A Tree knows in which line of a YAML document each field is. It reads documents of any kind, and
+// does not judge them.
+type Tree struct{ root *yaml.Node }
+
+// Parse returns the tree of a document. One that is not YAML has no fields.
+func Parse(text []byte) Tree {
+	var doc yaml.Node
+	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
+		return Tree{}
+	}
+	return Tree{doc.Content[0]}
+}
+
+// Line returns the line, from 1, of the field with this path, or of the deepest field on the way to it
+// that the document has. An entry of a list is named by its index.
+func (t Tree) Line(path ...string) int {
+	if t.root == nil {
+		return 1
+	}
+	at, line := t.root, t.root.Line
+	for _, name := range path {
+		key, value := child(at, name)
+		if value == nil {
+			break
+		}
+		at, line = value, key.Line
+	}
+	return line
+}
+
+// child returns an entry of a node with its key; of a list, the entry is its own key.
+func child(n *yaml.Node, name string) (key, value *yaml.Node) {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return child(n.Alias, name)
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i], n.Content[i]
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == name {
+				return n.Content[i], n.Content[i+1]
+			}
+		}
+	}
+	return nil, nil
+}
