@@ -193,6 +193,7 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 		columns = []any{"service", "class then", "verdict then", "class", "verdict", "plan", "finding"}
 	}
 	t := p.Table(columns...)
+	t.Prose("finding")
 	for _, v := range all {
 		v.Record = v.In(p.Language())
 		plan := strings.Join(steps(v.Record), "; ")
@@ -204,7 +205,7 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 			finding = v.Error
 		}
 		name := command.Clean(v.Service.String())
-		row := []any{name, v.Class, journal.Outcome(p, v.Record), p.Cell(plan, 80), p.Cell(finding, 80)}
+		row := []any{name, v.Class, journal.Outcome(p, v.Record), cli.Plain(plan), cli.Plain(finding)}
 		if a.replay {
 			row = slices.Insert(row, 1, any(v.Was.Class), any(string(v.Was.Result)))
 			if v.Was.Result == "" {

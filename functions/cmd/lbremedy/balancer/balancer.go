@@ -100,13 +100,12 @@ func printList(p *cli.Program, list []Balancing) {
 		columns = []any{"service", "load balancer", "state", "address", "backends", "type", "made", "charge", "listeners"}
 	}
 	t := p.Table(columns...)
-	t.Fit()
 	for _, b := range list {
 		row := []any{b.Namespace + "/" + b.Name, command.Clean(b.ID), b.State, command.Clean(b.Address), b.OfLimit()}
 		if p.Wide() {
 			row = append(row, b.AddressType, b.Made, b.ChargeType)
 		}
-		t.AppendRow(append(row, p.Cell(strings.Join(b.Listeners, " "), 0)))
+		t.AppendRow(append(row, cli.Plain(strings.Join(b.Listeners, " "))))
 	}
 	t.Render()
 }

@@ -132,10 +132,13 @@ func (p *Program) PaintOn(stream io.Writer, c Colour, s string) string {
 	return string(c) + s + plain
 }
 
+// Plain returns a text as one clean line.
+func Plain(s string) string { return strings.Join(strings.Fields(command.Clean(s)), " ") }
+
 // Cell returns a text for one line: clean, and short where a terminal has no room for it
 // beside the others.
 func (p *Program) Cell(s string, others int) string {
-	s = strings.Join(strings.Fields(command.Clean(s)), " ")
+	s = Plain(s)
 	width := p.Terminal(p.Out)
 	if width == 0 || p.Wide() {
 		return s

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,60 +11,41 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A Table is rows under the names of their columns.
+// A Table is rows under the names of their columns. At a terminal it is as wide as that at most, unless it is to be
+// wide: long texts end in an ellipsis. In a pipe nothing is cut. A row is one line.
 type Table struct {
-	p        *Program
-	columns  []any // English
-	rows     [][]any
-	fitted   bool
-	optional int // column that is left out where there is no room for it; -1: none
-	prose    int // column of sentences, which gives way later than names; -1: none
+	p       *Program
+	columns []any // English
+	rows    [][]any
+	prose   int // column of sentences, which gives way later than names; -1: none
 }
 
 // Table returns a table with these columns.
-func (p *Program) Table(columns ...any) *Table {
-	return &Table{p: p, columns: columns, optional: -1, prose: -1}
+func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns, prose: -1} }
+
+// Prose leaves twice as much room to the column as to names.
+func (t *Table) Prose(column string) { t.prose = slices.Index(t.columns, any(column)) }
+
+// AppendRow adds a row, with a value for each column; "-" stands where there is none, so that the words of each line can be counted.
+func (t *Table) AppendRow(row []any) {
+	for i, cell := range row {
+		if s, ok := cell.(string); ok && (s == "" || strings.ContainsAny(s, "\n\r\t")) {
+			row[i] = cmp.Or(strings.Join(strings.Fields(s), " "), "-")
+		}
+	}
+	t.rows = append(t.rows, row)
 }
 
-// Fit makes the table fit the reader's screen, unless it is to be wide: long texts end in
-// an ellipsis.
-func (t *Table) Fit() { t.fitted = !t.p.Wide() }
-
-// FitWithout does as Fit, and leaves the column out if there is no room for it.
-func (t *Table) FitWithout(column string) {
-	t.Fit()
-	t.optional = slices.Index(t.columns, any(column))
-}
-
-// FitProse does as Fit, and leaves twice as much room to the column as to names.
-func (t *Table) FitProse(column string) {
-	t.Fit()
-	t.prose = slices.Index(t.columns, any(column))
-}
-
-// AppendRow adds a row, with a value for each column.
-func (t *Table) AppendRow(row []any) { t.rows = append(t.rows, row) }
-
-const (
-	screen   = 80 // columns of a reader that is no terminal
-	shortest = 16 // columns that are left of a text
-	telling  = 20 // columns below which an optional text tells nothing
-)
+// short is how many columns a name or a word has at most that stays whole as long as others can give way.
+const short = 14
 
 // Render prints the table.
 func (t *Table) Render() {
 	limit := 0
-	if t.fitted {
-		limit = t.p.screen()
+	if !t.p.Wide() {
+		limit = t.p.Terminal(t.p.Out)
 	}
-	widths, gap, fits := t.fit(limit)
-	if o := t.optional; o >= 0 && limit > 0 && (!fits || widths[o] < min(telling, t.natural(o))) {
-		t.columns, t.optional = slices.Delete(slices.Clone(t.columns), o, o+1), -1
-		for i, row := range t.rows {
-			t.rows[i] = slices.Delete(slices.Clone(row), o, o+1)
-		}
-		widths, gap, _ = t.fit(limit)
-	}
+	widths, gap := t.fit(limit)
 	var heads []any
 	for i := range t.columns {
 		heads = append(heads, t.head(i))
@@ -83,36 +65,46 @@ func (t *Table) Render() {
 	w.Render()
 }
 
-// fit returns how wide each column may be and how much space is between two, and whether
-// the table is as narrow as the limit then. The widest columns give way first.
-func (t *Table) fit(limit int) (widths []int, gap int, fits bool) {
+// fit returns how wide each column may be and how much space is between two, so that the table is no wider than the
+// limit, if there is one. The widest columns give way first, down to the names of columns.
+func (t *Table) fit(limit int) (widths []int, gap int) {
 	sum := 0
 	for i := range t.columns {
 		widths = append(widths, t.natural(i))
 		sum += widths[i]
 	}
 	if gap = 3; limit == 0 || sum+gap*(len(widths)-1) <= limit {
-		return widths, gap, true
+		return widths, gap
 	}
 	gap = 2
-	for over := sum + gap*(len(widths)-1) - limit; over > 0; over-- {
-		widest, most := -1, 0
-		for i, w := range widths {
-			may := w > max(shortest, Columns(t.head(i)))
-			if i == t.prose {
-				w /= 2
+	natural := slices.Clone(widths)
+	over := sum + gap*(len(widths)-1) - limit
+	for _, whole := range []int{short, 0} {
+		for ; over > 0; over-- {
+			widest, most := -1, 0
+			for i, w := range widths {
+				may := natural[i] > whole && w > max(least, Columns(t.head(i)))
+				switch name := t.columns[i]; {
+				case i == t.prose:
+					w /= 2
+				case name == "service" || name == "about": // a person has to type it
+					w = w * 3 / 4
+				}
+				if may && w >= most {
+					widest, most = i, w
+				}
 			}
-			if may && w >= most {
-				widest, most = i, w
+			if widest < 0 {
+				break
 			}
+			widths[widest]--
 		}
-		if widest < 0 {
-			return widths, gap, false
-		}
-		widths[widest]--
 	}
-	return widths, gap, true
+	return widths, gap
 }
+
+// least is how many columns are left of a text.
+const least = 8
 
 // natural returns how wide a column is with all its texts.
 func (t *Table) natural(column int) int {
@@ -131,11 +123,3 @@ func Columns(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Spri
 
 // Cut returns a text in at most so many columns, with an ellipsis where it was cut.
 func Cut(s string, columns int) string { return text.Snip(s, columns, "…") }
-
-// screen returns how many columns the reader sees.
-func (p *Program) screen() int {
-	if w := p.Terminal(p.Out); w > 0 {
-		return w
-	}
-	return screen
-}

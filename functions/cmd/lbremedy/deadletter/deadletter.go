@@ -185,12 +185,9 @@ func listLetters(p *cli.Program, list []letter) {
 		return
 	}
 	t := p.Table("id", "age", "class", "service", "reason")
-	used := 0
+	t.Prose("reason")
 	for _, l := range list {
-		used = max(used, len(l.Class)+len(l.about()))
-	}
-	for _, l := range list {
-		t.AppendRow([]any{l.ID, p.Ago(l.At), command.Clean(cmp.Or(l.Class, "-")), command.Clean(l.about()), p.Cell(l.Reason, used+24)})
+		t.AppendRow([]any{l.ID, p.Ago(l.At), command.Clean(cmp.Or(l.Class, "-")), command.Clean(l.about()), cli.Plain(l.Reason)})
 	}
 	t.Render()
 }

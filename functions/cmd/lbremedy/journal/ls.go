@@ -29,9 +29,9 @@ case that is "fix-undone" was taken away by the undo of another case. AGE counts
 first failure of the case, through pauses and retries. A case that returns unchanged adds
 nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
 
-The table fits the screen: it shows the start of a case ID, which every command accepts, and
-cuts long texts. -o wide shows everything, with the times of the first and the last failure.
--o json and -o yaml print the newest record of each case.
+The table shows the start of a case ID, which every command accepts. At a terminal it fits
+the screen and cuts long texts; in a pipe it cuts nothing. -o wide shows everything, with the
+times of the first and the last failure. -o json and -o yaml print the newest record of each case.
 
 --watch follows the journal until it is interrupted: one line for each record, from now or
 from --since on. -o json prints a line of JSON per record, -o yaml a document.
@@ -177,7 +177,7 @@ func printCases(p *cli.Program, cases []Case) {
 		columns = append([]any{"cluster"}, columns...)
 	}
 	t := p.Table(append(columns, "finding")...)
-	t.FitWithout("finding")
+	t.Prose("finding")
 	ids := shortIDs(p, cases, func(c Case) string { return c.Case })
 	for _, c := range cases {
 		row := []any{ids[c.Case], command.Clean(c.Service.String()), c.Class, paint(p, c.Result)}
@@ -196,7 +196,7 @@ func printCases(p *cli.Program, cases []Case) {
 		if several {
 			row = append([]any{c.Cluster}, row...)
 		}
-		t.AppendRow(append(row, p.Cell(c.In(p.Language()).Finding, 0)))
+		t.AppendRow(append(row, cli.Plain(c.In(p.Language()).Finding)))
 	}
 	t.Render()
 }

@@ -86,8 +86,8 @@ func screen(t *testing.T, c operator.Call, file string, width int, args ...strin
 	return out.String()
 }
 
-// The list fits 80 columns, at a terminal and in a file, and shows everything where it may
-// be wide. Ages count from the first failure.
+// The list fits the terminal, with a finding in each line, and shows everything in a pipe and where it may be wide. Ages count from the
+// first failure.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -95,15 +95,17 @@ func TestScreens(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"ls"}, {"ls", "--all"}} {
-		for _, width := range []int{0, 80} {
-			for line := range strings.Lines(screen(t, c, "", width, args...)) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-					t.Errorf("%v, at %d: a line of %d columns: %q", args, width, n, line)
-				}
+		if out := screen(t, c, "", 0, args...); strings.Contains(out, "…") {
+			t.Errorf("%v is cut in a pipe: %s", args, out)
+		}
+		for line := range strings.Lines(screen(t, c, "", 80, args...)) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 || !strings.Contains(line, "FINDING") && !strings.Contains(line, "The ") {
+				t.Errorf("%v: a line of %d columns: %q", args, n, line)
 			}
 		}
 	}
 	list := screen(t, c, "ls.txt", 0, "ls")
+	screen(t, c, "ls-80.txt", 80, "ls")
 	screen(t, c, "ls-120.txt", 120, "ls")
 	wide := screen(t, c, "ls-wide.txt", 80, "ls", "-o", "wide")
 	for _, r := range standing() {

@@ -54,7 +54,6 @@ func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter)
 			columns = append(columns, "service", "request", "who")
 		}
 		t := p.Table(columns...)
-		t.Fit()
 		ids := shortIDs(p, list, func(w write) string { return w.Case })
 		for _, w := range list {
 			action := w.Action

@@ -109,34 +109,42 @@ func TestLookingTerminal(t *testing.T) {
 	}
 }
 
-// What is listed of a cluster fits 80 columns, at a terminal and in a file, and is whole
-// with -o wide.
+// A table fits the terminal and says of each row what was found; in a pipe, and with -o wide, nothing is cut. A row is one line.
 func TestLookingNarrow(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
-	for _, args := range [][]string{{"doctor", "--severity", "info"}, {"lb", "ls"}} {
-		for _, width := range []int{0, 80} {
-			var out bytes.Buffer
-			p := c.With("NO_COLOR", "1").Program(&out, io.Discard)
-			p.Terminal = func(any) int { return width }
-			root.Run(t.Context(), p, args)
-			for line := range strings.Lines(out.String()) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-					t.Errorf("%v, at %d: a line of %d columns: %q", args, width, n, line)
+	run := func(width int, args ...string) string {
+		var out bytes.Buffer
+		p := c.With("NO_COLOR", "1").Program(&out, io.Discard)
+		p.Terminal = func(any) int { return width }
+		root.Run(t.Context(), p, args)
+		return out.String()
+	}
+	for _, tt := range []struct {
+		args  []string
+		tells string // what a reader learns of shop/lost-it
+	}{
+		{[]string{"doctor", "--severity", "info"}, "The load balancer"},
+		{[]string{"lb", "ls"}, "gone"},
+	} {
+		whole := run(0, tt.args...)
+		if strings.Contains(whole, "…") || strings.Contains(run(80, append(tt.args, "-o", "wide")...), "…") {
+			t.Errorf("%v is cut in a pipe, or with -o wide: %s", tt.args, whole)
+		}
+		for _, width := range []int{72, 80, 120} {
+			out := run(width, tt.args...)
+			for line := range strings.Lines(out) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("%v, at %d: a line of %d columns: %q", tt.args, width, n, line)
 				}
 			}
-			if !strings.Contains(out.String(), "shop/lost-it") {
-				t.Errorf("%v, at %d: %s", args, width, out.String())
+			if strings.Count(out, "\n") != strings.Count(whole, "\n") || width >= 80 && !strings.Contains(out, tt.tells) || !strings.Contains(out, "shop/l") {
+				t.Errorf("%v, at %d: %s", tt.args, width, out)
 			}
 		}
 	}
-	wide := c.Run(t.Context(), "lb", "ls", "-o", "wide")
-	if narrow := c.Run(t.Context(), "lb", "ls"); !strings.Contains(wide.Out, "CHARGE") || strings.Contains(narrow.Out, "CHARGE") {
-		t.Errorf("wide: %s, not wide: %s", wide.Out, narrow.Out)
-	}
-	wide = c.Run(t.Context(), "doctor", "--severity", "info", "-o", "wide")
-	if narrow := c.Run(t.Context(), "doctor", "--severity", "info"); strings.Contains(wide.Out, "…") || !strings.Contains(narrow.Out, "…") {
-		t.Errorf("wide: %s, not wide: %s", wide.Out, narrow.Out)
+	if wide, narrow := run(0, "lb", "ls", "-o", "wide"), run(0, "lb", "ls"); !strings.Contains(wide, "CHARGE") || strings.Contains(narrow, "CHARGE") {
+		t.Errorf("wide: %s, not wide: %s", wide, narrow)
 	}
 }
 

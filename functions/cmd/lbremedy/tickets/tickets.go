@@ -89,8 +89,9 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 			return p.Print(list, func() {
 				if len(list) > 0 {
 					t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
+					t.Prose("cause")
 					for _, i := range list {
-						t.AppendRow([]any{i.ID, p.Cell(i.Cause, 120), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), p.Cell(sinks(i.Tickets), 100)})
+						t.AppendRow([]any{i.ID, cli.Plain(i.Cause), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), cli.Plain(sinks(i.Tickets))})
 					}
 					t.Render()
 				}
@@ -216,12 +217,13 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 	}
 	fmt.Fprintln(p.Out)
 	t = p.Table("sink", "ticket", "status", "sent", "last", "error")
+	t.Prose("error")
 	for _, k := range i.Tickets {
 		last := "never"
 		if !k.At.IsZero() {
 			last = p.Ago(k.At) + " ago"
 		}
-		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, p.Cell(cmp.Or(k.Error, k.Missed), 100)})
+		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, cli.Plain(cmp.Or(k.Error, k.Missed))})
 	}
 	t.Render()
 }
