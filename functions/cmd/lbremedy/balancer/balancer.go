@@ -48,7 +48,15 @@ type Balancing struct {
 var inventory = []doctor.Part{doctor.Services, doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Backends, doctor.Quotas}
 
 func lsCommand(p *cli.Program) *cobra.Command {
-	var namespace string
+	var scope cli.Scope
+	var chosen cli.Labels
+	order := cli.Order[Balancing]{Columns: map[string]func(a, b Balancing) int{
+		"service":       func(a, b Balancing) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) },
+		"load balancer": func(a, b Balancing) int { return strings.Compare(a.ID, b.ID) },
+		"state":         func(a, b Balancing) int { return strings.Compare(b.State, a.State) }, // those with one first
+		"address":       func(a, b Balancing) int { return strings.Compare(a.Address, b.Address) },
+		"backends":      func(a, b Balancing) int { return cmp.Compare(a.count(), b.count()) },
+	}}
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the Services of type LoadBalancer with their load balancers",
@@ -63,33 +71,36 @@ Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the
 wrong; 6 something could not be determined: it shows as a question mark, with the reason
 on standard error.`,
 		Example: `  lbremedy lb ls
-  lbremedy lb ls --namespace shop -o json`,
+  lbremedy lb ls --namespace shop -o json
+  lbremedy lb ls -l app=web --sort-by backends`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := scope.Check(); err != nil {
+				return err
+			}
 			s, err := p.Gather(cmd.Context(), doctor.Source{Counts: true}, inventory)
 			if err != nil {
 				return err
 			}
 			list := []Balancing{}
 			for _, svc := range s.OfType() {
-				if namespace == "" || svc.Namespace == namespace {
+				if (scope.Namespace == "" || svc.Namespace == scope.Namespace) && chosen.Has(svc) {
 					list = append(list, Of(s, svc))
 				}
 			}
+			order.Sort(list)
 			err = p.Print(list, func() {
 				printList(p, list)
-				switch {
-				case len(list) == 0 && namespace != "":
-					p.Note("There is no Service of type LoadBalancer in the namespace %s.", namespace)
-				case len(list) == 0:
-					p.Note("There is no Service of type LoadBalancer.")
+				if len(list) == 0 {
+					p.Note("No %s.", cli.Chosen(cmd, say.F("Service of type LoadBalancer")))
 				}
 			})
 			return cmp.Or(err, printUnknown(p, list))
 		},
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only Services of this `namespace`")
-	command.Complete(cmd, "namespace", p.CompleteNamespaces)
+	p.AddNamespace(cmd, &scope, "only Services of this `namespace`")
+	chosen.Add(cmd)
+	order.Add(cmd)
 	return cmd
 }
 
@@ -132,6 +143,14 @@ func (b Balancing) name() string {
 		name += " (" + b.State + ")"
 	}
 	return name
+}
+
+// count returns how many backends there are; -1: not known.
+func (b Balancing) count() int {
+	if b.Backends == nil {
+		return -1
+	}
+	return *b.Backends
 }
 
 // OfLimit returns how many backends there are, of how many.

@@ -48,7 +48,7 @@ func TestInventory(t *testing.T) {
 		t.Errorf("of another namespace: %+v", got)
 	}
 	if got := c.Run(t.Context(), "lb", "ls", "-n", "other"); got.Code != 0 ||
-		!strings.Contains(got.Err, "no Service of type LoadBalancer in the namespace other") {
+		!strings.Contains(got.Err, "No Service of type LoadBalancer with --namespace other.") {
 		t.Errorf("of another namespace: %+v", got)
 	}
 

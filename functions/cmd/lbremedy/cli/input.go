@@ -47,11 +47,16 @@ func ServiceArg(arg string) (event.Service, error) {
 type Scope struct {
 	Namespace string
 	Service   string // NAME or NAMESPACE/NAME; after Check the name alone
+	all       bool   // the flag that says so
 }
 
 // Check takes the name of a Service apart, and says if half of it is missing, or if it
 // contradicts the namespace.
 func (s *Scope) Check() error {
+	if s.all && s.Namespace != "" {
+		return command.Wrong("--all-namespaces contradicts --namespace %s: leave out one of them", s.Namespace)
+	}
+	s.all = false // it chooses nothing
 	if ns, name, ok := strings.Cut(s.Service, "/"); ok {
 		if !kube.ValidName(ns) || !kube.ValidName(name) {
 			return command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", s.Service)

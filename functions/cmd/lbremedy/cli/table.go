@@ -39,8 +39,11 @@ func (t *Table) AppendRow(row []any) {
 // short is how many columns a name or a word has at most that stays whole as long as others can give way.
 const short = 14
 
-// Render prints the table.
+// Render prints the table; nothing if it has no rows.
 func (t *Table) Render() {
+	if len(t.rows) == 0 {
+		return
+	}
 	limit := 0
 	if !t.p.Wide() {
 		limit = t.p.Terminal(t.p.Out)

@@ -181,9 +181,6 @@ it can be read. -o json and -o yaml print all of a letter, with its headers and 
 }
 
 func listLetters(p *cli.Program, list []letter) {
-	if len(list) == 0 {
-		return
-	}
 	t := p.Table("id", "age", "class", "service", "reason")
 	t.Prose("reason")
 	for _, l := range list {

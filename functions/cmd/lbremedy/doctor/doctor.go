@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
@@ -27,19 +29,28 @@ import (
 
 // An examining says what doctor is asked for.
 type examining struct {
-	namespace string
-	checks    []string
-	severity  string
-	files     []string
-	fix       string
-	policy    string
-	explain   bool
+	scope    cli.Scope
+	chosen   cli.Labels
+	order    cli.Order[doctor.Finding]
+	checks   []string
+	severity string
+	files    []string
+	fix      string
+	policy   string
+	explain  bool
 	answer.Flags
 }
 
 // Command returns the command doctor.
 func Command(p *cli.Program) *cobra.Command {
-	var e examining
+	e := examining{order: cli.Order[doctor.Finding]{Columns: map[string]func(a, b doctor.Finding) int{
+		"severity": func(a, b doctor.Finding) int { return cmp.Compare(b.Severity, a.Severity) },
+		"check":    func(a, b doctor.Finding) int { return strings.Compare(a.Check, b.Check) },
+		"about":    func(a, b doctor.Finding) int { return strings.Compare(a.About.String(), b.About.String()) },
+		"line": func(a, b doctor.Finding) int {
+			return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+		},
+	}}}
 	cmd := &cobra.Command{
 		Use:   "doctor [NAMESPACE/SERVICE...]",
 		Short: "Find problems before they cause failures; writes with --fix CHECK --apply",
@@ -61,23 +72,28 @@ is none, but something could not be determined. Findings of the severity info, a
 below --severity, do not count. With --fix the codes are those of "lbremedy run".`,
 		Example: `  lbremedy doctor
   lbremedy doctor --namespace shop --severity info --explain
-  lbremedy doctor --checks lb-gone,room -o json
+  lbremedy doctor --checks lb-gone,room -l app=web -o json
   lbremedy doctor -f service.yaml
   kubectl kustomize . | lbremedy doctor -f - --cluster <cluster ID> --region cn-hangzhou
   lbremedy doctor --fix finalizers shop/web --apply`,
 		Args: command.Exactly(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := e.scope.Check(); err != nil {
+				return err
+			}
 			switch {
 			case len(e.files) > 0:
-				return examineFiles(cmd.Context(), p, e, args)
+				return examineFiles(cmd.Context(), p, &e, args)
 			case e.fix != "":
-				return fix(cmd.Context(), p, e, args)
+				return fix(cmd.Context(), p, &e, args)
 			}
-			return examine(cmd.Context(), p, e, args)
+			return examine(cmd.Context(), p, &e, args)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&e.namespace, "namespace", "n", "", "only findings about Services of this `namespace`")
+	p.AddNamespace(cmd, &e.scope, "only findings about Services of this `namespace`")
+	e.chosen.Add(cmd)
+	e.order.Add(cmd)
 	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, separated by commas")
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
 	f.StringArrayVarP(&e.files, "file", "f", nil,
@@ -91,7 +107,6 @@ below --severity, do not count. With --fix the codes are those of "lbremedy run"
 	command.Complete(cmd, "severity", cobra.FixedCompletions([]string{"info", "warning", "critical"}, cobra.ShellCompDirectiveNoFileComp))
 	command.Complete(cmd, "checks", completeList)
 	command.Complete(cmd, "fix", completeFixes)
-	command.Complete(cmd, "namespace", p.CompleteNamespaces)
 	cmd.ValidArgsFunction = p.CompleteServices
 	cmd.AddCommand(checksCommand(p))
 	return cmd
@@ -183,7 +198,7 @@ func chosen(ids []string) ([]*doctor.Check, error) {
 
 // wanted returns the checks and the severity that are asked for, and the Services
 // that arguments name.
-func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.Severity, services []string, err error) {
+func (e *examining) wanted(args []string) (checks []*doctor.Check, least doctor.Severity, services []string, err error) {
 	if err := least.UnmarshalText([]byte(e.severity)); err != nil {
 		return nil, 0, nil, command.Wrong("--severity: %w", err)
 	}
@@ -199,7 +214,7 @@ func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.S
 }
 
 // examine checks the cluster and prints what was found.
-func examine(ctx context.Context, p *cli.Program, e examining, args []string) error {
+func examine(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	checks, least, services, err := e.wanted(args)
 	if err != nil {
 		return err
@@ -212,15 +227,18 @@ func examine(ctx context.Context, p *cli.Program, e examining, args []string) er
 		return err
 	}
 	defer cli.Close(env)
-	if err := there(ctx, p, env, e.namespace, services); err != nil {
+	if err := there(ctx, p, env, e.scope.Namespace, services); err != nil {
 		return err
 	}
 	s, r, err := runOf(ctx, p, env, checks)
 	if err != nil {
 		return err
 	}
-	r.Services = concerned(s.Services, e.namespace, services)
-	return examined(p, about(r, e.namespace, services), least, e.explain)
+	if services, err = e.labelled(s.Services, services); err != nil {
+		return err
+	}
+	r.Services = concerned(s.Services, e.scope.Namespace, services)
+	return e.examined(p, about(r, e.scope.Namespace, services), least)
 }
 
 // there refuses a namespace and Services that the cluster does not have: what nobody
@@ -304,10 +322,29 @@ func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	return r
 }
 
+// labelled returns the names of the Services with the labels that are asked for, of these names if there are any. None is an error:
+// what nobody looked at is not well.
+func (e *examining) labelled(list []corev1.Service, names []string) ([]string, error) {
+	if e.chosen.All() {
+		return names, nil
+	}
+	var found []string
+	for i := range list {
+		if e.chosen.Has(&list[i]) && concerns(&list[i], e.scope.Namespace, names) {
+			found = append(found, list[i].Namespace+"/"+list[i].Name)
+		}
+	}
+	if len(found) == 0 {
+		return nil, command.Wrong("no Service has the labels %s: correct --selector", e.chosen.String())
+	}
+	return found, nil
+}
+
 // examined prints a result and returns what the exit code follows from.
-func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bool) error {
+func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Severity) error {
 	shown := r.AtLeast(least)
-	if err := p.Print(shown.In(nil), func() { findings(p, shown, explain) }); err != nil {
+	e.order.Sort(shown.Findings)
+	if err := p.Print(shown.In(nil), func() { findings(p, shown, e.explain) }); err != nil {
 		return err
 	}
 	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.ForPeople() {
@@ -331,7 +368,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		for _, f := range r.Findings {
 			finding(p, f)
 		}
-	} else if len(r.Findings) > 0 {
+	} else {
 		columns := []any{"severity", "check", "about", "fix", "finding"}
 		ofFiles := slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.File != "" })
 		if ofFiles {
@@ -348,18 +385,16 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		}
 		t.Render()
 	}
-	if len(r.Unknown) > 0 {
-		named := 1
-		if p.Wide() {
-			named = 3
-		}
-		t := p.Table("unknown", "about", "why")
-		t.Prose("why")
-		for _, u := range together(r.Unknown, named) {
-			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), cli.Plain(p.Tell(u.Why))})
-		}
-		t.Render()
+	named := 1
+	if p.Wide() {
+		named = 3
 	}
+	t := p.Table("unknown", "about", "why")
+	t.Prose("why")
+	for _, u := range together(r.Unknown, named) {
+		t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), cli.Plain(p.Tell(u.Why))})
+	}
+	t.Render()
 	took := ""
 	if r.Took > 0 {
 		took = p.Phrase(" in %s", cli.Short(r.Took))

@@ -19,7 +19,7 @@ import (
 )
 
 // fix has the engine answer the findings of one check like failures.
-func fix(ctx context.Context, p *cli.Program, e examining, args []string) error {
+func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	if len(e.checks) > 0 {
 		return command.Wrong("doctor --fix names the check already: leave out --checks")
 	}
@@ -37,14 +37,17 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 		return err
 	}
 	defer cli.Close(env)
-	if err := there(ctx, p, env, e.namespace, services); err != nil {
+	if err := there(ctx, p, env, e.scope.Namespace, services); err != nil {
 		return err
 	}
 	s, r, err := runOf(ctx, p, env, checks)
 	if err != nil {
 		return err
 	}
-	r = about(r, e.namespace, services)
+	if services, err = e.labelled(s.Services, services); err != nil {
+		return err
+	}
+	r = about(r, e.scope.Namespace, services)
 	items, err := toFix(r, check)
 	if check.ID == ofCluster {
 		items, err = addRights(s, r), nil

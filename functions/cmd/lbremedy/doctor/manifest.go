@@ -23,7 +23,7 @@ import (
 )
 
 // examineFiles checks Services before they are applied.
-func examineFiles(ctx context.Context, p *cli.Program, e examining, args []string) error {
+func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	checks, least, services, err := e.wanted(args)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 	if err != nil {
 		return err
 	}
-	if err := named(list, e.namespace, services); err != nil {
+	if err := named(list, e.scope.Namespace, services); err != nil {
 		return err
 	}
 	checks = slices.DeleteFunc(checks, func(c *doctor.Check) bool { return !c.Manifest })
@@ -65,12 +65,15 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 	}
 	r := ofManifests(doctor.Examine(s, checks), list)
 	r.Read = append(r.Read, read...)
-	r.Services = concerned(all, e.namespace, services)
+	if services, err = e.labelled(all, services); err != nil {
+		return err
+	}
+	r.Services = concerned(all, e.scope.Namespace, services)
 	if p.Cluster == "" && len(r.Unknown) > 0 {
 		p.Note("No cluster is named, so %s could not be answered.", say.Count(len(r.Unknown), "question"))
 		r.Unknown = []doctor.Unknown{}
 	}
-	return examined(p, about(r, e.namespace, services), least, e.explain)
+	return e.examined(p, about(r, e.scope.Namespace, services), least)
 }
 
 // ofManifests returns the result without what is about other Services of the cluster, and with the places of what is

@@ -37,11 +37,10 @@ type Filter struct {
 func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.classes, "class", nil, "only these `classes`")
-	flags.StringVarP(&f.scope.Namespace, "namespace", "n", "", "only this `namespace`")
+	p.AddNamespace(cmd, &f.scope, "only this `namespace`")
 	flags.StringVar(&f.scope.Service, "service", "", "only this `Service`: NAME or NAMESPACE/NAME")
 	command.Complete(cmd, "class", cli.CompleteClasses)
 	command.Complete(cmd, "service", p.CompleteServices)
-	command.Complete(cmd, "namespace", p.CompleteNamespaces)
 }
 
 // outcomeFlags adds the flags that choose cases, and by how they stand.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
@@ -34,6 +35,36 @@ func TestTerminal(t *testing.T) {
 			if quiet != "" && len(line) > 90 {
 				t.Errorf("a line of %d bytes: %q", len(line), line)
 			}
+		}
+	}
+}
+
+// What needs a person comes first, then what changed last; --sort-by chooses another order.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	if err := operator.Seed(t.Context(), s, append(standing(), operator.Journalled()...)...); err != nil {
+		t.Fatal(err)
+	}
+	const names = "jsonpath={range [*]}{.service.name} {end}"
+	for _, tt := range []struct {
+		args, want, errs string
+	}{
+		{"", "a-name-that-is-longer-than-others-and-more api act planned held later unproven writing web ", ""},
+		{"--open -A", "a-name-that-is-longer-than-others-and-more api act planned held later unproven writing ", ""},
+		{"-n pay", "api ", ""},
+		{"--sort-by service --open -n shop", "a-name-that-is-longer-than-others-and-more act held later planned unproven writing ", ""},
+		{"--sort-by age", "api a-name-that-is-longer-than-others-and-more act planned held later unproven writing web ", ""},
+		{"--sort-by time -n shop --result fixed,waiting", "held later web ", ""},
+		{"--sort-by finding --class ram-permission", "api act ", ""},
+		{"--sort-by name", "", "want age, case, class, cluster, finding, result, service, time"},
+		{"--sort-by age --watch", "", "--sort-by sorts cases: leave out --watch and --writes"},
+		{"--sort-by age --writes", "", "--sort-by sorts cases: leave out --watch and --writes"},
+		{"-A -n shop", "", "--all-namespaces contradicts --namespace shop"},
+	} {
+		got := c.Run(t.Context(), append(strings.Fields("ls "+tt.args), "-o", names)...)
+		if got.Out != tt.want || !strings.Contains(got.Err, tt.errs) || tt.errs != "" && got.Code != command.CodeWrong {
+			t.Errorf("%q: code %d, %q, %q; want %q and %q", tt.args, got.Code, got.Out, got.Err, tt.want, tt.errs)
 		}
 	}
 }

@@ -8,6 +8,20 @@ import (
 // IsOpen reports whether the case of the record is not over.
 func IsOpen(r event.Record) bool { return r.Status().Open() }
 
+// urgency orders cases in a list: first those that need a person, then those of which nothing comes without one, then others
+// that are open.
+func urgency(s event.Status) int {
+	switch {
+	case s == event.NeedsApproval, s == event.NeedsAction, s == event.Status(event.Failed):
+		return 0
+	case s == event.Status(event.Planned), s == event.FixUndone:
+		return 1
+	case s.Open():
+		return 2
+	}
+	return 3
+}
+
 // Outcome returns the word for where a record stands, in its colour.
 func Outcome(p *cli.Program, r event.Record) string {
 	return paint(p, r.Status())

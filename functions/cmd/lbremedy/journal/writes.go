@@ -46,9 +46,6 @@ func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter)
 		}
 	}
 	return p.Print(list, func() {
-		if len(list) == 0 {
-			return
-		}
 		columns := []any{"time", "case", "action", "resource"}
 		if p.Wide() {
 			columns = append(columns, "service", "request", "who")

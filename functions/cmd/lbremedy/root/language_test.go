@@ -116,7 +116,7 @@ func TestLanguage(t *testing.T) {
 		{english, "help ls --language zh", 0, []string{"\n用法：\n"}},
 		{variable, "ls --help", 0, []string{"\n用法：\n"}},
 		{locale, "ls --help --language en", 0, []string{"\nUsage:\n", "only these classes"}},
-		{english, "ls --help", 0, []string{"\nUsage:\n", "\n  -n, --namespace namespace   only this namespace\n"}},
+		{english, "ls --help", 0, []string{"\nUsage:\n", "\n  -n, --namespace namespace  "}},
 		{locale, "lss", 2, []string{`没有命令 "lss"：您是指 ls 吗？`}},
 		{locale, "ls --alll", 2, []string{"未知参数 --alll：您是指 --all 吗？"}},
 		{locale, "ls --zzzzzz", 2, []string{"未知参数：--zzzzzz：见 lbremedy ls --help"}},

@@ -65,7 +65,15 @@ func within(cluster string, i ticket.Incident) bool {
 
 func lsCommand(p *cli.Program) *cobra.Command {
 	all := false
-	cmd := &cobra.Command{
+	var scope cli.Scope
+	order := cli.Order[ticket.Incident]{Columns: map[string]func(a, b ticket.Incident) int{
+		"incident": func(a, b ticket.Incident) int { return strings.Compare(a.ID, b.ID) },
+		"cause":    func(a, b ticket.Incident) int { return strings.Compare(a.Cause, b.Cause) },
+		"failing":  func(a, b ticket.Incident) int { return cmp.Compare(b.Failing, a.Failing) },
+		"age":      func(a, b ticket.Incident) int { return b.Since.Compare(a.Since) },
+	}}
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use:   "ls",
 		Short: "List the open incidents",
 		Long: `List the open incidents, most recently changed first, with the number of failing Services
@@ -74,31 +82,36 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
   lbremedy tickets ls --all -o json | jq -r '.[].tickets[] | select(.refused) | .error'`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, _ []string) error {
+			if err := scope.Check(); err != nil {
+				return err
+			}
 			list, err := incidents(ctx, p, s)
 			if err != nil {
 				return err
 			}
-			if !all {
-				list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !i.Open })
-			}
+			list = slices.DeleteFunc(list, func(i ticket.Incident) bool {
+				of := func(m ticket.Member) bool { return scope.Has(m.Service) }
+				return !all && !i.Open || scope.Namespace != "" && !slices.ContainsFunc(i.Members, of)
+			})
+			order.Sort(list)
 			if len(list) == 0 {
-				if err := p.NoteNone(ctx, s, say.F("incident")); err != nil {
+				if err := p.NoteNone(ctx, s, cli.Chosen(cmd, say.F("incident"))); err != nil {
 					return err
 				}
 			}
 			return p.Print(list, func() {
-				if len(list) > 0 {
-					t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
-					t.Prose("cause")
-					for _, i := range list {
-						t.AppendRow([]any{i.ID, cli.Plain(i.Cause), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), cli.Plain(sinks(i.Tickets))})
-					}
-					t.Render()
+				t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
+				t.Prose("cause")
+				for _, i := range list {
+					t.AppendRow([]any{i.ID, cli.Plain(i.Cause), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), cli.Plain(sinks(i.Tickets))})
 				}
+				t.Render()
 				noteUntold(ctx, p, s, list)
 			})
 		}),
 	}
+	p.AddNamespace(cmd, &scope, "only incidents with Services of this `namespace`")
+	order.Add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also incidents that ended in the last week")
 	return cmd
 }
