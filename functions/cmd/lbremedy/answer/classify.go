@@ -36,7 +36,7 @@ reason, type, component and message has one answer per line.
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
 "ignored" for anything else, including failures of other clouds and of other products of
 Alibaba Cloud. No secret of a text is printed. -o json prints one object per answer. The
-exit code is 0 whatever the classes are.`,
+exit code is 0 whatever the classes are. What comes next is said on standard error.`,
 		Example: `  lbremedy classify 'Error syncing load balancer []: Message: The specified VSwitch has no available ip.'
   kubectl describe service web | lbremedy classify
   kubectl get events -A -o json | lbremedy classify -o json -
@@ -52,7 +52,7 @@ exit code is 0 whatever the classes are.`,
 				}
 				args = []string{"-"}
 			}
-			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.Out)}
+			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.Out), about: map[string]string{}}
 			q := *p
 			q.Out, c.Program = c.out, &q
 			var err error
@@ -61,7 +61,10 @@ exit code is 0 whatever the classes are.`,
 					break
 				}
 			}
-			return errors.Join(err, c.out.Flush())
+			if err = errors.Join(err, c.out.Flush()); err == nil && p.ForPeople() {
+				c.next()
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&explain, "explain", false, "say which other class came close, and why it was not chosen")
@@ -74,6 +77,8 @@ type classifying struct {
 	by      *event.Classifier
 	explain bool
 	out     *bufio.Writer
+	found   []string          // classes, each once
+	about   map[string]string // a Service by the class of its failure
 }
 
 // argument answers an argument: standard input, a file, or a message.
@@ -149,6 +154,12 @@ func (c *classifying) answer(t paste.Text) error {
 	if t.Why == "" {
 		m = c.by.Classify(t.Input)
 	}
+	if m.Class != event.Ignored && !slices.Contains(c.found, m.Class) {
+		c.found = append(c.found, m.Class)
+	}
+	if _, err := cli.ServiceArg(t.Service); err == nil && c.about[m.Class] == "" {
+		c.about[m.Class] = t.Service
+	}
 	a := answer{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
 	if c.explain {
 		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
@@ -175,6 +186,24 @@ func (c *classifying) answer(t paste.Text) error {
 			fmt.Fprintln(c.out, command.Clean(m.Why))
 		}
 	})
+}
+
+// mostNext is how many classes classify ends with commands for.
+const mostNext = 3
+
+// next says what comes next: what would be done about a Service that fails, or which cases there are of its class.
+func (c *classifying) next() {
+	for _, class := range c.found[:min(len(c.found), mostNext)] {
+		switch about := c.about[class]; {
+		case class == event.Unclassified:
+			c.Note("No class covers a failed sync. The controller's log has its error code and request ID. " +
+				"Look up the code, or submit a ticket to Alibaba Cloud with both.")
+		case about != "":
+			c.Note("To see what would be done about %s: lbremedy plan %s", class, about)
+		default:
+			c.Note("To list the cases of %s: lbremedy ls --class %s", class, class)
+		}
+	}
 }
 
 const kindWide = len(paste.Describe) // no kind has a longer name

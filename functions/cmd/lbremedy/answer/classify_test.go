@@ -4,6 +4,7 @@ import (
 	stdcmp "cmp"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,11 +81,34 @@ func TestClassify(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := operator.Call{In: tt.in, Env: operator.Home(t)}.Run(t.Context(), append([]string{"classify"}, tt.args...)...)
+			if !slices.Contains(tt.args, "json") {
+				got.Err = ""
+			}
 			if diff := cmp.Diff(operator.Said{Code: 0, Out: tt.want, Err: ""}, got, cmp.AllowUnexported(operator.Said{})); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
+	t.Run("what comes next", func(t *testing.T) {
+		const unknown = `{"component":"service-controller","reason":"SyncLoadBalancerFailed","type":"Warning",` +
+			`"message":"Error syncing load balancer []: nobody knows this"}`
+		for in, want := range map[string]string{
+			pasted: "To see what would be done about vswitch-ip-exhausted: lbremedy plan shop/web\n" +
+				"To see what would be done about throttling: lbremedy plan shop/api\n",
+			operator.Message: "To list the cases of vswitch-ip-exhausted: lbremedy ls --class vswitch-ip-exhausted\n",
+			unknown: "No class covers a failed sync. The controller's log has its error code and request ID. " +
+				"Look up the code, or submit a ticket to Alibaba Cloud with both.\n",
+			"failed": "",
+			// A name that no Service can have is in no command.
+			`{"kind":"Event","apiVersion":"v1","type":"Warning","source":{"component":"service-controller"},"reason":"SyncLoadBalancerFailed",` +
+				`"involvedObject":{"kind":"Service","namespace":"shop","name":"$(reboot)"},"message":"` + operator.Message + `"}`: "To list the cases of " +
+				"vswitch-ip-exhausted: lbremedy ls --class vswitch-ip-exhausted\n",
+		} {
+			if got := (operator.Call{In: in, Env: operator.Home(t)}).Run(t.Context(), "classify"); got.Code != 0 || got.Err != want {
+				t.Errorf("of %s: code %d, said %q, want %q", in, got.Code, got.Err, want)
+			}
+		}
+	})
 	t.Run("a secret never comes back", func(t *testing.T) {
 		const key, id = "kQ7SecretSecretSecret", "Tq0Example01234567"
 		for _, text := range []string{
