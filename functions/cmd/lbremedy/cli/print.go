@@ -132,13 +132,28 @@ func (p *Program) PaintOn(stream io.Writer, c Colour, s string) string {
 	return string(c) + s + plain
 }
 
-// Plain returns a text as one clean line.
-func Plain(s string) string { return strings.Join(strings.Fields(command.Clean(s)), " ") }
+// Plain returns a text for people as one clean line.
+func Plain(s string) string { return Local(strings.Join(strings.Fields(command.Clean(s)), " ")) }
+
+// stamp matches a time that a sentence names. One in a value or a command has quotes or an equals sign beside it.
+var stamp = regex.New(`(^|[\s(（：\p{Han}])(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))($|[\s.,;:)。，；）\p{Han}])`)
+
+// Local returns a sentence for people with the times that it names in the zone of the reader. Data has them in UTC.
+func Local(s string) string {
+	return stamp().ReplaceAllStringFunc(s, func(found string) string {
+		m := stamp().FindStringSubmatch(found)
+		at, err := time.Parse(time.RFC3339, m[2])
+		if err != nil {
+			return found
+		}
+		return m[1] + Clock(at) + m[3]
+	})
+}
 
 // Cell returns a text for one line: clean, and short where a terminal has no room for it
 // beside the others.
 func (p *Program) Cell(s string, others int) string {
-	s = Plain(s)
+	s = strings.Join(strings.Fields(command.Clean(s)), " ")
 	width := p.Terminal(p.Out)
 	if width == 0 || p.Wide() {
 		return s
@@ -150,7 +165,7 @@ func (p *Program) Cell(s string, others int) string {
 // blanks that its paragraph begins with. A word is never cut.
 func Wrap(s, indent string, width int) string {
 	var b strings.Builder
-	for para := range strings.SplitSeq(strings.TrimRight(command.Clean(s), "\n"), "\n") {
+	for para := range strings.SplitSeq(strings.TrimRight(Local(command.Clean(s)), "\n"), "\n") {
 		start := indent + para[:len(para)-len(strings.TrimLeft(para, " "))]
 		line := start
 		for word := range strings.FieldsSeq(para) {
@@ -271,7 +286,9 @@ func (p *Program) Width() int {
 }
 
 // Note says something beside the data.
-func (p *Program) Note(format string, args ...any) { fmt.Fprintln(p.Err, p.Phrase(format, args...)) }
+func (p *Program) Note(format string, args ...any) {
+	fmt.Fprintln(p.Err, Local(p.Phrase(format, args...)))
+}
 
 // Capital returns a text with its first letter in upper case.
 func Capital(s string) string {

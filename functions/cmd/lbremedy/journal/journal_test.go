@@ -362,7 +362,7 @@ func TestLive(t *testing.T) {
 	}
 	var got []string
 	for line := range strings.Lines(out.String()) {
-		got = append(got, strings.TrimSpace(line[len("15:04:05"):]))
+		got = append(got, strings.TrimSpace(line[len("15:04:05 UTC"):]))
 	}
 	set := "annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id=vsw-b"
 	want := []string{

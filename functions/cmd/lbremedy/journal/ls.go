@@ -168,8 +168,8 @@ func Live(p *cli.Program, r event.Record) {
 		said = p.Phrase("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
 	}
 	word := pad(Outcome(p, r), string(r.Status()), len(event.NeedsApproval))
-	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), word, command.Clean(r.Service.String()), r.Class)
-	fmt.Fprintln(p.Out, head+p.Cell(said, len(head)))
+	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05 MST"), word, command.Clean(r.Service.String()), r.Class)
+	fmt.Fprintln(p.Out, head+p.Cell(cli.Local(said), len(head)))
 }
 
 // pad fills a painted word up to a width.

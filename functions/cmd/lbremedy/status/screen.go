@@ -106,7 +106,7 @@ func (s screen) line(name, text string) {
 
 // clip shortens a text to one line of the screen.
 func clip(text string) string {
-	return cli.Cut(strings.Join(strings.Fields(command.Clean(text)), " "), wide-indent)
+	return cli.Cut(cli.Plain(text), wide-indent)
 }
 
 // missing returns what is printed of a field that is not known.
