@@ -35,16 +35,16 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	if err != nil {
 		return err
 	}
-	if err := named(list, e.scope.Namespace, services); err != nil {
+	all := make([]corev1.Service, len(list))
+	for i := range list {
+		all[i] = list[i].Service
+	}
+	if err := named(all, e.scope.Namespace, services); err != nil {
 		return err
 	}
 	checks = slices.DeleteFunc(checks, func(c *doctor.Check) bool { return !c.Manifest })
 	if len(checks) == 0 {
 		return command.Wrong("none of the checks %s applies to manifests: see lbremedy doctor checks", strings.Join(e.checks, ", "))
-	}
-	all := make([]corev1.Service, len(list))
-	for i := range list {
-		all[i] = list[i].Service
 	}
 	wanted := doctor.ManifestParts(checks)
 	s, read := doctor.Alone(all, wanted), []doctor.Reading(nil)
@@ -130,16 +130,13 @@ func (m *manifest) line(f doctor.Finding) int {
 
 // named refuses a namespace and Services that no manifest has: what nobody looked at
 // is not well.
-func named(list []manifest, namespace string, services []string) error {
-	has := func(namespace string, services []string) bool {
-		return slices.ContainsFunc(list, func(m manifest) bool { return concerns(&m.Service, namespace, services) })
-	}
+func named(list []corev1.Service, namespace string, services []string) error {
 	for _, name := range services {
-		if !has("", []string{name}) {
+		if concerned(list, "", []string{name}) == 0 {
 			return command.Wrong("no manifest has the Service %s; Services without a namespace are in default", name)
 		}
 	}
-	if namespace != "" && !has(namespace, nil) {
+	if namespace != "" && concerned(list, namespace, nil) == 0 {
 		return command.Wrong("no manifest has a Service in the namespace %s; Services without a namespace are in default", namespace)
 	}
 	return nil
