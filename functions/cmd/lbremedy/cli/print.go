@@ -165,7 +165,8 @@ func (p *Program) Cell(s string, others int) string {
 // blanks that its paragraph begins with. A word is never cut.
 func Wrap(s, indent string, width int) string {
 	var b strings.Builder
-	for para := range strings.SplitSeq(strings.TrimRight(Local(command.Clean(s)), "\n"), "\n") {
+	s = clocks().ReplaceAllString(Local(command.Clean(s)), "$1"+glue+"$2"+glue+"$3")
+	for para := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
 		start := indent + para[:len(para)-len(strings.TrimLeft(para, " "))]
 		line := start
 		for word := range strings.FieldsSeq(para) {
@@ -183,8 +184,13 @@ func Wrap(s, indent string, width int) string {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), glue, " ")
 }
+
+// A time stays on one line: glue stands for its blanks until the lines are made. It is as wide, and no blank.
+const glue = "\u2800"
+
+var clocks = regex.New(`(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) ([A-Z+-]\w+)`)
 
 // parts returns what a word can be broken into: Chinese breaks between any two characters, but not
 // before a closing mark nor behind an opening one.

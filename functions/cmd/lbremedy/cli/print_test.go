@@ -24,8 +24,15 @@ func TestLocal(t *testing.T) {
 		if got := Local(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
+		if got := Wrap(text, "", 200); got != want+"\n" && text != "" {
+			t.Errorf("%q in a report: %q, want %q", text, got, want)
+		}
 		if got := Plain("\n" + text); got != want {
 			t.Errorf("%q in a table: %q, want %q", text, got, want)
 		}
+	}
+	const lines = "Paused by ann at\n2026-01-03 07:04:05 CST: network\nchange\n"
+	if got := Wrap("Paused by ann at 2026-01-02T23:04:05Z: network change", "", 34); got != lines {
+		t.Errorf("in lines: %q, want %q", got, lines)
 	}
 }
