@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -175,6 +177,61 @@ func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string][]
 	return spent, nil
 }
 
+// Left is how many Services may still be written to.
+type Left struct {
+	Cluster int                  // within an hour
+	Class   map[string]int       // within 10 minutes, by class
+	Free    map[string]time.Time // of a budget that is spent, by class or "" for the cluster's: when a place is free
+}
+
+// PlacesLeft returns what is left of the budgets of a cluster and of its classes. ofCluster tells how large that of the cluster is
+// with so many Services.
+func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes []string, ofClass int, ofCluster func(services int) int) (Left, error) {
+	count, err := Services(ctx, s, cluster)
+	if err != nil {
+		return Left{}, err
+	}
+	spent, err := Spent(ctx, s, cluster)
+	if err != nil {
+		return Left{}, err
+	}
+	p := Left{Class: map[string]int{}, Free: map[string]time.Time{}}
+	left := func(class string, of int) int {
+		ends := spent[class]
+		if of > 0 && len(ends) >= of {
+			p.Free[class] = ends[len(ends)-of]
+		}
+		return max(0, of-len(ends))
+	}
+	p.Cluster = left("", min(ofCluster(count), MostServices))
+	for _, c := range classes {
+		p.Class[c] = left(c, ofClass)
+	}
+	return p, nil
+}
+
+// Services returns how many LoadBalancer Services a cluster has, as the exporter has counted; 0 if it has not yet.
+func Services(ctx context.Context, s *stream.Stream, cluster string) (int, error) {
+	view, err := s.View(ctx, event.CountKey(cluster))
+	if err != nil {
+		return 0, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	return ServicesIn(view, cluster)
+}
+
+// ServicesIn is Services for what the key of the count held.
+func ServicesIn(view stream.View, cluster string) (int, error) {
+	e, ok := view[event.CountKey(cluster)]
+	if !ok {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(string(e.Value))
+	if err != nil {
+		return 0, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	return n, nil
+}
+
 // Claim takes one of the places of a resource for an owner, for so long, and reports whether it has one. If it is dry, it takes
 // none.
 func Claim(ctx context.Context, s *stream.Stream, dry bool, resource string, of int, owner string, ttl time.Duration) (bool, error) {
@@ -197,6 +254,33 @@ func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.
 			return has
 		})
 	}, true, nil
+}
+
+// LockTargets takes the locks of all targets of steps, or of none, and reports whether it did. If it is dry, it only looks whether they
+// are free. It takes them in one order, whoever calls, so that no two wait for each other. Unlock is never nil.
+func LockTargets(ctx context.Context, s *stream.Stream, dry bool, targets []string, who string, ttl time.Duration) (unlock func(), held bool, err error) {
+	var unlocks []func()
+	unlock = func() {
+		for _, u := range unlocks {
+			u()
+		}
+	}
+	for _, t := range slices.Compact(slices.Sorted(slices.Values(targets))) {
+		u, key := func() {}, "target."+t
+		if dry {
+			held, err = Claim(ctx, s, true, key, 1, who, 0)
+		} else {
+			u, held, err = Lock(ctx, s, key, who, ttl)
+		}
+		if unlocks = append(unlocks, u); err != nil {
+			err = fmt.Errorf("lock %s: %w", t, err)
+		}
+		if err != nil || !held {
+			unlock()
+			return func() {}, false, err
+		}
+	}
+	return unlock, true, nil
 }
 
 // Reserve reserves the next free moment for a resync in a cluster, now or so long after the one before, whichever is later,

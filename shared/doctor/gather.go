@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -413,7 +414,7 @@ func readFailures(ctx context.Context, g *gathering) (int, error) {
 	if from == nil || err != nil {
 		return 0, err
 	}
-	heard, err := from.Heard(ctx, g.Cluster)
+	heard, err := ledger.Heard(ctx, from, g.Cluster)
 	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/control"
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -187,7 +188,7 @@ func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.
 func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
 	if p.Env.Engine == nil {
 		env := *p.Env
-		env.Engine = engine.Start(ctx, env.Stream, env.Cluster, env.Log)
+		env.Engine = document.Start(ctx, env.Stream, env.Cluster, env.Log)
 		defer env.Engine.Stop()
 		p = &ScheduledRun{Env: &env, Cloud: p.Cloud, Checks: p.Checks}
 	}
@@ -436,7 +437,7 @@ func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (boo
 // people name a case by its ID alone.
 func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
 	uid, class := serviceOf(p.Env.Cluster, m.about).UID, ClassPrefix+m.check
-	noted, err := engine.Note(ctx, p.Env, uid, class, func(last event.Record) (event.Record, error) {
+	noted, err := p.Env.Documents().Note(ctx, uid, class, func(last event.Record) (event.Record, error) {
 		if last.Phase != "" && (last.Phase != event.Settled || !last.Result.Settled()) {
 			if ago := p.now().Sub(last.At); ago < longest+last.Wait && ago > -longest { // a clock may have gone back
 				return last, errGoesOn
@@ -468,7 +469,7 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 		rec.Case, rec.First, rec.Attempts, rec.Attempt = was.Case, was.First, was.Attempts, was.Attempt
 	}
 	for at := now; rec.Case == ""; at = at.Add(time.Second) {
-		if id := fmt.Sprintf("%s-%s", svc.UID[:8], at.UTC().Format("20060102T150405")); !ids[id] {
+		if id := event.CaseID(svc.UID, at); !ids[id] {
 			rec.Case, ids[id] = id, true
 		}
 	}

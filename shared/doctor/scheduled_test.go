@@ -178,11 +178,7 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 		Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: p.now()},
 	}
 	change(&r)
-	e, err := event.NewRecord(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	header, data, err := event.EncodeNATS(e)
+	_, header, data, err := event.EncodeRecord(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +189,9 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 			t.Fatal(err)
 		}
 	}
-	d.Append(r, e.ID())
+	if err := d.Append(r); err != nil {
+		t.Fatal(err)
+	}
 	if d.Outbox, d.State = nil, (machine.Doc{}); r.Phase != event.Settled {
 		d.State = machine.Doc{
 			Order: &machine.Order{ID: "o", Class: class, Expires: p.now().Add(time.Minute)},

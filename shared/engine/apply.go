@@ -62,30 +62,34 @@ func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	return true, nil
 }
 
-// lock takes the locks of what the rest of the plan writes beside the Service, until the run ends.
+// lock takes the locks of what steps write beside the Service, until the run ends. A run that only looks finds out whether they are free.
 func (x *run) lock(ctx context.Context, steps []remedy.Step) (held bool, err error) {
-	if x.unlock != nil || x.dry {
+	if x.unlock != nil {
 		return true, nil
 	}
-	unlock, held, err := x.env.lockTargets(ctx, string(x.c.Service.UID), steps)
-	if err != nil || !held {
-		unlock()
-		return false, err
+	var targets []string
+	for _, s := range steps {
+		if t := s.Target(); t != "" {
+			targets = append(targets, t)
+		}
 	}
-	x.unlock = unlock
-	return true, nil
+	unlock, held, err := control.LockTargets(ctx, x.env.Stream, x.dry, targets, string(x.c.Service.UID), x.env.bound())
+	if held {
+		x.unlock = unlock
+	}
+	return held, err
 }
 
 // permits reads what decides whether the order in the document leaves.
 func (x *run) permits(ctx context.Context) machine.Guarded {
 	if x.refusal != nil {
-		return machine.Guarded{Readable: true, Revision: x.object.revision, Moved: true, Outcome: x.refused(x.refusal).Outcome}
+		return machine.Guarded{Readable: true, Revision: x.object.Revision, Moved: true, Outcome: x.refused(x.refusal).Outcome}
 	}
-	order := x.object.doc.State.Order
+	order := x.object.State.Order
 	s := x.steps[order.Step]
 	first := order.Step == 0
-	plan := *x.object.state().Plan
-	out := machine.Guarded{Readable: true, Permits: true, Place: true, Revision: x.object.revision}
+	plan := *x.object.Decided().Plan
+	out := machine.Guarded{Readable: true, Permits: true, Place: true, Revision: x.object.Revision}
 	wait := func(d time.Duration, reason event.Reason, why say.Text) machine.Guarded {
 		x.held, x.rec.Reason, out.Due = &hold{rule: why}, reason, max(d, time.Second)
 		return out
@@ -143,7 +147,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			return wait(d, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
 		}
 		if !x.reserved {
-			if err := x.object.flush(ctx); err != nil { // people who follow CASES see the plan while it waits
+			if err := x.object.Flush(ctx); err != nil { // people who follow CASES see the plan while it waits
 				return x.unguarded(err)
 			}
 			began := x.env.now()
@@ -170,16 +174,17 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 		if err := x.append(machine.Entry{Class: x.r.Class, Attempt: x.rec.Attempt, Code: "resumed", Step: order.Step}, phase); err != nil {
 			return x.unguarded(err)
 		}
-		x.resumed, x.object.written = false, time.Time{}
-	}
-	if time.Since(x.object.written) >= heard {
-		if err := x.object.store(ctx); err != nil {
+		if err := x.object.Store(ctx); err != nil {
 			return x.unguarded(err)
 		}
+		x.resumed = false
+	}
+	if err := x.object.Confirm(ctx); err != nil {
+		return x.unguarded(err)
 	}
 	var g guards
 	var unkept error
-	err := x.aside(func() error { unkept = x.object.flush(ctx); return nil },
+	err := x.aside(func() error { unkept = x.object.Flush(ctx); return nil },
 		func() (err error) { g, err = x.guards(ctx, first || x.taken); return err })
 	if err != nil {
 		return x.unguarded(err)
@@ -192,7 +197,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	x.stand(x.around)
 	out.Revision = g.revision
 	may := x.permission(g.policy)
-	ok, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
+	ok, rule := may.Allows(x.r, x.risk, remedy.OneWay(x.steps))
 	out.Permits, out.Approved = ok, x.rec.Approved != nil
 	if may.Mode != remedy.Fix {
 		out.Outcome = machine.Outcome(event.Planned)
@@ -211,11 +216,11 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 		}
 	}
 	if taken && first && !out.Approved {
-		why, _, err := x.env.spend(ctx, true, g.policy.Budgets, g.count, x.r.Class, string(x.c.Service.UID))
+		spent, err := x.env.spend(ctx, true, g.policy.Budgets, g.count, x.r.Class, string(x.c.Service.UID))
 		if err != nil {
 			return x.unguarded(err)
 		}
-		out.Place = len(why) == 0
+		out.Place = spent == nil
 	}
 	if h := x.env.held(g.pause, g.policy); h != nil {
 		x.held, out.Paused, out.Hold = h, true, h.wait
@@ -231,7 +236,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 		x.lap(into)
 		defer func() { x.into = into }()
 	}
-	if x.c.Policy, err = x.env.policy(x.since(ctx)); err != nil {
+	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
 		return false, "", err
 	}
 	x.stand(x.around)
@@ -268,7 +273,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 	if made == 0 {
 		x.rec.Changes = plan.Changes
 	}
-	x.risk = x.riskOf(plan)
+	x.risk = plan.RiskTo(x.c.Service, x.env.now())
 	x.rec.Risk, x.rec.Approved, x.rec.Seconded = x.risk.String(), nil, nil
 	if less {
 		given, err := x.answers(ctx)
@@ -277,7 +282,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 		}
 		now := x.rec
 		now.Digest = digest
-		if x.approved(given, &now, x.rec.Attempt, x.c.Policy.Consent(x.risk)) {
+		if given.Approved(&now, x.rec.Attempt, x.c.Policy.Consent(x.risk)) {
 			x.rec.Approved, x.rec.Seconded = now.Approved, now.Seconded
 		}
 	}
@@ -305,21 +310,19 @@ func (x *run) compare(ctx context.Context, plan remedy.Plan, made int) (remedy.P
 
 // send gives an order to the hand.
 func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
-	s := x.steps[o.Step]
+	s, out := x.steps[o.Step], machine.Applied{ID: o.ID}
 	log := x.log.With("step", s.Kind())
 	x.rec.Steps[o.Step].Began = x.env.now()
 	a, err := x.order(ctx, s, hand.Order{Fresh: o.Step == 0 && !x.checked && len(x.plan.Steps) > 0})
-	out := machine.Applied{ID: o.ID}
-	switch {
-	case a.State == hand.Lost:
+	failed := func(r machine.Result) machine.Result {
 		x.fail(fmt.Errorf("step %d, %s: %w", o.Step+1, s.Says(), err))
-		out.Result = machine.NoAnswer
-	case slices.ContainsFunc(a.Calls, event.Call.Open):
-		x.fail(fmt.Errorf("step %d, %s: %w", o.Step+1, s.Says(), err))
-		out.Result = machine.Unsure
+		return r
+	}
+	switch doubt := doubted(a); {
+	case doubt != "":
+		out.Result = failed(doubt)
 	case err != nil && a.State != hand.Moved && slices.ContainsFunc(a.Calls, event.Call.Wrote):
-		x.fail(fmt.Errorf("step %d, %s: %w", o.Step+1, s.Says(), err))
-		out.Result = machine.Partly
+		out.Result = failed(machine.Partly)
 	case err != nil && a.State == "":
 		x.fail(fmt.Errorf("check step %d: %w", o.Step+1, err))
 		out.Result = machine.Refused
@@ -333,8 +336,7 @@ func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 		out.Result = machine.Moved
 	case err != nil:
 		log.Error("step not applied", "error", event.Redact(err.Error()))
-		x.fail(fmt.Errorf("step %d, %s: %w", o.Step+1, s.Says(), err))
-		out.Result = machine.Refused
+		out.Result = failed(machine.Refused)
 	case a.State == hand.Found:
 		out.Result = machine.Found
 	default:
@@ -342,6 +344,17 @@ func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 		out.Result = machine.Done
 	}
 	return out
+}
+
+// doubted returns the result of an order of which nobody knows whether its step was made; empty: it is known.
+func doubted(a hand.ApplyAnswer) machine.Result {
+	switch {
+	case a.State == hand.Lost:
+		return machine.NoAnswer
+	case slices.ContainsFunc(a.Calls, event.Call.Open):
+		return machine.Unsure
+	}
+	return ""
 }
 
 // awake returns the evidence that the controller has synced the Service by itself
@@ -386,53 +399,4 @@ func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, err
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-}
-
-// lockTargets takes the locks of all that the rest of the plan writes beside the
-// Service, which the run holds.
-func (e *Env) lockTargets(ctx context.Context, uid string, steps []remedy.Step) (unlock func(), held bool, err error) {
-	var unlocks []func()
-	unlock = func() {
-		for _, u := range unlocks {
-			u()
-		}
-	}
-	for _, t := range targets(steps) {
-		u, ok, err := control.Lock(ctx, e.Stream, "target."+t, uid, e.bound())
-		if err != nil {
-			return unlock, false, fmt.Errorf("lock %s: %w", t, err)
-		}
-		if !ok {
-			return unlock, false, nil
-		}
-		unlocks = append(unlocks, u)
-	}
-	return unlock, true, nil
-}
-
-// targetsFree reports whether lockTargets would get the locks, and takes none.
-func (e *Env) targetsFree(ctx context.Context, steps []remedy.Step) (bool, error) {
-	for _, t := range targets(steps) {
-		free, err := control.Claim(ctx, e.Stream, true, "target."+t, 1, "nobody", 0)
-		if err != nil {
-			return false, fmt.Errorf("lock %s: %w", t, err)
-		}
-		if !free {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// targets returns what steps write beside the Service, in one order for all runs, so that
-// no two wait for each other.
-func targets(steps []remedy.Step) []string {
-	var all []string
-	for _, s := range steps {
-		if t := s.Target(); t != "" {
-			all = append(all, t)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

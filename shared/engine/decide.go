@@ -20,7 +20,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		return x.found(err)
 	}
 	rec := &x.rec
-	x.steps, x.risk = plan.Steps, x.riskOf(plan)
+	x.steps, x.risk = plan.Steps, plan.RiskTo(x.c.Service, x.env.now())
 	rec.SetFinding(plan.Finding.Map(event.Redact))
 	rec.SetAsk(plan.Ask.Map(event.Redact))
 	rec.SetNote(plan.Note.Map(event.Redact))
@@ -43,10 +43,10 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		}
 		return ask(event.Asked, nil)
 	}
-	if !x.object.room(*rec) {
+	if !x.object.Room(*rec) {
 		rec.Steps, rec.Changes = nil, nil
 		rec.AddAsk(say.F("Make the change by hand."))
-		return ask(event.Asked, say.F("The plan is too large: what lbremedy knows of a Service has at most %d KiB.", documented>>10))
+		return ask(event.Asked, say.F("The plan is too large: what lbremedy knows of a Service has at most %d KiB.", event.MaxDocument>>10))
 	}
 	rec.Risk = x.risk.String()
 
@@ -67,7 +67,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}
 	rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
 	if may.Mode != remedy.Fix {
-		_, rule := may.Allows(x.r, x.risk, oneWay(plan.Steps))
+		_, rule := may.Allows(x.r, x.risk, remedy.OneWay(plan.Steps))
 		return ask(event.Planned, rule)
 	}
 	proof := proofCLB
@@ -82,14 +82,6 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}}
 }
 
-// riskOf returns the risk of a plan. One that reverts a person's recent edit has at least a medium one.
-func (x *run) riskOf(plan remedy.Plan) remedy.Risk {
-	if _, found := remedy.Edited(x.c.Service, plan.Keys(), x.env.now()); found {
-		return max(plan.Highest(), remedy.Medium)
-	}
-	return plan.Highest()
-}
-
 // admits returns what decides whether the plan that was just made begins: the policy, or a person's word for it. That was read
 // beside the look; permits reads it again before each order.
 func (x *run) admits() machine.Guarded {
@@ -98,7 +90,7 @@ func (x *run) admits() machine.Guarded {
 	x.c.Policy = g.policy
 	x.stand(x.around)
 	may := x.permission(x.c.Policy)
-	allowed, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
+	allowed, rule := may.Allows(x.r, x.risk, remedy.OneWay(x.steps))
 	out := machine.Guarded{Readable: true, Revision: g.revision, Attempts: g.policy.Budgets.Tries(), Undoes: g.policy.TakeBack}
 	if may.Mode != remedy.Fix {
 		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Planned)
@@ -115,14 +107,14 @@ func (x *run) admits() machine.Guarded {
 		allowed, rule = false, g.breaker.Text()
 	}
 	// What a person has said no to stays undone, whatever the policy allows by now.
-	if g.answers.rejected(rec) {
+	if g.answers.Rejected(rec) {
 		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Rejected)
 		return out
 	}
 	rec.SetRule(rule)
 	if out.Permits = allowed; !allowed {
 		x.want = x.c.Policy.Consent(x.risk)
-		out.Approved = x.approved(g.answers, rec, x.c.Attempt, x.want)
+		out.Approved = g.answers.Approved(rec, x.c.Attempt, x.want)
 	}
 	if h := x.env.held(g.pause, x.c.Policy); h != nil {
 		x.held, out.Paused, out.Hold = h, true, h.wait
@@ -145,17 +137,6 @@ func (x *run) approval(want remedy.Consent) say.Text {
 // spent asks what to do where no attempt is left.
 func spent() say.Text {
 	return say.F("Find out why the writes so far did not end the failure. lbremedy makes no further attempt.")
-}
-
-// oneWay returns the first step that can't be taken back, as text. To wake the
-// controller is no such step: there is nothing to take back.
-func oneWay(steps []remedy.Step) say.Text {
-	for _, s := range steps {
-		if _, ok := s.Undo(); !ok && !remedy.Wakes(s) {
-			return s.Says()
-		}
-	}
-	return nil
 }
 
 // patches returns what a person commits instead of a plan.

@@ -18,27 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// reads are what a look has asked.
-type reads struct {
-	list *event.ReadList // of the look in hand, or of the last one
-	kept bool            // the document has them
-}
-
-// begin returns what is told of the reads of a new look. Those of the looks before count no more.
-func (r *reads) begin() func(event.Read) {
-	r.end()
-	r.list = new(event.ReadList)
-	return r.list.Tell
-}
-
-// end returns them, and takes no more.
-func (r *reads) end() []event.Read {
-	if r.list == nil {
-		return nil
-	}
-	return r.list.End()
-}
-
 // again has a place for each run of this process that may read again what took too long. When it took long because
 // there are many runs, all of them reading again makes it take longer still, until none is ever fresh.
 var again = make(chan struct{}, 8)
@@ -52,7 +31,8 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.SetFinding(finding)
 		return remedy.Plan{}, true, nil
 	}
-	defer func() { x.rec.Reads, x.reads.kept = x.reads.end(), false }()
+	asked := new(event.ReadList) // of the look in hand: those before count no more
+	defer func() { x.rec.Reads, x.told = asked.End(), false }()
 	for n := range 3 {
 		if n == 1 {
 			select {
@@ -62,7 +42,9 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 				return remedy.Plan{}, false, fmt.Errorf("wait to read again what took more than %g s: %w", fresh.Seconds(), context.Cause(ctx))
 			}
 		}
-		began, reading := x.env.now(), event.WithReads(ctx, x.reads.begin())
+		asked.End()
+		asked = new(event.ReadList)
+		began, reading := x.env.now(), event.WithReads(ctx, asked.Tell)
 		l, err := x.gather(reading)
 		if err != nil {
 			return remedy.Plan{}, false, err
@@ -94,7 +76,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			x.rec.Wait = 30 * time.Second
 			return end(event.Waiting, say.F("It could not be determined whether the failure still exists."))
 		}
-		if plan, err = x.planned(l.answer.Plan); err != nil {
+		if plan, err = l.answer.Plan.Made(x.r, x.env.Decode); err != nil {
 			return remedy.Plan{}, false, err
 		}
 		if len(plan.Steps) == 0 || x.env.now().Sub(began) <= fresh {
@@ -136,7 +118,7 @@ func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	if x.ev.Failure.Probe() {
 		return say.F("This is a probe: it came through, nothing has failed, and nothing is done."), nil // whatever the Service is
 	}
-	return whyOver(x.c, svc), nil
+	return x.c.Over(svc), nil
 }
 
 // locate reads what the namespace says, and notes the mode that holds here.
@@ -179,20 +161,6 @@ func (x *run) permission(p remedy.Policy) remedy.Permission {
 	})
 }
 
-// whyOver returns why there is nothing to do for a Service; empty if there is.
-func whyOver(c *remedy.Case, svc *corev1.Service) say.Text {
-	leaves := ccm.Leaving(svc)
-	switch {
-	case string(svc.UID) != c.Event.Service.UID:
-		return say.F("The Service was deleted. Another one has its name now.")
-	case len(leaves) > 0 && ccm.Released(svc):
-		return say.F("The Service %s, and the controller has cleaned up.", leaves)
-	case len(leaves) > 0 && !c.Remedy.Deleting:
-		return say.F("The Service %s, so there is nothing to fix.", leaves)
-	}
-	return nil
-}
-
 // synced returns positive evidence that the Service has been synced since then; told
 // says that it is an Event's.
 func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, told bool, err error) {
@@ -202,7 +170,7 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	}
 	// Whoever may create Events dates them, and the clock of this machine may be behind: what is still to come would be a
 	// success that no failure comes after.
-	until := e.now().Add(skew)
+	until := e.now().Add(event.Skew)
 	happened, err := e.Kube.Successes(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
 		return nil, false, fmt.Errorf("list the Service's events: %w", err)

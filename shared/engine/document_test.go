@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -96,7 +97,7 @@ func TestRecurrence(t *testing.T) {
 		}
 	}
 	// Where the count is gone, what stands is told again: a person has closed its incident.
-	r.must(engine.Recount(t.Context(), r.env.Stream, r.env.Cluster, string(r.svc.UID), class))
+	r.must(r.env.Documents().Recount(t.Context(), string(r.svc.UID), class))
 	r.recurs(event.Asked)
 	if k := r.running(); len(r.journal()) != 5 || k.Seen != 1 {
 		t.Errorf("without the count %d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
@@ -187,7 +188,7 @@ func TestRecurrenceCrash(t *testing.T) {
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	beside := engine.Start(t.Context(), r.connect(), r.env.Cluster, slog.New(slog.DiscardHandler))
+	beside := document.Start(t.Context(), r.connect(), r.env.Cluster, slog.New(slog.DiscardHandler))
 	t.Cleanup(beside.Stop)
 	mine := r.env
 	r.once("diagnose", func(context.Context) error {
@@ -327,7 +328,7 @@ func TestDoubtBesideAnotherClass(t *testing.T) {
 	r.wrote(1)
 	for name, look := range map[string]func(){"before the next run": func() {}, "after it": func() { r.run() }} {
 		look()
-		applied, _, err := engine.Applied(t.Context(), r.env.Stream, r.journal()[0])
+		applied, _, err := r.env.Documents().Applied(t.Context(), r.journal()[0])
 		r.must(err)
 		if len(applied) != 1 || len(applied[0].Made()) != 1 || applied[0].Steps[0].Found {
 			t.Errorf("%s what can be undone is %+v", name, applied)
@@ -346,7 +347,7 @@ func TestChangedByACommand(t *testing.T) {
 	r.ends(event.Asked)
 	for range 4 {
 		r.once("diagnose", func(ctx context.Context) error {
-			return engine.Recount(ctx, r.env.Stream, r.env.Cluster, string(r.svc.UID), class)
+			return r.env.Documents().Recount(ctx, string(r.svc.UID), class)
 		})
 		r.advance(ccm.Retry)
 		r.event = r.failure(class, r.now())
@@ -400,7 +401,7 @@ func TestStopped(t *testing.T) {
 				r.must(err)
 				beside := *r.env
 				beside.Stream = r.connect()
-				beside.Engine = engine.Start(ctx, beside.Stream, beside.Cluster, nil)
+				beside.Engine = document.Start(ctx, beside.Stream, beside.Cluster, nil)
 				t.Cleanup(beside.Engine.Stop)
 				shell.Until(t, "the other engine has the object", func() bool {
 					for _, key := range keys {

@@ -23,43 +23,43 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	x.begin()
 	x.sign()
 	x.lap(&x.rec.Timings.Resume)
-	mine := x.object.state()
-	if mine.State == machine.Waiting && x.object.doc.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < glimpsed {
+	mine := x.object.Decided()
+	if mine.State == machine.Waiting && x.object.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < glimpsed {
 		if h := x.stillHeld(ctx); h != nil { // the document says so already
 			x.rec.Result, x.rec.Held, x.rec.Wait, x.rec.Undoing = event.Waiting, h.by, h.wait, mine.Undo != nil
 			x.rec.SetRule(h.rule)
 			return x.rec, nil
 		}
 	}
-	lives, err := x.object.lives(ctx)
+	lives, err := x.object.Lives(ctx)
 	if err != nil {
 		return unread, err
 	}
 	x.lives = lives
-	if lives && x.object.doc.State.Order == nil {
-		x.env.Engine.ask(x.object.key)
+	if lives && x.object.State.Order == nil {
+		x.env.Engine.Ask(x.object.Key)
 	}
 	at := x.ev.Failure.Last
 	return x.drive(ctx, machine.Delivered{
 		Event: x.ev.ID, Lives: lives, Again: x.ev.Again || answerable(x.prev),
 		// The clock of the run that ended may have been ahead: what has failed since by NATS' clock is another failure.
-		Old: x.prev.Result.Worked() && !at.IsZero() && !at.After(x.prev.At) && !at.After(x.object.stored),
+		Old: x.prev.Result.Worked() && !at.IsZero() && !at.After(x.prev.At) && !at.After(x.object.Stored),
 	})
 }
 
 // drive has the machine decide what a report leads to, and performs its effects, until one ends the run.
 func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, error) {
 	for {
-		was := x.object.doc.State
+		was := x.object.State
 		x.at = x.env.now()
 		now, effects := machine.Next(was, machine.Input{
 			Now: x.at, Engine: x.engine(), Nonce: rand.Text(), Class: x.r.Class, Person: x.person, Report: report,
 		})
 		if len(effects) == 0 {
-			return x.rec, fmt.Errorf("%T was not expected of a case that is %s", report, x.object.state().State)
+			return x.rec, fmt.Errorf("%T was not expected of a case that is %s", report, x.object.Decided().State)
 		}
 		if !x.began && !x.lives && now.Holder == x.engine() {
-			if wait, err := x.object.enter(ctx); err != nil {
+			if wait, err := x.object.Enter(ctx, x.env.bound()); err != nil {
 				return unread, err
 			} else if wait > 0 {
 				return x.later(wait)
@@ -69,16 +69,16 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 				x.refusal = x.take(*c)
 			}
 			if len(was.Outbox) > 0 {
-				err := x.object.flush(ctx)
+				err := x.object.Flush(ctx)
 				if err == nil {
 					continue // it decides again on a document without what CASES has now
 				}
 				x.log.Warn("CASES lacks a record of the object", "error", err) // guard tries again before anything is written
 			}
 		}
-		x.object.doc.State = now
+		x.object.State = now
 		if x.began && x.rec.Crashes == 0 {
-			x.rec.Crashes = x.object.state().Crashes
+			x.rec.Crashes = x.object.Decided().Crashes
 		}
 		if err := x.tell(ctx, was); err != nil {
 			return x.rec, err
@@ -99,7 +99,7 @@ func (x *run) engine() string {
 	if x.env.Engine == nil {
 		return "nobody" // it only looks
 	}
-	return x.env.Engine.name
+	return x.env.Engine.Name()
 }
 
 // perform does an effect. What it has found out is a report; end says that the run ends with it.
@@ -108,7 +108,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 		if p := recover(); p != nil {
 			report, end, err = x.found(hand.Panicked(p, x.r.Class, x.log)), false, nil
 			if _, sent := effect.(machine.Send); sent {
-				report = machine.Applied{ID: x.object.doc.State.Order.ID, Result: machine.Unsure}
+				report = machine.Applied{ID: x.object.State.Order.ID, Result: machine.Unsure}
 			}
 			if _, guard := effect.(machine.Guard); guard {
 				report = machine.Guarded{Failed: true}
@@ -123,10 +123,10 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 	}
 	switch e := effect.(type) {
 	case machine.Store:
-		err := x.object.store(ctx)
+		err := x.object.Store(ctx)
 		return nil, err != nil, err
 	case machine.Flush:
-		err := x.object.flush(ctx)
+		err := x.object.Flush(ctx)
 		if err != nil {
 			x.cause = err
 		}
@@ -161,13 +161,13 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 
 // guard appends what CASES lacks, and reads what decides about a plan that was just made, or about the order in the document.
 func (x *run) guard(ctx context.Context) (g machine.Guarded) {
-	order := x.object.doc.State.Order
+	order := x.object.State.Order
 	if order != nil && !order.Undo {
 		return x.permits(ctx)
 	}
-	if err := x.object.flush(ctx); err != nil {
+	if err := x.object.Flush(ctx); err != nil {
 		x.fail(err)
-		return machine.Guarded{Readable: true, Revision: x.object.revision}
+		return machine.Guarded{Readable: true, Revision: x.object.Revision}
 	}
 	if order == nil {
 		g = x.admits()
@@ -183,7 +183,7 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 	switch e := effect.(type) {
 	case machine.Store:
 		switch {
-		case err != nil && x.repeated:
+		case err != nil && x.rec.Repeats:
 			// Only the document shows that the event was answered. It was not stored, so the event must be delivered again.
 			x.rec.Result, x.rec.Wait = event.Waiting, max(x.rec.Wait, time.Second)
 			return x.rec, fmt.Errorf("note that the run ended as the one before: %w", err)
@@ -217,7 +217,7 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 			return x.prev, nil
 		}
 	}
-	if err := x.object.flush(ctx); err != nil {
+	if err := x.object.Flush(ctx); err != nil {
 		return x.rec, errors.Join(x.cause, err)
 	}
 	return x.rec, x.cause
@@ -254,7 +254,7 @@ func (x *run) leave() {
 	if x.unlock != nil {
 		x.unlock()
 	}
-	x.object.leave()
+	x.object.Leave()
 }
 
 // found notes what has kept a look from finding anything out.
@@ -284,7 +284,7 @@ func (x *run) fail(err error) {
 func (x *run) diagnoses(ctx context.Context) machine.Report {
 	if x.taken || x.reversal != nil { // the plan is over, and the failure is looked at again
 		first := x.rec
-		x.prev = x.object.record()
+		x.prev = x.object.Last()
 		x.begin()
 		x.rec.First, x.rec.Crashes = first.First, first.Crashes
 		x.taken, x.reversal, x.steps = false, nil, nil
@@ -333,10 +333,10 @@ func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 
 // ordered returns the step of the order in the document, as the class has declared it.
 func (x *run) ordered() (remedy.Step, error) {
-	o := x.object.doc.State.Order
+	o := x.object.State.Order
 	rec := x.prev
 	if rec.Attempt != o.Attempt || rec.Undoing || o.Step >= len(rec.Steps) {
-		for _, done := range x.object.mine().Done {
+		for _, done := range x.object.Mine().Done {
 			if done.Attempt == o.Attempt {
 				rec = done
 			}

@@ -29,10 +29,10 @@ func (x *run) gather(ctx context.Context) (g gathering, err error) {
 		return event.WithReads(ctx, func(r event.Read) { told[i] = append(told[i], r) })
 	}
 	err = x.aside(
-		func() (err error) { policy, err = x.env.policy(x.since(ctx)); return err },
+		func() (err error) { policy, err = x.env.policy(x.object.Since(ctx)); return err },
 		func() (err error) { g.over, err = x.readService(kept(0)); return err },
 		func() (err error) { around, err = x.readNamespace(kept(1)); return err },
-		func() (err error) { g.newer, err = x.failures.newer(ctx, x.ev.Failure, x.r.Class); return err },
+		func() (err error) { g.newer, err = x.newer(ctx); return err },
 		func() (err error) {
 			if len(x.r.Steps) > 0 { // for admits
 				x.known, err = x.guards(event.WithReads(ctx, func(event.Read) {}), true)

@@ -48,7 +48,7 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 	}
 	how.About, how.Step = x.about(), data[0]
 	how.Now = x.env.now()
-	if o := x.object.doc.State.Order; o != nil && !how.Dry {
+	if o := x.object.State.Order; o != nil && !how.Dry {
 		how.ID, how.Expires = o.ID, o.Expires
 	}
 	a, err := x.hand.Apply(ctx, how)
@@ -60,25 +60,9 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 	}
 	if errors.Is(err, remedy.ErrUndeclared) { // of a call that was made: the hand has other rights than its class, or lies
 		why := say.F("A function of the class made a call that its step does not declare.")
-		if failed := x.env.openBreaker(ctx, x.r.Class, x.rec, 1, why, x.log); failed != nil {
+		if failed := x.trip(ctx, 1, why); failed != nil {
 			err = errors.Join(err, failed)
 		}
 	}
 	return a, err
-}
-
-// planned returns the plan that a hand has made, as one of the class.
-func (x *run) planned(p *hand.Plan) (remedy.Plan, error) {
-	if p == nil {
-		return remedy.Plan{}, errors.New("the hand has made no plan")
-	}
-	plan := p.Plan
-	for _, data := range p.Steps {
-		s, err := x.r.Step(x.env.Decode, data.Kind, data.Step)
-		if err != nil {
-			return remedy.Plan{}, err
-		}
-		plan.Steps = append(plan.Steps, s)
-	}
-	return plan, x.r.Check(plan)
 }

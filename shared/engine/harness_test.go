@@ -24,6 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -106,7 +107,7 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 		Cluster:       sim.Cluster{ID: "c-" + ns},
 		LoadBalancers: []sim.LoadBalancer{{ID: r.lb, Address: "192.168.0.9", AddressType: "intranet", Listeners: []sim.Listener{{Port: 80, Protocol: "tcp"}}}},
 		NLBs:          []sim.NLB{{ID: r.lb, Listeners: []sim.NLBListener{{Port: 80, Protocol: "TCP", Status: "Running"}}}},
-		Policies:      []sim.Policy{{Name: "p", Versions: []sim.PolicyVersion{{ID: "v1", Default: true, Document: document("slb:DescribeTags")}}}},
+		Policies:      []sim.Policy{{Name: "p", Versions: []sim.PolicyVersion{{ID: "v1", Default: true, Document: allowing("slb:DescribeTags")}}}},
 	})
 	caller := r.cloud.Client("fake", "*:*")
 	read, write, err := cloud.New(cloud.Config{
@@ -155,8 +156,8 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 // plenty is a budget for tests that are about something else.
 var plenty = remedy.Budgets{Class: 1000, Least: 1000}
 
-// document is a RAM policy that allows one action.
-func document(action string) string {
+// allowing is a RAM policy that allows one action.
+func allowing(action string) string {
 	return fmt.Sprintf(`{"Version":"1","Statement":[{"Effect":"Allow","Action":%q,"Resource":"*"}]}`, action)
 }
 
@@ -195,7 +196,7 @@ func (r *rig) apart() (url string) {
 
 // starts gives the rig's env an engine.
 func (r *rig) starts() {
-	r.env.Engine = engine.Start(r.Context(), r.env.Stream, r.env.Cluster, slog.New(slog.DiscardHandler))
+	r.env.Engine = document.Start(r.Context(), r.env.Stream, r.env.Cluster, slog.New(slog.DiscardHandler))
 	r.Cleanup(r.env.Engine.Stop)
 }
 
@@ -404,7 +405,7 @@ func (r *rig) journal() []event.Record {
 func (r *rig) applied() ([]event.Record, time.Time) {
 	r.Helper()
 	all := r.journal()
-	applied, back, err := engine.Applied(r.Context(), r.env.Stream, all[len(all)-1])
+	applied, back, err := r.env.Documents().Applied(r.Context(), all[len(all)-1])
 	r.must(err)
 	return applied, back
 }

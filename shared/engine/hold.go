@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/machine"
@@ -26,27 +27,6 @@ const (
 	budgetLeast = 10 * time.Second // where the clock of NATS is behind
 )
 
-// hold returns what holds back every write now; nil if nothing does.
-func (e *Env) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
-	pause, err := e.paused(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return e.held(pause, p), nil
-}
-
-// paused returns the pause that is in force now; nil if there is none.
-func (e *Env) paused(ctx context.Context) (*control.Pause, error) {
-	if e.Stream == nil {
-		return nil, nil
-	}
-	pause, err := control.Paused(ctx, e.Stream, e.Cluster)
-	if err != nil {
-		return nil, unreadable{err}
-	}
-	return pause, nil
-}
-
 // held returns what holds back every write, with this pause or none.
 func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	if pause != nil {
@@ -65,8 +45,8 @@ type guards struct {
 	breaker *control.Breaker // of the class, if it is open
 	pause   *control.Pause   // in force
 	policy  remedy.Policy
-	answers answers // Approvals of the plan, from the API server; empty if the caller did not ask for them
-	count   int     // LoadBalancer Services of the cluster, as the exporter has counted; 0 if it has not yet
+	answers approval.Answers // to the plan, from the API server; empty if the caller did not ask for them
+	count   int              // LoadBalancer Services of the cluster, as the exporter has counted; 0 if it has not yet
 
 	revision uint64 // of the document
 }
@@ -83,19 +63,19 @@ func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
 
 // inStream reads what the stream holds of them.
 func (x *run) inStream(ctx context.Context, g *guards) (err error) {
-	e, now := x.env, x.since(ctx)
+	e, now := x.env, x.object.Since(ctx)
 	if e.Stream == nil {
 		g.policy, err = e.policy(now)
 		return err
 	}
-	view, err := e.Stream.View(now, append(control.Keys(e.Cluster), x.object.key, event.CountKey(e.Cluster))...)
+	view, err := e.Stream.View(now, append(control.Keys(e.Cluster), x.object.Key, event.CountKey(e.Cluster))...)
 	if err != nil {
 		return unreadable{fmt.Errorf("read what may hold the plan back: %w", err)}
 	}
-	if g.count, err = countIn(view, e.Cluster); err != nil {
+	if g.count, err = control.ServicesIn(view, e.Cluster); err != nil {
 		return err
 	}
-	g.revision = view[x.object.key].Revision
+	g.revision = view[x.object.Key].Revision
 	g.breaker, g.pause = control.BreakerIn(view, e.Cluster, x.r.Class), control.PauseIn(view, e.Cluster)
 	g.policy, err = e.policy(now)
 	return err
@@ -110,27 +90,66 @@ func (x *run) stillHeld(ctx context.Context) *hold {
 	}
 	switch x.prev.Held {
 	case event.HeldByPause, event.HeldByFreeze:
-		h, err := x.env.hold(ctx, p)
-		if err != nil {
-			return nil
+		if pause, err := control.Paused(ctx, x.env.Stream, x.env.Cluster); err == nil {
+			return x.env.held(pause, p)
 		}
-		return h
 	case event.HeldByBudget:
-		view, err := x.env.Stream.View(ctx, event.CountKey(x.env.Cluster))
-		if err != nil {
-			return nil
+		if count, err := control.Services(ctx, x.env.Stream, x.env.Cluster); err == nil {
+			h, _ := x.env.spend(ctx, true, p.Budgets, count, x.r.Class, x.ev.Failure.Service.UID)
+			return h
 		}
-		count, err := countIn(view, x.env.Cluster)
-		if err != nil {
-			return nil
-		}
-		why, wait, err := x.env.spend(ctx, true, p.Budgets, count, x.r.Class, x.ev.Failure.Service.UID)
-		if err != nil || len(why) == 0 {
-			return nil
-		}
-		return &hold{by: event.HeldByBudget, rule: why, wait: wait}
 	}
 	return nil
+}
+
+// spend takes the Service's places in the budgets of its class and of the cluster, which has so many Services, or only finds out
+// whether there are some. It returns the budget that has none: a place that is taken is held until its window is over, and counts once
+// for all writes on one Service.
+func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services int, class, uid string) (*hold, error) {
+	most := b.OfCluster(services)
+	room, err := control.Spend(ctx, e.Stream, dry, e.Cluster, class, uid, b.OfClass(), most)
+	h := &hold{by: event.HeldByBudget, wait: budgetWait}
+	switch {
+	case err != nil:
+		return nil, err
+	case !room.Class:
+		h.rule = say.F("The budget of the class is spent: %s in %d minutes.", say.Count(b.OfClass(), "Service"), int(control.ClassWindow.Minutes()))
+	case !room.Cluster:
+		h.rule = say.F("The budget of the cluster is spent: writes to %d of its %s in an hour.", min(most, control.MostServices),
+			say.Count(services, "LoadBalancer Service"))
+	default:
+		return nil, nil
+	}
+	if !room.Free.IsZero() {
+		h.rule = h.rule.And("The next place is free at %s.", room.Free.UTC().Format(time.RFC3339))
+		h.wait = min(h.wait, max(budgetLeast, room.Free.Sub(e.now())))
+	}
+	return h, nil
+}
+
+// answers returns what people have said of plans for the Service, as the API server has it now. That somebody has rejected a plan the
+// case keeps, too: whoever may delete the Approval does not take that back.
+func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
+	a = approval.Answers{Agreed: x.env.Agreed, At: x.env.now()}
+	ref := x.ev.Failure.Service // of which this run reads the Service: what its record says of it, anybody who writes to NATS may say
+	if x.env.Stream == nil || ref.Kind != "" {
+		return a, nil
+	}
+	var earlier []approval.Given
+	if no := x.prev.Rejected; no != nil && x.prev.Status() == event.Rejected && a.At.Before(no.At.Add(approval.RejectionLife)) {
+		earlier = append(earlier, approval.Given{By: no.By, Object: no.Object, Digest: x.prev.Digest, Rejects: true, Chat: no.Chat, Comment: no.Comment, At: no.At})
+	}
+	if a.Given, a.Void, err = approval.Read(ctx, x.env.Kube, x.env.Cluster, ref, a.At, earlier...); err != nil {
+		return a, unreadable{fmt.Errorf("read the Approvals: %w", err)}
+	}
+	return a, nil
+}
+
+// answerable reports whether the record is of a plan that a person may have answered since, or may have taken back that it is
+// rejected, so that it must be looked at again. A run that asks before it holds the object may be told of no answer by a node of NATS
+// that is behind.
+func answerable(rec event.Record) bool {
+	return rec.Phase == event.Settled && rec.Digest != "" && (rec.Result == event.Asked || rec.Status() == event.Rejected)
 }
 
 // objection returns what persons have said of a plan, before its first step, that keeps it from being applied: a rejection that
@@ -138,9 +157,9 @@ func (x *run) stillHeld(ctx context.Context) *hold {
 func (x *run) objection(g guards) say.Text {
 	now := x.rec
 	switch {
-	case g.answers.rejected(&now):
+	case g.answers.Rejected(&now):
 		return now.Said.Rule
-	case x.rec.Approved != nil && !x.approved(g.answers, &now, x.rec.Attempt, g.policy.Consent(x.risk)):
+	case x.rec.Approved != nil && !g.answers.Approved(&now, x.rec.Attempt, g.policy.Consent(x.risk)):
 		return say.F("The approval of the plan no longer counts.")
 	}
 	return nil
@@ -153,12 +172,12 @@ func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 		return nil // whatever the budgets hold by the time that it is run
 	}
 	if !t.Approved {
-		why, wait, err := x.env.spend(ctx, x.dry, x.c.Policy.Budgets, x.known.count, x.r.Class, string(x.c.Service.UID))
-		if err == nil && len(why) > 0 {
-			var said answers
-			if said, err = x.answers(ctx); err == nil && !x.approved(said, &x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {
-				x.held = &hold{by: event.HeldByBudget, rule: why, wait: wait}
-				return machine.Taken{After: wait}
+		h, err := x.env.spend(ctx, x.dry, x.c.Policy.Budgets, x.known.count, x.r.Class, string(x.c.Service.UID))
+		if err == nil && h != nil {
+			var said approval.Answers
+			if said, err = x.answers(ctx); err == nil && !said.Approved(&x.rec, x.c.Attempt, x.c.Policy.Consent(x.risk)) {
+				x.held = h
+				return machine.Taken{After: h.wait}
 			}
 		}
 		if err != nil {
@@ -166,9 +185,9 @@ func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 		}
 	}
 	if x.dry {
-		return x.free(ctx)
+		return machine.Taken{OK: true}
 	}
-	if x.object.state().Plan.Begun != (time.Time{}) { // the plan has begun, and its place has lapsed
+	if x.object.Decided().Plan.Begun != (time.Time{}) { // the plan has begun, and its place has lapsed
 		return machine.Taken{OK: true}
 	}
 	if taken, err := x.claim(ctx, x.plan.Claims); err != nil {
@@ -181,20 +200,6 @@ func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 	}
 	if err := x.preserve(ctx, x.plan.Highest(), x.steps, false); err != nil {
 		return x.found(err)
-	}
-	return machine.Taken{OK: true}
-}
-
-// free reports whether a look's plan could begin: nothing else writes to its targets.
-func (x *run) free(ctx context.Context) machine.Report {
-	free, err := x.env.targetsFree(ctx, x.steps)
-	switch {
-	case err != nil:
-		return x.found(err)
-	case !free:
-		x.held = &hold{rule: say.F("Another case is writing to the same target.")}
-		x.rec.Reason = event.ForTarget
-		return machine.Taken{After: 2 * time.Second}
 	}
 	return machine.Taken{OK: true}
 }

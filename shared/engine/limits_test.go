@@ -19,10 +19,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
-	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/fixture"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/shell"
@@ -181,9 +181,9 @@ func TestPauseLong(t *testing.T) {
 	if n := r.hits["diagnose"]; n < 3 || n > 5 {
 		t.Errorf("in 20 minutes it was diagnosed %d times", n)
 	}
-	ledger, err := r.env.Stream.Ledger(t.Context(), r.env.Cluster, r.now(), stream.Late)
-	if r.must(err); len(ledger.Lost) > 0 {
-		t.Errorf("lost: %+v", ledger.Lost)
+	l, err := ledger.Draw(t.Context(), r.env.Stream, r.env.Cluster, r.now(), ledger.Late)
+	if r.must(err); len(l.Lost) > 0 {
+		t.Errorf("lost: %+v", l.Lost)
 	}
 	r.annotate("new")
 	r.advance(5 * time.Minute)
@@ -306,7 +306,7 @@ func TestBudgets(t *testing.T) {
 					r.must(r.env.Stream.Put(t.Context(), event.CountKey(r.env.Cluster), []byte(tt.count)))
 				}
 				class := r.class.Class
-				left, err := engine.PlacesLeft(t.Context(), r.env.Stream, r.env.Cluster, []string{class, "busy"}, tt.budgets)
+				left, err := control.PlacesLeft(t.Context(), r.env.Stream, r.env.Cluster, []string{class, "busy"}, tt.budgets.OfClass(), tt.budgets.OfCluster)
 				r.must(err)
 				if got := min(left.Class[class], left.Cluster); got != tt.most-n || left.Class["busy"] < 2 || (got > 0) != (len(left.Free) == 0) {
 					t.Errorf("after %d Services the places left are %+v", n, left)
@@ -813,9 +813,9 @@ func TestAgreed(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	rec := r.consent()
-	r.env.Agreed = &engine.Agreement{Digest: strings.Repeat("0", 32), By: kube.User{Name: "ann"}}
+	r.env.Agreed = &approval.Agreement{Digest: strings.Repeat("0", 32), By: kube.User{Name: "ann"}}
 	r.ends(event.Asked)
-	r.env.Agreed = &engine.Agreement{Digest: rec.Digest, By: kube.User{Name: "ann"}, Host: "laptop"}
+	r.env.Agreed = &approval.Agreement{Digest: rec.Digest, By: kube.User{Name: "ann"}, Host: "laptop"}
 	r.policy.Approvals = []remedy.ApprovalRule{{From: []string{"group:network"}}}
 	r.ends(event.Asked)
 	r.policy.Approvals = []remedy.ApprovalRule{{Needs: 2}}

@@ -2,27 +2,23 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/machine"
-	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // tell puts into the document what people and hands are told of the machine's decision, which was made on a document as it was.
 func (x *run) tell(ctx context.Context, was machine.Doc) error {
-	d := &x.object.doc
-	mine := x.object.state()
+	d := x.object
+	mine := x.object.Decided()
 	fresh := slices.Clone(d.State.Outbox[min(len(was.Outbox), len(d.State.Outbox)):])
 	d.State.Outbox = d.State.Outbox[:len(d.State.Outbox)-len(fresh)]
 	for class := range d.Cases {
-		d.Keep(class, x.object.planOf(class))
+		d.Keep(class, d.Record(class))
 	}
 	rested := x.began && !x.rested && d.State.Holder == ""
 	crashed := was.Holder != "" && was.Holder != x.engine() && d.State.Holder == ""
@@ -55,14 +51,6 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 	return nil
 }
 
-// planOf returns the newest record of a class, which has the steps of its plan.
-func (o *object) planOf(class string) event.Record {
-	if c := o.doc.Cases[class]; c != nil && c.Record != nil {
-		return *c.Record
-	}
-	return event.Record{}
-}
-
 // intend puts a plan that begins into the record.
 func (x *run) intend(mine machine.Case) {
 	rec := &x.rec
@@ -77,7 +65,7 @@ func (x *run) intend(mine machine.Case) {
 // tellMade puts a step that was made into the record of its plan.
 func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
 	if x.rec.Attempt != e.Attempt || x.rec.Undoing || e.Step >= len(x.rec.Steps) { // of a plan that was given up while this was in doubt
-		for _, done := range x.object.mine().Done {
+		for _, done := range x.object.Mine().Done {
 			if done.Attempt == e.Attempt {
 				rec := x.rec
 				x.rec = done
@@ -102,10 +90,8 @@ func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
 
 // tellCrash leaves a record of a case whose runs never end.
 func (x *run) tellCrash(e machine.Entry) error {
-	rec := event.Record{}
-	if last := x.object.doc.Case(e.Class).Record; last != nil {
-		rec = *last
-	} else {
+	rec := x.object.Record(e.Class)
+	if rec.Phase == "" {
 		rec = x.rec
 		rec.Class = e.Class
 	}
@@ -113,37 +99,37 @@ func (x *run) tellCrash(e machine.Entry) error {
 	if e.Class == x.r.Class {
 		rec.Event, rec.EventTime, rec.Message = x.ev.ID, x.ev.Failure.Last, x.ev.Failure.Message
 	}
-	rec.Crashes = x.object.doc.State.Case(e.Class).Crashes
+	rec.Crashes = x.object.State.Case(e.Class).Crashes
 	rec.SetFinding(say.F("%d runs on this event in a row never ended.", rec.Crashes))
 	rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
-	x.object.doc.State.Outbox = append(x.object.doc.State.Outbox, e)
-	return x.object.append(rec)
+	x.object.State.Outbox = append(x.object.State.Outbox, e)
+	return x.object.Append(rec)
 }
 
 // append puts the current record into the document, together with its entry of the machine's outbox.
 func (x *run) append(e machine.Entry, phase event.Phase) error {
 	rec := &x.rec
 	rec.Phase, rec.At = phase, x.env.now()
-	if mine := x.object.doc.State.Case(x.r.Class); mine != nil {
+	if mine := x.object.State.Case(x.r.Class); mine != nil {
 		rec.Attempts = slices.Clone(mine.Attempts)
 	}
-	if x.reads.kept {
+	if x.told {
 		rec.Reads = nil
 	}
 	switch {
-	case !idle(*rec) && !lasting(*rec) && phase == event.Settled:
+	case !rec.Idle() && !rec.Lasting() && phase == event.Settled:
 		rec.Since = time.Time{}
-	case idle(*rec) && rec.Since.IsZero() && rec.Error == "":
+	case rec.Idle() && rec.Since.IsZero() && rec.Error == "":
 		rec.Since = rec.At
 	}
 	if phase == event.Settled {
 		rec.Crashes = 0
 	}
-	x.object.doc.State.Outbox = append(x.object.doc.State.Outbox, e)
-	if err := x.object.append(*rec); err != nil {
+	x.object.State.Outbox = append(x.object.State.Outbox, e)
+	if err := x.object.Append(*rec); err != nil {
 		return err
 	}
-	x.recorded, x.reads.kept = true, true
+	x.recorded, x.told = true, true
 	return nil
 }
 
@@ -174,20 +160,17 @@ func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) er
 	if rec.Result != event.Waiting && rec.Decided != "" {
 		rec.Rule, rec.Said.Rule = rec.Decided, rec.Said.Decided // it waits for nothing any more
 	}
-	if o := x.object.doc.State.Order; o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == rec.Attempt && o.Step < len(rec.Steps) {
+	if o := x.object.State.Order; o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == rec.Attempt && o.Step < len(rec.Steps) {
 		rec.Steps[o.Step].Unknown = true
 	}
-	c, now := x.object.mine(), x.env.now()
-	if x.repeats(rec.Result) {
-		x.repeated = true
+	c, now, version := x.object.Mine(), x.env.now(), x.ev.Failure.Event.ResourceVersion
+	if x.repeats() {
 		rec.Case, rec.First, rec.Phase, rec.At, rec.Repeats = x.prev.Case, x.prev.First, event.Settled, now, true
-		c.Seen++
-		c.Answered(x.ev.ID, x.ev.Failure.Event.ResourceVersion, now)
-		c.Last, c.Wait, c.Errors = now, rec.Wait, rec.Errors
+		c.Ended(*rec, version, now)
 		return nil
 	}
 	if !x.recorded && !x.ev.Again && rec.Error == "" && !x.person { // errors have a pace of their own
-		used, wait := x.object.uses()
+		used, wait := c.Uses(now)
 		if wait > 0 {
 			x.log.Warn("the failure ends in one way after the other, and how this run has ended is not recorded", "outcome", rec.Result, "again", wait)
 			rec.Result, rec.Wait, rec.Phase = event.Waiting, wait, event.Settled
@@ -198,7 +181,7 @@ func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) er
 	if e == nil {
 		e = &machine.Entry{Class: x.r.Class, Attempt: mine.Attempt, Code: string(mine.State)}
 	}
-	x.object.seen(*rec, x.ev.ID, x.ev.Failure.Event.ResourceVersion, now)
+	c.Ended(*rec, version, now)
 	return x.append(*e, event.Settled)
 }
 
@@ -229,30 +212,25 @@ func (x *run) concludes(mine machine.Case) {
 func (x *run) waits(mine machine.Case) {
 	rec := &x.rec
 	rec.Result, rec.Wait = event.Waiting, max(time.Second, mine.Wait.Until.Sub(x.at))
-	switch mine.Wait.Why {
-	case machine.ForPause, machine.ForPlace:
-		if h := x.held; h != nil {
-			rec.Held = h.by
-			rec.SetRule(h.rule)
+	why := mine.Wait.Why
+	switch why {
+	case machine.ForPause, machine.ForPlace, machine.ForPolicy, machine.ForStep, machine.ForSync:
+		if x.held != nil {
+			rec.SetRule(x.held.rule)
 		}
+	}
+	switch why {
+	case machine.ForPause, machine.ForPlace:
 		if mine.Plan != nil {
 			rec.Held, rec.Reason = "", event.ForPolicy
+		} else if x.held != nil {
+			rec.Held = x.held.by
 		}
 	case machine.ForPolicy:
 		rec.Reason = event.ForPolicy
-		if h := x.held; h != nil {
-			rec.SetRule(h.rule)
-		}
-	case machine.ForStep:
-		if h := x.held; h != nil {
-			rec.SetRule(h.rule)
-		}
 	case machine.ForSync:
 		if rec.Reason != event.ByCause {
 			rec.Reason = event.ForSync
-		}
-		if h := x.held; h != nil {
-			rec.SetRule(h.rule)
 		}
 	case machine.ForRetry:
 		if len(x.unsettled) > 0 && mine.Undo != nil {
@@ -268,7 +246,7 @@ func (x *run) waits(mine machine.Case) {
 	case machine.ForAnswer:
 		rec.Reason = event.ForStep
 	}
-	if mine.Undo != nil && mine.Wait.Why != machine.ForPause {
+	if mine.Undo != nil && why != machine.ForPause {
 		rec.Held = event.TakenBack
 	}
 }
@@ -323,62 +301,16 @@ func (x *run) asksWhatLasts(mine machine.Case) {
 
 // repeats reports whether the run has ended as the last record says already, and has
 // written nothing: then that record stands for it, too.
-func (x *run) repeats(r event.Result) bool {
+func (x *run) repeats() bool {
 	// Where a person has closed the incident, it is told again.
-	if x.object.mine().Seen == 0 || x.person {
+	if x.object.Mine().Seen == 0 || x.person || x.prev.Phase != event.Settled || x.recorded {
 		return false
 	}
-	if x.prev.Phase != event.Settled || x.recorded || r.Worked() || r == event.Unsettled || r == event.Undone {
+	switch r := x.rec.Result; {
+	case r.Worked(), r == event.Unsettled, r == event.Undone:
 		return false
 	}
-	now := x.rec
-	now.Result = r
-	return sameEnd(x.prev, now)
-}
-
-// Of runs that write nothing, so many in a row may end in another way than the one before, and then one in this time.
-const (
-	idleBurst = 8
-	idleEach  = time.Hour
-	idleWait  = 10 * time.Minute // at most, until a run that may not is made again
-)
-
-// uses returns how long a run has to wait that is about to leave a record and has written nothing; zero: it may, and the
-// case's Used is to be this then. Whoever may create Events can make a failure end in one way and in another in turn, by
-// Events of success, and each such end is a record: without a limit one namespace would fill CASES, which all clusters share.
-func (o *object) uses() (used time.Time, wait time.Duration) {
-	now := o.env.now()
-	if used = o.mine().Used; used.Before(now) || used.Sub(now) > idleBurst*idleEach { // by a clock that was ahead
-		used = now
-	}
-	if left := used.Sub(now) - (idleBurst-1)*idleEach; left > 0 {
-		return time.Time{}, min(left, idleWait)
-	}
-	return used.Add(idleEach), 0
-}
-
-// digits are what may change in a sentence that says the same again.
-var digits = regex.New(`[0-9]+`)
-
-// sameEnd reports whether two records of a Service and class say the same, but for
-// numbers: how long something lasts, how much is left.
-func sameEnd(a, b event.Record) bool {
-	return endOf(a) == endOf(b)
-}
-
-// endOf digests what a record says of how its run ended.
-func endOf(r event.Record) string {
-	h := sha256.New()
-	steps := 0
-	for _, s := range r.Steps {
-		steps += len(s.Text)
-	}
-	fmt.Fprintln(h, r.Result, r.Reason, r.Held, r.Digest, r.Cause, r.Risk, r.Mode, r.Muted, r.Impact, r.Attempt, r.Next, steps, r.Undoing,
-		r.Written.UnixNano(), r.Since.UnixNano(), r.Approved != nil)
-	for _, said := range []string{r.Finding, r.Ask, r.Note, r.Rule, r.Error} {
-		fmt.Fprintln(h, digits().ReplaceAllString(said, "#"))
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return x.prev.SameEnd(x.rec)
 }
 
 // lap stores how long the present phase took, and begins the next one.

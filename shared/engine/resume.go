@@ -18,10 +18,11 @@ var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.
 
 // load reads what is known of the object.
 func (x *run) load(ctx context.Context) (err error) {
-	if x.object, err = readObject(ctx, x.env, x.ev.Failure.Service.UID, x.r.Class, x.log); err != nil {
+	if x.object, err = x.env.Documents().Read(ctx, x.ev.Failure.Service.UID, x.r.Class); err != nil {
 		return fmt.Errorf("read what is known of the object: %w", err)
 	}
-	x.prev = x.object.record()
+	x.object.Mine() // what the machine decides of a class, the document tells of, too
+	x.object.Dry, x.prev = x.dry, x.object.Last()
 	return nil
 }
 
@@ -30,7 +31,7 @@ func (x *run) last() time.Time {
 	if x.object == nil {
 		return x.prev.At
 	}
-	return x.object.mine().Since(x.prev).At
+	return x.object.Mine().Since(x.prev).At
 }
 
 // since returns how long ago a time was. A clock that jumped back must not make
@@ -43,7 +44,7 @@ func (x *run) begin() {
 	prev, f := x.prev, x.ev.Failure
 	x.rec = event.Record{
 		Origin: event.Origin{
-			Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service, Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
+			Case: event.CaseID(f.Service.UID, f.Last), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service, Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
 			Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
 		},
 		Run: event.Run{Who: x.env.Who, Person: x.env.Person, First: x.env.now(), Began: x.clock},
@@ -51,12 +52,12 @@ func (x *run) begin() {
 	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
 		x.rec.Prior = prev.At
 	}
-	for _, at := range x.object.state().Attempts {
+	for _, at := range x.object.Decided().Attempts {
 		if x.env.since(at) < attemptsFor {
 			x.rec.Attempts = append(x.rec.Attempts, at)
 		}
 	}
-	ended := prev.Phase == "" || prev.Phase == event.Settled && final(prev.Result)
+	ended := prev.Phase == "" || prev.Phase == event.Settled && prev.Result.Final()
 	if !ended {
 		x.rec.Case, x.rec.First = prev.Case, prev.First
 		if opened := cmp.Or(prev.Opened, prev.Trace); event.TraceID(opened) != event.TraceID(x.rec.Trace) {
@@ -65,7 +66,7 @@ func (x *run) begin() {
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
 	if !ended {
-		x.rec.Errors = x.object.mine().Errors
+		x.rec.Errors = x.object.Mine().Errors
 	}
 	switch {
 	case prev.Phase == event.Settled && prev.Result == event.Undone:
@@ -80,29 +81,12 @@ func (x *run) begin() {
 	// Numbers go on where attempts are forgotten: a mark that the Service bears
 	// already would wake nobody.
 	x.rec.Attempt = prev.Attempt
-	x.c.ID, x.c.Attempt = x.rec.Case, x.object.state().Attempt+1
-}
-
-// caseID returns the ID of the case that begins with this failure.
-func caseID(f event.Failure) string {
-	uid := f.Service.UID
-	if len(uid) > 8 {
-		uid = uid[:8]
-	}
-	return fmt.Sprintf("%s-%s", uid, f.Last.UTC().Format("20060102T150405"))
+	x.c.ID, x.c.Attempt = x.rec.Case, x.object.Decided().Attempt+1
 }
 
 // sign lets all further lines of the log bear the case.
 func (x *run) sign() {
 	x.log = x.log.With("case", x.rec.Case)
-}
-
-func final(r event.Result) bool {
-	switch r {
-	case event.Gone, event.Superseded, event.Fixed, event.Synced, event.Foreign, event.Undone:
-		return true
-	}
-	return false
 }
 
 // take takes a plan over from its record. A record is data: a plan that the class could not make is an error.
@@ -130,21 +114,10 @@ func (x *run) take(mine machine.Case) error {
 	return nil
 }
 
-// idle reports whether the record is one of a case that waits and writes nothing.
-func idle(rec event.Record) bool {
-	return rec.Phase == event.Settled && rec.Result == event.Waiting && (len(rec.Steps) == 0 || rec.Held != "")
-}
-
-// lasting reports whether the record is one of a case that has asked because it
-// waited in vain. It need not wait again as long as its failure comes back.
-func lasting(rec event.Record) bool {
-	return rec.Phase == event.Settled && rec.Result == event.Asked && !rec.Since.IsZero()
-}
-
 // waitsSince returns since when the case waits whose last record this is; zero if
 // it doesn't.
 func (x *run) waitsSince() time.Time {
-	if idle(x.prev) || lasting(x.prev) && x.env.since(x.last()) < stale {
+	if x.prev.Idle() || x.prev.Lasting() && x.env.since(x.last()) < stale {
 		return x.prev.Since
 	}
 	return time.Time{}

@@ -2,11 +2,11 @@
 //
 // # The words
 //
-//   - An engine is a process that works on failures ([Engine]): it has a name, and a heartbeat in the bucket, engine.<cluster>.<name>.
+//   - An engine is a process that works on failures ([document.Holder]): it has a name, and a heartbeat in the bucket.
 //   - A run answers one failure for one class ([Run]), within [Env.Bound].
 //   - An object is what a failure is about: a Service, mostly.
-//   - A document is what is known of an object ([event.Document]), in one key of the bucket, state.<cluster>.<uid>. Each write of it is
-//     one compare-and-set on its revision. A writer that loses the comparison stops. Its holder is the engine that works on the object.
+//   - A document is what is known of an object (package document), in one key of the bucket, state.<cluster>.<uid>. Its holder is the engine
+//     that works on the object.
 //   - A case is what is known of the failures of one object and class: the newest record, the attempts that can be undone, and counts.
 //   - A hand does what needs the rights of a class (package hand): it looks, or makes one step. It may be a function elsewhere.
 //   - An order tells a hand to make one step. It has an ID and an expiry, after which no hand begins to write.
@@ -14,7 +14,7 @@
 //
 // # How a run goes
 //
-// It reads the document (document.go), and tells the machine that a failure was delivered. The machine (package machine) is a pure
+// It reads the document, and tells the machine that a failure was delivered. The machine (package machine) is a pure
 // function: it takes the document and a report, and returns the document as it is to be stored and the effects that follow. The run
 // performs them in order, and reports what came of them (drive.go): it stores the document, flushes the audit, has the hand look
 // (diagnose.go, decide.go, verify.go), reads what may hold an order back (apply.go, hold.go), takes places in budgets and claims, and
@@ -63,8 +63,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/control"
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -83,15 +85,20 @@ type Env struct {
 	Hand    func(*remedy.Remedy) hand.Hand                      // does for a class what needs its rights
 	Policy  func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
 	Decode  func(kind string, data []byte) (remedy.Step, error) // makes a stored step again
-	Engine  *Engine                                             // that the runs are of; nil: each run is one of its own
+	Engine  *document.Holder                                    // that the runs are of; nil: each run is one of its own
 	Who     string                                              // worker, http, fc or cli, for the record
 	Person  *event.Person                                       // who called the command, for the record; nil: nobody did
-	Agreed  *Agreement                                          // of that person to one plan; nil: there is none
+	Agreed  *approval.Agreement                                 // of that person to one plan; nil: there is none
 	Bound   time.Duration                                       // a run ends by then; zero: 2 min
 	Watch   time.Duration                                       // how long a run watches for success; zero: 60 s
 	Crowded func() bool                                         // others wait for the place of a run that only watches; nil: never
 	Now     func() time.Time                                    // nil: time.Now
 	Log     *slog.Logger                                        // nil: discarded
+}
+
+// Documents returns where the documents of the cluster are.
+func (e *Env) Documents() document.Store {
+	return document.Store{Stream: e.Stream, Cluster: e.Cluster, Holder: e.Engine, Now: e.now}
 }
 
 // started returns the Env with an engine, which stop ends if it is one of its own.
@@ -100,7 +107,7 @@ func (e *Env) started(ctx context.Context) (env *Env, stop func()) {
 		return e, func() {}
 	}
 	own := *e
-	own.Engine = Start(ctx, e.Stream, e.Cluster, e.Log)
+	own.Engine = document.Start(ctx, e.Stream, e.Cluster, e.Log)
 	return &own, own.Engine.Stop
 }
 
@@ -168,44 +175,41 @@ type Event struct {
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	env, stop := env.started(ctx)
 	defer stop()
-	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.phases(ctx) })
+	return answer(ctx, env, r, ev, (*run).phases)
 }
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
 // in the cloud nor in NATS.
 func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
-	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) })
+	return answer(ctx, env, r, ev, (*run).look)
 }
 
 // answer has a run do what it is for, within its time.
-func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error)) (rec event.Record, err error) {
+func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(*run, context.Context) (event.Record, error)) (rec event.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
 	if err != nil {
 		return event.Record{}, err
 	}
-	defer func() { err = safe(err) }()
+	defer func() { err = event.Safe(err) }()
 	defer x.leave()
-	return do(ctx, x)
+	return do(x, ctx)
 }
 
 // look finds out what run would do. Where a person asks and a stream is at hand it meets the
 // same guards. A case that the document does not hold has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
 	x.dry = true
-	if x.env.Stream == nil {
-		x.object = &object{env: x.env, class: x.r.Class, doc: event.Document{V: event.DocumentVersion}}
-	} else if err := x.load(ctx); err != nil {
+	if err := x.load(ctx); err != nil {
 		return x.rec, err
 	}
-	x.object.dry = true
 	if !x.ev.Again {
-		x.object.doc.State = machine.Doc{}
+		x.object.State = machine.Doc{}
 	}
 	x.begin()
 	x.sign()
-	rec, err := x.drive(ctx, machine.Delivered{Event: x.ev.ID, Again: true, Lives: x.object.doc.State.Holder != ""})
+	rec, err := x.drive(ctx, machine.Delivered{Event: x.ev.ID, Again: true, Lives: x.object.State.Holder != ""})
 	if rec.Case != x.prev.Case {
 		rec.Case = ""
 	}
@@ -219,27 +223,6 @@ func (x *run) under() event.Record {
 	return x.rec
 }
 
-// safe returns an error whose text holds no secret, whoever shows it.
-func safe(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	if clean := event.Redact(text); clean != text {
-		return &redacted{err, clean}
-	}
-	return err
-}
-
-// A redacted error is another one without the secrets in its text.
-type redacted struct {
-	error
-	text string
-}
-
-func (r *redacted) Error() string { return r.text }
-func (r *redacted) Unwrap() error { return r.error }
-
 // A run is what the phases of one Run share.
 type run struct {
 	env      *Env
@@ -248,13 +231,12 @@ type run struct {
 	failed   time.Time    // of the failure in hand, as who dated it says: compared with such times alone
 	c        *remedy.Case // what is known of the case; only a hand reads more
 	hand     hand.Hand
-	object   *object // its document
-	dry      bool    // it only looks
-	person   bool    // it undoes for a person
-	failures failures
+	object   *document.Object  // its document
+	dry      bool              // it only looks
+	person   bool              // it undoes for a person
 	rec      event.Record      // what the next append says
 	prev     event.Record      // the last record of the class
-	reads    reads             // of the look
+	told     bool              // the document has what the look has read
 	plan     remedy.Plan       // that the class has made in this run
 	steps    []remedy.Step     // of the plan, or of the undo
 	risk     remedy.Risk       // of the plan, worked out in this run
@@ -287,13 +269,12 @@ type run struct {
 	lives     bool           // another run has the object
 	began     bool           // the run has worked on the case
 	recorded  bool           // it has stored a record
-	repeated  bool           // it ended as the last record says
 }
 
 func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	ev.Failure.Message = event.Redact(ev.Failure.Message)
 	failed := ev.Failure.Last
-	ev.Failure = dated(ev.Failure, env.now())
+	ev.Failure = ev.Failure.Dated(env.now())
 	f := ev.Failure
 	if f.Cluster != env.Cluster {
 		return nil, fmt.Errorf("%w: the event is of cluster %q, and this is %q", ErrForeign, f.Cluster, env.Cluster)
@@ -301,8 +282,7 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	x := &run{
 		env: env, r: r, ev: ev, failed: failed, log: log, clock: env.now(),
-		failures: failures{env, f.Service},
-		c:        &remedy.Case{View: ccm.View{Cluster: f.Cluster}, Event: f, Now: env.now(), Taken: map[string]bool{}, Remedy: r},
+		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster}, Event: f, Now: env.now(), Taken: map[string]bool{}, Remedy: r},
 	}
 	if env.Hand != nil {
 		x.hand = env.Hand(r)

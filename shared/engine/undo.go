@@ -13,27 +13,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // ErrNoUndo says that a record holds a step that can't be taken back, or not any more.
 var ErrNoUndo = errors.New("there is no way back")
 
-// Applied returns what there is to take back of the case that a record is of: of each attempt that wrote something, or may have, the record that tells
-// the most, the newest attempt first. back is when it was taken back; zero if it was not.
-func Applied(ctx context.Context, s *stream.Stream, of event.Record) (applied []event.Record, back time.Time, err error) {
-	o, err := readObject(ctx, &Env{Cluster: of.Cluster, Stream: s}, of.Service.UID, of.Class, nil)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read what was written: %w", err)
-	}
-	applied = o.doc.Attempts(of.Class, of.Case)
-	if rec := o.mine().Record; len(applied) == 0 && rec != nil && rec.Case == of.Case && rec.Result == event.Undone {
-		back = rec.At
-	}
-	return applied, back, nil
-}
-
-// Undo takes back the steps of the attempts of a case, as [Applied] returns them, the
+// Undo takes back the steps of the attempts of a case, as [document.Store.Applied] returns them, the
 // last step first, and records it. It stops before the first step whose target is
 // not as the plan left it: then somebody has moved on, and the error says where. A
 // touch has nothing to take back and is passed over. A step that has nothing left to take
@@ -56,45 +41,42 @@ func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.R
 }
 
 // undo is Undo and LookUndo.
-func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, dry bool) (out event.Record, err error) {
-	defer func() { err = safe(err) }()
-	ctx, cancel := context.WithTimeout(ctx, env.bound())
-	defer cancel()
-	env, stop := env.started(ctx)
-	defer stop()
+func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, dry bool) (event.Record, error) {
 	if len(applied) == 0 {
 		return event.Record{}, errNothingApplied
 	}
+	env, stop := env.started(ctx)
+	defer stop()
 	rec := applied[0]
-	x, err := newRun(env, r, Event{ID: rec.Event, Failure: event.Failure{
+	ev := Event{ID: rec.Event, Failure: event.Failure{
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
 		Recorded: rec.Recorded, Trace: rec.Trace,
-	}})
-	if err != nil {
-		return event.Record{}, err
-	}
-	x.dry, x.person = dry, true
-	defer x.leave()
+	}}
+	return answer(ctx, env, r, ev, func(x *run, ctx context.Context) (event.Record, error) {
+		x.dry, x.person = dry, true
+		return x.takeBack(ctx, rec.Case)
+	})
+}
+
+// takeBack begins the run with a person's word to undo a case.
+func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err error) {
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
 	}
-	x.object.dry = dry
 	x.begin()
-	x.rec.Case, x.c.ID = rec.Case, rec.Case
+	x.rec.Case, x.c.ID = id, id
 	x.sign()
-	lives, err := x.object.lives(ctx)
-	if err != nil {
+	if x.lives, err = x.object.Lives(ctx); err != nil {
 		return event.Record{}, err
 	}
-	x.lives = lives
 	own := 0
-	for _, done := range slices.Backward(x.object.mine().Done) {
-		if done.Case != rec.Case {
+	for _, done := range slices.Backward(x.object.Mine().Done) {
+		if done.Case != id {
 			break
 		}
 		own++
 	}
-	out, err = x.drive(ctx, machine.UndoAsked{Request: uint64(x.env.now().UnixNano()), Lives: lives, Own: own})
+	out, err = x.drive(ctx, machine.UndoAsked{Request: uint64(x.env.now().UnixNano()), Lives: x.lives, Own: own})
 	switch {
 	case err != nil:
 		return out, err
@@ -104,8 +86,8 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		return event.Record{}, errNothingApplied
 	case !x.began, out.Result == event.Waiting:
 		wait := max(time.Second, out.Wait).Round(time.Second)
-		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, wait)
-	case dry:
+		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", id, wait)
+	case x.dry:
 		out.Result, out.Next, out.Phase = event.Planned, 0, ""
 	}
 	return out, nil
@@ -133,9 +115,9 @@ func (x *run) reverse(ctx context.Context) error {
 	if x.reversal != nil {
 		return nil
 	}
-	mine := x.object.state()
+	mine := x.object.Decided()
 	var applied []event.Record
-	for _, done := range slices.Backward(x.object.mine().Done[max(0, len(x.object.mine().Done)-mine.Own):]) {
+	for _, done := range slices.Backward(x.object.Mine().Done[max(0, len(x.object.Mine().Done)-mine.Own):]) {
 		applied = append(applied, done)
 	}
 	if len(applied) == 0 {
@@ -144,7 +126,7 @@ func (x *run) reverse(ctx context.Context) error {
 	id := applied[0].Case
 	if !x.person {
 		first := x.rec
-		x.prev = x.object.record()
+		x.prev = x.object.Last()
 		x.begin()
 		x.rec.First, x.rec.Crashes, x.rec.Held = first.First, first.Crashes, event.TakenBack
 	}
@@ -208,7 +190,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	}
 	v := x.reversal
 	var err error
-	if x.c.Policy, err = x.env.policy(x.since(ctx)); err != nil {
+	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
 		return x.found(err)
 	}
 	over, err := x.readService(ctx)
@@ -236,7 +218,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 			return machine.Looked{Answer: machine.Works, Outcome: x.keepsFix(ctx, works)}
 		}
 	}
-	if held, err := x.lockUndo(ctx); err != nil {
+	if held, err := x.lock(ctx, v.steps); err != nil {
 		return x.found(err)
 	} else if !held {
 		return x.found(fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case))
@@ -276,14 +258,6 @@ func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
 	return machine.Outcome(r)
 }
 
-// lockUndo takes the locks of what the undo writes beside the Service; a dry run looks whether they are free.
-func (x *run) lockUndo(ctx context.Context) (held bool, err error) {
-	if x.dry {
-		return x.env.targetsFree(ctx, x.reversal.steps)
-	}
-	return x.lock(ctx, x.reversal.steps)
-}
-
 // reversible returns what keeps step i of an undo from being made, which was found to stand there. That its target is
 // something else than what the plan left is an error, which says what differs.
 func (x *run) reversible(i int, state hand.State, differs string, failed error) error {
@@ -304,7 +278,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		x.fail(err)
 		return machine.Guarded{Failed: true}
 	}
-	out := machine.Guarded{Readable: true, Revision: x.object.revision, Undoes: true, Permits: true, Place: true}
+	out := machine.Guarded{Readable: true, Revision: x.object.Revision, Undoes: true, Permits: true, Place: true}
 	if x.c.Service == nil {
 		if _, err := x.readService(ctx); err != nil {
 			return x.unguarded(err)
@@ -314,17 +288,17 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		if err := x.opens(ctx); err != nil {
 			return x.unguarded(err)
 		}
-		out.Revision = x.object.revision
+		out.Revision = x.object.Revision
 	}
 	if x.dry {
 		return out
 	}
 	if x.person {
-		view, err := x.env.Stream.View(x.since(ctx), x.object.key)
+		view, err := x.env.Stream.View(x.object.Since(ctx), x.object.Key)
 		if err != nil {
 			return x.unguarded(err)
 		}
-		out.Revision = view[x.object.key].Revision
+		out.Revision = view[x.object.Key].Revision
 		return out
 	}
 	g, err := x.guards(ctx, false)
@@ -373,12 +347,8 @@ func (x *run) opens(ctx context.Context) error {
 	v := x.reversal
 	risk := remedy.Plan{Steps: v.steps}.Highest()
 	v.begun = true
-	if x.dry {
-		_, err := x.standing(ctx, risk, v.made, true)
-		return err
-	}
-	if err := x.preserve(ctx, risk, v.made, true); err != nil {
-		v.begun = false
+	if err := x.preserve(ctx, risk, v.made, true); err != nil || x.dry {
+		v.begun = x.dry
 		return err
 	}
 	x.rec.Hash = x.c.Service.Labels[ccm.HashLabel]
@@ -386,10 +356,10 @@ func (x *run) opens(ctx context.Context) error {
 	if err := x.append(machine.Entry{Class: x.r.Class, Attempt: x.rec.Attempt, Code: "undoing"}, event.Intent); err != nil {
 		return err
 	}
-	if err := x.object.store(ctx); err != nil {
+	if err := x.object.Store(ctx); err != nil {
 		return err
 	}
-	return x.object.flush(ctx)
+	return x.object.Flush(ctx)
 }
 
 // restore gives the order of an undo to the hand.
@@ -409,42 +379,32 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 		return out
 	}
 	a, failed := x.order(ctx, v.made[i], hand.Order{Undo: true, Dry: x.dry})
-	err := x.reversible(i, a.State, a.Differs, failed)
-	switch {
-	case errors.Is(err, remedy.ErrMoved):
-		if v.maybe[i] {
-			x.rec.AddNote(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
-			made.Found = true
-		} else {
-			x.fail(err)
-		}
-		out.Result = machine.Moved
-		return out
-	case a.State == hand.Lost:
-		x.fail(fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
-		out.Result = machine.NoAnswer
-		return out
-	case slices.ContainsFunc(a.Calls, event.Call.Open):
-		x.fail(fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
-		out.Result = machine.Unsure
-		return out
-	case err != nil:
+	err, doubt := x.reversible(i, a.State, a.Differs, failed), doubted(a)
+	refused := func(r machine.Result, err error) machine.Report {
 		x.fail(err)
-		out.Result = machine.Refused
+		out.Result = r
 		return out
 	}
-	if a.State != hand.Found {
-		untried := x.dry && errors.Is(failed, hand.ErrUnsure)
-		if x.dry && (s.Target() != "" || untried) {
-			v.unsure[s.Target()] = true // it is not as it would be
-		}
-		if untried {
-			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
-		} else if failed != nil {
-			x.fail(fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
-			out.Result = machine.Refused
-			return out
-		}
+	switch {
+	case errors.Is(err, remedy.ErrMoved) && v.maybe[i]:
+		x.rec.AddNote(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
+		made.Found = true
+		out.Result = machine.Moved
+		return out
+	case errors.Is(err, remedy.ErrMoved):
+		return refused(machine.Moved, err)
+	case doubt != "":
+		return refused(doubt, fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
+	case err != nil:
+		return refused(machine.Refused, err)
+	case a.State == hand.Found:
+	case x.dry && errors.Is(failed, hand.ErrUnsure):
+		v.unsure[s.Target()] = true // it is not as it would be
+		x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
+	case failed != nil:
+		return refused(machine.Refused, fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
+	case x.dry && s.Target() != "":
+		v.unsure[s.Target()] = true
 	}
 	made.Found = a.State == hand.Found || !x.dry && len(made.Calls) == 0
 	if out.Result = machine.Done; x.dry {
@@ -483,7 +443,7 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 func (x *run) works(ctx context.Context) (say.Text, error) {
 	last := x.reversal.last
 	since, failed := last.Written, x.c.Event.Last
-	newest, found, err := x.failures.newest(ctx, x.r.Class)
+	newest, found, err := x.newest(ctx, x.r.Class)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -32,7 +33,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 	}
 	if x.taken || x.c.Service == nil {
 		var err error
-		if x.c.Policy, err = x.env.policy(x.since(ctx)); err != nil {
+		if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
 			return x.found(err)
 		}
 		if over, err := x.readService(ctx); err != nil {
@@ -48,12 +49,12 @@ func (x *run) proves(ctx context.Context) machine.Report {
 	ref := x.rec.Service
 	watch, cancel := context.WithTimeout(ctx, x.env.watch())
 	defer cancel()
-	defer context.AfterFunc(x.object.yields, cancel)() // another class's failure of the object
+	defer context.AfterFunc(x.object.Yields, cancel)() // another class's failure of the object
 	last := x.c.Service                                // as it was read, or as the write left it: the watch goes on from there
 	tells := func(svc *corev1.Service) bool {
-		return len(whyOver(x.c, svc)) > 0 || ccm.SpecDigest(svc) != x.rec.Left || ccm.SyncedAnew(svc, x.rec.Hash)
+		return len(x.c.Over(svc)) > 0 || ccm.SpecDigest(svc) != x.rec.Left || ccm.SyncedAnew(svc, x.rec.Hash)
 	}
-	if err := x.object.flush(ctx); err != nil { // or people who follow CASES would learn of the step when the watch ends
+	if err := x.object.Flush(ctx); err != nil { // or people who follow CASES would learn of the step when the watch ends
 		x.log.Warn("CASES lacks a record of the object", "error", err)
 	}
 	for known := tells(last); ; known = false {
@@ -72,15 +73,15 @@ func (x *run) proves(ctx context.Context) machine.Report {
 		case errors.Is(err, kube.ErrNotFound):
 			over := say.F("The Service was deleted.")
 			if svc, err := x.env.Kube.Service(ctx, ref.Namespace, ref.Name); err == nil && string(svc.UID) != ref.UID {
-				over = whyOver(x.c, svc)
+				over = x.c.Over(svc)
 			}
 			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 		case watch.Err() != nil && ctx.Err() == nil:
 			return x.unproven(ctx)
 		case err != nil:
 			return x.found(fmt.Errorf("watch Service %s: %w", ref, err))
-		case len(whyOver(x.c, last)) > 0:
-			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(whyOver(x.c, last))}
+		case len(x.c.Over(last)) > 0:
+			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(x.c.Over(last))}
 		case ccm.SpecDigest(last) != x.rec.Left:
 			x.dropped = true
 			x.rec.AddNote(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
@@ -155,11 +156,11 @@ func (x *run) provesByCause(ctx context.Context) machine.Report {
 
 // unproven reports that there was no success in the time to watch.
 func (x *run) unproven(ctx context.Context) machine.Report {
-	f, found, err := x.failures.newest(ctx, "*")
+	f, found, err := x.newest(ctx, "*")
 	if err != nil {
 		return x.found(err)
 	}
-	same, sameFound, err := x.failures.newest(ctx, x.r.Class)
+	same, sameFound, err := x.newest(ctx, x.r.Class)
 	if err != nil {
 		return x.found(err)
 	}
@@ -196,13 +197,41 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.NotYet, After: after}
 }
 
+// bears is how many fixes of low or medium risk that did not work lately open a breaker. One of high risk does.
+const bears = 3
+
 // failedAgain reports that an attempt did not work, which counts for the breaker of the class.
 func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
-	if err := x.env.trip(ctx, x.r.Class, x.rec, bore(x.rec, x.steps), x.log); err != nil {
+	most, opens := 1, say.F("A fix of high risk did not work: case %s.", x.rec.Case)
+	if bore(x.rec, x.steps) < remedy.High {
+		most, opens = bears, say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(control.Window.Minutes()), x.rec.Case)
+	}
+	if err := x.trip(ctx, most, opens); err != nil {
 		return x.found(err)
 	}
 	x.unsettled = why
 	return machine.Looked{
-		Answer: machine.StillFails, Undoes: x.c.Policy.TakeBack, Spent: len(x.object.state().Attempts) >= x.c.Policy.Budgets.Tries(),
+		Answer: machine.StillFails, Undoes: x.c.Policy.TakeBack, Spent: len(x.object.Decided().Attempts) >= x.c.Policy.Budgets.Tries(),
 	}
+}
+
+// trip counts the attempt as one that did not work, and opens the breaker of the class where so many have not lately.
+func (x *run) trip(ctx context.Context, most int, why say.Text) error {
+	attempt := fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt)
+	opened, err := control.Trip(ctx, x.env.Stream, x.env.Cluster, x.r.Class, attempt, most, why)
+	if opened != nil {
+		x.log.Error("breaker opened", "reason", opened.Why)
+	}
+	return err
+}
+
+// bore returns the risk of a fix that is written. What the class or the comparison found
+// before it shows no more, so that the record counts, too: it opens a breaker, and allows
+// nothing.
+func bore(rec event.Record, steps []remedy.Step) remedy.Risk {
+	said := remedy.High // of a record that doesn't say
+	if err := said.UnmarshalText([]byte(rec.Risk)); err != nil {
+		return remedy.High
+	}
+	return remedy.Plan{Risk: said, Steps: steps}.Highest()
 }

@@ -1,6 +1,8 @@
 package event
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -37,8 +39,21 @@ type Case struct {
 	Used    time.Time     `json:"used,omitzero"`     // until then its runs have used up the records that they may write without a plan
 }
 
-// MaxDone is how many attempts of a case can be undone.
-const MaxDone = 3
+const (
+	// MaxDone is how many attempts of a case can be undone.
+	MaxDone = 3
+	// MaxDocument is how many bytes a document has at most.
+	MaxDocument = 768 << 10
+
+	spare = 64 << 10 // bytes of a document that no plan may take
+)
+
+// Of runs that write nothing, so many in a row may end in another way than the one before, and then one in this time.
+const (
+	idleBurst = 8
+	idleEach  = time.Hour
+	idleWait  = 10 * time.Minute // at most, until a run that may not is made again
+)
 
 // An Entry is a record that has to be appended to CASES.
 type Entry struct {
@@ -74,6 +89,43 @@ func ReadDocument(data []byte) (Document, error) {
 	return d, nil
 }
 
+// Encode returns the document as it is stored. One that is too large is an error.
+func (d *Document) Encode() ([]byte, error) {
+	data, err := json.Marshal(d)
+	if err == nil && len(data) > MaxDocument {
+		err = fmt.Errorf("it has %d bytes, and at most %d are stored", len(data), MaxDocument)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode the document: %w", err)
+	}
+	return data, nil
+}
+
+// Room reports whether the document has room for a record with a plan, for what its steps leave to an undo, and for what may come beside it.
+func (d *Document) Room(rec Record) bool {
+	need := size(d.State) + spare
+	for class, c := range d.Cases {
+		need += size(c.Done)
+		switch {
+		case class == rec.Class:
+			steps := size(rec.Undoable().Steps)
+			need += steps + max(size(rec), steps+size(c.Done)) // the record of an undo takes the place of this one
+		case c.Record != nil:
+			need += size(c.Record) + size(c.Record.Undoable().Steps)
+		}
+	}
+	return need <= MaxDocument
+}
+
+// size returns how many bytes a part of a document has.
+func size(part any) int {
+	data, err := json.Marshal(part)
+	if err != nil {
+		return MaxDocument + 1 // Encode says why
+	}
+	return len(data)
+}
+
 // StateKey returns the key in the bucket of an object's document. Each part may be "*" in a filter.
 func StateKey(cluster, uid string) string { return "state." + cluster + "." + uid }
 
@@ -88,6 +140,36 @@ func (d *Document) Case(class string) *Case {
 		d.Cases[class] = c
 	}
 	return c
+}
+
+// Record returns the newest record of a class; the zero record if there is none.
+func (d *Document) Record(class string) Record {
+	if c := d.Cases[class]; c != nil && c.Record != nil {
+		return *c.Record
+	}
+	return Record{}
+}
+
+// Ended counts a run that ended as a record says, which answered an Event of this resource version.
+func (c *Case) Ended(rec Record, version string, now time.Time) {
+	c.Answered(rec.Event, version, now)
+	if c.Seen++; !rec.Repeats {
+		c.Seen, c.First = 1, now
+	}
+	c.Last, c.Wait, c.Errors = now, rec.Wait, rec.Errors
+}
+
+// Uses returns how long a run has to wait that is about to leave a record and has written nothing; zero: it may, and Used is to be
+// this then. Whoever may create Events can make a failure end in one way and in another in turn, by Events of success, and each such
+// end is a record: without a limit one namespace would fill CASES, which all clusters share.
+func (c *Case) Uses(now time.Time) (used time.Time, wait time.Duration) {
+	if used = c.Used; used.Before(now) || used.Sub(now) > idleBurst*idleEach { // by a clock that was ahead
+		used = now
+	}
+	if left := used.Sub(now) - (idleBurst-1)*idleEach; left > 0 {
+		return time.Time{}, min(left, idleWait)
+	}
+	return used.Add(idleEach), 0
 }
 
 // Since returns a record of the case as it stands since the last run that ended as it says.
@@ -201,8 +283,13 @@ func Attempts(history []Record) []Record {
 	return done[:min(len(done), MaxDone)]
 }
 
-// Append stores a record as the newest one of its case, and puts it into the outbox under the ID of its message.
-func (d *Document) Append(rec Record, id string) {
+// Append stores a record, which it cleans, as the newest one of its case, and puts it into the outbox.
+func (d *Document) Append(rec Record) error {
+	rec = rec.Clean()
+	e, err := NewRecord(rec)
+	if err != nil {
+		return fmt.Errorf("write the record: %w", err)
+	}
 	c := d.Case(rec.Class)
 	for i, e := range d.Outbox {
 		if e.Class == rec.Class && e.Record == nil {
@@ -210,7 +297,8 @@ func (d *Document) Append(rec Record, id string) {
 		}
 	}
 	c.Record = &rec
-	d.Outbox = append(d.Outbox, Entry{ID: id, Class: rec.Class})
+	d.Outbox = append(d.Outbox, Entry{ID: e.ID() + "." + rand.Text(), Class: rec.Class})
+	return nil
 }
 
 // Pending returns the record of an entry of the outbox.
@@ -218,5 +306,5 @@ func (d *Document) Pending(e Entry) Record {
 	if e.Record != nil {
 		return *e.Record
 	}
-	return *d.Case(e.Class).Record
+	return d.Record(e.Class)
 }

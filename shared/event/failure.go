@@ -89,3 +89,19 @@ type Reference struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
 }
+
+// Skew is how far the clock of who dated a failure may be ahead of ours.
+const Skew = time.Minute
+
+// Dated returns the failure with a time that may be true. Whoever writes an Event chooses
+// its time, and one of 2100 would be newer than all that comes: what is dated in the
+// future happened when the exporter met it, and now if it doesn't say.
+func (f Failure) Dated(now time.Time) Failure {
+	if f.Last.After(now.Add(Skew)) {
+		f.Last = now
+		if !f.Recorded.IsZero() && f.Recorded.Before(now) {
+			f.Last = f.Recorded
+		}
+	}
+	return f
+}

@@ -86,6 +86,15 @@ func DecodeRecord(subject string, header map[string][]string, data []byte) (Reco
 	return r, nil
 }
 
+// EncodeRecord returns the NATS message of a record, and the ID of its CloudEvent.
+func EncodeRecord(r Record) (id string, header map[string][]string, data []byte, err error) {
+	e, err := NewRecord(r)
+	if err == nil {
+		header, data, err = EncodeNATS(e)
+	}
+	return e.ID(), header, data, err
+}
+
 // DecodeNATS returns the CloudEvent of a NATS message. A Content-Type of
 // application/cloudevents means structured mode, else a ce-specversion header
 // means binary mode, else data that is a JSON object with a specversion is

@@ -2,6 +2,8 @@ package event
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/regex"
@@ -36,6 +38,15 @@ func (r Result) Settled() bool {
 		return false
 	}
 	return true
+}
+
+// Final reports whether the result ends the case.
+func (r Result) Final() bool {
+	switch r {
+	case Gone, Superseded, Fixed, Synced, Foreign, Undone:
+		return true
+	}
+	return false
 }
 
 // A Hold says what holds back a plan that the policy would apply.
@@ -265,6 +276,39 @@ func (r Record) NextAttempt() int { return max(r.Attempt, len(r.Attempts)) + 1 }
 
 // Done reports whether all steps of the plan have been applied.
 func (r Record) Done() bool { return len(r.Steps) > 0 && r.Next == len(r.Steps) }
+
+// Idle reports whether the record is one of a case that waits and writes nothing.
+func (r Record) Idle() bool {
+	return r.Phase == Settled && r.Result == Waiting && (len(r.Steps) == 0 || r.Held != "")
+}
+
+// Lasting reports whether the record is one of a case that has asked because it waited in vain. It need not wait again as long as
+// its failure comes back.
+func (r Record) Lasting() bool {
+	return r.Phase == Settled && r.Result == Asked && !r.Since.IsZero()
+}
+
+// digits are what may change in a sentence that says the same again.
+var digits = regex.New(`[0-9]+`)
+
+// SameEnd reports whether two records of a Service and class say the same of how their runs ended, but for numbers: how long
+// something lasts, how much is left.
+func (r Record) SameEnd(other Record) bool { return r.end() == other.end() }
+
+// end is what SameEnd compares.
+func (r Record) end() string {
+	var all strings.Builder
+	steps := 0
+	for _, s := range r.Steps {
+		steps += len(s.Text)
+	}
+	fmt.Fprintln(&all, r.Result, r.Reason, r.Held, r.Digest, r.Cause, r.Risk, r.Mode, r.Muted, r.Impact, r.Attempt, r.Next, steps, r.Undoing,
+		r.Written.UnixNano(), r.Since.UnixNano(), r.Approved != nil)
+	for _, said := range []string{r.Finding, r.Ask, r.Note, r.Rule, r.Error} {
+		fmt.Fprintf(&all, "%q\n", digits().ReplaceAllString(said, "#"))
+	}
+	return all.String()
+}
 
 // Made returns the steps that have been applied, with the one after them if that may have been.
 func (r Record) Made() []StepRecord {

@@ -17,6 +17,27 @@ const hidden = "***"
 // text, and redacting twice is the same as once.
 func Redact(s string) string { return redactFrom(s, 0) }
 
+// Safe returns an error whose text holds no secret, whoever shows it.
+func Safe(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if clean := Redact(text); clean != text {
+		return &redacted{err, clean}
+	}
+	return err
+}
+
+// A redacted error is another one without the secrets in its text.
+type redacted struct {
+	error
+	text string
+}
+
+func (r *redacted) Error() string { return r.text }
+func (r *redacted) Unwrap() error { return r.error }
+
 // redactFrom returns s[begin:] redacted. A secret that reaches into it from
 // before is recognised by what announces it there.
 func redactFrom(s string, begin int) string {

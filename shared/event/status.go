@@ -57,6 +57,14 @@ func (s Status) Open() bool {
 	return true
 }
 
+// caseTime is how the ID of a case has the time of its first failure.
+const caseTime = "20060102T150405"
+
+// CaseID returns the ID of the case of an object with this UID that begins with a failure of this time.
+func CaseID(uid string, failed time.Time) string {
+	return uid[:min(len(uid), 8)] + "-" + failed.UTC().Format(caseTime)
+}
+
 // FirstFailure returns when the failure happened that opened the case. A case keeps its ID
 // through pauses and retries, and the ID has that time in whole seconds.
 func (r Record) FirstFailure() time.Time {
@@ -64,7 +72,7 @@ func (r Record) FirstFailure() time.Time {
 	if first.IsZero() || !r.First.IsZero() && r.First.Before(first) {
 		first = r.First
 	}
-	at, err := time.Parse("20060102T150405", r.Case[strings.LastIndexByte(r.Case, '-')+1:])
+	at, err := time.Parse(caseTime, r.Case[strings.LastIndexByte(r.Case, '-')+1:])
 	if err == nil && at.Before(first.Truncate(time.Second)) {
 		return at
 	}

@@ -176,6 +176,18 @@ func planOf(p remedy.Plan) (*Plan, error) {
 	return &Plan{p, steps}, err
 }
 
+// Made returns the plan as one of a class, whatever the hand is.
+func (p *Plan) Made(r *remedy.Remedy, decode func(kind string, data []byte) (remedy.Step, error)) (plan remedy.Plan, err error) {
+	if p == nil {
+		return plan, errors.New("the hand has made no plan")
+	}
+	plan = p.Plan
+	if plan.Steps, err = made(r, decode, p.Steps, false); err != nil {
+		return remedy.Plan{}, err
+	}
+	return plan, r.Check(plan)
+}
+
 // Steps returns steps as data.
 func Steps(steps []remedy.Step) ([]Step, error) {
 	var out []Step

@@ -17,6 +17,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -118,7 +119,7 @@ func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 // hand finish. How many run over all classes is the stream's Config.Handlers. A run
 // that only watches for success gives its place up early where half of them are taken.
 func (h *Host) Work(ctx context.Context, n int) error {
-	of := engine.Start(ctx, h.Env.Stream, h.Env.Cluster, h.Env.Log)
+	of := document.Start(ctx, h.Env.Stream, h.Env.Cluster, h.Env.Log)
 	defer of.Stop()
 	var wait sync.WaitGroup
 	errs := make([]error, len(h.Remedies))

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Case is one failed Service as a remedy sees it. What can be reached from it
@@ -43,3 +46,17 @@ func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 // Written reports whether the Service carries the mark of this attempt: what it
 // shows now came after our write.
 func (c *Case) Written() bool { return c.Service.Annotations[ccm.Resync] == c.Mark() }
+
+// Over returns why there is nothing to do for a Service; empty if there is.
+func (c *Case) Over(svc *corev1.Service) say.Text {
+	leaves := ccm.Leaving(svc)
+	switch {
+	case string(svc.UID) != c.Event.Service.UID:
+		return say.F("The Service was deleted. Another one has its name now.")
+	case len(leaves) > 0 && ccm.Released(svc):
+		return say.F("The Service %s, and the controller has cleaned up.", leaves)
+	case len(leaves) > 0 && !c.Remedy.Deleting:
+		return say.F("The Service %s, so there is nothing to fix.", leaves)
+	}
+	return nil
+}

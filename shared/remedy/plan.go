@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -50,6 +52,25 @@ func (p Plan) Highest() Risk {
 		risk = max(risk, s.Risk())
 	}
 	return risk
+}
+
+// RiskTo returns the risk of the plan for a Service. A plan that reverts a person's recent edit has at least a medium one.
+func (p Plan) RiskTo(svc *corev1.Service, now time.Time) Risk {
+	if _, found := Edited(svc, p.Keys(), now); found {
+		return max(p.Highest(), Medium)
+	}
+	return p.Highest()
+}
+
+// OneWay returns the first step that can't be taken back, as text. To wake the
+// controller is no such step: there is nothing to take back.
+func OneWay(steps []Step) say.Text {
+	for _, s := range steps {
+		if _, ok := s.Undo(); !ok && !Wakes(s) {
+			return s.Says()
+		}
+	}
+	return nil
 }
 
 // Digest names the plan for one Service: 32 hex digits over the class, the UID

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -272,7 +272,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 			}
 			closed++
 			// What is counted alone leaves no record: the next run must begin to count anew.
-			if err := engine.Recount(ctx, s, m.Cluster, m.Service.UID, i.class); err != nil {
+			if err := (document.Store{Stream: s, Cluster: m.Cluster}).Recount(ctx, m.Service.UID, i.class); err != nil {
 				return closed, fmt.Errorf("%s: %w", doing, err)
 			}
 		}

@@ -88,13 +88,7 @@ func stands(r event.Result) bool {
 }
 
 // ends reports whether a result says that the failure is over.
-func ends(r event.Result) bool {
-	switch r {
-	case event.Fixed, event.Synced, event.Gone, event.Superseded, event.Undone, event.Foreign, Muted, Rejected:
-		return true
-	}
-	return false
-}
+func ends(r event.Result) bool { return r.Final() || r == Muted || r == Rejected }
 
 // memberOf returns the Service of a record as a member; was is what it was before.
 func memberOf(r event.Record, sequence uint64, was Member) Member {

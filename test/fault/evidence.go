@@ -17,6 +17,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -425,12 +426,12 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	w.mu.Lock()
 	e.Pauses, e.Lost = slices.Clone(w.pauses), slices.Clone(w.lost)
 	w.mu.Unlock()
-	var ledger stream.Ledger
-	if err := insist(ctx, func() (err error) { ledger, err = w.stream.Ledger(ctx, w.bed.ID, time.Now(), late); return err }); err != nil {
+	var l ledger.Ledger
+	if err := insist(ctx, func() (err error) { l, err = ledger.Draw(ctx, w.stream, w.bed.ID, time.Now(), late); return err }); err != nil {
 		return e, err
 	}
-	e.Ledger = slices.Clone(ledger.Problems)
-	for _, lost := range ledger.Lost {
+	e.Ledger = slices.Clone(l.Problems)
+	for _, lost := range l.Lost {
 		e.Ledger = append(e.Ledger, fmt.Sprintf("lost: %+v", lost))
 	}
 	return e, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -54,7 +55,7 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 		if r == nil || !r.Result.Worked() || len(r.Steps) == 0 || r.Steps[0].Kind != "annotate" && r.Steps[0].Kind != "remove-annotation" {
 			continue
 		}
-		applied, _, err := engine.Applied(ctx, w.stream, *r)
+		applied, _, err := (document.Store{Stream: w.stream, Cluster: r.Cluster}).Applied(ctx, *r)
 		if err != nil {
 			return nil, err
 		}

@@ -188,11 +188,7 @@ const Message = "Error syncing load balancer []: Message: The specified VSwitch 
 func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error {
 	docs := map[string]*event.Document{}
 	for _, r := range records {
-		e, err := event.NewRecord(r)
-		if err != nil {
-			return err
-		}
-		header, data, err := event.EncodeNATS(e)
+		id, header, data, err := event.EncodeRecord(r)
 		if err != nil {
 			return err
 		}
@@ -210,10 +206,12 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 			docs[key] = d
 		}
 		c := d.Case(r.Class)
-		if c.Audited, err = s.Audit(ctx, r.Cluster, r.Service.UID, r.Class, e.ID()+"."+rand.Text(), header, data, c.Audited); err != nil {
+		if c.Audited, err = s.Audit(ctx, r.Cluster, r.Service.UID, r.Class, id+"."+rand.Text(), header, data, c.Audited); err != nil {
 			return err
 		}
-		d.Append(r, e.ID())
+		if err := d.Append(r); err != nil {
+			return err
+		}
 		d.Outbox = nil
 		decide(d, r)
 		if r.Phase == event.Settled {

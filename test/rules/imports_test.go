@@ -140,7 +140,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/exporter"},
-		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe", "shared/retry"},
+		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/ledger", "shared/stream", "shared/observe", "shared/retry"},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -179,8 +179,13 @@ var rows = []row{
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
+		who: []string{"shared/ledger"},
+		may: []string{"shared/event", "shared/stream"},
+		why: "it compares what the streams and documents hold",
+	},
+	{
 		who: []string{"shared/observe"},
-		may: []string{"shared/event", "shared/grant", "shared/stream"},
+		may: []string{"shared/event", "shared/grant", "shared/ledger", "shared/stream"},
 		why: "it measures what others tell it, in the words of the wire and the stream",
 	},
 	{
@@ -206,13 +211,18 @@ var rows = []row{
 	{
 		who: []string{"shared/engine"},
 		may: []string{"shared/approval", "shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy",
-			"shared/hand", "shared/machine", "shared/say", "shared/control"},
+			"shared/hand", "shared/machine", "shared/say", "shared/control", "shared/document"},
 		why: "the engine knows no step and no endpoint, and what needs a class's rights is a hand's",
 	},
 	{
 		who: []string{"shared/control"},
 		may: []string{"shared/event", "shared/stream", "shared/say"},
 		why: "it keeps what limits writes, and knows neither policy nor remedy",
+	},
+	{
+		who: []string{"shared/document"},
+		may: []string{"shared/event", "shared/stream", "shared/machine"},
+		why: "it keeps what is known of an object, and decides nothing of it",
 	},
 	{
 		who: []string{"shared/machine"},
@@ -251,13 +261,13 @@ var rows = []row{
 	{
 		who: []string{"shared/ticket"},
 		may: []string{"shared/approval", "shared/chat", "shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry",
-			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/say"},
+			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/document", "shared/say"},
 		why: "it tells what the journal holds",
 	},
 	{
 		who: []string{"shared/approval"},
-		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/stream", "shared/retry", "shared/say"},
-		why: "it reads what people answer, and decides nothing itself",
+		may: []string{"shared/event", "shared/grant", "shared/kube", "shared/remedy", "shared/stream", "shared/retry", "shared/say"},
+		why: "it reads and counts what people answer, and writes nothing",
 	},
 	{
 		who: []string{"shared/probe"},
@@ -266,7 +276,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/host"},
-		may: []string{"shared/connect", "shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine"},
+		may: []string{"shared/connect", "shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine", "shared/document"},
 		why: "it takes failures in for the engine, and what a class needs is a hand's",
 	},
 	{
@@ -277,7 +287,7 @@ var rows = []row{
 	{
 		who: []string{"shared/doctor"},
 		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine",
-			"shared/control", "shared/say"},
+			"shared/control", "shared/document", "shared/ledger", "shared/say"},
 		why: "it gathers for the checks and knows none",
 	},
 	{

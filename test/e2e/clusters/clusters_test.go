@@ -27,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -428,10 +429,10 @@ func TestClusters(t *testing.T) {
 		if told := p.receiver.told(); !slices.Equal(told, []string{id}) {
 			t.Errorf("the receiver of %s was told of %v", id, told)
 		}
-		ledger, err := r.operator.Ledger(r.ctx, id, time.Now(), stream.Late)
+		l, err := ledger.Draw(r.ctx, r.operator, id, time.Now(), ledger.Late)
 		r.must(err)
-		if len(ledger.Lost) > 0 {
-			t.Errorf("lost in %s: %v", id, ledger.Lost)
+		if len(l.Lost) > 0 {
+			t.Errorf("lost in %s: %v", id, l.Lost)
 		}
 	}
 	if m, err := r.operator.Last(r.ctx, stream.Dead, stream.DeadSubjects); !errors.Is(err, stream.ErrNotFound) {

@@ -262,6 +262,6 @@ func agree(ctx context.Context, env *host.Connection, would event.Record) error 
 	case approval.Own(me.Name):
 		return command.Wrong("the plan needs approval, and %s is a ServiceAccount of lbremedy: use your own kubeconfig", me.Name)
 	}
-	env.Agreed = &engine.Agreement{Digest: would.Digest, By: me, Host: cli.Hostname()}
+	env.Agreed = &approval.Agreement{Digest: would.Digest, By: me, Host: cli.Hostname()}
 	return nil
 }

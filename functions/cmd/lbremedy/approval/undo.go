@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
+	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -144,7 +145,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 // applied returns what a case has applied and not taken back: a record of each
 // attempt, the newest first.
 func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.Record, error) {
-	steps, back, err := engine.Applied(ctx, s, h.Last())
+	steps, back, err := (document.Store{Stream: s, Cluster: h.Last().Cluster}).Applied(ctx, h.Last())
 	switch {
 	case err != nil:
 		return nil, err

@@ -16,8 +16,9 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
-	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/retry"
@@ -87,7 +88,7 @@ type standing struct {
 	status.Status
 	Version policy.Version // in force
 	Told    policy.InForce // of it
-	Places  engine.Places
+	Places  control.Left
 	NoRoom  string    // why the places are not known
 	counted time.Time // when exporter and backlog were looked at
 }
@@ -271,7 +272,7 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 	clusters := []string{b.p.Cluster}
 	if b.p.Cluster == "" {
 		var err error
-		if clusters, err = s.LedgerClusters(ctx); err != nil {
+		if clusters, err = ledger.Clusters(ctx, s); err != nil {
 			return nil, err
 		}
 		b.mu.Lock()
@@ -297,7 +298,8 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 		st.Status = status.Of(ctx, b.p, s, cluster, b.tally(h, cluster), before)
 		var err error
 		if st.Version, st.Told, err = cli.InForce(ctx, s, cluster); err == nil {
-			st.Places, err = engine.PlacesLeft(ctx, s, cluster, cli.Classes(), st.Version.Policy.Budgets)
+			b := st.Version.Policy.Budgets
+			st.Places, err = control.PlacesLeft(ctx, s, cluster, cli.Classes(), b.OfClass(), b.OfCluster)
 		}
 		if err != nil {
 			st.NoRoom = said(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -37,7 +37,7 @@ func TestChinese(t *testing.T) {
 	if err := operator.Seed(t.Context(), s, records...); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SavePage(t.Context(), "c1", stream.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now()}); err != nil {
+	if err := (ledger.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now()}).Save(t.Context(), s, "c1"); err != nil {
 		t.Fatal(err)
 	}
 	operator.Bury(t, s, "tag-missing", operator.UID(20), "7", "no reason")

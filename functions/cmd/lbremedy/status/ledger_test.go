@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -22,28 +23,28 @@ import (
 func TestLedger(t *testing.T) {
 	c, s := operator.Embed(t)
 	c.Env["LBREMEDY_CLUSTER"] = "c1"
-	draw := func(balanced bool, late time.Duration) stream.Ledger {
+	draw := func(balanced bool, late time.Duration) ledger.Ledger {
 		t.Helper()
-		l, err := s.Ledger(t.Context(), "c1", time.Now(), late)
+		l, err := ledger.Draw(t.Context(), s, "c1", time.Now(), late)
 		if err != nil || l.Balanced() != balanced {
 			t.Fatalf("%v, %+v; want balanced: %v", err, l, balanced)
 		}
 		return l
 	}
-	if l := draw(false, stream.Late); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter has reported") {
+	if l := draw(false, ledger.Late); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter has reported") {
 		t.Errorf("without an exporter: %+v", l)
 	}
-	page := stream.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Seen: 20, Ignored: 11, Published: 8, Kept: 1}
-	tell := func(change func(*stream.Page)) {
+	page := ledger.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Seen: 20, Ignored: 11, Published: 8, Kept: 1}
+	tell := func(change func(*ledger.Page)) {
 		t.Helper()
 		p := page
 		change(&p)
-		if err := s.SavePage(t.Context(), "c1", p); err != nil {
+		if err := p.Save(t.Context(), s, "c1"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tell(func(*stream.Page) {})
-	draw(true, stream.Late)
+	tell(func(*ledger.Page) {})
+	draw(true, ledger.Late)
 
 	// One Service for each end that a failure can come to, of the class tag-missing.
 	publish := func(i int) event.Failure {
@@ -111,16 +112,16 @@ func TestLedger(t *testing.T) {
 	publish(13)
 	document(13, event.Document{State: machine.Doc{Holder: "x", Cases: []machine.Case{{Class: "tag-missing", State: machine.Looking}}},
 		Cases: map[string]*event.Case{"tag-missing": {}}})
-	draw(true, stream.Late)
-	want := stream.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
-	if diff := cmp.Diff([]stream.Account{want}, draw(true, stream.Late).Classes); diff != "" {
+	draw(true, ledger.Late)
+	want := ledger.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
+	if diff := cmp.Diff([]ledger.Account{want}, draw(true, ledger.Late).Classes); diff != "" {
 		t.Error(diff)
 	}
 
 	// All that is not settled is lost as soon as it is late.
 	l := draw(false, 0)
 	want.Queued, want.Waiting, want.Lost = 0, 2, 4
-	if diff := cmp.Diff([]stream.Account{want}, l.Classes); diff != "" {
+	if diff := cmp.Diff([]ledger.Account{want}, l.Classes); diff != "" {
 		t.Error(diff)
 	}
 	var lost []string
@@ -138,8 +139,8 @@ func TestLedger(t *testing.T) {
 	}
 	// In an hour and a half it is so late that the status shows it, and all of it on request.
 	then := time.Now().Add(90 * time.Minute)
-	tell(func(p *stream.Page) { p.At = then })
-	l, err = s.Ledger(t.Context(), "c1", then, stream.Late)
+	tell(func(p *ledger.Page) { p.At = then })
+	l, err = ledger.Draw(t.Context(), s, "c1", then, ledger.Late)
 	if err != nil || len(l.Lost) <= 3 {
 		t.Fatalf("%v, %+v", err, l)
 	}
@@ -164,10 +165,10 @@ func TestLedger(t *testing.T) {
 		len(st.Backlog.Classes) != 1 || st.Backlog.Classes[0].Lost != len(l.Lost) || strings.Contains(out, "0001-01-01") {
 		t.Errorf("%s", out)
 	}
-	tell(func(*stream.Page) {})
+	tell(func(*ledger.Page) {})
 
 	// What an exporter has seen and can't account for, and what can't be read.
-	tell(func(p *stream.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
+	tell(func(p *ledger.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
 	if err := s.Put(t.Context(), event.StateKey("c1", operator.UID(10)), []byte("no document")); err != nil {
 		t.Fatal(err)
 	}
@@ -176,15 +177,15 @@ func TestLedger(t *testing.T) {
 		func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	problems := strings.Join(draw(false, stream.Late).Problems, "\n")
+	problems := strings.Join(draw(false, ledger.Late).Problems, "\n")
 	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them are not accounted for.",
 		"The key state.c1." + operator.UID(10) + " can't be read", "The class no-class has 1 failures and no consumer"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("it lacks %q: %s", want, problems)
 		}
 	}
-	tell(func(p *stream.Page) { p.At = ago(10 * time.Minute) })
-	if problems := draw(false, stream.Late).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter has reported") {
+	tell(func(p *ledger.Page) { p.At = ago(10 * time.Minute) })
+	if problems := draw(false, ledger.Late).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter has reported") {
 		t.Errorf("with a silent exporter: %v", problems)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -81,8 +82,8 @@ type Backlog struct {
 	Undelivered int              `json:"undelivered"`        // messages that no worker has been given
 	Lost        int              `json:"lost"`               // failures that are overdue
 	Dead        uint64           `json:"dead"`               // dead letters, of all clusters
-	Classes     []stream.Account `json:"classes,omitempty"`  // what became of the failures of each class
-	Losses      []stream.Loss    `json:"losses,omitempty"`   // the oldest first
+	Classes     []ledger.Account `json:"classes,omitempty"`  // what became of the failures of each class
+	Losses      []ledger.Loss    `json:"losses,omitempty"`   // the oldest first
 	Problems    []string         `json:"problems,omitempty"` // what else does not balance, one sentence each
 }
 
@@ -288,7 +289,7 @@ func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budget
 
 // ledger reads how the exporter does, and what waits.
 func (r *reading) ledger(ctx context.Context, s *stream.Stream) {
-	l, err := s.Ledger(ctx, r.Cluster, r.p.Now(), stream.Late)
+	l, err := ledger.Draw(ctx, s, r.Cluster, r.p.Now(), ledger.Late)
 	if err != nil {
 		r.unknown(err, "exporter", "backlog")
 		return

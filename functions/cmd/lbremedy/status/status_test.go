@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
@@ -41,7 +41,7 @@ func TestStatus(t *testing.T) {
 	}
 	tell := func(at time.Time) {
 		t.Helper()
-		if err := s.SavePage(t.Context(), "c1", stream.Page{Exporter: "x", Since: at, At: at, Last: at}); err != nil {
+		if err := (ledger.Page{Exporter: "x", Since: at, At: at, Last: at}).Save(t.Context(), s, "c1"); err != nil {
 			t.Fatal(err)
 		}
 	}

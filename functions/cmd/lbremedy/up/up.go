@@ -27,11 +27,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/observe/trace"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -563,7 +563,7 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, 
 	if err != nil {
 		return now, err
 	}
-	left, err := engine.PlacesLeft(ctx, s, u.Cluster, now.Classes, v.Policy.Budgets)
+	left, err := control.PlacesLeft(ctx, s, u.Cluster, now.Classes, v.Policy.Budgets.OfClass(), v.Policy.Budgets.OfCluster)
 	if err != nil {
 		return now, err
 	}
@@ -594,7 +594,7 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, 
 	if now.Fills, err = s.Fills(ctx); err != nil {
 		return now, err
 	}
-	now.Ledger, err = s.Ledger(ctx, u.Cluster, u.Now(), stream.Late)
+	now.Ledger, err = ledger.Draw(ctx, s, u.Cluster, u.Now(), ledger.Late)
 	return now, err
 }
 

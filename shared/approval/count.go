@@ -1,13 +1,10 @@
-package engine
+package approval
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -29,64 +26,42 @@ func (a *Agreement) good(digest string, attempt int) bool {
 	return a != nil && a.Digest == digest && (a.attempt.CompareAndSwap(0, int64(attempt)) || a.attempt.Load() == int64(attempt))
 }
 
-// answers are what people have said of plans for a Service.
-type answers struct {
-	given []approval.Given
-	void  []approval.Void
+// Answers are what people have said of plans for a Service, as it was read at one time.
+type Answers struct {
+	Given  []Given
+	Void   []Void
+	Agreed *Agreement // nil: there is none
+	At     time.Time
 }
 
-// answers reads them from the API server, as they are now. That somebody has rejected a plan the case keeps, too: whoever may
-// delete the Approval does not take that back.
-func (x *run) answers(ctx context.Context) (a answers, err error) {
-	ref := x.ev.Failure.Service // of which this run reads the Service: what its record says of it, anybody who writes to NATS may say
-	if x.env.Stream == nil || ref.Kind != "" {
-		return answers{}, nil
-	}
-	now, earlier := x.env.now(), []approval.Given(nil)
-	if no := x.prev.Rejected; no != nil && x.prev.Status() == event.Rejected && now.Before(no.At.Add(approval.RejectionLife)) {
-		earlier = append(earlier, approval.Given{By: no.By, Object: no.Object, Digest: x.prev.Digest, Rejects: true, Chat: no.Chat, Comment: no.Comment, At: no.At})
-	}
-	if a.given, a.void, err = approval.Read(ctx, x.env.Kube, x.env.Cluster, ref, now, earlier...); err != nil {
-		return answers{}, unreadable{fmt.Errorf("read the Approvals: %w", err)}
-	}
-	return a, nil
-}
-
-// answerable reports whether the record is of a plan that a person may have answered since, or may have taken back that it is
-// rejected, so that it must be looked at again. A run that asks before it holds the object may be told of no answer by a node of NATS
-// that is behind.
-func answerable(rec event.Record) bool {
-	return rec.Phase == event.Settled && rec.Digest != "" && (rec.Result == event.Asked || rec.Status() == event.Rejected)
-}
-
-// rejected reports whether a person has rejected this plan, and puts it into the record.
+// Rejected reports whether a person has rejected this plan, and puts it into the record.
 // Nobody is asked about it again as long as it is the same.
-func (a answers) rejected(rec *event.Record) bool {
-	i := slices.IndexFunc(a.given, func(g approval.Given) bool { return g.Rejects && g.Digest == rec.Digest })
+func (a Answers) Rejected(rec *event.Record) bool {
+	i := slices.IndexFunc(a.Given, func(g Given) bool { return g.Rejects && g.Digest == rec.Digest })
 	if i < 0 {
 		return false
 	}
-	g := a.given[i]
+	g := a.Given[i]
 	rec.Rejected = said(g)
 	rec.SetRule(say.F("%s rejected this plan at %s.", g.By, g.At.Format(time.RFC3339)).Then(beside(g)))
 	return true
 }
 
-// approved reports whether as many people as the policy wants have agreed to this plan, and puts them into the record. An
+// Approved reports whether as many people as the policy wants have agreed to this plan, and puts them into the record. An
 // approval of another plan counts for nothing, and neither does one that the policy does not count; the record says so.
-func (x *run) approved(a answers, rec *event.Record, attempt int, want remedy.Consent) bool {
-	given := a.given
-	if me := x.env.Agreed; me.good(rec.Digest, attempt) {
-		given = append(slices.Clip(given), approval.Given{
-			By: me.By.Name, Groups: me.By.Groups, Host: me.Host, Case: rec.Case, Digest: rec.Digest, Attempt: attempt, At: x.env.now().Truncate(time.Second),
+func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) bool {
+	given := a.Given
+	if me := a.Agreed; me.good(rec.Digest, attempt) {
+		given = append(slices.Clip(given), Given{
+			By: me.By.Name, Groups: me.By.Groups, Host: me.Host, Case: rec.Case, Digest: rec.Digest, Attempt: attempt, At: a.At.Truncate(time.Second),
 		})
 	}
-	for _, v := range a.void {
+	for _, v := range a.Void {
 		if v.Digest == rec.Digest {
 			rec.AddNote(v.Why)
 		}
 	}
-	var count []approval.Given
+	var count []Given
 	for _, g := range given {
 		switch {
 		case g.Rejects || g.Case != rec.Case:
@@ -95,11 +70,11 @@ func (x *run) approved(a answers, rec *event.Record, attempt int, want remedy.Co
 		case g.Attempt != attempt:
 		case !want.From(g.By, g.Groups):
 			rec.AddNote(say.F("%s approved this plan at %s and is none of those whose approval counts: %s.", g.By, g.At.Format(time.RFC3339), want.Who()))
-		case !slices.ContainsFunc(count, func(b approval.Given) bool { return b.By == g.By }):
+		case !slices.ContainsFunc(count, func(b Given) bool { return b.By == g.By }):
 			count = append(count, g)
 		}
 	}
-	text := func(g approval.Given) say.Text {
+	text := func(g Given) say.Text {
 		return say.F("%s approved this plan at %s.", g.By, g.At.Format(time.RFC3339)).Then(beside(g))
 	}
 	if len(count) < want.Needs {
@@ -119,12 +94,12 @@ func (x *run) approved(a answers, rec *event.Record, attempt int, want remedy.Co
 }
 
 // said returns an answer as a record tells of it.
-func said(g approval.Given) *event.Approved {
+func said(g Given) *event.Approved {
 	return &event.Approved{By: g.By, At: g.At, Identity: g.By, Host: g.Host, Object: g.Object, Chat: g.Chat, Comment: event.Redact(g.Comment)}
 }
 
 // beside returns what there is to say of an answer beside who gave it and when.
-func beside(g approval.Given) say.Text {
+func beside(g Given) say.Text {
 	var text say.Text
 	if g.Chat != "" {
 		text = say.F("It came from a chat: %s.", event.FromChat(event.Redact(g.Chat)))

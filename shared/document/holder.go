@@ -1,4 +1,4 @@
-package engine
+package document
 
 import (
 	"context"
@@ -20,10 +20,11 @@ const (
 	beatLife = time.Minute      // a heartbeat that is not written again leaves the bucket
 )
 
-// An Engine is one process that works on documents: its name in them, its heartbeat, and the objects that its runs hold.
+// A Holder is an engine that works on documents: its name in them, its heartbeat, and the objects that its runs hold.
 // It writes its heartbeat while it holds any.
-type Engine struct {
+type Holder struct {
 	name, key string
+	cluster   string
 	stream    *stream.Stream
 	log       *slog.Logger
 	stop      context.CancelFunc
@@ -40,33 +41,39 @@ type holding struct {
 	yield context.CancelFunc // asks a run that only watches for its place
 }
 
-// Start starts an engine, which outlives the context; a nil log: discarded.
-func Start(ctx context.Context, s *stream.Stream, cluster string, log *slog.Logger) *Engine {
+// Start starts a holder, which outlives the context; a nil log: discarded.
+func Start(ctx context.Context, s *stream.Stream, cluster string, log *slog.Logger) *Holder {
 	name := rand.Text()
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Engine{name: name, key: engineKey(cluster, name), stream: s, log: log, stop: stop, ended: make(chan struct{}), held: map[string]*holding{}}
+	e := &Holder{
+		name: name, key: heartbeatKey(cluster, name), cluster: cluster, stream: s, log: log, stop: stop, ended: make(chan struct{}),
+		held: map[string]*holding{},
+	}
 	go e.beats(ctx)
 	return e
 }
 
-// Stop ends the engine. What it still holds is free at once.
-func (e *Engine) Stop() {
+// Stop ends the holder. What it still holds is free at once.
+func (e *Holder) Stop() {
 	e.stop()
 	<-e.ended
 }
 
-func engineKey(cluster, name string) string { return "engine." + cluster + "." + name }
+// Name returns the name under which it holds objects.
+func (e *Holder) Name() string { return e.name }
 
-func (e *Engine) last() time.Time {
+func heartbeatKey(cluster, name string) string { return "engine." + cluster + "." + name }
+
+func (e *Holder) last() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.beat
 }
 
-func (e *Engine) beats(ctx context.Context) {
+func (e *Holder) beats(ctx context.Context) {
 	defer close(e.ended)
 	defer e.silence(ctx)
 	tick := time.NewTicker(beatEach)
@@ -99,18 +106,18 @@ func (e *Engine) beats(ctx context.Context) {
 }
 
 // remove takes an object from a hung run, which loses its next comparison. The next run counts a crash.
-func (e *Engine) remove(ctx context.Context, key string) error {
-	parts := strings.Split(key, ".")
-	o, err := readObject(ctx, &Env{Cluster: parts[1], Stream: e.stream}, parts[2], "", e.log)
-	if err != nil || o.doc.State.Holder != e.name {
+func (e *Holder) remove(ctx context.Context, key string) error {
+	s := Store{Stream: e.stream, Cluster: e.cluster}
+	o, err := s.Read(ctx, key[strings.LastIndexByte(key, '.')+1:], "")
+	if err != nil || o.State.Holder != e.name {
 		return err
 	}
-	o.doc.State.Nonce = rand.Text()
-	return o.store(ctx)
+	o.State.Nonce = rand.Text()
+	return o.Store(ctx)
 }
 
 // silence removes the heartbeat.
-func (e *Engine) silence(ctx context.Context) {
+func (e *Holder) silence(ctx context.Context) {
 	if e.last().IsZero() {
 		return
 	}
@@ -122,7 +129,7 @@ func (e *Engine) silence(ctx context.Context) {
 }
 
 // beatNow writes the heartbeat if the last one is older than this.
-func (e *Engine) beatNow(ctx context.Context, older time.Duration) error {
+func (e *Holder) beatNow(ctx context.Context, older time.Duration) error {
 	began := time.Now()
 	if began.Sub(e.last()) < older {
 		return nil
@@ -140,7 +147,7 @@ func (e *Engine) beatNow(ctx context.Context, older time.Duration) error {
 
 // hold makes a run the holder of an object within this engine. If another run holds it, hold asks that run to yield and reports
 // false. The returned context ends when another run asks. A run that holds the object for longer than most is considered hung.
-func (e *Engine) hold(ctx context.Context, key string, most time.Duration) (held *holding, yield context.Context, ok bool) {
+func (e *Holder) hold(ctx context.Context, key string, most time.Duration) (held *holding, yield context.Context, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if h := e.held[key]; h != nil {
@@ -153,8 +160,8 @@ func (e *Engine) hold(ctx context.Context, key string, most time.Duration) (held
 	return held, yield, true
 }
 
-// ask asks the run of this engine that holds an object to yield, if there is one.
-func (e *Engine) ask(key string) {
+// Ask asks the run of this engine that holds an object to yield, if there is one.
+func (e *Holder) Ask(key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if h := e.held[key]; h != nil {
@@ -163,14 +170,14 @@ func (e *Engine) ask(key string) {
 }
 
 // busy reports whether a run of this engine works on an object.
-func (e *Engine) busy(key string) bool {
+func (e *Holder) busy(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.held[key] != nil
 }
 
 // free ends a holding, unless another run has it by now.
-func (e *Engine) free(key string, h *holding) {
+func (e *Holder) free(key string, h *holding) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if h.yield(); e.held[key] == h {
@@ -179,7 +186,7 @@ func (e *Engine) free(key string, h *holding) {
 }
 
 // ahead returns by how much the clock of NATS, which dates what it stores, is ahead of this machine's.
-func (e *Engine) ahead(ctx context.Context) (time.Duration, error) {
+func (e *Holder) ahead(ctx context.Context) (time.Duration, error) {
 	if err := e.beatNow(ctx, 0); err != nil {
 		return 0, err
 	}
@@ -191,11 +198,11 @@ func (e *Engine) ahead(ctx context.Context) (time.Duration, error) {
 }
 
 // lives reports whether another engine lives. Both heartbeats come from one answer, and are dated by NATS alone.
-func (e *Engine) lives(ctx context.Context, cluster, other string) (bool, error) {
+func (e *Holder) lives(ctx context.Context, other string) (bool, error) {
 	if err := e.beatNow(ctx, beatEach); err != nil {
 		return false, err
 	}
-	theirs := engineKey(cluster, other)
+	theirs := heartbeatKey(e.cluster, other)
 	view, err := e.stream.View(ctx, e.key, theirs)
 	if err != nil {
 		return false, fmt.Errorf("read the heartbeat of the engine that holds the object: %w", err)

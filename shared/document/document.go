@@ -1,0 +1,336 @@
+// Package document keeps what is known of an object, [event.Document], in one key of the bucket, and says who holds it.
+//
+// Each write of a document is one compare-and-set on its revision. A writer that loses the comparison stops. A record is stored in the
+// document, in its outbox, and then appended to CASES, in order and once. The holder of a document is the engine that works on the
+// object. It is dead when its heartbeat, engine.<cluster>.<name>, is 15 s older than the reader's own, by the clock of NATS, both from one
+// answer. A run that holds an object for longer than it may loses it. What is decided of an object is package machine's.
+package document
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/machine"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+const (
+	kept  = 30 * 24 * time.Hour // how long a document outlives its last run; CASES keeps records as long
+	heard = time.Second         // an engine that has written the document within this is not cut off from NATS
+	soon  = 5 * time.Second     // until an object that another run holds is looked at again
+)
+
+// A Store says where documents are, and who asks for them.
+type Store struct {
+	Stream  *stream.Stream // nil: all documents are empty
+	Cluster string
+	Holder  *Holder          // that the runs are of; nil: objects are read, and not held
+	Now     func() time.Time // nil: time.Now
+}
+
+// An Object is the document of an object as a run knows it. One that the run holds may be written.
+type Object struct {
+	event.Document
+	Key      string
+	Class    string          // of the run
+	Revision uint64          // of the document
+	Stored   time.Time       // when NATS stored the document
+	Yields   context.Context // ends when another run wants to hold it
+	Dry      bool            // nothing is written
+
+	in      Store
+	nonce   string    // of the last write of this run
+	written time.Time // when the last write that was acknowledged began, by the clock of this machine
+	holding *holding  // nil: the run does not hold the object
+}
+
+// Read reads the document of an object for a run of a class.
+func (s Store) Read(ctx context.Context, uid, class string) (*Object, error) {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	o := &Object{in: s, Key: event.StateKey(s.Cluster, uid), Class: class, Document: event.Document{V: event.DocumentVersion}}
+	if s.Stream == nil {
+		return o, nil
+	}
+	if err := event.ValidUID(uid); err != nil {
+		return o, err
+	}
+	e, err := s.Stream.Entry(ctx, o.Key)
+	o.Revision, o.Stored = e.Revision, e.Time
+	switch {
+	case errors.Is(err, stream.ErrNotFound):
+		return o, nil
+	case err != nil:
+		return o, err
+	}
+	if o.Document, err = event.ReadDocument(e.Value); err != nil {
+		return o, fmt.Errorf("%s: %w", o.Key, err)
+	}
+	o.State.Revision = e.Revision
+	for i := range o.State.Cases { // a clock that jumped back makes nothing wait for longer than it was to wait
+		c := &o.State.Cases[i]
+		if most := s.Now().Add(o.Case(c.Class).Wait); c.Wait.Until.After(most) {
+			c.Wait.Until = most
+		}
+	}
+	return o, o.date(ctx)
+}
+
+// Mine returns the case of the run's class.
+func (o *Object) Mine() *event.Case { return o.Case(o.Class) }
+
+// Decided returns what is decided of the run's class.
+func (o *Object) Decided() machine.Case {
+	if c := o.State.Case(o.Class); c != nil {
+		return *c
+	}
+	return machine.Case{Class: o.Class, State: machine.Idle}
+}
+
+// Last returns the newest record of the run's class; the zero record if there is none.
+func (o *Object) Last() event.Record {
+	rec := o.Record(o.Class)
+	// An engine whose clock was ahead, or this one's being behind, must not make anything wait until this one has caught up.
+	if rec.At.After(o.in.Now()) && o.Stored.Before(rec.At) {
+		rec.At = o.Stored
+	}
+	return rec
+}
+
+// date gives an order that is out an expiry by the clock of this machine: how long it has been out is measured by that of NATS.
+// Without an engine, which asks for the time, the two clocks count as one.
+func (o *Object) date(ctx context.Context) (err error) {
+	order, ahead := o.State.Order, time.Duration(0)
+	if order == nil || order.Expires.IsZero() {
+		return nil
+	}
+	if o.in.Holder != nil {
+		if ahead, err = o.in.Holder.ahead(ctx); err != nil {
+			return fmt.Errorf("find out how long an order has been out: %w", err)
+		}
+	}
+	order.Expires = o.Stored.Add(o.Rest - ahead)
+	if most := o.in.Now().Add(machine.Expiry); order.Expires.After(most) {
+		order.Expires = most
+	}
+	return nil
+}
+
+// Enter makes the run, which takes so long at most, the only one of this engine that works on the object, and has the engine's heartbeat
+// written. It returns how long to wait if another run does.
+func (o *Object) Enter(ctx context.Context, most time.Duration) (wait time.Duration, err error) {
+	if o.Dry || o.holding != nil {
+		return 0, nil
+	}
+	engine := o.in.Holder
+	h, yields, ok := engine.hold(ctx, o.Key, most+soon)
+	if !ok {
+		return time.Second, nil
+	}
+	if err := engine.beatNow(ctx, beatEach); err != nil {
+		engine.free(o.Key, h)
+		return 0, err
+	}
+	o.holding, o.Yields = h, yields
+	return 0, nil
+}
+
+// Lives reports whether the engine that holds the object lives, and has a run for it if it is this one.
+func (o *Object) Lives(ctx context.Context) (bool, error) {
+	switch holder := o.State.Holder; {
+	case holder == "" || o.in.Holder == nil:
+		return holder != "", nil
+	case holder == o.in.Holder.name:
+		return o.in.Holder.busy(o.Key), nil
+	default:
+		return o.in.Holder.lives(ctx, holder)
+	}
+}
+
+// Store writes the document, if nobody else has since.
+func (o *Object) Store(ctx context.Context) error {
+	if o.Dry {
+		return nil
+	}
+	o.Rest = 0
+	if order := o.State.Order; order != nil && !order.Expires.IsZero() {
+		o.Rest = order.Expires.Sub(o.in.Now())
+	}
+	data, err := o.Encode()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	revision, err := o.in.Stream.Swap(ctx, o.Key, data, o.Revision, kept)
+	if errors.Is(err, stream.ErrConflict) {
+		revision, err = o.overwritten(ctx, data, err)
+	}
+	if err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	o.Revision, o.State.Revision, o.nonce, o.written = revision, revision, o.State.Nonce, began
+	return nil
+}
+
+// overwritten returns the revision of the document if it is the one that a write with a lost acknowledgement has left. What a
+// command has changed in a document that this run still holds is written over.
+func (o *Object) overwritten(ctx context.Context, data []byte, lost error) (uint64, error) {
+	e, err := o.in.Stream.Entry(ctx, o.Key)
+	if err != nil {
+		return 0, lost
+	}
+	if bytes.Equal(e.Value, data) {
+		return e.Revision, nil
+	}
+	d, err := event.ReadDocument(e.Value)
+	if err != nil || o.nonce == "" || d.State.Nonce != o.nonce || d.State.Holder != o.in.Holder.name {
+		return 0, lost
+	}
+	for class, c := range d.Cases {
+		if c.Seen == 0 {
+			o.Case(class).Seen = 0
+		}
+	}
+	if data, err = o.Encode(); err != nil {
+		return 0, lost
+	}
+	return o.in.Stream.Swap(ctx, o.Key, data, e.Revision, kept)
+}
+
+// Flush appends to CASES what the outbox holds. What is there already counts as appended.
+func (o *Object) Flush(ctx context.Context) error {
+	for !o.Dry && len(o.Outbox) > 0 {
+		p := o.Outbox[0]
+		rec, c := o.Pending(p), o.Case(p.Class)
+		_, header, data, err := event.EncodeRecord(rec)
+		if err != nil {
+			return fmt.Errorf("write the audit: %w", err)
+		}
+		c.Audited, err = o.in.Stream.Audit(ctx, rec.Cluster, rec.Service.UID, rec.Class, p.ID, header, data, c.Audited)
+		if err != nil {
+			return fmt.Errorf("write the audit: %w", err)
+		}
+		o.Outbox = o.Outbox[1:]
+	}
+	o.Outbox, o.State.Outbox = nil, nil
+	return nil
+}
+
+// Since returns a context in which the bucket answers with what held when the document was last written, or with what is newer.
+// A node of NATS that is behind the others, or cut off from them, goes on answering with what it has: a pause, a
+// policy or a rejection that is newer than that is not in it.
+func (o *Object) Since(ctx context.Context) context.Context {
+	if o == nil || o.holding == nil {
+		return ctx // it writes nothing
+	}
+	return stream.Since(ctx, o.Key, o.Revision)
+}
+
+// Confirm writes the document as it is, unless the run has within a second: who can do that is not cut off from NATS.
+func (o *Object) Confirm(ctx context.Context) error {
+	if time.Since(o.written) < heard {
+		return nil
+	}
+	return o.Store(ctx)
+}
+
+// Leave ends the holding, whatever ends the run.
+func (o *Object) Leave() {
+	if o != nil && o.holding != nil {
+		o.in.Holder.free(o.Key, o.holding)
+	}
+}
+
+// Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record of the object and
+// class, or from the zero record. Note reports false and stores nothing while a run holds the object or an order may be on its way.
+func (s Store) Note(ctx context.Context, uid, class string, next func(last event.Record) (event.Record, error)) (noted bool, err error) {
+	o, err := s.Read(ctx, uid, class)
+	if err != nil {
+		return false, err
+	}
+	if lives, err := o.Lives(ctx); lives || err != nil {
+		return false, err
+	}
+	if order := o.State.Order; order != nil && o.in.Now().Before(order.Expires.Add(machine.Quiet)) {
+		return false, nil
+	}
+	if wait, err := o.Enter(ctx, 0); wait > 0 || err != nil {
+		return false, err
+	}
+	defer o.Leave()
+	last := o.Record(class)
+	rec, err := next(last)
+	if err != nil {
+		return false, err
+	}
+	decide := func(report machine.Report) {
+		o.State, _ = machine.Next(o.State, machine.Input{Now: o.in.Now(), Engine: s.Holder.name, Nonce: rand.Text(), Class: class, Report: report})
+	}
+	decide(machine.Delivered{Event: rec.Event, Again: true})
+	if len(o.Outbox) > 0 {
+		if err := o.Flush(ctx); err != nil {
+			return false, err
+		}
+		decide(machine.Flushed{OK: true})
+	}
+	asks := rec.Result == event.Asked || rec.Result == event.Failed || rec.Result == event.Planned
+	found := machine.Looked{Answer: machine.Gone, Outcome: machine.Outcome(rec.Result)}
+	if asks {
+		found.Answer = machine.Person
+	}
+	if o.Decided().State != machine.Looking || o.State.Order != nil {
+		if found.Answer = machine.Changed; !asks { // of a plan that has begun
+			return false, nil
+		}
+	}
+	decide(found)
+	if o.State.Holder != "" {
+		return false, nil
+	}
+	o.Keep(class, last)
+	o.Mine().Ended(rec, "", o.in.Now())
+	if len(o.State.Outbox) == 0 {
+		o.State.Outbox = []machine.Entry{{Class: class, Code: "noted"}}
+	}
+	if err := o.Append(rec); err != nil {
+		return false, err
+	}
+	if err := o.Store(ctx); err != nil {
+		return false, err
+	}
+	return true, o.Flush(ctx)
+}
+
+// Recount has the next run on an object and class leave a record, also if it ends as the one before.
+func (s Store) Recount(ctx context.Context, uid, class string) error {
+	for {
+		o, err := s.Read(ctx, uid, class)
+		if err != nil || o.Cases[class] == nil || o.Mine().Seen == 0 {
+			return err
+		}
+		o.Mine().Seen = 0
+		if err = o.Store(ctx); !errors.Is(err, stream.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// Applied returns what there is to take back of the case that a record is of: of each attempt that wrote something, or may have, the record
+// that tells the most, the newest attempt first. back is when it was taken back; zero if it was not.
+func (s Store) Applied(ctx context.Context, of event.Record) (applied []event.Record, back time.Time, err error) {
+	o, err := s.Read(ctx, of.Service.UID, of.Class)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read what was written: %w", err)
+	}
+	applied = o.Attempts(of.Class, of.Case)
+	if rec := o.Record(of.Class); len(applied) == 0 && rec.Case == of.Case && rec.Result == event.Undone {
+		back = rec.At
+	}
+	return applied, back, nil
+}
