@@ -121,9 +121,9 @@ type Exporter struct {
 	told     notice
 
 	mu      sync.Mutex
-	now     *ledger // of the session that runs
-	present string  // latest resource version that is known to exist
-	done    string  // resource version up to which everything was published, over all sessions
+	now     *entries // of the session that runs
+	present string   // latest resource version that is known to exist
+	done    string   // resource version up to which everything was published, over all sessions
 	news    chan struct{}
 }
 
@@ -139,7 +139,7 @@ func New(c Config) (*Exporter, error) {
 		c.Now = time.Now
 	}
 	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
-	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newLedger(), news: make(chan struct{}, 1),
+	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newEntries(), news: make(chan struct{}, 1),
 		registry: registry{read: c.Kube.ServiceUID}}, nil
 }
 
@@ -273,7 +273,7 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 // nothing gets through.
 type session struct {
 	*Exporter
-	ledger *ledger
+	ledger *entries
 	lanes  *lanes
 	unread outage
 	ctx    context.Context // of the publishes; it outlives that of the reading by a moment
@@ -287,7 +287,7 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, abandon) })()
 
-	s := &session{Exporter: e, ledger: newLedger(), lanes: newLanes(e.c.Rate, e.c.Burst), ctx: publishing}
+	s := &session{Exporter: e, ledger: newEntries(), lanes: newLanes(e.c.Rate, e.c.Burst), ctx: publishing}
 	e.mu.Lock()
 	e.now = s.ledger
 	e.mu.Unlock()

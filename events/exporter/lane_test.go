@@ -212,7 +212,7 @@ func TestListedFlood(t *testing.T) {
 // TestLanes proves that what waits is bounded, of a namespace and of all, whoever makes it.
 func TestLanes(t *testing.T) {
 	ls := newLanes(1, 1)
-	l := newLedger()
+	l := newEntries()
 	for i := range 40_000 {
 		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i%100), Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(i + 1),
 			Message: strings.Repeat("x", 4000), Object: kube.Object{Namespace: fmt.Sprint("ns-", i%100), Name: "web",

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A ledger knows how far everything is published. Occurrences are entered in the
+// Entries know how far everything is published. Occurrences are entered in the
 // order in which the cluster told of them and get through in any order; progress is
 // the last version before which nothing is open.
-type ledger struct {
+type entries struct {
 	mu       sync.Mutex
 	entries  []*entry  // those that are open, in their order
 	latest   string    // version that was entered last
@@ -26,10 +26,10 @@ type entry struct {
 	sent   time.Time // when NATS was first asked to take it; zero: not yet
 }
 
-func newLedger() *ledger { return &ledger{} }
+func newEntries() *entries { return &entries{} }
 
 // open enters an occurrence.
-func (l *ledger) open(version string) *entry {
+func (l *entries) open(version string) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &entry{before: l.latest, since: time.Now()}
@@ -40,7 +40,7 @@ func (l *ledger) open(version string) *entry {
 
 // skip enters a version at which nothing is to publish, and returns the progress
 // made, or an empty text.
-func (l *ledger) skip(version string) (progress string) {
+func (l *entries) skip(version string) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.latest = cmp.Or(version, l.latest)
@@ -48,7 +48,7 @@ func (l *ledger) skip(version string) (progress string) {
 }
 
 // made returns the progress made since it was last asked for; the caller holds the lock.
-func (l *ledger) made() string {
+func (l *entries) made() string {
 	now := l.latest
 	if len(l.entries) > 0 {
 		now = l.entries[0].before
@@ -61,7 +61,7 @@ func (l *ledger) made() string {
 }
 
 // send notes that NATS is asked to take an occurrence.
-func (l *ledger) send(e *entry) {
+func (l *entries) send(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.sent.IsZero() {
@@ -70,14 +70,14 @@ func (l *ledger) send(e *entry) {
 }
 
 // acked notes that NATS has taken something. Much is closed that it was never asked to take.
-func (l *ledger) acked() {
+func (l *entries) acked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ack = time.Now()
 }
 
 // hold makes an entry stand for no occurrence: it keeps progress until it is closed.
-func (l *ledger) hold(e *entry) {
+func (l *entries) hold(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.held = true
@@ -85,7 +85,7 @@ func (l *ledger) hold(e *entry) {
 
 // close takes out an occurrence that is through, and returns the progress made; empty if
 // something before it is open.
-func (l *ledger) close(e *entry) (progress string) {
+func (l *entries) close(e *entry) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.entries, e); i >= 0 {
@@ -95,7 +95,7 @@ func (l *ledger) close(e *entry) (progress string) {
 }
 
 // unclosed returns how many occurrences are open.
-func (l *ledger) unclosed() int {
+func (l *entries) unclosed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
@@ -108,7 +108,7 @@ func (l *ledger) unclosed() int {
 }
 
 // lag returns for how long the oldest open entry has waited.
-func (l *ledger) lag() time.Duration {
+func (l *entries) lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.entries) == 0 {
@@ -119,7 +119,7 @@ func (l *ledger) lag() time.Duration {
 
 // silence returns for how long NATS has been asked to take something while it took
 // nothing; zero if it is asked to take nothing.
-func (l *ledger) silence() time.Duration {
+func (l *entries) silence() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var since time.Time

@@ -7,7 +7,7 @@ import (
 
 // TestLedger proves that progress never passes what is open.
 func TestLedger(t *testing.T) {
-	l := newLedger()
+	l := newEntries()
 	want := func(what, got, want string) {
 		t.Helper()
 		if got != want {
@@ -65,7 +65,7 @@ func TestLedger(t *testing.T) {
 // TestSilence proves that only what NATS takes ends its silence: with NATS away, an Event that is passed over
 // every few seconds must not keep the exporter from noticing.
 func TestSilence(t *testing.T) {
-	l := newLedger()
+	l := newEntries()
 	a, b := l.open("1"), l.open("2")
 	l.send(a)
 	a.sent = a.sent.Add(-time.Minute)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/retry"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 const (
@@ -17,9 +17,9 @@ const (
 )
 
 // Page returns what the exporter has met so far, for the ledger.
-func (e *Exporter) Page() stream.Page {
+func (e *Exporter) Page() ledger.Page {
 	n := &e.stats
-	p := stream.Page{
+	p := ledger.Page{
 		Since: e.began, At: time.Now(), Lag: e.Lag(),
 		// The ends first: what is counted as seen meanwhile waits.
 		Ignored: n.Ignored.Load(), Reported: n.Reported.Load(), Overtaken: n.Overtaken.Load(), Published: n.Published.Load(),
@@ -42,7 +42,7 @@ func (e *Exporter) Export() observe.Export {
 // that can't be stored is told anew with the next.
 func (e *Exporter) tell(ctx context.Context) {
 	who := strings.ToLower(rand.Text()[:8])
-	var told stream.Page
+	var told ledger.Page
 	now := func(ctx context.Context) {
 		p := e.Page()
 		p.Exporter = who
@@ -51,7 +51,7 @@ func (e *Exporter) tell(ctx context.Context) {
 		if same == told && p.At.Sub(told.At) < tellLeast && p.Waiting() == 0 {
 			return
 		}
-		if err := e.c.Stream.SavePage(ctx, e.c.Cluster, p); err != nil {
+		if err := p.Save(ctx, e.c.Stream, e.c.Cluster); err != nil {
 			e.log.Debug("the ledger isn't saved yet", "error", err)
 			return
 		}

@@ -24,6 +24,7 @@ import (
 
 	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/nats"
 )
@@ -453,10 +454,13 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 	if user == accounts.Console {
 		return map[string]func(context.Context) error{
 			"counts what waits": func(ctx context.Context) error { _, err := s.Queues(ctx, mine); return err },
-			"reads the ledger":  func(ctx context.Context) error { _, err := s.Ledger(ctx, mine, time.Now(), stream.Late); return err },
-			"measures":          func(ctx context.Context) error { _, err := s.Fills(ctx); return err },
-			"reads keys":        func(ctx context.Context) error { _, err := s.Entries(ctx, ">"); return err },
-			"reads a key":       func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return err },
+			"reads the ledger": func(ctx context.Context) error {
+				_, err := ledger.Draw(ctx, s, mine, time.Now(), ledger.Late)
+				return err
+			},
+			"measures":    func(ctx context.Context) error { _, err := s.Fills(ctx); return err },
+			"reads keys":  func(ctx context.Context) error { _, err := s.Entries(ctx, ">"); return err },
+			"reads a key": func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return err },
 			"reads a failure": func(ctx context.Context) error {
 				_, err := s.Last(ctx, stream.Failed, event.FailedSubject(mine, class, uid))
 				return err
@@ -498,7 +502,7 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 		},
 		"forgets its progress": func(ctx context.Context) error { return s.Delete(ctx, event.ProgressKey(mine)) },
 		"keeps its page": func(ctx context.Context) error {
-			return s.SavePage(ctx, mine, stream.Page{Exporter: "e1", At: time.Now()})
+			return (ledger.Page{Exporter: "e1", At: time.Now()}).Save(ctx, s, mine)
 		},
 		"reads its page":         func(ctx context.Context) error { _, err := s.Entry(ctx, "ledger."+mine+".e1"); return err },
 		"counts the Services":    func(ctx context.Context) error { return s.Put(ctx, event.CountKey(mine), []byte("{}")) },

@@ -56,9 +56,9 @@ accounts {
 	if !srv.ReadyForConnections(30 * time.Second) {
 		t.Fatal("the server is not ready")
 	}
-	_, err = nats.Connect(t, stream.Config{URL: srv.ClientURL(), User: "real", Password: "p"}).Setup(t.Context(), nil, stream.Settings{})
+	_, err = nats.Connect(t, stream.Config{URL: nats.As(srv.ClientURL(), "real", "p")}).Setup(t.Context(), nil, stream.Settings{})
 	must(t, err)
-	s := &shifted{Stream: nats.Connect(t, stream.Config{URL: srv.ClientURL(), User: "engine", Password: "p"})}
+	s := &shifted{Stream: nats.Connect(t, stream.Config{URL: nats.As(srv.ClientURL(), "engine", "p")})}
 	s.pass(ahead)
 	plain := func(user string) *natsgo.Conn {
 		conn, err := natsgo.Connect(srv.ClientURL(), natsgo.UserInfo(user, "p"))

@@ -6,12 +6,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // An Export is what an exporter has met since it started, and how it is.
 type Export struct {
-	stream.Page
+	ledger.Page
 	Relists int64 // lists of all Events
 	Retries int64 // publishes that were tried again
 	Saves   int64 // times that progress was saved

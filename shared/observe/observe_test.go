@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -188,7 +189,7 @@ func TestCall(t *testing.T) {
 
 func TestExporter(t *testing.T) {
 	m := New("v1", "c1")
-	x := Export{Page: stream.Page{Seen: 9, Published: 4, Ignored: 3, Lag: 1500 * time.Millisecond}, Ready: true}
+	x := Export{Page: ledger.Page{Seen: 9, Published: 4, Ignored: 3, Lag: 1500 * time.Millisecond}, Ready: true}
 	m.Exporter(func() Export { return x })
 	expect(t, m, map[string]string{
 		`lbremedy_events_seen_total`: "9", `lbremedy_events_ended_total{end="published"}`: "4", `lbremedy_events_ended_total{end="dead"}`: "0",
@@ -221,7 +222,7 @@ func standing() State {
 		Classes: []string{"busy", "quota"}, Open: []string{"busy"}, Paused: time.Unix(1000, 0), Left: map[string]int{"busy": 5, "quota": 2}, ClusterLeft: 3,
 		Queues: []stream.Queue{{Class: "busy", Undelivered: 7, InHand: 1}},
 		Fills:  []stream.Fill{{Stream: "CASES", Messages: 10, Bytes: 20, Limit: 40}, {Stream: "KV_lbremedy", Messages: 1, Bytes: 2}},
-		Ledger: stream.Ledger{Classes: []stream.Account{{Class: "quota", Lost: 2}}, Problems: []string{"p"}},
+		Ledger: ledger.Ledger{Classes: []ledger.Account{{Class: "quota", Lost: 2}}, Problems: []string{"p"}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -21,7 +22,7 @@ type State struct {
 	ClusterLeft int            // in that of the cluster
 	Queues      []stream.Queue
 	Fills       []stream.Fill
-	Ledger      stream.Ledger
+	Ledger      ledger.Ledger
 }
 
 const (

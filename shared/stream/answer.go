@@ -117,7 +117,15 @@ const mostHeaders = 38
 
 // whole reports whether the client has seen all headers of an answer that brings a message.
 func whole(reply *nats.Msg) bool {
-	return countHeaders(reply.Header) <= mostHeaders && headerBytes(reply) <= len("NATS/1.0\r\n\r\n")+linesOf(reply.Header)
+	count, bytes := 0, len("NATS/1.0\r\n\r\n") // as the server and its clients write them
+	for k, vs := range reply.Header {
+		for _, v := range vs {
+			count++
+			bytes += len(k) + len(": ") + len(v) + len("\r\n")
+		}
+	}
+	came := reply.Size() - len(reply.Subject) - len(reply.Reply) - len(reply.Data)
+	return count <= mostHeaders && came <= bytes
 }
 
 // saidBy returns the status of an answer that the server makes itself; empty if the answer brings a message.
@@ -127,30 +135,6 @@ func saidBy(reply *nats.Msg) string {
 		return ""
 	}
 	return lastOf(h, "Status")
-}
-
-// headerBytes returns how long the headers of an answer were, as they came.
-func headerBytes(reply *nats.Msg) int {
-	return reply.Size() - len(reply.Subject) - len(reply.Reply) - len(reply.Data)
-}
-
-// linesOf returns how long headers are, as the server and its clients write them.
-func linesOf(h nats.Header) int {
-	n := 0
-	for k, vs := range h {
-		for _, v := range vs {
-			n += len(k) + len(": ") + len(v) + len("\r\n")
-		}
-	}
-	return n
-}
-
-func countHeaders(h nats.Header) int {
-	n := 0
-	for _, vs := range h {
-		n += len(vs)
-	}
-	return n
 }
 
 // requestAll sends a request and returns where up to so many answers to it come, as they are: the client takes some
@@ -167,8 +151,4 @@ func (s *Stream) requestAll(subject string, body []byte, most int) (answers <-ch
 		return nil, nil, err
 	}
 	return to, done, nil
-}
-
-func message(subject string, h nats.Header, data []byte, seq uint64, at time.Time, deliveries uint64) Message {
-	return Message{Subject: subject, Header: settled(h), Data: data, Sequence: seq, Time: at, Deliveries: deliveries}
 }

@@ -1,13 +1,11 @@
 package stream_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -56,63 +54,6 @@ func TestBehindForGood(t *testing.T) {
 				t.Error("it does not end")
 			}
 		})
-	}
-}
-
-// A ledger that was read from a node that is behind says the next time what that had not got yet.
-func TestLedgerOfANodeBehind(t *testing.T) {
-	t.Parallel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	const cluster, class = "c1", "tag-missing"
-	server := nats.Start(t, embedded.Options{})
-	s := nats.Connect(t, stream.Config{URL: server.URL()})
-	ctx, now := t.Context(), time.Now()
-	_, err := s.Setup(ctx, []string{class}, stream.Settings{Clusters: []string{cluster}})
-	must(err)
-	failed := func(i int) event.Failure {
-		uid := fmt.Sprintf("55555555-0000-4000-8000-%012d", i)
-		return event.Failure{
-			Cluster: cluster, Class: class, Service: event.Service{Namespace: "shop", Name: fmt.Sprintf("s%d", i), UID: uid},
-			Event: event.Reference{Name: "e", UID: uid, ResourceVersion: "1"}, Count: 1, Last: now,
-		}
-	}
-	fails := func(f event.Failure) {
-		t.Helper()
-		e, err := event.NewFailed(f)
-		must(err)
-		header, data, err := event.EncodeNATS(e)
-		must(err)
-		_, _, err = s.PublishNewer(ctx, event.FailedSubject(cluster, class, f.Service.UID), event.MessageID(e), header, data,
-			func(stream.Message) bool { return true })
-		must(err)
-	}
-	settles := func(f event.Failure) {
-		t.Helper()
-		data, err := json.Marshal(event.Document{V: event.DocumentVersion, Cases: map[string]*event.Case{class: {Record: &event.Record{
-			Origin: event.Origin{Case: f.Service.UID[:8] + "-20260102T150405", Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
-			Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Attempts: []time.Time{}},
-		}}}})
-		must(err)
-		must(s.Put(ctx, event.StateKey(cluster, f.Service.UID), data))
-	}
-	settles(failed(0))
-	fails(failed(1))
-	nats.Behind(t, server.URL(), "KV_lbremedy")
-	settles(failed(1))
-	for try := 0; ; try++ { // the node behind answers every other question, at random
-		l, err := s.Ledger(ctx, cluster, now, time.Hour)
-		must(err)
-		if l.Classes[0].Settled == 1 {
-			break
-		}
-		if try == 50 {
-			t.Fatal("the ledger never read the document")
-		}
 	}
 }
 

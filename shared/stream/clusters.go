@@ -21,14 +21,6 @@ func ConsumerOf(cluster, class string) string { return class + "_" + cluster }
 // date. A new one begins with all that FAILED keeps, the newest of each Service and class:
 // the journal answers what was settled before.
 func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string) (done, lacking []string, err error) {
-	take := func(said []string, err error) error {
-		if errors.Is(err, ErrDenied) {
-			lacking = append(lacking, capital(err.Error())+"; run lbremedy up --setup as a user who may.")
-			return nil
-		}
-		done = append(done, said...)
-		return err
-	}
 	for _, class := range slices.Sorted(slices.Values(classes)) {
 		for _, cluster := range slices.Sorted(slices.Values(clusters)) {
 			said, _, err := s.setupConsumer(ctx, Failed, jetstream.ConsumerConfig{
@@ -36,7 +28,10 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 				FilterSubject: event.FailedOf(cluster, class),
 				DeliverPolicy: jetstream.DeliverAllPolicy,
 			})
-			if err := take(said, err); err != nil {
+			switch done = append(done, said...); {
+			case errors.Is(err, ErrDenied):
+				lacking = append(lacking, capital(err.Error())+"; run lbremedy up --setup as a user who may.")
+			case err != nil:
 				return done, lacking, err
 			}
 		}

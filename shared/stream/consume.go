@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A Reply says what becomes of a consumed message. The zero Reply acknowledges it.
@@ -61,17 +60,15 @@ func (s *Stream) Crowded() bool { return s.slots != nil && len(s.slots) > cap(s.
 
 func (s *Stream) consume(ctx context.Context, from, name string, workers int, slots chan struct{}, handle func(context.Context, Message) Reply) error {
 	doing := "consume " + name
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	_, err = s.js.Consumer(in, from, name)
-	cancel()
-	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+	err := s.call(ctx, doing, "", func(in context.Context) error {
+		_, err := s.js.Consumer(in, from, name)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%s: stream %s has no such consumer; run the setup: %w", doing, from, ErrNotFound)
 	}
 	if err != nil {
-		return s.fault(ctx, in, doing, err)
+		return err
 	}
 	hctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -171,7 +168,10 @@ func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) 
 		meta, err := m.Metadata()
 		if err == nil {
 			c.asked, c.refused, c.pause = false, "", 0
-			return m, message(m.Subject, m.Header, m.Data, meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered)
+			return m, Message{
+				Subject: m.Subject, Header: settled(m.Header), Data: m.Data, Sequence: meta.Sequence.Stream, Time: meta.Timestamp,
+				Deliveries: meta.NumDelivered,
+			}
 		}
 		// It is not a stored message, which comes with where it stands: the server says something about the request.
 		if c.status(lastOf(m.Header, "Status"), lastOf(m.Header, "Description")); c.pause > 0 {

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -77,19 +75,11 @@ func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[str
 // server would acknowledge the second as stored that it throws away.
 func deadID(origin string, header map[string][]string, data []byte) string {
 	h := sha256.New()
-	writeParts(h, origin, string(data))
+	fmt.Fprintf(h, "%q %q", origin, data) // quoted, no two write the same
 	for _, k := range slices.Sorted(maps.Keys(header)) {
-		writeParts(h, append([]string{k}, header[k]...)...)
+		fmt.Fprintf(h, " %q %q", k, header[k])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// writeParts writes texts so that no other ones write the same.
-func writeParts(h hash.Hash, parts ...string) {
-	for _, p := range parts {
-		_, _ = io.WriteString(h, strconv.Itoa(len(p))+":"+p) // a hash takes everything
-	}
-	_, _ = io.WriteString(h, ";")
 }
 
 // deadSubject makes a subject of an origin, which is data from outside.
@@ -115,31 +105,24 @@ func (m Message) Origin() (origin, reason string, header map[string][]string) {
 // Remove removes a message from a stream, and reports whether it was there.
 func (s *Stream) Remove(ctx context.Context, stream string, seq uint64) (bool, error) {
 	doing := fmt.Sprintf("remove message %d of %s", seq, stream)
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	handle, err := s.js.Stream(in, stream)
-	if err != nil {
-		return false, s.fault(ctx, in, doing, err)
-	}
-	err = handle.DeleteMsg(in, seq)
-	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, jetstream.ErrMsgNotFound) {
+	err := s.call(ctx, doing, "", func(in context.Context) error {
+		handle, err := s.js.Stream(in, stream)
+		if err != nil {
+			return err
+		}
+		return handle.DeleteMsg(in, seq)
+	})
+	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, ErrNotFound) {
 		// The server says so of a message that is gone, and of a disk that refuses.
-		_, err := s.At(ctx, stream, seq)
-		if errors.Is(err, ErrNotFound) {
+		switch _, err := s.At(ctx, stream, seq); {
+		case errors.Is(err, ErrNotFound):
 			return false, nil
+		case err != nil:
+			return false, err
 		}
-		if err == nil {
-			return false, fmt.Errorf("%s: the server refuses", doing)
-		}
-		return false, err
+		return false, fmt.Errorf("%s: the server refuses", doing)
 	}
-	if err != nil {
-		return false, s.fault(ctx, in, doing, err)
-	}
-	return true, nil
+	return err == nil, err
 }
 
 // cut returns at most n bytes of s, without half a character at the end.

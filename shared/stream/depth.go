@@ -3,7 +3,6 @@ package stream
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -22,35 +21,45 @@ func (s *Stream) Queues(ctx context.Context, cluster string) ([]Queue, error) {
 	var all []Queue
 	err := s.classConsumers(ctx, func(class, of string, c *jetstream.ConsumerInfo) {
 		if of == cluster {
-			all = append(all, Queue{class, c.NumPending, uint64(c.NumAckPending)})
+			all = append(all, queueOf(class, c))
 		}
 	})
 	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Class, b.Class) })
 	return all, err
 }
 
+// Queue returns the queue of a class in a cluster; ErrNotFound if it has no consumer. It asks for it by its name: a list lacks those of
+// which the leader does not answer.
+func (s *Stream) Queue(ctx context.Context, cluster, class string) (q Queue, err error) {
+	err = s.call(ctx, "look at consumer "+class, "", func(in context.Context) error {
+		c, err := s.js.Consumer(in, Failed, ConsumerOf(cluster, class))
+		if err == nil {
+			q = queueOf(class, c.CachedInfo())
+		}
+		return err
+	})
+	return q, err
+}
+
+func queueOf(class string, c *jetstream.ConsumerInfo) Queue {
+	return Queue{class, c.NumPending, uint64(c.NumAckPending)}
+}
+
 // classConsumers calls see for the consumers that classes have, not for those that follow the stream for a while.
 func (s *Stream) classConsumers(ctx context.Context, see func(class, cluster string, c *jetstream.ConsumerInfo)) error {
-	const doing = "look at the consumers"
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	failed, err := s.js.Stream(in, Failed)
-	if err != nil {
-		return s.fault(ctx, in, doing, err)
-	}
-	list := failed.ListConsumers(in)
-	for c := range list.Info() {
-		if class, cluster, ok := strings.Cut(c.Name, "_"); ok && c.Config.Durable != "" {
-			see(class, cluster, c)
+	return s.call(ctx, "look at the consumers", "", func(in context.Context) error {
+		failed, err := s.js.Stream(in, Failed)
+		if err != nil {
+			return err
 		}
-	}
-	if err := list.Err(); err != nil {
-		return s.fault(ctx, in, doing, err)
-	}
-	return nil
+		list := failed.ListConsumers(in)
+		for c := range list.Info() {
+			if class, cluster, ok := strings.Cut(c.Name, "_"); ok && c.Config.Durable != "" {
+				see(class, cluster, c)
+			}
+		}
+		return list.Err()
+	})
 }
 
 // A Fill says how full a stream is.

@@ -36,11 +36,8 @@ const (
 //
 // A key may be any text without empty parts between its dots.
 func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
-	m, err := s.entry(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("get key %s: %w", key, err)
-	}
-	return m.Data, nil
+	e, err := s.Entry(ctx, key)
+	return e.Value, err
 }
 
 // Put sets the value of a key.
@@ -50,7 +47,7 @@ func (s *Stream) Put(ctx context.Context, key string, value []byte) error {
 
 // PutFor is Put; with a TTL the key is gone after it, unless it is written again.
 func (s *Stream) PutFor(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	if _, err := s.set(ctx, key, value, nil, ttl); err != nil {
+	if _, err := s.set(ctx, key, value, "", nil, ttl); err != nil {
 		return fmt.Errorf("put key %s: %w", key, err)
 	}
 	return nil
@@ -58,12 +55,7 @@ func (s *Stream) PutFor(ctx context.Context, key string, value []byte, ttl time.
 
 // Delete removes a key; it is no error if there is none.
 func (s *Stream) Delete(ctx context.Context, key string) error {
-	m, err := keyMessage(key, nil, markerTTL)
-	if err == nil {
-		m.Header.Set("KV-Operation", "PURGE")
-		_, err = s.once(ctx, bucketStream, m, nil)
-	}
-	if err != nil {
+	if _, err := s.set(ctx, key, nil, "PURGE", nil, markerTTL); err != nil {
 		return fmt.Errorf("delete key %s: %w", key, err)
 	}
 	return nil
@@ -91,14 +83,29 @@ type Entry struct {
 }
 
 // Entry returns a key with its value; ErrNotFound if it has none. The Revision is
-// good for Swap in both cases.
+// good for Swap in both cases: of a removed key it is that of the mark that it left, 0 if it left none.
 func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
-	m, err := s.entry(ctx, key)
-	e := Entry{Key: key, Revision: m.Sequence, Time: m.Time}
+	e := Entry{Key: key}
+	subject, err := subjectOf(key)
+	var m Message
+	if err == nil {
+		m, err = s.Last(ctx, bucketStream, subject)
+	}
+	if err == nil && m.Sequence == 0 { // its headers, which hold the sequence, can't be read
+		found, lastErr := s.Lasts(ctx, bucketStream, subject)
+		if err = lastErr; len(found) > 0 {
+			m = found[0]
+		} else if err == nil {
+			err = ErrNotFound
+		}
+	}
+	if e.Revision, e.Time = m.Sequence, m.Time; err == nil && !live(m) {
+		err = ErrNotFound
+	}
 	if err != nil {
 		return e, fmt.Errorf("get key %s: %w", key, err)
 	}
-	e.Value = m.Data
+	e.Value = s.value(m)
 	return e, nil
 }
 
@@ -199,7 +206,7 @@ func behind(err error) error {
 // ErrConflict if it has been written since. With a TTL the key is gone after it,
 // unless it is written again; without, it stays.
 func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
-	revision, err := s.set(ctx, key, value, &revision, ttl)
+	revision, err := s.set(ctx, key, value, "", &revision, ttl)
 	if err != nil {
 		return 0, fmt.Errorf("swap key %s: %w", key, err)
 	}
@@ -217,31 +224,6 @@ func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) er
 		}
 		return nil
 	})
-}
-
-// entry returns what a key holds. With ErrNotFound, Sequence is that of the mark
-// that a removed key left, 0 if it left none.
-func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
-	subject, err := subjectOf(key)
-	if err != nil {
-		return Message{}, err
-	}
-	m, err := s.Last(ctx, bucketStream, subject)
-	if err == nil && m.Sequence == 0 { // its headers, which hold the sequence, can't be read
-		found, lastErr := s.Lasts(ctx, bucketStream, subject)
-		if err = lastErr; len(found) > 0 {
-			m = found[0]
-		} else if err == nil {
-			err = ErrNotFound
-		}
-	}
-	if err == nil && !live(m) {
-		return m, ErrNotFound
-	}
-	if err == nil {
-		m.Data = s.value(m)
-	}
-	return m, err
 }
 
 // live reports whether a message of the bucket is a value, not the mark of a removed key.
@@ -270,26 +252,21 @@ func refused(m Message) string {
 	return ""
 }
 
-// set writes a key, with expect only if its revision is that one. It returns the new revision.
-func (s *Stream) set(ctx context.Context, key string, value []byte, expect *uint64, ttl time.Duration) (uint64, error) {
-	m, err := keyMessage(key, value, ttl)
+// set writes a key, with expect only if its revision is that one, or a mark of an operation on it. It returns the new revision. The server
+// counts the life of a key in seconds, from one.
+func (s *Stream) set(ctx context.Context, key string, value []byte, operation string, expect *uint64, ttl time.Duration) (uint64, error) {
+	subject, err := subjectOf(key)
 	if err != nil {
 		return 0, err
 	}
-	return s.once(ctx, bucketStream, m, expect)
-}
-
-// keyMessage returns a message that gives a key a value. The server counts the life of a key in seconds, from one.
-func keyMessage(key string, value []byte, ttl time.Duration) (*nats.Msg, error) {
-	subject, err := subjectOf(key)
-	if err != nil {
-		return nil, err
-	}
 	m := &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgIDHeader: {rand.Text()}}, Data: value}
+	if operation != "" {
+		m.Header.Set("KV-Operation", operation)
+	}
 	if ttl > 0 {
 		m.Header.Set(jetstream.MsgTTLHeader, (ttl + time.Second - 1).Truncate(time.Second).String())
 	}
-	return m, nil
+	return s.once(ctx, bucketStream, m, expect)
 }
 
 // A byte that a subject or the tools of NATS can't take is written as "=" and two hex digits, as URLs do with "%".
@@ -310,24 +287,4 @@ func keyOf(subject string) string {
 		return key
 	}
 	return text
-}
-
-// Heard returns when an exporter of a cluster last gave a sign of life: while it runs it
-// does so each minute, which is known for an hour, and what it stored last for good.
-// ErrNotFound if none ever has.
-func (s *Stream) Heard(ctx context.Context, cluster string) (time.Time, error) {
-	view, err := s.View(ctx, event.ProgressKey(cluster), event.PageKey(cluster, "*"))
-	var last time.Time
-	for _, e := range view {
-		if e.Time.After(last) {
-			last = e.Time
-		}
-	}
-	if err == nil && last.IsZero() {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("look when an exporter of cluster %s was heard of: %w", cluster, err)
-	}
-	return last, nil
 }

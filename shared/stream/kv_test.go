@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // create sets the value of a key that has none, and reports whether it did.
@@ -136,31 +134,6 @@ func TestSwap(t *testing.T) {
 	}
 	if _, err := s.Swap(ctx, e.Key, []byte("four"), e.Revision, time.Hour); err != nil {
 		t.Error(err)
-	}
-}
-
-// An exporter is heard of by its page of the ledger and by what it stored last.
-func TestHeard(t *testing.T) {
-	s := fresh(t)
-	ctx := t.Context()
-	if at, err := s.Heard(ctx, "c1"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("before there is one: %v, %v", at, err)
-	}
-	if err := s.Put(ctx, event.ProgressKey("c1"), []byte("7")); err != nil {
-		t.Fatal(err)
-	}
-	first, err := s.Heard(ctx, "c1")
-	if err != nil || time.Since(first) > time.Minute {
-		t.Errorf("by its progress: %v, %v", first, err)
-	}
-	if err := s.SavePage(ctx, "c1", Page{Exporter: "a", At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if at, err := s.Heard(ctx, "c1"); err != nil || !at.After(first) {
-		t.Errorf("by its page: %v after %v, %v", at, first, err)
-	}
-	if at, err := s.Heard(ctx, "c2"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("of another cluster: %v, %v", at, err)
 	}
 }
 

@@ -16,20 +16,15 @@ import (
 // store sends a message and waits until the server has stored it. A non-nil
 // expect is the last sequence that the subject must have.
 func (s *Stream) store(ctx context.Context, stream string, m *nats.Msg, expect *uint64) (*jetstream.PubAck, error) {
-	doing := "publish " + m.Subject
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
 	m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) // of the try before
 	if expect != nil {
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(*expect, 10))
 	}
-	ack, err := s.js.PublishMsg(in, m)
-	if err != nil {
-		err = s.fault(ctx, in, doing, err)
-	}
+	var ack *jetstream.PubAck
+	err := s.call(ctx, "publish "+m.Subject, "", func(in context.Context) (err error) {
+		ack, err = s.js.PublishMsg(in, m)
+		return err
+	})
 	if err == nil || errors.Is(err, ErrFull) {
 		s.fulls.Store(stream, err != nil)
 	}

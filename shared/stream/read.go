@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,50 +64,23 @@ func (s *Stream) At(ctx context.Context, stream string, seq uint64) (Message, er
 
 // one asks for one stored message.
 func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Message, error) {
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return Message{}, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	subject, body := getSubject(stream), []byte(nil)
-	if ask.Last != "" {
-		subject = lastSubject(stream, ask.Last) // which a user may be allowed alone
-	} else if body, err = json.Marshal(ask); err != nil {
-		return Message{}, fmt.Errorf("%s: %w", doing, err)
-	}
-	answers, done, err := s.requestAll(subject, body, 1)
-	if err != nil {
-		return Message{}, s.fault(ctx, in, doing, err)
-	}
-	defer done()
-	var reply *nats.Msg
-	select {
-	case reply = <-answers:
-	case <-in.Done():
-		return Message{}, s.fault(ctx, in, doing, in.Err())
-	}
-	m, end, err := read(reply, ask)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return Message{}, s.fault(ctx, in, doing, err)
+	found, _, err := s.page(ctx, stream, ask)
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
 	}
 	if err != nil {
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	if end {
-		return Message{}, fmt.Errorf("%s: %w", doing, ErrNotFound)
-	}
-	return m, nil
+	return found[0], nil
 }
 
 // Each calls f for the messages of a stream that match filter and were stored at
 // or after since, in order, and returns when it has seen those that were there
 // when it began. The zero time means all. An error of f ends it and is returned.
 func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
-	ask := query{Next: filter, Batch: pageMessages, Bytes: pageBytes}
-	if since.IsZero() {
-		ask.Seq = 1
-	} else {
-		ask.Since = &since
+	ask := query{Seq: 1}
+	if !since.IsZero() {
+		ask = query{Since: &since}
 	}
 	return s.each(ctx, stream, filter, ask, f)
 }
@@ -116,10 +88,11 @@ func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Tim
 // EachAfter is Each for what was stored behind a sequence of the stream. Unlike Tail it takes
 // no consumer, so that who may only read can follow a stream by asking again.
 func (s *Stream) EachAfter(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
-	return s.each(ctx, stream, filter, query{Next: filter, Batch: pageMessages, Bytes: pageBytes, Seq: after + 1}, f)
+	return s.each(ctx, stream, filter, query{Seq: after + 1}, f)
 }
 
 func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f func(Message) error) error {
+	ask.Next, ask.Batch, ask.Bytes = filter, pageMessages, pageBytes
 	left := -1 // unknown until the first answer
 	for {
 		page, end, err := s.page(ctx, stream, ask)
@@ -210,19 +183,9 @@ func (s *Stream) Subjects(ctx context.Context, stream, filter string) ([]string,
 
 // subjects is Subjects, with the sequence of the stream's last message.
 func (s *Stream) subjects(ctx context.Context, stream, filter string) (all []string, last uint64, err error) {
-	doing := "list the subjects " + filter
-	in, cancel, err := s.within(ctx)
+	info, err := s.info(ctx, stream, filter)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	handle, err := s.js.Stream(in, stream)
-	if err != nil {
-		return nil, 0, s.fault(ctx, in, doing, err)
-	}
-	info, err := handle.Info(in, jetstream.WithSubjectFilter(filter))
-	if err != nil {
-		return nil, 0, s.fault(ctx, in, doing, err)
+		return nil, 0, fmt.Errorf("list the subjects %s: %w", filter, err)
 	}
 	return slices.Sorted(maps.Keys(info.State.Subjects)), info.State.LastSeq, nil
 }
@@ -243,46 +206,53 @@ type ending struct {
 	upTo    uint64 // of an answer with the newest ones: the last sequence that the node had; 0: it has none of them
 }
 
-// page asks once for several messages.
-func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message, ending, error) {
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return nil, ending{}, err
-	}
-	defer cancel()
+// page asks once for messages, several or one.
+func (s *Stream) page(ctx context.Context, stream string, ask query) (found []Message, end ending, err error) {
+	subject, most := getSubject(stream), lastsMost+1
 	body, err := json.Marshal(ask)
 	if err != nil {
+		return nil, end, err
+	}
+	one := ask.Batch == 0 && len(ask.Lasts) == 0 // the server does not say that nothing follows
+	if one {
+		most = 1
+	}
+	if ask.Last != "" {
+		subject, body = lastSubject(stream, ask.Last), nil // which a user may be allowed alone
+	}
+	err = s.call(ctx, "ask stream "+stream, "", func(in context.Context) error {
+		answers, done, err := s.requestAll(subject, body, most)
+		if err != nil {
+			return err
+		}
+		defer done()
+		for over := false; !over; {
+			var reply *nats.Msg
+			select {
+			case reply = <-answers:
+			case <-in.Done():
+				return in.Err()
+			}
+			var m Message
+			if m, over, err = read(reply, ask); err != nil {
+				return err
+			}
+			before := numberIn(reply, "Nats-Last-Sequence") // of the message before this one, which may not tell it itself
+			if n := len(found); n > 0 && found[n-1].Sequence == 0 && (over || m.Sequence > 0) {
+				found[n-1].Sequence = before
+			}
+			if over {
+				end = ending{before, int(numberIn(reply, "Nats-Num-Pending")), numberIn(reply, "Nats-UpTo-Sequence")}
+			} else {
+				found, over = append(found, m), one
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, ending{}, err
 	}
-	answers, done, err := s.requestAll(getSubject(stream), body, lastsMost+1)
-	if err != nil {
-		return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
-	}
-	defer done()
-	var found []Message
-	for {
-		var reply *nats.Msg
-		select {
-		case reply = <-answers:
-		case <-in.Done():
-			return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, in.Err())
-		}
-		m, end, err := read(reply, ask)
-		if errors.Is(err, nats.ErrNoResponders) {
-			return nil, ending{}, s.fault(ctx, in, "ask stream "+stream, err)
-		}
-		if err != nil {
-			return nil, ending{}, err
-		}
-		before := numberIn(reply, "Nats-Last-Sequence") // of the message before this one, which may not tell it itself
-		if n := len(found); n > 0 && found[n-1].Sequence == 0 && (end || m.Sequence > 0) {
-			found[n-1].Sequence = before
-		}
-		if end {
-			return found, ending{before, int(numberIn(reply, "Nats-Num-Pending")), numberIn(reply, "Nats-UpTo-Sequence")}, nil
-		}
-		found = append(found, m)
-	}
+	return found, end, nil
 }
 
 // getSubject returns where a stream is asked for any of its messages.

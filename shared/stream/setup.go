@@ -191,109 +191,101 @@ func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since
 
 // setupStream creates a stream as usual, or brings it up to date. lacks says what it may not change.
 func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamConfig) (said, lacks []string, err error) {
-	doing := "set up stream " + want.Name
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	in, over := s.deny.within(in, "$JS.API.STREAM.")
-	defer over()
-	found, err := s.js.Stream(in, want.Name)
-	if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
-		err = jetstream.ErrJetStreamNotEnabled
-	}
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		_, err = s.js.CreateStream(in, usual)
-		if err == nil {
-			return []string{fmt.Sprintf("Created stream %s.", want.Name)}, nil, nil
+	err = s.call(ctx, "set up stream "+want.Name, "$JS.API.STREAM.", func(in context.Context) error {
+		found, err := s.js.Stream(in, want.Name)
+		if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
+			err = jetstream.ErrJetStreamNotEnabled
 		}
-		if denied(in) {
-			return nil, nil, fmt.Errorf("%s: it is not there, and %w; run lbremedy up --setup as a user who may create it", doing, ErrDenied)
-		}
-		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil, nil, s.refusedStream(ctx, in, doing, usual, err)
-		}
-		found, err = s.js.Stream(in, want.Name) // another program was faster, with other settings
-	}
-	if err != nil {
-		return nil, nil, s.fault(ctx, in, doing, err)
-	}
-	have := found.CachedInfo().Config
-	want.MaxBytes, want.Replicas = cmp.Or(want.MaxBytes, have.MaxBytes), cmp.Or(want.Replicas, have.Replicas)
-	if want.MaxBytes <= 0 { // each stream has a limit
-		want.MaxBytes = max(usual.MaxBytes, 2*int64(found.CachedInfo().State.Bytes))
-	}
-	if usual.MaxAge > 0 { // what the bucket holds has no age
-		want.MaxAge = cmp.Or(want.MaxAge, have.MaxAge)
-	}
-	changes := update(streamFields, &have, &want)
-	if len(changes) == 0 {
-		return nil, nil, nil
-	}
-	_, err = s.js.UpdateStream(in, have)
-	switch {
-	case denied(in):
-		for _, change := range changes {
-			if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name) }) {
-				return nil, nil, fmt.Errorf("%s: it can't be worked with: it should have %s, and %w; run lbremedy up --setup as a user who may change it", doing,
-					change, ErrDenied)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			_, err = s.js.CreateStream(in, usual)
+			switch {
+			case err == nil:
+				said = []string{fmt.Sprintf("Created stream %s.", want.Name)}
+				return nil
+			case denied(in):
+				return fmt.Errorf("it is not there, and %w; run lbremedy up --setup as a user who may create it", ErrDenied)
+			case !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
+				return noRoom(usual, err)
 			}
+			found, err = s.js.Stream(in, want.Name) // another program was faster, with other settings
 		}
-		return nil, []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy up --setup as a user who may.", want.Name,
-			strings.Join(changes, ", "))}, nil
-	case err != nil:
-		return nil, nil, s.refusedStream(ctx, in, doing+": change "+strings.Join(changes, ", "), want, err)
-	}
-	return []string{fmt.Sprintf("Changed stream %s: %s.", want.Name, strings.Join(changes, ", "))}, nil, nil
+		if err != nil {
+			return err
+		}
+		have := found.CachedInfo().Config
+		want.MaxBytes, want.Replicas = cmp.Or(want.MaxBytes, have.MaxBytes), cmp.Or(want.Replicas, have.Replicas)
+		if want.MaxBytes <= 0 { // each stream has a limit
+			want.MaxBytes = max(usual.MaxBytes, 2*int64(found.CachedInfo().State.Bytes))
+		}
+		if usual.MaxAge > 0 { // what the bucket holds has no age
+			want.MaxAge = cmp.Or(want.MaxAge, have.MaxAge)
+		}
+		changes := update(streamFields, &have, &want)
+		if len(changes) == 0 {
+			return nil
+		}
+		_, err = s.js.UpdateStream(in, have)
+		switch {
+		case denied(in):
+			for _, change := range changes {
+				if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name) }) {
+					return fmt.Errorf("it can't be worked with: it should have %s, and %w; run lbremedy up --setup as a user who may change it", change, ErrDenied)
+				}
+			}
+			lacks = []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy up --setup as a user who may.",
+				want.Name, strings.Join(changes, ", "))}
+			return nil
+		case err != nil:
+			return fmt.Errorf("change %s: %w", strings.Join(changes, ", "), noRoom(want, err))
+		}
+		said = []string{fmt.Sprintf("Changed stream %s: %s.", want.Name, strings.Join(changes, ", "))}
+		return nil
+	})
+	return said, lacks, err
 }
 
-// refusedStream adds the way out to the one refusal that a small disk makes common.
-func (s *Stream) refusedStream(ctx, in context.Context, doing string, want jetstream.StreamConfig, err error) error {
+// noRoom adds the way out to the one refusal that a small disk makes common.
+func noRoom(want jetstream.StreamConfig, err error) error {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoStorage {
-		return fmt.Errorf("%s: the server has no room for the %d MiB that it may grow to; give it more storage, or the stream a smaller size: %w", doing,
+		return fmt.Errorf("the server has no room for the %d MiB that it may grow to; give it more storage, or the stream a smaller size: %w",
 			want.MaxBytes>>20, ErrFull)
 	}
-	return s.fault(ctx, in, doing, err)
+	return err
 }
 
 // setupConsumer creates a consumer with the settings that all of ours share, or brings
 // it up to date, and returns what it did and since when the consumer exists.
-func (s *Stream) setupConsumer(ctx context.Context, from string, want jetstream.ConsumerConfig) ([]string, time.Time, error) {
-	doing := "set up consumer " + want.Name
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	in, over := s.deny.within(in, "$JS.API.CONSUMER.")
-	defer over()
+func (s *Stream) setupConsumer(ctx context.Context, from string, want jetstream.ConsumerConfig) (said []string, since time.Time, err error) {
 	want.Durable = want.Name
 	want.AckPolicy = jetstream.AckExplicitPolicy
 	want.AckWait = ackWait
 	want.MaxAckPending = maxAckPending
 	want.MaxDeliver = -1
-	found, err := s.js.Consumer(in, from, want.Name)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		found, err = s.js.CreateConsumer(in, from, want)
-		if err == nil {
-			return []string{fmt.Sprintf("Created consumer %s.", want.Name)}, found.CachedInfo().Created, nil
+	err = s.call(ctx, "set up consumer "+want.Name, "$JS.API.CONSUMER.", func(in context.Context) error {
+		found, err := s.js.Consumer(in, from, want.Name)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			if found, err = s.js.CreateConsumer(in, from, want); err == nil {
+				said, since = []string{fmt.Sprintf("Created consumer %s.", want.Name)}, found.CachedInfo().Created
+				return nil
+			}
+			if errors.Is(err, jetstream.ErrConsumerExists) {
+				found, err = s.js.Consumer(in, from, want.Name)
+			}
 		}
-		if !errors.Is(err, jetstream.ErrConsumerExists) {
-			return nil, time.Time{}, s.fault(ctx, in, doing, err)
+		if err != nil {
+			return err
 		}
-		found, err = s.js.Consumer(in, from, want.Name)
-	}
-	if err != nil {
-		return nil, time.Time{}, s.fault(ctx, in, doing, err)
-	}
-	have, since := found.CachedInfo().Config, found.CachedInfo().Created
-	changes := update(consumerFields, &have, &want)
-	if len(changes) == 0 {
-		return nil, since, nil
-	}
-	if _, err := s.js.UpdateConsumer(in, from, have); err != nil {
-		return nil, time.Time{}, s.fault(ctx, in, doing+": change "+strings.Join(changes, ", "), err)
-	}
-	return []string{fmt.Sprintf("Changed consumer %s: %s.", want.Name, strings.Join(changes, ", "))}, since, nil
+		have := found.CachedInfo().Config
+		since = found.CachedInfo().Created
+		changes := strings.Join(update(consumerFields, &have, &want), ", ")
+		if changes == "" {
+			return nil
+		}
+		if _, err := s.js.UpdateConsumer(in, from, have); err != nil {
+			return fmt.Errorf("change %s: %w", changes, err)
+		}
+		said = []string{fmt.Sprintf("Changed consumer %s: %s.", want.Name, changes)}
+		return nil
+	})
+	return said, since, err
 }

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,42 +35,34 @@ func (s *Stream) Storage(ctx context.Context) (Storage, error) {
 		r.Fills = append(r.Fills, fillOf(info))
 		r.Date = info.TimeStamp
 	}
-	const doing = "look at the limits of JetStream"
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return Storage{}, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	in, over := s.deny.within(in, "$JS.API.INFO")
-	defer over()
-	account, err := s.js.AccountInfo(in)
-	switch {
-	case err != nil:
-		return Storage{}, s.fault(ctx, in, doing, err)
-	case account.Limits.MaxStore < 0:
-		r.Free = -1
-	default:
-		r.Free = account.Limits.MaxStore - int64(max(account.Store, account.ReservedStore))
-	}
-	return r, nil
+	err := s.call(ctx, "look at the limits of JetStream", "$JS.API.INFO", func(in context.Context) error {
+		account, err := s.js.AccountInfo(in)
+		if err != nil {
+			return err
+		}
+		if r.Free = -1; account.Limits.MaxStore >= 0 {
+			r.Free = account.Limits.MaxStore - int64(max(account.Store, account.ReservedStore))
+		}
+		return nil
+	})
+	return r, err
 }
 
-// info returns what the server says of a stream.
-func (s *Stream) info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
-	doing := "look at stream " + name
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	defer cancel()
-	in, over := s.deny.within(in, "$JS.API.STREAM.INFO")
-	defer over()
-	found, err := s.js.Stream(in, name)
-	if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
-		err = jetstream.ErrJetStreamNotEnabled
-	}
-	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
-	}
-	return found.CachedInfo(), nil
+// info returns what the server says of a stream, and of its subjects that match a filter.
+func (s *Stream) info(ctx context.Context, name string, filters ...string) (info *jetstream.StreamInfo, err error) {
+	err = s.call(ctx, "look at stream "+name, "$JS.API.STREAM.INFO", func(in context.Context) error {
+		found, err := s.js.Stream(in, name)
+		if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
+			err = jetstream.ErrJetStreamNotEnabled
+		}
+		if err != nil {
+			return err
+		}
+		info = found.CachedInfo()
+		for _, f := range filters {
+			info, err = found.Info(in, jetstream.WithSubjectFilter(f))
+		}
+		return err
+	})
+	return info, err
 }

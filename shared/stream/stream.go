@@ -73,12 +73,10 @@ const (
 
 // A Config says where NATS is and who asks.
 type Config struct {
-	URL      string // "nats://host:port" or "tls://host:port", several separated by commas; empty: nats://127.0.0.1:4222
-	Token    string // token that the server asks for; empty: none
-	Creds    string // file with a user's JWT and key; empty: none
-	NKey     string // file with a user's seed; empty: none
-	User     string // name and password of a user; empty: none
-	Password string
+	URL      string        // "nats://host:port" or "tls://host:port", with user:password@ or without, several separated by commas; empty: nats://127.0.0.1:4222
+	Token    string        // token that the server asks for; empty: none
+	Creds    string        // file with a user's JWT and key; empty: none
+	NKey     string        // file with a user's seed; empty: none
 	CA       string        // file with the root certificates of the server; empty: the system's
 	Name     string        // name of this client in the server's reports; empty: lbremedy
 	Grace    time.Duration // how long Consume lets running handlers finish; zero: 25 s
@@ -199,9 +197,6 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		}
 		opts = append(opts, seed)
 	}
-	if c.User != "" {
-		opts = append(opts, nats.UserInfo(c.User, c.Password))
-	}
 	if c.CA != "" {
 		text, err := os.ReadFile(c.CA)
 		if err != nil {
@@ -232,15 +227,10 @@ func (s *Stream) refused(ctx context.Context, err error) error {
 		why = "its certificate is of no authority that is trusted here; name the file with its root certificates"
 	case errors.As(err, &host):
 		why = "its certificate is for another name"
-	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isNetwork(err):
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), errors.As(err, new(interface{ Timeout() bool })): // of package net
 		why = "no NATS server answers there; start one or give the address of another"
 	}
 	return fmt.Errorf("connect to NATS at %s: %s: %w", s.where, why, ErrUnavailable)
-}
-
-func isNetwork(err error) bool {
-	var timeout interface{ Timeout() bool } // what errors of package net have in common
-	return errors.As(err, &timeout)
 }
 
 // Redact returns the addresses of a list of URLs without user, password, token and query.
@@ -286,15 +276,7 @@ func (s *Stream) Where() string { return s.where }
 
 // Ping asks the server for a sign of life; ErrUnavailable if none comes.
 func (s *Stream) Ping(ctx context.Context) error {
-	in, cancel, err := s.within(ctx)
-	if err != nil {
-		return fmt.Errorf("ping NATS: %w", err)
-	}
-	defer cancel()
-	if err := s.nc.FlushWithContext(in); err != nil {
-		return s.fault(ctx, in, "ping NATS", err)
-	}
-	return nil
+	return s.call(ctx, "ping NATS", "", s.nc.FlushWithContext)
 }
 
 // back waits until the link after this one stands, and reports whether it does.
@@ -332,6 +314,25 @@ func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFun
 	return in, func() { stop(); cancel() }, nil
 }
 
+// call makes a request in a context of within. An error says what was being done, and of which kind it is. If the server refuses to
+// take what is sent to a subject that begins with api, the request ends with ErrDenied; empty: it is not asked there.
+func (s *Stream) call(ctx context.Context, doing, api string, do func(in context.Context) error) error {
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	if api != "" {
+		var over func()
+		in, over = s.deny.within(in, api)
+		defer over()
+	}
+	if err := do(in); err != nil {
+		return s.fault(ctx, in, doing, err)
+	}
+	return nil
+}
+
 // fault says what was being done when err came, and of which kind it is. ctx is
 // the caller's, in the one of the request.
 func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
@@ -343,7 +344,7 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w: %w: %w", doing, ErrUnavailable, errLost, ctx.Err())
-	case denied(in):
+	case denied(in) && !errors.Is(err, ErrDenied):
 		return fmt.Errorf("%s: %w", doing, ErrDenied)
 	case in.Err() != nil && errors.Is(err, in.Err()):
 		if errors.Is(in.Err(), context.DeadlineExceeded) {

@@ -29,7 +29,6 @@ func (s *Stream) Tail(ctx context.Context, stream, filter string, after uint64, 
 }
 
 func (s *Stream) tail(ctx context.Context, stream, filter string, ask query, f func(Message) error) error {
-	ask.Next, ask.Batch, ask.Bytes = filter, pageMessages, pageBytes
 	for first := true; ; first = false {
 		var own error
 		err := s.each(ctx, stream, filter, ask, func(m Message) error {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/shell"
@@ -46,13 +47,13 @@ func scaled(b *testing.B, usual int) int {
 const owing = "arrearage"
 
 // accountOf returns what became of these failures.
-func accountOf(l stream.Ledger) stream.Account {
+func accountOf(l ledger.Ledger) ledger.Account {
 	for _, a := range l.Classes {
 		if a.Class == owing {
 			return a
 		}
 	}
-	return stream.Account{}
+	return ledger.Account{}
 }
 
 // room is the most that a part may take: what the chart gives the one Pod.
@@ -133,12 +134,12 @@ func (r *rig) scale(b *testing.B) {
 	r.atMost(b, "status, most memory", "MB", float64(usage.Maxrss)*1024/1e6, room/1e6)
 	r.note(b, "status, time", "s", took.Seconds())
 	var st struct {
-		Backlog struct{ Classes []stream.Account }
+		Backlog struct{ Classes []ledger.Account }
 	}
 	if err := json.Unmarshal(out, &st); err != nil {
 		b.Fatal(err)
 	}
-	if a := accountOf(stream.Ledger{Classes: st.Backlog.Classes}); a.Settled != n || a.Lost > 0 {
+	if a := accountOf(ledger.Ledger{Classes: st.Backlog.Classes}); a.Settled != n || a.Lost > 0 {
 		b.Errorf("the ledger has %+v of %d failures", a, n)
 	}
 }

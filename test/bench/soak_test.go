@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -65,7 +66,7 @@ func (r *rig) soak(b *testing.B) {
 			b.Fatal(err)
 		}
 		await(b, 2*time.Minute, func() error {
-			l, err := st.Ledger(b.Context(), clusterID, time.Now(), time.Hour)
+			l, err := ledger.Draw(b.Context(), st, clusterID, time.Now(), time.Hour)
 			if err != nil {
 				return err
 			}

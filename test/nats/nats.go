@@ -4,6 +4,7 @@ package nats
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -194,6 +195,11 @@ func Refused(t *testing.T, all map[string]func(context.Context) error) {
 		})
 	}
 	wait.Wait()
+}
+
+// As returns the address of a server for a user with a password.
+func As(url, user, password string) string {
+	return strings.Replace(url, "://", "://"+user+":"+password+"@", 1)
 }
 
 // Streams starts a server, sets its streams up for these classes, and connects to it.

@@ -63,7 +63,7 @@ func TestForged(t *testing.T) {
 func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
 	before, names := w.snapshot(t), w.namesIn()
-	journal := nats.Connect(t, stream.Config{URL: on.url, User: "engine", Password: "engine"})
+	journal := nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
 	defer func() { w.script.without = nil }()
 	denied := 0
 	for _, r := range functions.All {
@@ -95,7 +95,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	names := w.namesIn()
 	// The classes have rights of their own in the cluster and the account; in
 	// NATS one connection does for all.
-	journal := nats.Connect(t, stream.Config{URL: on.url, User: "engine", Password: "engine"})
+	journal := nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
 	for _, r := range functions.All {
 		before := w.snapshot(t)
 		texts := forgeries(r, said[r.Class], names)

@@ -231,7 +231,7 @@ type ground struct {
 func newGround(t *testing.T, class string) *ground {
 	t.Helper()
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{{Name: "engine", Password: "engine"}}})
-	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "engine", Password: "engine"})
+	admin := nats.Connect(t, stream.Config{URL: nats.As(server.URL(), "engine", "engine")})
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.
 func (g *ground) stream(t *testing.T) *stream.Stream {
 	t.Helper()
 	nats.Empty(t, g.url, "engine", "engine")
-	return nats.Connect(t, stream.Config{URL: g.url, User: "engine", Password: "engine"})
+	return nats.Connect(t, stream.Config{URL: nats.As(g.url, "engine", "engine")})
 }
 
 // fill replaces the names that only the set-up world knows.

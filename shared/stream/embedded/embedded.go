@@ -7,11 +7,9 @@
 package embedded
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,7 +22,6 @@ import (
 // Options say where a server keeps its files and where it listens.
 type Options struct {
 	Dir   string       // where its files are; made if it isn't there
-	Host  string       // a loopback address; empty: 127.0.0.1
 	Port  int          // -1: a free one; 0: 4222
 	Token string       // what clients must show; empty: nothing
 	Users []User       // who may connect, in place of a token
@@ -55,10 +52,6 @@ func Start(o Options) (*Server, error) {
 	if o.Dir == "" {
 		return nil, errors.New("start NATS: it needs a directory for its files")
 	}
-	host := cmp.Or(o.Host, "127.0.0.1")
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("start NATS: it listens on loopback only, and %q is no loopback address", host)
-	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}
@@ -66,7 +59,7 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start NATS in %s: %w", o.Dir, err)
 	}
-	ns, err := start(o, host)
+	ns, err := start(o)
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("start NATS in %s: %w", o.Dir, err)
@@ -74,10 +67,10 @@ func Start(o Options) (*Server, error) {
 	return &Server{nats: ns, lock: lock}, nil
 }
 
-func start(o Options, host string) (*server.Server, error) {
+func start(o Options) (*server.Server, error) {
 	ns, err := server.NewServer(&server.Options{
 		ServerName:    "lbremedy",
-		Host:          host,
+		Host:          "127.0.0.1",
 		Port:          o.Port,
 		Authorization: o.Token,
 		Users:         users(o.Users),

@@ -1,4 +1,5 @@
-package stream
+// Package ledger reconciles what exporters have met with what became of it: whether a failure is lost.
+package ledger
 
 import (
 	"cmp"
@@ -10,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 const (
@@ -49,8 +49,8 @@ func (p Page) Waiting() int64 {
 	return p.Seen - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Strange - p.Released
 }
 
-// SavePage keeps an exporter's page for an hour.
-func (s *Stream) SavePage(ctx context.Context, cluster string, p Page) error {
+// Save keeps an exporter's page for an hour.
+func (p Page) Save(ctx context.Context, s *stream.Stream, cluster string) error {
 	data, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("save the page of cluster %s: %w", cluster, err)
@@ -58,9 +58,9 @@ func (s *Stream) SavePage(ctx context.Context, cluster string, p Page) error {
 	return s.PutFor(ctx, event.PageKey(cluster, p.Exporter), data, pageLife)
 }
 
-// LedgerClusters returns the clusters of which an exporter has said something in the last
+// Clusters returns the clusters of which an exporter has said something in the last
 // hour, sorted.
-func (s *Stream) LedgerClusters(ctx context.Context) ([]string, error) {
+func Clusters(ctx context.Context, s *stream.Stream) ([]string, error) {
 	keys, err := s.Keys(ctx, event.PageKey("*", "*"))
 	if err != nil {
 		return nil, err
@@ -122,9 +122,9 @@ type Loss struct {
 	Why       string        `json:"why"`
 }
 
-// Ledger reconciles the failures of a cluster. A failure is lost if nobody has settled it or
+// Draw reconciles the failures of a cluster. A failure is lost if nobody has settled it or
 // looked at it for longer than late after the moment at which somebody should have.
-func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late time.Duration) (Ledger, error) {
+func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, late time.Duration) (Ledger, error) {
 	const doing = "reconcile the ledger"
 	if err := event.ValidCluster(cluster); err != nil {
 		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
@@ -134,28 +134,32 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 		late:   late, accounts: map[string]*Account{}, dead: map[string]time.Time{}, ends: map[string]end{},
 	}
 	// FAILED first: what is settled afterwards may be missing in none of the others.
-	for _, of := range []struct {
-		stream, filter string
-		take           func(Message) error
-	}{
-		{Failed, event.FailedSubject(cluster, "*", "*"), b.failure},
-		{Dead, deadPrefix + strings.TrimPrefix(event.FailedSubject(cluster, "*", "*"), "lbremedy."), b.died},
-		{bucketStream, bucketPrefix + event.StateKey(cluster, "*"), b.document},
-	} {
-		if err := s.Each(ctx, of.stream, of.filter, time.Time{}, of.take); err != nil {
-			return Ledger{}, fmt.Errorf("%s: %w", doing, err)
-		}
+	filter := event.FailedSubject(cluster, "*", "*")
+	err := s.Each(ctx, stream.Failed, filter, time.Time{}, b.failure)
+	if err == nil {
+		err = s.Each(ctx, stream.Dead, strings.TrimSuffix(stream.DeadSubjects, ">")+strings.TrimPrefix(filter, "lbremedy."), time.Time{}, b.died)
+	}
+	if err == nil {
+		err = s.EachEntry(ctx, event.StateKey(cluster, "*"), b.document)
+	}
+	if err != nil {
+		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	for _, f := range b.failed {
 		b.enter(f)
 	}
-	if err := s.pages(ctx, b); err != nil {
+	if err := b.pages(ctx, s); err != nil {
 		return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	for class, a := range b.accounts {
-		if err := s.consumer(ctx, b, class, a); err != nil {
+		q, err := s.Queue(ctx, cluster, class)
+		switch {
+		case errors.Is(err, stream.ErrNotFound):
+			b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
+		case err != nil:
 			return Ledger{}, fmt.Errorf("%s: %w", doing, err)
 		}
+		a.Undelivered, a.InHand = int(q.Undelivered), int(q.InHand)
 		b.Classes = append(b.Classes, *a)
 	}
 	slices.SortFunc(b.Classes, func(x, y Account) int { return cmp.Compare(x.Class, y.Class) })
@@ -194,7 +198,7 @@ type end struct {
 }
 
 // failure takes a failure in.
-func (b *balance) failure(m Message) error {
+func (b *balance) failure(m stream.Message) error {
 	_, class, uid, err := event.ParseFailedSubject(m.Subject)
 	if err != nil {
 		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
@@ -211,38 +215,30 @@ func (b *balance) failure(m Message) error {
 }
 
 // died takes a dead letter in.
-func (b *balance) died(m Message) error {
+func (b *balance) died(m stream.Message) error {
 	origin, _, _ := m.Origin()
 	b.dead[origin] = m.Time
 	return nil
 }
 
 // document takes in how the document of an object leaves each of its classes.
-func (b *balance) document(m Message) error {
-	if !live(m) {
-		return nil
-	}
-	key := keyOf(m.Subject)
-	d, err := event.ReadDocument(m.Data)
+func (b *balance) document(of stream.Entry) {
+	d, err := event.ReadDocument(of.Value)
 	if err != nil {
-		b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %v.", key, err))
-		return nil
+		b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %v.", of.Key, err))
+		return
 	}
-	uid := key[strings.LastIndexByte(key, '.')+1:]
+	uid := of.Key[strings.LastIndexByte(of.Key, '.')+1:]
 	for class, c := range d.Cases {
-		var r event.Record
-		if c.Record != nil {
-			r = *c.Record
-		}
-		e := end{event: r.Event, again: c.Event, stored: m.Time}
+		r := d.Record(class)
+		e := end{event: r.Event, again: c.Event, stored: of.Time}
 		r = c.Since(r)
 		e.phase, e.result, e.id, e.at, e.wait = r.Phase, r.Result, r.Case, r.At, r.Wait
 		if d.State.Holder != "" && d.State.Works(class) {
-			e.begun = m.Time
+			e.begun = of.Time
 		}
 		b.ends[uid+" "+class] = e
 	}
-	return nil
 }
 
 // enter puts a failure into its column.
@@ -301,9 +297,9 @@ func (e end) settles(f failed) bool {
 }
 
 // pages takes in what the exporters say.
-func (s *Stream) pages(ctx context.Context, b *balance) error {
+func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 	var live int
-	err := s.EachEntry(ctx, event.PageKey(b.Cluster, "*"), func(e Entry) {
+	err := s.EachEntry(ctx, event.PageKey(b.Cluster, "*"), func(e stream.Entry) {
 		var p Page
 		if err := json.Unmarshal(e.Value, &p); err != nil {
 			b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %s.", e.Key, err))
@@ -328,24 +324,22 @@ func (s *Stream) pages(ctx context.Context, b *balance) error {
 	return nil
 }
 
-// consumer adds how far the deliveries of a class are. It asks for each consumer by its name: a list lacks those of which the
-// leader does not answer.
-func (s *Stream) consumer(ctx context.Context, b *balance, class string, a *Account) error {
-	doing := "look at consumer " + class
-	in, cancel, err := s.within(ctx)
+// Heard returns when an exporter of a cluster last gave a sign of life: while it runs it
+// does so each minute, which is known for an hour, and what it stored last for good.
+// stream.ErrNotFound if none ever has.
+func Heard(ctx context.Context, s *stream.Stream, cluster string) (time.Time, error) {
+	view, err := s.View(ctx, event.ProgressKey(cluster), event.PageKey(cluster, "*"))
+	var last time.Time
+	for _, e := range view {
+		if e.Time.After(last) {
+			last = e.Time
+		}
+	}
+	if err == nil && last.IsZero() {
+		err = stream.ErrNotFound
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return time.Time{}, fmt.Errorf("look when an exporter of cluster %s was heard of: %w", cluster, err)
 	}
-	defer cancel()
-	c, err := s.js.Consumer(in, Failed, ConsumerOf(b.Cluster, class))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
-		return nil
-	}
-	if err != nil {
-		return s.fault(ctx, in, doing, err)
-	}
-	info := c.CachedInfo()
-	a.Undelivered, a.InHand = int(info.NumPending), info.NumAckPending
-	return nil
+	return last, nil
 }

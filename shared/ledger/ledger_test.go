@@ -1,19 +1,36 @@
-package stream
+package ledger_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ledger"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
+
+const cluster, class = "c1", "tag-missing"
+
+// set connects to a server, and sets its streams up for the class in the cluster.
+func set(t *testing.T, server *embedded.Server) *stream.Stream {
+	t.Helper()
+	s := nats.Connect(t, stream.Config{URL: server.URL()})
+	if _, err := s.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{cluster}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 // The ledger says what became of each failure, whatever was stored, replaced and removed.
 func TestLedger(t *testing.T) {
-	s := fresh(t, class)
+	s := set(t, nats.Start(t, embedded.Options{}))
 	ctx, now := t.Context(), time.Now()
-	const cluster, many = "c1", 200
+	const many = 200
 	uid := func(i int) string { return fmt.Sprintf("55555555-0000-4000-8000-%012d", i) }
 	failed := func(i, version int) event.Failure {
 		return event.Failure{
@@ -33,7 +50,7 @@ func TestLedger(t *testing.T) {
 		must(err)
 		header, data, err := event.EncodeNATS(e)
 		must(err)
-		_, _, err = s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid(i)), event.MessageID(e), header, data, func(Message) bool { return true })
+		_, _, err = s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid(i)), event.MessageID(e), header, data, func(stream.Message) bool { return true })
 		must(err)
 	}
 	document := func(i int, c event.Case) {
@@ -55,11 +72,11 @@ func TestLedger(t *testing.T) {
 		rec := record(i, version, result)
 		document(i, event.Case{Record: rec, Last: rec.At, Event: rec.Event, Seen: 1})
 	}
-	var last Ledger
+	var last ledger.Ledger
 	read := func(what string, settled int) {
 		t.Helper()
 		var err error
-		last, err = s.Ledger(ctx, cluster, now.Add(time.Minute), time.Hour)
+		last, err = ledger.Draw(ctx, s, cluster, now.Add(time.Minute), time.Hour)
 		must(err)
 		if a := last.Classes[0]; a.Published != many || a.Settled != settled || a.Settled+a.Queued+a.Waiting+a.Dead+a.Lost != many {
 			t.Errorf("%s: it is %+v, and %d are settled", what, a, settled)
@@ -103,16 +120,16 @@ func TestLedger(t *testing.T) {
 	read("it fails since a fix by a clock that is ahead", many/2-1)
 
 	// A dead letter counts until it is dropped.
-	m, err := s.Last(ctx, Failed, event.FailedSubject(cluster, class, uid(many-1)))
+	m, err := s.Last(ctx, stream.Failed, event.FailedSubject(cluster, class, uid(many-1)))
 	must(err)
 	must(s.Dead(ctx, "no reason", m.Subject, m.Header, m.Data))
 	read("a dead letter", many/2-1)
 	if a := last.Classes[0]; a.Dead != 1 {
 		t.Errorf("it is %+v", a)
 	}
-	letter, err := s.Last(ctx, Dead, "lbremedy.dead.>")
+	letter, err := s.Last(ctx, stream.Dead, "lbremedy.dead.>")
 	must(err)
-	if there, err := s.Remove(ctx, Dead, letter.Sequence); err != nil || !there {
+	if there, err := s.Remove(ctx, stream.Dead, letter.Sequence); err != nil || !there {
 		t.Fatal(there, err)
 	}
 	read("the dead letter was dropped", many/2-1)
@@ -130,5 +147,84 @@ func TestLedger(t *testing.T) {
 	read("it can be read again", many/2-1)
 	if len(last.Problems) != 1 {
 		t.Errorf("the problems are %q", last.Problems)
+	}
+}
+
+// A ledger that was read from a node that is behind says the next time what that had not got yet.
+func TestLedgerOfANodeBehind(t *testing.T) {
+	t.Parallel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := nats.Start(t, embedded.Options{})
+	s := set(t, server)
+	ctx, now := t.Context(), time.Now()
+	failed := func(i int) event.Failure {
+		uid := fmt.Sprintf("55555555-0000-4000-8000-%012d", i)
+		return event.Failure{
+			Cluster: cluster, Class: class, Service: event.Service{Namespace: "shop", Name: fmt.Sprintf("s%d", i), UID: uid},
+			Event: event.Reference{Name: "e", UID: uid, ResourceVersion: "1"}, Count: 1, Last: now,
+		}
+	}
+	fails := func(f event.Failure) {
+		t.Helper()
+		e, err := event.NewFailed(f)
+		must(err)
+		header, data, err := event.EncodeNATS(e)
+		must(err)
+		_, _, err = s.PublishNewer(ctx, event.FailedSubject(cluster, class, f.Service.UID), event.MessageID(e), header, data,
+			func(stream.Message) bool { return true })
+		must(err)
+	}
+	settles := func(f event.Failure) {
+		t.Helper()
+		data, err := json.Marshal(event.Document{V: event.DocumentVersion, Cases: map[string]*event.Case{class: {Record: &event.Record{
+			Origin: event.Origin{Case: f.Service.UID[:8] + "-20260102T150405", Cluster: cluster, Class: class, Service: f.Service, Event: f.ID(), EventTime: f.Last},
+			Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Attempts: []time.Time{}},
+		}}}})
+		must(err)
+		must(s.Put(ctx, event.StateKey(cluster, f.Service.UID), data))
+	}
+	settles(failed(0))
+	fails(failed(1))
+	nats.Behind(t, server.URL(), "KV_lbremedy")
+	settles(failed(1))
+	for try := 0; ; try++ { // the node behind answers every other question, at random
+		l, err := ledger.Draw(ctx, s, cluster, now, time.Hour)
+		must(err)
+		if l.Classes[0].Settled == 1 {
+			break
+		}
+		if try == 50 {
+			t.Fatal("the ledger never read the document")
+		}
+	}
+}
+
+// An exporter is heard of by its page of the ledger and by what it stored last.
+func TestHeard(t *testing.T) {
+	s := set(t, nats.Start(t, embedded.Options{}))
+	ctx := t.Context()
+	if at, err := ledger.Heard(ctx, s, "c1"); !errors.Is(err, stream.ErrNotFound) {
+		t.Errorf("before there is one: %v, %v", at, err)
+	}
+	if err := s.Put(ctx, event.ProgressKey("c1"), []byte("7")); err != nil {
+		t.Fatal(err)
+	}
+	first, err := ledger.Heard(ctx, s, "c1")
+	if err != nil || time.Since(first) > time.Minute {
+		t.Errorf("by its progress: %v, %v", first, err)
+	}
+	if err := (ledger.Page{Exporter: "a", At: time.Now()}).Save(ctx, s, "c1"); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := ledger.Heard(ctx, s, "c1"); err != nil || !at.After(first) {
+		t.Errorf("by its page: %v after %v, %v", at, first, err)
+	}
+	if at, err := ledger.Heard(ctx, s, "c2"); !errors.Is(err, stream.ErrNotFound) {
+		t.Errorf("of another cluster: %v, %v", at, err)
 	}
 }
